@@ -1,0 +1,104 @@
+"""maxent: maximum-entropy learning as one convex problem.
+
+An entropy on a domain plus a potential on moments, and its Fenchel dual. Public names load at
+first use, so that ``import maxent`` is fast and pulls in no optional package.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from maxent._version import __version__
+
+_PUBLIC = {
+    "maxent._rows": ["Ragged"],
+    "maxent.domains": [
+        "Cube",
+        "Domain",
+        "Euclidean",
+        "KSubset",
+        "NonNegative",
+        "Product",
+        "ScaledDomain",
+        "Simplex",
+        "SumProductDomain",
+    ],
+    "maxent.structured": ["Chain"],
+    "maxent.entropies": [
+        "BinaryGini",
+        "Entropy",
+        "FermiDirac",
+        "NormEntropy",
+        "OneVsAll",
+        "PairwiseHinge",
+        "Relative",
+        "Renyi",
+        "Scaled",
+        "Shannon",
+        "Shifted",
+        "SquaredNorm",
+        "Tsallis",
+        "Youngized",
+        "Zero",
+        "fenchel_youngize",
+    ],
+    "maxent.potentials": [
+        "Ball",
+        "Box",
+        "DualBall",
+        "ElasticNet",
+        "ElasticPotential",
+        "Equality",
+        "Families",
+        "LaplacePrior",
+        "NormBall",
+        "NormPlusSquare",
+        "Potential",
+        "Quadratic",
+        "QuadraticForm",
+        "ScaledPotential",
+        "ShiftedPotential",
+        "SmoothBox",
+        "SquaredNormPotential",
+    ],
+    "maxent.losses": ["FenchelYoungLoss"],
+    "maxent.maps": [
+        "ChainMap",
+        "ColumnMap",
+        "FeatureMap",
+        "IdentityMap",
+        "MatrixMap",
+        "SampleMap",
+        "make_map",
+    ],
+    "maxent.problem": ["Problem", "State"],
+    "maxent.solvers": [
+        "FISTA",
+        "LBFGS",
+        "CuttingPlane",
+        "Interrupted",
+        "ProxNewton",
+        "Solution",
+        "Solver",
+        "Status",
+    ],
+    "maxent.io": ["load", "save"],
+}
+_HOME = {name: module for module, names in _PUBLIC.items() for name in names}
+
+__all__ = ["__version__", *sorted(_HOME)]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        value = getattr(importlib.import_module(_HOME[name]), name)
+        globals()[name] = value
+        return value
+    if name in {"structured", "testing", "solvers", "entropies", "potentials", "domains"}:
+        return importlib.import_module(f"maxent.{name}")
+    raise AttributeError(f"module 'maxent' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

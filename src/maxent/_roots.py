@@ -1,0 +1,78 @@
+"""Many one-dimensional equations at once, each inside its own bracket."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from maxent._rows import Array
+
+_MAX_ITER = 200
+
+
+def bracketed_root(f: Callable[[Array, Array], Array], low: Array, high: Array) -> Array:
+    """Roots of decreasing functions, f(low) >= 0 >= f(high), to the last digit.
+
+    ``f(x, rows)`` evaluates the equations ``rows`` at ``x``. Inverse quadratic interpolation
+    where it is safe, else bisection (Chandrupatla, 1997).
+    """
+    a, b = np.array(high, dtype=np.float64), np.array(low, dtype=np.float64)
+    rows = np.arange(a.size)
+    fa, fb = f(a, rows), f(b, rows)
+    # where rounding leaves no change of sign the root sits at an end
+    found = np.where(fb <= 0, b, np.where(fa >= 0, a, np.nan))
+    live = np.isnan(found)
+    rows, a, b, fa, fb = rows[live], a[live], b[live], fa[live], fb[live]
+    c, fc = a.copy(), fa.copy()
+    t = np.full(rows.size, 0.5)
+    for _ in range(_MAX_ITER):
+        if not rows.size:
+            break
+        x = a + t * (b - a)
+        fx = f(x, rows)
+        same = np.sign(fx) == np.sign(fa)
+        c, fc = np.where(same, a, b), np.where(same, fa, fb)
+        b, fb = np.where(same, b, a), np.where(same, fb, fa)
+        a, fa = x, fx
+        best = np.abs(fa) < np.abs(fb)
+        x_best = np.where(best, a, b)
+        tolerance = 2 * np.finfo(float).eps * np.abs(x_best) + 1e-300
+        width = np.abs(b - a)
+        done = (width <= 2 * tolerance) | (fa == 0) | (fb == 0)
+        if done.any():
+            exact = np.where(fa == 0, a, np.where(fb == 0, b, x_best))
+            found[rows[done]] = exact[done]
+            keep = ~done
+            rows, a, b, c = rows[keep], a[keep], b[keep], c[keep]
+            fa, fb, fc = fa[keep], fb[keep], fc[keep]
+            tolerance, width = tolerance[keep], width[keep]
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            xi = (a - b) / (c - b)
+            phi = (fa - fb) / (fc - fb)
+            inverse_quadratic = (phi**2 < xi) & ((1 - phi) ** 2 < 1 - xi)
+            t = fa / (fb - fa) * fc / (fb - fc) + (c - a) / (b - a) * fa / (fc - fa) * fb / (fc - fb)
+            least = tolerance / width
+        t = np.where(inverse_quadratic & np.isfinite(t), t, 0.5)
+        t = np.clip(t, least, 1 - least)
+    found[rows] = (a + b) / 2
+    return found
+
+
+def power_plus_linear(y: Array, weight: Array | float, a: float) -> Array:
+    """The p >= 0 with p + weight p^a = y: closed for a = 1/2 (App. A.1) and 1."""
+    if a == 1:
+        return y / (1 + weight)
+    if a == 0.5:
+        # p = (sqrt(y + w^2/4) - w/2)^2, written without cancellation
+        half = np.asarray(weight) / 2
+        return (y / (np.sqrt(y + half**2) + half)) ** 2
+
+    shape = np.broadcast(y, weight).shape
+    flat_y = np.broadcast_to(y, shape).ravel()
+    flat_w = np.broadcast_to(weight, shape).ravel()
+
+    def excess(p: Array, rows: Array) -> Array:
+        return flat_y[rows] - p - flat_w[rows] * p**a
+
+    return bracketed_root(excess, np.zeros(flat_y.size), flat_y).reshape(shape)

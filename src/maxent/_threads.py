@@ -1,0 +1,56 @@
+"""Threads: kernels release the GIL, so plain Python threads run them over blocks of rows.
+
+A pool of our own instead of ``prange``: one serial kernel to compile and cache, safe to call
+from worker threads (there it runs serially), and no second threading layer to keep in step.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+_SMALL = 1 << 15  # entries below which a hand-over to threads costs more than it gains
+_pool: ThreadPoolExecutor | None = None
+_lock = threading.Lock()
+
+
+def num_threads() -> int:
+    """Threads to use: ``MAXENT_NUM_THREADS``, or every core this process may run on."""
+    setting = os.environ.get("MAXENT_NUM_THREADS", "").strip()
+    if setting:
+        if not setting.isdigit() or int(setting) < 1:
+            raise ValueError(f"MAXENT_NUM_THREADS must be a positive integer, got {setting!r}")
+        return int(setting)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _forget_pool() -> None:
+    global _pool
+    _pool = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_pool)
+
+
+def _executor() -> ThreadPoolExecutor:
+    global _pool
+    with _lock:
+        if _pool is None or _pool._max_workers != num_threads():
+            _pool = ThreadPoolExecutor(num_threads(), "maxent")
+        return _pool
+
+
+def over_rows(work: Callable[[int, int], None], rows: int, size: int) -> None:
+    """Run ``work(start, stop)`` over blocks that cover ``range(rows)``; ``size`` entries a row."""
+    threads = min(num_threads(), rows)
+    caller_is_worker = threading.current_thread() is not threading.main_thread()
+    if threads == 1 or rows * size < _SMALL or caller_is_worker:
+        work(0, rows)
+        return
+    # several blocks a thread, so that a busy core does not hold up the others
+    blocks = min(rows, 4 * threads)
+    cuts = [rows * i // blocks for i in range(blocks + 1)]
+    list(_executor().map(work, cuts[:-1], cuts[1:]))

@@ -1,0 +1,26 @@
+"""Entropies: convex regularisers Omega, each with its map, conjugate, derivative and prox."""
+
+from maxent.entropies.base import Entropy
+from maxent.entropies.hinge import PairwiseHinge, Youngized, fenchel_youngize
+from maxent.entropies.separable import BinaryGini, FermiDirac, OneVsAll
+from maxent.entropies.simplex import NormEntropy, Renyi, Shannon, SquaredNorm, Tsallis
+from maxent.entropies.wrappers import Relative, Scaled, Shifted, Zero
+
+__all__ = [
+    "BinaryGini",
+    "Entropy",
+    "FermiDirac",
+    "NormEntropy",
+    "OneVsAll",
+    "PairwiseHinge",
+    "Relative",
+    "Renyi",
+    "Scaled",
+    "Shannon",
+    "Shifted",
+    "SquaredNorm",
+    "Tsallis",
+    "Youngized",
+    "Zero",
+    "fenchel_youngize",
+]

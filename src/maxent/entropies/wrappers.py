@@ -1,0 +1,234 @@
+"""Entropies made from entropies: a cost, a base measure, a temperature; and no entropy at all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from maxent._rows import Array, Ragged, Rows, as_float, as_rows, row_dot
+from maxent.domains import Domain, Simplex
+from maxent.entropies.base import Entropy, positive, same_type
+
+
+@dataclass(frozen=True)
+class Zero(Entropy):
+    """Omega = 0 on the domain: its map is the argmax, its loss the (structured) perceptron.
+
+    >>> Zero().conjugate([1.0, 3.0])
+    (array(3.), array([0., 1.]))
+    """
+
+    domain: Domain = Simplex()
+    differentiable: ClassVar[bool] = False  # type: ignore[misc]
+
+    def _value(self, p: Rows) -> Array:
+        return 0.0 * row_dot(p, p)
+
+    def _conjugate(self, theta: Rows) -> tuple[Array, Rows]:
+        vertex = self.domain._argmax(theta)
+        return row_dot(theta, vertex), vertex
+
+    def _prox(self, eta: Rows, tau: float) -> Rows:
+        return self.domain._project(eta)
+
+
+class _Wrapper(Entropy):
+    """What a wrapped entropy inherits from the one inside."""
+
+    entropy: Entropy
+
+    @property
+    def domain(self) -> Domain:  # type: ignore[override]
+        """Domain of the wrapped entropy."""
+        return self.entropy.domain
+
+    @property
+    def smoothness(self) -> float:  # type: ignore[override]
+        """Smoothness of the wrapped entropy."""
+        return self.entropy.smoothness
+
+    @property
+    def differentiable(self) -> bool:  # type: ignore[override]
+        """As the wrapped entropy."""
+        return self.entropy.differentiable
+
+    @property
+    def convex(self) -> bool:  # type: ignore[override]
+        """As the wrapped entropy."""
+        return self.entropy.convex
+
+
+@dataclass(frozen=True, eq=False)
+class Shifted(_Wrapper):
+    """Omega(p) - <c, p>, so that Omega*(theta + c): a cost-sensitive loss (§3.4).
+
+    With c the cost of each answer ``Shifted(Zero(), c)`` is the hinge, ``Shifted(Shannon(), c)``
+    softmax-margin, ``Shifted(Tsallis(2), c)`` the cost-augmented sparsemax. ``cost`` is one row
+    for all, or a row for each row of the batch.
+
+    >>> hinge = Shifted(Zero(), [1.0, 1.0, 0.0])  # 0/1 cost, the right class is the last
+    >>> float(hinge.conjugate([0.0, 0.5, 1.0])[0] - 1.0)
+    0.5
+    """
+
+    entropy: Entropy
+    cost: Any
+
+    def __post_init__(self) -> None:
+        cost = as_float(self.cost)
+        values = cost.values if isinstance(cost, Ragged) else cost
+        if not isinstance(cost, Ragged):
+            if cost.ndim == 0:
+                raise ValueError("the cost must be a row or rows, got a single number")
+            cost = cost if cost.ndim == 1 else as_rows(cost)
+        if not np.isfinite(values).all():
+            raise ValueError("the cost must be finite; use -inf in the scores to exclude an entry")
+        object.__setattr__(self, "cost", cost)
+
+    def _shift(self, theta: Rows) -> Rows:
+        shape = getattr(theta, "shape", None)
+        if shape is not None and np.shape(self.cost) not in {(shape[-1],), shape, (1, shape[-1])}:
+            raise ValueError(
+                f"scores of shape {shape} (rows, size) do not fit a cost of shape "
+                f"{np.shape(self.cost)}: give one row, or a row for each row of scores"
+            )
+        cost = self.cost if isinstance(theta, Ragged) else same_type(self.cost, theta)
+        return theta + cost
+
+    def _value(self, p: Rows) -> Array:
+        cost = self.cost if isinstance(p, Ragged) else np.broadcast_to(self.cost, p.shape)
+        return self.entropy._value(p) - row_dot(cost, p)
+
+    def _conjugate(self, theta: Rows) -> tuple[Array, Rows]:
+        return self.entropy._conjugate(self._shift(theta))
+
+    def _hvp(self, theta: Rows, p: Rows, v: Rows) -> Rows:
+        return self.entropy._hvp(self._shift(theta), p, v)
+
+    def curvature(self, theta: Rows, p: Rows) -> tuple[Array, Array | None] | None:
+        """The wrapped entropy's at the shifted scores."""
+        return self.entropy.curvature(self._shift(theta), p)
+
+    def _prox(self, eta: Rows, tau: float) -> Rows:
+        return self.entropy._prox(eta + tau * self.cost, tau)
+
+
+@dataclass(frozen=True, eq=False)
+class Relative(_Wrapper):
+    """Omega(p) = sum_i q_i phi(p_i / q_i): the entropy against a default distribution q0.
+
+    For Shannon KL(p || q0), the prior of density estimation; for Tsallis
+    p_i = q_i [1 + (alpha-1)(theta_i - tau)]_+^(1/(alpha-1)). Scores 0 give back q0 and splitting
+    a cell into two halves changes nothing, for every entropy. q0 is normalised to sum to 1.
+
+    >>> from maxent.entropies.simplex import Tsallis
+    >>> Relative(Tsallis(1.5), [0.5, 0.25, 0.25]).conjugate([0.0, 0.0, 0.0])[1]
+    array([0.5 , 0.25, 0.25])
+    """
+
+    entropy: Entropy
+    q0: Any
+    margin: ClassVar[None] = None  # type: ignore[misc]
+    _measure: Array = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.entropy.domain, Simplex) and self.entropy._has_measure):
+            raise TypeError(
+                f"Relative needs an entropy of the simplex that is an integral (Shannon, Tsallis, "
+                f"NormEntropy, SquaredNorm, Renyi), got {self.entropy!r}"
+            )
+        q = np.asarray(self.q0, dtype=np.float64)
+        if q.ndim not in (1, 2) or q.size == 0:
+            raise ValueError(f"q0 must be a row or rows of masses, got shape {q.shape}")
+        if not np.isfinite(q).all() or (q < 0).any():
+            raise ValueError("q0 must be finite and non-negative")
+        total = q.sum(axis=-1, keepdims=True)
+        if (total <= 0).any():
+            raise ValueError("q0 has no mass; at least one entry must be positive")
+        object.__setattr__(self, "q0", q / total)
+        object.__setattr__(self, "_measure", np.atleast_2d(q / total))
+
+    def _fits(self, rows: Rows) -> Array:
+        if isinstance(rows, Ragged) or self._measure.shape[-1] != rows.shape[-1]:
+            raise ValueError(
+                f"q0 has {self._measure.shape[-1]} entries, the rows have "
+                f"{'different sizes' if isinstance(rows, Ragged) else rows.shape[-1]}"
+            )
+        return self._measure
+
+    @property
+    def smoothness(self) -> float:  # type: ignore[override]
+        """That of KL for Shannon; scaled by the largest mass for Tsallis up to 2."""
+        return self.entropy.smoothness  # q_i <= 1: (q phi(p/q))'' = phi''(p/q)/q >= phi''(p/q)
+
+    def _value(self, p: Rows) -> Array:
+        return self.entropy._value(p, self._fits(p))  # type: ignore[call-arg]
+
+    def _conjugate(self, theta: Rows) -> tuple[Array, Rows]:
+        return self.entropy._conjugate(theta, self._fits(theta))  # type: ignore[call-arg]
+
+    def _hvp(self, theta: Rows, p: Rows, v: Rows) -> Rows:
+        return self.entropy._hvp(theta, p, v, self._fits(p))  # type: ignore[call-arg]
+
+    def curvature(self, theta: Rows, p: Rows) -> tuple[Array, Array | None] | None:
+        """The wrapped entropy's under the base measure."""
+        known = type(self.entropy).curvature is not Entropy.curvature
+        return self.entropy.curvature(theta, p, self._fits(p)) if known else None  # type: ignore[call-arg]
+
+    def _prox(self, eta: Rows, tau: float) -> Rows:
+        from maxent.entropies.simplex import Shannon, Tsallis
+
+        if isinstance(self.entropy, Shannon | Tsallis):
+            return self.entropy._prox(eta, tau, self._fits(eta))
+        return super()._prox(eta, tau)
+
+
+@dataclass(frozen=True)
+class Scaled(_Wrapper):
+    """t Omega(p), a temperature: (t Omega)*(theta) = t Omega*(theta / t).
+
+    >>> from maxent.entropies.simplex import Shannon
+    >>> Scaled(Shannon(), 0.01).conjugate([1.0, 0.0])[1].round(6)
+    array([1., 0.])
+    """
+
+    entropy: Entropy
+    temperature: float
+
+    def __post_init__(self) -> None:
+        positive("the temperature", self.temperature)
+
+    @property
+    def margin(self) -> float | None:  # type: ignore[override]
+        """t times the margin."""
+        inside = self.entropy.margin
+        return None if inside is None else self.temperature * inside
+
+    @property
+    def smoothness(self) -> float:  # type: ignore[override]
+        """1/t times the smoothness."""
+        return self.entropy.smoothness / self.temperature
+
+    def _value(self, p: Rows) -> Array:
+        return self.temperature * self.entropy._value(p)
+
+    def _conjugate(self, theta: Rows) -> tuple[Array, Rows]:
+        values, p = self.entropy._conjugate(theta / self.temperature)
+        return self.temperature * values, p
+
+    def _hvp(self, theta: Rows, p: Rows, v: Rows) -> Rows:
+        return self.entropy._hvp(theta / self.temperature, p, v) / self.temperature
+
+    def curvature(self, theta: Rows, p: Rows) -> tuple[Array, Array | None] | None:
+        """The wrapped entropy's, divided by t."""
+        inside = self.entropy.curvature(theta / self.temperature, p)
+        if inside is None:
+            return None
+        diagonal, spike = inside
+        root = self.temperature**0.5
+        return diagonal / self.temperature, None if spike is None else spike / root
+
+    def _prox(self, eta: Rows, tau: float) -> Rows:
+        return self.entropy._prox(eta, tau * self.temperature)

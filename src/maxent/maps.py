@@ -1,0 +1,296 @@
+"""Feature maps: the linear map F between weights and scores, never a matrix unless one was given.
+
+``scores(w)`` = F'w are the rows an entropy takes, ``moments(p)`` = F p the vector a potential
+takes. A map may keep its rows anywhere (memory, blocks, a GPU): the boundary is w.
+"""
+
+from __future__ import annotations
+
+import importlib
+from abc import ABC, abstractmethod
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+
+from maxent._rows import Array, Ragged, Rows
+
+
+class FeatureMap(ABC):
+    """A linear map with ``n_features`` weights."""
+
+    n_features: int
+    n_rows: int | None = None  # number of rows of the scores; None for a single row without axis
+
+    @abstractmethod
+    def scores(self, w: Array) -> Rows:
+        """F'w, one score for every cell of every row."""
+
+    @abstractmethod
+    def moments(self, p: Rows) -> Array:
+        """F p, one number a feature; p has the shape of the scores."""
+
+
+class ColumnMap(FeatureMap):
+    """A map that can also write out a few columns: what Newton steps on a working set need."""
+
+    @abstractmethod
+    def gram(
+        self, index: Array, diagonal: Array, spike: Array | None, rows: Array | None = None
+    ) -> Array:
+        """sum_i C_i'(diag(d_i) - u_i u_i')C_i over the columns ``index``, C_i the block of row i.
+
+        ``diagonal`` and ``spike`` (u, or None) have the shape of the scores (of the chosen
+        ``rows``, where given).
+        """
+
+    @abstractmethod
+    def column_scores(self, index: Array, weights: Array) -> Rows:
+        """Scores of weights that are zero off ``index``."""
+
+
+def _matrix(X: Any, name: str = "X") -> Any:
+    """A finite two-dimensional float matrix, dense (any order) or CSC."""
+    if sparse.issparse(X):
+        X = sparse.csc_array(X)
+        X = X if X.dtype.kind == "f" else X.astype(np.float64)
+        values = X.data
+    else:
+        X = np.asarray(X)
+        X = X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
+        values = X
+    if X.ndim != 2 or 0 in X.shape:
+        raise ValueError(f"{name} must be a non-empty matrix (rows, features), got shape {X.shape}")
+    if not np.isfinite(np.add.reduce(values, axis=None)) and not np.isfinite(values).all():
+        raise ValueError(f"{name} contains NaN or infinity; impute or drop those entries first")
+    return X
+
+
+def _weighted_gram(C: Any, diagonal: Array, spike: Array | None) -> Array:
+    """C'(diag(d) - u u')C for one row of cells."""
+    if sparse.issparse(C):
+        scaled = C.multiply(diagonal[:, None]).tocsc()
+        gram = np.asarray((C.T @ scaled).todense(), dtype=np.float64)
+    else:
+        half = C * np.sqrt(np.maximum(diagonal, 0))[:, None].astype(C.dtype, copy=False)
+        gram = np.asarray(half.T @ half, dtype=np.float64)
+    if spike is not None:
+        edge = np.asarray(C.T @ spike, dtype=np.float64)
+        gram -= np.outer(edge, edge)
+    return gram
+
+
+class MatrixMap(ColumnMap):
+    """Features of the cells of one row: F' = X with X (cells, features), dense or sparse.
+
+    >>> MatrixMap([[1.0, 0.0], [0.0, 2.0], [1.0, 1.0]]).scores(np.array([1.0, 3.0]))
+    array([1., 6., 4.])
+    """
+
+    def __init__(self, X: Any) -> None:
+        self.X = _matrix(X)
+        self.n_features = self.X.shape[1]
+
+    def scores(self, w: Array) -> Array:
+        """X w."""
+        return self.X @ w.astype(self.X.dtype, copy=False)
+
+    def moments(self, p: Rows) -> Array:
+        """X'p in float64."""
+        return np.asarray(self.X.T @ p, dtype=np.float64)
+
+    def gram(
+        self, index: Array, diagonal: Array, spike: Array | None, rows: Array | None = None
+    ) -> Array:
+        """Weighted Gram matrix of the chosen columns."""
+        return _weighted_gram(self.X[:, index], diagonal, spike)
+
+    def column_scores(self, index: Array, weights: Array) -> Array:
+        """X[:, index] @ weights."""
+        return self.X[:, index] @ weights.astype(self.X.dtype, copy=False)
+
+
+class IdentityMap(ColumnMap):
+    """One feature a cell: F = identity, as in the relaxation path.
+
+    >>> IdentityMap(3).moments(np.array([0.2, 0.3, 0.5]))
+    array([0.2, 0.3, 0.5])
+    """
+
+    def __init__(self, size: int) -> None:
+        if int(size) != size or size < 1:
+            raise ValueError(f"IdentityMap needs a size >= 1, got {size!r}")
+        self.n_features = int(size)
+
+    def scores(self, w: Array) -> Array:
+        """w itself."""
+        return np.array(w, dtype=np.float64)
+
+    def moments(self, p: Rows) -> Array:
+        """p itself."""
+        return np.array(p, dtype=np.float64)
+
+    def gram(
+        self, index: Array, diagonal: Array, spike: Array | None, rows: Array | None = None
+    ) -> Array:
+        """diag(d) - u u' on the chosen cells."""
+        gram = np.diag(np.asarray(diagonal, dtype=np.float64)[index])
+        return gram if spike is None else gram - np.outer(spike[index], spike[index])
+
+    def column_scores(self, index: Array, weights: Array) -> Array:
+        """The weights at their cells."""
+        scores = np.zeros(self.n_features)
+        scores[index] = weights
+        return scores
+
+
+class SampleMap(ColumnMap):
+    """Linear models: scores (samples, outputs) = X W, with w = W flattened (features, outputs).
+
+    One output with FermiDirac is binary logistic regression; several with a simplex entropy
+    are the classes.
+
+    >>> SampleMap([[1.0, 2.0]], n_outputs=2).scores(np.array([1.0, 0.0, 0.0, 1.0]))
+    array([[1., 2.]])
+    """
+
+    def __init__(self, X: Any, n_outputs: int = 1) -> None:
+        self.X = _matrix(X)
+        if int(n_outputs) != n_outputs or n_outputs < 1:
+            raise ValueError(f"n_outputs must be an integer >= 1, got {n_outputs!r}")
+        self.n_outputs = int(n_outputs)
+        self.n_rows = self.X.shape[0]
+        self.n_features = self.X.shape[1] * self.n_outputs
+
+    def scores(self, w: Array) -> Array:
+        """X W."""
+        return self.X @ w.reshape(-1, self.n_outputs).astype(self.X.dtype, copy=False)
+
+    def moments(self, p: Rows) -> Array:
+        """X'P, flattened."""
+        return np.asarray(self.X.T @ p, dtype=np.float64).ravel()
+
+    def gram(
+        self, index: Array, diagonal: Array, spike: Array | None, rows: Array | None = None
+    ) -> Array:
+        """Blocks X_c' diag(d_c [c = c'] - u_c u_c') X_c' over pairs of outputs."""
+        X = self.X if rows is None else self.X[rows]
+        column, output = np.divmod(index, self.n_outputs)
+        gram = np.zeros((index.size, index.size))
+        members = [np.flatnonzero(output == c) for c in range(self.n_outputs)]
+        for c, mine in enumerate(members):
+            if not mine.size:
+                continue
+            every = mine.size == X.shape[1]
+            block = X if every else X[:, column[mine]]
+            for k in range(c + 1):
+                if not members[k].size:
+                    continue
+                weight = diagonal[:, c] if k == c else None
+                if spike is not None:
+                    product = spike[:, c] * spike[:, k]
+                    weight = -product if weight is None else weight - product
+                if weight is None:
+                    continue
+                if k == c:
+                    part = _weighted_gram(block, weight, None)
+                else:
+                    other = X[:, column[members[k]]]
+                    scaled = other * weight[:, None].astype(other.dtype, copy=False)
+                    part = np.asarray(block.T @ scaled, dtype=np.float64)
+                gram[np.ix_(mine, members[k])] = part
+                gram[np.ix_(members[k], mine)] = part.T
+        return gram
+
+    def column_scores(self, index: Array, weights: Array) -> Array:
+        """Scores of a few weights."""
+        column, output = np.divmod(index, self.n_outputs)
+        if index.size > self.n_features // 4:
+            full = np.zeros(self.n_features)
+            full[index] = weights
+            return self.scores(full)
+        block = self.X[:, column]
+        if self.n_outputs == 1:
+            return (block @ weights.astype(self.X.dtype, copy=False))[:, None]
+        spread = np.zeros((index.size, self.n_outputs), dtype=self.X.dtype)
+        spread[np.arange(index.size), output] = weights
+        return block @ spread
+
+
+class ChainMap(FeatureMap):
+    """Linear chain models: unary scores X W for each position and one transition matrix.
+
+    ``sequences`` is a list of (length, features) matrices; w = [W (features, states) flattened,
+    transitions (states, states) flattened]. Scores are Ragged rows for the domain ``Chain``.
+
+    >>> chain = ChainMap([np.ones((2, 1))], n_states=2)
+    >>> chain.scores(np.arange(6.0)).rows()[0]
+    array([0., 1., 0., 1., 2., 3., 4., 5.])
+    """
+
+    def __init__(self, sequences: list[ArrayLike], n_states: int) -> None:
+        if not len(sequences):
+            raise ValueError("ChainMap needs at least one sequence")
+        parts = [_matrix(x, f"sequence {i}") for i, x in enumerate(sequences)]
+        widths = {x.shape[1] for x in parts}
+        if len(widths) > 1:
+            raise ValueError(f"sequences have different numbers of features: {sorted(widths)}")
+        self.X = sparse.vstack(parts, "csr") if sparse.issparse(parts[0]) else np.concatenate(parts)
+        self.n_states = k = int(n_states)
+        self.n_rows = len(parts)
+        self.n_features = self.X.shape[1] * k + k * k
+        lengths = np.array([x.shape[0] for x in parts])
+        sizes = lengths * k + (lengths - 1) * k * k
+        self._offsets = np.concatenate([[0], np.cumsum(sizes)])
+        # which entries of the flat scores are unary, in the order of the rows of X
+        unary = np.zeros(self._offsets[-1], dtype=bool)
+        for start, length in zip(self._offsets[:-1], lengths, strict=True):
+            unary[start : start + length * k] = True
+        self._unary = np.flatnonzero(unary)
+        self._transition = np.flatnonzero(~unary)
+
+    def scores(self, w: Array) -> Ragged:
+        """Unary and transition scores of every sequence."""
+        k = self.n_states
+        cut = self.X.shape[1] * k
+        values = np.empty(self._offsets[-1])
+        values[self._unary] = np.asarray(self.X @ w[:cut].reshape(-1, k)).ravel()
+        values[self._transition] = np.tile(w[cut:], self._transition.size // (k * k))
+        return Ragged(values, self._offsets)
+
+    def moments(self, p: Rows) -> Array:
+        """Expected features: X'(unary marginals) and summed transition marginals."""
+        assert isinstance(p, Ragged)
+        k = self.n_states
+        unary = np.asarray(self.X.T @ p.values[self._unary].reshape(-1, k)).ravel()
+        return np.concatenate([unary, p.values[self._transition].reshape(-1, k * k).sum(axis=0)])
+
+
+_EXTRA_MAPS = {"torch": "maxent.torch", "dask": "maxent.extras.dask", "xarray": "maxent.extras.raster"}
+
+
+@singledispatch
+def make_map(features: Any) -> FeatureMap:
+    """The map for what the user gave: a FeatureMap, a dense or scipy-sparse matrix.
+
+    >>> make_map([[1.0], [2.0]]).n_features
+    1
+    """
+    package = type(features).__module__.partition(".")[0]
+    if package in _EXTRA_MAPS:
+        try:
+            importlib.import_module(_EXTRA_MAPS[package])
+        except ImportError as error:
+            raise ImportError(
+                f"features of type {type(features).__name__} need the optional part "
+                f"{package!r}: pip install maxent[{package}]"
+            ) from error
+        return make_map(features)
+    return MatrixMap(features)
+
+
+@make_map.register
+def _(features: FeatureMap) -> FeatureMap:
+    return features

@@ -1,0 +1,272 @@
+"""The one convex problem, its dual and its certificate. The only file that knows the signs.
+
+    primal   min_p   Omega(p) + V(F p - mu)
+    dual     min_w   Omega*(F'w) - <w, mu> + V*(-w),      p_w = grad Omega*(F'w)
+    gap      [Omega(p) + Omega*(F'w) - <p, F'w>] + [V(r) + V*(-w) + <r, w>],   r = F p - mu
+
+With rows i of weight a_i: Omega(p) = sum a_i Omega(p_i) and F p = sum a_i F_i p_i.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from maxent._rows import Array, Ragged, Rows, as_float, n_rows, row_dot, row_scale
+from maxent.domains import Simplex
+from maxent.entropies import Entropy, Relative, Shannon, Tsallis
+from maxent.maps import FeatureMap, make_map
+from maxent.potentials import Potential
+
+if TYPE_CHECKING:
+    from maxent.solvers.base import Solution, Solver
+
+_INSIDE = 0.99  # how far a point is pulled into an open domain
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """An entropy, a feature map, a potential and observed moments.
+
+    Parameters
+    ----------
+    entropy : Omega.
+    features : a FeatureMap, or a matrix of the cells' features (dense or scipy-sparse).
+    potential : V, on the residual F p - mu.
+    target : the observed moments mu. Leave it out where ``observed`` is given.
+    weights : a_i, one a row; 1/rows by default (1 for a single row).
+    observed : the observed distribution (labels as one-hot rows, the empirical distribution over
+        cells) whose moments are mu. It gives a finite duality gap where V is an indicator.
+
+    >>> import numpy as np
+    >>> from maxent.entropies import Shannon
+    >>> from maxent.potentials import Box
+    >>> cells = np.arange(5.0)[:, None]
+    >>> solution = Problem(Shannon(), cells, Box(0.1), observed=[0, 0, 0, 0.5, 0.5]).solve()
+    >>> bool(solution.gap < 1e-8), round(float(solution.p @ cells[:, 0]), 3)
+    (True, 3.4)
+    """
+
+    entropy: Entropy
+    features: Any
+    potential: Potential
+    target: Any = None
+    weights: Any = None
+    observed: Any = None
+    _count: int | None = field(init=False, repr=False, default=None)
+
+    def __post_init__(self) -> None:
+        for part, kind in ((self.entropy, Entropy), (self.potential, Potential)):
+            if not isinstance(part, kind):
+                raise TypeError(f"expected a {kind.__name__}, got {part!r}")
+        features = make_map(self.features)
+        self._set("features", features)
+        self._set("_count", features.n_rows)
+        self._set("weights", self._checked_weights())
+        if (self.target is None) == (self.observed is None):
+            raise ValueError("give either the target moments or the observed distribution")
+        if self.observed is not None:
+            self._set("observed", self._checked_observed())
+            self._set("target", self.moments(self.observed))
+        target = np.asarray(self.target, dtype=np.float64)
+        if target.shape != (features.n_features,):
+            raise ValueError(
+                f"the target needs one moment a feature, shape ({features.n_features},), "
+                f"got {target.shape}"
+            )
+        if not np.isfinite(target).all():
+            raise ValueError("the target moments must be finite")
+        self._set("target", target)
+        self.potential.check_size(features.n_features)
+
+    def _set(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+
+    def _checked_weights(self) -> Array | None:
+        rows = self._count
+        if self.weights is None:
+            return None if rows is None else np.full(rows, 1 / rows)
+        weights = np.asarray(self.weights, dtype=np.float64)
+        if rows is None or weights.shape != (rows,):
+            raise ValueError(
+                f"weights must have one entry a row, shape ({rows},), got {weights.shape}"
+                if rows is not None
+                else "weights are for problems with several rows; this map has a single row"
+            )
+        if not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
+            raise ValueError("weights must be finite, non-negative and not all zero")
+        return weights
+
+    def _checked_observed(self) -> Rows:
+        observed = as_float(self.observed)
+        expected = self.features.scores(np.zeros(self.features.n_features))
+        fits = (
+            isinstance(observed, Ragged) and np.array_equal(observed.offsets, expected.offsets)
+            if isinstance(expected, Ragged)
+            else np.shape(observed) == np.shape(expected)
+        )
+        if not fits:
+            raise ValueError(
+                f"the observed distribution must have the shape of the scores "
+                f"{_shape(expected)}, got {_shape(observed)}"
+            )
+        inside = np.atleast_1d(self.entropy.domain.contains(observed))
+        if not inside.all():
+            raise ValueError(
+                f"row {int(np.flatnonzero(~inside)[0])} of the observed distribution is not in "
+                f"{self.entropy.domain}"
+            )
+        return observed
+
+    # -- the two sides -------------------------------------------------------------------------
+
+    def moments(self, p: Rows) -> Array:
+        """F p = sum a_i F_i p_i."""
+        return self.features.moments(p if self.weights is None else row_scale(p, self.weights))
+
+    def total(self, values: Array) -> float:
+        """sum a_i values_i."""
+        return float(np.sum(values) if self.weights is None else values @ self.weights)
+
+    def state(self, w: Array, theta: Rows | None = None) -> State:
+        """Everything known at w; ``theta`` = F'w where it is at hand already."""
+        return State(self, w, self.features.scores(w) if theta is None else theta)
+
+    def smooth(self, w: Array) -> tuple[float, Array]:
+        """Omega*(F'w) - <w, mu> and its gradient F p_w - mu."""
+        state = self.state(w)
+        return state.smooth, state.gradient
+
+    def penalty(self, w: Array) -> float:
+        """V*(-w)."""
+        return self.potential.conjugate(-w)
+
+    def prox(self, w: Array, step: float) -> Array:
+        """argmin_x 1/2 ||x - w||^2 + step V*(-x)."""
+        return -self.potential.prox_conjugate(-w, step)
+
+    def dual(self, w: Array) -> float:
+        """The objective that solvers minimise."""
+        return self.state(w).dual
+
+    def primal(self, p: Any) -> float:
+        """Omega(p) + V(F p - mu); minus the dual at the optimum."""
+        p = as_float(p)
+        return self.total(self.entropy.value(p)) + self.potential.value(self.moments(p) - self.target)
+
+    def gap(self, w: Array, p: Any = None) -> float:
+        """Duality gap of (p, w); without p, the certificate at p_w pulled into the domain of V."""
+        state = self.state(np.asarray(w, dtype=np.float64))
+        return state.gap if p is None else state.gap_at(as_float(p))
+
+    def optimality(self, w: Array) -> float:
+        """max |w - prox(w - gradient)|, 0 at the optimum, also where no finite gap exists."""
+        return self.state(np.asarray(w, dtype=np.float64)).optimality
+
+    def solve(self, solver: Solver | str = "auto", w0: Any = None) -> Solution:
+        """Minimise the dual; ``solver`` is a Solver, a name or "auto"."""
+        from maxent.solvers import choose
+
+        return choose(solver, self).solve(self, w0)
+
+    def guarantees(self, gap: float) -> dict[str, float]:
+        """What a duality gap says of the distance between p_w and the optimum p*.
+
+        L_Omega(F'w; p*) <= gap; so KL(p* || p_w) <= gap and, by Pinsker, the 1-norm distance
+        <= sqrt(2 gap) for Shannon on the simplex (structural paper, Theorem 1), and the 2-norm
+        distance <= sqrt(2 L gap) for an entropy with smoothness L. Weighted means over rows.
+        """
+        found = {"fenchel_young": gap}
+        inner = self.entropy.entropy if isinstance(self.entropy, Relative) else self.entropy
+        shannon = isinstance(inner, Shannon) or (isinstance(inner, Tsallis) and inner.alpha == 1)
+        if shannon and isinstance(self.entropy.domain, Simplex):
+            found["kl"] = gap
+            if self._count is None:
+                found["l1"] = float(np.sqrt(2 * gap))
+        if np.isfinite(self.entropy.smoothness):
+            found["l2"] = float(np.sqrt(2 * self.entropy.smoothness * gap))
+        return found
+
+
+def _shape(rows: Rows) -> str:
+    return f"ragged, {n_rows(rows)} rows" if isinstance(rows, Ragged) else str(np.shape(rows))
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """A point w of the dual with what follows from it, each computed once and when asked for."""
+
+    problem: Problem
+    w: Array
+    theta: Rows
+
+    @cached_property
+    def _map(self) -> tuple[Array, Rows]:
+        return self.problem.entropy.conjugate(self.theta)
+
+    @property
+    def conjugate(self) -> Array:
+        """Omega*(theta) of each row."""
+        return self._map[0]
+
+    @property
+    def p(self) -> Rows:
+        """p_w = grad Omega*(theta)."""
+        return self._map[1]
+
+    @cached_property
+    def smooth(self) -> float:
+        """Omega*(F'w) - <w, mu>."""
+        return self.problem.total(self.conjugate) - float(self.w @ self.problem.target)
+
+    @cached_property
+    def penalty(self) -> float:
+        """V*(-w)."""
+        return self.problem.penalty(self.w)
+
+    @property
+    def dual(self) -> float:
+        """The dual objective."""
+        return self.smooth + self.penalty
+
+    @cached_property
+    def gradient(self) -> Array:
+        """F p_w - mu, the gradient of the smooth part and the residual of p_w."""
+        return self.problem.moments(self.p) - self.problem.target
+
+    @cached_property
+    def optimality(self) -> float:
+        """max |w - prox(w - gradient)|."""
+        moved = self.problem.prox(self.w - self.gradient, 1.0)
+        return float(np.max(np.abs(self.w - moved), initial=0.0))
+
+    @cached_property
+    def gap(self) -> float:
+        """The certificate: at p_s = s p_w + (1 - s) p~, where s r(p_w) lies in dom V."""
+        potential = self.problem.potential
+        gauge = potential.gauge(self.gradient)
+        limit = _INSIDE if potential.open_domain else 1.0
+        if gauge < 1 or (gauge == 1 and not potential.open_domain):
+            return self._gap(self.p, self.gradient)
+        if self.problem.observed is None or not np.isfinite(gauge):
+            return np.inf
+        s = limit / gauge
+        mixed = s * self.p + (1 - s) * self.problem.observed
+        return self._gap(mixed, s * self.gradient)
+
+    def gap_at(self, p: Rows) -> float:
+        """The gap with any p of the domain."""
+        return self._gap(p, self.problem.moments(p) - self.problem.target)
+
+    def _gap(self, p: Rows, residual: Array) -> float:
+        entropy_part = self.problem.total(
+            self.problem.entropy.value(p) + self.conjugate - row_dot(self.theta, p)
+        )
+        potential_part = (
+            self.problem.potential.value(residual) + self.penalty + float(residual @ self.w)
+        )
+        # each part is >= 0; rounding may leave a tiny negative number
+        return max(entropy_part, 0.0) + max(potential_part, 0.0)

@@ -1,0 +1,186 @@
+"""Solvers minimise the dual of a Problem and stop on its certificate.
+
+A solver is a frozen dataclass of its own settings. It declares what it needs of a problem, and
+writes one generator, ``_iterate``, which yields a State after each step; stopping, history,
+callbacks and interruption are handled here, once.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from maxent._rows import Array, Rows
+from maxent.problem import Problem, State
+
+
+class Status(Enum):
+    """Why a solver stopped."""
+
+    CONVERGED = "converged"
+    MAX_ITER = "max_iter"
+    STALLED = "stalled"  # no further progress is possible in floating point
+    INTERRUPTED = "interrupted"
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """What a solver found.
+
+    Attributes
+    ----------
+    w : the weights; p : the prediction p_w at them.
+    gap : duality gap, inf where none exists (then see ``optimality``).
+    optimality : max |w - prox(w - gradient)|.
+    objective : the dual objective at w; n_iter, status.
+    history : one record an iteration with keys seconds, objective, gap, optimality.
+    guarantees : what the gap says of the distance to the optimum (Problem.guarantees).
+    """
+
+    w: Array
+    p: Rows
+    gap: float
+    optimality: float
+    objective: float
+    n_iter: int
+    status: Status
+    history: list[dict[str, float]]
+    guarantees: dict[str, float]
+
+    def __str__(self) -> str:
+        parts = [
+            f"{self.status.value} after {self.n_iter} iterations: objective {self.objective:.10g}, "
+            f"gap {self.gap:.2e}, optimality {self.optimality:.2e}"
+        ]
+        texts = {
+            "kl": "KL(p* || p) <= {:.2e}",
+            "l1": "||p* - p||_1 <= {:.2e}",
+            "l2": "||p* - p||_2 <= {:.2e}",
+        }
+        known = [texts[k].format(v) for k, v in self.guarantees.items() if k in texts]
+        if known and np.isfinite(self.gap):
+            parts.append("guaranteed: " + ", ".join(known))
+        return "; ".join(parts)
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C during a fit; ``solution`` holds the best point so far."""
+
+    def __init__(self, solution: Solution) -> None:
+        super().__init__(str(solution))
+        self.solution = solution
+
+
+Callback = Callable[[int, State], Any]
+
+
+@dataclass(frozen=True)
+class Solver(ABC):
+    """Settings common to all solvers.
+
+    tol : stop when the duality gap (or, where no finite gap exists, the optimality) is at most
+        this; max_iter : steps at most.
+    """
+
+    tol: float = 1e-8
+    max_iter: int = 1000
+
+    def __post_init__(self) -> None:
+        if not self.tol >= 0:
+            raise ValueError(f"tol must be >= 0, got {self.tol!r}")
+        if self.max_iter < 1:
+            raise ValueError(f"max_iter must be >= 1, got {self.max_iter!r}")
+
+    @classmethod
+    @abstractmethod
+    def missing(cls, problem: Problem) -> str | None:
+        """What the problem lacks for this solver, None if nothing."""
+
+    @abstractmethod
+    def _iterate(self, problem: Problem, w: Array) -> Iterator[State]:
+        """Yield the state after each step; return when no progress is possible."""
+
+    def solve(
+        self, problem: Problem, w0: Any = None, callback: Callback | None = None
+    ) -> Solution:
+        """Minimise the dual from w0 (0 by default)."""
+        lack = self.missing(problem)
+        if lack:
+            raise TypeError(f"{type(self).__name__} cannot solve this problem: {lack}")
+        start = self._start(problem, w0)
+        state = problem.state(start)
+        begin = perf_counter()
+        history = [self._record(state, begin)]
+        status = Status.MAX_ITER
+        try:
+            if self._done(state):
+                status = Status.CONVERGED
+            else:
+                iterations = self._iterate(problem, start)
+                for count, state in enumerate(iterations, start=1):
+                    history.append(self._record(state, begin))
+                    if callback is not None:
+                        callback(count, state)
+                    if self._done(state):
+                        status = Status.CONVERGED
+                        break
+                    if count >= self.max_iter:
+                        break
+                else:
+                    status = Status.STALLED
+        except KeyboardInterrupt as stop:
+            solution = self._solution(state, Status.INTERRUPTED, history)
+            raise Interrupted(solution) from stop
+        return self._solution(state, status, history)
+
+    def _done(self, state: State) -> bool:
+        return (state.gap if np.isfinite(state.gap) else state.optimality) <= self.tol
+
+    @staticmethod
+    def _start(problem: Problem, w0: Any) -> Array:
+        size = problem.features.n_features
+        if w0 is None:
+            return np.zeros(size)
+        w = np.array(w0, dtype=np.float64)
+        if w.shape != (size,) or not np.isfinite(w).all():
+            raise ValueError(f"w0 must be a finite vector of shape ({size},), got shape {w.shape}")
+        return w
+
+    @staticmethod
+    def _record(state: State, begin: float) -> dict[str, float]:
+        return {
+            "seconds": perf_counter() - begin,
+            "objective": state.dual,
+            "gap": state.gap,
+            "optimality": state.optimality,
+        }
+
+    @staticmethod
+    def _solution(state: State, status: Status, history: list[dict[str, float]]) -> Solution:
+        return Solution(
+            w=state.w,
+            p=state.p,
+            gap=state.gap,
+            optimality=state.optimality,
+            objective=state.dual,
+            n_iter=len(history) - 1,
+            status=status,
+            history=history,
+            guarantees=state.problem.guarantees(state.gap),
+        )
+
+
+def needs_gradient(problem: Problem) -> str | None:
+    """Shared requirement: the conjugate of the entropy is differentiable."""
+    if problem.entropy.differentiable:
+        return None
+    return (
+        f"the conjugate of {problem.entropy!r} is not differentiable; use a strictly convex entropy "
+        "(Shannon, Tsallis, SquaredNorm ...) or the solver CuttingPlane"
+    )

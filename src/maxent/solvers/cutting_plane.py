@@ -1,0 +1,159 @@
+"""Cutting planes (fully corrective Frank-Wolfe) for entropies without a gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy import optimize
+
+from maxent._rows import Array, Rows
+from maxent.problem import Problem, State
+from maxent.solvers.base import Solver
+
+
+@dataclass(frozen=True)
+class CuttingPlane(Solver):
+    """Perceptrons and hinges, plain or structured: Omega* is a maximum of linear functions.
+
+    Each answer p of the oracle gives a plane <w, F p - mu> - Omega(p) below Omega*(F'w) - <w, mu>.
+    The best w against all planes so far is a small quadratic programme over their weights
+    (Quadratic) or a linear programme (Box: l1-M3N); the mixture of the answers with those
+    weights is the primal point of the certificate. This is the one-slack method of Joachims,
+    Finley and Yu (2009), and fully corrective Frank-Wolfe on the primal.
+    """
+
+    max_iter: int = 2_000
+
+    @classmethod
+    def missing(cls, problem: Problem) -> str | None:
+        """A purely quadratic or a purely l1 penalty."""
+        elastic = problem.potential.elastic(problem.features.n_features)
+        if elastic is not None:
+            l1, l2 = elastic
+            if (not l1.any() and (l2 > 0).all()) or (not l2.any() and (l1 > 0).all()):
+                return None
+        return (
+            f"cutting planes need Quadratic (all strengths > 0) or Box (all radii > 0), "
+            f"got {problem.potential!r}"
+        )
+
+    def _iterate(self, problem: Problem, w: Array) -> Iterator[State]:
+        l1, l2 = problem.potential.elastic(problem.features.n_features)  # type: ignore[misc]
+        master = _QuadraticMaster(l2) if l2.any() else _LinearMaster(l1)
+        state = problem.state(w)
+        answers: list[Rows] = []
+        best = np.inf
+        while True:
+            answers.append(state.p)
+            w, mixture = master.add(
+                state.gradient, problem.total(problem.entropy.value(state.p))
+            )
+            mixed = sum(a * p for a, p in zip(mixture, answers, strict=True) if a > 0)
+            candidate = MixedState(problem, w, problem.features.scores(w), mixed)
+            best = min(best, candidate.gap)
+            yield candidate
+            if master.repeated:
+                return
+            used = mixture > 0
+            master.keep(used)
+            answers = [p for p, flag in zip(answers, used, strict=True) if flag]
+            state = candidate
+
+
+@dataclass(frozen=True, eq=False)
+class MixedState(State):
+    """A state certified at a mixture of answers instead of at its own, single answer."""
+
+    mixture: Rows
+
+    @cached_property
+    def gap(self) -> float:  # type: ignore[override]
+        """Gap at the mixture; the box needs the pull towards the observed distribution."""
+        residual = self.problem.moments(self.mixture) - self.problem.target
+        gauge = self.problem.potential.gauge(residual)
+        if gauge <= 1:
+            return self._gap(self.mixture, residual)
+        if self.problem.observed is None or not np.isfinite(gauge):
+            return np.inf
+        s = 1 / gauge
+        return self._gap(s * self.mixture + (1 - s) * self.problem.observed, s * residual)
+
+    @cached_property
+    def optimality(self) -> float:  # type: ignore[override]
+        """Of the residual of the mixture, a subgradient that can vanish."""
+        residual = self.problem.moments(self.mixture) - self.problem.target
+        moved = self.problem.prox(self.w - residual, 1.0)
+        return float(np.max(np.abs(self.w - moved), initial=0.0))
+
+
+class _Master:
+    """Planes (residual m_k, entropy o_k) and the weights of the last solution."""
+
+    def __init__(self, size: int) -> None:
+        self.planes = np.empty((0, size))
+        self.entropies = np.empty(0)
+        self.mixture = np.empty(0)
+        self.repeated = False
+
+    def add(self, plane: Array, entropy: float) -> tuple[Array, Array]:
+        same = (self.planes == plane).all(axis=1) & (self.entropies == entropy)
+        self.repeated = bool(same.any())
+        self.planes = np.vstack([self.planes, plane])
+        self.entropies = np.append(self.entropies, entropy)
+        return self.solve()
+
+    def keep(self, used: Array) -> None:
+        self.planes, self.entropies = self.planes[used], self.entropies[used]
+        self.mixture = self.mixture[used]
+
+    def solve(self) -> tuple[Array, Array]:
+        raise NotImplementedError
+
+
+class _QuadraticMaster(_Master):
+    """min over the simplex of 1/2 ||sum a_k m_k||^2_{1/l2} + sum a_k o_k; w = -(sum a m)/l2."""
+
+    def __init__(self, l2: Array) -> None:
+        super().__init__(l2.size)
+        self.l2 = l2
+
+    def solve(self) -> tuple[Array, Array]:
+        from maxent._kernels.coordinate import simplex_quadratic
+
+        scaled = self.planes / np.sqrt(self.l2)
+        mixture = np.append(self.mixture, 0.0 if self.mixture.size else 1.0)
+        mixture /= mixture.sum()
+        gram = scaled @ scaled.T
+        tol = 1e-14 * (1 + np.abs(gram).max() + np.abs(self.entropies).max())
+        simplex_quadratic(gram, self.entropies, mixture, 100_000, tol)
+        self.mixture = mixture
+        return -(mixture @ self.planes) / self.l2, mixture
+
+
+class _LinearMaster(_Master):
+    """min_w sum l1 |w| + t subject to <w, m_k> - o_k <= t, a linear programme in (w+, w-, t)."""
+
+    def __init__(self, l1: Array) -> None:
+        super().__init__(l1.size)
+        self.l1 = l1
+
+    def keep(self, used: Array) -> None:
+        """Every plane stays: a vertex solution may need an idle one again."""
+        self.mixture = self.mixture[used]
+
+    def solve(self) -> tuple[Array, Array]:
+        count, size = self.planes.shape
+        cost = np.concatenate([self.l1, self.l1, [1.0]])
+        rows = np.hstack([self.planes, -self.planes, -np.ones((count, 1))])
+        bounds = [(0, None)] * (2 * size) + [(None, None)]
+        found = optimize.linprog(cost, rows, self.entropies, bounds=bounds, method="highs")
+        if found.status != 0:
+            found = optimize.linprog(
+                cost, rows, self.entropies, bounds=[(0, 1e6)] * (2 * size) + [(None, None)]
+            )
+        mixture = np.maximum(-np.asarray(found.ineqlin.marginals), 0)
+        self.mixture = mixture / mixture.sum()
+        return found.x[:size] - found.x[size : 2 * size], self.mixture

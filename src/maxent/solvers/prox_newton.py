@@ -1,0 +1,173 @@
+"""Proximal Newton with working sets: the fast default for boxes, elastic nets and quadratics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from maxent._rows import Array, Rows, row_scale
+from maxent.maps import ColumnMap
+from maxent.problem import Problem, State
+from maxent.solvers.base import Solver, needs_gradient
+
+_SAMPLED_ROWS = 20_000  # rows that make a Hessian good enough for the first steps
+_GOOD_RATE = 0.2  # a step that shrinks the optimality below this share keeps its Hessian
+_POOR_RATE = 0.5  # above this share a sampled Hessian is replaced by the full one
+
+
+@dataclass(frozen=True)
+class ProxNewton(Solver):
+    """Newton steps on the features that matter, by coordinate descent on their Gram matrix.
+
+    The working set holds the features in use and those that violate optimality most, and grows
+    as needed. The Hessian is kept while it still gives fast steps, and for many rows the first
+    ones come from a sample of the rows: the certificate, not the Hessian, decides when to stop.
+    """
+
+    max_iter: int = 200
+    working_set: int = 32
+    random_state: int = 0
+
+    @classmethod
+    def missing(cls, problem: Problem) -> str | None:
+        """Elastic penalty, columns, and a Jacobian that is a diagonal less a rank one."""
+        if problem.potential.elastic(problem.features.n_features) is None:
+            return (
+                f"{problem.potential!r} is not a sum of l1 and squared l2 terms; use FISTA, or Box, "
+                "Quadratic, ElasticNet"
+            )
+        if not isinstance(problem.features, ColumnMap):
+            return f"{type(problem.features).__name__} cannot write out columns; use FISTA or LBFGS"
+        lack = needs_gradient(problem)
+        if lack:
+            return lack
+        state = problem.state(np.zeros(problem.features.n_features))
+        if _curvature(state) is None:
+            return f"{problem.entropy!r} has no simple Jacobian; use FISTA or LBFGS"
+        return None
+
+    def _iterate(self, problem: Problem, w: Array) -> Iterator[State]:
+        l1, l2 = problem.potential.elastic(problem.features.n_features)  # type: ignore[misc]
+        model = _Model(problem, l2, np.random.default_rng(self.random_state))
+        state = problem.state(w)
+        room = self.working_set
+        while True:
+            before = state.optimality
+            index = _working_set(state, room)
+            fresh = model.prepare(state, index)
+            new = _newton_step(problem, state, index, model.gram(index), l1, l2)
+            if new is None:
+                if fresh and model.complete:
+                    return
+                model.discard(state)
+                continue
+            state = new
+            yield state
+            rate = state.optimality / before if before > 0 else 0.0
+            if rate > _POOR_RATE:
+                room = min(2 * room, problem.features.n_features)
+            if rate > _GOOD_RATE:
+                model.discard(state, keep_sample=rate <= _POOR_RATE)
+
+
+class _Model:
+    """The Gram matrix of the last Hessian, over the columns asked for so far."""
+
+    def __init__(self, problem: Problem, l2: Array, rng: np.random.Generator) -> None:
+        self.problem, self.l2 = problem, l2
+        self.rng = rng
+        rows = problem.features.n_rows
+        self.complete = rows is None or rows <= 2 * _SAMPLED_ROWS
+        self._columns: Array | None = None
+        self._gram = np.empty((0, 0))
+
+    def prepare(self, state: State, index: Array) -> bool:
+        """Make sure the Gram matrix covers ``index``; True if it was computed anew."""
+        if self._columns is not None and np.isin(index, self._columns).all():
+            return False
+        diagonal, spike = _curvature(state)  # type: ignore[misc]
+        rows = None
+        if not self.complete:
+            count = self.problem.features.n_rows
+            rows = np.sort(self.rng.choice(count, _SAMPLED_ROWS, replace=False))
+            share = count / _SAMPLED_ROWS
+            diagonal = diagonal[rows] * share
+            spike = None if spike is None else spike[rows] * np.sqrt(share)
+        self._gram = self.problem.features.gram(index, diagonal, spike, rows)
+        self._columns = index
+        return True
+
+    def gram(self, index: Array) -> Array:
+        """The part of the Gram matrix for ``index``."""
+        position = np.searchsorted(self._columns, index)
+        return self._gram[np.ix_(position, position)]
+
+    def discard(self, state: State, keep_sample: bool = False) -> None:
+        """Ask for a new Hessian; from all rows unless the sample still served."""
+        self._columns = None
+        self.complete = self.complete or not keep_sample
+
+
+def _curvature(state: State) -> tuple[Rows, Rows | None] | None:
+    """The Jacobian of the map with the row weights in it."""
+    found = state.problem.entropy.curvature(
+        np.atleast_2d(state.theta), np.atleast_2d(state.p)
+    )
+    if found is None:
+        return None
+    weights = state.problem.weights
+    diagonal, spike = found
+    if weights is None:
+        return diagonal[0], None if spike is None else spike[0]
+    return (
+        row_scale(diagonal, weights),
+        None if spike is None else row_scale(spike, np.sqrt(weights)),
+    )
+
+
+def _working_set(state: State, room: int) -> Array:
+    """Features in use, and the worst violators up to ``room`` (and twice those in use)."""
+    size = state.w.size
+    moved = state.problem.prox(state.w - state.gradient, 1.0)
+    violation = np.abs(state.w - moved)
+    active = state.w != 0
+    count = min(size, max(room, 2 * int(active.sum())))
+    if count >= size:
+        return np.arange(size)
+    violation[active] = np.inf
+    chosen = np.argpartition(violation, -count)[-count:]
+    return np.sort(chosen[violation[chosen] > 0])
+
+
+def _newton_step(
+    problem: Problem, state: State, index: Array, gram: Array, l1: Array, l2: Array
+) -> State | None:
+    from maxent._kernels.coordinate import elastic_quadratic
+
+    ridge = 1e-12 * max(float(np.trace(gram)) / max(len(gram), 1), 1e-300)
+    gram = gram + ridge * np.eye(len(gram))
+    w, gradient = state.w[index], state.gradient[index]
+    goal = 1e-3 * min(state.optimality, 1.0) * 1e-3
+    step = elastic_quadratic(gram, gradient, w, l1[index], l2[index], 10_000, goal)
+    if not step.any():
+        return None
+    direction = problem.features.column_scores(index, step)
+
+    def penalty(v: Array) -> float:
+        return float(l1[index] @ np.abs(v) + 0.5 * (l2[index] @ v**2))
+
+    # decrease predicted by the model's linear part and the penalty (Tseng and Yun, 2009)
+    predicted = float(gradient @ step) + penalty(w + step) - penalty(w)
+    length = 1.0
+    slack = 1e-15 * max(1.0, abs(state.dual))
+    for _ in range(30):
+        full = state.w.copy()
+        full[index] = w + length * step
+        new = problem.state(full, state.theta + length * direction)
+        if new.dual <= state.dual + 1e-4 * length * min(predicted, 0.0) + slack:
+            flat = abs(new.dual - state.dual) <= slack
+            return new if not flat or new.optimality < state.optimality else None
+        length /= 2
+    return None
