@@ -120,44 +120,51 @@ def capped_map(theta: Array, total: float) -> Array:
     the piece by bisection over them, solve the linear equation there.
     """
     x = theta.astype(np.float64)
-    finite = np.where(np.isfinite(x), x, x.max(axis=1, keepdims=True) - 4.0 - x.shape[1])
-    kinks = np.sort(np.concatenate([finite, finite - 1], axis=1), axis=1)
+    # tau lies within 1 of the k-th largest score: measured from there, huge scores stay exact
+    centre = np.partition(x, -int(total), axis=1)[:, -int(total), None]
+    x = np.clip(x - centre, -4.0, 4.0)
+    kinks = np.sort(np.concatenate([x, x - 1], axis=1), axis=1)
     low, high = np.zeros(len(x), int), np.full(len(x), kinks.shape[1] - 1)
     rows = np.arange(len(x))
     while (high - low > 1).any():
         middle = (low + high) // 2
-        mass = np.clip(finite - kinks[rows, middle][:, None], 0, 1).sum(axis=1)
+        mass = np.clip(x - kinks[rows, middle][:, None], 0, 1).sum(axis=1)
         low, high = np.where(mass >= total, middle, low), np.where(mass >= total, high, middle)
     left, right = kinks[rows, low], kinks[rows, high]
-    at_left = np.clip(finite - left[:, None], 0, 1).sum(axis=1)
+    at_left = np.clip(x - left[:, None], 0, 1).sum(axis=1)
     middle_point = left + (right - left) / 2
-    inside = (finite > middle_point[:, None]) & (finite - 1 < middle_point[:, None])
+    inside = (x > middle_point[:, None]) & (x - 1 < middle_point[:, None])
     slope = inside.sum(axis=1)
     tau = left + np.where(slope > 0, (at_left - total) / np.maximum(slope, 1), 0.0)
-    return np.clip(finite - tau[:, None], 0, 1).astype(theta.dtype)
+    return np.clip(x - tau[:, None], 0, 1).astype(theta.dtype)
 
 
 def subset_map(theta: Array, k: int) -> tuple[Array, Array]:
     """Log-partition and marginals over subsets of size k.
 
-    Elementary symmetric polynomials by a forward and a backward pass, in logarithms.
+    A walk over the entries whose state is the number taken so far: elementary symmetric
+    polynomials in logarithms forward, probabilities of each number backward.
     """
     x = theta.astype(np.float64)
     rows, size = x.shape
+    top = x.max(axis=1, initial=-np.inf)
+    x -= top[:, None]
     forward = np.full((size + 1, rows, k + 1), -np.inf)
-    backward = np.full((size + 1, rows, k + 1), -np.inf)
-    forward[0, :, 0] = backward[size, :, 0] = 0
+    forward[0, :, 0] = 0
+    take = np.zeros((size, rows, k + 1))  # P(entry i taken | so many taken after it)
     for i in range(size):
+        taken = forward[i, :, :-1] + x[:, i, None]
         forward[i + 1] = forward[i]
-        forward[i + 1, :, 1:] = np.logaddexp(forward[i, :, 1:], forward[i, :, :-1] + x[:, i, None])
-    for i in reversed(range(size)):
-        backward[i] = backward[i + 1]
-        backward[i, :, 1:] = np.logaddexp(
-            backward[i + 1, :, 1:], backward[i + 1, :, :-1] + x[:, i, None]
-        )
-    log_partition = forward[size, :, k]
+        forward[i + 1, :, 1:] = np.logaddexp(forward[i, :, 1:], taken)
+        possible = forward[i + 1, :, 1:] > -np.inf
+        odds = np.subtract(taken, forward[i, :, 1:], out=np.zeros_like(taken), where=possible)
+        take[i, :, 1:] = np.where(possible, special.expit(odds), 0)
+    number = np.zeros((rows, k + 1))
+    number[:, k] = 1
     marginals = np.empty_like(x)
-    for i in range(size):
-        joint = forward[i, :, :k] + backward[i + 1, :, k - 1 :: -1][:, :k]
-        marginals[:, i] = np.exp(x[:, i] + special.logsumexp(joint, axis=1) - log_partition)
-    return log_partition, marginals.astype(theta.dtype)
+    for i in reversed(range(size)):
+        moved = number * take[i]
+        marginals[:, i] = moved.sum(axis=1)
+        number -= moved
+        number[:, :-1] += moved[:, 1:]
+    return forward[size, :, k] + k * top, marginals.astype(theta.dtype)

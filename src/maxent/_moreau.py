@@ -50,9 +50,10 @@ def prox_by_moreau(entropy: Entropy, eta: Rows, tau: float) -> Rows:
         for _ in range(40):
             trial = theta + row_scale(step, length)
             trial_value, trial_gradient, trial_p = objective(trial)
-            # near the optimum the value is flat to rounding: accept a smaller gradient too
+            # near the optimum the value is flat to rounding: there a smaller gradient decides
+            flat = np.abs(trial_value - value) <= 1e-14 * (1 + np.abs(value))
             better = (trial_value <= value + 1e-4 * length * slope) | (
-                row_dot(trial_gradient, trial_gradient) < 0.9 * size**2
+                flat & (row_dot(trial_gradient, trial_gradient) < size**2)
             )
             if (better | ~active).all():
                 break

@@ -43,16 +43,23 @@ class Domain(ABC):
 
     bounded: bool = True
     constant_norm: bool = False  # all vertices (of rows of one size) have the same length
+    ragged: bool = False  # whether rows may have different sizes
+
+    def check_rows(self, rows: Rows) -> Rows:
+        """Rows with one leading axis; refuses ragged rows where the domain has no use for them."""
+        if isinstance(rows, Ragged) and not self.ragged:
+            raise TypeError(f"{self} needs rows of one size, got Ragged rows; use an array")
+        return as_rows(rows)
 
     def argmax(self, theta: Any) -> Rows:
         """One vertex v of each row that maximises <theta, v>."""
         theta = check_scores(theta)
-        return like(self._argmax(as_rows(theta)), theta)
+        return like(self._argmax(self.check_rows(theta)), theta)
 
     def project(self, theta: Any) -> Rows:
         """The nearest point of the domain to each row, argmin_p ||p - theta||^2."""
         theta = check_scores(theta, "points to project")
-        return like(self._project(as_rows(theta)), theta)
+        return like(self._project(self.check_rows(theta)), theta)
 
     def contains(self, p: Any, atol: float = 1e-9) -> Array:
         """Whether each row lies in the domain, up to ``atol`` (float32 rows: at least 1e-5)."""
@@ -60,7 +67,7 @@ class Domain(ABC):
         if p.dtype == np.float32:
             atol = max(atol, 1e-5)
         with np.errstate(invalid="ignore"):
-            return leading(self._contains(as_rows(p), atol), p)
+            return leading(self._contains(self.check_rows(p), atol), p)
 
     @abstractmethod
     def vertices(self, size: int) -> Array:
@@ -90,7 +97,7 @@ class SumProductDomain(Domain):
     def softmax(self, theta: Any) -> tuple[Array, Rows]:
         """log sum_v exp<theta, v> of each row, and the mean vertex (the marginals)."""
         theta = check_scores(theta)
-        log_partition, mean = self._softmax(as_rows(theta))
+        log_partition, mean = self._softmax(self.check_rows(theta))
         return leading(log_partition, theta), like(mean, theta)
 
     @abstractmethod
@@ -355,6 +362,7 @@ class ScaledDomain(Domain):
     def __post_init__(self) -> None:
         if not (np.isfinite(self.scale) and self.scale > 0):
             raise ValueError(f"ScaledDomain needs a finite scale > 0, got {self.scale!r}")
+        object.__setattr__(self, "scale", float(self.scale))
 
     @property
     def bounded(self) -> bool:  # type: ignore[override]
@@ -406,6 +414,7 @@ class Product(SumProductDomain):
 
     def vertices(self, size: int) -> Array:
         """Every combination of the factor's vertices."""
+        self._split(np.empty((1, size)))
         each = self.domain.vertices(size // self.copies)
         return np.array([np.concatenate(c) for c in itertools.product(each, repeat=self.copies)])
 
@@ -458,4 +467,9 @@ def _central_difference(oracle: Any, theta: Rows, v: Rows) -> Rows:
     if largest == 0.0:
         return 0.0 * v
     h = _EPS / largest
-    return (oracle(theta + h * v) - oracle(theta - h * v)) * (0.5 / h)
+    exact = np.float64(1) * theta  # the step is lost in float32
+    return _astype((oracle(exact + h * v) - oracle(exact - h * v)) * (0.5 / h), theta.dtype)
+
+
+def _astype(x: Rows, dtype: Any) -> Rows:
+    return Ragged(x.values.astype(dtype), x.offsets) if isinstance(x, Ragged) else x.astype(dtype)

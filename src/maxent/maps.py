@@ -38,12 +38,12 @@ class ColumnMap(FeatureMap):
 
     @abstractmethod
     def gram(
-        self, index: Array, diagonal: Array, spike: Array | None, rows: Array | None = None
+        self, index: Array, diagonal: Array, spike: Array | None, rows: slice = slice(None)
     ) -> Array:
         """sum_i C_i'(diag(d_i) - u_i u_i')C_i over the columns ``index``, C_i the block of row i.
 
         ``diagonal`` and ``spike`` (u, or None) have the shape of the scores (of the chosen
-        ``rows``, where given).
+        ``rows`` alone, where there are several).
         """
 
     @abstractmethod
@@ -68,14 +68,20 @@ def _matrix(X: Any, name: str = "X") -> Any:
     return X
 
 
+_BLOCK = 4096  # rows of a matrix handled at once
+
+
 def _weighted_gram(C: Any, diagonal: Array, spike: Array | None) -> Array:
     """C'(diag(d) - u u')C for one row of cells."""
     if sparse.issparse(C):
         scaled = C.multiply(diagonal[:, None]).tocsc()
         gram = np.asarray((C.T @ scaled).todense(), dtype=np.float64)
     else:
-        half = C * np.sqrt(np.maximum(diagonal, 0))[:, None].astype(C.dtype, copy=False)
-        gram = np.asarray(half.T @ half, dtype=np.float64)
+        root = np.sqrt(np.maximum(diagonal, 0))[:, None].astype(C.dtype, copy=False)
+        gram = np.zeros((C.shape[1], C.shape[1]))
+        for start in range(0, len(C), _BLOCK):  # the scaled block stays in cache
+            half = C[start : start + _BLOCK] * root[start : start + _BLOCK]
+            gram += half.T @ half
     if spike is not None:
         edge = np.asarray(C.T @ spike, dtype=np.float64)
         gram -= np.outer(edge, edge)
@@ -102,7 +108,7 @@ class MatrixMap(ColumnMap):
         return np.asarray(self.X.T @ p, dtype=np.float64)
 
     def gram(
-        self, index: Array, diagonal: Array, spike: Array | None, rows: Array | None = None
+        self, index: Array, diagonal: Array, spike: Array | None, rows: slice = slice(None)
     ) -> Array:
         """Weighted Gram matrix of the chosen columns."""
         return _weighted_gram(self.X[:, index], diagonal, spike)
@@ -133,7 +139,7 @@ class IdentityMap(ColumnMap):
         return np.array(p, dtype=np.float64)
 
     def gram(
-        self, index: Array, diagonal: Array, spike: Array | None, rows: Array | None = None
+        self, index: Array, diagonal: Array, spike: Array | None, rows: slice = slice(None)
     ) -> Array:
         """diag(d) - u u' on the chosen cells."""
         gram = np.diag(np.asarray(diagonal, dtype=np.float64)[index])
@@ -173,10 +179,10 @@ class SampleMap(ColumnMap):
         return np.asarray(self.X.T @ p, dtype=np.float64).ravel()
 
     def gram(
-        self, index: Array, diagonal: Array, spike: Array | None, rows: Array | None = None
+        self, index: Array, diagonal: Array, spike: Array | None, rows: slice = slice(None)
     ) -> Array:
         """Blocks X_c' diag(d_c [c = c'] - u_c u_c') X_c' over pairs of outputs."""
-        X = self.X if rows is None else self.X[rows]
+        X = self.X if rows == slice(None) else self.X[rows]
         column, output = np.divmod(index, self.n_outputs)
         gram = np.zeros((index.size, index.size))
         members = [np.flatnonzero(output == c) for c in range(self.n_outputs)]

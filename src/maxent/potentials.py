@@ -24,16 +24,15 @@ potential                              V(r)                   penalty V*(v)
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy import optimize, special
 
-from maxent._roots import bracketed_root, power_plus_linear
+from maxent._roots import bracketed_root
 from maxent._rows import Array
-from maxent.domains import Simplex
 
 _ROUNDING = 1e-12  # share by which a residual may pass a bound before it counts as outside
 
@@ -120,6 +119,26 @@ class Potential(ABC):
         return None
 
 
+def _farthest(inside: Callable[[float], bool], start: float) -> float:
+    """The largest t of an interval from ``start`` on; 0 where that is not inside."""
+    if not inside(start):
+        return 0.0
+    low, high = start, max(2 * start, 1.0)
+    while inside(high):
+        low, high = high, 2 * high
+        if high > 1e150:
+            return np.inf
+    while high - low > 1e-15 * high and high > 1e-150:
+        middle = (low + high) / 2
+        low, high = (middle, high) if inside(middle) else (low, middle)
+    return low
+
+
+def _check_kind(potential: Any) -> None:
+    if not isinstance(potential, Potential):
+        raise TypeError(f"expected a Potential, got {potential!r}")
+
+
 def _check_curvature(curvature: float) -> None:
     if not (np.isfinite(curvature) and curvature > 0):
         raise ValueError(f"a coordinate step needs a curvature > 0, got {curvature!r}")
@@ -131,7 +150,9 @@ def _parameter(name: str, value: Any, positive: bool = False) -> Array:
     wrong = array <= 0 if positive else array < 0
     if array.ndim > 1 or array.size == 0 or not np.isfinite(array).all() or wrong.any():
         what = "> 0" if positive else ">= 0"
-        raise ValueError(f"{name} must be a finite number {what} or a vector of them, got {value!r}")
+        raise ValueError(
+            f"{name} must be a finite number {what} or a vector of them, got {value!r}"
+        )
     array.setflags(write=False)
     return array
 
@@ -188,26 +209,50 @@ def _project_ball(v: Array, p: float, radius: float) -> Array:
     if np.isinf(p):
         return np.clip(v, -radius, radius)
     if p == 2:
-        return v * (radius / norm)
-    size = np.abs(v) / radius
-    if p == 1:
-        inside = Simplex()._project(np.minimum(size, 1e150)[None])[0]
-        return np.sign(v) * inside * radius
-    # x + t x^(p-1) = |v| with the t that puts x on the sphere
-    target = np.minimum(size, 1e150)
+        return v / norm * radius
+    size = np.abs(v)
+    largest = size.max()
+    if p == 1:  # a projection on the simplex, which does not see a common shift
+        with np.errstate(over="ignore"):
+            below = np.maximum((size - largest) / radius, -2)
+        ordered = np.sort(below)[::-1]
+        t = (np.cumsum(ordered) - 1) / np.arange(1, v.size + 1)
+        last = int(np.flatnonzero(ordered > t)[-1])
+        return np.sign(v) * np.maximum(below - t[last], 0) * radius
+    # The multiplier t puts x on the unit sphere: linear x + t x^(p-1) = |v| / largest. The
+    # largest entry of x gives t, and lies between n^(-1/p) and 1.
+    rest = size > 0
+    target, linear = size[rest] / largest, radius / largest
 
-    def excess(log_t: Array, rows: Array) -> Array:
-        x = power_plus_linear(target[None], np.exp(log_t)[:, None], p - 1)
-        return np.array([_norm(row, p) for row in x]) - 1
+    def point(top: Array) -> Array:
+        t = max(1 - linear * top[0], 0.0) / top[0] ** (p - 1)
+        return _linear_plus_power(target, linear, t, p - 1)
 
-    low, high = np.array([-1.0]), np.array([1.0])
-    nobody = np.zeros(1, dtype=int)
-    while excess(low, nobody)[0] < 0 and low[0] > -600:
-        low *= 2
-    while excess(high, nobody)[0] > 0 and high[0] < 600:
-        high *= 2
-    log_t = bracketed_root(excess, low, high)
-    return np.sign(v) * power_plus_linear(target, np.exp(log_t), p - 1) * radius
+    def room(top: Array, rows: Array) -> Array:
+        return np.array([1 - _norm(point(top), p)])
+
+    top = np.array([1.0 if linear <= 1 else 1 / linear])
+    x = np.zeros_like(v)
+    x[rest] = point(bracketed_root(room, np.array([target.size ** (-1 / p)]), top))
+    return np.sign(v) * x * radius
+
+
+def _linear_plus_power(y: Array, linear: float, weight: float, a: float) -> Array:
+    """The x with linear x + weight x^a = y > 0, by Newton from above on a convex function."""
+    if a < 1:  # x = z^(1/a)
+        return _linear_plus_power(y, weight, linear, 1 / a) ** (1 / a)
+    if a == 2:
+        return 2 * y / (linear + np.sqrt(linear**2 + 4 * weight * y))
+    with np.errstate(divide="ignore", over="ignore"):
+        x = np.minimum(y / np.float64(linear), (y / np.float64(weight)) ** (1 / a))
+    for _ in range(100):
+        power = weight * x ** (a - 1)
+        new = x - ((linear + power) * x - y) / (linear + a * power)
+        done = np.abs(new - x) <= 2 * np.finfo(float).eps * x
+        x = new
+        if done.all():
+            break
+    return x
 
 
 def _fraction(x: Array, bound: Array) -> Array:
@@ -390,7 +435,9 @@ class QuadraticForm(Potential):
         spectrum, basis = np.linalg.eigh((A + A.T) / 2)
         floor = len(A) * np.finfo(float).eps * np.abs(spectrum).max()
         if spectrum.min() < -max(floor, 1e-12 * np.abs(spectrum).max()):
-            raise ValueError(f"A must be positive semidefinite, has eigenvalue {spectrum.min():.3g}")
+            raise ValueError(
+                f"A must be positive semidefinite, has eigenvalue {spectrum.min():.3g}"
+            )
         object.__setattr__(self, "A", A)
         object.__setattr__(self, "_basis", basis)
         object.__setattr__(self, "_spectrum", np.where(spectrum > floor, spectrum, 0.0))
@@ -408,11 +455,14 @@ class QuadraticForm(Potential):
         """r'A^+r / 2, +inf off the range."""
         c, inside = self._coordinates(r)
         on = self._spectrum > 0
-        return float(0.5 * np.sum(c[on] ** 2 / self._spectrum[on])) if inside else np.inf
+        with np.errstate(over="ignore"):
+            return float(0.5 * np.sum(c[on] / self._spectrum[on] * c[on])) if inside else np.inf
 
     def conjugate(self, v: Array) -> float:
         """v'Av / 2."""
-        return float(0.5 * np.sum(self._spectrum * (self._basis.T @ v) ** 2))
+        with np.errstate(over="ignore"):
+            c = self._basis.T @ v
+            return float(0.5 * np.sum(self._spectrum * c * c))
 
     def prox_conjugate(self, v: Array, step: float) -> Array:
         """(I + step A)^-1 v."""
@@ -545,8 +595,8 @@ def _prox_squared_norm(v: Array, q: float, c: float) -> Array:
     """argmin_x 1/2 ||x - v||^2 + c/2 ||x||_q^2."""
     v = np.asarray(v, dtype=np.float64)
     scale = float(np.max(np.abs(v), initial=0.0))
-    if scale == 0:
-        return np.zeros_like(v)
+    if scale == 0 or c == 0:
+        return v.copy()
     size = np.abs(v) / scale
     if q > 2:  # Moreau: the conjugate is a squared norm of order below 2
         return v - _prox_squared_norm(v, _dual_order(q), 1 / c)
@@ -559,15 +609,19 @@ def _prox_squared_norm(v: Array, q: float, c: float) -> Array:
         last = int(np.flatnonzero(ordered > t)[-1])
         x = np.maximum(size - t[last], 0)
     else:  # x + c N^(2-q) x^(q-1) = |v| with N = ||x||_q
+        rest = size > 0
 
         def point(norm: Array) -> Array:
-            return power_plus_linear(size[None], c * norm[:, None] ** (2 - q), q - 1)
+            return _linear_plus_power(size[rest], 1.0, c * norm[0] ** (2 - q), q - 1)
 
         def excess(norm: Array, rows: Array) -> Array:
-            return np.array([_norm(row, q) for row in point(norm)]) - norm
+            return np.array([_norm(point(norm), q)]) - norm
 
-        norm = bracketed_root(excess, np.array([1e-300]), np.array([_norm(size, q)]))
-        x = point(norm)[0]
+        # between ||v||_q / (1 + c n^(2/q - 1)) and ||v||_q / max(1, c), by the triangle inequality
+        whole = np.array([_norm(size, q)])
+        low, high = whole / (1 + c * rest.sum() ** (2 / q - 1)), whole / max(1, c)
+        x = np.zeros_like(v)
+        x[rest] = point(bracketed_root(excess, low, high))
     return np.sign(v) * x * scale
 
 
@@ -713,18 +767,21 @@ class SmoothBox(_Separable):
         share = _fraction(r, self.beta)
         if np.max(share, initial=0.0) > 1 + _ROUNDING:
             return np.inf
-        u = (1 + np.minimum(share, 1)) / 2
-        kl = np.log(2) - special.entr(u) - special.entr(1 - u)
-        return float(np.sum(self.smoothing * self.beta * np.maximum(kl, 0)))
+        s = np.minimum(share, 1)
+        # 2 KL = (1+s) log(1+s) + (1-s) log(1-s), near 0 in a form without cancellation
+        inner = np.minimum(s, 0.5)
+        small = inner * np.arctanh(inner) + 0.5 * np.log1p(-(inner**2))
+        large = 0.5 * ((1 + s) * np.log1p(s) + special.xlog1py(1 - s, -s))
+        return float(np.sum(self.smoothing * self.beta * np.where(s < 0.5, small, large)))
 
     def conjugate(self, v: Array) -> float:
         """sum a b log cosh(v/a)."""
-        u = np.abs(v) / self.smoothing
-        with np.errstate(under="ignore"):
-            # log cosh u = u + log1p(exp(-2u)) - log 2, or by log1p(sinh^2)/2 near 0
-            small = 0.5 * np.log1p(np.sinh(np.minimum(u, 1.0)) ** 2)
-            large = u + np.log1p(np.exp(-2 * u)) - np.log(2)
-        return float(np.sum(self.smoothing * self.beta * np.where(u < 1, small, large)))
+        with np.errstate(over="ignore"):
+            u = np.minimum(np.abs(v) / self.smoothing, 1e300)
+        # log cosh u = u + log1p(exp(-2u)) - log 2, or by log1p(sinh^2)/2 near 0
+        small = self.smoothing * 0.5 * np.log1p(np.sinh(np.minimum(u, 1.0)) ** 2)
+        large = np.abs(v) + self.smoothing * (np.log1p(np.exp(-2 * u)) - np.log(2))
+        return float(np.sum(self.beta * np.where(u < 1, small, large)))
 
     def prox_conjugate(self, v: Array, step: float) -> Array:
         """x + step b tanh(x/a) = v."""
@@ -732,7 +789,8 @@ class SmoothBox(_Separable):
         a, b = (np.broadcast_to(x, size.shape) for x in (self.smoothing, self.beta))
 
         def excess(x: Array, j: Array) -> Array:
-            return size[j] - x - step * b[j] * np.tanh(x / a[j])
+            with np.errstate(over="ignore"):
+                return size[j] - x - step * b[j] * np.tanh(x / a[j])
 
         return _solve_between(excess, v)
 
@@ -742,12 +800,14 @@ class SmoothBox(_Separable):
 
     def grad(self, r: Array) -> Array:
         """a artanh(r/b)."""
+        share = np.sign(r) * np.where(self.beta > 0, np.minimum(_fraction(r, self.beta), 1), 0)
         with np.errstate(divide="ignore"):
-            return self.smoothing * np.arctanh(np.clip(r / self.beta, -1, 1))
+            return self.smoothing * np.arctanh(share)
 
     def conjugate_gradient(self, v: Array) -> Array:
         """b tanh(v/a)."""
-        return self.beta * np.tanh(v / self.smoothing)
+        with np.errstate(over="ignore"):
+            return self.beta * np.tanh(v / self.smoothing)
 
 
 @dataclass(frozen=True, eq=False)
@@ -792,9 +852,7 @@ class LaplacePrior(_Separable):
 
     def conjugate_gradient(self, v: Array) -> Array:
         """eta = lam v / (1 + s), the only root of v = 2 eta/(lam - eta^2) inside the domain."""
-        return np.sqrt(self.lam) * (
-            (u := np.sqrt(self.lam) * v) / (1 + np.hypot(u, 1.0))
-        )
+        return np.sqrt(self.lam) * ((u := np.sqrt(self.lam) * v) / (1 + np.hypot(u, 1.0)))
 
     def prox_conjugate(self, v: Array, step: float) -> Array:
         """x + step eta(x) = v: the cubic of one-problem.md, solved for x = 2 eta/(lam - eta^2)."""
@@ -841,8 +899,7 @@ class Families(Potential):
                 f"{len(self.sizes)} sizes"
             )
         for potential, size in zip(self.potentials, self.sizes, strict=True):
-            if not isinstance(potential, Potential):
-                raise TypeError(f"expected a Potential, got {potential!r}")
+            _check_kind(potential)
             if int(size) != size or size < 1:
                 raise ValueError(f"sizes must be integers >= 1, got {size!r}")
             potential.check_size(int(size))
@@ -930,6 +987,7 @@ class ScaledPotential(Potential):
     multiplier: float
 
     def __post_init__(self) -> None:
+        _check_kind(self.potential)
         object.__setattr__(self, "multiplier", _number("multiplier", self.multiplier, True))
 
     def _size(self) -> int | None:
@@ -1005,6 +1063,7 @@ class ShiftedPotential(Potential):
     reference: Any
 
     def __post_init__(self) -> None:
+        _check_kind(self.potential)
         reference = np.array(self.reference, dtype=np.float64)
         if reference.ndim != 1 or not np.isfinite(reference).all():
             raise ValueError(f"the reference must be a finite vector, got {self.reference!r}")
@@ -1030,8 +1089,10 @@ class ShiftedPotential(Potential):
         return self.potential.smooth_conjugate
 
     def value(self, r: Array) -> float:
-        """U(reference - r)."""
-        return self.potential.value(self.reference - r)
+        """U(reference - r), where a difference within rounding counts as 0."""
+        away = self.reference - r
+        away[np.abs(away) <= _ROUNDING * np.abs(self.reference)] = 0
+        return self.potential.value(away)
 
     def conjugate(self, v: Array) -> float:
         """U*(-v) + <v, reference>."""
@@ -1042,30 +1103,38 @@ class ShiftedPotential(Potential):
         return -self.potential.prox_conjugate(step * self.reference - v, step)
 
     def gauge(self, r: Array) -> float:
-        """The multiple of the shifted domain that reaches r; found by bisection where needed."""
-        if self.value(r) < np.inf and not np.any(r):
+        """By a search for the largest t with t r in the shifted domain.
+
+        Where the domain does not contain 0 the search needs a gauge of U that is finite on r.
+        """
+        inside = lambda t: np.isfinite(self.value(t * r))  # noqa: E731
+        if self.potential.gauge(-r) == 0:
+            return 0.0 if inside(0.0) or inside(1.0) else np.inf
+        return self._one_over(_farthest(inside, self._multiple_inside(r)), r)
+
+    def _one_over(self, t: float, r: Array) -> float:
+        """1/t, or inf where t r is lost in the reference's rounding."""
+        lost = t * np.abs(r).max() <= 10 * _ROUNDING * np.abs(self.reference).max()
+        return np.inf if lost else 1 / t
+
+    def _multiple_inside(self, r: Array) -> float:
+        """Some t with t r in the domain, or a guess where there is none."""
+        for t in (0.0, 1.0):
+            if np.isfinite(self.value(t * r)):
+                return t
+        far, here = self.potential.gauge(-r), self.potential.gauge(self.reference)
+        if not np.isfinite(far + here):
             return 0.0
-        inside = lambda c: np.isfinite(self.value(r / c))  # noqa: E731
-        if inside(1e-200):
-            return 0.0
-        high = 1.0
-        while not inside(high):
-            high *= 2
-            if high > 1e200:
-                return np.inf
-        low = high / 2
-        while inside(low) and low > 1e-200:
-            low /= 2
-        for _ in range(200):
-            middle = (low + high) / 2
-            low, high = (low, middle) if inside(middle) else (middle, high)
-            if high - low <= 1e-15 * high:
-                break
-        return high
+        gauge = lambda t: self.potential.gauge(self.reference - t * r)  # noqa: E731
+        bounds = (0.0, 2 * here / far)
+        return float(optimize.minimize_scalar(gauge, bounds=bounds, method="bounded").x)
 
     def critical_multiplier(self, r: Array) -> float:
-        """Defined by the zero set of V; only a residual of the reference itself has one."""
-        return 0.0 if self.potential.critical_multiplier(self.reference - r) == 0 else np.inf
+        """By a search, where V(0) = min V; else inf: no weights stay 0 for all large c."""
+        still = lambda t: not self.prox_conjugate(t * r, 1.0).any()  # noqa: E731
+        if not np.any(r):
+            return 0.0 if still(0.0) else np.inf
+        return self._one_over(_farthest(still, 0.0), r)
 
     def grad(self, r: Array) -> Array:
         """-grad U(reference - r)."""

@@ -261,12 +261,11 @@ class State:
         """The gap with any p of the domain."""
         return self._gap(p, self.problem.moments(p) - self.problem.target)
 
+    def entropy_gap(self, p: Rows) -> float:
+        """Omega(p) + Omega*(theta) - <theta, p>, >= 0 up to rounding."""
+        terms = self.problem.entropy.value(p) + self.conjugate - row_dot(self.theta, p)
+        return max(self.problem.total(terms), 0.0)
+
     def _gap(self, p: Rows, residual: Array) -> float:
-        entropy_part = self.problem.total(
-            self.problem.entropy.value(p) + self.conjugate - row_dot(self.theta, p)
-        )
-        potential_part = (
-            self.problem.potential.value(residual) + self.penalty + float(residual @ self.w)
-        )
-        # each part is >= 0; rounding may leave a tiny negative number
-        return max(entropy_part, 0.0) + max(potential_part, 0.0)
+        potential = self.problem.potential.value(residual) + self.penalty + residual @ self.w
+        return self.entropy_gap(p) + max(float(potential), 0.0)

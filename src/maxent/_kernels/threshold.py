@@ -30,7 +30,7 @@ _SQRT_HALF_BITS = 0x3FE6A09E667F3BCD
 _SHIFT = 6755399441055744.0  # 1.5 * 2^52: adding it rounds to an integer, kept in the low bits
 _SHIFT_BITS = 0x4338000000000000
 _LOOSE = 1e-8  # log of the sum from which one linear correction is exact, for powers >= 2
-_TIGHT = 4e-15
+_TIGHT = 2.5e-16  # step, relative to the terms of z, that rounding hides
 _NEAR = 3e-3  # excess of the sum from which Halley's step replaces Newton's
 _SLACK = 2.0  # roundings, of the largest score, that a comparison in the type of the row allows
 
@@ -78,13 +78,12 @@ def _from_bits(typing_context: Any, n: Any) -> Any:
 @njit(
     cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True
 )
-def _power(x: float, k: float) -> tuple[float, float]:
-    """(1 + x)^k, to a few ulp, and 1 / (1 + x), for x > -1.
+def _power(z: float, x: float, k: float) -> tuple[float, float]:
+    """z^k, to a few ulp, and 1 / z, for z = 1 + x > 0: the caller knows which is the exact one.
 
     Only operations that vectorise, which libm's pow is not; polynomials in Estrin's order,
     because the latency of Horner's is what limits a short loop.
     """
-    z = 1.0 + x
     exponent = (_bits(z) - _SQRT_HALF_BITS) >> 52
     f = x if exponent == 0 else _from_bits(_bits(z) - (exponent << 52)) - 1.0
     reciprocal = 1.0 / (z * (2.0 + f))
@@ -126,7 +125,8 @@ def _moments(
         v[j], q[j] = sigma, 0.0
     total, slope, bend = 0.0, 0.0, 0.0
     for j in range(padded):
-        power, reciprocal = _power(v[j] - sigma, k)
+        x = v[j] - sigma
+        power, reciprocal = _power(1.0 + x, x, k)
         w[j] = q[j] * power
         lower = w[j] * reciprocal
         total += w[j]
@@ -211,12 +211,44 @@ def _climb(
             else:
                 total, slope, bend = _moments(v, q, w, n, k, sigma)
             step = -math.expm1(-math.log(total) / k) * total / slope
-        if total - 1.0 <= tol and (rough or total - 1.0 >= -tol):
+        if rough and total - 1.0 <= tol:
+            break
+        if abs(total - 1.0) <= tol or abs(step) <= _TIGHT * (1.0 + abs(sigma)):
             break
         # Halley's step may pass the root, by so little that what it drops has no weight
         if k >= 2.0 and total - 1.0 < _NEAR and not rough:
             step /= 1.0 - 0.5 * (k - 1.0) * step * (bend / slope - slope / total)
     return n, sigma, step
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc"})
+def _sum_above(v: Array, q: Array, n: int, k: float, pivot: float) -> float:
+    """Sum of q (v - pivot)_+^k."""
+    total = 0.0
+    for j in range(n):
+        above = v[j] > pivot
+        z = v[j] - pivot if above else 1.0
+        power, _ = _power(z, z - 1.0, k)
+        total += q[j] * power if above else 0.0
+    return total
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc"})
+def _norms(q: Array, w: Array, n: int, a: float, y: float, fill: bool) -> tuple[float, float]:
+    """Sum of q times the a-norms of (w_j, y), and its derivative in y; fill puts the terms in w."""
+    total, slope = 0.0, 0.0
+    for j in range(n):
+        c = w[j]
+        large, small = (c, y) if c > y else (y, c)
+        ratio = small / large
+        ratio = ratio if ratio > 1e-300 else 1e-300
+        x, _ = _power(ratio, ratio - 1.0, a)
+        power, reciprocal = _power(1.0 + x, x, 1.0 / a)
+        term = q[j] * large * power
+        total += term
+        slope += q[j] * power * reciprocal * (x / ratio if c > y else 1.0)
+        w[j] = term if fill else c
+    return total, slope
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -227,7 +259,6 @@ def _descend(v: Array, q: Array, w: Array, index: Array, n: int, k: float) -> tu
     (constant, y) in y, the density p/q of that smallest score: convex, so Newton's method
     descends monotonically from 1 / sum q. Keeps every digit of p however large a is.
     """
-    a = 1.0 / k
     # The support ends at the smallest score where the sum is still under 1: search by pivots.
     low, high = -np.inf, 0.0
     while True:
@@ -244,11 +275,7 @@ def _descend(v: Array, q: Array, w: Array, index: Array, n: int, k: float) -> tu
                     pivot = v[j]
                     break
                 rank -= 1
-        total = 0.0
-        for j in range(n):
-            if v[j] > pivot:
-                total += q[j] * (v[j] - pivot) ** k
-        if total < 1.0:
+        if _sum_above(v, q, n, k, pivot) < 1.0:
             high = pivot
         else:
             low = pivot
@@ -262,20 +289,13 @@ def _descend(v: Array, q: Array, w: Array, index: Array, n: int, k: float) -> tu
             kept += 1
     y = 1.0 / mass
     for _ in range(200):
-        total, slope = 0.0, 0.0
-        for j in range(kept):
-            large, small = (w[j], y) if w[j] > y else (y, w[j])
-            term = large * math.exp(math.log1p((small / large) ** a) * k)
-            total += q[j] * term
-            slope += q[j] * (y / term) ** (a - 1.0)
+        total, slope = _norms(q, w, kept, 1.0 / k, y, False)
         step = (total - 1.0) / slope
         if not step > 2e-16 * y:
             break
         y -= step
-    for j in range(kept):
-        large, small = (w[j], y) if w[j] > y else (y, w[j])
-        w[j] = q[j] * large * math.exp(math.log1p((small / large) ** a) * k)
-    return kept, 1.0 + high - y**a
+    _norms(q, w, kept, 1.0 / k, y, True)
+    return kept, 1.0 + high - y ** (1.0 / k)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -302,23 +322,24 @@ def _gather(
     """
     size = row.size
     blocks = size // _BLOCK
+    groups = blocks + size % _BLOCK  # the scores after the last whole block stand for themselves
     for b in range(blocks):
         maxima[b] = _block_maximum(row, b * _BLOCK)
-    largest = _block_maximum(maxima, 0)
-    for b in range(_BLOCK, blocks, _BLOCK):
-        other = _block_maximum(maxima, b)
-        largest = other if not other <= largest else largest
-    for i in range(blocks * _BLOCK, size):
-        largest = row[i] if not row[i] <= largest else largest
-    top = np.float64(largest)
-    if not -np.inf < top < np.inf:
+    maxima[blocks:groups] = row[blocks * _BLOCK :]
+    top = -np.inf
+    for b in range(0, groups, _BLOCK):
+        largest = np.float64(_block_maximum(maxima, b))
+        if math.isnan(largest):
+            return 0, largest, 0.0
+        top = max(top, largest)
+    if math.isinf(top):
         return 0, top, 0.0
 
     sigma = 0.0
     cut = _cut(row, top, scale, sigma)
     if blocks > 2:
         n = 0
-        for b in range(blocks):
+        for b in range(groups):
             index[n] = b
             n += maxima[b] >= cut
         for j in range(n):
@@ -395,7 +416,7 @@ def _solve(
         return n, top, sigma
     if _is_rough(k):
         n, sigma, _ = _climb(v, q, w, index, n, k, sigma, True, 8, 0.01)
-    tol = _LOOSE if power >= 2.0 else _TIGHT
+    tol = _LOOSE if power >= 2.0 else 0.0
     n, sigma, step = _climb(v, q, w, index, n, k, sigma, False, 200, tol)
     if k <= 2.0 and k == int(k):
         sigma += step
@@ -440,7 +461,7 @@ def tsallis_rows(
     size = theta.shape[1]
     v, q, w = np.empty(size + 4), np.empty(size + 4), np.empty(size + 4)
     index = np.empty(size + 4, np.int64)
-    maxima = np.full(size // _BLOCK + _BLOCK, -np.inf, theta.dtype)
+    maxima = np.full(size // _BLOCK + 2 * _BLOCK, -np.inf, theta.dtype)
     none = np.empty(0)
     for r in range(start, stop):
         rows = weights.shape[0]
@@ -466,7 +487,7 @@ def norm_rows(
     size = theta.shape[1]
     v, q, w = np.empty(size + 4), np.empty(size + 4), np.empty(size + 4)
     index = np.empty(size + 4, np.int64)
-    maxima = np.full(size // _BLOCK + _BLOCK, -np.inf, theta.dtype)
+    maxima = np.full(size // _BLOCK + 2 * _BLOCK, -np.inf, theta.dtype)
     none = np.empty(0)
     for r in range(start, stop):
         rows = weights.shape[0]

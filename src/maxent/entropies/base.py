@@ -41,7 +41,7 @@ class Entropy(ABC):
     def value(self, p: Any) -> Array:
         """Omega(p) of each row; +inf outside the domain."""
         p = as_float(p)
-        rows = as_rows(p)
+        rows = self.domain.check_rows(p)
         inside = np.asarray(self.domain.contains(rows))
         if inside.all():
             return leading(self._value(rows), p)
@@ -52,7 +52,7 @@ class Entropy(ABC):
     def conjugate(self, theta: Any) -> tuple[Array, Rows]:
         """Omega*(theta) = max_p <theta, p> - Omega(p) of each row, and the p that attains it."""
         theta = self._scores(theta)
-        values, p = self._conjugate(as_rows(theta))
+        values, p = self._conjugate(self.domain.check_rows(theta))
         return leading(values, theta), like(p, theta)
 
     def hvp(self, theta: Any, p: Any, v: Any) -> Rows:
@@ -68,7 +68,7 @@ class Entropy(ABC):
         if not self.convex:
             raise ValueError(f"{self!r} is not convex, so its proximity operator is not defined")
         eta = check_scores(eta, "points")
-        return like(self._prox(as_rows(eta), float(tau)), eta)
+        return like(self._prox(self.domain.check_rows(eta), float(tau)), eta)
 
     def curvature(self, theta: Rows, p: Rows) -> tuple[Array, Array | None] | None:
         """(d, u) with Jacobian diag(d) - u u' row by row (u None: diagonal), None if not so."""

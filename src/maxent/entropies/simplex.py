@@ -451,7 +451,7 @@ class Renyi(Entropy):
         """
         x = theta.astype(np.float64)
         base = np.ones((1, 1)) if q is None else np.atleast_2d(q)
-        live = np.broadcast_to(base > 0, x.shape)
+        live = np.broadcast_to(base > 0, x.shape) & np.isfinite(x)
         top = np.max(np.where(live, x, -np.inf), axis=1, keepdims=True)
         below = np.minimum(np.where(live, top - x, 1e150), 1e150)
         m, goal = 1 / (1 - self.beta), self.beta / (1 - self.beta)
@@ -470,7 +470,7 @@ class Renyi(Entropy):
         )
         high = np.full(len(x), np.log(goal))
         log_gap = bracketed_root(shortfall, high + np.log(share), high)
-        return top, np.exp(log_gap)[:, None] + below
+        return top, np.where(live, np.exp(log_gap)[:, None] + below, np.inf)
 
     def _hvp(self, theta: Rows, p: Rows, v: Rows, q: Array | None = None) -> Rows:
         if self.beta == 1:

@@ -29,7 +29,9 @@ class CuttingPlane(Solver):
 
     @classmethod
     def missing(cls, problem: Problem) -> str | None:
-        """A purely quadratic or a purely l1 penalty."""
+        """A conjugate with kinks, and a purely quadratic or a purely l1 penalty."""
+        if problem.entropy.differentiable:
+            return f"{problem.entropy!r} has a gradient; ProxNewton, LBFGS and FISTA use it"
         elastic = problem.potential.elastic(problem.features.n_features)
         if elastic is not None:
             l1, l2 = elastic
@@ -45,7 +47,6 @@ class CuttingPlane(Solver):
         master = _QuadraticMaster(l2) if l2.any() else _LinearMaster(l1)
         state = problem.state(w)
         answers: list[Rows] = []
-        best = np.inf
         while True:
             answers.append(state.p)
             w, mixture = master.add(
@@ -53,12 +54,10 @@ class CuttingPlane(Solver):
             )
             mixed = sum(a * p for a, p in zip(mixture, answers, strict=True) if a > 0)
             candidate = MixedState(problem, w, problem.features.scores(w), mixed)
-            best = min(best, candidate.gap)
             yield candidate
             if master.repeated:
                 return
-            used = mixture > 0
-            master.keep(used)
+            used = master.drop_idle()
             answers = [p for p, flag in zip(answers, used, strict=True) if flag]
             state = candidate
 
@@ -83,10 +82,10 @@ class MixedState(State):
 
     @cached_property
     def optimality(self) -> float:  # type: ignore[override]
-        """Of the residual of the mixture, a subgradient that can vanish."""
+        """Of the residual of the mixture, which is a subgradient once its entropy part is 0."""
         residual = self.problem.moments(self.mixture) - self.problem.target
         moved = self.problem.prox(self.w - residual, 1.0)
-        return float(np.max(np.abs(self.w - moved), initial=0.0))
+        return max(float(np.max(np.abs(self.w - moved), initial=0.0)), self.entropy_gap(self.mixture))
 
 
 class _Master:
@@ -105,9 +104,12 @@ class _Master:
         self.entropies = np.append(self.entropies, entropy)
         return self.solve()
 
-    def keep(self, used: Array) -> None:
+    def drop_idle(self) -> Array:
+        """Forget planes without weight; which were kept."""
+        used = self.mixture > 0
         self.planes, self.entropies = self.planes[used], self.entropies[used]
         self.mixture = self.mixture[used]
+        return used
 
     def solve(self) -> tuple[Array, Array]:
         raise NotImplementedError
@@ -140,9 +142,9 @@ class _LinearMaster(_Master):
         super().__init__(l1.size)
         self.l1 = l1
 
-    def keep(self, used: Array) -> None:
-        """Every plane stays: a vertex solution may need an idle one again."""
-        self.mixture = self.mixture[used]
+    def drop_idle(self) -> Array:
+        """None: without a square the next vertex may need an idle plane again."""
+        return np.ones(self.mixture.size, dtype=bool)
 
     def solve(self) -> tuple[Array, Array]:
         count, size = self.planes.shape
@@ -150,10 +152,9 @@ class _LinearMaster(_Master):
         rows = np.hstack([self.planes, -self.planes, -np.ones((count, 1))])
         bounds = [(0, None)] * (2 * size) + [(None, None)]
         found = optimize.linprog(cost, rows, self.entropies, bounds=bounds, method="highs")
-        if found.status != 0:
-            found = optimize.linprog(
-                cost, rows, self.entropies, bounds=[(0, 1e6)] * (2 * size) + [(None, None)]
-            )
+        if found.status != 0:  # too few planes leave w unbounded: keep it in a wide box
+            wide = [(0, 1e6)] * (2 * size) + [(None, None)]
+            found = optimize.linprog(cost, rows, self.entropies, bounds=wide, method="highs")
         mixture = np.maximum(-np.asarray(found.ineqlin.marginals), 0)
         self.mixture = mixture / mixture.sum()
         return found.x[:size] - found.x[size : 2 * size], self.mixture

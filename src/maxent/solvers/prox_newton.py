@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from maxent._rows import Array, Rows, row_scale
+from maxent._rows import Array, Rows, flat, row_scale
 from maxent.maps import ColumnMap
 from maxent.problem import Problem, State
 from maxent.solvers.base import Solver, needs_gradient
 
 _SAMPLED_ROWS = 20_000  # rows that make a Hessian good enough for the first steps
+_CHEAP = 2e7  # multiplications below which a Hessian is not worth keeping
 _GOOD_RATE = 0.2  # a step that shrinks the optimality below this share keeps its Hessian
 _POOR_RATE = 0.5  # above this share a sampled Hessian is replaced by the full one
 
@@ -28,7 +29,6 @@ class ProxNewton(Solver):
 
     max_iter: int = 200
     working_set: int = 32
-    random_state: int = 0
 
     @classmethod
     def missing(cls, problem: Problem) -> str | None:
@@ -50,7 +50,7 @@ class ProxNewton(Solver):
 
     def _iterate(self, problem: Problem, w: Array) -> Iterator[State]:
         l1, l2 = problem.potential.elastic(problem.features.n_features)  # type: ignore[misc]
-        model = _Model(problem, l2, np.random.default_rng(self.random_state))
+        model = _Model(problem)
         state = problem.state(w)
         room = self.working_set
         while True:
@@ -61,23 +61,23 @@ class ProxNewton(Solver):
             if new is None:
                 if fresh and model.complete:
                     return
-                model.discard(state)
+                model.discard()
                 continue
             state = new
             yield state
             rate = state.optimality / before if before > 0 else 0.0
             if rate > _POOR_RATE:
                 room = min(2 * room, problem.features.n_features)
-            if rate > _GOOD_RATE:
-                model.discard(state, keep_sample=rate <= _POOR_RATE)
+            cheap = index.size**2 * flat(state.theta).size <= _CHEAP
+            if cheap or rate > _GOOD_RATE:
+                model.discard(keep_sample=rate <= _POOR_RATE)
 
 
 class _Model:
     """The Gram matrix of the last Hessian, over the columns asked for so far."""
 
-    def __init__(self, problem: Problem, l2: Array, rng: np.random.Generator) -> None:
-        self.problem, self.l2 = problem, l2
-        self.rng = rng
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
         rows = problem.features.n_rows
         self.complete = rows is None or rows <= 2 * _SAMPLED_ROWS
         self._columns: Array | None = None
@@ -88,13 +88,12 @@ class _Model:
         if self._columns is not None and np.isin(index, self._columns).all():
             return False
         diagonal, spike = _curvature(state)  # type: ignore[misc]
-        rows = None
+        rows = slice(None)
         if not self.complete:
-            count = self.problem.features.n_rows
-            rows = np.sort(self.rng.choice(count, _SAMPLED_ROWS, replace=False))
-            share = count / _SAMPLED_ROWS
-            diagonal = diagonal[rows] * share
-            spike = None if spike is None else spike[rows] * np.sqrt(share)
+            step = self.problem.features.n_rows // _SAMPLED_ROWS
+            rows = slice(None, None, step)  # every step-th row: a view, no gathering
+            diagonal = diagonal[rows] * step
+            spike = None if spike is None else spike[rows] * np.sqrt(step)
         self._gram = self.problem.features.gram(index, diagonal, spike, rows)
         self._columns = index
         return True
@@ -104,7 +103,7 @@ class _Model:
         position = np.searchsorted(self._columns, index)
         return self._gram[np.ix_(position, position)]
 
-    def discard(self, state: State, keep_sample: bool = False) -> None:
+    def discard(self, keep_sample: bool = False) -> None:
         """Ask for a new Hessian; from all rows unless the sample still served."""
         self._columns = None
         self.complete = self.complete or not keep_sample

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse, special
@@ -31,6 +31,8 @@ class Chain(SumProductDomain):
     """
 
     n_states: int
+    constant_norm: ClassVar[bool] = True  # type: ignore[misc]
+    ragged: ClassVar[bool] = True  # type: ignore[misc]
 
     def __post_init__(self) -> None:
         if not isinstance(self.n_states, int | np.integer) or self.n_states < 1:
@@ -72,13 +74,12 @@ class Chain(SumProductDomain):
         >>> Chain(2).encode(np.array([[0, 1]]))
         array([[1., 0., 0., 1., 0., 1., 0., 0.]])
         """
-        paths = [self._path(path) for path in labels]
+        if isinstance(labels, np.ndarray) and labels.ndim != 2:
+            raise ValueError(f"labels are a 2-D array or a list of paths, got {labels.ndim} axes")
+        vertices = [self._vertex(self._path(path)) for path in labels]
         if isinstance(labels, np.ndarray):
-            if labels.ndim != 2:
-                raise ValueError(f"labels must be a 2-D array or a list, got {labels.ndim} axes")
-            size = self.size(labels.shape[1])
-            return np.array([self._vertex(path) for path in paths]).reshape(-1, size)
-        return Ragged.from_rows([self._vertex(path) for path in paths])
+            return np.array(vertices).reshape(-1, self.size(labels.shape[1]))
+        return Ragged.from_rows(vertices)
 
     def _path(self, labels: Any) -> Array:
         path = np.asarray(labels)

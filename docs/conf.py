@@ -1,0 +1,72 @@
+"""Sphinx configuration: MyST pages, API reference from docstrings, nothing from the network."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "src"))
+
+from maxent import __version__
+
+project = "maxent"
+author = "The maxent developers"
+copyright = author
+version = release = __version__
+
+extensions = ["myst_parser", "sphinx.ext.autodoc"]
+exclude_patterns = ["_build"]
+myst_heading_anchors = 3
+html_theme = "furo"
+html_title = f"maxent {__version__}"
+html_copy_source = False
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"
+autodoc_preserve_defaults = True
+add_module_names = False
+
+# Docstrings are plain text with formulas: |w|, Omega*(theta), p_w are no markup. What stays as it
+# is: ``literals``, roles and examples.
+_LITERAL = re.compile(r"(``.+?``|:\w+:`[^`]+`)")
+_MARKUP = re.compile(r"([*|_`\\])")
+
+
+def _escape(line: str) -> str:
+    parts = _LITERAL.split(line)
+    parts[::2] = [_MARKUP.sub(r"\\\1", part) for part in parts[::2]]
+    return "".join(parts)
+
+
+def _entry(line: str) -> str:
+    """``name : text`` of a Parameters or Attributes section as a list item."""
+    name, colon, text = line.partition(" : ")
+    return f"- **{_escape(name)}**: {_escape(text)}" if colon else f"- {_escape(line)}"
+
+
+def tidy_docstring(app, what, name, obj, options, lines: list[str]) -> None:
+    """Escape formulas and turn the numpy sections into lists."""
+    out: list[str] = []
+    in_example = in_section = False
+    for i, line in enumerate(lines):
+        following = lines[i + 1] if i + 1 < len(lines) else ""
+        in_example = line.lstrip().startswith(">>>") or (in_example and bool(line.strip()))
+        if in_example:
+            out.append(line)
+        elif line and set(line) == {"-"}:
+            in_section = True
+            out.append("")
+        elif following and set(following) == {"-"}:
+            out.append(f"**{line}**")
+        elif in_section and line.strip():
+            out.append(f"  {_escape(line.strip())}" if line[0] == " " else _entry(line))
+        else:
+            in_section = in_section and not line.strip() and following[:1].strip() != ""
+            out.append(_escape(line))
+    lines[:] = out
+
+
+def setup(app) -> None:
+    """Connect the docstring filter."""
+    app.connect("autodoc-process-docstring", tidy_docstring)

@@ -1,0 +1,503 @@
+"""Saving and loading: one strict JSON file, written atomically, that executes nothing when read.
+
+    {"format": "maxent", "version": 1, "maxent_version": "...", "model": ...}
+
+A model is written as the arguments that make it again. Every JSON object inside ``model`` is one
+of these, and everything else is a plain JSON value:
+
+==============================================  ============================================
+``{"class": name, "state": {...}}``             an instance of a registered class
+``{"array": base64, "dtype", "shape"}``         little-endian numbers in C order; ``"layout":
+                                                "F"`` where columns were contiguous in memory
+``{"csc": [data, indices, indptr], "shape"}``   a scipy-sparse matrix
+``{"scalar": base64, "dtype"}``                 a numpy scalar
+``{"float": "nan" | "inf" | "-inf"}``           what JSON has no number for
+``{"enum": [class, name]}``                     a member of a registered enumeration
+``{"tuple": [...]}``, ``{"dict": [[k, v]]}``    containers that JSON does not know
+==============================================  ============================================
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import importlib
+import itertools
+import json
+import math
+import os
+import re
+import secrets
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from enum import Enum
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from scipy import sparse
+
+import maxent
+from maxent import domains, entropies, losses, maps, potentials, solvers
+from maxent._rows import Ragged
+from maxent._version import __version__
+from maxent.problem import Problem
+from maxent.structured import Chain
+
+FORMAT, VERSION = "maxent", 1
+
+State = Mapping[str, Any]
+Class = TypeVar("Class", bound=type)
+
+
+class _Entry(NamedTuple):
+    cls: type
+    get: Callable[[Any], State]
+    make: Callable[[State], Any]
+
+
+_REGISTRY: dict[str, _Entry] = {}
+_ENUMS: dict[str, type[Enum]] = {}
+
+
+def save(model: Any, path: str | os.PathLike[str]) -> None:
+    """Write a model (an entropy, a Problem, a Solution, an estimator ...) to one JSON file.
+
+    The file at ``path`` is replaced at the very end: whatever goes wrong, it is the old file or
+    the new one.
+
+    >>> import tempfile, os.path
+    >>> from maxent import Box, load
+    >>> path = os.path.join(tempfile.mkdtemp(), "box.json")
+    >>> save(Box([0.1, 0.2]), path)
+    >>> load(path)
+    Box(beta=array([0.1, 0.2]))
+    """
+    document = {
+        "format": FORMAT,
+        "version": VERSION,
+        "maxent_version": __version__,
+        "model": _encode(model),
+    }
+    write_atomically(path, (json.dumps(document, indent=1, allow_nan=False) + "\n").encode())
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read what :func:`save` wrote. Only registered classes are made; nothing is executed."""
+    try:
+        document = json.loads(Path(path).read_bytes(), parse_constant=_refuse_constant)
+        _check_header(document)
+        return _decode(document["model"])
+    except (ValueError, RecursionError) as error:  # UnicodeDecodeError and JSON errors are both
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
+        raise ValueError(f"cannot load {os.fspath(path)!r}: {reason}") from error
+
+
+def register(
+    cls: Class,
+    *,
+    get: Callable[[Any], State] | None = None,
+    make: Callable[[State], Any] | None = None,
+) -> Class:
+    """Let instances of a class be saved and loaded by the name of the class; a decorator.
+
+    What is written is, in this order: ``get(instance)``, ``instance.__getmodel__()``, the fields
+    of a dataclass that its constructor takes. It is read by ``make(state)``, by
+    ``__setmodel__(state)`` on an instance made without a constructor, or by the constructor.
+    """
+    if issubclass(cls, Enum):
+        _ENUMS[cls.__name__] = cls
+        return cls
+    known = _REGISTRY.get(cls.__name__)
+    if known is not None and known.cls.__module__ != cls.__module__:
+        raise ValueError(
+            f"a class named {cls.__name__!r} is registered already, {known.cls!r}; rename yours"
+        )
+    if get is None or make is None:
+        get, make = _default_hooks(cls)
+    _REGISTRY[cls.__name__] = _Entry(cls, get, make)
+    return cls
+
+
+def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
+    """Replace a file in one step: a temporary file beside it, flushed to disk, then renamed."""
+    target = os.path.realpath(path)  # through a link, so that the link itself stays
+    temporary = f"{target}.{secrets.token_hex(4)}.tmp"
+    try:
+        with open(temporary, "xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        if os.path.exists(target):
+            os.chmod(temporary, os.stat(target).st_mode & 0o7777)
+        os.replace(temporary, target)
+    except BaseException:  # also Ctrl-C
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise
+    _sync_directory(os.path.dirname(target))
+
+
+def _sync_directory(directory: str) -> None:
+    """Make the rename itself durable, where the system can."""
+    with suppress(OSError):
+        handle = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+# -- writing -------------------------------------------------------------------------------------
+
+
+def _encode(x: Any) -> Any:
+    if isinstance(x, np.generic):  # first: some numpy scalars are Python ones as well
+        return {"scalar": _base64(_portable(np.asarray(x))), "dtype": _dtype_name(x.dtype)}
+    if x is None or isinstance(x, bool | int | str):
+        return x
+    if isinstance(x, float):
+        return x if math.isfinite(x) else {"float": str(x)}
+    if type(x) is list:
+        return [_encode(item) for item in x]
+    if type(x) is tuple:
+        return {"tuple": [_encode(item) for item in x]}
+    if type(x) is dict:
+        return {"dict": [[_encode(key), _encode(value)] for key, value in x.items()]}
+    if type(x) is np.ndarray:
+        return _encode_array(x)
+    if sparse.issparse(x):
+        columns = sparse.csc_array(x)
+        parts = [_encode_array(part) for part in (columns.data, columns.indices, columns.indptr)]
+        return {"csc": parts, "shape": [int(n) for n in columns.shape]}
+    if isinstance(x, Enum) and _ENUMS.get(type(x).__name__) is type(x):
+        return {"enum": [type(x).__name__, x.name]}
+    entry = _REGISTRY.get(type(x).__name__)
+    if entry is None or entry.cls is not type(x):
+        raise TypeError(_why_not(x))
+    return {
+        "class": type(x).__name__,
+        "state": {name: _encode(value) for name, value in entry.get(x).items()},
+    }
+
+
+def _why_not(x: Any) -> str:
+    name = f"{type(x).__module__}.{type(x).__qualname__}"
+    if isinstance(x, entropies.Youngized):
+        return (
+            f"{name} cannot be saved: it holds a Python function (the loss), and a model file "
+            "holds numbers only; save the other parts and make the entropy again with "
+            "fenchel_youngize"
+        )
+    if callable(x) and not isinstance(x, type):
+        return f"{name} cannot be saved: a model file holds numbers, never code"
+    return (
+        f"objects of type {name} cannot be saved; where the class is yours, make it known with "
+        "maxent.io.register"
+    )
+
+
+def _encode_array(x: np.ndarray[Any, Any]) -> dict[str, Any]:
+    found = {"array": _base64(_portable(x)), "dtype": _dtype_name(x.dtype), "shape": list(x.shape)}
+    # the order in memory decides the order of sums in BLAS, hence the last bits of a fit
+    if x.ndim > 1 and x.flags.f_contiguous and not x.flags.c_contiguous:
+        found["layout"] = "F"
+    return found
+
+
+def _portable(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The array in C order and little-endian."""
+    return np.ascontiguousarray(x, dtype=np.dtype(_dtype_name(x.dtype)))
+
+
+def _base64(x: np.ndarray[Any, Any]) -> str:
+    return base64.b64encode(x.tobytes()).decode("ascii")
+
+
+_DTYPES = re.compile(r"[<|]([iu][1248]|f[248]|c8|c16|b1|[US][1-9][0-9]{0,8})")
+
+
+def _dtype_name(dtype: np.dtype[Any]) -> str:
+    name = dtype.newbyteorder("<").str
+    if not _DTYPES.fullmatch(name):
+        raise TypeError(
+            f"arrays of dtype {dtype} cannot be saved; convert them to numbers, booleans or "
+            "fixed-width strings first"
+        )
+    return name
+
+
+# -- reading -------------------------------------------------------------------------------------
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"it contains {name}, which is not JSON; write the file with maxent.save")
+
+
+def _check_header(document: Any) -> None:
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        found = document.get("format") if isinstance(document, dict) else type(document).__name__
+        raise ValueError(
+            f'found format {found!r}, expected a JSON object with "format": "{FORMAT}"; '
+            "give a file written by maxent.save"
+        )
+    version = document.get("version")
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise ValueError(f"found version {version!r}, expected an integer from 1 to {VERSION}")
+    if version > VERSION:
+        raise ValueError(
+            f"found version {version}, written by maxent {document.get('maxent_version')!r}; this "
+            f"is maxent {__version__}, which reads versions up to {VERSION}; upgrade with "
+            "pip install -U maxent"
+        )
+    if "model" not in document:
+        raise ValueError('found no "model"; the file is incomplete, save it again')
+
+
+def _decode(x: Any) -> Any:
+    if isinstance(x, list):
+        return [_decode(item) for item in x]
+    if not isinstance(x, dict):
+        return x
+    for tag, (names, reader) in _READERS.items():
+        if tag in x:
+            if not names - {"layout"} <= x.keys() <= names:
+                raise _broken(f"{tag} with {sorted(x)}", f"exactly {sorted(names)}")
+            return reader(x)
+    raise _broken(f"an object with {sorted(x)[:5]}", f"one of {', '.join(_READERS)}")
+
+
+def _broken(found: str, expected: str) -> ValueError:
+    return ValueError(f"found {found}, expected {expected}; the file is damaged, save it again")
+
+
+def _list(x: Any, what: str, length: int | None = None) -> list[Any]:
+    if not isinstance(x, list) or (length is not None and len(x) != length):
+        count = "" if length is None else f" of {length} entries"
+        raise _broken(f"{x!r:.60} in {what}", f"a list{count}")
+    return x
+
+
+def _decode_class(x: State) -> Any:
+    name, state = str(x["class"]), x["state"]
+    if name not in _REGISTRY and name in maxent._HOME:
+        importlib.import_module(maxent._HOME[name])  # registers its own classes
+    entry = _REGISTRY.get(name)
+    if entry is None:
+        raise ValueError(
+            f"found the class {name!r}, which this maxent {__version__} does not know; upgrade "
+            "maxent, or register the class with maxent.io.register before loading"
+        )
+    if not isinstance(state, dict):
+        raise _broken(f"{type(state).__name__} as the state of {name}", "an object")
+    decoded = {key: _decode(value) for key, value in state.items()}
+    try:
+        return entry.make(decoded)
+    except Exception as error:  # a constructor may fail in any way on a wrong state
+        raise ValueError(f"the file describes an invalid {name}: {error}") from error
+
+
+def _dtype(name: Any) -> np.dtype[Any]:
+    if not isinstance(name, str) or not _DTYPES.fullmatch(name):
+        raise _broken(f"dtype {name!r}", "a plain little-endian one such as '<f8'")
+    return np.dtype(name)
+
+
+def _numbers(text: Any, dtype: np.dtype[Any], shape: list[Any]) -> np.ndarray[Any, Any]:
+    if not all(type(n) is int and n >= 0 for n in shape):
+        raise _broken(f"shape {shape!r:.60}", "non-negative integers")
+    try:
+        data = base64.b64decode(text, validate=True)
+    except (TypeError, ValueError) as error:
+        raise _broken("an array that is no base64", "base64 text") from error
+    expected = math.prod(shape) * dtype.itemsize
+    if len(data) != expected:
+        raise _broken(
+            f"an array of {len(data)} bytes", f"{expected} for shape {shape} of {dtype.str}"
+        )
+    return np.frombuffer(data, dtype).reshape(shape).astype(dtype.newbyteorder("="))
+
+
+def _decode_array(x: State) -> np.ndarray[Any, Any]:
+    array = _numbers(x["array"], _dtype(x["dtype"]), _list(x["shape"], "a shape"))
+    layout = x.get("layout", "C")
+    if layout not in ("C", "F"):
+        raise _broken(f"layout {layout!r}", "'C' or 'F'")
+    return np.asfortranarray(array) if layout == "F" else array
+
+
+def _decode_scalar(x: State) -> Any:
+    return _numbers(x["scalar"], _dtype(x["dtype"]), [])[()]
+
+
+def _decode_sparse(x: State) -> Any:
+    data, indices, indptr = (_decode(part) for part in _list(x["csc"], "csc", 3))
+    shape = tuple(_list(x["shape"], "a shape", 2))
+    try:
+        matrix = sparse.csc_array((data, indices, indptr), shape=shape)
+        matrix.check_format(full_check=True)  # indices out of range would read foreign memory
+    except Exception as error:
+        raise _broken(f"an invalid sparse matrix ({error})", "CSC parts") from error
+    return matrix
+
+
+def _decode_float(x: State) -> float:
+    if x["float"] not in ("nan", "inf", "-inf"):
+        raise _broken(f"float {x['float']!r}", "'nan', 'inf' or '-inf'")
+    return float(x["float"])
+
+
+def _decode_enum(x: State) -> Enum:
+    name, member = _list(x["enum"], "enum", 2)
+    kind = _ENUMS.get(name) if isinstance(name, str) else None
+    if kind is None or not isinstance(member, str) or member not in kind.__members__:
+        raise _broken(f"the enumeration member {name!r}.{member!r}", f"one of {sorted(_ENUMS)}")
+    return kind[member]
+
+
+def _decode_dict(x: State) -> dict[Any, Any]:
+    pairs = [_list(pair, "dict", 2) for pair in _list(x["dict"], "dict")]
+    try:
+        return {_decode(key): _decode(value) for key, value in pairs}
+    except TypeError as error:
+        raise _broken(f"a dictionary key that cannot be one ({error})", "plain keys") from error
+
+
+_READERS: dict[str, tuple[set[str], Callable[[State], Any]]] = {
+    "class": ({"class", "state"}, _decode_class),
+    "array": ({"array", "dtype", "shape", "layout"}, _decode_array),
+    "scalar": ({"scalar", "dtype"}, _decode_scalar),
+    "csc": ({"csc", "shape"}, _decode_sparse),
+    "float": ({"float"}, _decode_float),
+    "enum": ({"enum"}, _decode_enum),
+    "tuple": ({"tuple"}, lambda x: tuple(_decode(item) for item in _list(x["tuple"], "tuple"))),
+    "dict": ({"dict"}, _decode_dict),
+}
+
+
+# -- what is known -------------------------------------------------------------------------------
+
+_PARTS = {
+    "Entropy": entropies.Entropy,
+    "Domain": domains.Domain,
+    "Potential": potentials.Potential,
+}
+
+
+def _default_hooks(cls: type) -> tuple[Callable[[Any], State], Callable[[State], Any]]:
+    if hasattr(cls, "__getmodel__") and hasattr(cls, "__setmodel__"):
+
+        def revive(state: State) -> Any:
+            instance: Any = object.__new__(cls)
+            instance.__setmodel__(state)
+            return instance
+
+        return lambda instance: instance.__getmodel__(), revive
+    if not dataclasses.is_dataclass(cls):
+        raise TypeError(
+            f"{cls.__name__} is no dataclass: give it __getmodel__ and __setmodel__, or call "
+            "register with get and make"
+        )
+    arguments = {field.name: field.type for field in dataclasses.fields(cls) if field.init}
+
+    def build(state: State) -> Any:
+        unknown = state.keys() - arguments.keys()
+        if unknown:
+            raise ValueError(f"unknown arguments {sorted(unknown)}, expected {sorted(arguments)}")
+        for name, value in state.items():
+            part = _PARTS.get(str(arguments[name]))
+            if part is not None and not isinstance(value, part):
+                raise TypeError(f"{name} must be of type {part.__name__}, got {value!r:.60}")
+        return cls(**state)
+
+    return lambda instance: {name: getattr(instance, name) for name in arguments}, build
+
+
+def _make_relative(state: State) -> entropies.Relative:
+    """Dividing by a sum of 1 that is off by rounding would change the last bits of q0."""
+    relative = entropies.Relative(**state)
+    saved = np.asarray(state["q0"], dtype=np.float64)
+    if np.allclose(relative.q0, saved, rtol=1e-12, atol=0):
+        object.__setattr__(relative, "q0", saved)
+        object.__setattr__(relative, "_measure", np.atleast_2d(saved))
+    return relative
+
+
+def _make_ragged(state: State) -> Ragged:
+    """Compiled kernels trust the offsets, so a file may not bring wrong ones."""
+    values, offsets = state["values"], state["offsets"]
+    sound = (
+        isinstance(values, np.ndarray)
+        and isinstance(offsets, np.ndarray)
+        and values.ndim == offsets.ndim == 1
+        and offsets.dtype.kind == "i"
+        and offsets.size > 0
+        and offsets[0] == 0
+        and offsets[-1] == values.size
+        and bool((np.diff(offsets) >= 0).all())
+    )
+    if not sound:
+        raise ValueError("the offsets must grow from 0 to the number of values")
+    return Ragged(values, offsets)
+
+
+def _get_problem(problem: Problem) -> State:
+    """The target follows from the observed distribution, where there is one."""
+    names = ["entropy", "features", "potential", "weights"]
+    names.append("target" if problem.observed is None else "observed")
+    return {name: getattr(problem, name) for name in names}
+
+
+def _get_chain_map(chain: maps.ChainMap) -> State:
+    k = chain.n_states
+    sizes = np.diff(chain._offsets)
+    return {"X": chain.X, "lengths": (sizes + k * k) // (k + k * k), "n_states": k}
+
+
+def _make_chain_map(state: State) -> maps.ChainMap:
+    X = sparse.csr_array(state["X"]) if sparse.issparse(state["X"]) else state["X"]
+    cuts = np.concatenate([[0], np.cumsum(state["lengths"])])
+    if cuts[-1] != X.shape[0]:
+        raise ValueError(f"the lengths add up to {cuts[-1]} positions, X has {X.shape[0]}")
+    parts = [X[a:b] for a, b in itertools.pairwise(cuts)]
+    return maps.ChainMap(parts, state["n_states"])
+
+
+def _register_own() -> None:
+    plain: list[type] = [
+        *(domains.Simplex, domains.Cube, domains.NonNegative, domains.Euclidean, domains.KSubset),
+        *(domains.Product, domains.ScaledDomain, Chain),
+        *(entropies.Shannon, entropies.Tsallis, entropies.NormEntropy, entropies.SquaredNorm),
+        *(entropies.Renyi, entropies.PairwiseHinge, entropies.Zero, entropies.FermiDirac),
+        *(entropies.BinaryGini, entropies.OneVsAll, entropies.Shifted, entropies.Scaled),
+        *(potentials.Equality, potentials.Box, potentials.Ball, potentials.NormBall),
+        *(potentials.Quadratic, potentials.QuadraticForm, potentials.ElasticNet),
+        *(potentials.SquaredNormPotential, potentials.NormPlusSquare, potentials.SmoothBox),
+        *(potentials.DualBall, potentials.LaplacePrior, potentials.Families),
+        *(potentials.ScaledPotential, potentials.ShiftedPotential),
+        *(solvers.FISTA, solvers.LBFGS, solvers.ProxNewton, solvers.CuttingPlane),
+        *(solvers.Solution, solvers.Status, losses.FenchelYoungLoss),
+    ]
+    for cls in plain:
+        register(cls)
+    arguments = _default_hooks
+    register(entropies.Relative, get=arguments(entropies.Relative)[0], make=_make_relative)
+    register(Ragged, get=arguments(Ragged)[0], make=_make_ragged)
+    register(Problem, get=_get_problem, make=arguments(Problem)[1])
+    register(
+        maps.MatrixMap, get=lambda m: {"X": m.X}, make=lambda state: maps.MatrixMap(state["X"])
+    )
+    register(
+        maps.IdentityMap,
+        get=lambda m: {"size": m.n_features},
+        make=lambda state: maps.IdentityMap(state["size"]),
+    )
+    register(
+        maps.SampleMap,
+        get=lambda m: {"X": m.X, "n_outputs": m.n_outputs},
+        make=lambda state: maps.SampleMap(state["X"], state["n_outputs"]),
+    )
+    register(maps.ChainMap, get=_get_chain_map, make=_make_chain_map)
+
+
+_register_own()

@@ -1,0 +1,181 @@
+"""The mathematics of a domain, checked by enumeration and by differences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from maxent._rows import Array
+from maxent.domains import Domain, SumProductDomain
+
+_SCALES = np.array([0.0, 0.1, 1.0, 1.0, 3.0, 10.0])
+_STEP = 1e-5  # of differences
+
+
+def check_domain(domain: Domain, size: int, random_state: int = 0) -> None:
+    """Check every oracle of a domain on rows of ``size`` entries; AssertionError says what fails.
+
+    Bounded domains are compared with the enumeration of their vertices, so ``size`` must be
+    small; unbounded ones are checked through their projection alone.
+
+    >>> from maxent.domains import Simplex
+    >>> check_domain(Simplex(), 4)
+    """
+    rng = np.random.default_rng(random_state)
+    theta = rng.normal(size=(_SCALES.size, size)) * _SCALES[:, None]
+    theta[3] = np.round(theta[3])  # ties
+    _check_projection(domain, theta, rng)
+    _check_shapes(domain.project, theta, "project")
+    if not domain.bounded:
+        return
+    vertices = domain.vertices(size)
+    _check_vertices(domain, vertices)
+    _check_argmax(domain, theta, vertices)
+    _check_shapes(domain.argmax, theta, "argmax")
+    scores = _forbid(theta, vertices, rng)
+    if scores is not None:
+        _check_argmax(domain, scores, vertices)
+        _check_nearest(domain, scores, domain.project(scores), _allowed(scores, vertices))
+    if isinstance(domain, SumProductDomain):
+        _check_softmax(domain, theta, vertices, rng)
+        _check_shapes(lambda x: domain.softmax(x)[0], theta, "log-partition")
+        _check_shapes(lambda x: domain.softmax(x)[1], theta, "marginals")
+        if scores is not None:
+            _check_sums(domain, scores, vertices)
+
+
+def _close(what: str, found: Any, expected: Any, tolerance: float) -> None:
+    """Assert that two arrays agree; +-inf must agree exactly."""
+    found, expected = np.asarray(found), np.asarray(expected)
+    assert found.shape == expected.shape, f"{what}: shape {found.shape}, not {expected.shape}"
+    with np.errstate(invalid="ignore"):
+        error = np.where(found == expected, 0.0, np.abs(found - expected))
+    worst = np.max(error, initial=0.0)
+    assert worst <= tolerance, f"{what}: off by {worst:.2e}, tolerance {tolerance:.0e}"
+
+
+def _check_shapes(oracle: Callable[[Any], Any], theta: Array, name: str) -> None:
+    """Rows are independent, leading axes are kept, float32 agrees and stays float32."""
+    batch = np.asarray(oracle(theta))
+    tolerance = 1e-9 * (1 + np.abs(theta).max())
+    for i, row in enumerate(theta):
+        _close(f"{name} of row {i} alone and in a batch", oracle(row), batch[i], tolerance)
+    stacked = np.asarray(oracle(theta.reshape(2, 3, -1)))
+    _close(f"{name} of rows with two leading axes", stacked.reshape(batch.shape), batch, tolerance)
+    single = np.asarray(oracle(theta.astype(np.float32)))
+    again = oracle(theta.astype(np.float32).astype(np.float64))
+    _close(f"{name} in float32", single, again, 2e-5 * (1 + np.abs(theta).max()))
+    if batch.shape == theta.shape:
+        assert single.dtype == np.float32, f"{name} of float32 is {single.dtype}, not float32"
+
+
+def _check_single(jvp: Callable[..., Any], theta: Array, p: Array, v: Array, name: str) -> None:
+    """A derivative in float32 agrees and stays float32."""
+    single = np.asarray(jvp(*(x.astype(np.float32) for x in (theta, p, v))))
+    assert single.dtype == np.float32, f"{name} of float32 is {single.dtype}, not float32"
+    _close(f"{name} in float32", single, jvp(theta, p, v), 1e-3)
+
+
+def _check_vertices(domain: Domain, vertices: Array) -> None:
+    """Vertices and their mean are inside; a point pushed beyond a vertex is not."""
+    assert len(vertices) > 0, "a bounded domain has at least one vertex"
+    centre = vertices.mean(axis=0)
+    assert domain.contains(vertices).all(), "contains refuses a vertex"
+    assert domain.contains(centre), "contains refuses the mean of the vertices"
+    beyond = centre + 1.3 * (vertices - centre)
+    apart = np.abs(vertices - centre).max(axis=1) > 1e-6
+    assert not domain.contains(beyond)[apart].any(), "contains accepts a point beyond a vertex"
+    assert not domain.contains(np.full_like(centre, np.nan)), "contains accepts NaN"
+
+
+def _allowed(scores: Array, vertices: Array) -> list[Array]:
+    """For each row, the vertices that use no entry of -inf."""
+    return [vertices[~(vertices[:, np.isneginf(row)] != 0).any(axis=1)] for row in scores]
+
+
+def _forbid(theta: Array, vertices: Array, rng: np.random.Generator) -> Array | None:
+    """Scores with one entry of -inf a row that some vertex avoids; None if there is no such."""
+    avoidable = np.flatnonzero((vertices == 0).any(axis=0))
+    if (vertices < 0).any() or avoidable.size == 0 or theta.shape[1] == 1:
+        return None
+    scores = theta.copy()
+    scores[np.arange(len(scores)), rng.choice(avoidable, len(scores))] = -np.inf
+    return scores
+
+
+def _finite(scores: Array) -> Array:
+    return np.where(np.isneginf(scores), 0.0, scores)
+
+
+def _check_argmax(domain: Domain, theta: Array, vertices: Array) -> None:
+    """Argmax is a vertex, and none is better."""
+    found = np.asarray(domain.argmax(theta))
+    for i, (row, vertex, allowed) in enumerate(
+        zip(theta, found, _allowed(theta, vertices), strict=True)
+    ):
+        nearest = np.abs(allowed - vertex).max(axis=1).min()
+        assert nearest <= 1e-12, f"argmax of row {i} is {nearest:.2e} away from every vertex"
+        value, best = _finite(row) @ vertex, np.max(allowed @ _finite(row))
+        _close(f"value of argmax of row {i}", value, best, 1e-12 * (1 + np.abs(_finite(row)).sum()))
+
+
+def _check_nearest(domain: Domain, theta: Array, p: Any, points: list[Array]) -> None:
+    """<theta - p, v - p> <= 0 for all points v of the domain: p is nearest."""
+    p = np.asarray(p)
+    assert domain.contains(p).all(), "project leaves the domain"
+    for i, (row, nearest, others) in enumerate(zip(theta, p, points, strict=True)):
+        gap = np.max((others - nearest) @ (_finite(row) - nearest), initial=0.0)
+        limit = 1e-10 * (1 + np.abs(_finite(row)).max())
+        assert gap <= limit, f"project of row {i} is not nearest: <theta - p, v - p> = {gap:.2e}"
+
+
+def _check_projection(domain: Domain, theta: Array, rng: np.random.Generator) -> None:
+    p = np.asarray(domain.project(theta))
+    size = theta.shape[-1]
+    inside = np.asarray(domain.project(rng.normal(size=(50, size)) * 3))
+    if domain.bounded:
+        inside = np.concatenate([inside, domain.vertices(size)])
+    _check_nearest(domain, theta, p, [inside] * len(theta))
+    _close("project of a projection", domain.project(p), p, 1e-9 * (1 + np.abs(p).max()))
+    v = rng.normal(size=theta.shape)
+    after, before = domain.project(theta + _STEP * v), domain.project(theta - _STEP * v)
+    forward, backward = (after - p) / _STEP, (p - before) / _STEP
+    smooth = np.abs(forward - backward).max(axis=1) < 1e-4  # the derivative jumps at kinks
+    jvp = np.asarray(domain.project_jvp(theta, p, v))
+    _close("project_jvp", jvp[smooth], ((forward + backward) / 2)[smooth], 1e-4)
+    _check_single(domain.project_jvp, theta[smooth], p[smooth], v[smooth], "project_jvp")
+
+
+def _check_sums(domain: SumProductDomain, theta: Array, vertices: Array) -> None:
+    """Log-partition and marginals are those of the enumeration."""
+    log_partition, mean = domain.softmax(theta)
+    scale = 1 + np.abs(_finite(theta)).sum(axis=1).max()
+    for i, (row, allowed) in enumerate(zip(theta, _allowed(theta, vertices), strict=True)):
+        scores = allowed @ _finite(row)
+        _close(
+            f"log-partition of row {i}", log_partition[i], special.logsumexp(scores), 1e-12 * scale
+        )
+        marginals = special.softmax(scores) @ allowed
+        _close(f"marginals of row {i}", np.asarray(mean)[i], marginals, 1e-11 * scale)
+
+
+def _check_softmax(
+    domain: SumProductDomain, theta: Array, vertices: Array, rng: np.random.Generator
+) -> None:
+    _check_sums(domain, theta, vertices)
+    log_partition, mean = domain.softmax(theta)
+    p = np.asarray(mean)
+    assert domain.contains(p).all(), "the marginals are not in the domain"
+    v = rng.normal(size=theta.shape)
+    after, before = domain.softmax(theta + _STEP * v), domain.softmax(theta - _STEP * v)
+    slope = (after[0] - before[0]) / (2 * _STEP)
+    _close("marginals as a derivative", np.sum(p * v, axis=1), slope, 1e-6)
+    curve = (np.asarray(after[1]) - np.asarray(before[1])) / (2 * _STEP)
+    _close("softmax_jvp", domain.softmax_jvp(theta, p, v), curve, 1e-6)
+    _check_single(domain.softmax_jvp, theta, p, v, "softmax_jvp")
+    conjugate = np.sum(theta * p, axis=1) - log_partition
+    scale = 1 + np.abs(theta).sum(axis=1).max()
+    _close("negentropy = <theta, p> - log Z", domain.negentropy(p), conjugate, 1e-7 * scale)

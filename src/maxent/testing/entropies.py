@@ -1,0 +1,224 @@
+"""check_entropy: the Fenchel-Young inequality and what follows from it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from maxent._rows import Array, row_dot
+from maxent.domains import Simplex
+from maxent.entropies import Entropy, Scaled
+from maxent.losses import FenchelYoungLoss
+
+_SCALES = (1e-5, 1e-2, 1.0, 30.0, 1e4)
+
+
+def check_entropy(entropy: Entropy, size: int, random_state: int = 0) -> None:
+    """Raise AssertionError where ``entropy`` breaks a property, on random rows of ``size``.
+
+    Conjugacy (equality at the maximiser, inequality elsewhere, the subgradient inequality),
+    derivatives by differences, the proximity operator at three steps, smoothness, margin,
+    temperature, float32, -inf scores, leading shapes and independence of rows.
+    """
+    rng = np.random.default_rng(random_state)
+    points = _domain_points(entropy, size, rng)
+    for scale in _SCALES:
+        theta = scale * rng.normal(size=(6, size))
+        _check_conjugacy(entropy, theta, points)
+        _check_shapes(entropy, theta)
+    theta = rng.normal(size=(6, size))
+    if entropy.differentiable:
+        _check_derivatives(entropy, theta, rng)
+        _check_smoothness(entropy, theta, rng)
+    if entropy.convex:
+        _check_prox(entropy, theta)
+    _check_temperature(entropy, theta)
+    _check_float32(entropy, theta)
+    if isinstance(entropy.domain, Simplex):
+        _check_simplex(entropy, theta, rng)
+
+
+def _fail_if(wrong: bool, message: str) -> None:
+    if wrong:
+        raise AssertionError(message)
+
+
+def _domain_points(entropy: Entropy, size: int, rng: np.random.Generator) -> Array:
+    """Points of the domain: mixtures of a few maximisers of linear functions, or projections."""
+    raw = rng.normal(size=(12, size)) * 3
+    if not entropy.domain.bounded:
+        return np.asarray(entropy.domain.project(raw))
+    vertices = np.asarray(entropy.domain.argmax(raw))
+    mixed = rng.dirichlet(np.full(12, 0.3), size=12) @ vertices
+    return np.concatenate([vertices, mixed])
+
+
+def _check_conjugacy(entropy: Entropy, theta: Array, points: Array) -> None:
+    values, p = entropy.conjugate(theta)
+    scale = 1 + np.abs(values) + row_dot(np.abs(theta), np.abs(p))
+    _fail_if(not np.isfinite(values).all(), f"{entropy!r}: the conjugate is not finite")
+    _fail_if(not entropy.domain.contains(p).all(), f"{entropy!r}: the maximiser left the domain")
+    excess = values + entropy.value(p) - row_dot(theta, p)
+    _fail_if(
+        bool((np.abs(excess) > 1e-11 * scale).any()),
+        f"{entropy!r}: Omega*(theta) + Omega(p) - <theta, p> = {np.abs(excess).max():.2e} at the "
+        "maximiser, should be 0",
+    )
+    value_at_points = entropy_values(entropy, points, len(theta))
+    slack = values[:, None] + value_at_points - theta @ points.T
+    _fail_if(
+        bool((slack < -1e-11 * scale[:, None]).any()),
+        f"{entropy!r}: the Fenchel-Young inequality fails by {-slack.min():.2e}: p does not "
+        "maximise <theta, p> - Omega(p)",
+    )
+    other = theta[::-1]
+    below = values[::-1] - values - row_dot(other - theta, p)
+    if _row_free(entropy):
+        _fail_if(
+            bool((below < -1e-11 * (scale + scale[::-1])).any()),
+            f"{entropy!r}: p is not a subgradient of Omega* (by {-below.min():.2e})",
+        )
+
+
+def entropy_values(entropy: Entropy, points: Array, rows: int) -> Array:
+    """Omega of every point for every row, (rows, points); rows matter for per-row costs."""
+    if _row_free(entropy):
+        return np.broadcast_to(entropy.value(points), (rows, len(points)))
+    each = [entropy.value(np.tile(point, (rows, 1))) for point in points]
+    return np.stack(each, axis=1)
+
+
+def _row_free(entropy: Entropy) -> bool:
+    """Whether all rows share one Omega (a cost or measure may come row by row)."""
+    extra = getattr(entropy, "cost", getattr(entropy, "q0", np.empty(1)))
+    return np.ndim(extra) < 2
+
+
+def _check_shapes(entropy: Entropy, theta: Array) -> None:
+    values, p = entropy.conjugate(theta)
+    if not _row_free(entropy):
+        return
+    for i, row in enumerate(theta):
+        one_value, one_p = entropy.conjugate(row)
+        same = np.allclose(one_p, p[i], atol=1e-13) and np.isclose(one_value, values[i], rtol=1e-12)
+        _fail_if(not same, f"{entropy!r}: row {i} depends on the other rows of the batch")
+    cube = theta.reshape(2, 3, -1)
+    values_3d, p_3d = entropy.conjugate(cube)
+    right = values_3d.shape == (2, 3) and p_3d.shape == cube.shape
+    _fail_if(not right, f"{entropy!r}: leading shape (2, 3) became {values_3d.shape}")
+    _fail_if(
+        not np.allclose(p_3d.reshape(theta.shape), p, atol=1e-13),
+        f"{entropy!r}: the result depends on the leading shape",
+    )
+
+
+def _check_derivatives(entropy: Entropy, theta: Array, rng: np.random.Generator) -> None:
+    values, p = entropy.conjugate(theta)
+    v = rng.normal(size=theta.shape)
+    h = 1e-5
+    ahead, behind = entropy.conjugate(theta + h * v), entropy.conjugate(theta - h * v)
+    slope = (ahead[0] - behind[0]) / (2 * h)
+    error = np.abs(slope - row_dot(p, v)).max()
+    _fail_if(
+        error > 1e-6, f"{entropy!r}: the gradient of Omega* differs from differences by {error:.2e}"
+    )
+    forward, backward = (ahead[1] - p) / h, (p - behind[1]) / h
+    kink = np.abs(forward - backward).max(axis=1) > 1e-3 * (1 + np.abs(forward).max(axis=1))
+    product = entropy.hvp(theta, p, v)
+    error = np.abs(product - (forward + backward) / 2)[~kink].max(initial=0.0)
+    _fail_if(error > 1e-4, f"{entropy!r}: hvp differs from differences by {error:.2e}")
+    # the Jacobian is symmetric and positive semidefinite
+    u = rng.normal(size=theta.shape)
+    asymmetry = np.abs(row_dot(u, product) - row_dot(v, entropy.hvp(theta, p, u)))[~kink]
+    _fail_if(
+        asymmetry.max(initial=0.0) > 1e-5, f"{entropy!r}: the Jacobian in hvp is not symmetric"
+    )
+    bend = row_dot(v, product)[~kink]
+    _fail_if(bend.min(initial=0.0) < -1e-6, f"{entropy!r}: the Jacobian in hvp is not >= 0")
+    curvature = entropy.curvature(theta, p)
+    if curvature is not None:
+        diagonal, spike = curvature
+        built = diagonal * v - (0 if spike is None else spike * row_dot(spike, v)[:, None])
+        error = np.abs(built - product).max()
+        _fail_if(error > 1e-9, f"{entropy!r}: curvature and hvp differ by {error:.2e}")
+
+
+def _check_smoothness(entropy: Entropy, theta: Array, rng: np.random.Generator) -> None:
+    if not np.isfinite(entropy.smoothness):
+        return
+    other = theta + 0.3 * rng.normal(size=theta.shape)
+    moved = np.linalg.norm(entropy.conjugate(theta)[1] - entropy.conjugate(other)[1], axis=1)
+    allowed = entropy.smoothness * np.linalg.norm(theta - other, axis=1)
+    _fail_if(
+        bool((moved > allowed * (1 + 1e-9)).any()),
+        f"{entropy!r}: the map moves faster than smoothness {entropy.smoothness} allows",
+    )
+
+
+def _check_prox(entropy: Entropy, eta: Array) -> None:
+    for tau in (0.3, 1.0, 4.0):
+        try:
+            p = np.asarray(entropy.prox(eta, tau))
+        except NotImplementedError:
+            return
+        _fail_if(
+            not entropy.domain.contains(p, 1e-8).all(), f"{entropy!r}: prox({tau}) left the domain"
+        )
+        # optimal iff (eta - p)/tau is a subgradient of Omega at p: equality in Fenchel-Young
+        slope = (eta - p) / tau
+        excess = entropy.conjugate(slope)[0] + entropy.value(p) - row_dot(slope, p)
+        _fail_if(
+            np.abs(excess).max() > 1e-7,
+            f"{entropy!r}: prox at tau = {tau} misses its optimality condition by "
+            f"{np.abs(excess).max():.2e}",
+        )
+
+
+def _check_temperature(entropy: Entropy, theta: Array) -> None:
+    """(t Omega)*(theta) = t Omega*(theta/t), Prop. 1.4 and 2.5."""
+    values, p = Scaled(entropy, 0.5).conjugate(theta)
+    plain_values, plain_p = entropy.conjugate(theta / 0.5)
+    _fail_if(
+        not (np.allclose(values, 0.5 * plain_values) and np.allclose(p, plain_p, atol=1e-12)),
+        f"{entropy!r}: temperature scaling fails",
+    )
+
+
+def _check_float32(entropy: Entropy, theta: Array) -> None:
+    single = theta.astype(np.float32)
+    p = np.asarray(entropy.conjugate(single)[1])
+    _fail_if(p.dtype != np.float32, f"{entropy!r}: float32 scores gave {p.dtype}")
+    exact = np.asarray(entropy.conjugate(single.astype(np.float64))[1])
+    error = np.abs(p - exact).max()
+    if entropy.differentiable:
+        _fail_if(error > 5e-6, f"{entropy!r}: float32 is off by {error:.2e}")
+
+
+def _check_simplex(entropy: Entropy, theta: Array, rng: np.random.Generator) -> None:
+    values, p = entropy.conjugate(theta)
+    shifted_values, shifted_p = entropy.conjugate(theta + 3.0)
+    _fail_if(
+        not (np.allclose(shifted_values, values + 3.0) and np.allclose(shifted_p, p, atol=1e-9)),
+        f"{entropy!r}: adding a constant to the scores changes more than the value",
+    )
+    size = theta.shape[1]
+    if size > 2 and _row_free(entropy):
+        masked = theta.copy()
+        masked[:, 0] = -np.inf
+        hidden = entropy.conjugate(masked)
+        finite = np.isfinite(hidden[0]).all() and np.isfinite(hidden[1]).all()
+        _fail_if(
+            not finite or bool((np.asarray(hidden[1])[:, 0] > 1e-9).any()),
+            f"{entropy!r}: an entry with score -inf must get probability 0 and finite results",
+        )
+    if entropy.margin is not None:
+        loss = FenchelYoungLoss(entropy)
+        # far out a loss that is not yet zero can be below rounding: test only near margins
+        shares = ((1.0, True), (0.97, False)) if entropy.margin < 50 else ((1.0, True),)
+        for share, zero in shares:
+            scores = np.zeros(size)
+            scores[1] = share * entropy.margin
+            value = float(loss.value(scores, 1))
+            _fail_if(
+                (value < 1e-12) != zero,
+                f"{entropy!r}: loss {value:.2e} at {share} of its margin {entropy.margin}",
+            )

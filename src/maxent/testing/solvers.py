@@ -1,0 +1,99 @@
+"""check_solver: every solver on problems whose solution is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from maxent._rows import Array
+from maxent.entropies import FermiDirac, Relative, Shannon, Shifted, Tsallis, Zero
+from maxent.maps import FeatureMap, MatrixMap, SampleMap
+from maxent.potentials import (
+    Ball,
+    Box,
+    DualBall,
+    ElasticNet,
+    Equality,
+    LaplacePrior,
+    Potential,
+    Quadratic,
+    SmoothBox,
+)
+from maxent.problem import Problem
+from maxent.solvers import Solver, Status
+
+
+@dataclass(frozen=True, eq=False)
+class KnownProblem:
+    """A problem with its optimal weights (None: only the certificate is known)."""
+
+    name: str
+    problem: Problem
+    w: Array | None
+
+
+def known_problems(random_state: int = 0) -> Iterator[KnownProblem]:
+    """Problems built backwards from a solution w*, and hinges with a certificate.
+
+    For x = prox_{V*}(v) the residual v - x is a subgradient of V* at x. So w* = -x is optimal
+    for the target mu = F p_{w*} - (v - x).
+    """
+    rng = np.random.default_rng(random_state)
+    cells, features = 60, 5
+    X = rng.uniform(-1, 1, size=(cells, features))
+    q0 = rng.dirichlet(np.full(cells, 5.0))
+    samples = rng.normal(size=(40, 3))
+    maps: list[tuple[str, object, FeatureMap]] = [
+        ("density", Relative(Shannon(), q0), MatrixMap(X)),
+        ("sparse density", Relative(Tsallis(1.5), q0), MatrixMap(X)),
+        ("classifier", Tsallis(2.0), SampleMap(samples, 3)),
+        ("logistic", FermiDirac(), SampleMap(samples)),
+    ]
+    potentials: list[Potential] = [
+        Box(0.3),
+        Quadratic(0.5),
+        ElasticNet(0.3, 0.5),
+        Ball(0.4),
+        SmoothBox(0.5, 0.5),
+        LaplacePrior(1.0),
+        DualBall(0.7),
+        Equality(),
+    ]
+    for name, entropy, features_map in maps:
+        for potential in potentials:
+            v = 0.8 * rng.normal(size=features_map.n_features)
+            x = potential.prox_conjugate(v, 1.0)
+            start = Problem(entropy, features_map, potential, np.zeros_like(v))  # type: ignore[arg-type]
+            moments = start.state(-x).gradient
+            known = Problem(entropy, features_map, potential, moments - (v - x))  # type: ignore[arg-type]
+            yield KnownProblem(f"{name}, {potential!r}", known, -x)
+    labels = np.eye(3)[rng.integers(0, 3, size=40)]
+    for potential in (Quadratic(0.5), Box(0.05)):
+        hinge = Problem(
+            Shifted(Zero(), 1 - labels), SampleMap(samples, 3), potential, observed=labels
+        )
+        yield KnownProblem(f"hinge, {potential!r}", hinge, None)
+
+
+def check_solver(solver: Solver, random_state: int = 0) -> None:
+    """Raise AssertionError unless ``solver`` solves every known problem it says it fits."""
+    tried = 0
+    for known in known_problems(random_state):
+        if solver.missing(known.problem) is not None:
+            continue
+        tried += 1
+        solution = solver.solve(known.problem)
+        label = f"{type(solver).__name__} on {known.name}"
+        if solution.status is not Status.CONVERGED:
+            raise AssertionError(f"{label}: {solution}")
+        certificate = solution.gap if np.isfinite(solution.gap) else solution.optimality
+        if certificate > solver.tol:
+            raise AssertionError(f"{label}: converged with certificate {certificate:.2e}")
+        if known.w is not None:
+            excess = solution.objective - known.problem.dual(known.w)
+            if abs(excess) > 10 * max(solver.tol, 1e-12):
+                raise AssertionError(f"{label}: objective off by {excess:.2e}")
+    if not tried:
+        raise AssertionError(f"{solver!r} fits none of the known problems")

@@ -1,0 +1,134 @@
+"""Every public class, with instances to test: a class missing here fails test_catalogue."""
+
+import numpy as np
+
+import maxent as mx
+
+INF = float("inf")
+Q0 = np.array([0.1, 0.2, 0.3, 0.25, 0.15])
+COST = np.array([0.5, 1.0, 0.0, 2.0, 1.0])
+
+
+def _hinge_loss(theta):
+    """Sum-to-zero hinge of Lee, Lin and Wahba, whose entropy is Prop. 10's first."""
+    centred = theta - theta.mean()
+    d = theta.size
+    active = (centred > -1).astype(float)
+    centre = np.eye(d) - 1 / d
+    values = np.array([np.delete(np.maximum(1 + centred, 0), k).sum() for k in range(d)])
+    rows = [(active * (np.arange(d) != k)) @ centre for k in range(d)]
+    return values, np.array(rows)
+
+
+# (entropy, row size)
+ENTROPIES = [
+    (mx.Shannon(), 5),
+    (mx.Shannon(domain=mx.Cube()), 3),
+    (mx.Shannon(domain=mx.KSubset(2)), 4),
+    (mx.Shannon(domain=mx.Product(mx.Simplex(), 2)), 6),
+    (mx.Shannon(domain=mx.Chain(2)), 14),
+    *[(mx.Tsallis(alpha), 5) for alpha in (1.0, 1.0001, 1.33, 1.5, 2.0, 2.7, 6.0)],
+    *[(mx.NormEntropy(q), 5) for q in (1.3, 2.0, 4.0, INF)],
+    *[(mx.SquaredNorm(q), 5) for q in (1.2, 1.5, 2.0)],
+    (mx.SquaredNorm(domain=mx.Cube()), 4),
+    (mx.SquaredNorm(domain=mx.NonNegative()), 4),
+    (mx.SquaredNorm(domain=mx.Euclidean()), 4),
+    (mx.SquaredNorm(domain=mx.KSubset(2)), 4),
+    (mx.SquaredNorm(domain=mx.ScaledDomain(mx.KSubset(2), 0.5)), 4),
+    (mx.SquaredNorm(domain=mx.Chain(2)), 14),
+    *[(mx.Renyi(beta), 5) for beta in (0.3, 0.9, 1.0, 1.5, 3.0, 20.0)],
+    *[(mx.PairwiseHinge(kind, 4), 4) for kind in ("hinge", "smooth", "squared")],
+    (mx.FermiDirac(), 4),
+    (mx.BinaryGini(), 4),
+    (mx.OneVsAll(mx.Tsallis(1.5)), 3),
+    (mx.Zero(), 5),
+    (mx.Zero(domain=mx.Chain(2)), 14),
+    (mx.Shifted(mx.Zero(), COST), 5),
+    (mx.Shifted(mx.Shannon(), COST), 5),
+    (mx.Shifted(mx.Tsallis(2.0), COST), 5),
+    (mx.Shifted(mx.Tsallis(1.5), np.arange(30.0).reshape(6, 5) / 10), 5),
+    *[
+        (mx.Relative(entropy, Q0), 5)
+        for entropy in (
+            mx.Shannon(),
+            mx.Tsallis(1.5),
+            mx.Tsallis(2.0),
+            mx.Tsallis(3.0),
+            mx.NormEntropy(2.0),
+            mx.SquaredNorm(1.5),
+            mx.SquaredNorm(2.0),
+            mx.Renyi(0.5),
+            mx.Renyi(3.0),
+        )
+    ],
+    (mx.Scaled(mx.Shannon(), 0.1), 5),
+    (mx.Scaled(mx.Tsallis(1.5), 3.0), 5),
+    (mx.fenchel_youngize(_hinge_loss, 3), 3),
+]
+
+A = np.array([[2.0, 0.5, 0.0], [0.5, 1.0, 0.2], [0.0, 0.2, 0.7]])
+
+# potentials for residuals of length 3
+POTENTIALS = [
+    mx.Equality(),
+    mx.Box(0.3),
+    mx.Box([0.1, 0.0, 2.0]),
+    mx.Quadratic(0.7),
+    mx.Quadratic([0.1, 1.0, 3.0]),
+    mx.ElasticNet(0.3, 0.5),
+    mx.ElasticNet([0.0, 0.1, 1.0], [0.1, 1.0, 3.0]),
+    mx.QuadraticForm(A),
+    mx.Ball(0.6),
+    *[mx.NormBall(0.6, p) for p in (1, 1.5, 2, 3, INF)],
+    *[mx.SquaredNormPotential(0.6, p) for p in (1, 1.5, 2, 3, INF)],
+    *[mx.NormPlusSquare(0.3, 0.6, p) for p in (1, 1.5, 2, INF)],
+    *[mx.DualBall(0.6, p) for p in (1, 1.5, 2, 3, INF)],
+    mx.SmoothBox(0.4, 0.2),
+    mx.SmoothBox([0.1, 0.5, 2.0], [1.0, 0.1, 0.3]),
+    mx.LaplacePrior(2.0),
+    mx.LaplacePrior([0.1, 1.0, 50.0]),
+    mx.Families([mx.Box(0.2), mx.LaplacePrior(2.0)], [1, 2]),
+    mx.Families([mx.Box(0.2), mx.Quadratic(2.0)], [2, 1]),
+    mx.ScaledPotential(mx.Box(0.3), 2.5),
+    mx.ScaledPotential(mx.SmoothBox(0.4, 0.2), 0.5),
+    mx.ShiftedPotential(mx.Box(0.3), [0.1, -0.1, 0.0]),
+    mx.ShiftedPotential(mx.Quadratic(0.5), [0.1, -2.0, 0.0]),
+]
+
+# (domain, row size)
+DOMAINS = [
+    (mx.Simplex(), 4),
+    (mx.Cube(), 3),
+    (mx.NonNegative(), 4),
+    (mx.Euclidean(), 3),
+    (mx.KSubset(1), 4),
+    (mx.KSubset(2), 5),
+    (mx.ScaledDomain(mx.KSubset(2), 0.5), 4),
+    (mx.Product(mx.Simplex(), 2), 6),
+    (mx.Chain(2), 14),
+    (mx.Chain(3), 15),
+]
+
+SOLVERS = [mx.FISTA(), mx.LBFGS(), mx.ProxNewton(), mx.CuttingPlane()]
+
+MAPS = [
+    mx.MatrixMap(np.arange(6.0).reshape(3, 2)),
+    mx.IdentityMap(3),
+    mx.SampleMap(np.arange(6.0).reshape(3, 2), 3),
+    mx.ChainMap([np.ones((2, 3)), np.ones((4, 3))], 2),
+]
+
+OTHERS = [mx.FenchelYoungLoss(mx.Shannon()), mx.Ragged.from_rows([[1.0], [2.0, 3.0]])]
+
+# abstract, or made by solving: tested through the classes above
+ABSTRACT = {
+    "Domain",
+    "SumProductDomain",
+    "Entropy",
+    "Potential",
+    "ElasticPotential",
+    "FeatureMap",
+    "ColumnMap",
+    "Solver",
+}
+MADE_BY_SOLVING = {"Problem", "State", "Solution", "Status", "Interrupted"}

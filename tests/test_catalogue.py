@@ -1,0 +1,37 @@
+import inspect
+
+import pytest
+from catalogue import ABSTRACT, DOMAINS, ENTROPIES, MADE_BY_SOLVING, MAPS, OTHERS, POTENTIALS, SOLVERS
+
+import maxent as mx
+
+
+def test_every_public_class_is_in_the_catalogue():
+    listed = [*(e for e, _ in ENTROPIES), *POTENTIALS, *(d for d, _ in DOMAINS)]
+    names = {type(x).__name__ for x in [*listed, *SOLVERS, *MAPS, *OTHERS]}
+    public = {n for n in mx.__all__ if inspect.isclass(getattr(mx, n))}
+    assert public - names - ABSTRACT - MADE_BY_SOLVING == set()
+
+
+def test_every_public_name_has_a_docstring_and_an_example():
+    for name in mx.__all__:
+        thing = getattr(mx, name)
+        if inspect.isclass(thing) or inspect.isfunction(thing):
+            assert thing.__doc__, name
+            concrete = name not in ABSTRACT | MADE_BY_SOLVING and not issubclass(
+                thing if inspect.isclass(thing) else object, mx.Solver
+            )
+            if concrete and name not in {"Youngized", "load", "save"}:
+                assert ">>>" in thing.__doc__, f"{name} has no example"
+
+
+def test_structured_domains_are_public_twice():
+    import maxent.structured as structured
+
+    for name in ("Chain", "Simplex", "KSubset"):
+        assert getattr(structured, name) is getattr(mx, name)
+
+
+def test_unknown_names_are_refused():
+    with pytest.raises(AttributeError, match="no attribute 'Sparsemax'"):
+        _ = mx.Sparsemax

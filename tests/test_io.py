@@ -1,0 +1,417 @@
+"""Saving and loading: every class comes back the same, broken files say why, writes are atomic."""
+
+import base64
+import errno
+import json
+import os
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import maxent as mx
+from maxent import io
+
+rng = np.random.default_rng(0)
+DENSE = rng.normal(size=(6, 3))
+SPARSE = sparse.random_array((6, 3), density=0.6, rng=1)
+CELLS = rng.dirichlet(np.ones(6))
+LABELS = np.eye(3)[[0, 1, 2, 0, 1, 2]]
+SEQUENCES = [rng.normal(size=(n, 2)) for n in (1, 3, 2)]
+PATHS = mx.Chain(2).encode([[0], [1, 0, 1], [0, 1]])
+
+
+def density(**more):
+    settings = {"potential": mx.Box(0.05), "observed": CELLS} | more
+    return mx.Problem(mx.Relative(mx.Shannon(), rng.random(6)), DENSE, **settings)
+
+
+MODELS = [
+    mx.Simplex(),
+    mx.Cube(),
+    mx.NonNegative(),
+    mx.Euclidean(),
+    mx.KSubset(2),
+    mx.Product(mx.Simplex(), 2),
+    mx.ScaledDomain(mx.KSubset(2), 0.5),
+    mx.Chain(np.int64(2)),
+    mx.Shannon(),
+    mx.Shannon(domain=mx.KSubset(2)),
+    mx.Tsallis(1.3),
+    mx.NormEntropy(float("inf")),
+    mx.SquaredNorm(1.5),
+    mx.SquaredNorm(domain=mx.Cube()),
+    mx.Renyi(0.5),
+    mx.PairwiseHinge("squared", 6),
+    mx.Zero(),
+    mx.FermiDirac(),
+    mx.BinaryGini(),
+    mx.OneVsAll(mx.Tsallis(1.5)),
+    mx.Shifted(mx.Shannon(), [[0.0, 1.0, 1.0, 0.0, 0.0, 0.3]]),
+    mx.Relative(mx.Tsallis(1.5), rng.random(6)),
+    mx.Scaled(mx.Shannon(), 0.3),
+    mx.Equality(),
+    mx.Box([0.1, 0.2, 1e-300]),
+    mx.Ball(0.7),
+    mx.NormBall(0.7, p=3),
+    mx.NormBall(0.7, p=np.inf),
+    mx.Quadratic(0.1),
+    mx.QuadraticForm([[2.0, 0.3, 0.0], [0.3, 1.0, 0.0], [0.0, 0.0, 0.0]]),
+    mx.ElasticNet(0.1, [1.0, 2.0, 3.0]),
+    mx.SquaredNormPotential(0.3, p=1.5),
+    mx.NormPlusSquare(0.3, 0.2, p=1),
+    mx.SmoothBox(0.3, [0.1, 0.2, 0.3]),
+    mx.DualBall(0.3, p=1),
+    mx.LaplacePrior(4.0),
+    mx.Families([mx.Box(1.0), mx.Families([mx.Quadratic(2.0), mx.Ball(1.0)], [1, 1])], [1, 2]),
+    mx.ScaledPotential(mx.Box(0.1), 3.0),
+    mx.ShiftedPotential(mx.Box(0.1), [0.1, 0.2, 0.3]),
+    mx.MatrixMap(DENSE),
+    mx.MatrixMap(np.asfortranarray(DENSE.astype(np.float32))),
+    mx.MatrixMap(SPARSE),
+    mx.IdentityMap(6),
+    mx.SampleMap(DENSE, 3),
+    mx.SampleMap(SPARSE, 3),
+    mx.ChainMap(SEQUENCES, 2),
+    mx.ChainMap([sparse.csr_array(x) for x in SEQUENCES], 2),
+    mx.FenchelYoungLoss(mx.Tsallis(1.5)),
+    mx.FISTA(tol=1e-9, growth=1.2),
+    mx.LBFGS(memory=7),
+    mx.ProxNewton(working_set=3, random_state=5),
+    mx.CuttingPlane(max_iter=50),
+    mx.Status.STALLED,
+    mx.Ragged.from_rows([[1.0, np.nan], [-0.0]]),
+    density(),
+    density(observed=None, target=[0.1, 0.2, -0.1], potential=mx.Quadratic(0.1)),
+    mx.Problem(mx.Tsallis(1.5), mx.SampleMap(DENSE, 3), mx.ElasticNet(0.01, 0.1), observed=LABELS),
+    mx.Problem(
+        mx.Shannon(domain=mx.Chain(2)),
+        mx.ChainMap(SEQUENCES, 2),
+        mx.Quadratic(0.1),
+        observed=PATHS,
+        weights=[0.5, 0.2, 0.3],
+    ),
+    density().solve(),
+    density(potential=mx.Equality()).solve(mx.FISTA(max_iter=3)),
+]
+
+
+@pytest.fixture
+def copied(tmp_path):
+    def copy(model):
+        io.save(model, tmp_path / "model.json")
+        return io.load(tmp_path / "model.json")
+
+    return copy
+
+
+def identical(a, b):
+    """Equal in type and in every bit."""
+    assert type(a) is type(b), (a, b)
+    if isinstance(a, np.ndarray | np.generic):
+        assert a.dtype == b.dtype
+        assert a.shape == b.shape
+        assert a.tobytes() == b.tobytes()
+        if a.ndim > 1:
+            assert a.flags.f_contiguous == b.flags.f_contiguous
+    elif sparse.issparse(a):
+        assert a.shape == b.shape
+        for name in ("data", "indices", "indptr"):
+            identical(getattr(a, name), getattr(b, name))
+    elif isinstance(a, float):
+        assert np.float64(a).tobytes() == np.float64(b).tobytes()
+    elif isinstance(a, list | tuple):
+        assert len(a) == len(b)
+        for x, y in zip(a, b, strict=True):
+            identical(x, y)
+    elif isinstance(a, dict):
+        assert list(a) == list(b)
+        identical(list(a.values()), list(b.values()))
+    elif hasattr(a, "__dict__") and not isinstance(a, mx.Status):
+        identical(vars(a), vars(b))
+    else:
+        assert a == b
+
+
+def behaviour(model):
+    """What the model computes: every bit of it must survive."""
+    theta = np.array([[0.3, -1.0, 0.2, 0.25, 0.9, 0.31], [-2.0, -1.5, -3.0, 0.0, -0.1, -0.2]])
+    r = np.array([0.05, -0.3, 0.7])
+    if isinstance(model, mx.Chain):
+        return model.project(PATHS * 0.3), model.softmax(PATHS * 0.3)[1]
+    if isinstance(model, mx.Domain):
+        return model.project(theta[1]), model.contains(theta)
+    if isinstance(model, mx.Entropy):
+        prox = model.prox(theta, 0.7) if model.convex else None
+        return model.conjugate(theta), prox
+    if isinstance(model, mx.Potential):
+        return [
+            *(model.value(r), model.conjugate(r), model.gauge(r), model.critical_multiplier(r)),
+            *(model.prox_conjugate(r, 0.3), model.smooth, model.elastic(3)),
+        ]
+    if isinstance(model, mx.FeatureMap):
+        scores = model.scores(np.arange(model.n_features) / 3)
+        return scores, model.moments(scores)
+    if isinstance(model, mx.FenchelYoungLoss):
+        return model.value_and_gradient(theta, [0, 3])
+    if isinstance(model, mx.Solver):
+        needs_smooth = isinstance(model, mx.LBFGS | mx.CuttingPlane)
+        potential = mx.Quadratic(0.5) if needs_smooth else mx.ElasticNet(0.1, 0.5)
+        entropy = mx.Zero() if isinstance(model, mx.CuttingPlane) else mx.Shannon()
+        solution = mx.Problem(entropy, DENSE, potential, observed=CELLS).solve(model)
+        return solution.w, solution.n_iter
+    if isinstance(model, mx.Problem):
+        solution = model.solve()
+        return solution.w, solution.p, solution.gap, solution.n_iter
+    return str(model)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda m: type(m).__name__)
+def test_round_trip(model, copied):
+    again = copied(model)
+    identical(model, again)
+    identical(behaviour(model), behaviour(again))
+
+
+def test_every_public_class_is_here_or_refused():
+    seen = {type(m).__name__ for m in MODELS}
+    assert seen >= io._REGISTRY.keys() - {"_Saved", "_Hooked"}
+    abstract = {"ColumnMap", "Domain", "ElasticPotential", "Entropy", "FeatureMap", "Potential"}
+    abstract |= {"Solver", "SumProductDomain"}
+    not_data = {"Interrupted", "State", "Youngized"}
+    homes = ("domains", "structured", "entropies", "potentials", "losses", "maps", "solvers")
+    core = [n for home in homes for n in mx._PUBLIC[f"maxent.{home}"]] + ["Problem", "Ragged"]
+    classes = {n for n in core if isinstance(getattr(mx, n), type)}
+    assert classes - abstract - not_data <= seen
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(None, True, 3, 10**30, -0.0, 1 / 3, 5e-324, np.nan, np.inf, -np.inf, "é\ud800"),
+        *([1, [2.5, None]], (1, (2, [])), {"a": (1,), 3: np.inf, (1, 2): {}}),
+        *(np.float64(0.1), np.float32(np.inf), np.int8(-3), np.bool_(True), np.str_("x")),
+        *(np.array(0.1), np.zeros((0, 3)), np.array([True, False]), np.array(["a", "bcd"])),
+        np.array([1 + 2j], dtype=np.complex64),
+        np.frombuffer(b"\x01\x00\x00\x00\x00\x00\xf8\x7f", "<f8"),  # NaN with a payload
+    ],
+    ids=repr,
+)
+def test_plain_values_are_exact(value, copied):
+    identical(value, copied(value))
+
+
+def test_byte_order_and_strides(copied):
+    x = np.arange(24.0).reshape(4, 6)
+    assert np.array_equal(copied(x.astype(">f8")), x)
+    assert np.array_equal(copied(x[::2, ::3]), x[::2, ::3])
+    assert copied(x).flags.writeable
+
+
+def test_strict_json_without_pickle(tmp_path):
+    io.save(density(potential=mx.Equality()).solve(mx.FISTA(max_iter=2)), tmp_path / "m.json")
+    data = (tmp_path / "m.json").read_bytes()
+
+    def refuse(name):
+        raise AssertionError(name)
+
+    document = json.loads(data, parse_constant=refuse)
+    assert document.keys() == {"format", "version", "maxent_version", "model"}
+    assert (document["format"], document["version"]) == ("maxent", 1)
+    w = base64.b64decode(document["model"]["state"]["w"]["array"])
+    for blob in (data, w):
+        assert b"pickle" not in blob
+        assert not blob.startswith(b"\x80")
+    assert len(w) == 3 * 8
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        (mx.fenchel_youngize(lambda t: (t, np.eye(2)), 2), "Python function.*fenchel_youngize"),
+        (mx.Scaled(mx.fenchel_youngize(lambda t: (t, np.eye(2)), 2), 2.0), "Python function"),
+        (print, "never code"),
+        (object(), "register"),
+        (np.array([None]), "dtype object"),
+        ({1, 2}, "builtins.set"),
+    ],
+)
+def test_what_cannot_be_saved(model, words, tmp_path):
+    with pytest.raises(TypeError, match=words):
+        io.save(model, tmp_path / "m.json")
+    assert not list(tmp_path.iterdir())
+
+
+# -- own classes ---------------------------------------------------------------------------------
+
+
+def test_register_hooks_and_names(copied, monkeypatch):
+    monkeypatch.setattr(io, "_REGISTRY", dict(io._REGISTRY))
+
+    @io.register
+    class _Hooked:
+        def __init__(self):
+            self.fitted = {"coef": np.arange(3.0)}
+
+        def __getmodel__(self):
+            return self.fitted
+
+        def __setmodel__(self, state):
+            self.fitted = dict(state)
+
+    identical(_Hooked().fitted, copied(_Hooked()).fitted)
+
+    class Derived(mx.Shannon):
+        pass
+
+    with pytest.raises(TypeError, match=r"register"):
+        copied(Derived())
+    with pytest.raises(ValueError, match="registered already"):
+        io.register(type("Shannon", (), {}))
+    with pytest.raises(TypeError, match="no dataclass"):
+        io.register(type("Bare", (), {}))
+
+
+# -- broken files --------------------------------------------------------------------------------
+
+
+def document(model, **header):
+    return {"format": "maxent", "version": 1, "maxent_version": "0", "model": model} | header
+
+
+def array(values, **changes):
+    return io._encode_array(np.asarray(values)) | changes
+
+
+def instance(name, **state):
+    return {"class": name, "state": state}
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "Expecting value"),
+        (b"\x80\x04\x95", "decode"),
+        (b'{"format": "maxent", "vers', "Unterminated"),
+        (b"[1]", "found format 'list', expected"),
+        (b'{"format": "maxent", "version": NaN}', "NaN, which is not JSON"),
+        (b'{"format":"maxent","version":1,"model":' + b"[" * 100_000, "nested too deeply"),
+        (document(1, format="other"), "found format 'other'"),
+        (document(1, version="1"), "found version '1'"),
+        (document(1, version=True), "found version True"),
+        (document(1, version=2, maxent_version="9.9"), "written by maxent '9.9'.*pip install -U"),
+        ({"format": "maxent", "version": 1}, 'no "model"'),
+        (document(instance("os.system")), "class 'os.system', which this maxent"),
+        (document(instance("Problem.__init__")), "does not know"),
+        (document({"class": ["Box"], "state": {}}), "does not know"),
+        (document(instance("Youngized", loss=1, n_classes=2)), "does not know"),
+        (document({"class": "Box"}), "expected exactly"),
+        (document({"class": "Box", "state": [1]}), "list as the state of Box"),
+        (document(instance("Box", beta=-1.0)), "invalid Box: beta must be"),
+        (document(instance("Box", beta=1.0, gamma=2)), r"unknown arguments \['gamma'\]"),
+        (document(instance("Box")), "invalid Box: .*missing"),
+        (document(instance("Scaled", entropy=1, temperature=2.0)), "entropy must be of type"),
+        (document(instance("OneVsAll", entropy=instance("Box", beta=1.0))), "of type Entropy"),
+        (document(instance("Ragged", values=array([1.0]), offsets=array([0, 9]))), "offsets"),
+        (document(instance("Ragged", values=array([1.0]), offsets=array([0, 2, 1]))), "offsets"),
+        (document({"surprise": 1}), r"object with \['surprise'\], expected one of class"),
+        (document(array([1.0], shape=[2])), "array of 8 bytes, expected 16"),
+        (document(array([1.0], shape=[10**12, 10**12])), "array of 8 bytes"),
+        (document(array([1.0], shape=[-1])), "non-negative"),
+        (document(array([1.0], shape="1")), "expected a list"),
+        (document(array([1.0], dtype="|O")), r"dtype '\|O'"),
+        (document(array([1.0], dtype="<f8,<f8")), "dtype"),
+        (document(array([1.0], dtype=">f8")), "dtype"),
+        (document(array([1.0], layout="Z")), "layout"),
+        (document(array([1.0], array="?")), "base64"),
+        (document(array([1.0], array=5)), "base64"),
+        (document({"float": "1e5"}), "'nan', 'inf' or '-inf'"),
+        (document({"enum": ["Status", "__class__"]}), "enumeration"),
+        (document({"enum": ["Flag", "X"]}), "enumeration"),
+        (document({"dict": [[[1], 2]]}), "key"),
+        (document({"dict": [[1]]}), "a list of 2 entries"),
+        (document({"tuple": 1}), "expected a list"),
+        (
+            document({"csc": [array([1.0]), array([7]), array([0, 1])], "shape": [2, 1]}),
+            "invalid sparse matrix",
+        ),
+        (
+            document({"csc": [array([1.0]), array([0]), array([0, 5])], "shape": [2, 1]}),
+            "invalid sparse matrix",
+        ),
+    ],
+)
+def test_broken_files(content, words, tmp_path):
+    path = tmp_path / "broken.json"
+    path.write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
+    with pytest.raises(ValueError, match=f"cannot load .*broken.json.*{words}"):
+        io.load(path)
+
+
+def test_every_truncation_is_refused(tmp_path):
+    path = tmp_path / "m.json"
+    io.save(mx.Box([0.1, 0.2]), path)
+    data = path.read_bytes().rstrip()
+    for length in range(len(data)):
+        path.write_bytes(data[:length])
+        with pytest.raises(ValueError, match="cannot load"):
+            io.load(path)
+
+
+def test_missing_file(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        io.load(tmp_path / "none.json")
+
+
+# -- atomic writes -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left"), KeyboardInterrupt()])
+@pytest.mark.parametrize("step", ["replace", "fsync", "write"])
+def test_failure_leaves_the_old_file(error, step, tmp_path, monkeypatch):
+    path = tmp_path / "m.json"
+    io.save(mx.Box(1.0), path)
+    before = path.read_bytes()
+
+    def fail(*args, **kwargs):
+        raise error
+
+    with monkeypatch.context() as patch:
+        if step == "write":
+            real = open
+
+            class Full:
+                def __init__(self, file):
+                    self.file = file
+
+                def __enter__(self):
+                    return self
+
+                def __exit__(self, *args):
+                    self.file.close()
+
+                def write(self, data):
+                    self.file.write(data[: len(data) // 2])
+                    raise error
+
+            patch.setattr(
+                "builtins.open",
+                lambda f, m="r", *a, **k: Full(real(f, m, *a, **k)) if m == "xb" else real(f, m),
+            )
+        else:
+            patch.setattr(os, step, fail)
+        with pytest.raises(type(error)):
+            io.save(mx.Box(2.0), path)
+    assert [p.name for p in tmp_path.iterdir()] == ["m.json"]
+    assert path.read_bytes() == before
+
+
+def test_save_through_a_link_and_keep_the_mode(tmp_path):
+    real, link = tmp_path / "real.json", tmp_path / "link.json"
+    io.save(mx.Box(1.0), real)
+    real.chmod(0o640)
+    link.symlink_to(real)
+    io.save(mx.Box(2.0), link)
+    assert link.is_symlink()
+    assert float(io.load(real).beta) == 2.0
+    assert real.stat().st_mode & 0o777 == 0o640

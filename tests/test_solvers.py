@@ -1,0 +1,211 @@
+import dataclasses
+
+import numpy as np
+import pytest
+from catalogue import SOLVERS
+from scipy import optimize
+
+import maxent as mx
+from maxent.testing import check_solver
+from maxent.testing.solvers import known_problems
+
+
+@pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: type(s).__name__)
+def test_every_solver_reaches_its_certificate(solver):
+    check_solver(solver)
+
+
+@pytest.mark.parametrize("solver", [mx.FISTA, mx.LBFGS, mx.ProxNewton])
+def test_tight_tolerance_and_agreement_with_the_known_weights(solver):
+    tight = solver(tol=1e-11)
+    for known in known_problems(1):
+        if known.w is None or solver.missing(known.problem):
+            continue
+        solution = tight.solve(known.problem)
+        assert solution.status is mx.Status.CONVERGED, f"{known.name}: {solution}"
+        assert abs(solution.objective - known.problem.dual(known.w)) < 1e-10, known.name
+        # weights need not be unique (a constant added to all classes), predictions are
+        np.testing.assert_allclose(solution.p, known.problem.state(known.w).p, atol=1e-4)
+
+
+def test_check_solver_catches_a_solver_that_stops_too_early():
+    @dataclasses.dataclass(frozen=True)
+    class Lazy(mx.FISTA):
+        def _done(self, state):
+            return True
+
+    with pytest.raises(AssertionError, match="certificate"):
+        check_solver(Lazy())
+
+
+def _density(potential, entropy=None, cells=40, features=4, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(size=(cells, features))
+    observed = rng.dirichlet(np.full(cells, 0.3))
+    return mx.Problem(entropy or mx.Shannon(), X, potential, observed=observed)
+
+
+@pytest.mark.parametrize("name", ["auto", "prox-newton", "fista", "lbfgs"])
+def test_solvers_by_name(name):
+    solution = _density(mx.Quadratic(0.1)).solve(name)
+    assert solution.status is mx.Status.CONVERGED
+    assert solution.gap <= 1e-8
+
+
+def test_unknown_solver_names_are_refused():
+    with pytest.raises(ValueError, match="unknown solver 'newton'.*'auto'"):
+        _density(mx.Quadratic(0.1)).solve("newton")
+
+
+@pytest.mark.parametrize(
+    ("solver", "potential", "entropy", "message"),
+    [
+        (mx.LBFGS(), mx.Box(0.1), mx.Shannon(), "kinks; use FISTA or ProxNewton"),
+        (mx.ProxNewton(), mx.Ball(0.1), mx.Shannon(), "not a sum of l1 and squared l2"),
+        (mx.ProxNewton(), mx.Box(0.1), mx.NormEntropy(2.0), "no simple Jacobian"),
+        (mx.FISTA(), mx.Quadratic(0.1), mx.Zero(), "not differentiable.*CuttingPlane"),
+        (mx.CuttingPlane(), mx.ElasticNet(0.1, 0.1), mx.Zero(), "Quadratic .* or Box"),
+    ],
+)
+def test_an_incompatible_solver_says_what_is_missing(solver, potential, entropy, message):
+    with pytest.raises(TypeError, match=message):
+        solver.solve(_density(potential, entropy))
+
+
+def test_no_solver_fits_lists_every_reason():
+    with pytest.raises(TypeError, match=r"prox-newton[\s\S]*lbfgs[\s\S]*fista[\s\S]*cutting-plane"):
+        _density(mx.Ball(0.1), mx.Zero()).solve()
+
+
+def test_bad_settings_and_starts_are_refused():
+    with pytest.raises(ValueError, match="tol must be >= 0"):
+        mx.FISTA(tol=-1.0)
+    with pytest.raises(ValueError, match="max_iter must be >= 1"):
+        mx.FISTA(max_iter=0)
+    with pytest.raises(ValueError, match=r"w0 must be a finite vector of shape \(4,\)"):
+        _density(mx.Quadratic(0.1)).solve(w0=[1.0, 2.0])
+    with pytest.raises(ValueError, match="w0 must be a finite"):
+        _density(mx.Quadratic(0.1)).solve(w0=[1.0, np.nan, 0.0, 0.0])
+
+
+def test_history_callback_and_warm_start():
+    problem = _density(mx.Box(0.01))
+    seen = []
+    cold = mx.FISTA().solve(problem, callback=lambda k, state: seen.append((k, state.dual)))
+    assert [k for k, _ in seen] == list(range(1, cold.n_iter + 1))
+    assert len(cold.history) == cold.n_iter + 1
+    assert set(cold.history[0]) == {"seconds", "objective", "gap", "optimality"}
+    assert cold.history[-1]["gap"] == cold.gap <= 1e-8
+    warm = mx.FISTA().solve(problem, w0=cold.w)
+    assert warm.n_iter == 0
+    assert warm.status is mx.Status.CONVERGED
+
+
+def test_max_iter_is_reported():
+    solution = mx.FISTA(max_iter=2, tol=1e-14).solve(_density(mx.Box(0.01)))
+    assert solution.status is mx.Status.MAX_ITER
+    assert solution.n_iter == 2
+
+
+def test_interruption_keeps_the_best_point():
+    def stop(count, state):
+        if count == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(mx.Interrupted) as caught:
+        mx.FISTA(tol=0.0).solve(_density(mx.Box(0.01)), callback=stop)
+    solution = caught.value.solution
+    assert isinstance(caught.value, KeyboardInterrupt)
+    assert solution.status is mx.Status.INTERRUPTED
+    assert solution.n_iter == 3
+    assert np.isfinite(solution.w).all()
+
+
+def test_a_tolerance_below_rounding_stalls_instead_of_looping():
+    for solver in (mx.ProxNewton(tol=0.0), mx.LBFGS(tol=0.0)):
+        solution = solver.solve(_density(mx.Quadratic(0.1)))
+        assert solution.status in (mx.Status.STALLED, mx.Status.CONVERGED)
+        assert solution.gap < 1e-12
+
+
+def test_solution_prints_its_guarantee():
+    text = str(_density(mx.Quadratic(0.1)).solve())
+    assert "converged after" in text
+    assert "KL(p* || p) <=" in text
+
+
+def test_l1_logistic_regression_agrees_with_scikit_learn():
+    from sklearn.linear_model import LogisticRegression
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 10))
+    y = (X[:, 0] - X[:, 1] + rng.logistic(size=300) > 0).astype(float)
+    beta = 0.02
+    problem = mx.Problem(mx.FermiDirac(), mx.SampleMap(X), mx.Box(beta), observed=y[:, None])
+    solution = problem.solve()
+    peer = LogisticRegression(
+        l1_ratio=1, C=1 / (300 * beta), solver="liblinear", fit_intercept=False, tol=1e-10, max_iter=5000
+    ).fit(X, y)
+    np.testing.assert_allclose(solution.w, peer.coef_.ravel(), atol=1e-5)
+    assert solution.objective <= problem.dual(peer.coef_.ravel()) + 1e-12
+
+
+def test_multinomial_logistic_regression_agrees_with_scikit_learn():
+    from sklearn.linear_model import LogisticRegression
+
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(200, 4)), rng.integers(0, 3, 200)
+    problem = mx.Problem(
+        mx.Shannon(), mx.SampleMap(X, 3), mx.Quadratic(0.01), observed=np.eye(3)[y]
+    )
+    peer = LogisticRegression(C=1 / (200 * 0.01), fit_intercept=False, tol=1e-10, max_iter=5000)
+    peer.fit(X, y)
+    solution = mx.ProxNewton(tol=1e-13).solve(problem)
+    np.testing.assert_allclose(solution.w.reshape(4, 3).T, peer.coef_, atol=1e-5)
+
+
+def test_squared_loss_is_ridge_regression():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(50, 4)), rng.normal(size=50)
+    problem = mx.Problem(
+        mx.SquaredNorm(domain=mx.Euclidean()), mx.SampleMap(X), mx.Quadratic(0.3), observed=y[:, None]
+    )
+    w = np.linalg.solve(X.T @ X / 50 + 0.3 * np.eye(4), X.T @ y / 50)
+    np.testing.assert_allclose(problem.solve(mx.LBFGS(tol=1e-14)).w, w, atol=1e-6)
+
+
+def test_crammer_singer_hinge_agrees_with_a_linear_programme():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(30, 3)), rng.integers(0, 3, 30)
+    labels = np.eye(3)[y]
+    beta = 0.05
+    problem = mx.Problem(
+        mx.Shifted(mx.Zero(), 1 - labels), mx.SampleMap(X, 3), mx.Box(beta), observed=labels
+    )
+    solution = problem.solve()
+    assert solution.gap <= 1e-8
+    # variables w+, w-, slack: min beta |w| + mean slack, slack_i >= 1[k != y] + theta_k - theta_y
+    rows, limits = [], []
+    for i in range(30):
+        for k in range(3):
+            f = np.outer(X[i], np.eye(3)[k] - labels[i]).ravel()
+            slack = np.zeros(30)
+            slack[i] = -1
+            rows.append(np.concatenate([f, -f, slack]))
+            limits.append(-float(k != y[i]))
+    cost = np.concatenate([np.full(18, beta), np.full(30, 1 / 30)])
+    found = optimize.linprog(cost, np.array(rows), limits, method="highs")
+    # the dual objective leaves out <c, y> = 0 and Omega(y) = 0, so both are the same number
+    assert abs(solution.objective - found.fun) < 1e-8
+
+
+def test_sampled_hessian_reaches_the_certificate_on_many_rows():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(50_000, 12))
+    y = (X[:, :3].sum(axis=1) + rng.logistic(size=50_000) > 0).astype(float)
+    problem = mx.Problem(mx.FermiDirac(), mx.SampleMap(X), mx.Box(0.01), observed=y[:, None])
+    solution = mx.ProxNewton(tol=1e-10).solve(problem)
+    assert solution.status is mx.Status.CONVERGED
+    assert solution.gap <= 1e-10
+    reference = mx.FISTA(tol=1e-9).solve(problem)
+    np.testing.assert_allclose(solution.w, reference.w, atol=1e-7)
