@@ -1,9 +1,18 @@
 import inspect
 
 import pytest
-from catalogue import ABSTRACT, DOMAINS, ENTROPIES, MADE_BY_SOLVING, MAPS, OTHERS, POTENTIALS, SOLVERS
 
 import maxent as mx
+from catalogue import (
+    ABSTRACT,
+    DOMAINS,
+    ENTROPIES,
+    MADE_BY_SOLVING,
+    MAPS,
+    OTHERS,
+    POTENTIALS,
+    SOLVERS,
+)
 
 
 def test_every_public_class_is_in_the_catalogue():

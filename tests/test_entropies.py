@@ -1,6 +1,6 @@
 import pytest
-from catalogue import ENTROPIES
 
+from catalogue import ENTROPIES
 from maxent.testing import check_entropy
 
 

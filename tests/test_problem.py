@@ -13,8 +13,20 @@ def data():
     return X, observed
 
 
-ENTROPIES = [mx.Shannon(), mx.Tsallis(1.5), mx.Tsallis(2.0), mx.SquaredNorm(1.5), mx.NormEntropy(2.0)]
-POTENTIALS = [mx.Box(0.05), mx.Quadratic(0.2), mx.Ball(0.1), mx.SmoothBox(0.1, 0.1), mx.LaplacePrior(0.1)]
+ENTROPIES = [
+    mx.Shannon(),
+    mx.Tsallis(1.5),
+    mx.Tsallis(2.0),
+    mx.SquaredNorm(1.5),
+    mx.NormEntropy(2.0),
+]
+POTENTIALS = [
+    mx.Box(0.05),
+    mx.Quadratic(0.2),
+    mx.Ball(0.1),
+    mx.SmoothBox(0.1, 0.1),
+    mx.LaplacePrior(0.1),
+]
 
 
 @pytest.mark.parametrize("entropy", ENTROPIES, ids=repr)
@@ -98,6 +110,20 @@ def test_dense_sparse_and_identity_maps_agree(data):
     np.testing.assert_allclose(eye.p, same.p, atol=1e-9)
 
 
+@pytest.mark.parametrize("potential", [mx.Box(0.02), mx.Quadratic(0.1)], ids=repr)
+def test_sparse_samples_agree_with_dense_ones(potential):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 8)) * (rng.random((60, 8)) < 0.3)
+    y = np.eye(3)[rng.integers(0, 3, 60)]
+    for entropy in (mx.Shannon(), mx.Tsallis(1.5)):
+        dense, thin = (
+            mx.Problem(entropy, mx.SampleMap(features, 3), potential, observed=y).solve()
+            for features in (X, sparse.csr_array(X))
+        )
+        assert thin.gap <= 1e-8
+        np.testing.assert_allclose(thin.p, dense.p, atol=1e-6)
+
+
 def test_float32_features_give_a_float32_answer_close_to_float64(data):
     X, observed = data
     single = mx.Problem(
@@ -120,7 +146,11 @@ def test_weights_repeat_rows():
         observed=np.repeat(y, counts, axis=0),
     )
     weighted = mx.Problem(
-        mx.Tsallis(1.5), mx.SampleMap(X, 3), mx.Quadratic(0.1), weights=counts / counts.sum(), observed=y
+        mx.Tsallis(1.5),
+        mx.SampleMap(X, 3),
+        mx.Quadratic(0.1),
+        weights=counts / counts.sum(),
+        observed=y,
     )
     np.testing.assert_allclose(repeated.solve().w, weighted.solve().w, atol=1e-6)
 
@@ -136,22 +166,22 @@ def test_past_the_critical_multiplier_the_weights_are_zero(data):
 
 
 BAD = [
-    (dict(features=[[np.nan], [1.0]], target=[0.0]), "NaN or infinity"),
-    (dict(features=np.empty((0, 2)), target=[0.0, 0.0]), "non-empty matrix"),
-    (dict(features=np.ones(3), target=[0.0]), "non-empty matrix"),
-    (dict(features=np.ones((3, 2)), target=[0.0]), r"one moment a feature, shape \(2,\)"),
-    (dict(features=np.ones((3, 1)), target=[np.inf]), "must be finite"),
-    (dict(features=np.ones((3, 1))), "either the target moments or the observed"),
-    (dict(features=np.ones((3, 1)), observed=[1.0, 0.0]), r"shape of the scores \(3,\)"),
-    (dict(features=np.ones((3, 1)), observed=[1.0, 1.0, 0.0]), "not in Simplex"),
-    (dict(features=np.ones((3, 1)), target=[1.0], potential=mx.Box([0.1, 0.2])), "2 features"),
-    (dict(features=np.ones((3, 1)), target=[1.0], weights=[1.0]), "single row"),
+    ({"features": [[np.nan], [1.0]], "target": [0.0]}, "NaN or infinity"),
+    ({"features": np.empty((0, 2)), "target": [0.0, 0.0]}, "non-empty matrix"),
+    ({"features": np.ones(3), "target": [0.0]}, "non-empty matrix"),
+    ({"features": np.ones((3, 2)), "target": [0.0]}, r"one moment a feature, shape \(2,\)"),
+    ({"features": np.ones((3, 1)), "target": [np.inf]}, "must be finite"),
+    ({"features": np.ones((3, 1))}, "either the target moments or the observed"),
+    ({"features": np.ones((3, 1)), "observed": [1.0, 0.0]}, r"shape of the scores \(3,\)"),
+    ({"features": np.ones((3, 1)), "observed": [1.0, 1.0, 0.0]}, "not in Simplex"),
+    ({"features": np.ones((3, 1)), "target": [1.0], "potential": mx.Box([0.1, 0.2])}, "2 features"),
+    ({"features": np.ones((3, 1)), "target": [1.0], "weights": [1.0]}, "single row"),
     (
-        dict(features=mx.SampleMap(np.ones((3, 1))), target=[1.0], weights=[1.0]),
+        {"features": mx.SampleMap(np.ones((3, 1))), "target": [1.0], "weights": [1.0]},
         r"one entry a row, shape \(3,\)",
     ),
     (
-        dict(features=mx.SampleMap(np.ones((2, 1))), target=[1.0], weights=[1.0, -1.0]),
+        {"features": mx.SampleMap(np.ones((2, 1))), "target": [1.0], "weights": [1.0, -1.0]},
         "non-negative",
     ),
 ]
@@ -165,7 +195,7 @@ def test_bad_problems_are_refused(arguments, message):
 
 
 def test_wrong_parts_are_named():
-    with pytest.raises(TypeError, match="expected a Entropy|expected an Entropy"):
+    with pytest.raises(TypeError, match="expected a Entropy"):
         mx.Problem("shannon", np.ones((2, 1)), mx.Box(0.1), target=[1.0])
     with pytest.raises(TypeError, match="expected a Potential"):
         mx.Problem(mx.Shannon(), np.ones((2, 1)), 0.1, target=[1.0])

@@ -2,10 +2,10 @@ import dataclasses
 
 import numpy as np
 import pytest
-from catalogue import SOLVERS
 from scipy import optimize
 
 import maxent as mx
+from catalogue import SOLVERS
 from maxent.testing import check_solver
 from maxent.testing.solvers import known_problems
 
@@ -53,7 +53,7 @@ def test_solvers_by_name(name):
 
 
 def test_unknown_solver_names_are_refused():
-    with pytest.raises(ValueError, match="unknown solver 'newton'.*'auto'"):
+    with pytest.raises(ValueError, match=r"unknown solver 'newton'.*'auto'"):
         _density(mx.Quadratic(0.1)).solve("newton")
 
 
@@ -144,7 +144,12 @@ def test_l1_logistic_regression_agrees_with_scikit_learn():
     problem = mx.Problem(mx.FermiDirac(), mx.SampleMap(X), mx.Box(beta), observed=y[:, None])
     solution = problem.solve()
     peer = LogisticRegression(
-        l1_ratio=1, C=1 / (300 * beta), solver="liblinear", fit_intercept=False, tol=1e-10, max_iter=5000
+        l1_ratio=1,
+        C=1 / (300 * beta),
+        solver="liblinear",
+        fit_intercept=False,
+        tol=1e-10,
+        max_iter=5000,
     ).fit(X, y)
     np.testing.assert_allclose(solution.w, peer.coef_.ravel(), atol=1e-5)
     assert solution.objective <= problem.dual(peer.coef_.ravel()) + 1e-12
@@ -168,7 +173,10 @@ def test_squared_loss_is_ridge_regression():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(50, 4)), rng.normal(size=50)
     problem = mx.Problem(
-        mx.SquaredNorm(domain=mx.Euclidean()), mx.SampleMap(X), mx.Quadratic(0.3), observed=y[:, None]
+        mx.SquaredNorm(domain=mx.Euclidean()),
+        mx.SampleMap(X),
+        mx.Quadratic(0.3),
+        observed=y[:, None],
     )
     w = np.linalg.solve(X.T @ X / 50 + 0.3 * np.eye(4), X.T @ y / 50)
     np.testing.assert_allclose(problem.solve(mx.LBFGS(tol=1e-14)).w, w, atol=1e-6)

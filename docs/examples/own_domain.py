@@ -1,4 +1,6 @@
-"""A new domain: prefixes, the answers of ordinal regression ("above level 1, above level 2 ...")."""
+"""A new domain: prefixes, the answers of ordinal regression ("above level 1, above 2 ...")."""
+
+# ruff: noqa: D102 - the base class documents the methods
 
 from dataclasses import dataclass
 

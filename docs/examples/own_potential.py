@@ -1,5 +1,7 @@
 """A new potential: the Huber penalty on the weights."""
 
+# ruff: noqa: D102 - the base class documents the methods
+
 from dataclasses import dataclass
 from typing import ClassVar
 

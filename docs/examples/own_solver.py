@@ -1,5 +1,7 @@
 """A new solver: proximal gradient steps, without momentum."""
 
+# ruff: noqa: D102 - the base class documents the methods
+
 from dataclasses import dataclass
 
 from maxent import Solver

@@ -90,7 +90,9 @@ def _newton_step(entropy: Entropy, theta: Rows, p: Rows, gradient: Rows, tau: fl
         step = step + row_scale(direction, length)
         residual = residual - row_scale(image, length)
         new = row_dot(residual, residual)
-        direction = residual + row_scale(direction, np.where(live, new / np.maximum(norm, 1e-300), 0))
+        direction = residual + row_scale(
+            direction, np.where(live, new / np.maximum(norm, 1e-300), 0)
+        )
         norm = new
     return step
 

@@ -51,7 +51,9 @@ def bracketed_root(f: Callable[[Array, Array], Array], low: Array, high: Array) 
             xi = (a - b) / (c - b)
             phi = (fa - fb) / (fc - fb)
             inverse_quadratic = (phi**2 < xi) & ((1 - phi) ** 2 < 1 - xi)
-            t = fa / (fb - fa) * fc / (fb - fc) + (c - a) / (b - a) * fa / (fc - fa) * fb / (fc - fb)
+            t = fa / (fb - fa) * fc / (fb - fc) + (c - a) / (b - a) * fa / (fc - fa) * fb / (
+                fc - fb
+            )
             least = tolerance / width
         t = np.where(inverse_quadratic & np.isfinite(t), t, 0.5)
         t = np.clip(t, least, 1 - least)

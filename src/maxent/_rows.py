@@ -8,7 +8,7 @@ rows goes through the functions here, so that entropies, losses and problems are
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
@@ -36,7 +36,9 @@ class Ragged(NDArrayOperatorsMixin):
         """Join a list of one-dimensional rows."""
         arrays = [np.asarray(row, dtype=float if not len(row) else None) for row in rows]
         if any(a.ndim != 1 for a in arrays):
-            raise ValueError("Ragged.from_rows expects one-dimensional rows; flatten each row first")
+            raise ValueError(
+                "Ragged.from_rows expects one-dimensional rows; flatten each row first"
+            )
         offsets = np.concatenate([[0], np.cumsum([a.size for a in arrays])]).astype(np.int64)
         return cls(np.concatenate(arrays) if arrays else np.empty(0), offsets)
 
@@ -62,8 +64,8 @@ class Ragged(NDArrayOperatorsMixin):
         return Ragged(getattr(ufunc, method)(*plain, **kwargs), self.offsets)
 
 
-Rows = Array | Ragged
-"""A batch of rows: an array whose last axis is the row, or a Ragged."""
+Rows: TypeAlias = Any
+"""A batch of rows: an array whose last axis is the row, or a Ragged, which acts like one."""
 
 
 def as_float(x: Any) -> Rows:
@@ -101,7 +103,7 @@ def row_sum(x: Rows) -> Array:
         if full.any():
             sums[full] = np.add.reduceat(x.values.astype(np.float64), x.offsets[:-1][full])
         return sums
-    return np.sum(x, axis=-1, dtype=np.float64)
+    return np.asarray(np.sum(x, axis=-1, dtype=np.float64))
 
 
 def row_dot(x: Rows, y: Rows) -> Array:
@@ -171,7 +173,9 @@ def _explain_scores(theta: Rows, values: Array, name: str) -> None:
     if np.isnan(values).any():
         raise ValueError(f"{name} contain NaN; remove or impute the missing values first")
     if np.isposinf(values).any():
-        raise ValueError(f"{name} contain +inf; use -inf to exclude an entry, finite values otherwise")
+        raise ValueError(
+            f"{name} contain +inf; use -inf to exclude an entry, finite values otherwise"
+        )
     rows = theta.rows() if isinstance(theta, Ragged) else np.reshape(theta, (-1, theta.shape[-1]))
     dead = [i for i, row in enumerate(rows) if np.isneginf(row).all()]
     if dead:

@@ -10,8 +10,12 @@ import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from functools import cache
+from typing import Any
 
 _SMALL = 1 << 15  # entries below which a hand-over to threads costs more than it gains
+_SMALL_PRODUCT = 2e8  # multiplications below which one BLAS thread beats waking the others
 _pool: ThreadPoolExecutor | None = None
 _lock = threading.Lock()
 
@@ -54,3 +58,15 @@ def over_rows(work: Callable[[int, int], None], rows: int, size: int) -> None:
     blocks = min(rows, 4 * threads)
     cuts = [rows * i // blocks for i in range(blocks + 1)]
     list(_executor().map(work, cuts[:-1], cuts[1:]))
+
+
+@cache
+def _blas() -> Any:
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController().select(user_api="blas")
+
+
+def blas_threads(multiplications: float) -> AbstractContextManager[Any]:
+    """BLAS with as many threads as the product is worth, never more than ``num_threads``."""
+    return _blas().limit(limits=1 if multiplications < _SMALL_PRODUCT else num_threads())

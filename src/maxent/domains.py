@@ -151,7 +151,9 @@ class Simplex(SumProductDomain):
         return tsallis_map(theta, 2.0)[1]
 
     def _contains(self, p: Rows, atol: float) -> Array:
-        return (np.min(p, axis=-1) >= -atol) & (np.abs(row_sum(p) - 1) <= max(1, p.shape[-1]) * atol)
+        return (np.min(p, axis=-1) >= -atol) & (
+            np.abs(row_sum(p) - 1) <= max(1, p.shape[-1]) * atol
+        )
 
     def _softmax(self, theta: Rows) -> tuple[Array, Rows]:
         from maxent._maps import softmax_map
@@ -431,7 +433,8 @@ class Product(SumProductDomain):
         return like(self.domain.project(self._split(theta)), theta)
 
     def _contains(self, p: Rows, atol: float) -> Array:
-        return self.domain._contains(self._split(p), atol).reshape(-1, self.copies).all(axis=-1)
+        inside = self.domain._contains(self._split(p), atol).reshape(-1, self.copies)
+        return np.asarray(inside.all(axis=-1))
 
     def _factor(self) -> SumProductDomain:
         if not isinstance(self.domain, SumProductDomain):

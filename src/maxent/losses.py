@@ -104,7 +104,7 @@ class FenchelYoungLoss:
             raise ValueError(f"labels are for the simplex; {self.entropy.domain} needs target rows")
         if y.dtype.kind not in "iu":
             raise ValueError(f"labels must be integers, got dtype {y.dtype}")
-        if y.size and not (0 <= y.min() and y.max() < size):
+        if y.size and not (y.min() >= 0 and y.max() < size):
             raise ValueError(
                 f"labels must lie in 0 .. {size - 1} for {size} scores a row, "
                 f"got {y.min()} .. {y.max()}"

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from maxent._rows import Array, Ragged, Rows
+from maxent._threads import blas_threads
 
 
 class FeatureMap(ABC):
@@ -74,18 +75,26 @@ _BLOCK = 4096  # rows of a matrix handled at once
 def _weighted_gram(C: Any, diagonal: Array, spike: Array | None) -> Array:
     """C'(diag(d) - u u')C for one row of cells."""
     if sparse.issparse(C):
-        scaled = C.multiply(diagonal[:, None]).tocsc()
-        gram = np.asarray((C.T @ scaled).todense(), dtype=np.float64)
+        gram = _weighted_product(C, diagonal, C)
     else:
         root = np.sqrt(np.maximum(diagonal, 0))[:, None].astype(C.dtype, copy=False)
         gram = np.zeros((C.shape[1], C.shape[1]))
-        for start in range(0, len(C), _BLOCK):  # the scaled block stays in cache
-            half = C[start : start + _BLOCK] * root[start : start + _BLOCK]
-            gram += half.T @ half
+        with blas_threads(C.size * C.shape[1]):
+            for start in range(0, len(C), _BLOCK):  # the scaled block stays in cache
+                half = C[start : start + _BLOCK] * root[start : start + _BLOCK]
+                gram += half.T @ half
     if spike is not None:
         edge = np.asarray(C.T @ spike, dtype=np.float64)
         gram -= np.outer(edge, edge)
     return gram
+
+
+def _weighted_product(A: Any, weight: Array, B: Any) -> Array:
+    """A' diag(weight) B in float64, dense, for dense or sparse A and B."""
+    if sparse.issparse(B):
+        return np.asarray((A.T @ B.multiply(weight[:, None])).toarray(), dtype=np.float64)
+    with blas_threads(A.size * B.shape[1]):
+        return np.asarray(A.T @ (B * weight[:, None].astype(B.dtype, copy=False)), dtype=np.float64)
 
 
 class MatrixMap(ColumnMap):
@@ -203,9 +212,7 @@ class SampleMap(ColumnMap):
                 if k == c:
                     part = _weighted_gram(block, weight, None)
                 else:
-                    other = X[:, column[members[k]]]
-                    scaled = other * weight[:, None].astype(other.dtype, copy=False)
-                    part = np.asarray(block.T @ scaled, dtype=np.float64)
+                    part = _weighted_product(block, weight, X[:, column[members[k]]])
                 gram[np.ix_(mine, members[k])] = part
                 gram[np.ix_(members[k], mine)] = part.T
         return gram
@@ -274,7 +281,11 @@ class ChainMap(FeatureMap):
         return np.concatenate([unary, p.values[self._transition].reshape(-1, k * k).sum(axis=0)])
 
 
-_EXTRA_MAPS = {"torch": "maxent.torch", "dask": "maxent.extras.dask", "xarray": "maxent.extras.raster"}
+_EXTRA_MAPS = {
+    "torch": "maxent.torch",
+    "dask": "maxent.extras.dask",
+    "xarray": "maxent.extras.raster",
+}
 
 
 @singledispatch

@@ -119,8 +119,8 @@ class Potential(ABC):
         return None
 
 
-def _farthest(inside: Callable[[float], bool], start: float) -> float:
-    """The largest t of an interval from ``start`` on; 0 where that is not inside."""
+def _farthest(inside: Callable[[float], bool], start: float, least: float) -> float:
+    """The largest t of an interval from ``start`` on; 0 where there is none over ``least``."""
     if not inside(start):
         return 0.0
     low, high = start, max(2 * start, 1.0)
@@ -128,10 +128,10 @@ def _farthest(inside: Callable[[float], bool], start: float) -> float:
         low, high = high, 2 * high
         if high > 1e150:
             return np.inf
-    while high - low > 1e-15 * high and high > 1e-150:
+    while high - low > 1e-15 * high and high > least:
         middle = (low + high) / 2
         low, high = (middle, high) if inside(middle) else (low, middle)
-    return low
+    return low if high > least else 0.0
 
 
 def _check_kind(potential: Any) -> None:
@@ -1108,14 +1108,15 @@ class ShiftedPotential(Potential):
         Where the domain does not contain 0 the search needs a gauge of U that is finite on r.
         """
         inside = lambda t: np.isfinite(self.value(t * r))  # noqa: E731
-        if self.potential.gauge(-r) == 0:
+        if not np.any(r) or self.potential.gauge(-r) == 0:  # the domain has no end that way
             return 0.0 if inside(0.0) or inside(1.0) else np.inf
-        return self._one_over(_farthest(inside, self._multiple_inside(r)), r)
+        return self._one_over_farthest(inside, self._multiple_inside(r), r)
 
-    def _one_over(self, t: float, r: Array) -> float:
-        """1/t, or inf where t r is lost in the reference's rounding."""
-        lost = t * np.abs(r).max() <= 10 * _ROUNDING * np.abs(self.reference).max()
-        return np.inf if lost else 1 / t
+    def _one_over_farthest(self, inside: Callable[[float], bool], start: float, r: Array) -> float:
+        """1/t for the largest t inside; inf where t r is lost in the reference's rounding."""
+        lost = 10 * _ROUNDING * np.abs(self.reference).max() / np.abs(r).max()
+        t = _farthest(inside, start, max(lost, 1e-150))
+        return 1 / t if t else np.inf
 
     def _multiple_inside(self, r: Array) -> float:
         """Some t with t r in the domain, or a guess where there is none."""
@@ -1134,7 +1135,7 @@ class ShiftedPotential(Potential):
         still = lambda t: not self.prox_conjugate(t * r, 1.0).any()  # noqa: E731
         if not np.any(r):
             return 0.0 if still(0.0) else np.inf
-        return self._one_over(_farthest(still, 0.0), r)
+        return self._one_over_farthest(still, 0.0, r)
 
     def grad(self, r: Array) -> Array:
         """-grad U(reference - r)."""

@@ -18,7 +18,7 @@ import numpy as np
 from maxent._rows import Array, Ragged, Rows, as_float, n_rows, row_dot, row_scale
 from maxent.domains import Simplex
 from maxent.entropies import Entropy, Relative, Shannon, Tsallis
-from maxent.maps import FeatureMap, make_map
+from maxent.maps import make_map
 from maxent.potentials import Potential
 
 if TYPE_CHECKING:
@@ -155,7 +155,9 @@ class Problem:
     def primal(self, p: Any) -> float:
         """Omega(p) + V(F p - mu); minus the dual at the optimum."""
         p = as_float(p)
-        return self.total(self.entropy.value(p)) + self.potential.value(self.moments(p) - self.target)
+        return self.total(self.entropy.value(p)) + self.potential.value(
+            self.moments(p) - self.target
+        )
 
     def gap(self, w: Array, p: Any = None) -> float:
         """Duality gap of (p, w); without p, the certificate at p_w pulled into the domain of V."""

@@ -32,7 +32,6 @@ _SHIFT_BITS = 0x4338000000000000
 _LOOSE = 1e-8  # log of the sum from which one linear correction is exact, for powers >= 2
 _TIGHT = 2.5e-16  # step, relative to the terms of z, that rounding hides
 _NEAR = 3e-3  # excess of the sum from which Halley's step replaces Newton's
-_SLACK = 2.0  # roundings, of the largest score, that a comparison in the type of the row allows
 
 
 @intrinsic
@@ -75,9 +74,7 @@ def _from_bits(typing_context: Any, n: Any) -> Any:
     return types.float64(types.int64), codegen
 
 
-@njit(
-    cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True
-)
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 def _power(z: float, x: float, k: float) -> tuple[float, float]:
     """z^k, to a few ulp, and 1 / z, for z = 1 + x > 0: the caller knows which is the exact one.
 
@@ -233,21 +230,20 @@ def _sum_above(v: Array, q: Array, n: int, k: float, pivot: float) -> float:
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc"})
+@njit(cache=True, nogil=True, error_model="numpy")
 def _norms(q: Array, w: Array, n: int, a: float, y: float, fill: bool) -> tuple[float, float]:
     """Sum of q times the a-norms of (w_j, y), and its derivative in y; fill puts the terms in w."""
     total, slope = 0.0, 0.0
     for j in range(n):
         c = w[j]
         large, small = (c, y) if c > y else (y, c)
-        ratio = small / large
-        ratio = ratio if ratio > 1e-300 else 1e-300
-        x, _ = _power(ratio, ratio - 1.0, a)
-        power, reciprocal = _power(1.0 + x, x, 1.0 / a)
+        x = (small / large) ** a
+        power = math.exp(math.log1p(x) / a)
         term = q[j] * large * power
         total += term
-        slope += q[j] * power * reciprocal * (x / ratio if c > y else 1.0)
-        w[j] = term if fill else c
+        slope += q[j] * power / (1.0 + x) * (x * c / y if c > y else 1.0)
+        if fill:
+            w[j] = term
     return total, slope
 
 
@@ -299,76 +295,71 @@ def _descend(v: Array, q: Array, w: Array, index: Array, n: int, k: float) -> tu
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _is_rough(k: float) -> bool:
-    """Whether bounds without powers are worth computing first."""
-    return k < 9.0 and k != 1.0 and k != 2.0
+def _survey(row: Array, maxima: Array) -> tuple[int, float]:
+    """Fill the maxima of blocks; return their number and the largest score, NaN if any is NaN.
 
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _cut(row: Array, top: float, scale: float, sigma: float) -> Any:
-    """A score, of the type of the row, that is surely not above the threshold."""
-    cut = top + (sigma - 1.0) / scale
-    return row.dtype.type(cut - _SLACK * np.finfo(row.dtype).eps * (abs(top) + abs(cut)))
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _gather(
-    row: Array, scale: float, k: float, v: Array, q: Array, w: Array, index: Array, maxima: Array
-) -> tuple[int, float, float]:
-    """Collect the scores that may be in the support.
-
-    Returns their number, the largest score and a lower bound of sigma; the number is 0 when
-    the row has no finite maximum or holds a NaN.
+    The scores after the last whole block stand for themselves.
     """
-    size = row.size
-    blocks = size // _BLOCK
-    groups = blocks + size % _BLOCK  # the scores after the last whole block stand for themselves
+    blocks = row.size // _BLOCK
+    groups = blocks + row.size % _BLOCK
     for b in range(blocks):
         maxima[b] = _block_maximum(row, b * _BLOCK)
-    maxima[blocks:groups] = row[blocks * _BLOCK :]
+    for i in range(row.size % _BLOCK):
+        maxima[blocks + i] = row[blocks * _BLOCK + i]
     top = -np.inf
     for b in range(0, groups, _BLOCK):
         largest = np.float64(_block_maximum(maxima, b))
         if math.isnan(largest):
-            return 0, largest, 0.0
+            return groups, largest
         top = max(top, largest)
-    if math.isinf(top):
-        return 0, top, 0.0
+    return groups, top
 
-    sigma = 0.0
-    cut = _cut(row, top, scale, sigma)
-    if blocks > 2:
-        n = 0
-        for b in range(groups):
-            index[n] = b
-            n += maxima[b] >= cut
-        for j in range(n):
-            v[j] = scale * (np.float64(maxima[index[j]]) - top)
-            q[j] = 1.0
-        if n > 1:
-            k1 = max(k, 1.0)
-            n, sigma, _ = _climb(v, q, w, index, n, k1, sigma, _is_rough(k1), 4, 0.1)
-            cut = _cut(row, top, scale, sigma)
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _gather(
+    scores: Array,
+    maxima: Array,
+    groups: int,
+    top: float,
+    scale: float,
+    sigma: float,
+    v: Array,
+    q: Array,
+    index: Array,
+) -> int:
+    """Collect the scores above the threshold, from the blocks whose maximum is; return how many.
+
+    Compares in the type of the scores, so a little generously. With groups = 0 the scores are
+    taken one by one.
+    """
+    cut64 = top + (sigma - 1.0) / scale
+    slack = 3e-7 if scores.itemsize == 4 else 5e-16
+    cut = scores.dtype.type(cut64 - slack * (abs(top) + abs(cut64)))
+    blocks = scores.size // _BLOCK if groups > 0 else 0
     n = 0
     for b in range(blocks):
         if maxima[b] >= cut:
             for i in range(b * _BLOCK, (b + 1) * _BLOCK):
                 index[n] = i
-                n += row[i] >= cut
-    for i in range(blocks * _BLOCK, size):
+                n += scores[i] >= cut
+    for i in range(blocks * _BLOCK, scores.size):
         index[n] = i
-        n += row[i] >= cut
+        n += scores[i] >= cut
     for j in range(n):
-        v[j] = scale * (np.float64(row[index[j]]) - top)
+        v[j] = scale * (np.float64(scores[index[j]]) - top)
         q[j] = 1.0
-    return n, top, sigma
+    return n
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _gather_weighted(
     row: Array, weights: Array, scale: float, k: float, v: Array, q: Array, index: Array
 ) -> tuple[int, float, float]:
-    """As :func:`_gather`; every finite score of positive weight is kept."""
+    """Collect the finite scores of positive weight.
+
+    Returns their number, the largest score and a lower bound of sigma; the number is 0 when
+    there is none, or a NaN or +inf in the row.
+    """
     n = 0
     top = -np.inf
     for i in range(row.size):
@@ -405,8 +396,17 @@ def _solve(
     maxima: Array,
 ) -> tuple[int, float, float]:
     """Fill w with q z^power on the support; return its size (0: bad row), the top and sigma."""
+    rough = k < 9.0 and k != 1.0 and k != 2.0  # bounds without powers are worth it
     if weights.size == 0:
-        n, top, sigma = _gather(row, scale, k, v, q, w, index, maxima)
+        groups, top = _survey(row, maxima)
+        if not -np.inf < top < np.inf:
+            return 0, top, 0.0
+        sigma = 0.0
+        if row.size > 2 * _BLOCK:
+            n = _gather(maxima[:groups], maxima, 0, top, scale, 0.0, v, q, index)
+            k1 = max(k, 1.0)
+            n, sigma, _ = _climb(v, q, w, index, n, k1, 0.0, rough and k > 1.0, 4, 0.1)
+        n = _gather(row, maxima, groups, top, scale, sigma, v, q, index)
     else:
         n, top, sigma = _gather_weighted(row, weights, scale, k, v, q, index)
     if n == 0:
@@ -414,7 +414,7 @@ def _solve(
     if k < 1.0:
         n, sigma = _descend(v, q, w, index, n, k)
         return n, top, sigma
-    if _is_rough(k):
+    if rough:
         n, sigma, _ = _climb(v, q, w, index, n, k, sigma, True, 8, 0.01)
     tol = _LOOSE if power >= 2.0 else 0.0
     n, sigma, step = _climb(v, q, w, index, n, k, sigma, False, 200, tol)
@@ -439,7 +439,8 @@ def _scatter(v: Array, w: Array, index: Array, n: int, p: Array) -> float:
     for j in range(n):
         total += w[j]
         mean += w[j] * v[j]
-    p[:] = 0.0
+    for i in range(p.size):
+        p[i] = 0.0
     inverse = 1.0 / total
     for j in range(n):
         p[index[j]] = w[j] * inverse
@@ -461,7 +462,9 @@ def tsallis_rows(
     size = theta.shape[1]
     v, q, w = np.empty(size + 4), np.empty(size + 4), np.empty(size + 4)
     index = np.empty(size + 4, np.int64)
-    maxima = np.full(size // _BLOCK + 2 * _BLOCK, -np.inf, theta.dtype)
+    maxima = np.empty(size // _BLOCK + 2 * _BLOCK, theta.dtype)
+    for b in range(maxima.size):
+        maxima[b] = -np.inf
     none = np.empty(0)
     for r in range(start, stop):
         rows = weights.shape[0]
@@ -487,7 +490,9 @@ def norm_rows(
     size = theta.shape[1]
     v, q, w = np.empty(size + 4), np.empty(size + 4), np.empty(size + 4)
     index = np.empty(size + 4, np.int64)
-    maxima = np.full(size // _BLOCK + 2 * _BLOCK, -np.inf, theta.dtype)
+    maxima = np.empty(size // _BLOCK + 2 * _BLOCK, theta.dtype)
+    for b in range(maxima.size):
+        maxima[b] = -np.inf
     none = np.empty(0)
     for r in range(start, stop):
         rows = weights.shape[0]

@@ -26,7 +26,9 @@ def _solve(entropy: Youngized, weights: Array | None, theta: Array) -> tuple[flo
     """
     d = entropy.n_classes
     minimax = weights is None
-    cost = np.concatenate([np.zeros(d), np.zeros(d) if weights is None else weights, [1.0 * minimax]])
+    cost = np.concatenate(
+        [np.zeros(d), np.zeros(d) if weights is None else weights, [1.0 * minimax]]
+    )
     bounds = [(-entropy.radius, entropy.radius)] * d + [(None, None)] * d
     bounds += [(None, None) if minimax else (0.0, 0.0)]
     above = np.hstack([np.zeros((d, d)), np.eye(d), -np.ones((d, 1))])  # u_i + theta_i <= bound

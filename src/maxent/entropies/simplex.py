@@ -75,11 +75,10 @@ class Shannon(Entropy):
             return super()._prox(eta, tau)
         # App. A.1: p + tau log(p/q) = y  <=>  p = tau omega(y/tau + log(q/tau)), Wright's omega
         with np.errstate(divide="ignore"):
-            log_q = 0.0 if q is None else np.log(q)
+            log_q = np.zeros((1, 1)) if q is None else np.log(q)
 
         def inverse(y: Array, rows: Array) -> Array:
-            base = log_q if np.ndim(log_q) < 2 or len(log_q) == 1 else log_q[rows]
-            argument = y / tau + base - np.log(tau)
+            argument = y / tau + _of_rows(log_q, rows) - np.log(tau)
             return tau * np.real(special.wrightomega(np.maximum(argument, -1e300)))
 
         def slope(t: float) -> Array:
@@ -194,19 +193,16 @@ class Tsallis(Entropy):
         if self.alpha == 2 and q is None:
             return Simplex()._project(eta / (1 + tau))
         a = self.alpha - 1
-        weight = tau / a if q is None else tau / a * np.where(q > 0, q, 1.0) ** -a
-        off = None if q is None else q == 0
+        base = np.ones((1, 1)) if q is None else q
+        off = base == 0
+        weight = tau / a * np.where(off, 1.0, base) ** -a
 
         def inverse(y: Array, rows: Array) -> Array:
-            factor, dead = (
-                x if np.ndim(x) < 2 or len(x) == 1 else x[rows] for x in (weight, off)
-            )
-            p = power_plus_linear(np.maximum(y, 0.0), factor, a)
-            return p if dead is None else np.where(dead, 0.0, p)
+            p = power_plus_linear(np.maximum(y, 0.0), _of_rows(weight, rows), a)
+            return np.where(_of_rows(off, rows), 0.0, p)
 
         def slope(t: float) -> Array:
-            s = t + weight * t**a
-            return s if off is None else np.where(off, np.inf, s)
+            return np.where(off, np.inf, t + weight * t**a)
 
         return separable_prox(eta, inverse, slope)
 
@@ -328,7 +324,7 @@ class SquaredNorm(Entropy):
         m = 1 / (self.q - 1)
 
         def excess(tau: Array, rows: Array) -> Array:
-            w = base if len(base) == 1 else base[rows]
+            w = _of_rows(base, rows)
             z = np.maximum(x[rows] - tau[:, None], 0)
             largest = np.maximum(z.max(axis=1), 1e-300)
             ratio = z / largest[:, None]
@@ -347,7 +343,7 @@ class SquaredNorm(Entropy):
     def _hvp(self, theta: Rows, p: Rows, v: Rows, q: Array | None = None) -> Rows:
         if self.q == 2 and q is None:
             return self.domain.project_jvp(theta, p, v)
-        # implicit: Hessian of 1/2||.||_q^2 on the support is diag(h) + rank one, inverted on sum = 0
+        # the Hessian of 1/2||.||_q^2 on the support is diagonal + rank one, inverted on sum = 0
         on = p > 0
         base = np.ones((1, 1)) if q is None else np.atleast_2d(q)
         norm = measure_norm(p, self.q, q)[:, None]
@@ -457,7 +453,7 @@ class Renyi(Entropy):
         m, goal = 1 / (1 - self.beta), self.beta / (1 - self.beta)
 
         def shortfall(log_gap: Array, rows: Array) -> Array:
-            w = base if len(base) == 1 else base[rows]
+            w = _of_rows(base, rows)
             d = np.exp(log_gap)[:, None] + below[rows]
             ratio = d / d.min(axis=1, keepdims=True)
             with np.errstate(under="ignore"):
@@ -483,6 +479,11 @@ class Renyi(Entropy):
         shift = (row_dot(p, v) - m * row_dot(p, a * v)) / (1 - m * row_dot(p, a))
         u = a * (v - shift[:, None])
         return same_type(m * p * (u - row_dot(p, u)[:, None]), p)
+
+
+def _of_rows(measure: Array, rows: Array) -> Array:
+    """The part of a base measure, shared or one a row, that belongs to these rows."""
+    return measure if len(measure) == 1 else measure[rows]
 
 
 def _log_ratio(p: Array, q: Array | None) -> Array:

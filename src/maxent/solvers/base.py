@@ -106,9 +106,7 @@ class Solver(ABC):
     def _iterate(self, problem: Problem, w: Array) -> Iterator[State]:
         """Yield the state after each step; return when no progress is possible."""
 
-    def solve(
-        self, problem: Problem, w0: Any = None, callback: Callback | None = None
-    ) -> Solution:
+    def solve(self, problem: Problem, w0: Any = None, callback: Callback | None = None) -> Solution:
         """Minimise the dual from w0 (0 by default)."""
         lack = self.missing(problem)
         if lack:
@@ -181,6 +179,6 @@ def needs_gradient(problem: Problem) -> str | None:
     if problem.entropy.differentiable:
         return None
     return (
-        f"the conjugate of {problem.entropy!r} is not differentiable; use a strictly convex entropy "
-        "(Shannon, Tsallis, SquaredNorm ...) or the solver CuttingPlane"
+        f"the conjugate of {problem.entropy!r} is not differentiable; use a strictly convex "
+        "entropy (Shannon, Tsallis, SquaredNorm ...) or the solver CuttingPlane"
     )

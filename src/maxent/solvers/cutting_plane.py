@@ -49,9 +49,7 @@ class CuttingPlane(Solver):
         answers: list[Rows] = []
         while True:
             answers.append(state.p)
-            w, mixture = master.add(
-                state.gradient, problem.total(problem.entropy.value(state.p))
-            )
+            w, mixture = master.add(state.gradient, problem.total(problem.entropy.value(state.p)))
             mixed = sum(a * p for a, p in zip(mixture, answers, strict=True) if a > 0)
             candidate = MixedState(problem, w, problem.features.scores(w), mixed)
             yield candidate
@@ -69,7 +67,7 @@ class MixedState(State):
     mixture: Rows
 
     @cached_property
-    def gap(self) -> float:  # type: ignore[override]
+    def gap(self) -> float:
         """Gap at the mixture; the box needs the pull towards the observed distribution."""
         residual = self.problem.moments(self.mixture) - self.problem.target
         gauge = self.problem.potential.gauge(residual)
@@ -81,11 +79,13 @@ class MixedState(State):
         return self._gap(s * self.mixture + (1 - s) * self.problem.observed, s * residual)
 
     @cached_property
-    def optimality(self) -> float:  # type: ignore[override]
+    def optimality(self) -> float:
         """Of the residual of the mixture, which is a subgradient once its entropy part is 0."""
         residual = self.problem.moments(self.mixture) - self.problem.target
         moved = self.problem.prox(self.w - residual, 1.0)
-        return max(float(np.max(np.abs(self.w - moved), initial=0.0)), self.entropy_gap(self.mixture))
+        return max(
+            float(np.max(np.abs(self.w - moved), initial=0.0)), self.entropy_gap(self.mixture)
+        )
 
 
 class _Master:

@@ -85,7 +85,7 @@ def _wolfe(
     problem: Problem, state: State, gradient: Array, direction: Array, length: float
 ) -> State | None:
     """A step with sufficient decrease and flatter slope, by bisection; None if there is none."""
-    slope = gradient @ direction
+    slope = float(gradient @ direction)
     low, high = 0.0, np.inf
     # a step that keeps the value within rounding and shrinks the slope counts as progress
     slack = 1e-15 * max(1.0, abs(state.dual))
@@ -94,7 +94,7 @@ def _wolfe(
         if not new.dual <= state.dual + 1e-4 * length * slope + slack:
             high = length
         else:
-            new_slope = _full_gradient(new) @ direction
+            new_slope = float(_full_gradient(new) @ direction)
             if new_slope >= 0.9 * slope and abs(new_slope) <= max(abs(slope), 1e-300):
                 return new
             if new_slope > 0:

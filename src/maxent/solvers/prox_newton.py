@@ -35,8 +35,8 @@ class ProxNewton(Solver):
         """Elastic penalty, columns, and a Jacobian that is a diagonal less a rank one."""
         if problem.potential.elastic(problem.features.n_features) is None:
             return (
-                f"{problem.potential!r} is not a sum of l1 and squared l2 terms; use FISTA, or Box, "
-                "Quadratic, ElasticNet"
+                f"{problem.potential!r} is not a sum of l1 and squared l2 terms; use FISTA, or "
+                "Box, Quadratic, ElasticNet"
             )
         if not isinstance(problem.features, ColumnMap):
             return f"{type(problem.features).__name__} cannot write out columns; use FISTA or LBFGS"
@@ -80,12 +80,12 @@ class _Model:
         self.problem = problem
         rows = problem.features.n_rows
         self.complete = rows is None or rows <= 2 * _SAMPLED_ROWS
-        self._columns: Array | None = None
+        self._columns = np.empty(0, dtype=int)
         self._gram = np.empty((0, 0))
 
     def prepare(self, state: State, index: Array) -> bool:
         """Make sure the Gram matrix covers ``index``; True if it was computed anew."""
-        if self._columns is not None and np.isin(index, self._columns).all():
+        if self._columns.size and np.isin(index, self._columns).all():
             return False
         diagonal, spike = _curvature(state)  # type: ignore[misc]
         rows = slice(None)
@@ -105,15 +105,13 @@ class _Model:
 
     def discard(self, keep_sample: bool = False) -> None:
         """Ask for a new Hessian; from all rows unless the sample still served."""
-        self._columns = None
+        self._columns = np.empty(0, dtype=int)
         self.complete = self.complete or not keep_sample
 
 
 def _curvature(state: State) -> tuple[Rows, Rows | None] | None:
     """The Jacobian of the map with the row weights in it."""
-    found = state.problem.entropy.curvature(
-        np.atleast_2d(state.theta), np.atleast_2d(state.p)
-    )
+    found = state.problem.entropy.curvature(np.atleast_2d(state.theta), np.atleast_2d(state.p))
     if found is None:
         return None
     weights = state.problem.weights

@@ -112,7 +112,7 @@ def _check_shapes(entropy: Entropy, theta: Array) -> None:
 
 
 def _check_derivatives(entropy: Entropy, theta: Array, rng: np.random.Generator) -> None:
-    values, p = entropy.conjugate(theta)
+    p = entropy.conjugate(theta)[1]
     v = rng.normal(size=theta.shape)
     h = 1e-5
     ahead, behind = entropy.conjugate(theta + h * v), entropy.conjugate(theta - h * v)

@@ -1,0 +1,95 @@
+"""Rows of results: csv files that are tracked, and a table on the terminal."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import os
+import platform
+from dataclasses import asdict, dataclass, fields
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+RESULTS = Path(__file__).parent / "results"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One competitor on one problem. status: OK, N/A (not installed), NC (did not converge)."""
+
+    suite: str
+    problem: str
+    method: str
+    status: str = "OK"
+    seconds: float = math.nan
+    ratio: float = math.nan  # time over ours: above 1 we are faster
+    accuracy: float = math.nan  # maps: max error; glm: suboptimality by our Problem
+    repeats: int = 0
+    target: str = ""
+    met: str = ""
+    note: str = ""
+
+
+def missing(suite: str, problem: str, method: str, reason: str) -> Row:
+    return Row(suite, problem, method, status="N/A", note=reason)
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, float):
+        return "" if math.isnan(value) else f"{value:.4g}"
+    return str(value)
+
+
+def write(suite: str, rows: list[Row]) -> Path:
+    """results/<suite>.csv, and the machine and versions beside it."""
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"{suite}.csv"
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow([f.name for f in fields(Row)])
+        writer.writerows([_cell(v) for v in asdict(row).values()] for row in rows)
+    config = {
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "cores": os.cpu_count(),
+        "versions": {name: _version(name) for name in PACKAGES},
+    }
+    (RESULTS / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+    return path
+
+
+PACKAGES = (
+    "maxent",
+    "numpy",
+    "scipy",
+    "numba",
+    "torch",
+    "entmax",
+    "skglm",
+    "celer",
+    "scikit-learn",
+)
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def show(rows: list[Row]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("problem", "method", "median s", "time / ours", "accuracy", "target", "met")
+    last = None
+    for row in rows:
+        problem = row.problem if row.problem != last else ""
+        last = row.problem
+        seconds = _cell(row.seconds) if row.status == "OK" else row.status
+        table.add_row(
+            problem, row.method, seconds, _cell(row.ratio), _cell(row.accuracy), row.target, row.met
+        )
+    Console(width=150).print(table)
