@@ -28,6 +28,7 @@ class Entropy(ABC):
     smoothness : Lipschitz constant of grad Omega* in the 2-norm, inf where there is none known.
     differentiable : whether Omega* has a gradient everywhere (Omega strictly convex).
     convex : whether Omega is convex (Renyi beyond 1 is not; its loss still is).
+    has_curvature : whether the Jacobian is a diagonal less a rank one, see ``curvature``.
     """
 
     domain: Domain = Simplex()
@@ -35,6 +36,7 @@ class Entropy(ABC):
     smoothness: float = np.inf
     differentiable: bool = True
     convex: bool = True
+    has_curvature: bool = False
     _has_measure: ClassVar[bool] = False  # hooks take a base measure q: works with Relative
     _checks_scores: ClassVar[bool] = False  # the kernel itself refuses bad scores
 
@@ -70,9 +72,9 @@ class Entropy(ABC):
         eta = check_scores(eta, "points")
         return like(self._prox(self.domain.check_rows(eta), float(tau)), eta)
 
-    def curvature(self, theta: Rows, p: Rows) -> tuple[Array, Array | None] | None:
-        """(d, u) with Jacobian diag(d) - u u' row by row (u None: diagonal), None if not so."""
-        return None
+    def curvature(self, theta: Rows, p: Rows) -> tuple[Array, Array | None]:
+        """(d, u) with Jacobian diag(d) - u u' row by row; u is None where it is diagonal."""
+        raise TypeError(f"the Jacobian of {self!r} is not a diagonal less a rank one; use hvp")
 
     def _scores(self, theta: Any) -> Rows:
         if self._checks_scores and not isinstance(theta, Ragged):

@@ -24,6 +24,7 @@ class FermiDirac(Entropy):
 
     domain: ClassVar[Domain] = Cube()  # type: ignore[misc]
     smoothness: ClassVar[float] = 0.25  # type: ignore[misc]
+    has_curvature: ClassVar[bool] = True  # type: ignore[misc]
     _checks_scores: ClassVar[bool] = True
 
     def _value(self, p: Rows) -> Array:
@@ -36,7 +37,7 @@ class FermiDirac(Entropy):
     def _hvp(self, theta: Rows, p: Rows, v: Rows) -> Rows:
         return Cube().softmax_jvp(theta, p, v)
 
-    def curvature(self, theta: Rows, p: Rows) -> tuple[Array, Array | None] | None:
+    def curvature(self, theta: Rows, p: Rows) -> tuple[Array, Array | None]:
         """diag(p (1 - p))."""
         return p * (1 - p), None
 
@@ -64,6 +65,7 @@ class BinaryGini(Entropy):
     domain: ClassVar[Domain] = Cube()  # type: ignore[misc]
     margin: ClassVar[float] = 1.0  # type: ignore[misc]
     smoothness: ClassVar[float] = 0.5  # type: ignore[misc]
+    has_curvature: ClassVar[bool] = True  # type: ignore[misc]
 
     def _value(self, p: Rows) -> Array:
         return row_sum(p * (p - 1))

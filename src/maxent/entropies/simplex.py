@@ -47,6 +47,11 @@ class Shannon(Entropy):
         return 1.0 if isinstance(self.domain, Simplex) else np.inf
 
     @property
+    def has_curvature(self) -> bool:  # type: ignore[override]
+        """On the simplex."""
+        return isinstance(self.domain, Simplex)
+
+    @property
     def _checks_scores(self) -> bool:  # type: ignore[override]
         return isinstance(self.domain, Simplex)
 
@@ -64,11 +69,9 @@ class Shannon(Entropy):
     def _hvp(self, theta: Rows, p: Rows, v: Rows, q: Array | None = None) -> Rows:
         return self._sum_product.softmax_jvp(theta, p, v)
 
-    def curvature(
-        self, theta: Rows, p: Rows, q: Array | None = None
-    ) -> tuple[Array, Array | None] | None:
+    def curvature(self, theta: Rows, p: Rows, q: Array | None = None) -> tuple[Array, Array | None]:
         """diag(p) - p p' on the simplex."""
-        return (p, p) if isinstance(self.domain, Simplex) else None
+        return (p, p) if self.has_curvature else super().curvature(theta, p)
 
     def _prox(self, eta: Rows, tau: float, q: Array | None = None) -> Rows:
         if not isinstance(self.domain, Simplex):
@@ -106,6 +109,7 @@ class Tsallis(Entropy):
     """
 
     alpha: float
+    has_curvature: ClassVar[bool] = True  # type: ignore[misc]
     _has_measure: ClassVar[bool] = True
     _checks_scores: ClassVar[bool] = True
 
@@ -151,9 +155,7 @@ class Tsallis(Entropy):
         s = self._sensitivity(p, q)
         return s * (v - same_type(row_dot(s, v) / row_sum(s), p)[:, None])
 
-    def curvature(
-        self, theta: Rows, p: Rows, q: Array | None = None
-    ) -> tuple[Array, Array | None] | None:
+    def curvature(self, theta: Rows, p: Rows, q: Array | None = None) -> tuple[Array, Array | None]:
         """diag(s) - s s'/sum s with s = p^(2 - alpha)."""
         s = self._sensitivity(p, q)
         return s, s / same_type(np.sqrt(row_sum(s)), s)[:, None]
@@ -285,6 +287,11 @@ class SquaredNorm(Entropy):
         return isinstance(self.domain, Simplex)
 
     @property
+    def has_curvature(self) -> bool:  # type: ignore[override]
+        """For q = 2 on the simplex."""
+        return self.q == 2 and isinstance(self.domain, Simplex)
+
+    @property
     def margin(self) -> float | None:  # type: ignore[override]
         """1 where all vertices have one length (Prop. 8), none otherwise."""
         return 1.0 if self.domain.constant_norm else None
@@ -364,13 +371,11 @@ class SquaredNorm(Entropy):
         y = solve(np.asarray(v, dtype=np.float64))
         return same_type(y - one * (row_sum(y) / row_sum(one))[:, None], p)
 
-    def curvature(
-        self, theta: Rows, p: Rows, q: Array | None = None
-    ) -> tuple[Array, Array | None] | None:
+    def curvature(self, theta: Rows, p: Rows, q: Array | None = None) -> tuple[Array, Array | None]:
         """The support, centred, for sparsemax."""
-        if self.q == 2 and q is None and isinstance(self.domain, Simplex):
-            return Tsallis(2.0).curvature(theta, p)
-        return None
+        if not self.has_curvature:
+            return super().curvature(theta, p)
+        return Tsallis(2.0).curvature(theta, p, q)
 
     def _prox(self, eta: Rows, tau: float, q: Array | None = None) -> Rows:
         if self.q == 2 and q is None:

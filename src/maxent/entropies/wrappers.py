@@ -59,6 +59,11 @@ class _Wrapper(Entropy):
         """As the wrapped entropy."""
         return self.entropy.convex
 
+    @property
+    def has_curvature(self) -> bool:  # type: ignore[override]
+        """As the wrapped entropy."""
+        return self.entropy.has_curvature
+
 
 @dataclass(frozen=True, eq=False)
 class Shifted(_Wrapper):
@@ -107,7 +112,7 @@ class Shifted(_Wrapper):
     def _hvp(self, theta: Rows, p: Rows, v: Rows) -> Rows:
         return self.entropy._hvp(self._shift(theta), p, v)
 
-    def curvature(self, theta: Rows, p: Rows) -> tuple[Array, Array | None] | None:
+    def curvature(self, theta: Rows, p: Rows) -> tuple[Array, Array | None]:
         """The wrapped entropy's at the shifted scores."""
         return self.entropy.curvature(self._shift(theta), p)
 
@@ -172,10 +177,9 @@ class Relative(_Wrapper):
     def _hvp(self, theta: Rows, p: Rows, v: Rows) -> Rows:
         return self.entropy._hvp(theta, p, v, self._fits(p))  # type: ignore[call-arg]
 
-    def curvature(self, theta: Rows, p: Rows) -> tuple[Array, Array | None] | None:
+    def curvature(self, theta: Rows, p: Rows) -> tuple[Array, Array | None]:
         """The wrapped entropy's under the base measure."""
-        known = type(self.entropy).curvature is not Entropy.curvature
-        return self.entropy.curvature(theta, p, self._fits(p)) if known else None  # type: ignore[call-arg]
+        return self.entropy.curvature(theta, p, self._fits(p))  # type: ignore[call-arg]
 
     def _prox(self, eta: Rows, tau: float) -> Rows:
         from maxent.entropies.simplex import Shannon, Tsallis
@@ -221,12 +225,9 @@ class Scaled(_Wrapper):
     def _hvp(self, theta: Rows, p: Rows, v: Rows) -> Rows:
         return self.entropy._hvp(theta / self.temperature, p, v) / self.temperature
 
-    def curvature(self, theta: Rows, p: Rows) -> tuple[Array, Array | None] | None:
+    def curvature(self, theta: Rows, p: Rows) -> tuple[Array, Array | None]:
         """The wrapped entropy's, divided by t."""
-        inside = self.entropy.curvature(theta / self.temperature, p)
-        if inside is None:
-            return None
-        diagonal, spike = inside
+        diagonal, spike = self.entropy.curvature(theta / self.temperature, p)
         root = self.temperature**0.5
         return diagonal / self.temperature, None if spike is None else spike / root
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
+from maxent._progress import Progress
 from maxent._rows import Array, Rows
 from maxent.problem import Problem, State
 
@@ -85,11 +86,13 @@ class Solver(ABC):
     """Settings common to all solvers.
 
     tol : stop when the duality gap (or, where no finite gap exists, the optimality) is at most
-        this; max_iter : steps at most.
+        this; max_iter : steps at most; verbose : 0 silences the progress line that appears on
+        standard error after a few seconds.
     """
 
     tol: float = 1e-8
     max_iter: int = 1000
+    verbose: int = field(default=1, kw_only=True)
 
     def __post_init__(self) -> None:
         if not self.tol >= 0:
@@ -116,6 +119,7 @@ class Solver(ABC):
         begin = perf_counter()
         history = [self._record(state, begin)]
         status = Status.MAX_ITER
+        progress = Progress(type(self).__name__, self.verbose)
         try:
             if self._done(state):
                 status = Status.CONVERGED
@@ -123,6 +127,9 @@ class Solver(ABC):
                 iterations = self._iterate(problem, start)
                 for count, state in enumerate(iterations, start=1):
                     history.append(self._record(state, begin))
+                    progress.update(
+                        f"iteration {count}, gap {state.gap:.1e}, optimality {state.optimality:.1e}"
+                    )
                     if callback is not None:
                         callback(count, state)
                     if self._done(state):
@@ -135,6 +142,8 @@ class Solver(ABC):
         except KeyboardInterrupt as stop:
             solution = self._solution(state, Status.INTERRUPTED, history)
             raise Interrupted(solution) from stop
+        finally:
+            progress.close()
         return self._solution(state, status, history)
 
     def _done(self, state: State) -> bool:

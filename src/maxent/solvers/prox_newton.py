@@ -43,8 +43,7 @@ class ProxNewton(Solver):
         lack = needs_gradient(problem)
         if lack:
             return lack
-        state = problem.state(np.zeros(problem.features.n_features))
-        if _curvature(state) is None:
+        if not problem.entropy.has_curvature:
             return f"{problem.entropy!r} has no simple Jacobian; use FISTA or LBFGS"
         return None
 
@@ -87,7 +86,7 @@ class _Model:
         """Make sure the Gram matrix covers ``index``; True if it was computed anew."""
         if self._columns.size and np.isin(index, self._columns).all():
             return False
-        diagonal, spike = _curvature(state)  # type: ignore[misc]
+        diagonal, spike = _curvature(state)
         rows = slice(None)
         if not self.complete:
             step = self.problem.features.n_rows // _SAMPLED_ROWS
@@ -109,13 +108,12 @@ class _Model:
         self.complete = self.complete or not keep_sample
 
 
-def _curvature(state: State) -> tuple[Rows, Rows | None] | None:
+def _curvature(state: State) -> tuple[Rows, Rows | None]:
     """The Jacobian of the map with the row weights in it."""
-    found = state.problem.entropy.curvature(np.atleast_2d(state.theta), np.atleast_2d(state.p))
-    if found is None:
-        return None
+    diagonal, spike = state.problem.entropy.curvature(
+        np.atleast_2d(state.theta), np.atleast_2d(state.p)
+    )
     weights = state.problem.weights
-    diagonal, spike = found
     if weights is None:
         return diagonal[0], None if spike is None else spike[0]
     return (

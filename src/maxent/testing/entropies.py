@@ -134,9 +134,8 @@ def _check_derivatives(entropy: Entropy, theta: Array, rng: np.random.Generator)
     )
     bend = row_dot(v, product)[~kink]
     _fail_if(bend.min(initial=0.0) < -1e-6, f"{entropy!r}: the Jacobian in hvp is not >= 0")
-    curvature = entropy.curvature(theta, p)
-    if curvature is not None:
-        diagonal, spike = curvature
+    if entropy.has_curvature:
+        diagonal, spike = entropy.curvature(theta, p)
         built = diagonal * v - (0 if spike is None else spike * row_dot(spike, v)[:, None])
         error = np.abs(built - product).max()
         _fail_if(error > 1e-9, f"{entropy!r}: curvature and hvp differ by {error:.2e}")
