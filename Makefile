@@ -36,6 +36,7 @@ lint: $(VENV)/.dev           ## format, lint and types
 
 bench: $(VENV)/.bench        ## beside the peers, one run; csv in benchmarks/results
 	$(BIN)/python -m benchmarks.run
+	$(BIN)/python -m benchmarks.readme
 
 docs: $(VENV)/.dev           ## html in docs/_build, warnings are errors
 	$(BIN)/sphinx-build -W -q -b html docs docs/_build/html

@@ -1,0 +1,65 @@
+"""The comparison table of the README, made from results/*.csv: python -m benchmarks.readme."""
+
+from __future__ import annotations
+
+import csv
+import math
+from pathlib import Path
+
+from benchmarks.report import RESULTS
+
+README = Path(__file__).parent.parent / "README.md"
+START, END = "<!-- benchmarks: start -->", "<!-- benchmarks: end -->"
+
+
+def _rows(suite: str) -> list[dict[str, str]]:
+    with (RESULTS / f"{suite}.csv").open() as file:
+        return list(csv.DictReader(file))
+
+
+def _number(text: str) -> float:
+    return float(text) if text else math.nan
+
+
+def _seconds(text: str) -> str:
+    value = _number(text)
+    return f"{1000 * value:.3g} ms" if value < 1 else f"{value:.3g} s"
+
+
+def table() -> str:
+    """One line a peer and problem: both times, their ratio, both accuracies, the target."""
+    lines = [
+        "| problem | maxent | peer | peer's time | ratio | error: maxent / peer | target |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for suite in ("maps", "glm"):
+        rows = _rows(suite)
+        ours = {row["problem"]: row for row in rows if row["method"] == "maxent"}
+        for row in rows:
+            mine = ours.get(row["problem"])
+            if row["method"] == "maxent" or mine is None:
+                continue
+            time = _seconds(row["seconds"]) if row["status"] == "OK" else row["status"]
+            ratio = f"{_number(row['ratio']):.2g} x" if row["ratio"] else ""
+            errors = f"{mine['accuracy'] or '-'} / {row['accuracy'] or '-'}"
+            target = f"{row['target']}: {row['met']}" if row["target"] else ""
+            mine_time = _seconds(mine["seconds"])
+            cells = [row["problem"], mine_time, row["method"], time, ratio, errors, target]
+            lines.append("| " + " | ".join(cells) + " |")
+    startup = [
+        f"`{row['problem']}`: {_seconds(row['seconds'])} ({row['target']}: {row['met']})"
+        for row in _rows("startup")
+    ]
+    return "\n".join([*lines, "", "Start-up: " + "; ".join(startup) + "."])
+
+
+def updated(text: str) -> str:
+    """The README with the table between its markers."""
+    before, _, rest = text.partition(START)
+    _, _, after = rest.partition(END)
+    return f"{before}{START}\n{table()}\n{END}{after}"
+
+
+if __name__ == "__main__":
+    README.write_text(updated(README.read_text()))
+    print("README.md: comparison table updated")

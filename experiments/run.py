@@ -1,0 +1,24 @@
+"""Run the experiments: python -m experiments.run [names]; csv and figures land in results/."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from pathlib import Path
+
+RESULTS = Path(__file__).parent / "results"
+EXPERIMENTS = ("binary_entropies",)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", choices=[*EXPERIMENTS, []], help="all by default")
+    RESULTS.mkdir(exist_ok=True)
+    for name in parser.parse_args().names or EXPERIMENTS:
+        print(f"running {name} ...", flush=True)
+        for path in importlib.import_module(f"experiments.{name}").run(RESULTS):
+            print(f"written: {path.relative_to(RESULTS.parent.parent)}")
+
+
+if __name__ == "__main__":
+    main()
