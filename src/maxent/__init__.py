@@ -86,6 +86,7 @@ _PUBLIC = {
     "maxent.io": ["load", "save"],
 }
 _HOME = {name: module for module, names in _PUBLIC.items() for name in names}
+_MODULES = {"testing", *(m.removeprefix("maxent.") for m in _PUBLIC if "._" not in m)}
 
 __all__ = ["__version__", *sorted(_HOME)]
 
@@ -95,7 +96,7 @@ def __getattr__(name: str) -> Any:
         value = getattr(importlib.import_module(_HOME[name]), name)
         globals()[name] = value
         return value
-    if name in {"structured", "testing", "solvers", "entropies", "potentials", "domains"}:
+    if name in _MODULES:
         return importlib.import_module(f"maxent.{name}")
     raise AttributeError(f"module 'maxent' has no attribute {name!r}")
 

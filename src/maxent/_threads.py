@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any
 
 _SMALL = 1 << 15  # entries below which a hand-over to threads costs more than it gains
-_SMALL_PRODUCT = 2e8  # multiplications below which one BLAS thread beats waking the others
+_SMALL_PRODUCT = 2e7  # multiplications below which one BLAS thread beats waking the others
 _pool: ThreadPoolExecutor | None = None
 _lock = threading.Lock()
 

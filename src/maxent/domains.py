@@ -151,9 +151,7 @@ class Simplex(SumProductDomain):
         return tsallis_map(theta, 2.0)[1]
 
     def _contains(self, p: Rows, atol: float) -> Array:
-        return (np.min(p, axis=-1) >= -atol) & (
-            np.abs(row_sum(p) - 1) <= max(1, p.shape[-1]) * atol
-        )
+        return (np.min(p, axis=-1) >= -atol) & _sums_to(p, 1, atol)
 
     def _softmax(self, theta: Rows) -> tuple[Array, Rows]:
         from maxent._maps import softmax_map
@@ -329,8 +327,11 @@ class KSubset(SumProductDomain):
         return capped_map(theta, float(self.k))
 
     def _contains(self, p: Rows, atol: float) -> Array:
-        total = np.abs(row_sum(p) - self.k) <= p.shape[-1] * atol
-        return total & (np.min(p, axis=-1) >= -atol) & (np.max(p, axis=-1) <= 1 + atol)
+        return (
+            _sums_to(p, self.k, atol)
+            & (np.min(p, axis=-1) >= -atol)
+            & (np.max(p, axis=-1) <= 1 + atol)
+        )
 
     def _softmax(self, theta: Rows) -> tuple[Array, Rows]:
         self._check(theta)
@@ -458,6 +459,11 @@ class Product(SumProductDomain):
         """Factor by factor."""
         parts = (self._split(x) for x in (theta, p, v))
         return like(self.domain.project_jvp(*parts), theta)
+
+
+def _sums_to(p: Array, total: float, atol: float) -> Array:
+    """Whether rows sum to ``total``; rounding grows with the root of their size."""
+    return np.abs(row_sum(p) - total) <= atol * max(1.0, p.shape[-1] ** 0.5)
 
 
 def _each_row(p: Rows) -> list[Array]:

@@ -69,6 +69,13 @@ def _matrix(X: Any, name: str = "X") -> Any:
     return X
 
 
+def _product(A: Any, B: Array) -> Array:
+    """A B in the float type of A, with as many threads as it is worth."""
+    B = B.astype(A.dtype, copy=False)
+    with blas_threads(A.shape[0] * B.size):
+        return np.asarray(A @ B)
+
+
 _BLOCK = 4096  # rows of a matrix handled at once
 
 
@@ -110,11 +117,11 @@ class MatrixMap(ColumnMap):
 
     def scores(self, w: Array) -> Array:
         """X w."""
-        return self.X @ w.astype(self.X.dtype, copy=False)
+        return _product(self.X, w)
 
     def moments(self, p: Rows) -> Array:
         """X'p in float64."""
-        return np.asarray(self.X.T @ p, dtype=np.float64)
+        return _product(self.X.T, p).astype(np.float64, copy=False)
 
     def gram(
         self, index: Array, diagonal: Array, spike: Array | None, rows: slice = slice(None)
@@ -124,7 +131,7 @@ class MatrixMap(ColumnMap):
 
     def column_scores(self, index: Array, weights: Array) -> Array:
         """X[:, index] @ weights."""
-        return self.X[:, index] @ weights.astype(self.X.dtype, copy=False)
+        return _product(self.X[:, index], weights)
 
 
 class IdentityMap(ColumnMap):
@@ -181,11 +188,11 @@ class SampleMap(ColumnMap):
 
     def scores(self, w: Array) -> Array:
         """X W."""
-        return self.X @ w.reshape(-1, self.n_outputs).astype(self.X.dtype, copy=False)
+        return _product(self.X, w.reshape(-1, self.n_outputs))
 
     def moments(self, p: Rows) -> Array:
         """X'P, flattened."""
-        return np.asarray(self.X.T @ p, dtype=np.float64).ravel()
+        return _product(self.X.T, p).astype(np.float64, copy=False).ravel()
 
     def gram(
         self, index: Array, diagonal: Array, spike: Array | None, rows: slice = slice(None)
@@ -226,10 +233,10 @@ class SampleMap(ColumnMap):
             return self.scores(full)
         block = self.X[:, column]
         if self.n_outputs == 1:
-            return (block @ weights.astype(self.X.dtype, copy=False))[:, None]
-        spread = np.zeros((index.size, self.n_outputs), dtype=self.X.dtype)
+            return _product(block, weights[:, None])
+        spread = np.zeros((index.size, self.n_outputs))
         spread[np.arange(index.size), output] = weights
-        return block @ spread
+        return _product(block, spread)
 
 
 class ChainMap(FeatureMap):
@@ -269,7 +276,7 @@ class ChainMap(FeatureMap):
         k = self.n_states
         cut = self.X.shape[1] * k
         values = np.empty(self._offsets[-1])
-        values[self._unary] = np.asarray(self.X @ w[:cut].reshape(-1, k)).ravel()
+        values[self._unary] = _product(self.X, w[:cut].reshape(-1, k)).ravel()
         values[self._transition] = np.tile(w[cut:], self._transition.size // (k * k))
         return Ragged(values, self._offsets)
 
@@ -277,7 +284,7 @@ class ChainMap(FeatureMap):
         """Expected features: X'(unary marginals) and summed transition marginals."""
         assert isinstance(p, Ragged)
         k = self.n_states
-        unary = np.asarray(self.X.T @ p.values[self._unary].reshape(-1, k)).ravel()
+        unary = _product(self.X.T, p.values[self._unary].reshape(-1, k)).ravel()
         return np.concatenate([unary, p.values[self._transition].reshape(-1, k * k).sum(axis=0)])
 
 

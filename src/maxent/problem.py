@@ -219,6 +219,11 @@ class State:
         """p_w = grad Omega*(theta)."""
         return self._map[1]
 
+    @property
+    def prediction(self) -> Rows:
+        """The primal point to report: p_w, unless a solver knows a better one."""
+        return self.p
+
     @cached_property
     def smooth(self) -> float:
         """Omega*(F'w) - <w, mu>."""

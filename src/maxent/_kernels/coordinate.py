@@ -5,14 +5,14 @@ from numba import njit
 
 
 @njit(cache=True, nogil=True)
-def elastic_quadratic(gram, gradient, w, l1, l2, max_passes, tol):
+def elastic_quadratic(gram, gradient, w, l1, l2, d, max_passes, tol):
     """min_d <g, d> + 1/2 d'Gd + sum l1 |w + d| + l2/2 (w + d)^2 by coordinate descent.
 
-    Alternates full passes with passes over the coordinates that are not at zero. Returns d.
+    Alternates full passes with passes over the coordinates that are not at zero. Changes d in
+    place; returns whether a full pass moved nothing by more than ``tol`` (in slope).
     """
     n = w.size
-    d = np.zeros(n)
-    slope = gradient.copy()  # g + G d
+    slope = gradient + gram @ d
     full = True
     for _ in range(max_passes):
         worst = 0.0
@@ -38,11 +38,11 @@ def elastic_quadratic(gram, gradient, w, l1, l2, max_passes, tol):
                 worst = max(worst, abs(step) * h)
         if worst <= tol:
             if full:
-                break
+                return True
             full = True
         else:
             full = False
-    return d
+    return False
 
 
 @njit(cache=True, nogil=True)

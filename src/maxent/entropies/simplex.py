@@ -15,7 +15,7 @@ from scipy import special
 from maxent._maps import norm_map, softmax_map, tsallis_map
 from maxent._roots import bracketed_root, power_plus_linear
 from maxent._rows import Array, Rows, row_dot, row_sum
-from maxent.domains import Domain, Simplex, SumProductDomain
+from maxent.domains import Cube, Domain, Simplex, SumProductDomain
 from maxent.entropies.base import Entropy, finite, positive, same_type
 
 
@@ -43,8 +43,10 @@ class Shannon(Entropy):
 
     @property
     def smoothness(self) -> float:  # type: ignore[override]
-        """1 on the simplex (and 1/4 on the cube); unknown for structures."""
-        return 1.0 if isinstance(self.domain, Simplex) else np.inf
+        """1 on the simplex, 1/4 on the cube; no bound is given for structures."""
+        if isinstance(self.domain, Simplex):
+            return 1.0
+        return 0.25 if isinstance(self.domain, Cube) else np.inf
 
     @property
     def has_curvature(self) -> bool:  # type: ignore[override]

@@ -152,8 +152,10 @@ class Relative(_Wrapper):
         total = q.sum(axis=-1, keepdims=True)
         if (total <= 0).any():
             raise ValueError("q0 has no mass; at least one entry must be positive")
-        object.__setattr__(self, "q0", q / total)
-        object.__setattr__(self, "_measure", np.atleast_2d(q / total))
+        if np.abs(total - 1).max() > 1e-15 * q.shape[-1]:  # do not touch what is normalised
+            q = q / total
+        object.__setattr__(self, "q0", q)
+        object.__setattr__(self, "_measure", np.atleast_2d(q))
 
     def _fits(self, rows: Rows) -> Array:
         if isinstance(rows, Ragged) or self._measure.shape[-1] != rows.shape[-1]:

@@ -27,6 +27,7 @@ _BY_NAME: dict[str, type[Solver]] = {
     "fista": FISTA,
     "cutting-plane": CuttingPlane,
 }
+_MANY = 300
 
 
 def choose(solver: Solver | str, problem: Problem) -> Solver:
@@ -35,7 +36,11 @@ def choose(solver: Solver | str, problem: Problem) -> Solver:
         return solver
     if solver == "auto":
         lacks = {}
-        for name, kind in _BY_NAME.items():
+        # without an l1 term every feature is in use, and a Newton step costs their number cubed
+        dense = problem.potential.smooth_conjugate and problem.features.n_features > _MANY
+        names = sorted(_BY_NAME, key=lambda name: name == "prox-newton") if dense else _BY_NAME
+        for name in names:
+            kind = _BY_NAME[name]
             lack = kind.missing(problem)
             if lack is None:
                 return kind()

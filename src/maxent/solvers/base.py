@@ -36,7 +36,7 @@ class Solution:
 
     Attributes
     ----------
-    w : the weights; p : the prediction p_w at them.
+    w : the weights; p : the prediction p_w at them (for a hinge the mixture of vertices).
     gap : duality gap, inf where none exists (then see ``optimality``).
     optimality : max |w - prox(w - gradient)|.
     objective : the dual objective at w; n_iter, status.
@@ -172,7 +172,7 @@ class Solver(ABC):
     def _solution(state: State, status: Status, history: list[dict[str, float]]) -> Solution:
         return Solution(
             w=state.w,
-            p=state.p,
+            p=state.prediction,
             gap=state.gap,
             optimality=state.optimality,
             objective=state.dual,

@@ -66,6 +66,11 @@ class MixedState(State):
 
     mixture: Rows
 
+    @property
+    def prediction(self) -> Rows:
+        """The mixture: a single vertex of the oracle is never optimal where vertices tie."""
+        return self.mixture
+
     @cached_property
     def gap(self) -> float:
         """Gap at the mixture; the box needs the pull towards the observed distribution."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import linalg
 
 from maxent._rows import Array, Rows, flat, row_scale
 from maxent.maps import ColumnMap
@@ -15,6 +16,10 @@ from maxent.solvers.base import Solver, needs_gradient
 _SAMPLED_ROWS = 20_000  # rows that make a Hessian good enough for the first steps
 _CHEAP = 2e7  # multiplications below which a Hessian is not worth keeping
 _GOOD_RATE = 0.2  # a step that shrinks the optimality below this share keeps its Hessian
+_GROWTH = 1000  # features that join a large working set at most
+_INNER = 1e-6  # accuracy of a model's solution, as a share of the optimality
+_PASSES, _ROUNDS = 10, 100  # coordinate passes before a face is solved, and rounds of both
+_RIDGE = 1e-12  # keeps a model with dependent features solvable
 _POOR_RATE = 0.5  # above this share a sampled Hessian is replaced by the full one
 
 
@@ -123,12 +128,13 @@ def _curvature(state: State) -> tuple[Rows, Rows | None]:
 
 
 def _working_set(state: State, room: int) -> Array:
-    """Features in use, and the worst violators up to ``room`` (and twice those in use)."""
+    """Features in use, and the worst violators: ``room`` in all, or as many again as in use."""
     size = state.w.size
     moved = state.problem.prox(state.w - state.gradient, 1.0)
     violation = np.abs(state.w - moved)
     active = state.w != 0
-    count = min(size, max(room, 2 * int(active.sum())))
+    used = int(active.sum())
+    count = min(size, max(room, used + min(used, _GROWTH)))
     if count >= size:
         return np.arange(size)
     violation[active] = np.inf
@@ -136,16 +142,47 @@ def _working_set(state: State, room: int) -> Array:
     return np.sort(chosen[violation[chosen] > 0])
 
 
+def _solve_model(
+    gram: Array, gradient: Array, w: Array, l1: Array, l2: Array, goal: float
+) -> Array:
+    """The step d of the quadratic model: coordinate descent finds the face, then it is solved."""
+    from maxent._kernels.coordinate import elastic_quadratic
+
+    d = np.zeros_like(w)
+    for _ in range(_ROUNDS):
+        if elastic_quadratic(gram, gradient, w, l1, l2, d, _PASSES, goal):
+            break
+        _solve_face(gram, gradient, w, l1, l2, d)
+    return d
+
+
+def _solve_face(gram: Array, gradient: Array, w: Array, l1: Array, l2: Array, d: Array) -> None:
+    """Newton's step with the signs of w + d held, in place; stops where the first sign changes."""
+    x = w + d
+    face = np.flatnonzero((x != 0) | (l1 == 0))
+    here, threshold = x[face], l1[face]
+    slope = (gradient + gram @ d)[face] + threshold * np.sign(here) + l2[face] * here
+    matrix = gram[np.ix_(face, face)] + np.diag(l2[face])
+    try:
+        move = linalg.cho_solve(linalg.cho_factor(matrix, check_finite=False), -slope)
+    except linalg.LinAlgError:
+        return
+    with np.errstate(divide="ignore", invalid="ignore"):
+        flips = (threshold > 0) & (np.sign(here + move) != np.sign(here))
+        share = np.where(flips, -here / move, np.inf)
+    length = min(1.0, float(share.min(initial=1.0)))
+    new = np.where(share <= length, 0.0, here + length * move)
+    d[face] = new - w[face]
+
+
 def _newton_step(
     problem: Problem, state: State, index: Array, gram: Array, l1: Array, l2: Array
 ) -> State | None:
-    from maxent._kernels.coordinate import elastic_quadratic
-
-    ridge = 1e-12 * max(float(np.trace(gram)) / max(len(gram), 1), 1e-300)
+    ridge = _RIDGE * max(float(np.trace(gram)) / max(len(gram), 1), 1e-300)
     gram = gram + ridge * np.eye(len(gram))
     w, gradient = state.w[index], state.gradient[index]
-    goal = 1e-3 * min(state.optimality, 1.0) * 1e-3
-    step = elastic_quadratic(gram, gradient, w, l1[index], l2[index], 10_000, goal)
+    goal = _INNER * min(state.optimality, 1.0)
+    step = _solve_model(gram, gradient, w, l1[index], l2[index], goal)
     if not step.any():
         return None
     direction = problem.features.column_scores(index, step)
