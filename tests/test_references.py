@@ -10,10 +10,10 @@ import warnings
 
 import numpy as np
 import pytest
-from conftest import needs
 from scipy import optimize
 
 import maxent as mx
+from conftest import needs
 
 INF = float("inf")
 TAUS = (0.3, 1.0, 4.0)
@@ -144,9 +144,7 @@ CASES = [
     ],
     case(mx.SquaredNorm(), 6, simplex(half_square)),
     case(mx.SquaredNorm(domain=mx.Cube()), 4, cube(half_square)),
-    case(
-        mx.SquaredNorm(domain=mx.NonNegative()), 4, lambda cp, p: (half_square(cp, p), [p >= 0])
-    ),
+    case(mx.SquaredNorm(domain=mx.NonNegative()), 4, lambda cp, p: (half_square(cp, p), [p >= 0])),
     case(mx.SquaredNorm(domain=mx.Euclidean()), 3, lambda cp, p: (half_square(cp, p), [])),
     case(mx.SquaredNorm(domain=mx.KSubset(2)), 4, mixture(SUBSETS, half_square)),
     case(
@@ -195,12 +193,12 @@ CASES = [
     ),
     case(mx.Scaled(mx.Tsallis(1.5), 3.0), 5, plus(simplex(tsallis(1.5)), lambda p, o: 3 * o)),
     case(mx.Scaled(mx.Shannon(), 0.3), 5, plus(simplex(shannon), lambda p, o: 0.3 * o)),
-    case(mx.Scaled(mx.BinaryGini(), 2.0), 3, cube(lambda cp, p: 2 * cp.sum_squares(p) - 2 * cp.sum(p))),
+    case(
+        mx.Scaled(mx.BinaryGini(), 2.0), 3, cube(lambda cp, p: 2 * (cp.sum_squares(p) - cp.sum(p)))
+    ),
     case(mx.Relative(mx.Shannon(), Q0), 5, simplex(lambda cp, p: cp.sum(cp.rel_entr(p, Q0)))),
     *[case(mx.Relative(mx.Tsallis(a), Q0), 5, simplex(tsallis(a, Q0))) for a in (1.5, 2.0, 3.0)],
-    case(
-        mx.Relative(mx.NormEntropy(2.0), Q0), 5, simplex(lambda cp, p: norm(2.0, Q0)(cp, p) - 1)
-    ),
+    case(mx.Relative(mx.NormEntropy(2.0), Q0), 5, simplex(lambda cp, p: norm(2.0, Q0)(cp, p) - 1)),
     case(mx.Relative(mx.NormEntropy(INF), Q0), 5, simplex(lambda cp, p: cp.max(p / Q0) - 1)),
     *[
         case(
@@ -231,7 +229,7 @@ def scores(size, rows=4, seed=0):
 
 
 def solve(cp, size, build, objectives):
-    """Minimise objective(p, Omega) for each objective, all in one programme; rows p and Omega(p)."""
+    """Minimise objective(p, Omega) for each of them in one programme; rows p and Omega(p)."""
     p = [cp.Variable(size) for _ in objectives]
     built = [build(cp, point) for point in p]
     total = sum(f(x, omega) for f, x, (omega, _) in zip(objectives, p, built, strict=True))
@@ -419,7 +417,7 @@ def test_youngized_conjugate_is_its_definition(loss, size):
 
 
 def test_youngized_squared_loss_in_closed_form():
-    """sum_i p_i loss_i is least at theta = 2 p - 1, so H = 2 sum p_i (1 - p_i): twice BinaryGini."""
+    """sum_i p_i loss_i is least at theta = 2 p - 1, so H = 2 sum p_i (1 - p_i)."""
     theta = np.array([0.3, -0.2])
     value, p = mx.fenchel_youngize(squared_one_vs_all, 2).conjugate(theta)
     expected = mx.Scaled(mx.Tsallis(2.0), 4.0).conjugate(theta)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from maxent._rows import Array, Ragged, Rows, row_dot, row_scale
+from maxent._rows import Array, Rows, row_dot, row_scale
 
 if TYPE_CHECKING:
     from maxent.entropies.base import Entropy
@@ -28,7 +28,7 @@ def prox_by_moreau(entropy: Entropy, eta: Rows, tau: float) -> Rows:
             f"{entropy!r} has no closed proximity operator and its conjugate has kinks"
         )
     dtype = eta.dtype
-    eta = _double(eta)
+    eta = eta.astype(np.float64)
     center = eta / tau
     theta = center
 
@@ -65,8 +65,7 @@ def prox_by_moreau(entropy: Entropy, eta: Rows, tau: float) -> Rows:
             if not (better & active).any():
                 break
         theta, value, gradient, p = trial, trial_value, trial_gradient, trial_p
-    projected = p if isinstance(p, Ragged) else np.asarray(p)
-    return projected.astype(dtype) if not isinstance(projected, Ragged) else projected
+    return p.astype(dtype)
 
 
 def _newton_step(entropy: Entropy, theta: Rows, p: Rows, gradient: Rows, tau: float) -> Rows:
@@ -95,9 +94,3 @@ def _newton_step(entropy: Entropy, theta: Rows, p: Rows, gradient: Rows, tau: fl
         )
         norm = new
     return step
-
-
-def _double(x: Rows) -> Rows:
-    if isinstance(x, Ragged):
-        return Ragged(x.values.astype(np.float64), x.offsets)
-    return x.astype(np.float64)

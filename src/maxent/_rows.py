@@ -51,6 +51,14 @@ class Ragged(NDArrayOperatorsMixin):
         """Type of the values."""
         return self.values.dtype
 
+    def astype(self, dtype: Any, copy: bool = True) -> Ragged:
+        """The same rows with values of another type."""
+        return Ragged(self.values.astype(dtype, copy=copy), self.offsets)
+
+    def copy(self) -> Ragged:
+        """Rows that share no memory with these."""
+        return Ragged(self.values.copy(), self.offsets)
+
     def __len__(self) -> int:
         return len(self.offsets) - 1
 

@@ -277,7 +277,7 @@ class Euclidean(Domain):
 
     def project_jvp(self, theta: Rows, p: Rows, v: Rows) -> Rows:
         """The identity."""
-        return v
+        return v.copy()
 
 
 @dataclass(frozen=True)
@@ -476,9 +476,6 @@ def _central_difference(oracle: Any, theta: Rows, v: Rows) -> Rows:
     if largest == 0.0:
         return 0.0 * v
     h = _EPS / largest
-    exact = np.float64(1) * theta  # the step is lost in float32
-    return _astype((oracle(exact + h * v) - oracle(exact - h * v)) * (0.5 / h), theta.dtype)
-
-
-def _astype(x: Rows, dtype: Any) -> Rows:
-    return Ragged(x.values.astype(dtype), x.offsets) if isinstance(x, Ragged) else x.astype(dtype)
+    exact = theta.astype(np.float64)  # the step is lost in float32
+    slope = (oracle(exact + h * v) - oracle(exact - h * v)) * (0.5 / h)
+    return slope.astype(theta.dtype)

@@ -109,6 +109,11 @@ def positive(name: str, value: float) -> None:
         raise ValueError(f"{name} must be a finite number > 0, got {value!r}")
 
 
-def same_type(x: Array, template: Rows) -> Array:
+def same_type(x: Rows, template: Rows) -> Rows:
     """x in the float type of the template."""
     return x.astype(flat(template).dtype, copy=False)
+
+
+def double(x: Rows) -> Rows:
+    """x in float64, where a shift or a division of large scores loses no digits."""
+    return x.astype(np.float64, copy=False)

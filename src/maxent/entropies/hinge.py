@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -103,7 +103,7 @@ class Youngized(Entropy):
     with a linear programme (HiGHS): small numbers of classes only.
     """
 
-    loss: Loss
+    loss: Loss = field(repr=False)
     n_classes: int
     radius: float = 50.0
     tolerance: float = 1e-9

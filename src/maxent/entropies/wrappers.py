@@ -9,7 +9,7 @@ import numpy as np
 
 from maxent._rows import Array, Ragged, Rows, as_float, as_rows, row_dot
 from maxent.domains import Domain, Simplex
-from maxent.entropies.base import Entropy, positive, same_type
+from maxent.entropies.base import Entropy, double, positive, same_type
 
 
 @dataclass(frozen=True)
@@ -99,25 +99,25 @@ class Shifted(_Wrapper):
                 f"scores of shape {shape} (rows, size) do not fit a cost of shape "
                 f"{np.shape(self.cost)}: give one row, or a row for each row of scores"
             )
-        cost = self.cost if isinstance(theta, Ragged) else same_type(self.cost, theta)
-        return theta + cost
+        return double(theta) + self.cost
 
     def _value(self, p: Rows) -> Array:
         cost = self.cost if isinstance(p, Ragged) else np.broadcast_to(self.cost, p.shape)
         return self.entropy._value(p) - row_dot(cost, p)
 
     def _conjugate(self, theta: Rows) -> tuple[Array, Rows]:
-        return self.entropy._conjugate(self._shift(theta))
+        values, p = self.entropy._conjugate(self._shift(theta))
+        return values, same_type(p, theta)
 
     def _hvp(self, theta: Rows, p: Rows, v: Rows) -> Rows:
-        return self.entropy._hvp(self._shift(theta), p, v)
+        return same_type(self.entropy._hvp(self._shift(theta), p, v), theta)
 
     def curvature(self, theta: Rows, p: Rows) -> tuple[Array, Array | None]:
         """The wrapped entropy's at the shifted scores."""
         return self.entropy.curvature(self._shift(theta), p)
 
     def _prox(self, eta: Rows, tau: float) -> Rows:
-        return self.entropy._prox(eta + tau * self.cost, tau)
+        return same_type(self.entropy._prox(double(eta) + tau * self.cost, tau), eta)
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,15 +221,16 @@ class Scaled(_Wrapper):
         return self.temperature * self.entropy._value(p)
 
     def _conjugate(self, theta: Rows) -> tuple[Array, Rows]:
-        values, p = self.entropy._conjugate(theta / self.temperature)
-        return self.temperature * values, p
+        values, p = self.entropy._conjugate(double(theta) / self.temperature)
+        return self.temperature * values, same_type(p, theta)
 
     def _hvp(self, theta: Rows, p: Rows, v: Rows) -> Rows:
-        return self.entropy._hvp(theta / self.temperature, p, v) / self.temperature
+        inside = self.entropy._hvp(double(theta) / self.temperature, p, v)
+        return same_type(inside / self.temperature, theta)
 
     def curvature(self, theta: Rows, p: Rows) -> tuple[Array, Array | None]:
         """The wrapped entropy's, divided by t."""
-        diagonal, spike = self.entropy.curvature(theta / self.temperature, p)
+        diagonal, spike = self.entropy.curvature(double(theta) / self.temperature, p)
         root = self.temperature**0.5
         return diagonal / self.temperature, None if spike is None else spike / root
 

@@ -19,6 +19,8 @@ _GOOD_RATE = 0.2  # a step that shrinks the optimality below this share keeps it
 _GROWTH = 1000  # features that join a large working set at most
 _INNER = 1e-6  # accuracy of a model's solution, as a share of the optimality
 _PASSES, _ROUNDS = 10, 100  # coordinate passes before a face is solved, and rounds of both
+_DAMPING = 100.0  # factor by which a failed step is damped more, and a good one less
+_LONGEST = 1e3  # a step longer than this share of the weights means no curvature at all
 _RIDGE = 1e-12  # keeps a model with dependent features solvable
 _POOR_RATE = 0.5  # above this share a sampled Hessian is replaced by the full one
 
@@ -56,17 +58,22 @@ class ProxNewton(Solver):
         l1, l2 = problem.potential.elastic(problem.features.n_features)  # type: ignore[misc]
         model = _Model(problem)
         state = problem.state(w)
-        room = self.working_set
+        room, damping = self.working_set, 0.0
         while True:
             before = state.optimality
             index = _working_set(state, room)
-            fresh = model.prepare(state, index)
-            new = _newton_step(problem, state, index, model.gram(index), l1, l2)
+            model.prepare(state, index)
+            new = _newton_step(problem, state, index, model.gram(index), l1, l2, damping)
             if new is None:
-                if fresh and model.complete:
+                if not model.is_exact_at(state):
+                    model.discard()
+                    continue
+                # a flat map (a sparse one at a vertex) has no curvature to trust: shorten the step
+                damping = max(_DAMPING * damping, 1e-2 * before / (1 + np.abs(state.w).max()))
+                if damping * (1 + np.abs(state.w).max()) > 1e8 * before:
                     return
-                model.discard()
                 continue
+            damping = damping / _DAMPING if damping > _RIDGE else 0.0
             state = new
             yield state
             rate = state.optimality / before if before > 0 else 0.0
@@ -85,12 +92,13 @@ class _Model:
         rows = problem.features.n_rows
         self.complete = rows is None or rows <= 2 * _SAMPLED_ROWS
         self._columns = np.empty(0, dtype=int)
+        self._state: State | None = None
         self._gram = np.empty((0, 0))
 
-    def prepare(self, state: State, index: Array) -> bool:
-        """Make sure the Gram matrix covers ``index``; True if it was computed anew."""
+    def prepare(self, state: State, index: Array) -> None:
+        """Make sure the Gram matrix covers ``index``, computing it at ``state`` if need be."""
         if self._columns.size and np.isin(index, self._columns).all():
-            return False
+            return
         diagonal, spike = _curvature(state)
         rows = slice(None)
         if not self.complete:
@@ -99,8 +107,11 @@ class _Model:
             diagonal = diagonal[rows] * step
             spike = None if spike is None else spike[rows] * np.sqrt(step)
         self._gram = self.problem.features.gram(index, diagonal, spike, rows)
-        self._columns = index
-        return True
+        self._columns, self._state = index, state
+
+    def is_exact_at(self, state: State) -> bool:
+        """Whether the Hessian is the one of this state, from all rows."""
+        return self.complete and self._state is state
 
     def gram(self, index: Array) -> Array:
         """The part of the Gram matrix for ``index``."""
@@ -176,14 +187,23 @@ def _solve_face(gram: Array, gradient: Array, w: Array, l1: Array, l2: Array, d:
 
 
 def _newton_step(
-    problem: Problem, state: State, index: Array, gram: Array, l1: Array, l2: Array
+    problem: Problem,
+    state: State,
+    index: Array,
+    gram: Array,
+    l1: Array,
+    l2: Array,
+    damping: float,
 ) -> State | None:
-    ridge = _RIDGE * max(float(np.trace(gram)) / max(len(gram), 1), 1e-300)
+    """A step that lowers the dual, or None."""
+    size = 1 + np.abs(state.w).max()
+    mean = float(np.trace(gram)) / max(len(gram), 1)
+    ridge = max(_RIDGE * mean, _RIDGE * state.optimality / size, damping)
     gram = gram + ridge * np.eye(len(gram))
     w, gradient = state.w[index], state.gradient[index]
     goal = _INNER * min(state.optimality, 1.0)
     step = _solve_model(gram, gradient, w, l1[index], l2[index], goal)
-    if not step.any():
+    if not 0 < np.abs(step).max() < _LONGEST * size:
         return None
     direction = problem.features.column_scores(index, step)
 
