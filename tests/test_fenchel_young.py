@@ -710,3 +710,25 @@ def test_relative_does_not_see_a_split_cell(entropy):
     np.testing.assert_allclose(split_p[:, 3:], p[:, 3:] / 2 * np.ones(2), atol=1e-9)
     divided = np.concatenate([POINTS[:, :3], POINTS[:, 3:] / 2, POINTS[:, 3:] / 2], axis=1)
     np.testing.assert_allclose(parts.value(divided), whole.value(POINTS), atol=1e-13)
+
+
+def test_fenchel_youngization_of_the_logistic_loss_gives_shannon_back():
+    def logistic(theta):
+        p = np.exp(theta - theta.max())
+        p /= p.sum()
+        return -np.log(p), p[None, :] - np.eye(theta.size)
+
+    entropy = mx.fenchel_youngize(logistic, 3)
+    theta = np.random.default_rng(0).normal(size=(3, 3))
+    values, p = entropy.conjugate(theta)
+    expected_values, expected_p = mx.Shannon().conjugate(theta)
+    np.testing.assert_allclose(values, expected_values, atol=1e-8)
+    np.testing.assert_allclose(p, expected_p, atol=1e-6)
+    points = np.random.default_rng(1).dirichlet(np.ones(3), size=3)
+    np.testing.assert_allclose(entropy.value(points), mx.Shannon().value(points), atol=1e-8)
+
+
+def test_a_loss_that_is_not_convex_gets_no_certificate():
+    entropy = mx.fenchel_youngize(lambda t: (-(t**2), -2 * np.diag(t)), 2)
+    with pytest.raises(ArithmeticError, match="is the loss convex"):
+        entropy.conjugate([0.5, 0.1])

@@ -59,22 +59,3 @@ def bracketed_root(f: Callable[[Array, Array], Array], low: Array, high: Array) 
         t = np.clip(t, least, 1 - least)
     found[rows] = (a + b) / 2
     return found
-
-
-def power_plus_linear(y: Array, weight: Array | float, a: float) -> Array:
-    """The p >= 0 with p + weight p^a = y: closed for a = 1/2 (App. A.1) and 1."""
-    if a == 1:
-        return y / (1 + weight)
-    if a == 0.5:
-        # p = (sqrt(y + w^2/4) - w/2)^2, written without cancellation
-        half = np.asarray(weight) / 2
-        return (y / (np.sqrt(y + half**2) + half)) ** 2
-
-    shape = np.broadcast(y, weight).shape
-    flat_y = np.broadcast_to(y, shape).ravel()
-    flat_w = np.broadcast_to(weight, shape).ravel()
-
-    def excess(p: Array, rows: Array) -> Array:
-        return flat_y[rows] - p - flat_w[rows] * p**a
-
-    return bracketed_root(excess, np.zeros(flat_y.size), flat_y).reshape(shape)

@@ -1,7 +1,9 @@
 """Cutting planes for entropies that are given by a loss: linear programmes over supporting planes.
 
 Each round replaces every loss_i by the maximum of its tangents so far (a lower bound) and solves
-the linear programme; its value and the true objective close on each other.
+the linear programme; its value and the true objective close on each other. Piecewise linear
+losses end after finitely many rounds. For smooth ones a local solver (SLSQP) jumps close to the
+optimum, where one more tangent makes the bound tight: the planes stay the certificate.
 """
 
 from __future__ import annotations
@@ -17,50 +19,104 @@ if TYPE_CHECKING:
     from maxent.entropies.hinge import Youngized
 
 _MAX_ROUNDS = 500
+_POLISH_EVERY = 8
+_HIGHS = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
 
-def _solve(entropy: Youngized, weights: Array | None, theta: Array) -> tuple[float, Array]:
-    """min_s sum_i weights_i loss_i(s), or max_i (loss_i(s) + theta_i); and the planes' weights.
+class _Risk:
+    """sum_i weights_i loss_i(s), or without weights max_i (loss_i(s) + theta_i)."""
 
-    Variables s (d), one bound u_i a loss (d), and for the minimax their common bound (1).
+    def __init__(self, entropy: Youngized, weights: Array | None, theta: Array) -> None:
+        self.entropy, self.weights, self.theta = entropy, weights, theta
+
+    def tangents(self, point: Array) -> tuple[Array, Array]:
+        """All losses at the point with their gradients."""
+        values, jacobian = self.entropy.loss(point)
+        return np.asarray(values, dtype=np.float64), np.asarray(jacobian, dtype=np.float64)
+
+    def __call__(self, point: Array) -> float:
+        values = self.tangents(point)[0]
+        return float(np.max(values + self.theta) if self.weights is None else self.weights @ values)
+
+    def polish(self, point: Array) -> Array:
+        """A local solver from here: of the epigraph problem for a maximum, else of the sum."""
+        d, box = point.size, [(-self.entropy.radius, self.entropy.radius)] * point.size
+        if self.weights is not None:
+            weights = self.weights
+
+            def smooth(s: Array) -> tuple[float, Array]:
+                values, jacobian = self.tangents(s)
+                return float(weights @ values), weights @ jacobian
+
+            return optimize.minimize(
+                smooth, point, jac=True, bounds=box, options={"ftol": 1e-16, "gtol": 1e-12}
+            ).x
+        constraint = {
+            "type": "ineq",
+            "fun": lambda z: z[d] - self.tangents(z[:d])[0] - self.theta,
+            "jac": lambda z: np.hstack([-self.tangents(z[:d])[1], np.ones((d, 1))]),
+        }
+        found = optimize.minimize(
+            lambda z: z[d],
+            np.append(point, self(point)),
+            jac=lambda z: np.append(np.zeros(d), 1.0),
+            constraints=constraint,
+            bounds=[*box, (None, None)],
+            method="SLSQP",
+            options={"ftol": 1e-15, "maxiter": 200},
+        )
+        return np.clip(found.x[:d], -self.entropy.radius, self.entropy.radius)
+
+
+def _solve(risk: _Risk) -> tuple[float, Array]:
+    """The minimum, and the weights of the losses that are active in it.
+
+    Variables of the programme: s (d), one bound u_i a loss (d), their common bound (1).
     """
+    entropy, theta = risk.entropy, risk.theta
     d = entropy.n_classes
-    minimax = weights is None
-    cost = np.concatenate(
-        [np.zeros(d), np.zeros(d) if weights is None else weights, [1.0 * minimax]]
-    )
+    minimax = risk.weights is None
+    share = np.zeros(d) if risk.weights is None else risk.weights
+    cost = np.concatenate([np.zeros(d), share, [1.0 * minimax]])
     bounds = [(-entropy.radius, entropy.radius)] * d + [(None, None)] * d
     bounds += [(None, None) if minimax else (0.0, 0.0)]
     above = np.hstack([np.zeros((d, d)), np.eye(d), -np.ones((d, 1))])  # u_i + theta_i <= bound
     rows, limits = ([above] if minimax else []), ([-theta] if minimax else [])
-    point, best = np.zeros(d), np.inf
-    p = np.full(d, 1 / d)
-    for _ in range(_MAX_ROUNDS):
-        values, jacobian = (np.asarray(x, dtype=np.float64) for x in entropy.loss(point))
-        objective = float(np.max(values + theta)) if weights is None else float(weights @ values)
-        best = min(best, objective)
+    point = best_point = np.zeros(d)
+    best = np.inf
+    for count in range(1, _MAX_ROUNDS + 1):
+        if risk(point) < best:
+            best, best_point = risk(point), point
+        values, jacobian = risk.tangents(point)
         rows.append(np.hstack([jacobian, -np.eye(d), np.zeros((d, 1))]))
         limits.append(jacobian @ point - values)
         found = optimize.linprog(
-            cost, np.vstack(rows), np.concatenate(limits), bounds=bounds, method="highs"
+            cost,
+            np.vstack(rows),
+            np.concatenate(limits),
+            bounds=bounds,
+            method="highs",
+            options=_HIGHS,
         )
         if found.status != 0:
             raise ArithmeticError(f"the cutting-plane programme failed: {found.message}")
-        point = found.x[:d]
-        if minimax:
-            p = np.maximum(-np.asarray(found.ineqlin.marginals[:d]), 0)
         if best - found.fun <= entropy.tolerance * (1 + abs(best)):
-            break
-    return best, p / p.sum()
+            p = np.maximum(-np.asarray(found.ineqlin.marginals[:d]), 0) if minimax else share
+            return best, p / p.sum()
+        point = risk.polish(best_point) if count % _POLISH_EVERY == 0 else found.x[:d]
+    raise ArithmeticError(
+        f"no certificate after {_MAX_ROUNDS} cutting planes (best {best:.6g}, bound "
+        f"{found.fun:.6g}); is the loss convex, and its jacobian that of its values?"
+    )
 
 
 def best_response(entropy: Youngized, weights: Array) -> float:
     """H(p) = min_s sum_i p_i loss_i(s)."""
-    return _solve(entropy, np.maximum(weights, 0), np.zeros(entropy.n_classes))[0]
+    return _solve(_Risk(entropy, np.maximum(weights, 0), np.zeros(entropy.n_classes)))[0]
 
 
 def minimax(entropy: Youngized, theta: Array) -> tuple[float, Array]:
     """min_s max_i (loss_i(s) + theta_i) and the p that attains the maximum over the simplex."""
     live = np.isfinite(theta)
     lowest = theta[live].min() - 4 * entropy.radius * entropy.n_classes
-    return _solve(entropy, None, np.where(live, theta, lowest))
+    return _solve(_Risk(entropy, None, np.where(live, theta, lowest)))

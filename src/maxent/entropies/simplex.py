@@ -13,7 +13,7 @@ import numpy as np
 from scipy import special
 
 from maxent._maps import norm_map, softmax_map, tsallis_map
-from maxent._roots import bracketed_root, power_plus_linear
+from maxent._roots import bracketed_root
 from maxent._rows import Array, Rows, row_dot, row_sum
 from maxent.domains import Cube, Domain, Simplex, SumProductDomain
 from maxent.entropies.base import Entropy, finite, positive, same_type
@@ -199,16 +199,35 @@ class Tsallis(Entropy):
         a = self.alpha - 1
         base = np.ones((1, 1)) if q is None else q
         off = base == 0
-        weight = tau / a * np.where(off, 1.0, base) ** -a
+        safe = np.where(off, 1.0, base)
 
+        # g'(p) = p + tau ((p/q)^a - 1)/a, in a form that has the logarithm as its limit
         def inverse(y: Array, rows: Array) -> Array:
-            p = power_plus_linear(np.maximum(y, 0.0), _of_rows(weight, rows), a)
+            p = _inverse_tsallis(y, tau, a, _of_rows(safe, rows))
             return np.where(_of_rows(off, rows), 0.0, p)
 
         def slope(t: float) -> Array:
-            return np.where(off, np.inf, t + weight * t**a)
+            return np.where(off, np.inf, t + tau * np.expm1(a * np.log(t / safe)) / a)
 
         return separable_prox(eta, inverse, slope)
+
+
+def _inverse_tsallis(y: Array, tau: float, a: float, q: Array) -> Array:
+    """The p >= 0 with p + tau ((p/q)^a - 1)/a = y, 0 where y is too small (App. A.1)."""
+    room = np.maximum(y + tau / a, 0.0)
+    if a == 1:
+        return room / (1 + tau / q)
+    if a == 0.5:  # p + 2 h sqrt(p) = room, without cancellation
+        half = tau / np.sqrt(q)
+        return (room / (np.sqrt(room + half**2) + half)) ** 2
+    flat_y, flat_q = y.ravel(), np.broadcast_to(q, y.shape).ravel()
+
+    def excess(p: Array, rows: Array) -> Array:
+        with np.errstate(divide="ignore"):
+            power = np.expm1(a * np.log(p / flat_q[rows])) / a
+        return flat_y[rows] - p - tau * power
+
+    return bracketed_root(excess, np.zeros(y.size), np.maximum(flat_y, flat_q)).reshape(y.shape)
 
 
 @dataclass(frozen=True)
@@ -311,7 +330,8 @@ class SquaredNorm(Entropy):
     def _conjugate(self, theta: Rows, q: Array | None = None) -> tuple[Array, Rows]:
         if self.q == 2 and q is None:
             p = self.domain._project(theta)
-            return row_dot(theta, p) - 0.5 * row_dot(p, p), p
+            with np.errstate(over="ignore", invalid="ignore"):
+                return row_dot(p, theta - 0.5 * p), p
         top, z = self._threshold(theta, q)
         base = 1.0 if q is None else q
         p = base * z ** (1 / (self.q - 1))
@@ -329,7 +349,7 @@ class SquaredNorm(Entropy):
         x = theta.astype(np.float64)
         base = np.ones((1, 1)) if q is None else np.atleast_2d(q)
         top = np.max(np.where(base > 0, x, -np.inf), axis=1, keepdims=True)
-        x = np.maximum(x - top, -1e150)
+        x = np.maximum(np.where(base > 0, x - top, -1e150), -1e150)
         m = 1 / (self.q - 1)
 
         def excess(tau: Array, rows: Array) -> Array:
@@ -505,14 +525,14 @@ def _log_ratio(p: Array, q: Array | None) -> Array:
 def measure_norm(p: Array, order: float, q: Array | None) -> Array:
     """(sum q (p/q)^order)^(1/order), the norm of the density p/q in L^order(q)."""
     p = np.asarray(p, dtype=np.float64)
-    if q is None:
-        return np.linalg.norm(p, ord=order, axis=1)
+    base = np.ones(1) if q is None else q
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.where(p > 0, p / q, 0.0)
+        ratio = np.where(p > 0, p / base, 0.0)
+    largest = ratio.max(axis=1, keepdims=True, initial=0.0)
     if np.isinf(order):
-        return ratio.max(axis=1)
-    largest = ratio.max(axis=1, keepdims=True)
-    return largest[:, 0] * np.sum(q * (ratio / largest) ** order, axis=1) ** (1 / order)
+        return largest[:, 0]
+    share = ratio / np.where(largest > 0, largest, 1.0)  # no underflow for a large order
+    return largest[:, 0] * np.sum(base * share**order, axis=1) ** (1 / order)
 
 
 def separable_prox(eta: Array, inverse, slope) -> Array:  # type: ignore[no-untyped-def]
