@@ -58,7 +58,12 @@ def run(out: Path) -> list[Path]:
             measured = f"{zero.min():.2f}" if zero.size else "none up to 4"
             stated = ENTROPIES[name].margin
             writer.writerow(
-                [name, "none" if stated is None else stated, measured, f"{curve['entropy'].max():.4f}"]
+                [
+                    name,
+                    "none" if stated is None else stated,
+                    measured,
+                    f"{curve['entropy'].max():.4f}",
+                ]
             )
     figure, axes = plt.subplots(1, 3, figsize=(13, 4), constrained_layout=True)
     titles = ("generalized entropy H([t, 1-t])", "prediction p_1([s, 0])", "loss L([s, 0]; e_1)")

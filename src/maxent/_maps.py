@@ -44,7 +44,7 @@ def norm_map(theta: Array, q_norm: float, q: Array | None = None) -> tuple[Array
 
 def _run(kernel, theta: Array, parameter: float, q: Array | None) -> tuple[Array, Array]:  # type: ignore[no-untyped-def]
     rows, size = theta.shape
-    p, value = np.empty_like(theta), np.empty(rows)
+    p, value = np.zeros(theta.shape, dtype=theta.dtype), np.empty(rows)
     weights = _weights(q)
     bad: list[int] = []
 

@@ -434,13 +434,11 @@ def _solve(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _scatter(v: Array, w: Array, index: Array, n: int, p: Array) -> float:
-    """Write w, scaled to sum 1, into a row of zeros; return the mean of v under it."""
+    """Put w, scaled to sum 1, into p, a row of zeros; return the mean of v under it."""
     total, mean = 0.0, 0.0
     for j in range(n):
         total += w[j]
         mean += w[j] * v[j]
-    for i in range(p.size):
-        p[i] = 0.0
     inverse = 1.0 / total
     for j in range(n):
         p[index[j]] = w[j] * inverse
@@ -453,6 +451,7 @@ def tsallis_rows(
 ) -> int:
     """Maximiser p and conjugate value of the Tsallis entropy, alpha > 1, of rows start to stop.
 
+    p comes in as zeros, so that the pages it leaves at zero are never written.
     p_i = q_i [1 + (alpha - 1)(theta_i - tau)]_+^{1 / (alpha - 1)} with tau such that p sums to 1;
     ``weights`` is (0, 0) for q = 1, (1, d) or (rows, d). Returns -1, or the first row without a
     solution (NaN, +inf, or nothing finite of positive weight).

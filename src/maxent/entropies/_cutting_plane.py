@@ -100,12 +100,15 @@ def _solve(risk: _Risk) -> tuple[float, Array]:
         )
         if found.status != 0:
             raise ArithmeticError(f"the cutting-plane programme failed: {found.message}")
-        if best - found.fun <= entropy.tolerance * (1 + abs(best)):
+        slack = entropy.tolerance * (1 + abs(best))
+        if found.fun - best > 100 * slack:
+            break  # tangents above the loss
+        if best - found.fun <= slack:
             p = np.maximum(-np.asarray(found.ineqlin.marginals[:d]), 0) if minimax else share
             return best, p / p.sum()
         point = risk.polish(best_point) if count % _POLISH_EVERY == 0 else found.x[:d]
     raise ArithmeticError(
-        f"no certificate after {_MAX_ROUNDS} cutting planes (best {best:.6g}, bound "
+        f"no certificate after {count} cutting planes (best {best:.6g}, bound "
         f"{found.fun:.6g}); is the loss convex, and its jacobian that of its values?"
     )
 
