@@ -728,7 +728,13 @@ def test_fenchel_youngization_of_the_logistic_loss_gives_shannon_back():
     np.testing.assert_allclose(entropy.value(points), mx.Shannon().value(points), atol=1e-8)
 
 
-def test_a_loss_that_is_not_convex_gets_no_certificate():
-    entropy = mx.fenchel_youngize(lambda t: (-(t**2), -2 * np.diag(t)), 2)
+@pytest.mark.parametrize(
+    "loss",
+    [
+        lambda t: ((t - 1) ** 2, -2 * np.diag(t - 1)),  # a jacobian of the wrong sign
+        lambda t: (-((t - 1) ** 2), -2 * np.diag(t - 1)),  # concave
+    ],
+)
+def test_a_loss_with_wrong_tangents_gets_no_certificate(loss):
     with pytest.raises(ArithmeticError, match="is the loss convex"):
-        entropy.conjugate([0.5, 0.1])
+        mx.fenchel_youngize(loss, 2).conjugate([0.5, 0.1])

@@ -19,8 +19,8 @@ class ProximalGradient(Solver):
     def missing(cls, problem):
         return needs_gradient(problem)
 
-    def _iterate(self, problem, w):
-        state, step = problem.state(w), 1.0
+    def _iterate(self, problem, state):
+        step = 1.0
         while True:
             new = problem.state(problem.prox(state.w - step * state.gradient, step))
             move = new.w - state.w

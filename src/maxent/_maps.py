@@ -5,6 +5,8 @@ Kernels (and with them numba) are imported at the first call, so that ``import m
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from scipy import special
 
@@ -99,17 +101,10 @@ def softmax_map(theta: Array, q: Array | None = None) -> tuple[Array, Array]:
 
 def sigmoid_map(theta: Array) -> tuple[Array, Array]:
     """sum_j log(1 + exp theta_j) and the sigmoid, row by row."""
+    from maxent._kernels.binary import sigmoid_rows
+
     p, value = np.empty_like(theta), np.empty(len(theta))
-
-    def work(rows: slice) -> None:
-        x = theta[rows]
-        with np.errstate(under="ignore"):
-            small = np.exp(-np.abs(x))  # never overflows
-            near_one = 1 / (1 + small)
-            p[rows] = np.where(x >= 0, near_one, small * near_one)
-            value[rows] = np.sum(np.maximum(x, 0) + np.log1p(small), axis=1, dtype=np.float64)
-
-    _by_blocks(work, *theta.shape)
+    over_rows(partial(sigmoid_rows, theta, p, value), *theta.shape)
     return value, p
 
 

@@ -111,6 +111,8 @@ def row_sum(x: Rows) -> Array:
         if full.any():
             sums[full] = np.add.reduceat(x.values.astype(np.float64), x.offsets[:-1][full])
         return sums
+    if x.shape[-1] == 1:  # a reduction over an axis of one is slow
+        return x[..., 0].astype(np.float64)
     return np.asarray(np.sum(x, axis=-1, dtype=np.float64))
 
 

@@ -14,7 +14,10 @@ from contextlib import AbstractContextManager
 from functools import cache
 from typing import Any
 
-_SMALL = 1 << 15  # entries below which a hand-over to threads costs more than it gains
+import numpy as np
+from numpy.typing import NDArray
+
+_SMALL = 1 << 17  # entries below which a hand-over to threads costs more than it gains
 _SMALL_PRODUCT = 2e7  # multiplications below which one BLAS thread beats waking the others
 _pool: ThreadPoolExecutor | None = None
 _lock = threading.Lock()
@@ -58,6 +61,22 @@ def over_rows(work: Callable[[int, int], None], rows: int, size: int) -> None:
     blocks = min(rows, 4 * threads)
     cuts = [rows * i // blocks for i in range(blocks + 1)]
     list(_executor().map(work, cuts[:-1], cuts[1:]))
+
+
+def all_finite(values: NDArray[Any]) -> bool:
+    """Whether no entry is NaN or infinite: sums over blocks, a closer look at suspicious ones."""
+    line = values.ravel(order="K")
+    wrong: list[int] = []
+
+    def work(start: int, stop: int) -> None:
+        part = line[start:stop]
+        with np.errstate(over="ignore", invalid="ignore"):
+            suspicious = not np.isfinite(np.add.reduce(part))
+        if suspicious and not np.isfinite(part).all():
+            wrong.append(start)
+
+    over_rows(work, line.size, 1)
+    return not wrong
 
 
 @cache

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from maxent._rows import Array, Ragged, Rows
-from maxent._threads import blas_threads
+from maxent._threads import all_finite, blas_threads
 
 
 class FeatureMap(ABC):
@@ -64,7 +64,7 @@ def _matrix(X: Any, name: str = "X") -> Any:
         values = X
     if X.ndim != 2 or 0 in X.shape:
         raise ValueError(f"{name} must be a non-empty matrix (rows, features), got shape {X.shape}")
-    if not np.isfinite(np.add.reduce(values, axis=None)) and not np.isfinite(values).all():
+    if not all_finite(values):
         raise ValueError(f"{name} contains NaN or infinity; impute or drop those entries first")
     return X
 
@@ -72,6 +72,8 @@ def _matrix(X: Any, name: str = "X") -> Any:
 def _product(A: Any, B: Array) -> Array:
     """A B in the float type of A, with as many threads as it is worth."""
     B = B.astype(A.dtype, copy=False)
+    if not B.any():  # every fit starts at w = 0
+        return np.zeros((A.shape[0], *B.shape[1:]), dtype=A.dtype)
     with blas_threads(A.shape[0] * B.size):
         return np.asarray(A @ B)
 

@@ -162,7 +162,10 @@ class Problem:
     def gap(self, w: Array, p: Any = None) -> float:
         """Duality gap of (p, w); without p, the certificate at p_w pulled into the domain of V."""
         state = self.state(np.asarray(w, dtype=np.float64))
-        return state.gap if p is None else state.gap_at(as_float(p))
+        if p is None:
+            return state.gap
+        p = as_float(p)
+        return state.gap_at(p) if np.all(self.entropy.domain.contains(p)) else np.inf
 
     def optimality(self, w: Array) -> float:
         """max |w - prox(w - gradient)|, 0 at the optimum, also where no finite gap exists."""
@@ -270,7 +273,7 @@ class State:
 
     def entropy_gap(self, p: Rows) -> float:
         """Omega(p) + Omega*(theta) - <theta, p>, >= 0 up to rounding."""
-        terms = self.problem.entropy.value(p) + self.conjugate - row_dot(self.theta, p)
+        terms = self.problem.entropy.value_inside(p) + self.conjugate - row_dot(self.theta, p)
         return max(self.problem.total(terms), 0.0)
 
     def _gap(self, p: Rows, residual: Array) -> float:

@@ -106,16 +106,15 @@ class Solver(ABC):
         """What the problem lacks for this solver, None if nothing."""
 
     @abstractmethod
-    def _iterate(self, problem: Problem, w: Array) -> Iterator[State]:
-        """Yield the state after each step; return when no progress is possible."""
+    def _iterate(self, problem: Problem, state: State) -> Iterator[State]:
+        """Yield the state after each step from ``state``; return when no progress is possible."""
 
     def solve(self, problem: Problem, w0: Any = None, callback: Callback | None = None) -> Solution:
         """Minimise the dual from w0 (0 by default)."""
         lack = self.missing(problem)
         if lack:
             raise TypeError(f"{type(self).__name__} cannot solve this problem: {lack}")
-        start = self._start(problem, w0)
-        state = problem.state(start)
+        state = problem.state(self._start(problem, w0))
         begin = perf_counter()
         history = [self._record(state, begin)]
         status = Status.MAX_ITER
@@ -124,7 +123,7 @@ class Solver(ABC):
             if self._done(state):
                 status = Status.CONVERGED
             else:
-                iterations = self._iterate(problem, start)
+                iterations = self._iterate(problem, state)
                 for count, state in enumerate(iterations, start=1):
                     history.append(self._record(state, begin))
                     progress.update(

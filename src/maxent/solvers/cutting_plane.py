@@ -42,10 +42,9 @@ class CuttingPlane(Solver):
             f"got {problem.potential!r}"
         )
 
-    def _iterate(self, problem: Problem, w: Array) -> Iterator[State]:
+    def _iterate(self, problem: Problem, state: State) -> Iterator[State]:
         l1, l2 = problem.potential.elastic(problem.features.n_features)  # type: ignore[misc]
         master = _QuadraticMaster(l2) if l2.any() else _LinearMaster(l1)
-        state = problem.state(w)
         answers: list[Rows] = []
         while True:
             answers.append(state.p)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from maxent._rows import Array
 from maxent.problem import Problem, State
 from maxent.solvers.base import Solver, needs_gradient
 
@@ -28,9 +27,9 @@ class FISTA(Solver):
         """A differentiable conjugate."""
         return needs_gradient(problem)
 
-    def _iterate(self, problem: Problem, w: Array) -> Iterator[State]:
+    def _iterate(self, problem: Problem, state: State) -> Iterator[State]:
         step = 1.0
-        current = problem.state(w)
+        current = state
         ahead, momentum = current, 1.0
         stuck = 0
         while True:

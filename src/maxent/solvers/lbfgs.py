@@ -34,8 +34,7 @@ class LBFGS(Solver):
             )
         return needs_gradient(problem)
 
-    def _iterate(self, problem: Problem, w: Array) -> Iterator[State]:
-        state = problem.state(w)
+    def _iterate(self, problem: Problem, state: State) -> Iterator[State]:
         gradient = _full_gradient(state)
         pairs: deque[tuple[Array, Array]] = deque(maxlen=self.memory)
         restarted = False

@@ -54,10 +54,9 @@ class ProxNewton(Solver):
             return f"{problem.entropy!r} has no simple Jacobian; use FISTA or LBFGS"
         return None
 
-    def _iterate(self, problem: Problem, w: Array) -> Iterator[State]:
+    def _iterate(self, problem: Problem, state: State) -> Iterator[State]:
         l1, l2 = problem.potential.elastic(problem.features.n_features)  # type: ignore[misc]
         model = _Model(problem)
-        state = problem.state(w)
         room, damping = self.working_set, 0.0
         while True:
             before = state.optimality
@@ -205,7 +204,8 @@ def _newton_step(
     step = _solve_model(gram, gradient, w, l1[index], l2[index], goal)
     if not 0 < np.abs(step).max() < _LONGEST * size:
         return None
-    direction = problem.features.column_scores(index, step)
+    moved = np.flatnonzero(step)
+    direction = problem.features.column_scores(index[moved], step[moved])
 
     def penalty(v: Array) -> float:
         return float(l1[index] @ np.abs(v) + 0.5 * (l2[index] @ v**2))
