@@ -12,12 +12,13 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-_SMALL = 1 << 17  # entries below which a hand-over to threads costs more than it gains
+_SMALL = 1 << 15  # entries below which a hand-over to threads costs more than it gains
 _SMALL_PRODUCT = 2e7  # multiplications below which one BLAS thread beats waking the others
 _pool: ThreadPoolExecutor | None = None
 _lock = threading.Lock()
@@ -60,7 +61,21 @@ def over_rows(work: Callable[[int, int], None], rows: int, size: int) -> None:
     # several blocks a thread, so that a busy core does not hold up the others
     blocks = min(rows, 4 * threads)
     cuts = [rows * i // blocks for i in range(blocks + 1)]
-    list(_executor().map(work, cuts[:-1], cuts[1:]))
+    waiting = list(pairwise(cuts))[::-1]
+
+    def drain() -> None:
+        while waiting:
+            try:
+                start, stop = waiting.pop()
+            except IndexError:  # another thread took the last one
+                return
+            work(start, stop)
+
+    helpers = [_executor().submit(drain) for _ in range(threads - 1)]
+    drain()
+    for helper in helpers:
+        if not helper.cancel():  # one that has not started by now is not needed
+            helper.result()
 
 
 def all_finite(values: NDArray[Any]) -> bool:

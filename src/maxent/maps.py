@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 from abc import ABC, abstractmethod
+from copy import copy
 from functools import singledispatch
 from typing import Any
 
@@ -38,18 +39,16 @@ class ColumnMap(FeatureMap):
     """A map that can also write out a few columns: what Newton steps on a working set need."""
 
     @abstractmethod
-    def gram(
-        self, index: Array, diagonal: Array, spike: Array | None, rows: slice = slice(None)
-    ) -> Array:
-        """sum_i C_i'(diag(d_i) - u_i u_i')C_i over the columns ``index``, C_i the block of row i.
+    def restrict(self, index: Array) -> ColumnMap:
+        """The map of the features ``index`` alone, written out where that makes it faster."""
+
+    @abstractmethod
+    def gram(self, diagonal: Array, spike: Array | None, rows: slice = slice(None)) -> Array:
+        """sum_i C_i'(diag(d_i) - u_i u_i')C_i, C_i the columns at row i.
 
         ``diagonal`` and ``spike`` (u, or None) have the shape of the scores (of the chosen
         ``rows`` alone, where there are several).
         """
-
-    @abstractmethod
-    def column_scores(self, index: Array, weights: Array) -> Rows:
-        """Scores of weights that are zero off ``index``."""
 
 
 def _matrix(X: Any, name: str = "X") -> Any:
@@ -81,20 +80,16 @@ def _product(A: Any, B: Array) -> Array:
 _BLOCK = 4096  # rows of a matrix handled at once
 
 
-def _weighted_gram(C: Any, diagonal: Array, spike: Array | None) -> Array:
-    """C'(diag(d) - u u')C for one row of cells."""
+def _weighted_gram(C: Any, weight: Array) -> Array:
+    """C' diag(weight) C in float64, weight >= 0."""
     if sparse.issparse(C):
-        gram = _weighted_product(C, diagonal, C)
-    else:
-        root = np.sqrt(np.maximum(diagonal, 0))[:, None].astype(C.dtype, copy=False)
-        gram = np.zeros((C.shape[1], C.shape[1]))
-        with blas_threads(C.size * C.shape[1]):
-            for start in range(0, len(C), _BLOCK):  # the scaled block stays in cache
-                half = C[start : start + _BLOCK] * root[start : start + _BLOCK]
-                gram += half.T @ half
-    if spike is not None:
-        edge = np.asarray(C.T @ spike, dtype=np.float64)
-        gram -= np.outer(edge, edge)
+        return _weighted_product(C, weight, C)
+    root = np.sqrt(np.maximum(weight, 0))[:, None].astype(C.dtype, copy=False)
+    gram = np.zeros((C.shape[1], C.shape[1]))
+    with blas_threads(C.size * C.shape[1]):
+        for start in range(0, len(C), _BLOCK):  # the scaled block stays in cache
+            half = C[start : start + _BLOCK] * root[start : start + _BLOCK]
+            gram += half.T @ half
     return gram
 
 
@@ -125,15 +120,19 @@ class MatrixMap(ColumnMap):
         """X'p in float64."""
         return _product(self.X.T, p).astype(np.float64, copy=False)
 
-    def gram(
-        self, index: Array, diagonal: Array, spike: Array | None, rows: slice = slice(None)
-    ) -> Array:
-        """Weighted Gram matrix of the chosen columns."""
-        return _weighted_gram(self.X[:, index], diagonal, spike)
+    def restrict(self, index: Array) -> MatrixMap:
+        """The chosen columns of X."""
+        part = copy(self)
+        part.X, part.n_features = self.X[:, index], index.size
+        return part
 
-    def column_scores(self, index: Array, weights: Array) -> Array:
-        """X[:, index] @ weights."""
-        return _product(self.X[:, index], weights)
+    def gram(self, diagonal: Array, spike: Array | None, rows: slice = slice(None)) -> Array:
+        """X'(diag(d) - u u')X."""
+        gram = _weighted_gram(self.X, diagonal)
+        if spike is not None:
+            edge = _product(self.X.T, spike).astype(np.float64, copy=False)
+            gram -= np.outer(edge, edge)
+        return gram
 
 
 class IdentityMap(ColumnMap):
@@ -146,28 +145,31 @@ class IdentityMap(ColumnMap):
     def __init__(self, size: int) -> None:
         if int(size) != size or size < 1:
             raise ValueError(f"IdentityMap needs a size >= 1, got {size!r}")
-        self.n_features = int(size)
+        self.size = self.n_features = int(size)
+        self._cells = np.arange(self.size)
 
     def scores(self, w: Array) -> Array:
-        """w itself."""
-        return np.array(w, dtype=np.float64)
+        """w at its cells, 0 elsewhere."""
+        scores = np.zeros(self.size)
+        scores[self._cells] = w
+        return scores
 
     def moments(self, p: Rows) -> Array:
-        """p itself."""
-        return np.array(p, dtype=np.float64)
+        """p at the cells."""
+        return np.asarray(p, dtype=np.float64)[self._cells]
 
-    def gram(
-        self, index: Array, diagonal: Array, spike: Array | None, rows: slice = slice(None)
-    ) -> Array:
-        """diag(d) - u u' on the chosen cells."""
-        gram = np.diag(np.asarray(diagonal, dtype=np.float64)[index])
-        return gram if spike is None else gram - np.outer(spike[index], spike[index])
+    def restrict(self, index: Array) -> IdentityMap:
+        """Some of the cells."""
+        part = copy(self)
+        part._cells, part.n_features = self._cells[index], index.size
+        return part
 
-    def column_scores(self, index: Array, weights: Array) -> Array:
-        """The weights at their cells."""
-        scores = np.zeros(self.n_features)
-        scores[index] = weights
-        return scores
+    def gram(self, diagonal: Array, spike: Array | None, rows: slice = slice(None)) -> Array:
+        """diag(d) - u u' on the cells."""
+        gram = np.diag(np.asarray(diagonal, dtype=np.float64)[self._cells])
+        if spike is not None:
+            gram -= np.outer(spike[self._cells], spike[self._cells])
+        return gram
 
 
 class SampleMap(ColumnMap):
@@ -187,58 +189,55 @@ class SampleMap(ColumnMap):
         self.n_outputs = int(n_outputs)
         self.n_rows = self.X.shape[0]
         self.n_features = self.X.shape[1] * self.n_outputs
+        # which entries of the flattened W are weights; None for all of them
+        self._entries: Array | None = None
 
     def scores(self, w: Array) -> Array:
         """X W."""
+        if self._entries is not None:
+            full = np.zeros(self.X.shape[1] * self.n_outputs)
+            full[self._entries] = w
+            w = full
         return _product(self.X, w.reshape(-1, self.n_outputs))
 
     def moments(self, p: Rows) -> Array:
         """X'P, flattened."""
-        return _product(self.X.T, p).astype(np.float64, copy=False).ravel()
+        moments = _product(self.X.T, p).astype(np.float64, copy=False).ravel()
+        return moments if self._entries is None else moments[self._entries]
 
-    def gram(
-        self, index: Array, diagonal: Array, spike: Array | None, rows: slice = slice(None)
-    ) -> Array:
+    def restrict(self, index: Array) -> SampleMap:
+        """The columns of X that these weights use."""
+        entries = index if self._entries is None else self._entries[index]
+        column, output = np.divmod(entries, self.n_outputs)
+        used, position = np.unique(column, return_inverse=True)
+        part = copy(self)
+        part.X = self.X if used.size == self.X.shape[1] else self.X[:, used]
+        part.n_features = index.size
+        part._entries = position * self.n_outputs + output
+        return part
+
+    def gram(self, diagonal: Array, spike: Array | None, rows: slice = slice(None)) -> Array:
         """Blocks X_c' diag(d_c [c = c'] - u_c u_c') X_c' over pairs of outputs."""
         X = self.X if rows == slice(None) else self.X[rows]
-        column, output = np.divmod(index, self.n_outputs)
-        gram = np.zeros((index.size, index.size))
+        entries = np.arange(self.n_features) if self._entries is None else self._entries
+        column, output = np.divmod(entries, self.n_outputs)
+        gram = np.zeros((self.n_features, self.n_features))
         members = [np.flatnonzero(output == c) for c in range(self.n_outputs)]
+        blocks = [X if m.size == X.shape[1] else X[:, column[m]] for m in members]
         for c, mine in enumerate(members):
-            if not mine.size:
-                continue
-            every = mine.size == X.shape[1]
-            block = X if every else X[:, column[mine]]
-            for k in range(c + 1):
-                if not members[k].size:
+            for k, other in enumerate(members[: c + 1]):
+                if not (mine.size and other.size) or (k < c and spike is None):
                     continue
-                weight = diagonal[:, c] if k == c else None
+                weight = diagonal[:, c] if k == c else np.zeros(1)
                 if spike is not None:
-                    product = spike[:, c] * spike[:, k]
-                    weight = -product if weight is None else weight - product
-                if weight is None:
-                    continue
+                    weight = weight - spike[:, c] * spike[:, k]
                 if k == c:
-                    part = _weighted_gram(block, weight, None)
+                    part = _weighted_gram(blocks[c], weight)
                 else:
-                    part = _weighted_product(block, weight, X[:, column[members[k]]])
-                gram[np.ix_(mine, members[k])] = part
-                gram[np.ix_(members[k], mine)] = part.T
+                    part = _weighted_product(blocks[c], weight, blocks[k])
+                gram[np.ix_(mine, other)] = part
+                gram[np.ix_(other, mine)] = part.T
         return gram
-
-    def column_scores(self, index: Array, weights: Array) -> Array:
-        """Scores of a few weights."""
-        column, output = np.divmod(index, self.n_outputs)
-        if index.size > self.n_features // 4:
-            full = np.zeros(self.n_features)
-            full[index] = weights
-            return self.scores(full)
-        block = self.X[:, column]
-        if self.n_outputs == 1:
-            return _product(block, weights[:, None])
-        spread = np.zeros((index.size, self.n_outputs))
-        spread[np.arange(index.size), output] = weights
-        return _product(block, spread)
 
 
 class ChainMap(FeatureMap):

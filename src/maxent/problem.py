@@ -177,6 +177,16 @@ class Problem:
 
         return choose(solver, self).solve(self, w0)
 
+    def restrict(self, index: Array, potential: Potential) -> Problem:
+        """The problem of the features ``index``, the others having weight 0."""
+        return Problem(
+            self.entropy,
+            self.features.restrict(index),
+            potential,
+            target=self.target[index],
+            weights=self.weights,
+        )
+
     def guarantees(self, gap: float) -> dict[str, float]:
         """What a duality gap says of the distance between p_w and the optimum p*.
 
@@ -211,6 +221,14 @@ class State:
     @cached_property
     def _map(self) -> tuple[Array, Rows]:
         return self.problem.entropy.conjugate(self.theta)
+
+    def transfer(self, problem: Problem, w: Array, gradient: Array | None = None) -> State:
+        """The state of another problem at the same scores; what is known already is kept."""
+        other = State(problem, w, self.theta)
+        other.__dict__["_map"] = self._map
+        if gradient is not None:
+            other.__dict__["gradient"] = gradient
+        return other
 
     @property
     def conjugate(self) -> Array:

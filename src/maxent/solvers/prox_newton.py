@@ -10,9 +10,12 @@ from scipy import linalg
 
 from maxent._rows import Array, Rows, flat, row_scale
 from maxent.maps import ColumnMap
+from maxent.potentials import ElasticPotential
 from maxent.problem import Problem, State
 from maxent.solvers.base import Solver, needs_gradient
 
+_STEPS = 10  # Newton steps on a working set at most, before all features are looked at
+_WORTH = 0.03  # share of the optimality to which a working set is solved
 _SAMPLED_ROWS = 20_000  # rows that make a Hessian good enough for the first steps
 _CHEAP = 2e7  # multiplications below which a Hessian is not worth keeping
 _GOOD_RATE = 0.2  # a step that shrinks the optimality below this share keeps its Hessian
@@ -55,72 +58,97 @@ class ProxNewton(Solver):
         return None
 
     def _iterate(self, problem: Problem, state: State) -> Iterator[State]:
-        l1, l2 = problem.potential.elastic(problem.features.n_features)  # type: ignore[misc]
-        model = _Model(problem)
-        room, damping = self.working_set, 0.0
+        room, working = self.working_set, None
         while True:
             before = state.optimality
-            index = _working_set(state, room)
-            model.prepare(state, index)
-            new = _newton_step(problem, state, index, model.gram(index), l1, l2, damping)
+            index = _violators(state, room)
+            if working is None or not np.isin(index, working.index).all():
+                working = _WorkingSet(problem, index)
+            new = working.improve(state)
             if new is None:
-                if not model.is_exact_at(state):
-                    model.discard()
-                    continue
-                # a flat map (a sparse one at a vertex) has no curvature to trust: shorten the step
-                damping = max(_DAMPING * damping, 1e-2 * before / (1 + np.abs(state.w).max()))
-                if damping * (1 + np.abs(state.w).max()) > 1e8 * before:
-                    return
-                continue
-            damping = damping / _DAMPING if damping > _RIDGE else 0.0
+                return
             state = new
             yield state
-            rate = state.optimality / before if before > 0 else 0.0
-            if rate > _POOR_RATE:
+            if state.optimality > _POOR_RATE * before:
                 room = min(2 * room, problem.features.n_features)
-            cheap = index.size**2 * flat(state.theta).size <= _CHEAP
-            if cheap or rate > _GOOD_RATE:
-                model.discard(keep_sample=rate <= _POOR_RATE)
 
 
-class _Model:
-    """The Gram matrix of the last Hessian, over the columns asked for so far."""
+class _WorkingSet:
+    """The problem of a few features, all others being zero, with its last Hessian."""
 
-    def __init__(self, problem: Problem) -> None:
-        self.problem = problem
-        rows = problem.features.n_rows
-        self.complete = rows is None or rows <= 2 * _SAMPLED_ROWS
-        self._columns = np.empty(0, dtype=int)
-        self._state: State | None = None
-        self._gram = np.empty((0, 0))
+    def __init__(self, whole: Problem, index: Array) -> None:
+        self.whole, self.index = whole, index
+        l1, l2 = whole.potential.elastic(whole.features.n_features)  # type: ignore[misc]
+        self.l1, self.l2 = l1[index], l2[index]
+        self.problem = whole.restrict(index, Elastic(self.l1, self.l2))
+        rows = whole.features.n_rows
+        self.all_rows = rows is None or rows <= 2 * _SAMPLED_ROWS
+        self.damping = 0.0
+        self._gram: Array | None = None
+        self._at: State | None = None
 
-    def prepare(self, state: State, index: Array) -> None:
-        """Make sure the Gram matrix covers ``index``, computing it at ``state`` if need be."""
-        if self._columns.size and np.isin(index, self._columns).all():
-            return
-        diagonal, spike = _curvature(state)
-        rows = slice(None)
-        if not self.complete:
-            step = self.problem.features.n_rows // _SAMPLED_ROWS
-            rows = slice(None, None, step)  # every step-th row: a view, no gathering
-            diagonal = diagonal[rows] * step
-            spike = None if spike is None else spike[rows] * np.sqrt(step)
-        self._gram = self.problem.features.gram(index, diagonal, spike, rows)
-        self._columns, self._state = index, state
+    def improve(self, whole: State) -> State | None:
+        """Newton steps until the working set is as good as is worth before looking at the rest."""
+        index = self.index
+        first = state = whole.transfer(self.problem, whole.w[index], whole.gradient[index])
+        for _ in range(_STEPS):
+            new = self._step(state)
+            if new is None:
+                break
+            state = new
+            if state.optimality <= _WORTH * whole.optimality:
+                break
+        if state is first:
+            return None
+        w = np.zeros_like(whole.w)
+        w[index] = state.w
+        return state.transfer(self.whole, w, state.gradient if index.size == w.size else None)
 
-    def is_exact_at(self, state: State) -> bool:
-        """Whether the Hessian is the one of this state, from all rows."""
-        return self.complete and self._state is state
+    def _step(self, state: State) -> State | None:
+        """One step, with a better Hessian or more damping as long as it fails."""
+        size = 1 + np.abs(state.w).max(initial=0.0)
+        while True:
+            gram = self._hessian(state)
+            new = _newton_step(self.problem, state, gram, self.l1, self.l2, self.damping)
+            if new is not None:
+                rate = new.optimality / state.optimality
+                if rate > _GOOD_RATE or self._cheap():
+                    self._gram = None
+                self.all_rows |= rate > _POOR_RATE
+                self.damping = self.damping / _DAMPING if self.damping > _RIDGE else 0.0
+                return new
+            if self._at is not state or not self.all_rows:
+                self._gram, self.all_rows = None, True
+                continue
+            # a flat map (a sparse one at a vertex) has no curvature to trust: shorten the step
+            self.damping = max(_DAMPING * self.damping, 1e-2 * state.optimality / size)
+            if self.damping * size > 1e8 * state.optimality:
+                return None
 
-    def gram(self, index: Array) -> Array:
-        """The part of the Gram matrix for ``index``."""
-        position = np.searchsorted(self._columns, index)
-        return self._gram[np.ix_(position, position)]
+    def _cheap(self) -> bool:
+        """Whether a Hessian costs too little to be kept."""
+        assert self._at is not None
+        return self.index.size**2 * flat(self._at.theta).size <= _CHEAP
 
-    def discard(self, keep_sample: bool = False) -> None:
-        """Ask for a new Hessian; from all rows unless the sample still served."""
-        self._columns = np.empty(0, dtype=int)
-        self.complete = self.complete or not keep_sample
+    def _hessian(self, state: State) -> Array:
+        if self._gram is None:
+            diagonal, spike = _curvature(state)
+            rows = slice(None)
+            if not self.all_rows:
+                step = self.problem.features.n_rows // _SAMPLED_ROWS
+                rows = slice(None, None, step)  # every step-th row: a view, no gathering
+                diagonal = diagonal[rows] * step
+                spike = None if spike is None else spike[rows] * np.sqrt(step)
+            self._gram, self._at = self.problem.features.gram(diagonal, spike, rows), state
+        return self._gram
+
+
+@dataclass(frozen=True, eq=False)
+class Elastic(ElasticPotential):
+    """The penalty of a working set: any l1 and l2, zeros included."""
+
+    _l1: Array
+    _l2: Array
 
 
 def _curvature(state: State) -> tuple[Rows, Rows | None]:
@@ -137,15 +165,15 @@ def _curvature(state: State) -> tuple[Rows, Rows | None]:
     )
 
 
-def _working_set(state: State, room: int) -> Array:
-    """Features in use, and the worst violators: ``room`` in all, or as many again as in use."""
+def _violators(state: State, room: int) -> Array:
+    """Features in use and the worst violators: ``room`` in all, or half as many as in use."""
     size = state.w.size
     moved = state.problem.prox(state.w - state.gradient, 1.0)
     violation = np.abs(state.w - moved)
     active = state.w != 0
     used = int(active.sum())
-    count = min(size, max(room, used + min(used, _GROWTH)))
-    if count >= size:
+    count = max(room, used + min(used // 2, _GROWTH))
+    if 2 * count >= size:  # half of the columns: no use in writing them out
         return np.arange(size)
     violation[active] = np.inf
     chosen = np.argpartition(violation, -count)[-count:]
@@ -186,40 +214,26 @@ def _solve_face(gram: Array, gradient: Array, w: Array, l1: Array, l2: Array, d:
 
 
 def _newton_step(
-    problem: Problem,
-    state: State,
-    index: Array,
-    gram: Array,
-    l1: Array,
-    l2: Array,
-    damping: float,
+    problem: Problem, state: State, gram: Array, l1: Array, l2: Array, damping: float
 ) -> State | None:
     """A step that lowers the dual, or None."""
-    size = 1 + np.abs(state.w).max()
+    size = 1 + np.abs(state.w).max(initial=0.0)
     mean = float(np.trace(gram)) / max(len(gram), 1)
     ridge = max(_RIDGE * mean, _RIDGE * state.optimality / size, damping)
-    gram = gram + ridge * np.eye(len(gram))
-    w, gradient = state.w[index], state.gradient[index]
+    w, gradient = state.w, state.gradient
     goal = _INNER * min(state.optimality, 1.0)
-    step = _solve_model(gram, gradient, w, l1[index], l2[index], goal)
-    if not 0 < np.abs(step).max() < _LONGEST * size:
+    step = _solve_model(gram + ridge * np.eye(len(gram)), gradient, w, l1, l2, goal)
+    if not 0 < np.abs(step).max(initial=0.0) < _LONGEST * size:
         return None
-    moved = np.flatnonzero(step)
-    direction = problem.features.column_scores(index[moved], step[moved])
-
-    def penalty(v: Array) -> float:
-        return float(l1[index] @ np.abs(v) + 0.5 * (l2[index] @ v**2))
-
+    direction = problem.features.scores(step)
     # decrease predicted by the model's linear part and the penalty (Tseng and Yun, 2009)
-    predicted = float(gradient @ step) + penalty(w + step) - penalty(w)
+    predicted = float(gradient @ step) + problem.penalty(w + step) - state.penalty
     length = 1.0
     slack = 1e-15 * max(1.0, abs(state.dual))
     for _ in range(30):
-        full = state.w.copy()
-        full[index] = w + length * step
-        new = problem.state(full, state.theta + length * direction)
+        new = problem.state(w + length * step, state.theta + length * direction)
         if new.dual <= state.dual + 1e-4 * length * min(predicted, 0.0) + slack:
-            flat = abs(new.dual - state.dual) <= slack
-            return new if not flat or new.optimality < state.optimality else None
+            stuck = abs(new.dual - state.dual) <= slack
+            return new if not stuck or new.optimality < state.optimality else None
         length /= 2
     return None
