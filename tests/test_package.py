@@ -42,7 +42,7 @@ def test_first_kernel_call_is_fast_once_cached():
     print(time.perf_counter() - begin)
     """
     _run(code)
-    assert min(float(_run(code)) for _ in range(3)) < 2.0
+    assert min(float(_run(code)) for _ in range(5)) < 2.0
 
 
 BAD_ENTROPIES = [
