@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 _SMALL = 1 << 15  # entries below which a hand-over to threads costs more than it gains
-_SMALL_PRODUCT = 2e7  # multiplications below which one BLAS thread beats waking the others
 _pool: ThreadPoolExecutor | None = None
 _lock = threading.Lock()
 
@@ -101,6 +100,10 @@ def _blas() -> Any:
     return ThreadpoolController().select(user_api="blas")
 
 
-def blas_threads(multiplications: float) -> AbstractContextManager[Any]:
-    """BLAS with as many threads as the product is worth, never more than ``num_threads``."""
-    return _blas().limit(limits=1 if multiplications < _SMALL_PRODUCT else num_threads())
+def one_blas_thread() -> AbstractContextManager[Any]:
+    """BLAS without threads of its own: large products are cut up here instead.
+
+    Threads inside BLAS wait for one another at every call, which costs a time slice each whenever
+    a neighbour holds a core; blocks from our queue go to whichever thread is free.
+    """
+    return _blas().limit(limits=1)

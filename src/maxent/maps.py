@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import importlib
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from copy import copy
-from functools import singledispatch
+from functools import reduce, singledispatch
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from maxent._rows import Array, Ragged, Rows
-from maxent._threads import all_finite, blas_threads
+from maxent._threads import all_finite, one_blas_thread, over_rows
 
 
 class FeatureMap(ABC):
@@ -43,11 +44,11 @@ class ColumnMap(FeatureMap):
         """The map of the features ``index`` alone, written out where that makes it faster."""
 
     @abstractmethod
-    def gram(self, diagonal: Array, spike: Array | None, rows: slice = slice(None)) -> Array:
+    def gram(self, diagonal: Array, spike: Array | None, every: int = 1) -> Array:
         """sum_i C_i'(diag(d_i) - u_i u_i')C_i, C_i the columns at row i.
 
-        ``diagonal`` and ``spike`` (u, or None) have the shape of the scores (of the chosen
-        ``rows`` alone, where there are several).
+        ``diagonal`` and ``spike`` (u, or None) have the shape of the scores. A map with many
+        rows may estimate the sum from each ``every``-th block of them.
         """
 
 
@@ -68,37 +69,67 @@ def _matrix(X: Any, name: str = "X") -> Any:
     return X
 
 
+_BLOCK = 1024  # rows of a matrix handled at once: a scaled block stays in cache
+_WORK = 64  # multiplications that count as much as one entry of an elementwise pass
+
+
 def _product(A: Any, B: Array) -> Array:
-    """A B in the float type of A, with as many threads as it is worth."""
+    """A B in the float type of A, in parallel along the longer side of A."""
     B = B.astype(A.dtype, copy=False)
+    rows, inner = A.shape
     if not B.any():  # every fit starts at w = 0
-        return np.zeros((A.shape[0], *B.shape[1:]), dtype=A.dtype)
-    with blas_threads(A.shape[0] * B.size):
+        return np.zeros((rows, *B.shape[1:]), dtype=A.dtype)
+    if sparse.issparse(A):
         return np.asarray(A @ B)
+    outputs = B.size // inner
+    with one_blas_thread():
+        if rows >= inner:
+            product = np.empty((rows, *B.shape[1:]), dtype=A.dtype)
+
+            def work(start: int, stop: int) -> None:
+                np.matmul(A[start:stop], B, out=product[start:stop])
+
+            over_rows(work, rows, inner * outputs // _WORK)
+            return product
+        return _sum_of_parts(
+            lambda start, stop: A[:, start:stop] @ B[start:stop], inner, rows * outputs // _WORK
+        )
 
 
-_BLOCK = 4096  # rows of a matrix handled at once
+def _sum_of_parts(part: Callable[[int, int], Array], rows: int, size: int) -> Array:
+    """The sum of part(start, stop) over blocks that cover the rows, in a fixed order."""
+    parts: dict[int, Array] = {}
+
+    def work(start: int, stop: int) -> None:
+        parts[start] = part(start, stop)
+
+    over_rows(work, rows, size)
+    return reduce(np.add, (parts[start] for start in sorted(parts)))
 
 
-def _weighted_gram(C: Any, weight: Array) -> Array:
-    """C' diag(weight) C in float64, weight >= 0."""
-    if sparse.issparse(C):
-        return _weighted_product(C, weight, C)
-    root = np.sqrt(np.maximum(weight, 0))[:, None].astype(C.dtype, copy=False)
-    gram = np.zeros((C.shape[1], C.shape[1]))
-    with blas_threads(C.size * C.shape[1]):
-        for start in range(0, len(C), _BLOCK):  # the scaled block stays in cache
-            half = C[start : start + _BLOCK] * root[start : start + _BLOCK]
-            gram += half.T @ half
-    return gram
+def _weighted_product(A: Any, weight: Array, B: Any, every: int = 1) -> Array:
+    """A' diag(weight) B in float64, dense, for dense or sparse A and B.
 
-
-def _weighted_product(A: Any, weight: Array, B: Any) -> Array:
-    """A' diag(weight) B in float64, dense, for dense or sparse A and B."""
+    With ``every`` > 1, an estimate from each ``every``-th block of rows.
+    """
     if sparse.issparse(B):
         return np.asarray((A.T @ B.multiply(weight[:, None])).toarray(), dtype=np.float64)
-    with blas_threads(A.size * B.shape[1]):
-        return np.asarray(A.T @ (B * weight[:, None].astype(B.dtype, copy=False)), dtype=np.float64)
+    symmetric = A is B and bool((weight >= 0).all())
+    scale = (np.sqrt(weight) if symmetric else weight)[:, None].astype(B.dtype, copy=False)
+    starts = range(0, len(A), _BLOCK * every)
+
+    def part(first: int, last: int) -> Array:
+        total = np.zeros((A.shape[1], B.shape[1]))
+        for start in starts[first:last]:
+            block = slice(start, start + _BLOCK)
+            right = B[block] * scale[block]
+            total += (right if symmetric else A[block]).T @ right
+        return total
+
+    with one_blas_thread():
+        product = _sum_of_parts(part, len(starts), _BLOCK * A.shape[1] * B.shape[1] // _WORK)
+    used = sum(min(_BLOCK, len(A) - start) for start in starts)
+    return product * (len(A) / used)
 
 
 class MatrixMap(ColumnMap):
@@ -126,9 +157,9 @@ class MatrixMap(ColumnMap):
         part.X, part.n_features = self.X[:, index], index.size
         return part
 
-    def gram(self, diagonal: Array, spike: Array | None, rows: slice = slice(None)) -> Array:
+    def gram(self, diagonal: Array, spike: Array | None, every: int = 1) -> Array:
         """X'(diag(d) - u u')X."""
-        gram = _weighted_gram(self.X, diagonal)
+        gram = _weighted_product(self.X, diagonal, self.X)
         if spike is not None:
             edge = _product(self.X.T, spike).astype(np.float64, copy=False)
             gram -= np.outer(edge, edge)
@@ -164,7 +195,7 @@ class IdentityMap(ColumnMap):
         part._cells, part.n_features = self._cells[index], index.size
         return part
 
-    def gram(self, diagonal: Array, spike: Array | None, rows: slice = slice(None)) -> Array:
+    def gram(self, diagonal: Array, spike: Array | None, every: int = 1) -> Array:
         """diag(d) - u u' on the cells."""
         gram = np.diag(np.asarray(diagonal, dtype=np.float64)[self._cells])
         if spike is not None:
@@ -216,9 +247,9 @@ class SampleMap(ColumnMap):
         part._entries = position * self.n_outputs + output
         return part
 
-    def gram(self, diagonal: Array, spike: Array | None, rows: slice = slice(None)) -> Array:
+    def gram(self, diagonal: Array, spike: Array | None, every: int = 1) -> Array:
         """Blocks X_c' diag(d_c [c = c'] - u_c u_c') X_c' over pairs of outputs."""
-        X = self.X if rows == slice(None) else self.X[rows]
+        X = self.X
         entries = np.arange(self.n_features) if self._entries is None else self._entries
         column, output = np.divmod(entries, self.n_outputs)
         gram = np.zeros((self.n_features, self.n_features))
@@ -231,10 +262,7 @@ class SampleMap(ColumnMap):
                 weight = diagonal[:, c] if k == c else np.zeros(1)
                 if spike is not None:
                     weight = weight - spike[:, c] * spike[:, k]
-                if k == c:
-                    part = _weighted_gram(blocks[c], weight)
-                else:
-                    part = _weighted_product(blocks[c], weight, blocks[k])
+                part = _weighted_product(blocks[c], weight, blocks[k], every)
                 gram[np.ix_(mine, other)] = part
                 gram[np.ix_(other, mine)] = part.T
         return gram

@@ -18,6 +18,7 @@ import numpy as np
 
 from maxent._progress import Progress
 from maxent._rows import Array, Rows
+from maxent._threads import one_blas_thread
 from maxent.problem import Problem, State
 
 
@@ -114,7 +115,11 @@ class Solver(ABC):
         lack = self.missing(problem)
         if lack:
             raise TypeError(f"{type(self).__name__} cannot solve this problem: {lack}")
-        state = problem.state(self._start(problem, w0))
+        with one_blas_thread():
+            return self._run(problem, self._start(problem, w0), callback)
+
+    def _run(self, problem: Problem, start: Array, callback: Callback | None) -> Solution:
+        state = problem.state(start)
         begin = perf_counter()
         history = [self._record(state, begin)]
         status = Status.MAX_ITER

@@ -132,14 +132,9 @@ class _WorkingSet:
 
     def _hessian(self, state: State) -> Array:
         if self._gram is None:
-            diagonal, spike = _curvature(state)
-            rows = slice(None)
-            if not self.all_rows:
-                step = self.problem.features.n_rows // _SAMPLED_ROWS
-                rows = slice(None, None, step)  # every step-th row: a view, no gathering
-                diagonal = diagonal[rows] * step
-                spike = None if spike is None else spike[rows] * np.sqrt(step)
-            self._gram, self._at = self.problem.features.gram(diagonal, spike, rows), state
+            every = 1 if self.all_rows else self.problem.features.n_rows // _SAMPLED_ROWS
+            self._gram = self.problem.features.gram(*_curvature(state), every)
+            self._at = state
         return self._gram
 
 
