@@ -217,3 +217,35 @@ def test_sampled_hessian_reaches_the_certificate_on_many_rows():
     assert solution.gap <= 1e-10
     reference = mx.FISTA(tol=1e-9).solve(problem)
     np.testing.assert_allclose(solution.w, reference.w, atol=1e-7)
+
+
+@pytest.mark.parametrize("unit", [1e-100, 1e-20, 1e-8, 1.0, 1e8, 1e20])
+@pytest.mark.parametrize("solver", [mx.ProxNewton(), mx.FISTA()], ids=lambda s: type(s).__name__)
+def test_the_unit_of_the_features_does_not_matter(unit, solver):
+    X = np.random.default_rng(0).uniform(size=(20, 3))
+    observed = np.bincount([0, 1, 1, 2], minlength=20) / 4
+    plain = solver.solve(mx.Problem(mx.Shannon(), X, mx.Box(0.01), observed=observed))
+    scaled = solver.solve(
+        mx.Problem(mx.Shannon(), unit * X, mx.Box(0.01 * unit), observed=observed)
+    )
+    assert scaled.status is mx.Status.CONVERGED
+    np.testing.assert_allclose(scaled.p, plain.p, atol=1e-6)
+
+
+def test_features_beyond_any_unit_stall_with_an_honest_gap():
+    X = 1e-200 * np.random.default_rng(0).uniform(size=(20, 3))
+    observed = np.bincount([0, 1, 1, 2], minlength=20) / 4
+    solution = mx.Problem(mx.Shannon(), X, mx.Box(1e-202), observed=observed).solve()
+    assert solution.status is mx.Status.STALLED
+    assert solution.gap > 1
+
+
+def test_progress_appears_after_a_while_and_can_be_silenced(monkeypatch, capsys):
+    import maxent._progress as progress
+
+    monkeypatch.setattr(progress, "_PATIENCE", 0.0)
+    monkeypatch.setattr(progress, "_LOG_PAUSE", 0.0)
+    mx.FISTA(verbose=0).solve(_density(mx.Box(0.01)))
+    assert capsys.readouterr().err == ""
+    mx.FISTA().solve(_density(mx.Box(0.01)))
+    assert "FISTA: iteration 1, gap" in capsys.readouterr().err

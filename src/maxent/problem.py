@@ -272,6 +272,22 @@ class State:
         return float(np.max(np.abs(self.w - moved), initial=0.0))
 
     @cached_property
+    def violation(self) -> Array:
+        """|w - prox(w - t gradient)| / t, with a step t that suits the size of w and gradient.
+
+        Where all is of order one this is what ``optimality`` takes the maximum of; features in tiny
+        or huge units leave a plain difference nothing but rounding.
+        """
+        slope = float(np.max(np.abs(self.gradient), initial=0.0))
+        step = min((1 + np.max(np.abs(self.w), initial=0.0)) / slope, 1e200) if slope else 1.0
+        return np.abs(self.w - self.problem.prox(self.w - step * self.gradient, step)) / step
+
+    @cached_property
+    def residual(self) -> float:
+        """The largest violation: optimality in the units of the gradient."""
+        return float(np.max(self.violation, initial=0.0))
+
+    @cached_property
     def gap(self) -> float:
         """The certificate: at p_s = s p_w + (1 - s) p~, where s r(p_w) lies in dom V."""
         potential = self.problem.potential

@@ -28,7 +28,8 @@ class FISTA(Solver):
         return needs_gradient(problem)
 
     def _iterate(self, problem: Problem, state: State) -> Iterator[State]:
-        step = 1.0
+        slope = float(np.max(np.abs(state.gradient), initial=0.0))
+        step = min(1 / slope, 1e200) if slope else 1.0  # halved as often as it takes
         current = state
         ahead, momentum = current, 1.0
         stuck = 0
@@ -60,7 +61,7 @@ class FISTA(Solver):
     @staticmethod
     def _step(problem: Problem, at: State, step: float) -> tuple[State | None, float]:
         """A proximal step from ``at`` whose length passes the quadratic upper bound."""
-        for _ in range(100):
+        for _ in range(1000):
             new = problem.state(problem.prox(at.w - step * at.gradient, step))
             move = new.w - at.w
             quadratic = at.smooth + at.gradient @ move + move @ move / (2 * step)

@@ -23,7 +23,7 @@ _GROWTH = 1000  # features that join a large working set at most
 _INNER = 1e-6  # accuracy of a model's solution, as a share of the optimality
 _PASSES, _ROUNDS = 10, 100  # coordinate passes before a face is solved, and rounds of both
 _DAMPING = 100.0  # factor by which a failed step is damped more, and a good one less
-_LONGEST = 1e3  # a step longer than this share of the weights means no curvature at all
+_LONGEST = 1e3  # a step that moves the scores by more, in multiples of them, has no curvature
 _RIDGE = 1e-12  # keeps a model with dependent features solvable
 _POOR_RATE = 0.5  # above this share a sampled Hessian is replaced by the full one
 
@@ -60,7 +60,7 @@ class ProxNewton(Solver):
     def _iterate(self, problem: Problem, state: State) -> Iterator[State]:
         room, working = self.working_set, None
         while True:
-            before = state.optimality
+            before = state.residual
             index = _violators(state, room)
             if working is None or not np.isin(index, working.index).all():
                 working = _WorkingSet(problem, index)
@@ -69,7 +69,7 @@ class ProxNewton(Solver):
                 return
             state = new
             yield state
-            if state.optimality > _POOR_RATE * before:
+            if state.residual > _POOR_RATE * before:
                 room = min(2 * room, problem.features.n_features)
 
 
@@ -96,7 +96,7 @@ class _WorkingSet:
             if new is None:
                 break
             state = new
-            if state.optimality <= _WORTH * whole.optimality:
+            if state.residual <= _WORTH * whole.residual:
                 break
         if state is first:
             return None
@@ -106,12 +106,14 @@ class _WorkingSet:
 
     def _step(self, state: State) -> State | None:
         """One step, with a better Hessian or more damping as long as it fails."""
+        if state.residual == 0:
+            return None
         size = 1 + np.abs(state.w).max(initial=0.0)
         while True:
             gram = self._hessian(state)
             new = _newton_step(self.problem, state, gram, self.l1, self.l2, self.damping)
             if new is not None:
-                rate = new.optimality / state.optimality
+                rate = new.residual / state.residual
                 if rate > _GOOD_RATE or self._cheap():
                     self._gram = None
                 self.all_rows |= rate > _POOR_RATE
@@ -121,8 +123,8 @@ class _WorkingSet:
                 self._gram, self.all_rows = None, True
                 continue
             # a flat map (a sparse one at a vertex) has no curvature to trust: shorten the step
-            self.damping = max(_DAMPING * self.damping, 1e-2 * state.optimality / size)
-            if self.damping * size > 1e8 * state.optimality:
+            self.damping = max(_DAMPING * self.damping, 1e-2 * state.residual / size)
+            if self.damping * size > 1e8 * state.residual:
                 return None
 
     def _cheap(self) -> bool:
@@ -163,8 +165,7 @@ def _curvature(state: State) -> tuple[Rows, Rows | None]:
 def _violators(state: State, room: int) -> Array:
     """Features in use and the worst violators: ``room`` in all, or half as many as in use."""
     size = state.w.size
-    moved = state.problem.prox(state.w - state.gradient, 1.0)
-    violation = np.abs(state.w - moved)
+    violation = state.violation.copy()
     active = state.w != 0
     used = int(active.sum())
     count = max(room, used + min(used // 2, _GROWTH))
@@ -212,15 +213,17 @@ def _newton_step(
     problem: Problem, state: State, gram: Array, l1: Array, l2: Array, damping: float
 ) -> State | None:
     """A step that lowers the dual, or None."""
-    size = 1 + np.abs(state.w).max(initial=0.0)
-    mean = float(np.trace(gram)) / max(len(gram), 1)
-    ridge = max(_RIDGE * mean, _RIDGE * state.optimality / size, damping)
+    ridge = max(_RIDGE * float(np.trace(gram)) / max(len(gram), 1), damping)
+    if ridge == 0:  # no curvature at all
+        return None
     w, gradient = state.w, state.gradient
-    goal = _INNER * min(state.optimality, 1.0)
+    goal = _INNER * min(state.residual, 1.0)
     step = _solve_model(gram + ridge * np.eye(len(gram)), gradient, w, l1, l2, goal)
-    if not 0 < np.abs(step).max(initial=0.0) < _LONGEST * size:
+    if not (step.any() and np.isfinite(step).all()):
         return None
     direction = problem.features.scores(step)
+    if not np.abs(direction).max() < _LONGEST * (1 + np.abs(state.theta).max()):
+        return None
     # decrease predicted by the model's linear part and the penalty (Tseng and Yun, 2009)
     predicted = float(gradient @ step) + problem.penalty(w + step) - state.penalty
     length = 1.0
@@ -229,6 +232,6 @@ def _newton_step(
         new = problem.state(w + length * step, state.theta + length * direction)
         if new.dual <= state.dual + 1e-4 * length * min(predicted, 0.0) + slack:
             stuck = abs(new.dual - state.dual) <= slack
-            return new if not stuck or new.optimality < state.optimality else None
+            return new if not stuck or new.residual < state.residual else None
         length /= 2
     return None
