@@ -131,4 +131,11 @@ ABSTRACT = {
     "ColumnMap",
     "Solver",
 }
-MADE_BY_SOLVING = {"Problem", "State", "Solution", "Status", "Interrupted"}
+MADE_BY_SOLVING = {
+    "Problem",
+    "State",
+    "Solution",
+    "Status",
+    "Interrupted",
+    "ConvergenceWarning",
+}

@@ -141,9 +141,3 @@ def test_number_of_threads_is_one_setting(monkeypatch):
     monkeypatch.setenv("MAXENT_NUM_THREADS", "many")
     with pytest.raises(ValueError, match="MAXENT_NUM_THREADS must be a positive integer"):
         num_threads()
-
-
-def test_an_unknown_extra_is_named():
-    fake = type("Tensor", (), {"__module__": "torch"})()
-    with pytest.raises(ImportError, match=r"pip install maxent\[torch\]"):
-        mx.make_map(fake)

@@ -173,7 +173,10 @@ BAD = [
     ({"features": np.ones((3, 1)), "target": [np.inf]}, "must be finite"),
     ({"features": np.ones((3, 1))}, "either the target moments or the observed"),
     ({"features": np.ones((3, 1)), "observed": [1.0, 0.0]}, r"shape of the scores \(3,\)"),
-    ({"features": np.ones((3, 1)), "observed": [1.0, 1.0, 0.0]}, "not in Simplex"),
+    (
+        {"features": np.ones((3, 1)), "observed": [1.0, 1.0, 0.0]},
+        "sums to 2 .* divide counts by their sum",
+    ),
     ({"features": np.ones((3, 1)), "target": [1.0], "potential": mx.Box([0.1, 0.2])}, "2 features"),
     ({"features": np.ones((3, 1)), "target": [1.0], "weights": [1.0]}, "single row"),
     (
@@ -195,9 +198,9 @@ def test_bad_problems_are_refused(arguments, message):
 
 
 def test_wrong_parts_are_named():
-    with pytest.raises(TypeError, match="expected a Entropy"):
+    with pytest.raises(TypeError, match="expected an instance of Entropy"):
         mx.Problem("shannon", np.ones((2, 1)), mx.Box(0.1), target=[1.0])
-    with pytest.raises(TypeError, match="expected a Potential"):
+    with pytest.raises(TypeError, match="expected an instance of Potential"):
         mx.Problem(mx.Shannon(), np.ones((2, 1)), 0.1, target=[1.0])
 
 

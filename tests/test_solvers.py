@@ -102,7 +102,8 @@ def test_history_callback_and_warm_start():
 
 
 def test_max_iter_is_reported():
-    solution = mx.FISTA(max_iter=2, tol=1e-14).solve(_density(mx.Box(0.01)))
+    with pytest.warns(mx.ConvergenceWarning, match=r"max_iter after 2 .* raise max_iter or tol"):
+        solution = mx.FISTA(max_iter=2, tol=1e-14).solve(_density(mx.Box(0.01)))
     assert solution.status is mx.Status.MAX_ITER
     assert solution.n_iter == 2
 
@@ -123,9 +124,10 @@ def test_interruption_keeps_the_best_point():
 
 def test_a_tolerance_below_rounding_stalls_instead_of_looping():
     for solver in (mx.ProxNewton(tol=0.0), mx.LBFGS(tol=0.0)):
-        solution = solver.solve(_density(mx.Quadratic(0.1)))
-        assert solution.status in (mx.Status.STALLED, mx.Status.CONVERGED)
-        assert solution.gap < 1e-12
+        with pytest.warns(mx.ConvergenceWarning, match="stalled"):
+            solution = solver.solve(_density(mx.Quadratic(0.1)))
+        assert solution.status is mx.Status.STALLED
+        assert 0 < solution.gap < 1e-12  # never reported below its own rounding
 
 
 def test_solution_prints_its_guarantee():
@@ -235,7 +237,8 @@ def test_the_unit_of_the_features_does_not_matter(unit, solver):
 def test_features_beyond_any_unit_stall_with_an_honest_gap():
     X = 1e-200 * np.random.default_rng(0).uniform(size=(20, 3))
     observed = np.bincount([0, 1, 1, 2], minlength=20) / 4
-    solution = mx.Problem(mx.Shannon(), X, mx.Box(1e-202), observed=observed).solve()
+    with pytest.warns(mx.ConvergenceWarning, match="stalled"):
+        solution = mx.Problem(mx.Shannon(), X, mx.Box(1e-202), observed=observed).solve()
     assert solution.status is mx.Status.STALLED
     assert solution.gap > 1
 
@@ -249,3 +252,43 @@ def test_progress_appears_after_a_while_and_can_be_silenced(monkeypatch, capsys)
     assert capsys.readouterr().err == ""
     mx.FISTA().solve(_density(mx.Box(0.01)))
     assert "FISTA: iteration 1, gap" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("potential", [mx.Box(0.05), mx.Equality()], ids=repr)
+@pytest.mark.parametrize("solver", ["prox-newton", "fista"])
+def test_moments_out_of_reach_are_never_called_converged(potential, solver):
+    X = np.random.default_rng(0).uniform(size=(20, 3))
+    problem = mx.Problem(mx.Shannon(), X, potential, target=[9.0, 9.0, 9.0])
+    with pytest.warns(mx.ConvergenceWarning, match="check that the target can be reached"):
+        solution = problem.solve(solver, max_iter=50)
+    assert solution.status is not mx.Status.CONVERGED
+    assert solution.optimality > 0.1
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1e-4, 1.0, 1e6])
+def test_moments_alone_are_matched_in_any_unit(unit):
+    rng = np.random.default_rng(0)
+    X, observed = rng.uniform(size=(20, 3)), rng.dirichlet(np.ones(20))
+    problem = mx.Problem(mx.Shannon(), unit * X, mx.Equality(), target=unit * (observed @ X))
+    solution = problem.solve()
+    assert solution.status is mx.Status.CONVERGED
+    np.testing.assert_allclose(solution.p @ X, observed @ X, atol=1e-7)
+
+
+def test_settings_labels_and_classes_as_people_try_them():
+    X = np.random.default_rng(0).normal(size=(12, 2))
+    y = np.arange(12) % 3
+    labels, rows = (
+        mx.Problem(mx.Shannon(), mx.SampleMap(X, 3), mx.Quadratic(0.1), observed=observed)
+        for observed in (y, np.eye(3)[y])
+    )
+    assert labels.solve(tol=1e-4, verbose=0).gap <= 1e-4
+    np.testing.assert_array_equal(labels.observed, rows.observed)
+    with pytest.raises(TypeError, match=r"give an instance, FISTA\(\)"):
+        rows.solve(mx.FISTA)
+    assert repr(rows) == (
+        "Problem(Shannon(domain=Simplex()), SampleMap(12 samples, 6 weights, 3 outputs), "
+        "Quadratic(strength=0.1))"
+    )
+    assert repr(rows.solve()).startswith("<Solution: converged after")
+    assert mx.Box(0.1) == mx.Box(0.1) != mx.Box(0.2)

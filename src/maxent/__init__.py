@@ -76,6 +76,7 @@ _PUBLIC = {
     "maxent.solvers": [
         "FISTA",
         "LBFGS",
+        "ConvergenceWarning",
         "CuttingPlane",
         "Interrupted",
         "ProxNewton",

@@ -193,7 +193,11 @@ def _timed(problem: Problem) -> tuple[Solution, dict[str, Any]]:
 
 def _strongest(guarantees: dict[str, float]) -> str:
     """The guarantee that says most, in words."""
-    words = {"kl": "KL(p* || p) <= {:.0e}", "l2": "||p* - p||_2 <= {:.0e}"}
+    words = {
+        "kl": "KL(p* || p) <= {:.0e}",
+        "l2": "||p* - p||_2 <= {:.0e}",
+        "rms_l2": "rms ||p* - p||_2 <= {:.0e}",
+    }
     for name, text in words.items():
         if name in guarantees:
             return text.format(guarantees[name])

@@ -69,6 +69,23 @@ class Domain(ABC):
         with np.errstate(invalid="ignore"):
             return leading(self._contains(self.check_rows(p), atol), p)
 
+    def require(self, p: Rows, name: str) -> None:
+        """Refuse points outside the domain, saying which and why."""
+        inside = np.atleast_1d(self.contains(p)).ravel()
+        if inside.all():
+            return
+        row = int(np.flatnonzero(~inside)[0])
+        reason = self._why_outside(_each_row(as_rows(p))[row])
+        raise ValueError(f"row {row} of the {name} is not in {self}: {reason}")
+
+    def _why_outside(self, row: Array) -> str:
+        """What is wrong with a row, and what to do."""
+        if not np.isfinite(row).all():
+            return "it contains NaN or infinity; remove or impute those entries"
+        if row.min() < 0:
+            return f"it has a negative entry ({row.min():.6g})"
+        return f"it sums to {row.sum():.6g} with entries up to {row.max():.6g}"
+
     @abstractmethod
     def vertices(self, size: int) -> Array:
         """All vertices for rows of ``size`` entries, (n_vertices, size); small sizes only."""
@@ -153,6 +170,10 @@ class Simplex(SumProductDomain):
     def _contains(self, p: Rows, atol: float) -> Array:
         return (np.min(p, axis=-1) >= -atol) & _sums_to(p, 1, atol)
 
+    def _why_outside(self, row: Array) -> str:
+        reason = super()._why_outside(row)
+        return f"{reason}, not to 1; divide counts by their sum" if "sums" in reason else reason
+
     def _softmax(self, theta: Rows) -> tuple[Array, Rows]:
         from maxent._maps import softmax_map
 
@@ -193,6 +214,9 @@ class Cube(SumProductDomain):
 
     def _contains(self, p: Rows, atol: float) -> Array:
         return (np.min(p, axis=-1) >= -atol) & (np.max(p, axis=-1) <= 1 + atol)
+
+    def _why_outside(self, row: Array) -> str:
+        return f"{super()._why_outside(row)}; entries must lie in [0, 1], so use labels 0 and 1"
 
     def _softmax(self, theta: Rows) -> tuple[Array, Rows]:
         from maxent._maps import sigmoid_map
@@ -459,6 +483,28 @@ class Product(SumProductDomain):
         """Factor by factor."""
         parts = (self._split(x) for x in (theta, p, v))
         return like(self.domain.project_jvp(*parts), theta)
+
+
+def one_hot(labels: Array, scores: Array, domain: Domain) -> Array:
+    """Integer labels as vertices of the simplex, in the shape and float type of the scores."""
+    size = scores.shape[-1]
+    if not isinstance(domain, Simplex):
+        raise ValueError(f"labels are for the simplex; {domain} needs target rows")
+    if labels.dtype == bool:
+        labels = labels.astype(int)
+    if labels.dtype.kind not in "iu":
+        raise ValueError(
+            f"labels must be integers, got dtype {labels.dtype}; encode classes as 0 .. {size - 1} "
+            "(scikit-learn's LabelEncoder does)"
+        )
+    if labels.size and not (labels.min() >= 0 and labels.max() < size):
+        raise ValueError(
+            f"labels must lie in 0 .. {size - 1} for {size} scores a row, "
+            f"got {labels.min()} .. {labels.max()}"
+        )
+    target = np.zeros(scores.shape, dtype=scores.dtype)
+    np.put_along_axis(target, labels[..., None], 1, axis=-1)
+    return target
 
 
 def _sums_to(p: Array, total: float, atol: float) -> Array:

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from maxent._rows import Array, Ragged, Rows, as_float, row_dot
-from maxent.domains import Simplex
+from maxent.domains import Simplex, one_hot
 from maxent.entropies.base import Entropy
 
 
@@ -50,7 +50,8 @@ class FenchelYoungLoss:
         """L(theta; y) of each row, >= 0."""
         theta = as_float(theta)
         target = self._target(theta, y)
-        return self._value(self.entropy.conjugate(theta)[0], theta, target)
+        shifted = self._shift(theta, target)
+        return self._value(self.entropy.conjugate(shifted)[0], shifted, target)
 
     def gradient(self, theta: Any, y: Any) -> Rows:
         """p(theta) - y of each row, in the float type of theta."""
@@ -62,12 +63,20 @@ class FenchelYoungLoss:
         """Both, for the price of one map."""
         theta = as_float(theta)
         target = self._target(theta, y)
-        conjugate, p = self.entropy.conjugate(theta)
-        return self._value(conjugate, theta, target), p - target
+        shifted = self._shift(theta, target)
+        conjugate, p = self.entropy.conjugate(shifted)
+        return self._value(conjugate, shifted, target), (p - target).astype(theta.dtype)
 
     def predict(self, theta: Any) -> Rows:
         """The regularized prediction p(theta) = argmax_p <theta, p> - Omega(p)."""
         return self.entropy.conjugate(theta)[1]
+
+    def _shift(self, theta: Rows, target: Rows) -> Rows:
+        """Scores less the target's own on the simplex, eq. (15): large scores keep their digits."""
+        if not isinstance(self.entropy.domain, Simplex):
+            return theta
+        own = row_dot(theta, target)
+        return theta.astype(np.float64) - np.where(np.isfinite(own), own, 0.0)[..., None]
 
     def _value(self, conjugate: Array, theta: Rows, target: Rows) -> Array:
         with np.errstate(over="ignore"):
@@ -82,13 +91,7 @@ class FenchelYoungLoss:
             target: Rows = y
         else:
             target = self._array_target(theta, np.asarray(y))
-        inside = np.asarray(self.entropy.domain.contains(target))
-        if not inside.all():
-            row = int(np.flatnonzero(~inside.ravel())[0])
-            raise ValueError(
-                f"target row {row} is not in {self.entropy.domain}; give labels, one-hot rows or "
-                "points of that domain"
-            )
+        self.entropy.domain.require(target, "target")
         return target
 
     def _array_target(self, theta: Array, y: Array) -> Array:
@@ -99,16 +102,4 @@ class FenchelYoungLoss:
                 f"scores of shape {theta.shape} need targets of shape {theta.shape[:-1]} (labels) "
                 f"or {theta.shape} (rows), got {y.shape}"
             )
-        size = theta.shape[-1]
-        if not isinstance(self.entropy.domain, Simplex):
-            raise ValueError(f"labels are for the simplex; {self.entropy.domain} needs target rows")
-        if y.dtype.kind not in "iu":
-            raise ValueError(f"labels must be integers, got dtype {y.dtype}")
-        if y.size and not (y.min() >= 0 and y.max() < size):
-            raise ValueError(
-                f"labels must lie in 0 .. {size - 1} for {size} scores a row, "
-                f"got {y.min()} .. {y.max()}"
-            )
-        target = np.zeros(theta.shape, dtype=theta.dtype)
-        np.put_along_axis(target, y[..., None], 1, axis=-1)
-        return target
+        return one_hot(y, theta, self.entropy.domain)

@@ -6,7 +6,6 @@ takes. A map may keep its rows anywhere (memory, blocks, a GPU): the boundary is
 
 from __future__ import annotations
 
-import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from copy import copy
@@ -143,6 +142,9 @@ class MatrixMap(ColumnMap):
         self.X = _matrix(X)
         self.n_features = self.X.shape[1]
 
+    def __repr__(self) -> str:
+        return f"MatrixMap({self.X.shape[0]} cells, {self.n_features} features)"
+
     def scores(self, w: Array) -> Array:
         """X w."""
         return _product(self.X, w)
@@ -178,6 +180,9 @@ class IdentityMap(ColumnMap):
             raise ValueError(f"IdentityMap needs a size >= 1, got {size!r}")
         self.size = self.n_features = int(size)
         self._cells = np.arange(self.size)
+
+    def __repr__(self) -> str:
+        return f"IdentityMap({self.size})"
 
     def scores(self, w: Array) -> Array:
         """w at its cells, 0 elsewhere."""
@@ -222,6 +227,11 @@ class SampleMap(ColumnMap):
         self.n_features = self.X.shape[1] * self.n_outputs
         # which entries of the flattened W are weights; None for all of them
         self._entries: Array | None = None
+
+    def __repr__(self) -> str:
+        return (
+            f"SampleMap({self.n_rows} samples, {self.n_features} weights, {self.n_outputs} outputs)"
+        )
 
     def scores(self, w: Array) -> Array:
         """X W."""
@@ -300,6 +310,11 @@ class ChainMap(FeatureMap):
         self._unary = np.flatnonzero(unary)
         self._transition = np.flatnonzero(~unary)
 
+    def __repr__(self) -> str:
+        return (
+            f"ChainMap({self.n_rows} sequences, {self.n_features} weights, {self.n_states} states)"
+        )
+
     def scores(self, w: Array) -> Ragged:
         """Unary and transition scores of every sequence."""
         k = self.n_states
@@ -317,30 +332,15 @@ class ChainMap(FeatureMap):
         return np.concatenate([unary, p.values[self._transition].reshape(-1, k * k).sum(axis=0)])
 
 
-_EXTRA_MAPS = {
-    "torch": "maxent.torch",
-    "dask": "maxent.extras.dask",
-    "xarray": "maxent.extras.raster",
-}
-
-
 @singledispatch
 def make_map(features: Any) -> FeatureMap:
     """The map for what the user gave: a FeatureMap, a dense or scipy-sparse matrix.
 
-    >>> make_map([[1.0], [2.0]]).n_features
-    1
+    Other array types register a map of their own.
+
+    >>> make_map([[1.0], [2.0]])
+    MatrixMap(2 cells, 1 features)
     """
-    package = type(features).__module__.partition(".")[0]
-    if package in _EXTRA_MAPS:
-        try:
-            importlib.import_module(_EXTRA_MAPS[package])
-        except ImportError as error:
-            raise ImportError(
-                f"features of type {type(features).__name__} need the optional part "
-                f"{package!r}: pip install maxent[{package}]"
-            ) from error
-        return make_map(features)
     return MatrixMap(features)
 
 

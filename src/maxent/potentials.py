@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -50,6 +50,25 @@ class Potential(ABC):
     open_domain: ClassVar[bool] = False
     smooth: bool = False
     smooth_conjugate: bool = False
+
+    def __repr__(self) -> str:
+        given = (f"{name}={_plain(value)!r}" for name, value in self._given().items())
+        return f"{type(self).__name__}({', '.join(given)})"
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        mine, theirs = self._given(), other._given()
+        return all(np.array_equal(mine[name], theirs[name]) for name in mine)
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+    def _given(self) -> dict[str, Any]:
+        """The parameters it was made with."""
+        if not is_dataclass(self):
+            return vars(self)
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.init}
 
     @abstractmethod
     def value(self, r: Array) -> float:
@@ -137,6 +156,11 @@ def _farthest(inside: Callable[[float], bool], start: float, least: float) -> fl
 def _check_kind(potential: Any) -> None:
     if not isinstance(potential, Potential):
         raise TypeError(f"expected a Potential, got {potential!r}")
+
+
+def _plain(value: Any) -> Any:
+    """A number for an array of one number, as it was given."""
+    return float(value) if isinstance(value, np.ndarray) and value.ndim == 0 else value
 
 
 def _check_curvature(curvature: float) -> None:
@@ -337,7 +361,7 @@ class ElasticPotential(Potential):
 _ZERO = _parameter("zero", 0.0)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Equality(ElasticPotential):
     """Moments must match: V = I(r = 0), no penalty (basic maxent, density paper §4).
 
@@ -349,7 +373,7 @@ class Equality(ElasticPotential):
     _l2: ClassVar[Array] = _ZERO  # type: ignore[misc]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Box(ElasticPotential):
     """|r_j| <= beta_j: the l1 penalty sum beta_j |w_j| (density paper §5.1).
 
@@ -368,7 +392,7 @@ class Box(ElasticPotential):
         return self.beta
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Quadratic(ElasticPotential):
     """||r||^2 / (2 strength): the ridge penalty strength/2 ||w||^2 (density paper §5.4).
 
@@ -387,7 +411,7 @@ class Quadratic(ElasticPotential):
         return self.strength
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ElasticNet(ElasticPotential):
     """Dead-zone quadratic: penalty sum beta_j |w_j| + strength_j/2 w_j^2 (density paper §5.6).
 
@@ -412,7 +436,7 @@ class ElasticNet(ElasticPotential):
         return self.strength
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class QuadraticForm(Potential):
     """r'A^+r / 2 on the range of A: the penalty w'Aw / 2, A symmetric positive semidefinite.
 
@@ -487,7 +511,7 @@ class QuadraticForm(Potential):
         return float(-(gradient + self.A[j] @ w) / (curvature + self.A[j, j]))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class NormBall(Potential):
     """||r||_p <= radius: the penalty radius ||w||_p', 1/p + 1/p' = 1 (density paper §5.7).
 
@@ -523,7 +547,7 @@ class NormBall(Potential):
         return self.gauge(r)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Ball(NormBall):
     """||r||_2 <= radius: the penalty radius ||w||_2 (density paper §5.3).
 
@@ -534,7 +558,7 @@ class Ball(NormBall):
     p: float = field(default=2.0, init=False, repr=False)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class SquaredNormPotential(Potential):
     """||r||_p^2 / (2 strength): the penalty strength/2 ||w||_p'^2 (density paper §5.7).
 
@@ -625,7 +649,7 @@ def _prox_squared_norm(v: Array, q: float, c: float) -> Array:
     return np.sign(v) * x * scale
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class NormPlusSquare(Potential):
     """dist_2(r, {||.||_p <= radius})^2 / (2 strength) (density paper §5.7).
 
@@ -674,7 +698,7 @@ class NormPlusSquare(Potential):
         return (r - _project_ball(r, self.p, self.radius)) / self.strength
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class DualBall(Potential):
     """Weights kept in ||w||_p <= radius, with V(r) = radius ||r||_p' (density paper §5.5).
 
@@ -736,7 +760,7 @@ def _solve_between(f: Any, v: Array) -> Array:
     return np.sign(v) * bracketed_root(f, np.zeros(v.size), size)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SmoothBox(_Separable):
     """Smoothed l1: penalty sum a_j b_j log cosh(w_j/a_j), b = beta, a = smoothing (§5.2).
 
@@ -810,7 +834,7 @@ class SmoothBox(_Separable):
             return self.beta * np.tanh(v / self.smoothing)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LaplacePrior(_Separable):
     """The Laplace prior of maximum-entropy discrimination, exactly (one convex function).
 
@@ -881,7 +905,7 @@ class LaplacePrior(_Separable):
         return 2 * (self.lam + r**2) / (self.lam - r**2) ** 2
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Families(Potential):
     """A different potential for each block of consecutive features (structural maxent).
 
@@ -975,7 +999,7 @@ class Families(Potential):
         return self.potentials[k].coordinate_step(inside, w[block], gradient, curvature)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ScaledPotential(Potential):
     """V_c(r) = c V(r/c), so that V_c* = c V*: one multiplier for the path of any model.
 
@@ -1047,7 +1071,7 @@ class ScaledPotential(Potential):
         return self.potential.coordinate_step(j, w, gradient / c, curvature / c)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ShiftedPotential(Potential):
     """U_r(u) = U(reference - u): from an absolute to a relative potential (density paper §4.1).
 

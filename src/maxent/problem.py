@@ -9,14 +9,15 @@ With rows i of weight a_i: Omega(p) = sum a_i Omega(p_i) and F p = sum a_i F_i p
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import reprlib
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from maxent._rows import Array, Ragged, Rows, as_float, n_rows, row_dot, row_scale
-from maxent.domains import Simplex
+from maxent.domains import Simplex, one_hot
 from maxent.entropies import Entropy, Relative, Shannon, Tsallis
 from maxent.maps import make_map
 from maxent.potentials import Potential
@@ -61,7 +62,10 @@ class Problem:
     def __post_init__(self) -> None:
         for part, kind in ((self.entropy, Entropy), (self.potential, Potential)):
             if not isinstance(part, kind):
-                raise TypeError(f"expected a {kind.__name__}, got {part!r}")
+                raise TypeError(
+                    f"expected an instance of {kind.__name__}, got {reprlib.repr(part)}; the order "
+                    "is Problem(entropy, features, potential, target)"
+                )
         features = make_map(self.features)
         self._set("features", features)
         self._set("_count", features.n_rows)
@@ -82,6 +86,9 @@ class Problem:
         self._set("target", target)
         self.potential.check_size(features.n_features)
 
+    def __repr__(self) -> str:
+        return f"Problem({self.entropy!r}, {self.features!r}, {self.potential!r})"
+
     def _set(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
 
@@ -101,8 +108,12 @@ class Problem:
         return weights
 
     def _checked_observed(self) -> Rows:
-        observed = as_float(self.observed)
         expected = self.features.scores(np.zeros(self.features.n_features))
+        observed = self.observed
+        several = not isinstance(expected, Ragged) and expected.ndim > 1
+        if several and np.shape(observed) == expected.shape[:-1]:
+            observed = one_hot(np.asarray(observed), expected, self.entropy.domain)
+        observed = as_float(observed)
         fits = (
             isinstance(observed, Ragged) and np.array_equal(observed.offsets, expected.offsets)
             if isinstance(expected, Ragged)
@@ -113,12 +124,7 @@ class Problem:
                 f"the observed distribution must have the shape of the scores "
                 f"{_shape(expected)}, got {_shape(observed)}"
             )
-        inside = np.atleast_1d(self.entropy.domain.contains(observed))
-        if not inside.all():
-            raise ValueError(
-                f"row {int(np.flatnonzero(~inside)[0])} of the observed distribution is not in "
-                f"{self.entropy.domain}"
-            )
+        self.entropy.domain.require(observed, "observed distribution")
         return observed
 
     # -- the two sides -------------------------------------------------------------------------
@@ -131,8 +137,18 @@ class Problem:
         """sum a_i values_i."""
         return float(np.sum(values) if self.weights is None else values @ self.weights)
 
-    def state(self, w: Array, theta: Rows | None = None) -> State:
+    @cached_property
+    def unit(self) -> float:
+        """The size of the moments, observed and at w = 0: what a residual is measured against."""
+        return self.state(np.zeros(self.features.n_features)).moment_size
+
+    def state(self, w: Any, theta: Rows | None = None) -> State:
         """Everything known at w; ``theta`` = F'w where it is at hand already."""
+        w = np.asarray(w, dtype=np.float64)
+        if w.shape != (self.features.n_features,):
+            raise ValueError(
+                f"w must be a vector of shape ({self.features.n_features},), got shape {w.shape}"
+            )
         return State(self, w, self.features.scores(w) if theta is None else theta)
 
     def smooth(self, w: Array) -> tuple[float, Array]:
@@ -161,21 +177,24 @@ class Problem:
 
     def gap(self, w: Array, p: Any = None) -> float:
         """Duality gap of (p, w); without p, the certificate at p_w pulled into the domain of V."""
-        state = self.state(np.asarray(w, dtype=np.float64))
+        state = self.state(w)
         if p is None:
             return state.gap
         p = as_float(p)
         return state.gap_at(p) if np.all(self.entropy.domain.contains(p)) else np.inf
 
     def optimality(self, w: Array) -> float:
-        """max |w - prox(w - gradient)|, 0 at the optimum, also where no finite gap exists."""
-        return self.state(np.asarray(w, dtype=np.float64)).optimality
+        """Relative violation of the optimality conditions, also where no finite gap exists."""
+        return self.state(w).optimality
 
-    def solve(self, solver: Solver | str = "auto", w0: Any = None) -> Solution:
-        """Minimise the dual; ``solver`` is a Solver, a name or "auto"."""
+    def solve(self, solver: Solver | str = "auto", w0: Any = None, **settings: Any) -> Solution:
+        """Minimise the dual; ``solver`` is a Solver, a name or "auto".
+
+        ``settings`` replace the solver's own: ``problem.solve(tol=1e-6, verbose=0)``.
+        """
         from maxent.solvers import choose
 
-        return choose(solver, self).solve(self, w0)
+        return replace(choose(solver, self), **settings).solve(self, w0)
 
     def restrict(self, index: Array, potential: Potential) -> Problem:
         """The problem of the features ``index``, the others having weight 0."""
@@ -192,17 +211,20 @@ class Problem:
 
         L_Omega(F'w; p*) <= gap; so KL(p* || p_w) <= gap and, by Pinsker, the 1-norm distance
         <= sqrt(2 gap) for Shannon on the simplex (structural paper, Theorem 1), and the 2-norm
-        distance <= sqrt(2 L gap) for an entropy with smoothness L. Weighted means over rows.
+        distance <= sqrt(2 L gap) for an entropy with smoothness L. With several rows these are
+        the weighted sum of the rows' divergences and the root of that of their squared distances,
+        named ``mean_kl`` and ``rms_l2``.
         """
         found = {"fenchel_young": gap}
         inner = self.entropy.entropy if isinstance(self.entropy, Relative) else self.entropy
         shannon = isinstance(inner, Shannon) or (isinstance(inner, Tsallis) and inner.alpha == 1)
         if shannon and isinstance(self.entropy.domain, Simplex):
-            found["kl"] = gap
+            found["kl" if self._count is None else "mean_kl"] = gap
             if self._count is None:
                 found["l1"] = float(np.sqrt(2 * gap))
         if np.isfinite(self.entropy.smoothness):
-            found["l2"] = float(np.sqrt(2 * self.entropy.smoothness * gap))
+            distance = float(np.sqrt(2 * self.entropy.smoothness * gap))
+            found["l2" if self._count is None else "rms_l2"] = distance
         return found
 
 
@@ -265,27 +287,27 @@ class State:
         """F p_w - mu, the gradient of the smooth part and the residual of p_w."""
         return self.problem.moments(self.p) - self.problem.target
 
-    @cached_property
-    def optimality(self) -> float:
-        """max |w - prox(w - gradient)|."""
-        moved = self.problem.prox(self.w - self.gradient, 1.0)
-        return float(np.max(np.abs(self.w - moved), initial=0.0))
+    @property
+    def moment_size(self) -> float:
+        """The largest moment, observed or of p_w; 1 where all are 0."""
+        target = self.problem.target
+        both = np.maximum(np.abs(target), np.abs(self.gradient + target))
+        return float(np.max(both, initial=0.0)) or 1.0
 
     @cached_property
     def violation(self) -> Array:
         """|w - prox(w - t gradient)| / t, with a step t that suits the size of w and gradient.
 
-        Where all is of order one this is what ``optimality`` takes the maximum of; features in tiny
-        or huge units leave a plain difference nothing but rounding.
+        With t = 1, features in tiny or huge units would leave nothing but rounding.
         """
         slope = float(np.max(np.abs(self.gradient), initial=0.0))
-        step = min((1 + np.max(np.abs(self.w), initial=0.0)) / slope, 1e200) if slope else 1.0
+        step = min((1 + np.max(np.abs(self.w), initial=0.0)) / slope, 1e300) if slope else 1.0
         return np.abs(self.w - self.problem.prox(self.w - step * self.gradient, step)) / step
 
     @cached_property
-    def residual(self) -> float:
-        """The largest violation: optimality in the units of the gradient."""
-        return float(np.max(self.violation, initial=0.0))
+    def optimality(self) -> float:
+        """The largest violation in units of the moments: 0 at the optimum, no gap needed."""
+        return float(np.max(self.violation, initial=0.0)) / self.problem.unit
 
     @cached_property
     def gap(self) -> float:
@@ -307,9 +329,19 @@ class State:
 
     def entropy_gap(self, p: Rows) -> float:
         """Omega(p) + Omega*(theta) - <theta, p>, >= 0 up to rounding."""
-        terms = self.problem.entropy.value_inside(p) + self.conjugate - row_dot(self.theta, p)
-        return max(self.problem.total(terms), 0.0)
+        value, score = self.problem.entropy.value_inside(p), row_dot(self.theta, p)
+        size = np.abs(value) + np.abs(self.conjugate) + np.abs(score)
+        return _above_rounding(
+            self.problem.total(value + self.conjugate - score), self.problem.total(size)
+        )
 
     def _gap(self, p: Rows, residual: Array) -> float:
-        potential = self.problem.potential.value(residual) + self.penalty + residual @ self.w
-        return self.entropy_gap(p) + max(float(potential), 0.0)
+        value, slope = self.problem.potential.value(residual), float(residual @ self.w)
+        size = abs(value) + abs(self.penalty) + abs(slope)
+        return self.entropy_gap(p) + _above_rounding(value + self.penalty + slope, size)
+
+
+def _above_rounding(difference: float, size: float) -> float:
+    """A difference that is >= 0 in exact arithmetic, never reported below its own rounding."""
+    rounding = float(np.finfo(np.float64).eps) * size if np.isfinite(size) else 0.0
+    return max(float(difference), rounding)

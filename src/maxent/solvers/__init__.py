@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from maxent.problem import Problem
-from maxent.solvers.base import Interrupted, Solution, Solver, Status
+from maxent.solvers.base import ConvergenceWarning, Interrupted, Solution, Solver, Status
 from maxent.solvers.cutting_plane import CuttingPlane
 from maxent.solvers.fista import FISTA
 from maxent.solvers.lbfgs import LBFGS
@@ -12,6 +12,7 @@ from maxent.solvers.prox_newton import ProxNewton
 __all__ = [
     "FISTA",
     "LBFGS",
+    "ConvergenceWarning",
     "CuttingPlane",
     "Interrupted",
     "ProxNewton",
@@ -34,6 +35,8 @@ def choose(solver: Solver | str, problem: Problem) -> Solver:
     """The solver asked for, or for "auto" the first of the list that fits the problem."""
     if isinstance(solver, Solver):
         return solver
+    if isinstance(solver, type) and issubclass(solver, Solver):
+        raise TypeError(f"give an instance, {solver.__name__}(), not the class {solver.__name__}")
     if solver == "auto":
         lacks = {}
         # without an l1 term every feature is in use, and a Newton step costs their number cubed

@@ -7,6 +7,7 @@ callbacks and interruption are handled here, once.
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -28,6 +29,7 @@ class Status(Enum):
     CONVERGED = "converged"
     MAX_ITER = "max_iter"
     STALLED = "stalled"  # no further progress is possible in floating point
+    UNBOUNDED = "unbounded"  # the dual has no minimum: no p has moments in reach of the target
     INTERRUPTED = "interrupted"
 
 
@@ -39,7 +41,7 @@ class Solution:
     ----------
     w : the weights; p : the prediction p_w at them (for a hinge the mixture of vertices).
     gap : duality gap, inf where none exists (then see ``optimality``).
-    optimality : max |w - prox(w - gradient)|.
+    optimality : violation of the optimality conditions, in units of the moments.
     objective : the dual objective at w; n_iter, status.
     history : one record an iteration with keys seconds, objective, gap, optimality.
     guarantees : what the gap says of the distance to the optimum (Problem.guarantees).
@@ -55,15 +57,20 @@ class Solution:
     history: list[dict[str, float]]
     guarantees: dict[str, float]
 
+    def __repr__(self) -> str:
+        return f"<Solution: {self}>"
+
     def __str__(self) -> str:
         parts = [
-            f"{self.status.value} after {self.n_iter} iterations: objective {self.objective:.10g}, "
+            f"{self.status.value} after {self.n_iter} iterations: dual {self.objective:.10g}, "
             f"gap {self.gap:.2e}, optimality {self.optimality:.2e}"
         ]
         texts = {
             "kl": "KL(p* || p) <= {:.2e}",
+            "mean_kl": "mean KL(p* || p) over rows <= {:.2e}",
             "l1": "||p* - p||_1 <= {:.2e}",
             "l2": "||p* - p||_2 <= {:.2e}",
+            "rms_l2": "root mean square of ||p* - p||_2 over rows <= {:.2e}",
         }
         known = [texts[k].format(v) for k, v in self.guarantees.items() if k in texts]
         if known and np.isfinite(self.gap):
@@ -71,13 +78,19 @@ class Solution:
         return "; ".join(parts)
 
 
+class ConvergenceWarning(UserWarning):
+    """A solver stopped before its certificate reached the tolerance."""
+
+
 class Interrupted(KeyboardInterrupt):
     """Ctrl-C during a fit; ``solution`` holds the best point so far."""
 
     def __init__(self, solution: Solution) -> None:
-        super().__init__(str(solution))
+        super().__init__(f"{solution} (the last point is in the exception's `solution`)")
         self.solution = solution
 
+
+_BOTTOMLESS = -1e15  # a dual that far down, in multiples of its start, has no minimum
 
 Callback = Callable[[int, State], Any]
 
@@ -120,6 +133,8 @@ class Solver(ABC):
 
     def _run(self, problem: Problem, start: Array, callback: Callback | None) -> Solution:
         state = problem.state(start)
+        if not start.any():  # known for free
+            problem.__dict__.setdefault("unit", state.moment_size)
         begin = perf_counter()
         history = [self._record(state, begin)]
         status = Status.MAX_ITER
@@ -139,6 +154,9 @@ class Solver(ABC):
                     if self._done(state):
                         status = Status.CONVERGED
                         break
+                    if state.dual < _BOTTOMLESS * (1 + abs(history[0]["objective"])):
+                        status = Status.UNBOUNDED
+                        break
                     if count >= self.max_iter:
                         break
                 else:
@@ -148,7 +166,15 @@ class Solver(ABC):
             raise Interrupted(solution) from stop
         finally:
             progress.close()
-        return self._solution(state, status, history)
+        solution = self._solution(state, status, history)
+        if status is not Status.CONVERGED:
+            warnings.warn(
+                f"{type(self).__name__} {solution}, tol {self.tol:g}; raise max_iter or tol, try "
+                "another solver, or check that the target can be reached at all",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+        return solution
 
     def _done(self, state: State) -> bool:
         return (state.gap if np.isfinite(state.gap) else state.optimality) <= self.tol

@@ -60,7 +60,7 @@ class ProxNewton(Solver):
     def _iterate(self, problem: Problem, state: State) -> Iterator[State]:
         room, working = self.working_set, None
         while True:
-            before = state.residual
+            before = state.optimality
             index = _violators(state, room)
             if working is None or not np.isin(index, working.index).all():
                 working = _WorkingSet(problem, index)
@@ -69,7 +69,7 @@ class ProxNewton(Solver):
                 return
             state = new
             yield state
-            if state.residual > _POOR_RATE * before:
+            if state.optimality > _POOR_RATE * before:
                 room = min(2 * room, problem.features.n_features)
 
 
@@ -81,6 +81,7 @@ class _WorkingSet:
         l1, l2 = whole.potential.elastic(whole.features.n_features)  # type: ignore[misc]
         self.l1, self.l2 = l1[index], l2[index]
         self.problem = whole.restrict(index, Elastic(self.l1, self.l2))
+        self.problem.__dict__["unit"] = whole.unit
         rows = whole.features.n_rows
         self.all_rows = rows is None or rows <= 2 * _SAMPLED_ROWS
         self.damping = 0.0
@@ -96,7 +97,7 @@ class _WorkingSet:
             if new is None:
                 break
             state = new
-            if state.residual <= _WORTH * whole.residual:
+            if state.optimality <= _WORTH * whole.optimality:
                 break
         if state is first:
             return None
@@ -106,14 +107,14 @@ class _WorkingSet:
 
     def _step(self, state: State) -> State | None:
         """One step, with a better Hessian or more damping as long as it fails."""
-        if state.residual == 0:
+        if state.optimality == 0:
             return None
         size = 1 + np.abs(state.w).max(initial=0.0)
         while True:
             gram = self._hessian(state)
             new = _newton_step(self.problem, state, gram, self.l1, self.l2, self.damping)
             if new is not None:
-                rate = new.residual / state.residual
+                rate = new.optimality / state.optimality
                 if rate > _GOOD_RATE or self._cheap():
                     self._gram = None
                 self.all_rows |= rate > _POOR_RATE
@@ -123,8 +124,8 @@ class _WorkingSet:
                 self._gram, self.all_rows = None, True
                 continue
             # a flat map (a sparse one at a vertex) has no curvature to trust: shorten the step
-            self.damping = max(_DAMPING * self.damping, 1e-2 * state.residual / size)
-            if self.damping * size > 1e8 * state.residual:
+            self.damping = max(_DAMPING * self.damping, 1e-2 * state.optimality / size)
+            if self.damping * size > 1e8 * state.optimality:
                 return None
 
     def _cheap(self) -> bool:
@@ -217,7 +218,7 @@ def _newton_step(
     if ridge == 0:  # no curvature at all
         return None
     w, gradient = state.w, state.gradient
-    goal = _INNER * min(state.residual, 1.0)
+    goal = _INNER * min(state.optimality, 1.0)
     step = _solve_model(gram + ridge * np.eye(len(gram)), gradient, w, l1, l2, goal)
     if not (step.any() and np.isfinite(step).all()):
         return None
@@ -232,6 +233,6 @@ def _newton_step(
         new = problem.state(w + length * step, state.theta + length * direction)
         if new.dual <= state.dual + 1e-4 * length * min(predicted, 0.0) + slack:
             stuck = abs(new.dual - state.dual) <= slack
-            return new if not stuck or new.residual < state.residual else None
+            return new if not stuck or new.optimality < state.optimality else None
         length /= 2
     return None
