@@ -119,7 +119,9 @@ def _kernel_cache() -> str:
 @main.command()
 @_one_line_errors
 def demo(
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the plot and the models.")],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Folder for the plot and the models.")
+    ] = Path("out/demo"),
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.")] = False,
     seed: Annotated[int, typer.Option(help="Seed of the generated data.", min=0)] = 0,
 ) -> None:

@@ -124,8 +124,9 @@ class _WorkingSet:
                 self._gram, self.all_rows = None, True
                 continue
             # a flat map (a sparse one at a vertex) has no curvature to trust: shorten the step
-            self.damping = max(_DAMPING * self.damping, 1e-2 * state.optimality / size)
-            if self.damping * size > 1e8 * state.optimality:
+            slope = state.optimality * self.problem.unit
+            self.damping = max(_DAMPING * self.damping, 1e-2 * slope / size)
+            if self.damping * size > 1e8 * slope:
                 return None
 
     def _cheap(self) -> bool:
@@ -218,7 +219,7 @@ def _newton_step(
     if ridge == 0:  # no curvature at all
         return None
     w, gradient = state.w, state.gradient
-    goal = _INNER * min(state.optimality, 1.0)
+    goal = _INNER * min(state.optimality, 1.0) * problem.unit
     step = _solve_model(gram + ridge * np.eye(len(gram)), gradient, w, l1, l2, goal)
     if not (step.any() and np.isfinite(step).all()):
         return None
