@@ -74,7 +74,8 @@ def test_demo(run, monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "args", [("demo",), ("nonsense",), ("demo", "-o", "x", "--seed", "-1"), ("--nonsense",)]
+    "args",
+    [("demo", "--nonsense"), ("nonsense",), ("demo", "-o", "x", "--seed", "-1"), ("--nonsense",)],
 )
 def test_wrong_usage(run, args):
     assert run(*args).exit_code == 2
