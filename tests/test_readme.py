@@ -1,0 +1,22 @@
+"""The README's table is what its script makes of the tracked results."""
+
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+
+
+def test_the_comparison_table_is_generated_from_the_results(monkeypatch):
+    monkeypatch.setattr(sys, "path", [str(ROOT), *sys.path])
+    from benchmarks.readme import README, updated
+
+    text = README.read_text()
+    assert updated(text) == text
+
+
+def test_the_snippets_of_the_readme_run():
+    blocks = (ROOT / "README.md").read_text().split("```python\n")[1:]
+    code = "\n".join(block.split("```")[0] for block in blocks)
+    namespace = {}
+    exec(compile(code, "README.md", "exec"), namespace)
+    assert namespace["solution"].gap <= 1e-8
