@@ -999,23 +999,10 @@ class Families(Potential):
         return self.potentials[k].coordinate_step(inside, w[block], gradient, curvature)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class ScaledPotential(Potential):
-    """V_c(r) = c V(r/c), so that V_c* = c V*: one multiplier for the path of any model.
-
-    >>> ScaledPotential(Box(1.0), 3.0).conjugate(np.array([2.0]))
-    6.0
-    """
+class _Wrapped(Potential):
+    """What a potential made from another inherits from it."""
 
     potential: Potential
-    multiplier: float
-
-    def __post_init__(self) -> None:
-        _check_kind(self.potential)
-        object.__setattr__(self, "multiplier", _number("multiplier", self.multiplier, True))
-
-    def _size(self) -> int | None:
-        return self.potential._size()
 
     @property
     def open_domain(self) -> bool:  # type: ignore[override]
@@ -1031,6 +1018,25 @@ class ScaledPotential(Potential):
     def smooth_conjugate(self) -> bool:  # type: ignore[override]
         """As the potential inside."""
         return self.potential.smooth_conjugate
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ScaledPotential(_Wrapped):
+    """V_c(r) = c V(r/c), so that V_c* = c V*: one multiplier for the path of any model.
+
+    >>> ScaledPotential(Box(1.0), 3.0).conjugate(np.array([2.0]))
+    6.0
+    """
+
+    potential: Potential
+    multiplier: float
+
+    def __post_init__(self) -> None:
+        _check_kind(self.potential)
+        object.__setattr__(self, "multiplier", _number("multiplier", self.multiplier, True))
+
+    def _size(self) -> int | None:
+        return self.potential._size()
 
     def value(self, r: Array) -> float:
         """c V(r/c)."""
@@ -1072,7 +1078,7 @@ class ScaledPotential(Potential):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ShiftedPotential(Potential):
+class ShiftedPotential(_Wrapped):
     """U_r(u) = U(reference - u): from an absolute to a relative potential (density paper §4.1).
 
     U_r*(v) = U*(-v) + <v, reference>, eq. (7). Shifting twice by one reference gives U back, so
@@ -1096,21 +1102,6 @@ class ShiftedPotential(Potential):
 
     def _size(self) -> int | None:
         return self.reference.size
-
-    @property
-    def open_domain(self) -> bool:  # type: ignore[override]
-        """As the potential inside."""
-        return self.potential.open_domain
-
-    @property
-    def smooth(self) -> bool:  # type: ignore[override]
-        """As the potential inside."""
-        return self.potential.smooth
-
-    @property
-    def smooth_conjugate(self) -> bool:  # type: ignore[override]
-        """As the potential inside."""
-        return self.potential.smooth_conjugate
 
     def value(self, r: Array) -> float:
         """U(reference - r), where a difference within rounding counts as 0."""

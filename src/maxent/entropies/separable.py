@@ -12,6 +12,7 @@ from maxent._roots import bracketed_root
 from maxent._rows import Array, Rows, row_sum
 from maxent.domains import Cube, Domain, Simplex
 from maxent.entropies.base import Entropy, finite, same_type
+from maxent.entropies.wrappers import Wrapper
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ class BinaryGini(Entropy):
 
 
 @dataclass(frozen=True)
-class OneVsAll(Entropy):
+class OneVsAll(Wrapper):
     """Omega(p) = sum_j omega([p_j, 1 - p_j]) on the cube, for any entropy of the simplex (§6.1).
 
     ``OneVsAll(Shannon())`` is FermiDirac, ``OneVsAll(Tsallis(2))`` is BinaryGini.
@@ -100,6 +101,7 @@ class OneVsAll(Entropy):
 
     entropy: Entropy
     domain: ClassVar[Domain] = Cube()  # type: ignore[misc]
+    has_curvature: ClassVar[bool] = False  # type: ignore[misc]
 
     def __post_init__(self) -> None:
         if not isinstance(self.entropy.domain, Simplex):
@@ -109,21 +111,6 @@ class OneVsAll(Entropy):
     def margin(self) -> float | None:  # type: ignore[override]
         """The margin of the binary loss."""
         return self.entropy.margin
-
-    @property
-    def smoothness(self) -> float:  # type: ignore[override]
-        """At most that of the entropy on two classes."""
-        return self.entropy.smoothness
-
-    @property
-    def differentiable(self) -> bool:  # type: ignore[override]
-        """As the entropy."""
-        return self.entropy.differentiable
-
-    @property
-    def convex(self) -> bool:  # type: ignore[override]
-        """As the entropy."""
-        return self.entropy.convex
 
     @staticmethod
     def _pairs(first: Array, second: Array) -> Array:

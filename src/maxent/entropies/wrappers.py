@@ -34,7 +34,7 @@ class Zero(Entropy):
         return self.domain._project(eta)
 
 
-class _Wrapper(Entropy):
+class Wrapper(Entropy):
     """What a wrapped entropy inherits from the one inside."""
 
     entropy: Entropy
@@ -66,7 +66,7 @@ class _Wrapper(Entropy):
 
 
 @dataclass(frozen=True, eq=False)
-class Shifted(_Wrapper):
+class Shifted(Wrapper):
     """Omega(p) - <c, p>, so that Omega*(theta + c): a cost-sensitive loss (§3.4).
 
     With c the cost of each answer ``Shifted(Zero(), c)`` is the hinge, ``Shifted(Shannon(), c)``
@@ -121,7 +121,7 @@ class Shifted(_Wrapper):
 
 
 @dataclass(frozen=True, eq=False)
-class Relative(_Wrapper):
+class Relative(Wrapper):
     """Omega(p) = sum_i q_i phi(p_i / q_i): the entropy against a default distribution q0.
 
     For Shannon KL(p || q0), the prior of density estimation; for Tsallis
@@ -192,7 +192,7 @@ class Relative(_Wrapper):
 
 
 @dataclass(frozen=True)
-class Scaled(_Wrapper):
+class Scaled(Wrapper):
     """t Omega(p), a temperature: (t Omega)*(theta) = t Omega*(theta / t).
 
     >>> from maxent.entropies.simplex import Shannon
