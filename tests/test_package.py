@@ -141,3 +141,29 @@ def test_number_of_threads_is_one_setting(monkeypatch):
     monkeypatch.setenv("MAXENT_NUM_THREADS", "many")
     with pytest.raises(ValueError, match="MAXENT_NUM_THREADS must be a positive integer"):
         num_threads()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: mx.Tsallis("2"),
+        lambda: mx.Tsallis([1.5, 2.0]),
+        lambda: mx.Tsallis(True),
+        lambda: mx.NormEntropy("inf"),
+        lambda: mx.Renyi(None),
+        lambda: mx.Scaled(mx.Shannon(), [1.0]),
+    ],
+)
+def test_parameters_that_are_no_numbers_are_named(make):
+    with pytest.raises(TypeError, match="must be a single number, got"):
+        make()
+
+
+def test_file_errors_name_the_users_file(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"there is no folder .*; create it first"):
+        mx.save(mx.Shannon(), tmp_path / "nowhere" / "model.json")
+    with pytest.raises(IsADirectoryError, match="is a folder; give the name of a file"):
+        mx.save(mx.Shannon(), tmp_path)
+    (tmp_path / "notes.txt").write_text("not a model")
+    with pytest.raises(ValueError, match=r"not JSON, or cut short .* written by maxent\.save"):
+        mx.load(tmp_path / "notes.txt")

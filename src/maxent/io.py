@@ -88,7 +88,12 @@ def load(path: str | os.PathLike[str]) -> Any:
         document = json.loads(Path(path).read_bytes(), parse_constant=_refuse_constant)
         _check_header(document)
         return _decode(document["model"])
-    except (ValueError, RecursionError) as error:  # UnicodeDecodeError and JSON errors are both
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(
+            f"cannot load {os.fspath(path)!r}: it is not JSON, or cut short ({error}); give a file "
+            "written by maxent.save"
+        ) from error
+    except (ValueError, RecursionError) as error:
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
         raise ValueError(f"cannot load {os.fspath(path)!r}: {reason}") from error
 
@@ -122,6 +127,13 @@ def register(
 def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
     """Replace a file in one step: a temporary file beside it, flushed to disk, then renamed."""
     target = os.path.realpath(path)  # through a link, so that the link itself stays
+    if os.path.isdir(target):
+        raise IsADirectoryError(f"{os.fspath(path)!r} is a folder; give the name of a file")
+    if not os.path.isdir(os.path.dirname(target)):
+        raise FileNotFoundError(
+            f"cannot write {os.fspath(path)!r}: there is no folder {os.path.dirname(target)!r}; "
+            "create it first"
+        )
     temporary = f"{target}.{secrets.token_hex(4)}.tmp"
     try:
         with open(temporary, "xb") as file:

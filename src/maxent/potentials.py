@@ -743,8 +743,8 @@ class DualBall(Potential):
 class _Separable(Potential):
     """A sum over coordinates, with vector parameters: steps in one coordinate are a 1-D prox."""
 
-    def _coordinate(self, j: int) -> Potential:
-        raise NotImplementedError
+    @abstractmethod
+    def _coordinate(self, j: int) -> Potential: ...
 
     def coordinate_step(self, j: int, w: Array, gradient: float, curvature: float) -> float:
         """prox of the coordinate's own penalty."""

@@ -294,15 +294,23 @@ class State:
         both = np.maximum(np.abs(target), np.abs(self.gradient + target))
         return float(np.max(both, initial=0.0)) or 1.0
 
-    @cached_property
-    def violation(self) -> Array:
+    def _violation(self, gradient: Array) -> Array:
         """|w - prox(w - t gradient)| / t, with a step t that suits the size of w and gradient.
 
         With t = 1, features in tiny or huge units would leave nothing but rounding.
         """
-        slope = float(np.max(np.abs(self.gradient), initial=0.0))
+        slope = float(np.max(np.abs(gradient), initial=0.0))
         step = min((1 + np.max(np.abs(self.w), initial=0.0)) / slope, 1e300) if slope else 1.0
-        return np.abs(self.w - self.problem.prox(self.w - step * self.gradient, step)) / step
+        return np.abs(self.w - self.problem.prox(self.w - step * gradient, step)) / step
+
+    def relative_violation(self, gradient: Array) -> float:
+        """The largest violation with this (sub)gradient, in units of the moments."""
+        return float(np.max(self._violation(gradient), initial=0.0)) / self.problem.unit
+
+    @cached_property
+    def violation(self) -> Array:
+        """How far each weight is from its optimality condition."""
+        return self._violation(self.gradient)
 
     @cached_property
     def optimality(self) -> float:

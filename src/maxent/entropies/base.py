@@ -9,6 +9,7 @@ rows with one leading axis.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -107,8 +108,15 @@ def finite(values: Array, theta: Rows) -> Array:
     return values
 
 
+def number(name: str, value: object) -> None:
+    """Refuse a parameter that is not a single real number."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a single number, got {value!r}")
+
+
 def positive(name: str, value: float) -> None:
     """Refuse a parameter that is not a finite number above 0."""
+    number(name, value)
     if not (np.isfinite(value) and value > 0):
         raise ValueError(f"{name} must be a finite number > 0, got {value!r}")
 

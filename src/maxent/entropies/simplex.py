@@ -16,7 +16,7 @@ from maxent._maps import norm_map, softmax_map, tsallis_map
 from maxent._roots import bracketed_root
 from maxent._rows import Array, Rows, row_dot, row_sum
 from maxent.domains import Cube, Domain, Simplex, SumProductDomain
-from maxent.entropies.base import Entropy, finite, positive, same_type
+from maxent.entropies.base import Entropy, finite, number, positive, same_type
 
 
 @dataclass(frozen=True)
@@ -116,6 +116,7 @@ class Tsallis(Entropy):
     _checks_scores: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        number("Tsallis's alpha", self.alpha)
         if not (np.isfinite(self.alpha) and self.alpha >= 1):
             raise ValueError(
                 f"Tsallis needs a finite alpha >= 1, got {self.alpha!r}; "
@@ -244,6 +245,7 @@ class NormEntropy(Entropy):
     _checks_scores: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        number("NormEntropy's q", self.q)
         if not self.q > 1:
             raise ValueError(f"NormEntropy needs q > 1 (inf allowed), got {self.q!r}")
 
@@ -295,6 +297,7 @@ class SquaredNorm(Entropy):
     domain: Domain = Simplex()
 
     def __post_init__(self) -> None:
+        number("SquaredNorm's q", self.q)
         if not 1 < self.q <= 2:
             raise ValueError(f"SquaredNorm needs 1 < q <= 2, got {self.q!r}")
         if self.q < 2 and not isinstance(self.domain, Simplex):

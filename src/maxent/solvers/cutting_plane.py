@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -86,13 +87,10 @@ class MixedState(State):
     def optimality(self) -> float:
         """Of the residual of the mixture, which is a subgradient once its entropy part is 0."""
         residual = self.problem.moments(self.mixture) - self.problem.target
-        moved = self.problem.prox(self.w - residual, 1.0)
-        return max(
-            float(np.max(np.abs(self.w - moved), initial=0.0)), self.entropy_gap(self.mixture)
-        )
+        return max(self.relative_violation(residual), self.entropy_gap(self.mixture))
 
 
-class _Master:
+class _Master(ABC):
     """Planes (residual m_k, entropy o_k) and the weights of the last solution."""
 
     def __init__(self, size: int) -> None:
@@ -115,8 +113,9 @@ class _Master:
         self.mixture = self.mixture[used]
         return used
 
+    @abstractmethod
     def solve(self) -> tuple[Array, Array]:
-        raise NotImplementedError
+        """The best weights against the planes so far, and the planes' own weights."""
 
 
 class _QuadraticMaster(_Master):
