@@ -120,6 +120,16 @@ MAPS = [
 
 OTHERS = [mx.FenchelYoungLoss(mx.Shannon()), mx.Ragged.from_rows([[1.0], [2.0, 3.0]])]
 
+PLACES = np.arange(8.0).reshape(4, 2)
+
+# tested in test_evaluation.py
+SPLITTERS = [
+    mx.PresenceKFold(2),
+    mx.SpatialBlocks(PLACES, n_splits=2),
+    mx.Checkerboard(PLACES, size=1.0),
+    mx.BufferedLeaveOneOut(PLACES, radius=1.0),
+]
+
 # abstract, or made by solving: tested through the classes above
 ABSTRACT = {
     "Domain",

@@ -76,6 +76,9 @@ _PUBLIC = {
     "maxent.solvers": [
         "FISTA",
         "LBFGS",
+        "PLUMMET",
+        "SUMMET",
+        "BallSearch",
         "ConvergenceWarning",
         "CuttingPlane",
         "Interrupted",
@@ -84,10 +87,29 @@ _PUBLIC = {
         "Solver",
         "Status",
     ],
+    "maxent.evaluation": [
+        "BufferedLeaveOneOut",
+        "Checkerboard",
+        "PresenceKFold",
+        "SpatialBlocks",
+    ],
+    "maxent.features": [
+        "Categorical",
+        "FeatureClass",
+        "Hinge",
+        "Interaction",
+        "Linear",
+        "Operator",
+        "OperatorMap",
+        "Square",
+        "Threshold",
+    ],
+    "maxent.estimators": ["MaxentDensity", "MaxentDensityCV"],
+    "maxent.path": ["solution_path"],
     "maxent.io": ["load", "save"],
 }
 _HOME = {name: module for module, names in _PUBLIC.items() for name in names}
-_MODULES = {"testing", *(m.removeprefix("maxent.") for m in _PUBLIC if "._" not in m)}
+_MODULES = {"bounds", "testing", *(m.removeprefix("maxent.") for m in _PUBLIC if "._" not in m)}
 
 __all__ = ["__version__", *sorted(_HOME)]
 

@@ -34,6 +34,13 @@ class FeatureMap(ABC):
     def moments(self, p: Rows) -> Array:
         """F p, one number a feature; p has the shape of the scores."""
 
+    def ranges(self) -> tuple[Array, Array]:
+        """Smallest and largest value of each feature over the cells."""
+        raise NotImplementedError(
+            f"{type(self).__name__} does not know the ranges of its features; a map that does "
+            "overrides FeatureMap.ranges"
+        )
+
 
 class ColumnMap(FeatureMap):
     """A map that can also write out a few columns: what Newton steps on a working set need."""
@@ -49,6 +56,13 @@ class ColumnMap(FeatureMap):
         ``diagonal`` and ``spike`` (u, or None) have the shape of the scores. A map with many
         rows may estimate the sum from each ``every``-th block of them.
         """
+
+    def candidates(self, violation: Array, count: int) -> Array:
+        """Up to ``count`` features that should join a working set: the worst violators."""
+        if count >= violation.size:
+            return np.flatnonzero(violation > 0)
+        chosen = np.argpartition(violation, -count)[-count:]
+        return chosen[violation[chosen] > 0]
 
 
 def _matrix(X: Any, name: str = "X") -> Any:
@@ -90,12 +104,12 @@ def _product(A: Any, B: Array) -> Array:
 
             over_rows(work, rows, inner * outputs // _WORK)
             return product
-        return _sum_of_parts(
+        return sum_of_parts(
             lambda start, stop: A[:, start:stop] @ B[start:stop], inner, rows * outputs // _WORK
         )
 
 
-def _sum_of_parts(part: Callable[[int, int], Array], rows: int, size: int) -> Array:
+def sum_of_parts(part: Callable[[int, int], Array], rows: int, size: int) -> Array:
     """The sum of part(start, stop) over blocks that cover the rows, in a fixed order."""
     parts: dict[int, Array] = {}
 
@@ -126,7 +140,7 @@ def _weighted_product(A: Any, weight: Array, B: Any, every: int = 1) -> Array:
         return total
 
     with one_blas_thread():
-        product = _sum_of_parts(part, len(starts), _BLOCK * A.shape[1] * B.shape[1] // _WORK)
+        product = sum_of_parts(part, len(starts), _BLOCK * A.shape[1] * B.shape[1] // _WORK)
     used = sum(min(_BLOCK, len(A) - start) for start in starts)
     return product * (len(A) / used)
 
@@ -152,6 +166,13 @@ class MatrixMap(ColumnMap):
     def moments(self, p: Rows) -> Array:
         """X'p in float64."""
         return _product(self.X.T, p).astype(np.float64, copy=False)
+
+    def ranges(self) -> tuple[Array, Array]:
+        """Column minima and maxima of X."""
+        low, high = self.X.min(axis=0), self.X.max(axis=0)
+        if sparse.issparse(self.X):
+            low, high = low.toarray(), high.toarray()
+        return low.ravel().astype(np.float64), high.ravel().astype(np.float64)
 
     def restrict(self, index: Array) -> MatrixMap:
         """The chosen columns of X."""
@@ -193,6 +214,10 @@ class IdentityMap(ColumnMap):
     def moments(self, p: Rows) -> Array:
         """p at the cells."""
         return np.asarray(p, dtype=np.float64)[self._cells]
+
+    def ranges(self) -> tuple[Array, Array]:
+        """0 and 1; with a single cell its feature is always 1."""
+        return np.full(self.n_features, float(self.size == 1)), np.ones(self.n_features)
 
     def restrict(self, index: Array) -> IdentityMap:
         """Some of the cells."""

@@ -45,11 +45,14 @@ class Potential(ABC):
     open_domain : whether dom V is open, so that its border is infeasible.
     smooth : whether V has a gradient (inside its domain), see ``grad``.
     smooth_conjugate : whether V* has one, see ``conjugate_gradient``.
+    decomposable : whether V is a sum over the features (density paper, Def. 16), see
+        ``conjugate_terms``.
     """
 
     open_domain: ClassVar[bool] = False
     smooth: bool = False
     smooth_conjugate: bool = False
+    decomposable: bool = False
 
     def __repr__(self) -> str:
         given = (f"{name}={_plain(value)!r}" for name, value in self._given().items())
@@ -100,6 +103,10 @@ class Potential(ABC):
     def conjugate_gradient(self, v: Array) -> Array:
         """Gradient of V*."""
         raise TypeError(f"the penalty of {self!r} has no gradient everywhere")
+
+    def conjugate_terms(self, v: Array) -> tuple[Array, Array]:
+        """V_j*(v_j) of each feature and its slope there (at a kink any), where V is a sum."""
+        raise TypeError(f"{self!r} is not a sum over the features")
 
     def elastic(self, n: int) -> tuple[Array, Array] | None:
         """(l1, l2) where V*(v) = sum l1_j |v_j| + l2_j/2 v_j^2, else None."""
@@ -294,6 +301,7 @@ class ElasticPotential(Potential):
 
     _l1: Array
     _l2: Array
+    decomposable: ClassVar[bool] = True  # type: ignore[misc]
 
     def _size(self) -> int | None:
         return _vector_size(self._l1, self._l2)
@@ -321,9 +329,14 @@ class ElasticPotential(Potential):
 
     def conjugate(self, v: Array) -> float:
         """sum l1_j |v_j| + l2_j/2 v_j^2."""
+        return float(np.sum(self.conjugate_terms(v)[0]))
+
+    def conjugate_terms(self, v: Array) -> tuple[Array, Array]:
+        """l1 |v| + l2/2 v^2 and sign(v) l1 + l2 v."""
         size = np.abs(v)
         with np.errstate(over="ignore"):
-            return float(np.sum((self._l1 + 0.5 * self._l2 * size) * size))
+            values = (self._l1 + 0.5 * self._l2 * size) * size
+            return values, np.sign(v) * self._l1 + self._l2 * v
 
     def prox_conjugate(self, v: Array, step: float) -> Array:
         """Soft threshold, then shrink."""
@@ -743,8 +756,21 @@ class DualBall(Potential):
 class _Separable(Potential):
     """A sum over coordinates, with vector parameters: steps in one coordinate are a 1-D prox."""
 
+    decomposable: ClassVar[bool] = True  # type: ignore[misc]
+
     @abstractmethod
     def _coordinate(self, j: int) -> Potential: ...
+
+    @abstractmethod
+    def _terms(self, v: Array) -> Array: ...
+
+    def conjugate(self, v: Array) -> float:
+        """The sum of the terms."""
+        return float(np.sum(self._terms(v)))
+
+    def conjugate_terms(self, v: Array) -> tuple[Array, Array]:
+        """The terms of the penalty and their derivatives."""
+        return self._terms(v), self.conjugate_gradient(v)
 
     def coordinate_step(self, j: int, w: Array, gradient: float, curvature: float) -> float:
         """prox of the coordinate's own penalty."""
@@ -798,14 +824,14 @@ class SmoothBox(_Separable):
         large = 0.5 * ((1 + s) * np.log1p(s) + special.xlog1py(1 - s, -s))
         return float(np.sum(self.smoothing * self.beta * np.where(s < 0.5, small, large)))
 
-    def conjugate(self, v: Array) -> float:
-        """sum a b log cosh(v/a)."""
+    def _terms(self, v: Array) -> Array:
+        """a b log cosh(v/a)."""
         with np.errstate(over="ignore"):
             u = np.minimum(np.abs(v) / self.smoothing, 1e300)
         # log cosh u = u + log1p(exp(-2u)) - log 2, or by log1p(sinh^2)/2 near 0
         small = self.smoothing * 0.5 * np.log1p(np.sinh(np.minimum(u, 1.0)) ** 2)
         large = np.abs(v) + self.smoothing * (np.log1p(np.exp(-2 * u)) - np.log(2))
-        return float(np.sum(self.beta * np.where(u < 1, small, large)))
+        return self.beta * np.where(u < 1, small, large)
 
     def prox_conjugate(self, v: Array, step: float) -> Array:
         """x + step b tanh(x/a) = v."""
@@ -867,12 +893,12 @@ class LaplacePrior(_Separable):
             return np.inf
         return float(-np.sum(np.log1p(-(share**2))))
 
-    def conjugate(self, v: Array) -> float:
-        """sum s - 1 - log((s + 1)/2)."""
+    def _terms(self, v: Array) -> Array:
+        """s - 1 - log((s + 1)/2)."""
         u = np.sqrt(self.lam) * np.abs(v)
         s = np.hypot(u, 1.0)
         extra = u * (u / (s + 1))  # s - 1 without cancellation
-        return float(np.sum(extra - np.log1p(extra / 2)))
+        return extra - np.log1p(extra / 2)
 
     def conjugate_gradient(self, v: Array) -> Array:
         """eta = lam v / (1 + s), the only root of v = 2 eta/(lam - eta^2) inside the domain."""
@@ -954,6 +980,11 @@ class Families(Potential):
         """True where every block's penalty is smooth."""
         return self._all("smooth_conjugate")
 
+    @property
+    def decomposable(self) -> bool:  # type: ignore[override]
+        """True where every block is a sum over its features."""
+        return self._all("decomposable")
+
     def value(self, r: Array) -> float:
         """Sum over the blocks."""
         return float(sum(p.value(x) for p, x in self._blocks(r)))
@@ -981,6 +1012,11 @@ class Families(Potential):
     def conjugate_gradient(self, v: Array) -> Array:
         """Block by block."""
         return np.concatenate([p.conjugate_gradient(x) for p, x in self._blocks(v)])
+
+    def conjugate_terms(self, v: Array) -> tuple[Array, Array]:
+        """Block by block."""
+        parts = [p.conjugate_terms(x) for p, x in self._blocks(v)]
+        return np.concatenate([a for a, _ in parts]), np.concatenate([b for _, b in parts])
 
     def elastic(self, n: int) -> tuple[Array, Array] | None:
         """The blocks' vectors joined, where all have them."""
@@ -1018,6 +1054,11 @@ class _Wrapped(Potential):
     def smooth_conjugate(self) -> bool:  # type: ignore[override]
         """As the potential inside."""
         return self.potential.smooth_conjugate
+
+    @property
+    def decomposable(self) -> bool:  # type: ignore[override]
+        """As the potential inside."""
+        return self.potential.decomposable
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -1065,6 +1106,11 @@ class ScaledPotential(_Wrapped):
     def conjugate_gradient(self, v: Array) -> Array:
         """c grad V*(v)."""
         return self.multiplier * self.potential.conjugate_gradient(v)
+
+    def conjugate_terms(self, v: Array) -> tuple[Array, Array]:
+        """c times the terms inside."""
+        values, slopes = self.potential.conjugate_terms(v)
+        return self.multiplier * values, self.multiplier * slopes
 
     def elastic(self, n: int) -> tuple[Array, Array] | None:
         """c times the vectors inside."""
@@ -1159,6 +1205,11 @@ class ShiftedPotential(_Wrapped):
     def conjugate_gradient(self, v: Array) -> Array:
         """reference - grad U*(-v)."""
         return self.reference - self.potential.conjugate_gradient(-v)
+
+    def conjugate_terms(self, v: Array) -> tuple[Array, Array]:
+        """The terms inside at -v, plus v reference."""
+        values, slopes = self.potential.conjugate_terms(-v)
+        return values + v * self.reference, self.reference - slopes
 
     def coordinate_step(self, j: int, w: Array, gradient: float, curvature: float) -> float:
         """The mirrored step inside."""

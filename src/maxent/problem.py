@@ -10,6 +10,7 @@ With rows i of weight a_i: Omega(p) = sum a_i Omega(p_i) and F p = sum a_i F_i p
 from __future__ import annotations
 
 import reprlib
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -195,6 +196,13 @@ class Problem:
         from maxent.solvers import choose
 
         return replace(choose(solver, self), **settings).solve(self, w0)
+
+    def with_potential(self, potential: Potential) -> Problem:
+        """The same problem under another potential."""
+        potential.check_size(self.features.n_features)
+        other = copy(self)
+        other._set("potential", potential)
+        return other
 
     def restrict(self, index: Array, potential: Potential) -> Problem:
         """The problem of the features ``index``, the others having weight 0."""

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from maxent.problem import Problem
+from maxent.solvers.ball_search import BallSearch
 from maxent.solvers.base import ConvergenceWarning, Interrupted, Solution, Solver, Status
 from maxent.solvers.cutting_plane import CuttingPlane
 from maxent.solvers.fista import FISTA
 from maxent.solvers.lbfgs import LBFGS
 from maxent.solvers.prox_newton import ProxNewton
+from maxent.solvers.scaling import PLUMMET, SUMMET
 
 __all__ = [
     "FISTA",
     "LBFGS",
+    "PLUMMET",
+    "SUMMET",
+    "BallSearch",
     "ConvergenceWarning",
     "CuttingPlane",
     "Interrupted",
@@ -22,11 +27,17 @@ __all__ = [
     "choose",
 ]
 
-_BY_NAME: dict[str, type[Solver]] = {
+_AUTO: dict[str, type[Solver]] = {
     "prox-newton": ProxNewton,
     "lbfgs": LBFGS,
     "fista": FISTA,
     "cutting-plane": CuttingPlane,
+}
+_BY_NAME: dict[str, type[Solver]] = {
+    **_AUTO,
+    "summet": SUMMET,
+    "plummet": PLUMMET,
+    "ball-search": BallSearch,
 }
 _MANY = 300
 
@@ -41,9 +52,9 @@ def choose(solver: Solver | str, problem: Problem) -> Solver:
         lacks = {}
         # without an l1 term every feature is in use, and a Newton step costs their number cubed
         dense = problem.potential.smooth_conjugate and problem.features.n_features > _MANY
-        names = sorted(_BY_NAME, key=lambda name: name == "prox-newton") if dense else _BY_NAME
+        names = sorted(_AUTO, key=lambda name: name == "prox-newton") if dense else _AUTO
         for name in names:
-            kind = _BY_NAME[name]
+            kind = _AUTO[name]
             lack = kind.missing(problem)
             if lack is None:
                 return kind()

@@ -43,7 +43,8 @@ class Solution:
     gap : duality gap, inf where none exists (then see ``optimality``).
     optimality : violation of the optimality conditions, in units of the moments.
     objective : the dual objective at w; n_iter, status.
-    history : one record an iteration with keys seconds, objective, gap, optimality.
+    history : one record an iteration with keys seconds, objective, gap, optimality; ``SUMMET`` and
+        ``PLUMMET`` add auxiliary, the value of their auxiliary function.
     guarantees : what the gap says of the distance to the optimum (Problem.guarantees).
     """
 
@@ -90,7 +91,7 @@ class Interrupted(KeyboardInterrupt):
         self.solution = solution
 
 
-_BOTTOMLESS = -1e15  # a dual that far down, in multiples of its start, has no minimum
+BOTTOMLESS = -1e15  # a dual that far down, in multiples of its start, has no minimum
 
 Callback = Callable[[int, State], Any]
 
@@ -123,6 +124,14 @@ class Solver(ABC):
     def _iterate(self, problem: Problem, state: State) -> Iterator[State]:
         """Yield the state after each step from ``state``; return when no progress is possible."""
 
+    def _initial(self, problem: Problem, w: Array) -> State:
+        """The state a run starts from: the first that ``_iterate`` and ``_measures`` see."""
+        return problem.state(w)
+
+    def _measures(self, state: State) -> dict[str, float]:
+        """Further entries of a state's record in the history."""
+        return {}
+
     def solve(self, problem: Problem, w0: Any = None, callback: Callback | None = None) -> Solution:
         """Minimise the dual from w0 (0 by default)."""
         lack = self.missing(problem)
@@ -132,7 +141,7 @@ class Solver(ABC):
             return self._run(problem, self._start(problem, w0), callback)
 
     def _run(self, problem: Problem, start: Array, callback: Callback | None) -> Solution:
-        state = problem.state(start)
+        state = self._initial(problem, start)
         if not start.any():  # known for free
             problem.__dict__.setdefault("unit", state.moment_size)
         begin = perf_counter()
@@ -154,7 +163,7 @@ class Solver(ABC):
                     if self._done(state):
                         status = Status.CONVERGED
                         break
-                    if state.dual < _BOTTOMLESS * (1 + abs(history[0]["objective"])):
+                    if state.dual < BOTTOMLESS * (1 + abs(history[0]["objective"])):
                         status = Status.UNBOUNDED
                         break
                     if count >= self.max_iter:
@@ -189,13 +198,13 @@ class Solver(ABC):
             raise ValueError(f"w0 must be a finite vector of shape ({size},), got shape {w.shape}")
         return w
 
-    @staticmethod
-    def _record(state: State, begin: float) -> dict[str, float]:
+    def _record(self, state: State, begin: float) -> dict[str, float]:
         return {
             "seconds": perf_counter() - begin,
             "objective": state.dual,
             "gap": state.gap,
             "optimality": state.optimality,
+            **self._measures(state),
         }
 
     @staticmethod

@@ -16,14 +16,15 @@ from maxent.solvers.base import Solver, needs_gradient
 
 _STEPS = 10  # Newton steps on a working set at most, before all features are looked at
 _WORTH = 0.03  # share of the optimality to which a working set is solved
-_SAMPLED_ROWS = 20_000  # rows that make a Hessian good enough for the first steps
+_SAMPLE = 20_000  # rows or cells that make a Hessian good enough for fast steps
 _CHEAP = 2e7  # multiplications below which a Hessian is not worth keeping
 _GOOD_RATE = 0.2  # a step that shrinks the optimality below this share keeps its Hessian
 _GROWTH = 1000  # features that join a large working set at most
 _INNER = 1e-6  # accuracy of a model's solution, as a share of the optimality
-_PASSES, _ROUNDS = 10, 100  # coordinate passes before a face is solved, and rounds of both
+_PASSES, _FACES, _ROUNDS = 4, 100, 100  # coordinate passes, then faces in turn; rounds of both
 _DAMPING = 100.0  # factor by which a failed step is damped more, and a good one less
 _LONGEST = 1e3  # a step that moves the scores by more, in multiples of them, has no curvature
+_NONE, _PASSED = -1, -2  # no corner on the way; some, but the minimum lies between
 _RIDGE = 1e-12  # keeps a model with dependent features solvable
 _POOR_RATE = 0.5  # above this share a sampled Hessian is replaced by the full one
 
@@ -33,8 +34,8 @@ class ProxNewton(Solver):
     """Newton steps on the features that matter, by coordinate descent on their Gram matrix.
 
     The working set holds the features in use and those that violate optimality most, and grows
-    as needed. The Hessian is kept while it still gives fast steps, and for many rows the first
-    ones come from a sample of the rows: the certificate, not the Hessian, decides when to stop.
+    as needed. The Hessian is kept while it still gives fast steps, and of many rows (or cells) a
+    sample makes it for as long as its steps are fast: the certificate decides when to stop.
     """
 
     max_iter: int = 200
@@ -59,31 +60,33 @@ class ProxNewton(Solver):
 
     def _iterate(self, problem: Problem, state: State) -> Iterator[State]:
         room, working = self.working_set, None
+        points = problem.features.n_rows or flat(state.theta).size
         while True:
             before = state.optimality
             index = _violators(state, room)
             if working is None or not np.isin(index, working.index).all():
-                working = _WorkingSet(problem, index)
+                working = _WorkingSet(problem, index, points)
             new = working.improve(state)
             if new is None:
                 return
             state = new
             yield state
-            if state.optimality > _POOR_RATE * before:
-                room = min(2 * room, problem.features.n_features)
+            crowded = 2 * np.count_nonzero(state.w) > index.size
+            if crowded and state.optimality > _POOR_RATE * before:
+                room = min(2 * room, _GROWTH, problem.features.n_features)
 
 
 class _WorkingSet:
     """The problem of a few features, all others being zero, with its last Hessian."""
 
-    def __init__(self, whole: Problem, index: Array) -> None:
+    def __init__(self, whole: Problem, index: Array, points: int) -> None:
         self.whole, self.index = whole, index
         l1, l2 = whole.potential.elastic(whole.features.n_features)  # type: ignore[misc]
         self.l1, self.l2 = l1[index], l2[index]
         self.problem = whole.restrict(index, Elastic(self.l1, self.l2))
         self.problem.__dict__["unit"] = whole.unit
-        rows = whole.features.n_rows
-        self.all_rows = rows is None or rows <= 2 * _SAMPLED_ROWS
+        self.points = points  # rows, or cells of a single row
+        self.all_points = points <= 2 * _SAMPLE
         self.damping = 0.0
         self._gram: Array | None = None
         self._at: State | None = None
@@ -117,11 +120,11 @@ class _WorkingSet:
                 rate = new.optimality / state.optimality
                 if rate > _GOOD_RATE or self._cheap():
                     self._gram = None
-                self.all_rows |= rate > _POOR_RATE
+                self.all_points |= rate > _POOR_RATE
                 self.damping = self.damping / _DAMPING if self.damping > _RIDGE else 0.0
                 return new
-            if self._at is not state or not self.all_rows:
-                self._gram, self.all_rows = None, True
+            if self._at is not state or not self.all_points:
+                self._gram, self.all_points = None, True
                 continue
             # a flat map (a sparse one at a vertex) has no curvature to trust: shorten the step
             slope = state.optimality * self.problem.unit
@@ -136,7 +139,7 @@ class _WorkingSet:
 
     def _hessian(self, state: State) -> Array:
         if self._gram is None:
-            every = 1 if self.all_rows else self.problem.features.n_rows // _SAMPLED_ROWS
+            every = 1 if self.all_points else self.points // _SAMPLE
             self._gram = self.problem.features.gram(*_curvature(state), every)
             self._at = state
         return self._gram
@@ -171,29 +174,37 @@ def _violators(state: State, room: int) -> Array:
     active = state.w != 0
     used = int(active.sum())
     count = max(room, used + min(used // 2, _GROWTH))
-    if 2 * count >= size:  # half of the columns: no use in writing them out
+    if 2 * count >= size and size <= 2 * _GROWTH:  # half of them: no use in choosing
         return np.arange(size)
-    violation[active] = np.inf
-    chosen = np.argpartition(violation, -count)[-count:]
-    return np.sort(chosen[violation[chosen] > 0])
+    violation[active] = 0.0
+    chosen = state.problem.features.candidates(violation, count - used)
+    return np.union1d(np.flatnonzero(active), chosen)
 
 
 def _solve_model(
     gram: Array, gradient: Array, w: Array, l1: Array, l2: Array, goal: float
 ) -> Array:
-    """The step d of the quadratic model: coordinate descent finds the face, then it is solved."""
+    """The step d of the quadratic model: coordinate descent finds a face, Newton's step solves it.
+
+    Neighbouring knots make nearly equal columns, among which coordinate descent alone crawls.
+    """
     from maxent._kernels.coordinate import elastic_quadratic
 
     d = np.zeros_like(w)
     for _ in range(_ROUNDS):
         if elastic_quadratic(gram, gradient, w, l1, l2, d, _PASSES, goal):
             break
-        _solve_face(gram, gradient, w, l1, l2, d)
+        for _ in range(_FACES):
+            if _solve_face(gram, gradient, w, l1, l2, d):
+                break
     return d
 
 
-def _solve_face(gram: Array, gradient: Array, w: Array, l1: Array, l2: Array, d: Array) -> None:
-    """Newton's step with the signs of w + d held, in place; stops where the first sign changes."""
+def _solve_face(gram: Array, gradient: Array, w: Array, l1: Array, l2: Array, d: Array) -> bool:
+    """Newton's step on the weights in use, in place; whether it kept every sign.
+
+    The step is as long as the model with its absolute values goes down.
+    """
     x = w + d
     face = np.flatnonzero((x != 0) | (l1 == 0))
     here, threshold = x[face], l1[face]
@@ -202,13 +213,36 @@ def _solve_face(gram: Array, gradient: Array, w: Array, l1: Array, l2: Array, d:
     try:
         move = linalg.cho_solve(linalg.cho_factor(matrix, check_finite=False), -slope)
     except linalg.LinAlgError:
-        return
-    with np.errstate(divide="ignore", invalid="ignore"):
-        flips = (threshold > 0) & (np.sign(here + move) != np.sign(here))
-        share = np.where(flips, -here / move, np.inf)
-    length = min(1.0, float(share.min(initial=1.0)))
-    new = np.where(share <= length, 0.0, here + length * move)
+        return True
+    length, corner = _longest_descent(here, move, threshold, float(slope @ move))
+    new = here + length * move
+    if corner >= 0:
+        new[corner] = 0.0
     d[face] = new - w[face]
+    return corner == _NONE
+
+
+def _longest_descent(x: Array, move: Array, l1: Array, slope: float) -> tuple[float, int]:
+    """Where the model is least along a Newton step, and the weight that is 0 there, or why none is.
+
+    Along the step the slope rises from ``slope`` < 0 to 0 at length 1, and jumps by 2 l1 |move|
+    where a weight changes sign.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        at = np.where((l1 > 0) & (x * move < 0), -x / move, np.inf)
+    crossing = np.flatnonzero(at < 1)
+    crossing = crossing[np.argsort(at[crossing])]
+    jump = 0.0
+    for j in crossing:
+        # the slope before this corner is slope (1 - t) + the jumps so far
+        length = 1 + jump / slope if slope < 0 else 1.0
+        if length <= at[j]:
+            return max(length, 0.0), _NONE if jump == 0 else _PASSED
+        step = 2 * l1[j] * abs(move[j])
+        if slope * (1 - at[j]) + jump + step >= 0:
+            return float(at[j]), int(j)
+        jump += step
+    return (1 + jump / slope if slope < 0 else 1.0), _NONE if jump == 0 else _PASSED
 
 
 def _newton_step(

@@ -1,0 +1,250 @@
+"""Coverage of the density paper's guarantees (section 5) where the truth is known.
+
+A landscape of 3,000 cells, four smooth variables, 174 features in [0, 1] (linear, quadratic,
+product, threshold) and a truth pi that is a Gibbs distribution of a few of them. For each sample
+size, repeated samples are fitted with each theoretical parameter and with the practical beta. Three
+questions: does the deviation stay in its region, does the guarantee hold, and how far is its value
+from the excess loss that happened? The guarantee is taken at its best, the minimum over w* of
+L_pi(w*) + excess(w*); Theorem 13 is told the norm of the true weights.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+import maxent as mx
+from maxent import bounds
+
+DELTA = 0.05
+SIZES = (10, 30, 100, 300, 1000)
+REPEATS = 50
+THRESHOLDS = 40
+
+
+@dataclass(frozen=True)
+class Landscape:
+    """Features, the truth and which features are monotone in one variable."""
+
+    X: np.ndarray
+    monotone: np.ndarray
+    n_variables: int
+    w: np.ndarray
+    pi: np.ndarray
+
+    def problem(self, potential: mx.Potential, observed: np.ndarray) -> mx.Problem:
+        return mx.Problem(mx.Shannon(), self.X, potential, observed=observed)
+
+    @cached_property
+    def diameter(self) -> float:
+        return bounds.l2_diameter_bound(self.X)
+
+    def loss(self, w: np.ndarray, p: np.ndarray | None = None) -> float:
+        """L_p(w) = -sum p log q_w, of the truth by default."""
+        theta = self.X @ w
+        top = theta.max()
+        log_partition = top + np.log(np.sum(np.exp(theta - top)))
+        return float(log_partition - (self.pi if p is None else p) @ theta)
+
+
+def landscape(rows: int = 50, columns: int = 60, seed: int = 0) -> Landscape:
+    """Sums of random waves, scaled to [0, 1] by rank so that thresholds split the cells evenly."""
+    rng = np.random.default_rng(seed)
+    y, x = np.mgrid[0 : 1 : rows * 1j, 0 : 1 : columns * 1j]
+    variables = []
+    for _ in range(4):
+        waves = rng.normal(scale=5, size=(6, 2)), rng.uniform(0, 6.3, 6), rng.normal(size=6)
+        field = sum(
+            size * np.cos(a * x + b * y + phase) for (a, b), phase, size in zip(*waves, strict=True)
+        )
+        ranks = np.argsort(np.argsort(np.ravel(field)))
+        variables.append(ranks / (ranks.size - 1))
+    v = np.stack(variables, axis=1)
+    products = [v[:, i] * v[:, j] for i in range(4) for j in range(i)]
+    knots = np.arange(1, THRESHOLDS + 1) / (THRESHOLDS + 1)
+    steps = [(v[:, [j]] > knots) for j in range(4)]
+    X = np.column_stack([v, *steps, v**2, *products]).astype(float)
+    monotone = np.arange(X.shape[1]) < 4 + 4 * THRESHOLDS
+    w = np.zeros(X.shape[1])
+    w[[0, 4 + 20, 4 + THRESHOLDS + 10, -6]] = [4.0, 2.0, -2.0, 4.0]
+    pi = mx.Shannon().conjugate(X @ w)[1]
+    return Landscape(X, monotone, 4, w, np.asarray(pi))
+
+
+@dataclass(frozen=True)
+class Method:
+    """How to fit a sample; ``theory`` says whether a guarantee comes with it."""
+
+    name: str
+    potential: Callable[[Landscape, np.ndarray, int], mx.Potential]
+    colour: str
+    theory: bool = True
+
+
+def _sd(land: Landscape, observed: np.ndarray, m: int) -> np.ndarray:
+    variance = observed @ land.X**2 - (observed @ land.X) ** 2
+    return np.sqrt(np.maximum(variance, 0) * m / (m - 1))
+
+
+def methods(land: Landscape) -> list[Method]:
+    n, diameter = land.X.shape[1], land.diameter
+    l2_norm, s = float(np.linalg.norm(land.w)), 1 + np.sqrt(np.log(1 / DELTA))
+    return [
+        Method(
+            "Corollary 5 (Hoeffding)",
+            lambda _, p, m: mx.Box(np.full(n, bounds.hoeffding_beta(n, m, DELTA))),
+            "tab:blue",
+        ),
+        Method(
+            "Corollary 7 (Bernstein)",
+            lambda land, p, m: mx.Box(bounds.bernstein_beta(_sd(land, p, m), n, m, DELTA)),
+            "tab:orange",
+        ),
+        Method(
+            "DKW and Hoeffding (mixed)",
+            lambda land, p, m: mx.Box(bounds.mixed_beta(land.monotone, land.n_variables, m, DELTA)),
+            "tab:green",
+        ),
+        Method(
+            "Theorem 11 (l2)",
+            lambda _, p, m: mx.Ball(bounds.ball_beta(diameter, m, DELTA)),
+            "tab:red",
+        ),
+        Method(
+            "Theorem 13 (l2 squared)",
+            lambda _, p, m: mx.Quadratic(bounds.quadratic_strength(l2_norm, diameter, m, s)),
+            "tab:purple",
+        ),
+        Method(
+            "practical beta (no theory)",
+            # what one record in m varies by: constant features would have no penalty at all
+            lambda land, p, m: mx.Box(
+                bounds.practical_beta(np.maximum(_sd(land, p, m), m**-0.5), m)
+            ),
+            "black",
+            theory=False,
+        ),
+    ]
+
+
+def _guarantee(land: Landscape, potential: mx.Potential, m: int) -> float:
+    """min over w* of L_pi(w*) + excess(w*), less the smallest L_pi."""
+    if isinstance(potential, mx.Quadratic):
+        diameter, l2_norm = land.diameter, float(np.linalg.norm(land.w))
+        s = float(potential.strength) * l2_norm * np.sqrt(m) / diameter
+        return bounds.quadratic_excess(l2_norm, diameter, m, DELTA, s)
+    rival = land.problem(mx.ScaledPotential(potential, 2.0), land.pi).solve(tol=1e-6)
+    return land.loss(rival.w) + bounds.region_excess(potential, rival.w) - land.loss(land.w)
+
+
+def _share(land: Landscape, potential: mx.Potential, deviation: np.ndarray, m: int) -> float:
+    """The deviation in units of the region that the guarantee supposes it in: at most 1."""
+    if isinstance(potential, mx.Quadratic):
+        potential = mx.Ball(bounds.ball_beta(land.diameter, m, DELTA))
+    return potential.gauge(deviation)
+
+
+def _measure(land: Landscape, method: Method, m: int, draws: np.ndarray) -> dict[str, float]:
+    """Means over the samples ``draws`` of size m."""
+    smallest, known = land.loss(land.w), {}
+    theory = bounds.mixed_beta(land.monotone, land.n_variables, m, DELTA)
+    rows = []
+    for observed in draws:
+        potential = method.potential(land, observed, m)
+        if potential not in known:  # most do not depend on the sample
+            known[potential] = _guarantee(land, potential, m) if method.theory else np.nan
+        w = land.problem(potential, observed).solve(tol=1e-6).w
+        loss, sample_loss = land.loss(w), land.loss(w, observed)
+        printed = bounds.printable_bound(sample_loss, w, theory, DELTA, n_cells=len(land.pi))
+        share = _share(land, potential, (observed - land.pi) @ land.X, m)
+        rows.append((share, known[potential], loss - smallest, printed.bound, loss))
+    share, guaranteed, excess, printed_bound, loss = np.array(rows).T
+    return {
+        "deviation_inside": np.mean(share <= 1),
+        "deviation_quantile": np.quantile(share, 1 - DELTA),
+        "guarantee_held": np.mean(excess <= guaranteed) if method.theory else np.nan,
+        "guaranteed_excess": np.mean(guaranteed),
+        "excess": np.mean(excess),
+        "printed_bound_held": np.mean(loss <= printed_bound),
+        "printed_bound": np.mean(printed_bound),
+        "loss": np.mean(loss),
+    }
+
+
+def measure(land: Landscape) -> list[dict[str, float | str | int]]:
+    """One record a method and sample size."""
+    records: list[dict[str, float | str | int]] = []
+    rng = np.random.default_rng(1)
+    for m in SIZES:
+        draws = rng.multinomial(m, land.pi, size=REPEATS) / m
+        for method in methods(land):
+            found = {k: round(float(v), 4) for k, v in _measure(land, method, m, draws).items()}
+            records.append({"method": method.name, "m": m, "repeats": REPEATS, **found})
+    return records
+
+
+def draw(land: Landscape, records: list[dict[str, float | str | int]], picture: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    uniform, smallest = np.log(len(land.pi)), land.loss(land.w)
+    figure, axes = plt.subplots(1, 3, figsize=(15, 5), constrained_layout=True)
+    for method in methods(land):
+        mine = [r for r in records if r["method"] == method.name]
+        column = {key: np.array([r[key] for r in mine]) for key in records[0] if key != "method"}
+        style = {"color": method.colour, "marker": "o", "markersize": 4, "linewidth": 1.5}
+        # Theorems 11 and 13 suppose the same region: one line below the other
+        wide = {"linewidth": 5} if method.name.startswith("Theorem 11") else {}
+        axes[0].plot(column["m"], column["deviation_quantile"], label=method.name, **style | wide)
+        axes[1].plot(column["m"], column["guaranteed_excess"], **style)
+        axes[1].plot(column["m"], column["excess"], linestyle="--", **style)
+        axes[2].plot(column["m"], column["printed_bound"], **style)
+        axes[2].plot(column["m"], column["loss"], linestyle="--", **style)
+    marks = (
+        (0, 1, "the region"),
+        (1, uniform - smallest, "uniform distribution"),
+        (2, uniform, "uniform, log N"),
+        (2, smallest, "the truth"),
+    )
+    for k, height, text in marks:
+        axes[k].axhline(height, color="grey", linewidth=1, linestyle=":")
+        axes[k].annotate(
+            text,
+            (SIZES[0], height),
+            (0, 3),
+            textcoords="offset points",
+            color="dimgrey",
+            fontsize=9,
+        )
+    axes[0].set(title=f"deviation / region, {100 * (1 - DELTA):.0f} % quantile", yscale="log")
+    ticks = (0.2, 0.5, 1, 2, 5)
+    axes[0].set(yticks=ticks, yticklabels=ticks)
+    axes[0].legend(fontsize=9, loc="center right", bbox_to_anchor=(1, 0.65))
+    axes[1].set(title="excess loss: guaranteed (solid), found (dashed)", yscale="log")
+    axes[2].set(title="log loss: printed bound (solid), true (dashed)")
+    for axis in axes:
+        axis.set(xscale="log", xlabel="sample size m", xticks=SIZES, xticklabels=SIZES)
+        axis.minorticks_off()
+        axis.grid(alpha=0.3)
+    figure.savefig(picture, dpi=110)
+    plt.close(figure)
+
+
+def run(out: Path) -> list[Path]:
+    """Write the table and the figure."""
+    land = landscape()
+    records = measure(land)
+    table, picture = out / "guarantees.csv", out / "guarantees.png"
+    with table.open("w", newline="") as file:
+        writer = csv.DictWriter(file, fieldnames=list(records[0]))
+        writer.writeheader()
+        writer.writerows(records)
+    draw(land, records, picture)
+    return [table, picture]

@@ -1,0 +1,236 @@
+"""MaxentDensityCV: features, potential, entropy and multiplier chosen by cross-validation."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from sklearn.base import clone
+
+from maxent import evaluation, io
+from maxent._progress import Progress
+from maxent._rows import Array
+from maxent.estimators._density import masses, take_rows
+from maxent.estimators.density import MaxentDensity
+
+Scorer = Callable[[MaxentDensity, Any, Array, Array], float]
+
+
+def log_loss_score(model: MaxentDensity, X: Any, y: Array, test: Array) -> float:
+    """Mean log density of the held-out occurrences, normalised over all rows of X."""
+    log_density = model.score_samples(X)
+    counts = np.zeros(len(y))
+    counts[test] = y[test]
+    top = log_density.max()
+    total = top + np.log(np.exp(log_density - top).sum())
+    present = counts > 0
+    return float(counts[present] @ (log_density[present] - total) / counts.sum())
+
+
+def auc_score(model: MaxentDensity, X: Any, y: Array, test: Array) -> float:
+    """AUC of the held-out occurrences against the background rows of the test set."""
+    scores = model.score_samples(take_rows(X, test))
+    counts = y[test]
+    if (counts > 0).all():
+        raise ValueError('scoring="auc" needs background rows in every test set')
+    return evaluation.auc(
+        scores[counts > 0], scores[counts == 0], presence_weights=counts[counts > 0]
+    )
+
+
+_SCORERS: dict[str, Scorer] = {"log_loss": log_loss_score, "auc": auc_score}
+
+
+@io.register
+class MaxentDensityCV(MaxentDensity):
+    """A MaxentDensity whose settings are chosen by (spatially blocked) cross-validation.
+
+    Every combination of ``features``, ``potentials`` and ``entropies`` is fitted on the training
+    rows of every split, along all ``multipliers`` with warm starts; the best mean held-out score
+    wins and is fitted to all rows.
+
+    Parameters
+    ----------
+    features, potentials, entropies, multipliers : what to choose from; see ``MaxentDensity``.
+    cv : a splitter over the rows (``PresenceKFold``, ``SpatialBlocks``, ``Checkerboard``,
+        ``BufferedLeaveOneOut`` or scikit-learn's) or the number of folds. By default 5 folds of the
+        presences, or 4 spatial blocks where ``fit`` is given coordinates.
+    scoring : "log_loss" (held-out log density over all rows), "auc", or a function
+        (model, X, y, test rows) -> score, larger is better.
+    n_jobs : threads.
+    Others as for ``MaxentDensity``.
+
+    Attributes
+    ----------
+    best_params_, best_score_; cv_results_ : a dict of columns (features, potential, entropy,
+        multiplier, mean_score, sd_score, n_splits, scores); and all of ``MaxentDensity``.
+
+    >>> X = np.linspace(0, 1, 60)[:, None]
+    >>> y = np.where(np.arange(60) % 4 == 0, np.arange(60) > 30, 0)
+    >>> model = MaxentDensityCV(features=["l", "lq"], multipliers=[1.0, 10.0], cv=3).fit(X, y)
+    >>> sorted(model.best_params_), bool(model.gap_ < 1e-6)
+    (['entropy', 'features', 'multiplier', 'potential'], True)
+    """
+
+    def __init__(
+        self,
+        features: Sequence[Any] = ("l", "lq", "lqh", "lqph"),
+        potentials: Sequence[Any] = ("box",),
+        *,
+        entropies: Sequence[Any] = ("shannon",),
+        multipliers: Sequence[float] = (0.5, 1.0, 2.0, 4.0, 8.0),
+        cv: Any = None,
+        scoring: Any = "log_loss",
+        solver: Any = "auto",
+        preset: str | None = None,
+        categorical: Iterable[Any] = (),
+        tol: float = 1e-7,
+        missing: str = "error",
+        prevalence: float = 0.5,
+        n_jobs: int | None = None,
+        verbose: int = 1,
+    ) -> None:
+        self.features = features
+        self.potentials = potentials
+        self.entropies = entropies
+        self.multipliers = multipliers
+        self.cv = cv
+        self.scoring = scoring
+        self.solver = solver
+        self.preset = preset
+        self.categorical = categorical
+        self.tol = tol
+        self.missing = missing
+        self.prevalence = prevalence
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        prior: Any = None,
+        *,
+        coordinates: Any = None,
+        groups: Any = None,
+    ) -> MaxentDensityCV:
+        """Choose the settings, then fit them to all rows.
+
+        ``coordinates`` (rows, 2) make spatial blocks where no ``cv`` is given; ``groups`` go to
+        the splitter.
+        """
+        X, y = self._table(X, y)
+        weight = masses("sample_weight", sample_weight, len(y))
+        prior_mass = masses("prior", prior, len(y))
+        splits = list(self._splitter(coordinates).split(X, y, groups))
+        candidates = self._candidates()
+        multipliers = sorted(map(float, self.multipliers), reverse=True)
+        progress = Progress("MaxentDensityCV", self.verbose)
+        done = 0
+
+        def run(candidate: dict[str, Any], train: Array, test: Array) -> list[float]:
+            nonlocal done
+            scores = self._held_out(candidate, multipliers, X, y, weight, prior_mass, train, test)
+            done += 1
+            progress.update(f"{done} of {len(candidates) * len(splits)} paths")
+            return scores
+
+        jobs = (delayed(run)(c, *split) for c in candidates for split in splits)
+        try:
+            found = Parallel(n_jobs=self.n_jobs, prefer="threads")(jobs)
+        finally:
+            progress.close()
+        scores = np.array(found).reshape(len(candidates), len(splits), len(multipliers))
+        self._choose(candidates, multipliers, scores)
+        best = self._estimator(self.best_params_).fit(X, y, weight, prior_mass)
+        fitted = {k: v for k, v in vars(best).items() if k.startswith("_") or k.endswith("_")}
+        self.__dict__.update(fitted)
+        return self
+
+    def path(self, *args: Any, **settings: Any) -> list[MaxentDensity]:
+        """The path of the chosen model; see ``MaxentDensity.path``."""
+        return self._estimator(self.best_params_).path(*args, **settings)
+
+    def _entropy(self) -> Any:
+        return self._estimator(self.best_params_)._entropy()
+
+    def _candidates(self) -> list[dict[str, Any]]:
+        grids = {"features": self.features, "potential": self.potentials, "entropy": self.entropies}
+        for name, grid in grids.items():
+            if isinstance(grid, str) or not len(grid):
+                raise ValueError(f"{name}: give a list of choices, got {grid!r}")
+        if not len(self.multipliers):
+            raise ValueError("multipliers is empty: give at least one")
+        return [dict(zip(grids, values, strict=True)) for values in product(*grids.values())]
+
+    def _estimator(self, params: dict[str, Any]) -> MaxentDensity:
+        shared = ("solver", "preset", "categorical", "tol", "missing", "prevalence", "verbose")
+        return MaxentDensity(**{name: getattr(self, name) for name in shared}, **params)
+
+    def _splitter(self, coordinates: Any) -> Any:
+        if self.cv is None and coordinates is not None:
+            return evaluation.SpatialBlocks(coordinates)
+        if self.cv is None or isinstance(self.cv, int):
+            return evaluation.PresenceKFold(5 if self.cv is None else self.cv)
+        if not hasattr(self.cv, "split"):
+            raise ValueError(f"cv must be a splitter or a number of folds, got {self.cv!r}")
+        return self.cv
+
+    def _scorer(self) -> Scorer:
+        if callable(self.scoring):
+            return self.scoring
+        if self.scoring not in _SCORERS:
+            raise ValueError(
+                f"scoring must be a function or one of {', '.join(_SCORERS)}, got {self.scoring!r}"
+            )
+        return _SCORERS[self.scoring]
+
+    def _held_out(
+        self,
+        candidate: dict[str, Any],
+        multipliers: Sequence[float],
+        X: Any,
+        y: Array,
+        weight: Array,
+        prior: Array,
+        train: Array,
+        test: Array,
+    ) -> list[float]:
+        """The score of every multiplier on one split, along one warm-started path."""
+        estimator, score = clone(self._estimator(candidate)), self._scorer()
+        with warnings.catch_warnings():
+            # a fold may hold a constant column or miss a level; the fit to all rows still warns
+            warnings.filterwarnings("ignore", message="constant columns|.*levels .* were not there")
+            prepared = estimator._prepare(
+                take_rows(X, train), y[train], weight[train], prior[train]
+            )
+            models = estimator._path(prepared, multipliers)
+            return [score(model, X, y * weight, test) for model in models]
+
+    def _choose(
+        self, candidates: list[dict[str, Any]], multipliers: Sequence[float], scores: Array
+    ) -> None:
+        mean = scores.mean(axis=1)
+        usable = np.where(np.isfinite(mean), mean, -np.inf)
+        if not np.isfinite(usable).any():
+            raise ValueError(
+                f"no candidate has a finite held-out {self.scoring}: an entropy with exact zeros "
+                'has infinite log loss there; use scoring="auc"'
+            )
+        which, at = map(int, np.unravel_index(int(np.argmax(usable)), usable.shape))
+        self.best_params_ = {**candidates[which], "multiplier": multipliers[at]}
+        self.best_score_ = float(mean[which, at])
+        rows = [(i, j) for i in range(len(candidates)) for j in range(len(multipliers))]
+        self.cv_results_ = {
+            **{name: [candidates[i][name] for i, _ in rows] for name in candidates[0]},
+            "multiplier": [multipliers[j] for _, j in rows],
+            "mean_score": mean.ravel(),
+            "sd_score": scores.std(axis=1).ravel(),
+            "n_splits": scores.shape[1],
+            "scores": scores.transpose(0, 2, 1).reshape(len(rows), -1),
+        }

@@ -1,0 +1,80 @@
+"""Judging a model of presences: metrics, thresholds and (spatial) splitters.
+
+==================  ==========================================================================
+``metrics.py``      discrimination (AUC with DeLong's error, COR), calibration (Boyce),
+                    information (log loss, gain, AICc)
+``cuts.py``         what a threshold does: omission, TSS, ROC and omission curves, the table of
+                    threshold rules
+``splitters.py``    folds of presences, spatial blocks, checkerboards, buffered leave-one-out
+==================  ==========================================================================
+
+Metrics take the predictions at presences and those at the background (or at absences) as two
+vectors. A prediction is any number that grows with suitability; where a unit matters the function
+says so.
+"""
+
+from __future__ import annotations
+
+from maxent.evaluation.cuts import (
+    MaxTSS,
+    OmissionCurve,
+    RocCurve,
+    Threshold,
+    binomial_p_value,
+    cumulative,
+    max_tss,
+    omission,
+    omission_curve,
+    roc_curve,
+    thresholds,
+    tss,
+)
+from maxent.evaluation.metrics import (
+    AUC,
+    AUCDifference,
+    Boyce,
+    aicc,
+    auc,
+    auc_delong,
+    auc_difference,
+    boyce,
+    correlation,
+    gain,
+    log_loss,
+)
+from maxent.evaluation.splitters import (
+    BufferedLeaveOneOut,
+    Checkerboard,
+    PresenceKFold,
+    SpatialBlocks,
+)
+
+__all__ = [
+    "AUC",
+    "AUCDifference",
+    "Boyce",
+    "BufferedLeaveOneOut",
+    "Checkerboard",
+    "MaxTSS",
+    "OmissionCurve",
+    "PresenceKFold",
+    "RocCurve",
+    "SpatialBlocks",
+    "Threshold",
+    "aicc",
+    "auc",
+    "auc_delong",
+    "auc_difference",
+    "binomial_p_value",
+    "boyce",
+    "correlation",
+    "cumulative",
+    "gain",
+    "log_loss",
+    "max_tss",
+    "omission",
+    "omission_curve",
+    "roc_curve",
+    "thresholds",
+    "tss",
+]

@@ -1,0 +1,62 @@
+"""Feature operators over cells: linear, quadratic, product, threshold, hinge, categorical."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from maxent.features.additive import Additive, Hinge, Linear, Square, Threshold
+from maxent.features.base import Bound, FeatureClass, Operator, OperatorMap, joined, part_of
+from maxent.features.categorical import Categorical, Levels
+from maxent.features.cells import Cells, Schema
+from maxent.features.product import Interaction, Products
+
+__all__ = [
+    "Additive",
+    "Bound",
+    "Categorical",
+    "Cells",
+    "FeatureClass",
+    "Hinge",
+    "Interaction",
+    "Levels",
+    "Linear",
+    "Operator",
+    "OperatorMap",
+    "Products",
+    "Schema",
+    "Square",
+    "Threshold",
+    "bind",
+    "fit_operators",
+    "joined",
+    "part_of",
+]
+
+
+def fit_operators(
+    classes: Sequence[FeatureClass],
+    X: Any,
+    presences: Any = None,
+    categorical: Sequence[Any] = (),
+) -> list[Operator]:
+    """The operators of these feature classes for the rows of X.
+
+    ``presences`` are the indices of the occupied rows (all by default).
+
+    >>> linear, product = fit_operators([Linear(), Interaction()], [[1.0, 0], [2, 3], [4, 1]])
+    >>> linear.names(), product.names()
+    (['x0', 'x1'], ['x0*x1'])
+    """
+    X = X if hasattr(X, "columns") else np.asarray(X)
+    schema = Schema.of(X, categorical)
+    cells = schema.read(X)
+    rows = np.arange(cells.n_cells) if presences is None else np.asarray(presences)
+    return joined([o for kind in classes for o in kind.fit(cells, schema, rows)])
+
+
+def bind(operators: Sequence[Operator], cells: Cells, clamp: bool = False) -> OperatorMap:
+    """The feature map of these operators on given cells."""
+    return OperatorMap([o.bind(cells, clamp) for o in operators], cells.n_cells)

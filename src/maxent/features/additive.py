@@ -1,0 +1,394 @@
+"""Features of one variable at a time: linear, quadratic, hinge and threshold, in one operator.
+
+Together they are a curve, piecewise linear plus a parabola. With each cell's place among the knots
+known, the curve is a table look-up and the means of all its features are one histogram and
+cumulative sums, O(cells + knots) a variable, so that the whole continuum of thresholds and hinges
+costs about what one linear feature costs (density paper §8; the jar sorts for the same end).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from maxent._rows import Array
+from maxent._threads import over_rows
+from maxent.features.base import Bound, FeatureClass, Operator, replaced
+from maxent.features.cells import Cells, Schema
+
+_LINEAR, _QUADRATIC, _FORWARD, _REVERSE, _THRESHOLD = range(5)  # as in _kernels.cells
+_LETTERS = np.array(["l", "q", "h", "h", "t"])
+MAX_KNOTS = 2**16 - 1  # a variable's at most: a cell's place among them fits two bytes
+
+
+@dataclass(frozen=True, eq=False)
+class Additive(Operator):
+    """Curves of single variables.
+
+    ``low`` and ``high`` (one a variable) scale to [0, 1], ``square_low`` and ``square_high`` do so
+    for the squares; ``variable``, ``kind`` and ``knot`` (in units of the variable) have one entry a
+    feature, sorted by variable, kind and knot.
+    """
+
+    variables: tuple[str, ...]
+    low: Array
+    high: Array
+    square_low: Array
+    square_high: Array
+    variable: Array
+    kind: Array
+    knot: Array
+
+    @property
+    def n_features(self) -> int:  # type: ignore[override]
+        """Number of features."""
+        return int(self.kind.size)
+
+    def names(self) -> list[str]:
+        """x, x^2, hinge(x>t), hinge(x<t) and (x>t)."""
+        patterns = ("{0}", "{0}^2", "hinge({0}>{1:.10g})", "hinge({0}<{1:.10g})", "({0}>{1:.10g})")
+        return [
+            patterns[k].format(self.variables[v], t)
+            for v, k, t in zip(self.variable, self.kind, self.knot, strict=True)
+        ]
+
+    def kinds(self) -> Array:
+        """l, q, h or t."""
+        return _LETTERS[self.kind]
+
+    def restrict(self, index: Array) -> Additive:
+        """Some of the features."""
+        return replace(
+            self, variable=self.variable[index], kind=self.kind[index], knot=self.knot[index]
+        )
+
+    def join(self, other: Operator) -> Additive | None:
+        """Two sets of curves over the same variables."""
+        if not isinstance(other, Additive) or self.variables != other.variables:
+            return None
+        variable = np.concatenate([self.variable, other.variable])
+        kind = np.concatenate([self.kind, other.kind])
+        knot = np.concatenate([self.knot, other.knot])
+        order = np.lexsort((knot, kind, variable))
+        return replace(self, variable=variable[order], kind=kind[order], knot=knot[order])
+
+    def bind(self, cells: Cells, clamp: bool = False) -> BoundCurves:
+        """The place of every cell among the knots; cells within the ranges need no clamping."""
+        return BoundCurves(self, cells)
+
+
+class BoundCurves(Bound):
+    """Curves on given cells."""
+
+    def __init__(self, operator: Additive, cells: Cells) -> None:
+        self.values = cells.values
+        self.low = operator.low
+        self.scale = 1 / np.where(operator.high > operator.low, operator.high - operator.low, 1.0)
+        width = operator.square_high - operator.square_low
+        inverse = 1 / np.where(width > 0, width, 1.0)
+        # the scaled square is c0 + c1 u + c2 u^2 in the scaled variable u
+        self.parabola = (
+            (self.low**2 - operator.square_low) * inverse,
+            2 * self.low / self.scale * inverse,
+            inverse / self.scale**2,
+        )
+        self.variable, self.kind, self.raw = operator.variable, operator.kind, operator.knot
+        self.n_features = operator.n_features
+        self.unit = (self.raw - self.low[self.variable]) * self.scale[self.variable]
+        self.position = np.zeros(self.n_features, dtype=np.int32)
+        self.knots: dict[int, Array] = {}
+        self.codes: dict[int, Array] = {}
+        used = self._used()
+
+        def encode(first: int, last: int) -> None:
+            for v, where in used[first:last]:
+                self._encode(v, where)
+
+        over_rows(encode, len(used), 16 * cells.n_cells)
+
+    def _encode(self, v: int, where: slice) -> None:
+        has_knot = self.kind[where] >= _FORWARD
+        knots, place = np.unique(self.raw[where][has_knot], return_inverse=True)
+        self.position[where][has_knot] = place
+        small = (
+            np.uint8 if knots.size < 2**8 else np.uint16 if knots.size <= MAX_KNOTS else np.int32
+        )
+        x = self.values[v]
+        codes = np.zeros(x.size, dtype=small)
+        if knots.size:
+            for start in range(0, x.size, 1 << 16):  # in parts: searchsorted answers in 8 bytes
+                part = slice(start, start + (1 << 16))
+                codes[part] = np.searchsorted(knots, x[part], side="left")
+        self.knots[v] = (knots - self.low[v]) * self.scale[v]
+        self.codes[v] = codes
+
+    def _used(self) -> list[tuple[int, slice]]:
+        """The variables in use, each with the slice of its features."""
+        if not self.n_features:
+            return []
+        cuts = np.flatnonzero(np.diff(self.variable)) + 1
+        edges = [0, *cuts.tolist(), self.n_features]
+        return [(int(self.variable[a]), slice(a, b)) for a, b in pairwise(edges)]
+
+    def restrict(self, index: Array) -> BoundCurves:
+        """Some of the features on the same cells."""
+        names = ("variable", "kind", "raw", "unit", "position")
+        chosen = {name: getattr(self, name)[index] for name in names}
+        return replaced(self, n_features=index.size, **chosen)
+
+    def take(self, cells: Array) -> BoundCurves:
+        """The same curves on some of the cells."""
+        values = np.ascontiguousarray(self.values[:, cells])
+        codes = {v: codes[cells] for v, codes in self.codes.items()}
+        return replaced(self, values=values, codes=codes)
+
+    def _coefficients(self, v: int) -> tuple[float, float, float]:
+        c0, c1, c2 = self.parabola
+        return float(c0[v]), float(c1[v]), float(c2[v])
+
+    def add_scores(self, w: Array, theta: Array) -> None:
+        """theta += the curves, from their tables."""
+        from maxent._kernels.cells import add_curve, curve_tables
+
+        curves = []
+        for v, where in self._used():
+            if not w[where].any():
+                continue
+            intercept, slope = np.empty((2, self.knots[v].size + 1))
+            bend = curve_tables(
+                self.kind[where], self.position[where], self.knots[v], w[where],
+                *self._coefficients(v), intercept, slope,
+            )  # fmt: skip
+            curves.append((v, intercept, slope, bend))
+
+        def work(start: int, stop: int) -> None:
+            part = slice(start, stop)
+            for v, intercept, slope, bend in curves:
+                add_curve(
+                    self.values[v, part], self.codes[v][part], self.low[v], self.scale[v],
+                    intercept, slope, bend, theta[part],
+                )  # fmt: skip
+
+        over_rows(work, theta.size, 2 * len(curves))
+
+    def moments(self, p: Array) -> Array:
+        """One histogram a variable and its cumulative sums."""
+        from maxent._kernels.cells import curve_moments, histogram
+
+        def mean(v: int, where: slice, out: Array) -> None:
+            h0, h1 = np.zeros((2, self.knots[v].size + 1))
+            powers = np.zeros(5)
+            histogram(self.values[v], self.codes[v], self.low[v], self.scale[v], p, h0, h1, powers)
+            curve_moments(
+                self.kind[where], self.position[where], self.knots[v], h0, h1, powers,
+                *self._coefficients(v), out[where],
+            )  # fmt: skip
+
+        return self._over_variables(mean, p.size)
+
+    def squares(self, p: Array) -> Array:
+        """As the moments, with the second powers in each bin."""
+        from maxent._kernels.cells import curve_squares, histogram_squares
+
+        def mean(v: int, where: slice, out: Array) -> None:
+            h0, h1, h2 = np.zeros((3, self.knots[v].size + 1))
+            powers = np.zeros(5)
+            histogram_squares(
+                self.values[v], self.codes[v], self.low[v], self.scale[v], p, h0, h1, h2, powers
+            )
+            curve_squares(
+                self.kind[where], self.position[where], self.knots[v], h0, h1, h2, powers,
+                *self._coefficients(v), out[where],
+            )  # fmt: skip
+
+        return self._over_variables(mean, p.size)
+
+    def _over_variables(self, mean: Callable[[int, slice, Array], None], size: int) -> Array:
+        used, out = self._used(), np.empty(self.n_features)
+
+        def work(first: int, last: int) -> None:
+            for v, where in used[first:last]:
+                mean(v, where, out)
+
+        over_rows(work, len(used), 2 * size)
+        return out
+
+    def write(self, root: Array, start: int, stop: int, out: Array) -> None:
+        """The columns of some cells, one row a feature."""
+        from maxent._kernels.cells import write_curves
+
+        write_curves(
+            self.values, self.variable, self.kind, self.unit, self.raw, self.low, self.scale,
+            *self.parabola, root, start, stop, out,
+        )  # fmt: skip
+
+    def priority(self, violation: Array) -> Array:
+        """Knots that violate no less than their neighbours; halved with each better one of a kind.
+
+        A working set would fill with copies of one knot otherwise.
+        """
+        same = (np.diff(self.variable) == 0) & (np.diff(self.kind) == 0)
+        hidden = violation <= 0
+        hidden[1:] |= same & (violation[1:] < violation[:-1])
+        hidden[:-1] |= same & (violation[:-1] <= violation[1:])
+        peaks = np.flatnonzero(~hidden)
+        curve = np.concatenate([[0], np.cumsum(~same)])[peaks]
+        order = np.lexsort((-violation[peaks], curve))
+        peaks, curve = peaks[order], curve[order]
+        first = np.flatnonzero(np.diff(curve, prepend=-1))
+        rank = np.arange(peaks.size) - np.repeat(first, np.diff(first, append=peaks.size))
+        priority = np.zeros_like(violation)
+        priority[peaks] = violation[peaks] * 0.5 ** np.minimum(rank, 500)
+        return priority
+
+
+class _CurveClass(FeatureClass):
+    """What the four kinds share: the variables with more than one value, and their ranges."""
+
+    def fit(self, cells: Cells, schema: Schema, presences: Array) -> list[Operator]:
+        """Curves of every variable that is not constant."""
+        count = cells.values.shape[0]
+        if not count:
+            return []
+        low, high = cells.values.min(axis=1), cells.values.max(axis=1)
+        square = np.zeros((2, count))
+        found: list[list[tuple[int, Array]]] = [[] for _ in range(count)]
+
+        def work(first: int, last: int) -> None:
+            for v in range(first, last):
+                x = cells.values[v]
+                square[:, v] = _square_range(x, float(low[v]), float(high[v]))
+                if high[v] > low[v]:
+                    found[v] = self._knots(x, x[presences])
+
+        over_rows(work, count, 64 * cells.n_cells)
+        parts = [(v, k, t) for v in range(count) for k, t in found[v]]
+        if not parts:
+            return []
+        operator = Additive(
+            schema.continuous,
+            low.astype(np.float64),
+            high.astype(np.float64),
+            square[0],
+            square[1],
+            np.repeat([v for v, _, _ in parts], [t.size for _, _, t in parts]).astype(np.int32),
+            np.repeat([k for _, k, _ in parts], [t.size for _, _, t in parts]).astype(np.int8),
+            np.concatenate([t for _, _, t in parts]),
+        )
+        return [operator] if operator.n_features else []
+
+    def _knots(self, x: Array, presences: Array) -> list[tuple[int, Array]]:
+        """The kinds of feature of one variable and their knots."""
+        raise NotImplementedError
+
+
+def _square_range(x: Array, low: float, high: float) -> tuple[float, float]:
+    ends = (low**2, high**2)
+    return (float(np.abs(x).min()) ** 2 if low < 0 < high else min(ends)), max(ends)
+
+
+@dataclass(frozen=True)
+class Linear(_CurveClass):
+    """f = x scaled to [0, 1].
+
+    >>> from maxent.features import fit_operators
+    >>> [o.names() for o in fit_operators([Linear()], [[1.0], [2.0], [4.0]])]
+    [['x0']]
+    """
+
+    def _knots(self, x: Array, presences: Array) -> list[tuple[int, Array]]:
+        return [(_LINEAR, np.full(1, np.nan))]
+
+
+@dataclass(frozen=True)
+class Square(_CurveClass):
+    """f = x^2 scaled to [0, 1]: with Linear, means and variances match.
+
+    >>> from maxent.features import fit_operators
+    >>> [o.names() for o in fit_operators([Square()], [[1.0], [2.0], [4.0]])]
+    [['x0^2']]
+    """
+
+    def _knots(self, x: Array, presences: Array) -> list[tuple[int, Array]]:
+        return [(_QUADRATIC, np.full(1, np.nan))]
+
+
+@dataclass(frozen=True)
+class Hinge(_CurveClass):
+    """f = (x - t)_+ / (max - t) and (t - x)_+ / (t - min).
+
+    ``knots=None`` has a knot between every two distinct values, as the jar; a number of knots are
+    equally spaced from end to end, as in maxnet. A variable with more than 65,535 distinct values
+    has knots around every presence and evenly between the other values, 65,535 in all.
+
+    >>> from maxent.features import fit_operators
+    >>> fit_operators([Hinge()], [[1.0], [2.0], [4.0]])[0].names()
+    ['hinge(x0>1.5)', 'hinge(x0>3)', 'hinge(x0<1.5)', 'hinge(x0<3)']
+    """
+
+    knots: int | None = None
+
+    def __post_init__(self) -> None:
+        _check_knots(self.knots, 2)
+
+    def _knots(self, x: Array, presences: Array) -> list[tuple[int, Array]]:
+        if self.knots is None:
+            between = _midpoints(x, presences, thin=True)
+            return [(_FORWARD, between), (_REVERSE, between)]
+        even = np.linspace(float(x.min()), float(x.max()), self.knots)
+        return [(_FORWARD, even[:-1]), (_REVERSE, even[1:])]
+
+
+@dataclass(frozen=True)
+class Threshold(_CurveClass):
+    """f = [x > t].
+
+    ``knots=None`` is the whole continuum, one threshold between every two distinct values (density
+    paper §8). A variable with more than 65,535 of them keeps the ones next to a presence: others
+    lie between two with the same observed mean and penalty, and never bind under a box. A number
+    of knots are equally spaced inside the range, as in maxnet.
+
+    >>> from maxent.features import fit_operators
+    >>> fit_operators([Threshold()], [[1.0], [2.0], [4.0]])[0].names()
+    ['(x0>1.5)', '(x0>3)']
+    """
+
+    knots: int | None = None
+
+    def __post_init__(self) -> None:
+        _check_knots(self.knots, 1)
+
+    def _knots(self, x: Array, presences: Array) -> list[tuple[int, Array]]:
+        if self.knots is None:
+            return [(_THRESHOLD, _midpoints(x, presences, thin=False))]
+        even = np.linspace(float(x.min()), float(x.max()), self.knots + 2)[1:-1]
+        return [(_THRESHOLD, np.nextafter(even, -np.inf))]  # maxnet counts x = t as above
+
+
+def _check_knots(knots: Any, least: int) -> None:
+    if knots is not None and not (isinstance(knots, int | np.integer) and knots >= least):
+        raise ValueError(f"knots must be None (all) or an integer >= {least}, got {knots!r}")
+    if knots is not None and knots > MAX_KNOTS:
+        raise ValueError(f"knots must be at most {MAX_KNOTS}, got {knots}; None takes all values")
+
+
+def _midpoints(x: Array, presences: Array, thin: bool) -> Array:
+    """Knots between consecutive distinct values of x."""
+    values = np.unique(x).astype(np.float64, copy=False)
+    between = values[:-1] + np.diff(values) / 2
+    between = np.where(between >= values[1:], values[:-1], between)  # neighbouring floats
+    if between.size <= MAX_KNOTS:
+        return between
+    place = np.searchsorted(values, np.unique(presences).astype(np.float64))
+    near = np.unique(np.concatenate([place - 1, place]))
+    near = near[(near >= 0) & (near < between.size)]
+    if near.size > MAX_KNOTS:
+        near = near[np.linspace(0, near.size - 1, MAX_KNOTS).astype(np.intp)]
+    if thin and near.size < MAX_KNOTS:
+        even = np.linspace(0, between.size - 1, MAX_KNOTS - near.size).astype(np.intp)
+        near = np.union1d(near, even)
+    return between[near]

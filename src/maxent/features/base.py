@@ -1,0 +1,237 @@
+"""Feature operators: families of features of the cells, never a matrix of all of them.
+
+A ``FeatureClass`` is what a user asks for (``Hinge(knots=50)``); fitted to cells it gives an
+``Operator``, which holds knots and ranges but no data; bound to cells an operator gives a
+``Bound``, its part of the feature map F. An ``OperatorMap`` puts several of them side by side.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from copy import copy
+from typing import Any
+
+import numpy as np
+
+from maxent._rows import Array, Rows
+from maxent._threads import one_blas_thread
+from maxent.features.cells import Cells, Schema
+from maxent.maps import ColumnMap, sum_of_parts
+
+_BLOCK = 512  # cells whose columns are written out at once: they stay in cache
+
+
+class FeatureClass(ABC):
+    """A kind of feature, before it has seen data."""
+
+    @abstractmethod
+    def fit(self, cells: Cells, schema: Schema, presences: Array) -> list[Operator]:
+        """The operators for these cells; ``presences`` are the indices of the occupied ones."""
+
+
+class Operator(ABC):
+    """A fitted family of features with values in [0, 1] on the cells of the fit."""
+
+    n_features: int
+
+    @abstractmethod
+    def names(self) -> list[str]:
+        """A readable name for each feature."""
+
+    @abstractmethod
+    def kinds(self) -> Array:
+        """The letter of each feature: one of l, q, p, t, h, c."""
+
+    @abstractmethod
+    def restrict(self, index: Array) -> Operator:
+        """The features ``index`` alone."""
+
+    @abstractmethod
+    def bind(self, cells: Cells, clamp: bool = False) -> Bound:
+        """This operator on given cells; ``clamp`` holds the features within [0, 1]."""
+
+    def join(self, other: Operator) -> Operator | None:
+        """Both as one operator, where that makes a faster map; None otherwise."""
+        return None
+
+
+class Bound(ABC):
+    """An operator on given cells. Its rows stay with it; it sees weights, scores and masses."""
+
+    n_features: int
+
+    @abstractmethod
+    def add_scores(self, w: Array, theta: Array) -> None:
+        """theta += sum_j w_j f_j, in place."""
+
+    @abstractmethod
+    def moments(self, p: Array) -> Array:
+        """sum_i p_i f_j(i) for every feature."""
+
+    @abstractmethod
+    def squares(self, p: Array) -> Array:
+        """sum_i p_i f_j(i)^2 for every feature."""
+
+    @abstractmethod
+    def restrict(self, index: Array) -> Bound:
+        """The features ``index`` on the same cells."""
+
+    @abstractmethod
+    def take(self, cells: Array) -> Bound:
+        """The same features on some of the cells."""
+
+    @abstractmethod
+    def write(self, root: Array, start: int, stop: int, out: Array) -> None:
+        """out[j, i] = root_i f_j(i) for the cells from ``start`` to ``stop``."""
+
+    def priority(self, violation: Array) -> Array:
+        """How much each feature would add to a working set, from its violation.
+
+        Features that are nearly copies of one another should not all rank high.
+        """
+        return violation
+
+
+class OperatorMap(ColumnMap):
+    """Operators side by side on the cells of one row, as a feature map.
+
+    ``scores`` and ``moments`` cost O(cells x variables) however many features there are. Columns
+    are written out in blocks of cells, for the Gram matrix of a working set alone.
+    """
+
+    def __init__(self, parts: Sequence[Bound], n_cells: int) -> None:
+        self.parts = list(parts)
+        self.n_cells = n_cells
+        self._cuts = np.cumsum([0, *(part.n_features for part in self.parts)])
+        self.n_features = int(self._cuts[-1])
+
+    def __repr__(self) -> str:
+        return f"OperatorMap({self.n_cells} cells, {self.n_features} features)"
+
+    def _slices(self) -> list[tuple[Bound, slice]]:
+        cuts = self._cuts
+        return [(p, slice(cuts[i], cuts[i + 1])) for i, p in enumerate(self.parts)]
+
+    def scores(self, w: Array) -> Array:
+        """sum_j w_j f_j at every cell."""
+        theta = np.zeros(self.n_cells)
+        for part, where in self._slices():
+            if w[where].any():
+                part.add_scores(w[where], theta)
+        return theta
+
+    def moments(self, p: Rows) -> Array:
+        """sum_i p_i f_j(i)."""
+        return self._gathered("moments", p)
+
+    def squares(self, p: Rows) -> Array:
+        """sum_i p_i f_j(i)^2."""
+        return self._gathered("squares", p)
+
+    def _gathered(self, method: str, p: Rows) -> Array:
+        p = np.ascontiguousarray(p, dtype=np.float64)
+        out = np.empty(self.n_features)
+        for part, where in self._slices():
+            out[where] = getattr(part, method)(p)
+        return out
+
+    def ranges(self) -> tuple[Array, Array]:
+        """0 and 1: operators are scaled."""
+        return np.zeros(self.n_features), np.ones(self.n_features)
+
+    def restrict(self, index: Array) -> OperatorMap:
+        """The features ``index`` (increasing), still as operators."""
+        parts = []
+        for part, where in self._slices():
+            chosen = index[(index >= where.start) & (index < where.stop)] - where.start
+            if chosen.size:
+                parts.append(part.restrict(chosen))
+        return type(self)(parts, self.n_cells)
+
+    def candidates(self, violation: Array, count: int) -> Array:
+        """The worst violators, as far as they are no copies of one another."""
+        parts = [part.priority(violation[where]) for part, where in self._slices()]
+        return super().candidates(np.concatenate(parts), count)
+
+    def gram(self, diagonal: Array, spike: Array | None, every: int = 1) -> Array:
+        """C'(diag(d) - u u')C, the columns C written out a block of cells at a time.
+
+        With ``every`` > 1 from a share of the cells, drawn systematically in proportion to d: the
+        few cells that hold most of a density count, wherever they are.
+        """
+        diagonal = np.asarray(diagonal, dtype=np.float64)
+        if every == 1 or (diagonal < 0).any():
+            return self._gram(diagonal, spike)
+        below = np.cumsum(diagonal)
+        count = self.n_cells // every
+        drawn = np.searchsorted(below, below[-1] * (np.arange(count) + 0.5) / count)
+        share = np.full(count, below[-1] / count)
+        part = OperatorMap([bound.take(drawn) for bound in self.parts], count)
+        return part._gram(share, None if spike is None else share * spike[drawn] / diagonal[drawn])
+
+    def _gram(self, diagonal: Array, spike: Array | None) -> Array:
+        signed = bool((diagonal < 0).any())
+        root = np.ones_like(diagonal) if signed else np.sqrt(diagonal)
+        starts = range(0, self.n_cells, _BLOCK)
+
+        def part(first: int, last: int) -> Array:
+            total = np.zeros((self.n_features, self.n_features))
+            block = np.empty((self.n_features, _BLOCK))
+            for start in starts[first:last]:
+                stop = min(start + _BLOCK, self.n_cells)
+                columns = self._write(root, start, stop, block)
+                right = columns * diagonal[start:stop] if signed else columns
+                total += columns @ right.T
+            return total
+
+        with one_blas_thread():
+            gram = sum_of_parts(part, len(starts), _BLOCK * self.n_features**2 // 64)
+        if spike is not None:
+            edge = self.moments(spike)
+            gram -= np.outer(edge, edge)
+        return gram
+
+    def _write(self, root: Array, start: int, stop: int, block: Array) -> Array:
+        columns = block[:, : stop - start]
+        for part, where in self._slices():
+            part.write(root, start, stop, columns[where])
+        return columns
+
+    def columns(self, start: int = 0, stop: int | None = None) -> Array:
+        """The features of some cells as a matrix (cells, features): for checks and small maps."""
+        stop = self.n_cells if stop is None else stop
+        block = np.empty((self.n_features, stop - start))
+        return self._write(np.ones(self.n_cells), start, stop, block).T
+
+
+def joined(operators: Sequence[Operator]) -> list[Operator]:
+    """Operators with those that can share a pass over the cells made one."""
+    found: list[Operator] = []
+    for operator in operators:
+        for i, earlier in enumerate(found):
+            both = earlier.join(operator)
+            if both is not None:
+                found[i] = both
+                break
+        else:
+            found.append(operator)
+    return found
+
+
+def part_of(operators: Sequence[Operator], index: Array) -> list[tuple[Operator, Array]]:
+    """Each operator that holds some of the features ``index``, cut down to them, and which."""
+    found, start = [], 0
+    for operator in operators:
+        mine = np.flatnonzero((index >= start) & (index < start + operator.n_features))
+        if mine.size:
+            found.append((operator.restrict(index[mine] - start), mine))
+        start += operator.n_features
+    return found
+
+
+def replaced(thing: Any, **attributes: Any) -> Any:
+    """A shallow copy with other attributes."""
+    other = copy(thing)
+    vars(other).update(attributes)
+    return other

@@ -1,0 +1,130 @@
+"""Indicators of the levels of categorical variables: bincounts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from maxent._rows import Array
+from maxent.features.base import Bound, FeatureClass, Operator, replaced
+from maxent.features.cells import Cells, Schema
+
+
+@dataclass(frozen=True, eq=False)
+class Levels(Operator):
+    """[x = level], for the levels ``level`` of the categorical variables ``variable``."""
+
+    variables: tuple[str, ...]
+    levels: tuple[tuple[Any, ...], ...]
+    variable: Array
+    level: Array
+
+    @property
+    def n_features(self) -> int:  # type: ignore[override]
+        """Number of indicators."""
+        return int(self.level.size)
+
+    def names(self) -> list[str]:
+        """x=level."""
+        pairs = zip(self.variable, self.level, strict=True)
+        return [f"{self.variables[v]}={self.levels[v][code]}" for v, code in pairs]
+
+    def kinds(self) -> Array:
+        """c."""
+        return np.full(self.n_features, "c")
+
+    def restrict(self, index: Array) -> Levels:
+        """Some of the indicators."""
+        return replace(self, variable=self.variable[index], level=self.level[index])
+
+    def bind(self, cells: Cells, clamp: bool = False) -> BoundLevels:
+        """The indicators on given cells."""
+        return BoundLevels(self, cells)
+
+
+class BoundLevels(Bound):
+    """Indicators on given cells."""
+
+    def __init__(self, operator: Levels, cells: Cells) -> None:
+        self.codes = cells.codes
+        self.sizes = [len(levels) for levels in operator.levels]
+        self.variable, self.level = operator.variable, operator.level
+        self.n_features = operator.n_features
+
+    def restrict(self, index: Array) -> BoundLevels:
+        """Some of the indicators on the same cells."""
+        return replaced(
+            self, n_features=index.size, variable=self.variable[index], level=self.level[index]
+        )
+
+    def take(self, cells: Array) -> BoundLevels:
+        """The same indicators on some of the cells."""
+        return replaced(self, codes=np.ascontiguousarray(self.codes[:, cells]))
+
+    def add_scores(self, w: Array, theta: Array) -> None:
+        """theta += the weight of each cell's level."""
+        from maxent._kernels.cells import add_levels
+
+        for v in np.unique(self.variable):
+            mine = self.variable == v
+            table = np.zeros(self.sizes[v])
+            table[self.level[mine]] = w[mine]
+            add_levels(self.codes[v], table, theta)
+
+    def moments(self, p: Array) -> Array:
+        """The mass of each level."""
+        from maxent._kernels.cells import sum_levels
+
+        out = np.empty(self.n_features)
+        for v in np.unique(self.variable):
+            mine = self.variable == v
+            mass = np.zeros(self.sizes[v])
+            sum_levels(self.codes[v], p, mass)
+            out[mine] = mass[self.level[mine]]
+        return out
+
+    squares = moments  # an indicator is its own square
+
+    def write(self, root: Array, start: int, stop: int, out: Array) -> None:
+        """The columns of some cells, one row an indicator."""
+        for row, (v, level) in enumerate(zip(self.variable, self.level, strict=True)):
+            out[row] = np.where(self.codes[v, start:stop] == level, root[start:stop], 0.0)
+
+
+@dataclass(frozen=True)
+class Categorical(FeatureClass):
+    """f = [x = level], one indicator a level.
+
+    With ``occupied`` (the jar's rule) only levels with a presence, so that a level nobody has
+    looked at is not declared unsuitable.
+
+    >>> from maxent.features import fit_operators
+    >>> fit_operators([Categorical()], [["a"], ["b"], ["b"]])[0].names()
+    ['x0=a', 'x0=b']
+    """
+
+    occupied: bool = False
+
+    def fit(self, cells: Cells, schema: Schema, presences: Array) -> list[Operator]:
+        """Levels of every categorical variable that is not constant."""
+        variable, level = [], []
+        for v, levels in enumerate(schema.levels):
+            if len(levels) < 2:
+                continue
+            seen = np.bincount(cells.codes[v, presences], minlength=len(levels)) > 0
+            for code in range(len(levels)):
+                if seen[code] or not self.occupied:
+                    variable.append(v)
+                    level.append(code)
+        if not level:
+            return []
+        return [
+            Levels(
+                schema.categorical,
+                schema.levels,
+                np.array(variable, dtype=np.int32),
+                np.array(level, dtype=np.int32),
+            )
+        ]

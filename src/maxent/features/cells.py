@@ -1,0 +1,211 @@
+"""Cells: the rows of a table as continuous variables and coded categories, and their schema."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from maxent._rows import Array
+from maxent._threads import all_finite, over_rows
+
+UNKNOWN = -1  # code of a level that was not there at the fit
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Rows of a table by column: continuous ``values`` (variables, cells), level ``codes``."""
+
+    values: Array
+    codes: Array
+
+    @property
+    def n_cells(self) -> int:
+        """Number of rows."""
+        return int(self.values.shape[1])
+
+    def take(self, rows: Array) -> Cells:
+        """Some of the rows."""
+        return Cells(
+            np.ascontiguousarray(self.values[:, rows]), np.ascontiguousarray(self.codes[:, rows])
+        )
+
+
+@dataclass(frozen=True)
+class Schema:
+    """Which columns a table has, which are categorical and what their levels are.
+
+    >>> schema = Schema.of(np.array([[1.0, 3.0], [2.0, 5.0]]), categorical=[1])
+    >>> schema.continuous, schema.levels
+    (('x0',), ((3.0, 5.0),))
+    """
+
+    names: tuple[str, ...]
+    categorical: tuple[str, ...] = ()
+    levels: tuple[tuple[Any, ...], ...] = field(default=())
+
+    @property
+    def continuous(self) -> tuple[str, ...]:
+        """Names of the other columns, in order."""
+        return tuple(name for name in self.names if name not in self.categorical)
+
+    @classmethod
+    def of(cls, X: Any, categorical: Iterable[Any] = ()) -> Schema:
+        """The schema of a table: category and string columns, and those named, are categorical."""
+        names = _names(X)
+        chosen = {_column_name(c, names) for c in categorical}
+        chosen |= {name for j, name in enumerate(names) if _is_text(_column(X, j))}
+        ordered = tuple(name for name in names if name in chosen)
+        levels = tuple(_levels(_column(X, names.index(name)), name) for name in ordered)
+        return cls(tuple(names), ordered, levels)
+
+    def read(self, X: Any, missing: bool = False) -> Cells:
+        """The cells of a table with this schema; ``missing`` lets NaN and unknown levels pass.
+
+        Levels that were not seen at the fit get no effect, with a warning.
+        """
+        names = _names(X)
+        if len(names) != len(self.names):
+            raise ValueError(
+                f"X has {len(names)} columns, the model was fitted with {len(self.names)}: "
+                f"{', '.join(self.names[:10])}"
+            )
+        count = _length(X)
+        order = [j for j, name in enumerate(self.names) if name not in self.categorical]
+        columns = [(j, _column(X, j)) for j in order]
+        kind = np.result_type(np.float32, *(_float_type(c, self.names[j]) for j, c in columns))
+        values = np.empty((len(order), count), dtype=kind)
+
+        def copy(start: int, stop: int) -> None:
+            for row, (_, column) in enumerate(columns):
+                values[row, start:stop] = column[start:stop]
+
+        over_rows(copy, count, len(order))
+        if not missing and not all_finite(values):
+            raise ValueError(self._complaint(values))
+        codes = np.empty((len(self.categorical), count), dtype=np.int32)
+        for row, (name, levels) in enumerate(zip(self.categorical, self.levels, strict=True)):
+            codes[row] = _encode(_column(X, self.names.index(name)), name, levels)
+        return Cells(values, codes)
+
+    def _complaint(self, values: Array) -> str:
+        wrong = np.asarray(~np.isfinite(values))
+        names = [name for v, name in enumerate(self.continuous) if wrong[v].any()]
+        return (
+            f"Input X contains NaN or infinity: {int(wrong.any(axis=0).sum())} rows, in "
+            f'{", ".join(names[:10])}. Drop them, impute them, or use missing="drop"'
+        )
+
+
+def missing_rows(X: Any) -> Array:
+    """Which rows of a table have a missing value in any column."""
+    missing = np.zeros(_length(X), dtype=bool)
+    for j in range(len(_names(X))):
+        column = _column(X, j)
+        missing |= (column != column) if column.dtype.kind != "O" else _missing_objects(column)
+    return missing
+
+
+def _missing_objects(column: Array) -> Array:
+    return np.array([v is None or v != v for v in column])
+
+
+def is_frame(X: Any) -> bool:
+    """Whether X has named columns (pandas, polars ...)."""
+    return hasattr(X, "columns") and hasattr(X, "__getitem__") and not isinstance(X, np.ndarray)
+
+
+def _names(X: Any) -> list[str]:
+    if is_frame(X):
+        return [str(c) for c in X.columns]
+    return [f"x{j}" for j in range(np.shape(X)[1])]
+
+
+def _length(X: Any) -> int:
+    return int(np.shape(X)[0])
+
+
+def _column(X: Any, j: int) -> Array:
+    if is_frame(X):
+        return np.asarray(X[X.columns[j]])
+    return np.asarray(X)[:, j]
+
+
+def _column_name(column: Any, names: Sequence[str]) -> str:
+    if isinstance(column, str) and column in names:
+        return column
+    if isinstance(column, int | np.integer) and -len(names) <= column < len(names):
+        return names[int(column)]
+    raise ValueError(
+        f"categorical column {column!r} is not in X; columns are {', '.join(names[:20])}"
+    )
+
+
+def _is_text(column: Array) -> bool:
+    if column.dtype.kind in "USb":
+        return column.dtype.kind != "b"
+    if column.dtype.kind != "O":
+        return False
+    return any(isinstance(v, str) for v in column)
+
+
+def _float_type(column: Array, name: str) -> Any:
+    """float32 where that holds every value exactly, else float64."""
+    kind = column.dtype
+    if kind.kind == "O":
+        try:
+            column.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"column {name!r} holds {error}; give numbers, or name it in categorical="
+            ) from error
+        return np.float64
+    if kind.kind not in "fiub":
+        raise ValueError(f"column {name!r} has dtype {kind}, expected numbers or categories")
+    small = kind.itemsize <= (4 if kind.kind == "f" else 2)
+    return np.float32 if small else np.float64
+
+
+def _levels(column: Array, name: str) -> tuple[Any, ...]:
+    if column.dtype.kind == "O":
+        present = [v for v in column if not (v is None or v != v)]
+        try:
+            return tuple(sorted(set(present)))
+        except TypeError:
+            raise ValueError(
+                f"categorical column {name!r} mixes types: "
+                f"{sorted({type(v).__name__ for v in present})}; use one type"
+            ) from None
+    if column.dtype.kind == "f":
+        column = column[np.isfinite(column)]
+    return tuple(np.unique(column).tolist())
+
+
+def _encode(column: Array, name: str, levels: tuple[Any, ...]) -> Array:
+    table = {level: code for code, level in enumerate(levels)}
+    distinct, inverse = _distinct(column)
+    code = np.array([table.get(_plain(level), UNKNOWN) for level in distinct], dtype=np.int32)
+    if (code == UNKNOWN).any():
+        new = [_plain(level) for level, c in zip(distinct, code, strict=True) if c == UNKNOWN]
+        warnings.warn(
+            f"{name}: levels {', '.join(map(repr, new[:10]))} were not there at the fit; they get "
+            "no effect",
+            stacklevel=3,
+        )
+    return code[inverse]
+
+
+def _distinct(column: Array) -> tuple[list[Any], Array]:
+    if column.dtype.kind == "O":
+        seen: dict[Any, int] = {}
+        inverse = np.array([seen.setdefault(v, len(seen)) for v in column], dtype=np.intp)
+        return list(seen), inverse
+    distinct, inverse = np.unique(column, return_inverse=True)
+    return list(distinct), inverse
+
+
+def _plain(level: Any) -> Any:
+    return level.item() if isinstance(level, np.generic) else level

@@ -1,0 +1,193 @@
+"""Products of two variables: one weighted Gram matrix gives all their means."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from maxent._rows import Array
+from maxent._threads import over_rows
+from maxent.features.base import Bound, FeatureClass, Operator, replaced
+from maxent.features.cells import Cells, Schema
+from maxent.maps import sum_of_parts
+
+_BLOCK = 2048  # cells whose variables stay in cache
+
+
+@dataclass(frozen=True, eq=False)
+class Products(Operator):
+    """x_i x_j scaled to [0, 1] over the cells of the fit."""
+
+    variables: tuple[str, ...]
+    low: Array
+    high: Array
+    first: Array
+    second: Array
+    least: Array
+    most: Array
+
+    @property
+    def n_features(self) -> int:  # type: ignore[override]
+        """Number of pairs."""
+        return int(self.first.size)
+
+    def names(self) -> list[str]:
+        """x*y."""
+        pairs = zip(self.first, self.second, strict=True)
+        return [f"{self.variables[i]}*{self.variables[j]}" for i, j in pairs]
+
+    def kinds(self) -> Array:
+        """p."""
+        return np.full(self.n_features, "p")
+
+    def restrict(self, index: Array) -> Products:
+        """Some of the pairs."""
+        names = ("first", "second", "least", "most")
+        return replace(self, **{name: getattr(self, name)[index] for name in names})
+
+    def bind(self, cells: Cells, clamp: bool = False) -> BoundProducts:
+        """The products on given cells."""
+        return BoundProducts(self, cells, clamp)
+
+
+class BoundProducts(Bound):
+    """Products on given cells, as c0 + ci u_i + cj u_j + cij u_i u_j in scaled variables u."""
+
+    def __init__(self, operator: Products, cells: Cells, clamp: bool) -> None:
+        self.values, self.clamp = cells.values, clamp
+        self.n_features = operator.n_features
+        self.first, self.second = operator.first, operator.second
+        self.low = operator.low
+        self.scale = 1 / np.where(operator.high > operator.low, operator.high - operator.low, 1.0)
+        i, j = self.first, self.second
+        width = operator.most - operator.least
+        inverse = 1 / np.where(width > 0, width, 1.0)
+        self.constant = (self.low[i] * self.low[j] - operator.least) * inverse
+        self.slope_first = self.low[j] / self.scale[i] * inverse
+        self.slope_second = self.low[i] / self.scale[j] * inverse
+        self.pair = inverse / (self.scale[i] * self.scale[j])
+
+    _PER_PAIR = ("first", "second", "constant", "slope_first", "slope_second", "pair")
+
+    def restrict(self, index: Array) -> BoundProducts:
+        """Some of the pairs on the same cells."""
+        chosen = {name: getattr(self, name)[index] for name in self._PER_PAIR}
+        return replaced(self, n_features=index.size, **chosen)
+
+    def take(self, cells: Array) -> BoundProducts:
+        """The same products on some of the cells."""
+        return replaced(self, values=np.ascontiguousarray(self.values[:, cells]))
+
+    def add_scores(self, w: Array, theta: Array) -> None:
+        """theta += the weighted products; a clamped one is written out first."""
+        from maxent._kernels.cells import add_products
+
+        if self.clamp:
+            block = np.empty((self.n_features, _BLOCK))
+            ones = np.ones(theta.size)
+            for start in range(0, theta.size, _BLOCK):
+                stop = min(start + _BLOCK, theta.size)
+                self.write(ones, start, stop, block[:, : stop - start])
+                theta[start:stop] += w @ block[:, : stop - start]
+            return
+        edge = np.zeros(self.values.shape[0])
+        np.add.at(edge, self.first, w * self.slope_first)
+        np.add.at(edge, self.second, w * self.slope_second)
+        theta += w @ self.constant
+
+        def work(start: int, stop: int) -> None:
+            for begin in range(start, stop, _BLOCK):
+                add_products(
+                    self.values, self.first, self.second, self.low, self.scale, w * self.pair,
+                    edge, theta, begin, min(begin + _BLOCK, stop),
+                )  # fmt: skip
+
+        over_rows(work, theta.size, self.n_features // 4 + 1)
+
+    def moments(self, p: Array) -> Array:
+        """Sums of p u_i and p u_i u_j, u the scaled variables: a weighted Gram matrix."""
+        from maxent._kernels.cells import product_moments
+
+        ends = self.values.shape[0]
+
+        def part(first: int, last: int) -> Array:
+            total = np.zeros(ends + self.n_features)
+            for start in range(first, last, _BLOCK):
+                product_moments(
+                    self.values, self.first, self.second, self.low, self.scale, p, start,
+                    min(start + _BLOCK, last), total[:ends], total[ends:],
+                )  # fmt: skip
+            return total
+
+        total = sum_of_parts(part, p.size, self.n_features // 4 + 1)
+        return (
+            self.constant * p.sum()
+            + self.slope_first * total[self.first]
+            + self.slope_second * total[self.second]
+            + self.pair * total[ends:]
+        )
+
+    def squares(self, p: Array) -> Array:
+        """Written out in blocks of the cells with mass: asked for presences alone."""
+        total = np.zeros(self.n_features)
+        cells = np.flatnonzero(p)
+        part = self.take(cells)
+        root = np.sqrt(p[cells])
+        block = np.empty((self.n_features, _BLOCK))
+        for start in range(0, cells.size, _BLOCK):
+            stop = min(start + _BLOCK, cells.size)
+            part.write(root, start, stop, block[:, : stop - start])
+            total += (block[:, : stop - start] ** 2).sum(axis=1)
+        return total
+
+    def write(self, root: Array, start: int, stop: int, out: Array) -> None:
+        """The columns of some cells, one row a pair."""
+        from maxent._kernels.cells import write_products
+
+        write_products(
+            self.values, self.first, self.second, self.low, self.scale, self.constant,
+            self.slope_first, self.slope_second, self.pair, root, start, stop, self.clamp, out,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Interaction(FeatureClass):
+    """f = x_i x_j scaled to [0, 1], for i < j: with Linear and Square, covariances match.
+
+    >>> from maxent.features import fit_operators
+    >>> [o.names() for o in fit_operators([Interaction()], [[1.0, 2.0], [2.0, 3.0], [4.0, 1.0]])]
+    [['x0*x1']]
+    """
+
+    def fit(self, cells: Cells, schema: Schema, presences: Array) -> list[Operator]:
+        """Every pair of continuous variables whose product is not constant."""
+        from maxent._kernels.cells import product_range
+
+        low, high = (
+            cells.values.min(axis=1, initial=np.inf),
+            cells.values.max(axis=1, initial=-np.inf),
+        )
+        varying = np.flatnonzero(high > low)
+        first, second = (varying[part] for part in np.triu_indices(varying.size, 1))
+        ranges = np.empty((2, first.size))
+
+        def work(begin: int, end: int) -> None:
+            for k in range(begin, end):
+                ranges[:, k] = product_range(cells.values[first[k]], cells.values[second[k]])
+
+        over_rows(work, first.size, cells.n_cells)
+        keep = ranges[1] > ranges[0]
+        if not keep.any():
+            return []
+        return [
+            Products(
+                schema.continuous,
+                low.astype(np.float64),
+                high.astype(np.float64),
+                first[keep].astype(np.int32),
+                second[keep].astype(np.int32),
+                ranges[0, keep],
+                ranges[1, keep],
+            )
+        ]

@@ -1,0 +1,486 @@
+"""The guarantees: their formulas, how often they hold, and that they hold for fitted models."""
+
+from math import cosh, e, exp, log, sqrt
+
+import numpy as np
+import pytest
+
+import maxent as mx
+from maxent import bounds
+
+N_CELLS, M, DELTA = 60, 80, 0.1
+
+
+class Truth:
+    """A known pi over 60 cells and [0, 1] features of two variables."""
+
+    def __init__(self, seed=0):
+        rng = np.random.default_rng(seed)
+        a, b = rng.random((2, N_CELLS))
+        a, b = ((v - v.min()) / np.ptp(v) for v in (a, b))
+        knots = np.linspace(0.1, 0.9, 5)
+        steps = [v[:, None] > knots for v in (a, b)]
+        hinges = [np.maximum(v[:, None] - knots, 0) / (1 - knots) for v in (a, b)]
+        self.X = np.column_stack([a, b, *steps, *hinges, a**2, b**2, a * b]).astype(float)
+        self.n = self.X.shape[1]
+        self.monotone = np.arange(self.n) < self.n - 3
+        self.w = np.zeros(self.n)
+        self.w[[0, 3, 9, -1]] = [2.0, -1.0, 1.5, 1.0]
+        self.q0 = rng.dirichlet(np.full(N_CELLS, 5.0))
+        self.pi = self.q0 * np.exp(self.X @ self.w)
+        self.pi /= self.pi.sum()
+        self.moments = self.pi @ self.X
+        self.diameter = bounds.l2_diameter_bound(self.X)
+
+    def draws(self, count, seed=1, m=M):
+        """The empirical distributions of ``count`` samples."""
+        return np.random.default_rng(seed).multinomial(m, self.pi, size=count) / m
+
+    def sd(self, observed, m=M):
+        variance = observed @ self.X**2 - (observed @ self.X) ** 2
+        return np.sqrt(np.maximum(variance, 0) * m / (m - 1))
+
+    def problem(self, potential, observed=None, target=None, entropy=None):
+        entropy = mx.Relative(entropy or mx.Shannon(), self.q0)
+        return mx.Problem(entropy, self.X, potential, target=target, observed=observed)
+
+    def loss(self, w, moments=None, entropy=None):
+        moments = self.moments if moments is None else moments
+        problem = self.problem(mx.Box(0.1), target=moments, entropy=entropy)
+        return problem.smooth(np.asarray(w, dtype=float))[0]
+
+
+TRUTH = Truth()
+
+
+# -- formulas --------------------------------------------------------------------------------------
+
+FORMULAS = [
+    (bounds.hoeffding_beta(20, 100, 0.05), sqrt(log(40 / 0.05) / 200)),
+    (bounds.hoeffding_beta(20, 100, 0.05, diameter=3.0), 3 * sqrt(log(800) / 200)),
+    (
+        bounds.vc_beta(3, 50, 0.02),
+        sqrt((3 * log(e * 50**2 / 3) + log(50) + log(4 * exp(8))) / 100),
+    ),
+    (bounds.dkw_beta(4, 100, 0.05), sqrt(log(8 / 0.05) / 200)),
+    (bounds.practical_beta(0.3, 25, beta0=2.0), 0.12),
+    (bounds.ball_beta(3.0, 50, 0.1), 3 / 10 * (1 + sqrt(log(10)))),
+    (bounds.quadratic_strength(2.0, 3.0, 25, s=1.5), 1.5 * 3 / (2 * 5)),
+    (bounds.hoeffding_excess(5.0, 20, 100, 0.05), 5 / 10 * sqrt(2 * log(800))),
+    (
+        bounds.vc_excess(5.0, 3, 50, 0.02),
+        5 / sqrt(50) * sqrt(2 * (3 * log(e * 2500 / 3) + log(50) + log(4 * exp(8)))),
+    ),
+    (bounds.dkw_excess(5.0, 4, 100, 0.05), 5 / 10 * sqrt(2 * log(160))),
+    (
+        bounds.smooth_box_excess(5.0, 0.2, 20, 100, 0.05, diameter=2.0),
+        1.2 * 5 * 2 / 10 * sqrt(2 * log(800)),
+    ),
+    (bounds.ball_excess(2.0, 3.0, 100, 0.1), 2 * 3 / 10 * (sqrt(2) + sqrt(2 * log(10)))),
+    (
+        bounds.quadratic_excess(2.0, 3.0, 100, 0.1, s=1.5),
+        2 * 3 / 10 * (1.5 + (1 + sqrt(log(10))) ** 2 / 1.5) / 2,
+    ),
+    (bounds.quadratic_expected_excess(2.0, 3.0, 100, s=1.5), 2 * 3 / 10 * (1.5 + 1 / 1.5) / 2),
+    (
+        bounds.elastic_excess(5.0, 2.0, 3.0, 20, 100, 0.05),
+        5 / 10 * sqrt(2 * log(800)) + 3 * 2 / 10 / 2 / sqrt(2),
+    ),
+    (
+        bounds.elastic_expected_excess(5.0, 2.0, 3.0, 20, 100, 0.001),
+        5 / 10 * sqrt(2 * log(40000)) + 3 * 2 / 10 * sqrt(0.1),
+    ),
+    (bounds.smooth_region_excess(0.1, 0.02, [1.0, -2.0]), 0.6 + 2 * log(2) * 0.004),
+    (bounds.quadratic_deviation_excess(0.5, [0.3, 0.4], [1.0, 2.0]), 0.25 / 0.5 + 0.25 * 5),
+    (bounds.l2_diameter_bound(np.array([[0.0, 0, 0], [1, 1, 1]])), sqrt(3)),
+]
+
+
+@pytest.mark.parametrize(("found", "expected"), FORMULAS)
+def test_formula(found, expected):
+    assert found == pytest.approx(expected, rel=1e-12)
+
+
+def test_parameters_in_the_order_of_their_potential():
+    beta, smoothing = bounds.smooth_box_parameters(5.0, 0.2, 20, 100, 0.05, diameter=2.0)
+    assert (beta, smoothing) == pytest.approx((2 * sqrt(log(800) / 200), 1.0 / (20 * log(2))))
+    assert mx.SmoothBox(beta, smoothing).conjugate(np.ones(1)) == pytest.approx(
+        smoothing * beta * log(cosh(1 / smoothing))
+    )
+    for delta, share in ((0.05, 1 / sqrt(2)), (0.001, sqrt(0.1))):
+        beta, strength = bounds.elastic_parameters(2.0, 3.0, 20, 100, delta)
+        assert beta == bounds.hoeffding_beta(20, 100, delta)
+        assert strength == pytest.approx(3 * share / (2 * 10))
+
+
+def test_bernstein_is_the_form_of_the_proof():
+    """sqrt(eps) (sqrt(6 [sd^2 + ...] + eps) + sqrt(eps)), the last line of Appendix A."""
+    sd = np.array([0.0, 0.1, 0.4])
+    eps = log(4 * 20 / 0.05) / (3 * 100)
+    bracket = sd**2 + sqrt(log(2 * 20 / 0.05) / 200)
+    expected = sqrt(eps) * (np.sqrt(6 * bracket + eps) + sqrt(eps))
+    assert np.allclose(bounds.bernstein_beta(sd, 20, 100, 0.05), expected, rtol=1e-13)
+    assert bounds.bernstein_beta(0.1, 20, 100, 0.05) == pytest.approx(expected[1])
+    excess = bounds.bernstein_excess([1.0, 0.0, -2.0], sd, 20, 100, 0.05)
+    assert excess == pytest.approx(2 * expected[0] + 4 * expected[2])
+
+
+def test_bernstein_beats_hoeffding_for_features_that_vary_little():
+    assert bounds.bernstein_beta(0.02, 20, 1000, 0.05) < bounds.hoeffding_beta(20, 1000, 0.05)
+
+
+def test_corollaries_are_theorem_4_with_their_beta():
+    w = np.array([1.0, -2.0, 0.5])
+    l1, l2 = np.abs(w).sum(), np.linalg.norm(w)
+    pairs = [
+        (mx.Box(bounds.hoeffding_beta(3, 50, 0.1)), bounds.hoeffding_excess(l1, 3, 50, 0.1)),
+        (mx.Box(bounds.vc_beta(2, 50, 0.1)), bounds.vc_excess(l1, 2, 50, 0.1)),
+        (mx.Box(bounds.dkw_beta(2, 50, 0.1)), bounds.dkw_excess(l1, 2, 50, 0.1)),
+        (mx.Ball(bounds.ball_beta(1.7, 50, 0.1)), bounds.ball_excess(l2, 1.7, 50, 0.1)),
+    ]
+    for region, expected in pairs:
+        assert bounds.region_excess(region, w) == pytest.approx(expected)
+    beta, smoothing = bounds.smooth_box_parameters(l1, 0.3, 3, 50, 0.1)
+    found = bounds.smooth_region_excess(beta, smoothing, w)
+    assert found == pytest.approx(bounds.smooth_box_excess(l1, 0.3, 3, 50, 0.1))
+
+
+def test_the_best_s_of_theorem_13():
+    best = 1 + sqrt(log(1 / 0.05))
+    excess = [
+        bounds.quadratic_excess(2.0, 3.0, 100, 0.05, s) for s in (0.9 * best, best, 1.1 * best)
+    ]
+    assert excess[1] == min(excess)
+    # then Theorem 11 less a factor sqrt 2, the price of knowing L_2 in advance
+    assert excess[1] == pytest.approx(bounds.ball_excess(2.0, 3.0, 100, 0.05) / sqrt(2))
+
+
+def test_mixed_beta_counts_variables_and_other_features():
+    monotone = np.array([True] * 50 + [False] * 3)
+    beta = bounds.mixed_beta(monotone, n_variables=2, m=100, delta=0.05)
+    assert np.allclose(beta, sqrt(log(2 * 5 / 0.05) / 200))
+    assert beta.shape == monotone.shape
+    assert beta[0] < bounds.hoeffding_beta(53, 100, 0.05)
+    # two monotone features come from two variables at most
+    few = bounds.mixed_beta([True, True, False], n_variables=9, m=100, delta=0.05)
+    assert few[0] == bounds.hoeffding_beta(3, 100, 0.05)
+    none = bounds.mixed_beta([False, False], n_variables=0, m=100, delta=0.05)
+    assert none[0] == bounds.hoeffding_beta(2, 100, 0.05)
+
+
+def test_mixed_beta_takes_the_smaller_of_two_at_half_delta():
+    sd = np.array([0.0, 0.5, 0.01])
+    beta = bounds.mixed_beta([True, True, False], 1, 5000, 0.1, sd=sd)
+    plain = bounds.mixed_beta([True, True, False], 1, 5000, 0.05)
+    assert np.array_equal(beta, np.minimum(plain, bounds.bernstein_beta(sd, 3, 5000, 0.05)))
+    assert beta[0] < plain[0]
+    assert beta[1] == plain[1]
+
+
+def test_diameter_bound():
+    X = np.random.default_rng(0).random((40, 5))
+    exact = max(np.linalg.norm(x - y) for x in X for y in X)
+    assert exact <= bounds.l2_diameter_bound(X) <= sqrt(5)
+
+
+# -- how often the deviations stay inside ----------------------------------------------------------
+
+
+def _box_coverage(beta_of):
+    draws = TRUTH.draws(600)
+    deviation = np.abs(draws @ TRUTH.X - TRUTH.moments)
+    ratio = np.array([np.max(d / beta_of(p)) for d, p in zip(deviation, draws, strict=True)])
+    return np.mean(ratio <= 1), np.quantile(ratio, 1 - DELTA)
+
+
+BETAS = {
+    "Corollary 5": (lambda p: bounds.hoeffding_beta(TRUTH.n, M, DELTA), 0.5),
+    "Corollary 7": (lambda p: bounds.bernstein_beta(TRUTH.sd(p), TRUTH.n, M, DELTA), 0.2),
+    "mixed": (lambda p: bounds.mixed_beta(TRUTH.monotone, 2, M, DELTA), 0.5),
+    "mixed with sd": (
+        lambda p: bounds.mixed_beta(TRUTH.monotone, 2, M, DELTA, sd=TRUTH.sd(p)),
+        0.4,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BETAS)
+def test_coverage_of_a_box(name):
+    beta_of, not_below = BETAS[name]
+    coverage, ratio = _box_coverage(beta_of)
+    assert coverage >= 1 - DELTA
+    # not absurdly loose: the box that is just large enough has this share of its size
+    assert ratio > not_below
+
+
+def test_practical_beta_is_no_confidence_region():
+    coverage, _ = _box_coverage(lambda p: np.maximum(bounds.practical_beta(TRUTH.sd(p), M), 1e-9))
+    assert coverage < 0.5
+
+
+def test_coverage_of_dkw_over_every_threshold_and_hinge():
+    """The supremum over all monotone features is that of the distribution functions."""
+    rng = np.random.default_rng(3)
+    order = np.argsort(TRUTH.X[:, 0])
+    cumulative = np.cumsum((TRUTH.draws(600, seed=4) - TRUTH.pi)[:, order], axis=1)
+    largest = np.abs(cumulative).max(axis=1)
+    beta = bounds.dkw_beta(1, M, DELTA)
+    assert 1 - DELTA <= np.mean(largest <= beta) < 1  # attained: Massart's constant is tight
+    for observed, most in zip(TRUTH.draws(20, seed=4), largest, strict=False):
+        steps = np.cumsum(rng.dirichlet(np.ones(N_CELLS)))  # any monotone function in [0, 1]
+        assert abs((observed - TRUTH.pi)[order] @ steps) <= most + 1e-12
+
+
+def test_coverage_of_lemma_10():
+    deviation = np.linalg.norm(TRUTH.draws(600) @ TRUTH.X - TRUTH.moments, axis=1)
+    beta = bounds.ball_beta(TRUTH.diameter, M, DELTA)
+    assert np.mean(deviation <= beta) >= 1 - DELTA
+    assert np.quantile(deviation, 1 - DELTA) > 0.25 * beta
+
+
+# -- fitted models ---------------------------------------------------------------------------------
+
+POTENTIALS = {
+    "Box": mx.Box(0.05),
+    "Ball": mx.Ball(0.1),
+    "NormBall": mx.NormBall(0.2, 1.5),
+    "Quadratic": mx.Quadratic(0.05),
+    "QuadraticForm": mx.QuadraticForm(np.diag(np.linspace(0.01, 0.1, TRUTH.n))),
+    "ElasticNet": mx.ElasticNet(0.02, 0.05),
+    "SmoothBox": mx.SmoothBox(0.05, 0.02),
+    "LaplacePrior": mx.LaplacePrior(0.05),
+    "DualBall": mx.DualBall(2.0),
+    "SquaredNorm": mx.SquaredNormPotential(0.1, 1.5),
+    "NormPlusSquare": mx.NormPlusSquare(0.02, 0.05, 2),
+    "Families": mx.Families([mx.Box(0.05), mx.Quadratic(0.05)], [2, TRUTH.n - 2]),
+    "Scaled": mx.ScaledPotential(mx.Box(0.02), 2.0),
+    # prefers residuals near the reference: V(r) != V(-r)
+    "Shifted quadratic": mx.ShiftedPotential(mx.Quadratic(0.05), np.linspace(-0.05, 0.1, TRUTH.n)),
+    "Shifted box": mx.ShiftedPotential(mx.Box(0.1), np.linspace(-0.02, 0.05, TRUTH.n)),
+}
+
+
+def _rivals(truth, count=12, seed=5):
+    rng = np.random.default_rng(seed)
+    return [
+        truth.w,
+        np.zeros(truth.n),
+        *(rng.normal(size=(count, truth.n)) * rng.choice(3, count)[:, None] / 3),
+    ]
+
+
+@pytest.mark.parametrize("name", POTENTIALS)
+@pytest.mark.parametrize("entropy", [mx.Shannon(), mx.Tsallis(1.5)], ids=["shannon", "tsallis"])
+def test_lemma_3(name, entropy):
+    potential = POTENTIALS[name]
+    for observed in TRUTH.draws(2, seed=6):
+        mu = observed @ TRUTH.X
+        fit = TRUTH.problem(potential, observed=observed, entropy=entropy).solve(tol=1e-10)
+        loss, deviation = TRUTH.loss(fit.w, entropy=entropy), mu - TRUTH.moments
+        # V(r) = U(mu + r), the absolute potential in the moments themselves
+        absolute = mx.ShiftedPotential(mx.ShiftedPotential(potential, np.zeros(TRUTH.n)), mu)
+        for w_star in _rivals(TRUTH):
+            base = TRUTH.loss(w_star, entropy=entropy) + 1e-8
+            by_weights = bounds.weights_excess(potential, deviation, w_star, fit.w)
+            by_potential = bounds.potential_excess(potential, deviation, w_star)
+            assert loss <= base + by_weights
+            assert by_weights <= by_potential + 1e-8
+            found = bounds.absolute_excess(absolute, TRUTH.moments, w_star)
+            assert found == pytest.approx(by_potential, rel=1e-9)
+
+
+def test_lemma_3_sees_the_sign_of_an_asymmetric_potential():
+    """With the signs of the residual exchanged the inequality fails."""
+    potential = mx.ShiftedPotential(mx.Quadratic(0.02), np.full(TRUTH.n, 0.15))
+    observed = TRUTH.draws(1, seed=7)[0]
+    deviation = observed @ TRUTH.X - TRUTH.moments
+    fit = TRUTH.problem(potential, observed=observed).solve(tol=1e-10)
+    excess = TRUTH.loss(fit.w) - TRUTH.loss(TRUTH.w)
+    assert excess <= bounds.weights_excess(potential, deviation, TRUTH.w, fit.w) + 1e-8
+    mirrored = mx.ShiftedPotential(mx.Quadratic(0.02), np.full(TRUTH.n, -0.15))
+    assert excess > bounds.weights_excess(mirrored, deviation, TRUTH.w, fit.w)
+    right = bounds.potential_excess(potential, deviation, TRUTH.w)
+    assert right == pytest.approx(np.sum((0.15 + deviation) ** 2) / 0.02 + 0.02 * TRUTH.w @ TRUTH.w)
+
+
+def _excess(potential, observed, w_star):
+    fit = TRUTH.problem(potential, observed=observed).solve(tol=1e-9)
+    return TRUTH.loss(fit.w) - TRUTH.loss(w_star)
+
+
+def test_lemma_12_and_theorem_13():
+    l2 = float(np.linalg.norm(TRUTH.w))
+    strength = bounds.quadratic_strength(l2, TRUTH.diameter, M, s=1.2)
+    found = []
+    for observed in TRUTH.draws(60, seed=8):
+        deviation = observed @ TRUTH.X - TRUTH.moments
+        fit = TRUTH.problem(mx.Quadratic(strength), observed=observed).solve(tol=1e-9)
+        loss = TRUTH.loss(fit.w)
+        for w_star in _rivals(TRUTH, count=3):
+            limit = bounds.quadratic_deviation_excess(strength, deviation, w_star)
+            assert loss <= TRUTH.loss(w_star) + limit + 1e-8
+            rough = bounds.potential_excess(mx.Quadratic(strength), deviation, w_star)
+            assert limit <= rough + 1e-12
+        found.append(loss - TRUTH.loss(TRUTH.w))
+    limit = bounds.quadratic_excess(l2, TRUTH.diameter, M, DELTA, s=1.2)
+    assert np.mean(np.array(found) <= limit) >= 1 - DELTA
+    covariance = np.cov(TRUTH.X.T, aweights=TRUTH.pi, ddof=0)
+    sharp = strength / 2 * l2**2 + np.trace(covariance) / (2 * strength * M)
+    assert np.mean(found) <= sharp  # E[excess] <= V*(-w*) + E[V(-d)]
+    assert sharp <= bounds.quadratic_expected_excess(l2, TRUTH.diameter, M, s=1.2)
+
+
+def test_theorem_4_for_boxes_and_balls():
+    outside = 0
+    for observed in TRUTH.draws(25, seed=9):
+        deviation = observed @ TRUTH.X - TRUTH.moments
+        regions = [
+            mx.Box(bounds.hoeffding_beta(TRUTH.n, M, DELTA)),
+            mx.Box(bounds.bernstein_beta(TRUTH.sd(observed), TRUTH.n, M, DELTA)),
+            mx.Box(bounds.mixed_beta(TRUTH.monotone, 2, M, DELTA)),
+            mx.Ball(bounds.ball_beta(TRUTH.diameter, M, DELTA)),
+            mx.Box(np.abs(deviation)),  # the smallest region that holds
+        ]
+        for region in regions:
+            if region.value(deviation) > 0:  # allowed with probability delta
+                outside += 1
+                continue
+            fit = TRUTH.problem(region, observed=observed).solve(tol=1e-9)
+            # the best rival: min L_pi(w*) + 2 V*(w*) is one more problem of the same kind
+            best = TRUTH.problem(mx.ScaledPotential(region, 2.0), target=TRUTH.moments).solve()
+            limit = TRUTH.loss(best.w) + bounds.region_excess(region, best.w)
+            assert TRUTH.loss(fit.w) <= limit + 1e-7
+            for w_star in _rivals(TRUTH, count=2):
+                assert limit <= TRUTH.loss(w_star) + bounds.region_excess(region, w_star) + 1e-7
+    assert outside <= DELTA * 5 * 25
+
+
+def test_theorem_8_and_corollary_9():
+    l1 = float(np.abs(TRUTH.w).sum())
+    potential = mx.SmoothBox(*bounds.smooth_box_parameters(l1, 0.5, TRUTH.n, M, DELTA))
+    limit = bounds.smooth_box_excess(l1, 0.5, TRUTH.n, M, DELTA)
+    for observed in TRUTH.draws(20, seed=10):
+        deviation = observed @ TRUTH.X - TRUTH.moments
+        found = _excess(potential, observed, TRUTH.w)
+        near = bounds.smooth_region_excess(potential.beta, potential.smoothing, TRUTH.w)
+        assert bounds.potential_excess(potential, deviation, TRUTH.w) <= near
+        assert near == pytest.approx(limit)
+        assert found <= limit
+
+
+def test_theorem_15():
+    l1, l2 = float(np.abs(TRUTH.w).sum()), float(np.linalg.norm(TRUTH.w))
+    sizes = (TRUTH.diameter, TRUTH.n, M, DELTA)
+    potential = mx.ElasticNet(*bounds.elastic_parameters(l2, *sizes))
+    found = []
+    for observed in TRUTH.draws(40, seed=11):
+        deviation = observed @ TRUTH.X - TRUTH.moments
+        assert np.abs(deviation).max() <= potential.beta
+        found.append(_excess(potential, observed, TRUTH.w))
+    assert max(found) <= bounds.elastic_excess(l1, l2, *sizes)
+    assert np.mean(found) <= bounds.elastic_expected_excess(l1, l2, *sizes)
+
+
+def test_theorem_15_needs_the_corrected_strength():
+    """The bound on E[V] and the penalty add to the stated number only with the corrected alpha."""
+    l2, d2, n, m, delta = 2.0, 3.0, 20, 100, 0.05
+    stated = bounds.elastic_expected_excess(0.0, l2, d2, n, m, delta)
+
+    def proved(alpha):
+        return alpha / 2 * l2**2 + d2**2 / (2 * m * alpha) * min(0.5, m * delta)
+
+    alpha = bounds.elastic_parameters(l2, d2, n, m, delta).strength
+    assert proved(alpha) == pytest.approx(stated)
+    assert proved(alpha / 2) > 1.2 * stated
+
+
+# -- the printable bound ---------------------------------------------------------------------------
+
+
+def test_printable_bound_holds_for_tuned_fits():
+    draws = TRUTH.draws(60, seed=12)
+    held = []
+    for observed in draws:
+        mu, beta = observed @ TRUTH.X, bounds.mixed_beta(TRUTH.monotone, 2, M, DELTA)
+        bound = []
+        for beta0 in (0.3, 1.0):  # the smaller of two fits: the bound holds for all w at once
+            tuned = np.maximum(bounds.practical_beta(TRUTH.sd(observed), M, beta0), 1e-4)
+            w = TRUTH.problem(mx.Box(tuned), observed=observed).solve(tol=1e-6).w
+            stated = bounds.printable_bound(TRUTH.loss(w, mu), w, beta, DELTA)
+            bound.append((stated.bound, TRUTH.loss(w)))
+        limit, loss = min(bound)
+        held.append(loss <= limit)
+    assert np.mean(held) >= 1 - DELTA
+
+
+def test_printable_bound_is_attained_by_the_worst_weights():
+    """w along the signs of the deviation: the bound is exact where the deviation is beta."""
+    observed = TRUTH.draws(1, seed=13)[0]
+    deviation = observed @ TRUTH.X - TRUTH.moments
+    w = np.sign(deviation)
+    sample = TRUTH.loss(w, observed @ TRUTH.X)
+    stated = bounds.printable_bound(sample, w, np.abs(deviation), DELTA)
+    assert stated.bound == pytest.approx(TRUTH.loss(w), abs=1e-12)
+
+
+def test_printable_bound_reads_well():
+    bound = bounds.printable_bound(5.0, [2.0, -1.0], 0.1, delta=0.05, n_cells=1000)
+    assert bound == bounds.LossBound(5.0, pytest.approx(0.3), 0.05, 1000)
+    assert bound.bound == pytest.approx(5.3)
+    assert bound.uniform == pytest.approx(log(1000))
+    text = str(bound)
+    assert "probability 95 %" in text
+    assert "at most 5.300 (5.000 on the sample + 0.300 for chance)" in text
+    assert text.endswith("uniform over the 1,000 cells: 6.908.")
+    loose = str(bounds.printable_bound(5.0, [20.0], 0.1, delta=0.001, n_cells=1000))
+    assert "99.9 %" in loose
+    assert loose.endswith("too small for weights of this size to promise more.")
+    assert str(bounds.printable_bound(5.0, [2.0], 0.1, 0.05)).endswith("for chance).")
+
+
+# -- bad input -------------------------------------------------------------------------------------
+
+BAD = [
+    (lambda: bounds.hoeffding_beta(20, 100, 0.0), r"delta.*must lie in \(0, 1\), got 0.0"),
+    (lambda: bounds.ball_beta(1.0, 100, 1.0), r"delta.*must lie in \(0, 1\), got 1.0"),
+    (lambda: bounds.ball_beta(1.0, 100, "5 %"), r"must lie in \(0, 1\), got '5 %'"),
+    (lambda: bounds.hoeffding_beta(20, 0, 0.1), "m must be an integer >= 1, got 0"),
+    (lambda: bounds.hoeffding_beta(2.5, 10, 0.1), "n must be an integer >= 1, got 2.5"),
+    (lambda: bounds.hoeffding_beta([3], 10, 0.1), r"n must be an integer >= 1, got \[3\]"),
+    (lambda: bounds.hoeffding_beta(20, float("inf"), 0.1), "m must be an integer >= 1, got inf"),
+    (lambda: bounds.hoeffding_beta(20, 10, 0.1, diameter=-1.0), "diameter must be a finite number"),
+    (lambda: bounds.dkw_beta(0, 10, 0.1), "k must be an integer >= 1, got 0"),
+    (lambda: bounds.vc_beta(30, 5, 0.1), "at most m.2 = 25, got d = 30"),
+    (lambda: bounds.bernstein_beta(0.1, 20, 1, 0.1), "m must be an integer >= 2, got 1"),
+    (lambda: bounds.bernstein_beta(3.0, 20, 10, 0.1), r"at most 0.527.*scale the features"),
+    (lambda: bounds.bernstein_beta([-0.1], 20, 10, 0.1), "sd must be a finite number >= 0"),
+    (lambda: bounds.bernstein_excess([1.0], [0.1, 0.1], 2, 10, 0.1), "sd must be a number or have"),
+    (lambda: bounds.mixed_beta([1, 0], 1, 10, 0.1), "monotone must be a vector of booleans"),
+    (lambda: bounds.mixed_beta([True], 0, 10, 0.1), "n_variables must be an integer >= 1, got 0"),
+    (
+        lambda: bounds.mixed_beta([True], 1, 10, 0.1, sd=[0.1, 0.2]),
+        "sd must be a finite vector of 1",
+    ),
+    (lambda: bounds.practical_beta(0.1, 10, beta0=-1.0), "beta0 must be a finite number >= 0"),
+    (lambda: bounds.quadratic_strength(0.0, 1.0, 10), "l2_norm must be a finite number > 0"),
+    (lambda: bounds.quadratic_excess(1.0, 1.0, 10, 0.1, s=0.0), "s must be a finite number > 0"),
+    (lambda: bounds.smooth_box_parameters(1.0, 0.0, 5, 10, 0.1), "epsilon must be a finite number"),
+    (lambda: bounds.l2_diameter_bound([1.0, 2.0]), r"matrix \(cells, features\), got \(2,\)"),
+    (
+        lambda: bounds.potential_excess(mx.Box(0.1), [0.1], [1.0, 2.0]),
+        "deviation must be a finite vector of 2 numbers",
+    ),
+    (lambda: bounds.region_excess(mx.Box(0.1), [np.nan]), "w_star must be a finite vector"),
+    (
+        lambda: bounds.printable_bound(np.inf, [1.0], 0.1, 0.1),
+        "sample_loss must be a finite number",
+    ),
+    (lambda: bounds.printable_bound(1.0, [1.0], [0.1, 0.2], 0.1), "one entry a weight, 1, got 2"),
+    (lambda: bounds.printable_bound(1.0, [1.0], 0.1, 0.1, 0), "n_cells must be an integer >= 1"),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), BAD)
+def test_bad_input_says_what_was_expected(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
