@@ -1,6 +1,6 @@
-"""The NCEAS presence-only benchmark (Elith et al. 2020): tables of a region, species by species.
+"""The NCEAS presence-only benchmark (Elith et al. 2020): the tables of a region, group by group.
 
-Presence-absence tables are opened by :meth:`Region.score` alone; nothing else here sees them.
+Presence-absence tables are opened by :meth:`Region.score` alone; no model sees them.
 """
 
 from __future__ import annotations
@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,31 +19,31 @@ from numpy.typing import NDArray
 
 from maxent import evaluation
 
-Array = NDArray[np.float64]
+Array = NDArray[Any]
 
 REGIONS = ("AWT", "CAN", "NSW", "NZ", "SA", "SWI")
-# the evaluation surveys of New South Wales, merged to the biological groups of Phillips et al. 2009
+FOLDS = 4
+BLOCKS = 10  # along the longer side of a region
+# the surveys of New South Wales, merged to biological groups as in Phillips et al. 2009
 _MERGED = {
-    "NSW": {
-        "ba": "bats",
-        "db": "birds",
-        "nb": "birds",
-        "ot": "plants",
-        "ou": "plants",
-        "rt": "plants",
-        "ru": "plants",
-        "sr": "reptiles",
-    }
+    "ba": "bats",
+    "db": "birds",
+    "nb": "birds",
+    "ot": "plants",
+    "ou": "plants",
+    "rt": "plants",
+    "ru": "plants",
+    "sr": "reptiles",
 }
 
 
 def default_folder() -> Path:
-    """$MAXENT_DATA/nceas, or ../shared/data/nceas beside the checkout."""
+    """$MAXENT_DATA/nceas; by default ../shared/data/nceas beside the checkout."""
     shared = Path(__file__).resolve().parents[2] / "shared" / "data"
     return Path(os.environ.get("MAXENT_DATA", shared)) / "nceas"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Table:
     """Rows to fit: predictors, coordinates and occurrences (0: background)."""
 
@@ -50,13 +51,10 @@ class Table:
     xy: Array
     y: Array
 
-    def take(self, rows: NDArray[np.int64]) -> Table:
-        return Table(self.X.iloc[rows].reset_index(drop=True), self.xy[rows], self.y[rows])
 
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Region:
-    """One region: training tables, environment of the evaluation sites, groups of species."""
+    """One region: records, random background and the evaluation sites."""
 
     name: str
     folder: Path
@@ -65,31 +63,44 @@ class Region:
 
     @cached_property
     def records(self) -> pd.DataFrame:
-        """All occurrence records, with the biological group of the species."""
-        table = pd.read_parquet(self.folder / f"{self.name}_po.parquet")
-        table["group"] = table["group"].replace(_MERGED.get(self.name, {}))
-        return table
+        """All occurrence records, with the biological group of the species and a fold."""
+        table = self._read("po")
+        table["group"] = table["group"].replace(_MERGED)
+        return table.assign(fold=self._folds[0])
 
     @cached_property
     def background(self) -> pd.DataFrame:
-        """The 10,000 random sites."""
-        return pd.read_parquet(self.folder / f"{self.name}_bg.parquet")
+        """The 10,000 random sites, with a fold."""
+        return self._read("bg").assign(fold=self._folds[1])
+
+    @cached_property
+    def _folds(self) -> tuple[Array, Array]:
+        """The fold of every record and background site: blocks of a grid, dealt at random."""
+        places = [self._read(part)[["x", "y"]].to_numpy() for part in ("po", "bg")]
+        xy = np.concatenate(places)
+        y = np.repeat([1, 0], [len(p) for p in places])
+        size = float(np.ptp(xy, axis=0).max()) / BLOCKS
+        fold = evaluation.SpatialBlocks(xy, FOLDS, size=size).folds(y)
+        return fold[: len(places[0])], fold[len(places[0]) :]
 
     @cached_property
     def sites(self) -> pd.DataFrame:
         """The predictors of the evaluation sites."""
-        return self.variables(pd.read_parquet(self.folder / f"{self.name}_env.parquet"))
+        return self.variables(self._read("env"))
 
     @cached_property
-    def groups(self) -> dict[str, list[str]]:
-        """The species of each group."""
-        found = self.records.groupby("group")["spid"].unique()
-        return {str(group): sorted(map(str, species)) for group, species in found.items()}
+    def groups(self) -> tuple[str, ...]:
+        """The biological groups."""
+        return tuple(sorted(map(str, self.records["group"].unique())))
 
     @property
     def scored(self) -> bool:
         """Whether the evaluation table is here."""
         return (self.folder / f"{self.name}_pa.parquet").exists()
+
+    def group(self, name: str) -> Group:
+        """The training data of one group of species."""
+        return Group(self, name, self.records[self.records["group"] == name], self.background)
 
     def variables(self, table: pd.DataFrame) -> pd.DataFrame:
         """The predictors, continuous ones as numbers."""
@@ -97,48 +108,71 @@ class Region:
         numbers = [c for c in self.predictors if c not in self.categorical]
         return kept.astype(dict.fromkeys(numbers, np.float64))
 
-    def presences(self, species: str) -> pd.DataFrame:
-        return self.records[self.records["spid"] == species]
-
-    def random(self, species: str) -> Table:
-        """The records of a species, then the random background."""
-        rows = self.presences(species)
-        return self._stacked(rows, self.background, np.ones(len(rows)))
-
-    def target_sites(self, group: str) -> pd.DataFrame:
-        """The distinct sites with a record of any species of the group."""
-        records = self.records[self.records["group"] == group]
-        return records.drop_duplicates(["x", "y"]).reset_index(drop=True)
-
-    def target_group(self, species: str) -> Table:
-        """The distinct sites of the species' group, with the species' records at each."""
-        rows = self.presences(species)
-        sites = self.target_sites(str(rows["group"].iloc[0]))
-        counts = rows.groupby(["x", "y"]).size()
-        places = pd.MultiIndex.from_frame(sites[["x", "y"]])
-        y = counts.reindex(places, fill_value=0).to_numpy(dtype=np.float64)
-        return Table(self.variables(sites), sites[["x", "y"]].to_numpy(), y)
-
-    def pooled(self, group: str) -> Table:
-        """Every distinct site of the group as an occurrence, then the random background."""
-        sites = self.target_sites(group)
-        return self._stacked(sites, self.background, np.ones(len(sites)))
-
-    def _stacked(self, rows: pd.DataFrame, background: pd.DataFrame, counts: Array) -> Table:
-        both = pd.concat([rows, background], ignore_index=True)
-        y = np.concatenate([counts, np.zeros(len(background))])
-        return Table(self.variables(both), both[["x", "y"]].to_numpy(), y)
-
-    def score(self, species: str, prediction: Array) -> tuple[float, float]:
-        """AUC and correlation of predictions at ``sites`` with the survey; NaN without one."""
+    def score(self, species: str, score: Array, prediction: Array) -> tuple[float, float]:
+        """AUC of ``score`` and correlation of ``prediction`` with the survey at ``sites``."""
         if not self.scored:
             return float("nan"), float("nan")
         seen = _survey(self.folder, self.name)[species]
         inside = seen.notna().to_numpy()
         found, value = seen[inside].to_numpy(dtype=bool), prediction[inside]
+        score = score[inside]
         flat = np.ptp(value) == 0
         correlation = float("nan") if flat else float(np.corrcoef(value, found)[0, 1])
-        return evaluation.auc(value[found], value[~found]), correlation
+        return evaluation.auc(score[found], score[~found]), correlation
+
+    def _read(self, part: str) -> pd.DataFrame:
+        return pd.read_parquet(self.folder / f"{self.name}_{part}.parquet")
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """The training data of one group of species, all of it or without the blocks of a fold."""
+
+    region: Region
+    name: str
+    records: pd.DataFrame
+    background: pd.DataFrame
+    fold: int | None = None
+    made: dict[Any, Any] = field(default_factory=dict)  # what several species share
+
+    @cached_property
+    def species(self) -> list[str]:
+        return sorted(map(str, self.records["spid"].unique()))
+
+    def without(self, fold: int) -> Group:
+        """The training part of a split."""
+        kept = (t[t["fold"] != fold] for t in (self.records, self.background))
+        return replace(self, records=next(kept), background=next(kept), fold=fold, made={})
+
+    @cached_property
+    def places(self) -> pd.DataFrame:
+        """The distinct sites with a record of any species: the target-group background."""
+        return self.records.drop_duplicates(["x", "y"]).reset_index(drop=True)
+
+    def counts(self, species: str) -> Array:
+        """The records of a species at each of ``places``."""
+        rows = self.records[self.records["spid"] == species]
+        found = rows.groupby(["x", "y"]).size()
+        at = pd.MultiIndex.from_frame(self.places[["x", "y"]])
+        return found.reindex(at, fill_value=0).to_numpy(dtype=np.float64)
+
+    def random(self, species: str) -> Table:
+        """The records of a species, then the random background."""
+        return self._stacked(self.records[self.records["spid"] == species])
+
+    def target(self, species: str) -> Table:
+        """The target-group background, with the species' records at each site."""
+        xy = self.places[["x", "y"]].to_numpy()
+        return Table(self.region.variables(self.places), xy, self.counts(species))
+
+    def pooled(self) -> Table:
+        """Every distinct site of the group as one occurrence, then the random background."""
+        return self._stacked(self.places)
+
+    def _stacked(self, rows: pd.DataFrame) -> Table:
+        both = pd.concat([rows, self.background], ignore_index=True)
+        y = np.repeat([1.0, 0.0], [len(rows), len(self.background)])
+        return Table(self.region.variables(both), both[["x", "y"]].to_numpy(), y)
 
 
 @lru_cache
@@ -161,8 +195,8 @@ def missing_files(name: str, folder: Path) -> list[str]:
     return [file for file in needed if not (folder / file).exists()]
 
 
-def published(folder: Path, species: Sequence[str]) -> pd.DataFrame:
-    """AUC and correlation of published maxnet (Maitner et al.), NaN where there is none."""
+def published(folder: Path, species: Sequence[str]) -> Array:
+    """AUC of published maxnet (Maitner et al.) on the same surveys, NaN where there is none."""
     table = pd.read_csv(folder / "published" / "maitner_per_species.csv")
     maxnet = table[table["method"] == "maxnet"].set_index("species")
-    return maxnet.reindex(species)[["pa_AUC", "pa_correlation"]]
+    return maxnet.reindex(list(species))["pa_AUC"].to_numpy()

@@ -3,6 +3,7 @@
 import numpy as np
 
 import maxent as mx
+from maxent.features import Schema, bind, fit_operators
 
 INF = float("inf")
 Q0 = np.array([0.1, 0.2, 0.3, 0.25, 0.15])
@@ -109,7 +110,10 @@ DOMAINS = [
     (mx.Chain(3), 15),
 ]
 
-SOLVERS = [mx.FISTA(), mx.LBFGS(), mx.ProxNewton(), mx.CuttingPlane()]
+SOLVERS = [
+    *(mx.FISTA(), mx.LBFGS(), mx.ProxNewton(), mx.CuttingPlane()),
+    *(mx.SUMMET(), mx.PLUMMET(), mx.BallSearch()),
+]
 
 MAPS = [
     mx.MatrixMap(np.arange(6.0).reshape(3, 2)),
@@ -122,6 +126,16 @@ OTHERS = [mx.FenchelYoungLoss(mx.Shannon()), mx.Ragged.from_rows([[1.0], [2.0, 3
 
 PLACES = np.arange(8.0).reshape(4, 2)
 
+# tested in test_features.py
+CELLS = Schema.of(PLACES).read(PLACES)
+FEATURES = [
+    *(mx.Linear(), mx.Square(), mx.Interaction(), mx.Threshold(), mx.Hinge(), mx.Categorical()),
+    bind(fit_operators([mx.Linear(), mx.Interaction()], PLACES), CELLS),
+]
+
+# tested in test_density.py and test_density_cv.py
+ESTIMATORS = [mx.MaxentDensity(), mx.MaxentDensityCV()]
+
 # tested in test_evaluation.py
 SPLITTERS = [
     mx.PresenceKFold(2),
@@ -133,6 +147,8 @@ SPLITTERS = [
 # abstract, or made by solving: tested through the classes above
 ABSTRACT = {
     "Domain",
+    "FeatureClass",
+    "Operator",
     "SumProductDomain",
     "Entropy",
     "Potential",

@@ -7,6 +7,8 @@ from catalogue import (
     ABSTRACT,
     DOMAINS,
     ENTROPIES,
+    ESTIMATORS,
+    FEATURES,
     MADE_BY_SOLVING,
     MAPS,
     OTHERS,
@@ -18,7 +20,8 @@ from catalogue import (
 
 def test_every_public_class_is_in_the_catalogue():
     listed = [*(e for e, _ in ENTROPIES), *POTENTIALS, *(d for d, _ in DOMAINS)]
-    names = {type(x).__name__ for x in [*listed, *SOLVERS, *MAPS, *SPLITTERS, *OTHERS]}
+    listed += [*SOLVERS, *MAPS, *FEATURES, *ESTIMATORS, *SPLITTERS, *OTHERS]
+    names = {type(x).__name__ for x in listed}
     public = {n for n in mx.__all__ if inspect.isclass(getattr(mx, n))}
     assert public - names - ABSTRACT - MADE_BY_SOLVING == set()
 

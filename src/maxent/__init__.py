@@ -104,7 +104,7 @@ _PUBLIC = {
         "Square",
         "Threshold",
     ],
-    "maxent.estimators": ["MaxentDensity", "MaxentDensityCV"],
+    "maxent.estimators": ["MaxentDensity", "MaxentDensityCV", "read_lambdas", "write_lambdas"],
     "maxent.path": ["solution_path"],
     "maxent.io": ["load", "save"],
 }

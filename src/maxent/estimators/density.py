@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import special
 from sklearn.base import BaseEstimator, DensityMixin, clone
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import check_array, check_is_fitted
@@ -306,11 +305,14 @@ class MaxentDensity(DensityMixin, BaseEstimator):
         assert isinstance(entropy, Relative)
         ratio = solution.p / entropy.q0  # density against the biased default
         self._link = DensityLink.of(entropy.entropy, state.theta, ratio)
-        total = float(mass @ self._link(state.theta))
+        log_density = self._link.log(state.theta)
+        density = np.exp(log_density)
+        total = float(mass @ density)
         self._log_total = float(np.log(total))  # over the cells, without the prior
         self.log_partition_ = self._link.log_partition(self._log_total)
-        raw = self._link(state.theta) / total
-        self.entropy_ = float(-(mass @ special.xlogy(raw, raw)))
+        raw = density / total
+        log_raw = np.where(raw > 0, log_density - self._log_total, 0.0)
+        self.entropy_ = float(-(mass * raw) @ log_raw)
         self._table_raw, self._table_mass = cumulative_table(raw, mass)
 
     @property

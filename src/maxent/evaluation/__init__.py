@@ -15,6 +15,7 @@ says so.
 
 from __future__ import annotations
 
+from maxent import io
 from maxent.evaluation.cuts import (
     MaxTSS,
     OmissionCurve,
@@ -78,3 +79,6 @@ __all__ = [
     "thresholds",
     "tss",
 ]
+
+for _saved in (PresenceKFold, SpatialBlocks, Checkerboard, BufferedLeaveOneOut):
+    io.register(_saved)

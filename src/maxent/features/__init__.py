@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from maxent import io
 from maxent.features.additive import Additive, Hinge, Linear, Square, Threshold
 from maxent.features.base import Bound, FeatureClass, Operator, OperatorMap, joined, part_of
 from maxent.features.categorical import Categorical, Levels
@@ -34,6 +35,13 @@ __all__ = [
     "joined",
     "part_of",
 ]
+
+
+for _saved in (
+    *(Linear, Square, Interaction, Threshold, Hinge, Categorical),
+    *(Additive, Products, Levels, Schema),
+):
+    io.register(_saved)
 
 
 def fit_operators(

@@ -102,7 +102,7 @@ class BoundCurves(Bound):
         self.position = np.zeros(self.n_features, dtype=np.int32)
         self.knots: dict[int, Array] = {}
         self.codes: dict[int, Array] = {}
-        used = self._used()
+        self.used = used = _by_variable(self.variable)
 
         def encode(first: int, last: int) -> None:
             for v, where in used[first:last]:
@@ -126,19 +126,12 @@ class BoundCurves(Bound):
         self.knots[v] = (knots - self.low[v]) * self.scale[v]
         self.codes[v] = codes
 
-    def _used(self) -> list[tuple[int, slice]]:
-        """The variables in use, each with the slice of its features."""
-        if not self.n_features:
-            return []
-        cuts = np.flatnonzero(np.diff(self.variable)) + 1
-        edges = [0, *cuts.tolist(), self.n_features]
-        return [(int(self.variable[a]), slice(a, b)) for a, b in pairwise(edges)]
-
     def restrict(self, index: Array) -> BoundCurves:
         """Some of the features on the same cells."""
         names = ("variable", "kind", "raw", "unit", "position")
         chosen = {name: getattr(self, name)[index] for name in names}
-        return replaced(self, n_features=index.size, **chosen)
+        used = _by_variable(chosen["variable"])
+        return replaced(self, n_features=index.size, used=used, **chosen)
 
     def take(self, cells: Array) -> BoundCurves:
         """The same curves on some of the cells."""
@@ -155,7 +148,7 @@ class BoundCurves(Bound):
         from maxent._kernels.cells import add_curve, curve_tables
 
         curves = []
-        for v, where in self._used():
+        for v, where in self.used:
             if not w[where].any():
                 continue
             intercept, slope = np.empty((2, self.knots[v].size + 1))
@@ -208,7 +201,7 @@ class BoundCurves(Bound):
         return self._over_variables(mean, p.size)
 
     def _over_variables(self, mean: Callable[[int, slice, Array], None], size: int) -> Array:
-        used, out = self._used(), np.empty(self.n_features)
+        used, out = self.used, np.empty(self.n_features)
 
         def work(first: int, last: int) -> None:
             for v, where in used[first:last]:
@@ -244,6 +237,14 @@ class BoundCurves(Bound):
         priority = np.zeros_like(violation)
         priority[peaks] = violation[peaks] * 0.5 ** np.minimum(rank, 500)
         return priority
+
+
+def _by_variable(variable: Array) -> list[tuple[int, slice]]:
+    """The variables in use, each with the slice of its features."""
+    if not variable.size:
+        return []
+    edges = [0, *(np.flatnonzero(np.diff(variable)) + 1).tolist(), variable.size]
+    return [(int(variable[a]), slice(a, b)) for a, b in pairwise(edges)]
 
 
 class _CurveClass(FeatureClass):

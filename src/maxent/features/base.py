@@ -20,6 +20,7 @@ from maxent.features.cells import Cells, Schema
 from maxent.maps import ColumnMap, sum_of_parts
 
 _BLOCK = 512  # cells whose columns are written out at once: they stay in cache
+_HITS = 20  # cells of a feature in a sample below which its curvature is taken from all cells
 
 
 class FeatureClass(ABC):
@@ -168,29 +169,39 @@ class OperatorMap(ColumnMap):
         drawn = np.searchsorted(below, below[-1] * (np.arange(count) + 0.5) / count)
         share = np.full(count, below[-1] / count)
         part = OperatorMap([bound.take(drawn) for bound in self.parts], count)
-        return part._gram(share, None if spike is None else share * spike[drawn] / diagonal[drawn])
+        gram = part._gram(share, None if spike is None else share * spike[drawn] / diagonal[drawn])
+        # a feature of rare cells may have no curvature in the sample, and its step no end
+        rare = np.flatnonzero(part.moments(share) * count < _HITS * below[-1])
+        if rare.size:
+            few = self.restrict(rare)
+            exact = few.squares(diagonal)
+            exact -= 0.0 if spike is None else few.moments(spike) ** 2
+            gram[rare] = gram[:, rare] = 0.0
+            gram[rare, rare] = np.maximum(exact, 0.0)
+        return gram
 
     def _gram(self, diagonal: Array, spike: Array | None) -> Array:
         signed = bool((diagonal < 0).any())
         root = np.ones_like(diagonal) if signed else np.sqrt(diagonal)
+        edge = np.zeros_like(root)
+        if spike is not None:
+            np.divide(spike, root, out=edge, where=root > 0)
         starts = range(0, self.n_cells, _BLOCK)
 
         def part(first: int, last: int) -> Array:
-            total = np.zeros((self.n_features, self.n_features))
+            total = np.zeros((self.n_features, self.n_features + 1))
             block = np.empty((self.n_features, _BLOCK))
             for start in starts[first:last]:
                 stop = min(start + _BLOCK, self.n_cells)
                 columns = self._write(root, start, stop, block)
                 right = columns * diagonal[start:stop] if signed else columns
-                total += columns @ right.T
+                total[:, :-1] += columns @ right.T
+                total[:, -1] += columns @ edge[start:stop]
             return total
 
         with one_blas_thread():
-            gram = sum_of_parts(part, len(starts), _BLOCK * self.n_features**2 // 64)
-        if spike is not None:
-            edge = self.moments(spike)
-            gram -= np.outer(edge, edge)
-        return gram
+            total = sum_of_parts(part, len(starts), _BLOCK * self.n_features**2 // 64)
+        return total[:, :-1] - np.outer(total[:, -1], total[:, -1])
 
     def _write(self, root: Array, start: int, stop: int, block: Array) -> Array:
         columns = block[:, : stop - start]

@@ -84,6 +84,8 @@ class UnitFeatures:
     Attributes
     ----------
     size : lambda / w.
+    constant : features with one value, whose weight matters for the penalty alone.
+    free : features that are not degenerate.
     ray : a direction in which the dual falls without end, where some feature cannot reach its
         potential's domain; else None.
     """
@@ -93,8 +95,8 @@ class UnitFeatures:
         self._low, high = problem.features.ranges()
         magnitude = np.maximum(np.abs(self._low), np.abs(high))
         eps = 100 * float(np.finfo(theta.dtype).eps)
-        self._constant = high - self._low <= eps * magnitude
-        self.size = np.where(self._constant, magnitude, high - self._low)
+        self.constant = high - self._low <= eps * magnitude
+        self.size = np.where(self.constant, magnitude, high - self._low)
         self.size[self.size == 0] = 1.0
         rounding = eps * np.maximum(magnitude / self.size, 1)
         # dom V_j = [lower, upper]: the slopes of V_j* at -inf and inf
@@ -103,9 +105,9 @@ class UnitFeatures:
             lower, upper = (problem.potential.conjugate_terms(s * far)[1] for s in (-1, 1))
             lower, upper = lower / self.size, upper / self.size
         target = (problem.target - self._low) / self.size
-        over = target + lower - ~self._constant  # how far the mean must pass 1 ...
+        over = target + lower - ~self.constant  # how far the mean must pass 1 ...
         under = -(target + upper)  # ... or 0, or the value of a constant feature
-        self.target = np.where(self._constant, np.clip(target, -upper, -lower), target)
+        self.target = np.where(self.constant, np.clip(target, -upper, -lower), target)
         self.ray: Array | None = None
         self._rate = float(np.max(np.maximum(over, under) - rounding))
         if self._rate > _OUT_OF_REACH:
@@ -114,7 +116,7 @@ class UnitFeatures:
             self.ray[j] = (1 if over[j] > under[j] else -1) / self.size[j]
         # App. G: a mean that must be 1 (or 0) leaves only cells where the feature is 1 (or 0)
         sign = np.where(over >= -rounding, 1, np.where(under >= -rounding, -1, 0))
-        sign[self._constant] = 0
+        sign[self.constant] = 0
         self.free = sign == 0
         self._away = sign / self.size  # the direction that empties the other cells
         alive = problem.entropy.conjugate(np.zeros_like(theta))[1] > 0
@@ -126,7 +128,7 @@ class UnitFeatures:
         if not np.any(alive & ~out):  # features at odds with each other
             self.ray, self._rate = self._away, float(distance[alive].min())
         if bound is PARALLEL:  # sum_j f'_j <= 1
-            used = (self.free & ~self._constant) / self.size
+            used = (self.free & ~self.constant) / self.size
             total = problem.features.scores(used) - float(used @ self._low)
             largest = float(np.max(total[alive & ~out], initial=0.0)) or 1.0
             self.size, self.target = self.size * largest, self.target / largest
@@ -149,7 +151,7 @@ class UnitFeatures:
     def _means(self, moments: Array) -> Array:
         # never exactly 0 or 1 for a feature that varies, so that every step is finite
         q = np.clip((moments - self._low) / self.size, _NEAR, 1 - 1e-16)
-        q[self._constant] = 0
+        q[self.constant] = 0
         return q
 
     def best(self, q: Array, w: Array) -> tuple[Array, Array]:
@@ -166,9 +168,11 @@ class UnitFeatures:
         if curved.size:
             x[curved] = self._root(eta, x, curved)
         delta = x - old
-        gain = delta * self.target - self.bound.growth(q, delta)
-        gain -= self._penalty(x)[0] - self._penalty(old)[0]
-        return x, np.maximum(gain, 0)
+        (value, slope), (old_value, old_slope) = self._penalty(x), self._penalty(old)
+        # gains are of second order in delta: for small ones the values would round them off
+        small = np.abs(delta) < 1e-5 * np.abs(old)
+        cost = np.where(small, (slope + old_slope) / 2 * delta, value - old_value)
+        return x, np.maximum(delta * self.target - self.bound.growth(q, delta) - cost, 0)
 
     def _root(self, eta: Array, x: Array, index: Array) -> Array:
         """response(eta + x) + penalty'(x) = target, between 0 and the answer without curvature."""
@@ -196,10 +200,8 @@ class UnitFeatures:
         else:
             goal, gains = self.best(self.means(state.theta), state.w)
         measured = UnitState(self.problem, state.w, state.theta, self, goal, gains)
-        known = {
-            name: state.__dict__[name] for name in ("_map", "gradient") if name in state.__dict__
-        }
-        measured.__dict__.update(known)
+        known = state.__dict__.items()
+        measured.__dict__.update({k: v for k, v in known if k in ("_map", "gradient")})
         return measured
 
     def state(self, w: Array) -> State:

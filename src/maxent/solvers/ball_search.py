@@ -13,6 +13,7 @@ from maxent.potentials import NormBall, Quadratic
 from maxent.problem import Problem, State
 from maxent.solvers.base import Solver, needs_gradient
 
+_STRIDE = 5.0  # largest change of the log strength in a step
 _NARROW = 1e-14  # a strength known to this share is known
 _VANISHING = 1e-12  # a strength that fell by this factor means that the ball is out of reach
 
@@ -69,7 +70,7 @@ class BallSearch(Solver):
             if last is not None and log_strength != last[0]:
                 rate = float(np.clip((excess - last[1]) / (log_strength - last[0]), 0.05, 1))
             last = log_strength, excess
-            log_strength -= excess / rate
+            log_strength -= float(np.clip(excess / rate, -_STRIDE, _STRIDE))
             if not low < log_strength < high:
                 log_strength = (low + high) / 2
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import linalg
 
 from maxent._rows import Array, Rows, flat, row_scale
 from maxent.maps import ColumnMap
@@ -24,9 +23,9 @@ _INNER = 1e-6  # accuracy of a model's solution, as a share of the optimality
 _PASSES, _FACES, _ROUNDS = 4, 100, 100  # coordinate passes, then faces in turn; rounds of both
 _DAMPING = 100.0  # factor by which a failed step is damped more, and a good one less
 _LONGEST = 1e3  # a step that moves the scores by more, in multiples of them, has no curvature
-_NONE, _PASSED = -1, -2  # no corner on the way; some, but the minimum lies between
 _RIDGE = 1e-12  # keeps a model with dependent features solvable
-_POOR_RATE = 0.5  # above this share a sampled Hessian is replaced by the full one
+_POOR_RATE = 0.5  # above this share a larger sample makes the Hessian
+_MORE = 8  # times as large
 
 
 @dataclass(frozen=True)
@@ -86,7 +85,7 @@ class _WorkingSet:
         self.problem = whole.restrict(index, Elastic(self.l1, self.l2))
         self.problem.__dict__["unit"] = whole.unit
         self.points = points  # rows, or cells of a single row
-        self.all_points = points <= 2 * _SAMPLE
+        self.sample = _SAMPLE
         self.damping = 0.0
         self._gram: Array | None = None
         self._at: State | None = None
@@ -120,11 +119,12 @@ class _WorkingSet:
                 rate = new.optimality / state.optimality
                 if rate > _GOOD_RATE or self._cheap():
                     self._gram = None
-                self.all_points |= rate > _POOR_RATE
+                if rate > _POOR_RATE:
+                    self.sample *= _MORE
                 self.damping = self.damping / _DAMPING if self.damping > _RIDGE else 0.0
                 return new
-            if self._at is not state or not self.all_points:
-                self._gram, self.all_points = None, True
+            if self._at is not state or self._every() > 1:
+                self._gram, self.sample = None, _MORE * self.sample
                 continue
             # a flat map (a sparse one at a vertex) has no curvature to trust: shorten the step
             slope = state.optimality * self.problem.unit
@@ -137,10 +137,13 @@ class _WorkingSet:
         assert self._at is not None
         return self.index.size**2 * flat(self._at.theta).size <= _CHEAP
 
+    def _every(self) -> int:
+        """One of how many points makes the Hessian."""
+        return max(self.points // self.sample, 1)
+
     def _hessian(self, state: State) -> Array:
         if self._gram is None:
-            every = 1 if self.all_points else self.points // _SAMPLE
-            self._gram = self.problem.features.gram(*_curvature(state), every)
+            self._gram = self.problem.features.gram(*_curvature(state), self._every())
             self._at = state
         return self._gram
 
@@ -184,65 +187,18 @@ def _violators(state: State, room: int) -> Array:
 def _solve_model(
     gram: Array, gradient: Array, w: Array, l1: Array, l2: Array, goal: float
 ) -> Array:
-    """The step d of the quadratic model: coordinate descent finds a face, Newton's step solves it.
-
-    Neighbouring knots make nearly equal columns, among which coordinate descent alone crawls.
-    """
-    from maxent._kernels.coordinate import elastic_quadratic
+    """The step d of the quadratic model: coordinate descent finds a face, Newton solves it."""
+    from maxent._kernels.coordinate import elastic_quadratic, solve_faces
 
     d = np.zeros_like(w)
     for _ in range(_ROUNDS):
         if elastic_quadratic(gram, gradient, w, l1, l2, d, _PASSES, goal):
             break
-        for _ in range(_FACES):
-            if _solve_face(gram, gradient, w, l1, l2, d):
-                break
+        try:
+            solve_faces(gram, gradient, w, l1, l2, d, _FACES)
+        except np.linalg.LinAlgError:
+            break
     return d
-
-
-def _solve_face(gram: Array, gradient: Array, w: Array, l1: Array, l2: Array, d: Array) -> bool:
-    """Newton's step on the weights in use, in place; whether it kept every sign.
-
-    The step is as long as the model with its absolute values goes down.
-    """
-    x = w + d
-    face = np.flatnonzero((x != 0) | (l1 == 0))
-    here, threshold = x[face], l1[face]
-    slope = (gradient + gram @ d)[face] + threshold * np.sign(here) + l2[face] * here
-    matrix = gram[np.ix_(face, face)] + np.diag(l2[face])
-    try:
-        move = linalg.cho_solve(linalg.cho_factor(matrix, check_finite=False), -slope)
-    except linalg.LinAlgError:
-        return True
-    length, corner = _longest_descent(here, move, threshold, float(slope @ move))
-    new = here + length * move
-    if corner >= 0:
-        new[corner] = 0.0
-    d[face] = new - w[face]
-    return corner == _NONE
-
-
-def _longest_descent(x: Array, move: Array, l1: Array, slope: float) -> tuple[float, int]:
-    """Where the model is least along a Newton step, and the weight that is 0 there, or why none is.
-
-    Along the step the slope rises from ``slope`` < 0 to 0 at length 1, and jumps by 2 l1 |move|
-    where a weight changes sign.
-    """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        at = np.where((l1 > 0) & (x * move < 0), -x / move, np.inf)
-    crossing = np.flatnonzero(at < 1)
-    crossing = crossing[np.argsort(at[crossing])]
-    jump = 0.0
-    for j in crossing:
-        # the slope before this corner is slope (1 - t) + the jumps so far
-        length = 1 + jump / slope if slope < 0 else 1.0
-        if length <= at[j]:
-            return max(length, 0.0), _NONE if jump == 0 else _PASSED
-        step = 2 * l1[j] * abs(move[j])
-        if slope * (1 - at[j]) + jump + step >= 0:
-            return float(at[j]), int(j)
-        jump += step
-    return (1 + jump / slope if slope < 0 else 1.0), _NONE if jump == 0 else _PASSED
 
 
 def _newton_step(

@@ -114,6 +114,7 @@ class SUMMET(_Scaling):
         unit, features = state.unit, problem.features
         w, theta = state.w.copy(), state.theta.astype(np.float64)
         goal, gains = state.goal, state.gains
+        w[unit.constant] = (goal / unit.size)[unit.constant]  # Appendix G, steps 3 and 4
         for count in range(self.sweep):
             if count:
                 goal, gains = unit.best(unit.means(theta), w)
