@@ -156,6 +156,18 @@ class Group:
         at = pd.MultiIndex.from_frame(self.places[["x", "y"]])
         return found.reindex(at, fill_value=0).to_numpy(dtype=np.float64)
 
+    @cached_property
+    def X_places(self) -> pd.DataFrame:
+        return self.region.variables(self.places)
+
+    @cached_property
+    def X_records(self) -> pd.DataFrame:
+        return self.region.variables(self.records)
+
+    @cached_property
+    def X_random(self) -> pd.DataFrame:
+        return self.region.variables(self.background)
+
     def random(self, species: str) -> Table:
         """The records of a species, then the random background."""
         return self._stacked(self.records[self.records["spid"] == species])
@@ -163,7 +175,7 @@ class Group:
     def target(self, species: str) -> Table:
         """The target-group background, with the species' records at each site."""
         xy = self.places[["x", "y"]].to_numpy()
-        return Table(self.region.variables(self.places), xy, self.counts(species))
+        return Table(self.X_places, xy, self.counts(species))
 
     def pooled(self) -> Table:
         """Every distinct site of the group as one occurrence, then the random background."""

@@ -7,8 +7,8 @@ One density per species, fitted to its records and a background: 10,000 random s
 of an independent survey are scored against its presences and absences (AUC, correlation).
 
 The surveys score and do nothing else. What a variant chooses is chosen by cross-validation of the
-records over spatial blocks; with --cv every variant also has its own such score, the AUC of held-out
-records against held-out sites of the group, by which variants can be compared without the surveys.
+records over spatial blocks; with --cv variants have such a score themselves, the AUC of held-out
+records against other held-out sites of the group: variants are compared without the surveys.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,7 @@ from scipy import stats
 import maxent as mx
 from experiments import _nceas_data as data
 from maxent import evaluation
+from maxent.features import Linear
 
 RESULTS = Path(__file__).parent / "results"
 CHUNK = 10  # species a job
@@ -53,12 +54,19 @@ class Member:
     model: mx.MaxentDensity
     seconds: float
     columns: Callable[[pd.DataFrame], pd.DataFrame] | None = None
+    known: dict[int, tuple[pd.DataFrame, Array]] = field(default_factory=dict)
 
     def log(self, X: pd.DataFrame) -> Array:
         """Log of the density relative to that of a typical presence."""
         X = X if self.columns is None else self.columns(X)
         value = self.model.predict(X, output="log") + self.model.entropy_
         return np.clip(value, -700, 700)  # Tsallis has exact zeros
+
+    def remembered(self, X: pd.DataFrame) -> Array:
+        """``log``, computed once for a table that many species share."""
+        if id(X) not in self.known:
+            self.known[id(X)] = X, self.log(X)
+        return self.known[id(X)][1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,11 +132,12 @@ def single(group: data.Group, species: str, **settings: Any) -> Fit:
     return Fit([fitted(group, species, **settings)])
 
 
-def averaged(
-    group: data.Group, species: str, classes: Sequence[str], ranks: bool = False, **settings: Any
-) -> Fit:
-    """The mean over feature classes, those the number of records allows."""
-    return Fit([fitted(group, species, features=c, **settings) for c in classes], ranks)
+def averaged(group: data.Group, species: str, ranks: bool = False, **settings: Any) -> Fit:
+    """The mean over the feature classes that the number of records allows."""
+    m = int((group.records["spid"] == species).sum())
+    poorer = [classes for least, classes in CLASSES.items() if m >= least][:-1]  # last: auto
+    made = [fitted(group, species, features=classes, **settings) for classes in poorer]
+    return Fit([*made, fitted(group, species, **settings)], ranks)
 
 
 def chosen(group: data.Group, species: str, background: str, **grids: Any) -> Fit:
@@ -148,9 +157,75 @@ def chosen(group: data.Group, species: str, background: str, **grids: Any) -> Fi
     return Fit([Member(model, time.perf_counter() - start)])
 
 
+# -- sharing between species -------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Dictionary:
+    """Response curves learned on other species, as columns: their log densities, rotated.
+
+    Columns are principal components of the log densities over the rows of the fit, not scaled: a
+    ridge penalty on their weights says that a species responds as the others of its group do.
+    """
+
+    members: Sequence[Member]
+    mean: Array
+    rotation: Array
+
+    @classmethod
+    def of(cls, members: Sequence[Member], logs: Array) -> Dictionary:
+        """From the members' log densities (members, rows)."""
+        mean = logs.mean(axis=1)
+        rotation, size, _ = np.linalg.svd(logs - mean[:, None], full_matrices=False)
+        return cls(members, mean, rotation[:, size > 1e-6 * size[0]])
+
+    def __call__(self, X: pd.DataFrame) -> pd.DataFrame:
+        return self.columns(log_densities(self.members, X))
+
+    def columns(self, logs: Array) -> pd.DataFrame:
+        return pd.DataFrame((logs - self.mean[:, None]).T @ self.rotation).add_prefix("z")
+
+
+def log_densities(members: Sequence[Member], X: pd.DataFrame) -> Array:
+    """(members, rows); the far tail of one species says nothing of another."""
+    return np.clip([member.remembered(X) for member in members], -15, 8)
+
+
+def from_others(group: data.Group, species: str, background: str, strength: float) -> Member:
+    """A ridge density over what was learned on the other species of the group."""
+    made = [fitted(group, s, background) for s in group.species if s != species]
+    if background == "random":
+        own = (group.records["spid"] == species).to_numpy()
+        parts = [log_densities(made, group.X_records)[:, own], log_densities(made, group.X_random)]
+        logs, y = np.concatenate(parts, axis=1), group.random(species).y
+    else:
+        logs, y = log_densities(made, group.X_places), group.counts(species)
+    start = time.perf_counter()
+    columns = Dictionary.of(made, logs)
+    Z = columns.columns(logs)
+    # strength * species / (2 records) * ||a||^2 for columns as they are, where the loadings of
+    # the known species have mean square 1 / species; features are scaled to [0, 1]
+    spread = np.ptp(Z.to_numpy(), axis=0)
+    ridge = mx.Quadratic(strength * len(made) / y.sum() / spread**2)
+    model = mx.MaxentDensity([Linear()], ridge, verbose=0).fit(Z, y)
+    stage_one = float(np.mean([member.seconds for member in made]))  # its share
+    return Member(model, stage_one + time.perf_counter() - start, columns)
+
+
+def shared(
+    group: data.Group, species: str, background: str, strength: float = 1.0, own: bool = True
+) -> Fit:
+    """The mean of a species' own model and of one over what was learned on the others."""
+    others = from_others(group, species, background, strength)
+    return Fit([fitted(group, species, background), others] if own else [others])
+
+
+# -- variants ----------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
 class Variant:
-    """A way to fit every species, and what it is compared with."""
+    """A way to fit every species."""
 
     background: str
     fit: Fitter
@@ -158,7 +233,7 @@ class Variant:
     cv: bool = True  # whether --cv scores it: not those that cross-validate themselves
 
 
-CLASSES = ("lc", "lqc", "lqpc", "lqhc", "auto")
+CLASSES = {0: "lc", 10: "lqc", 15: "lqhc", 80: "lqphc"}  # from how many records on
 MULTIPLIERS = (0.5, 1.0, 2.0, 4.0)
 
 
@@ -166,11 +241,43 @@ def _variants() -> dict[str, Variant]:
     found: dict[str, Variant] = {}
     for background in ("random", "target"):
         one = partial(single, background=background)
+        many = partial(averaged, background=background)
+        best = partial(chosen, background=background)
+        multi = partial(shared, background=background)
         rows = {
             "default": Variant(background, one),
-            "maxnet": Variant(background, partial(one, preset="maxnet")),
-            "maxent": Variant(background, partial(one, preset="maxent")),
+            "preset maxnet": Variant(background, partial(one, preset="maxnet")),
+            "preset maxent": Variant(background, partial(one, preset="maxent")),
+            "Tsallis 1.5": Variant(background, partial(one, entropy=mx.Tsallis(1.5))),
+            "all predictors": Variant(background, one, reduced=False),
+            "mean of logs over classes": Variant(background, many),
+            "mean of ranks over classes": Variant(background, partial(many, ranks=True)),
+            "multiplier by CV": Variant(
+                background, partial(best, features=["auto"], multipliers=MULTIPLIERS), cv=False
+            ),
+            "classes and multiplier by CV": Variant(
+                background,
+                partial(best, features=list(CLASSES.values()), multipliers=MULTIPLIERS[1:]),
+                cv=False,
+            ),
+            "potential by CV": Variant(
+                background,
+                # 50 knots, and the solver that is fast for all three
+                partial(
+                    best,
+                    features=["auto"],
+                    potentials=["box", "quadratic", "elastic"],
+                    multipliers=(0.5, 2.0),
+                    preset="maxnet",
+                    solver="prox-newton",
+                ),
+                cv=False,
+            ),
+            "from other species": Variant(background, partial(multi, own=False)),
+            "own and other species": Variant(background, multi),
         }
+        if background == "random":
+            rows["bias prior"] = Variant(background, partial(one, prior="pooled"))
         found |= {f"{background}/{name}": variant for name, variant in rows.items()}
     return found
 
@@ -197,6 +304,14 @@ class Job:
 def _group(folder: Path, region: str, reduced: bool, group: str, fold: int | None) -> data.Group:
     whole = data.region(region, folder, reduced).group(group)
     return whole if fold is None else whole.without(fold)
+
+
+@lru_cache(maxsize=64)
+def _held_out_places(
+    folder: Path, region: str, reduced: bool, group: str, fold: int
+) -> pd.DataFrame:
+    whole = _group(folder, region, reduced, group, None)
+    return whole.X_places[(whole.places["fold"] == fold).to_numpy()].reset_index(drop=True)
 
 
 def work(job: Job) -> list[dict[str, Any]]:
@@ -235,14 +350,14 @@ def held_out(job: Job, name: str, species: str) -> float:
     variant = VARIANTS[name]
     whole = _group(job.folder, job.region, variant.reduced, job.group, None)
     y, fold = whole.counts(species), whole.places["fold"].to_numpy()
-    X = whole.region.variables(whole.places)
     aucs, sizes = [], []
     for k in range(data.FOLDS):
         inside, present = fold == k, y > 0
         if not (inside & present).any() or not (~inside & present).any():
             continue
         group = _group(job.folder, job.region, variant.reduced, job.group, k)
-        score = variant.fit(group, species).score(X[inside].reset_index(drop=True))
+        X = _held_out_places(job.folder, job.region, variant.reduced, job.group, k)
+        score = variant.fit(group, species).score(X)
         at = y[inside]
         aucs.append(evaluation.auc(score[at > 0], score[at == 0], presence_weights=at[at > 0]))
         sizes.append(at.sum())
@@ -337,7 +452,8 @@ def show(table: pd.DataFrame) -> None:
         every = table[table["region"] == "all"]
         columns = [f"{name}_{k}" for k in ("difference", "low", "high", "p_t", "p_wilcoxon")]
         columns = ["background", "variant", "scored", "auc", "cor", "cv_auc", "seconds", *columns]
-        shown = every.reindex(columns=columns).rename(columns=lambda c: c.removeprefix(f"{name}_"))
+        shown = every.reindex(columns=columns)
+        shown.columns = [c.removeprefix(f"{name}_") for c in columns]
         print(shown.to_string(index=False, float_format="%.4f"))
 
 

@@ -136,7 +136,7 @@ def test_a_selective_step_is_the_brute_force_maximum_of_the_bound(beta):
 )
 @pytest.mark.parametrize("solver", [mx.SUMMET(1e-7, sweep=1), mx.PLUMMET(1e-7)], ids=repr)
 def test_the_bound_holds_at_every_step_and_the_auxiliary_function_vanishes(solver, potential):
-    problem = density(potential, seed=1)
+    problem = density(potential, seed=1, units=np.ones(4))
     states = []
     solution = solver.solve(problem, callback=lambda k, state: states.append(state))
     auxiliary = np.array([record["auxiliary"] for record in solution.history])

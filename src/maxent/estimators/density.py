@@ -51,7 +51,7 @@ from maxent.features.cells import UNKNOWN, is_frame, missing_rows
 from maxent.path import multiplier_grid, solution_path
 from maxent.potentials import Potential
 from maxent.problem import Problem
-from maxent.solvers.base import Solution
+from maxent.solvers.base import Interrupted, Solution, Status
 
 OUTPUTS = ("raw", "logistic", "cloglog", "cumulative", "log")
 _BLOCK = 1 << 16  # rows predicted at once
@@ -197,11 +197,17 @@ class MaxentDensity(DensityMixin, BaseEstimator):
         """Fit to cells X with y occurrences in each (0: background).
 
         ``sample_weight`` s counts a row s times, its mass and its occurrences; ``prior``
-        multiplies the default density alone (sampling bias), and predictions leave it out.
+        multiplies the default density alone (sampling bias), and predictions leave it out. After
+        Ctrl-C the model is the best point so far, with its gap.
         """
         prepared = self._prepare(X, y, sample_weight, prior)
-        solution = prepared.problem.solve(self.solver, tol=self.tol, verbose=self.verbose)
-        return self._finish(prepared, prepared.problem, solution)
+        problem = prepared.problem
+        try:
+            solution = problem.solve(self.solver, tol=self.tol, verbose=self.verbose)
+        except Interrupted as stop:  # the model so far is there, with its gap
+            self._finish(prepared, problem, stop.solution)
+            raise
+        return self._finish(prepared, problem, solution)
 
     def path(
         self,
@@ -288,7 +294,8 @@ class MaxentDensity(DensityMixin, BaseEstimator):
         self._low, self._high = prepared.low, prepared.high
         self.gap_, self.optimality_ = solution.gap, solution.optimality
         self.guarantees_ = solution.guarantees
-        self.n_iter_, self.status_ = solution.n_iter, solution.status
+        self.n_iter_ = solution.n_iter
+        self.status_: Status | None = solution.status  # None where no fit is known
         self.history_ = solution.history
         self.n_presences_ = prepared.n_presences
         self.n_points_ = float(prepared.mass.sum())
@@ -469,6 +476,11 @@ class MaxentDensity(DensityMixin, BaseEstimator):
         if output == "raw":
             return raw
         if output == "cumulative":
+            if not self._table_raw.size:
+                raise ValueError(
+                    "the cumulative output needs the distribution of the raw output, which a "
+                    "lambdas file does not hold: read it with read_lambdas(path, background=...)"
+                )
             place = np.searchsorted(self._table_raw, raw * (1 + 1e-12), side="right")
             below = np.concatenate([[0.0], self._table_mass])[place]
             return np.where(np.isnan(raw), np.nan, 100 * below)
@@ -550,6 +562,11 @@ class MaxentDensity(DensityMixin, BaseEstimator):
             raise ValueError(
                 f"the bound is for the log loss: entropy Shannon, not {self.entropy!r}"
             )
+        if np.isnan(self.n_presences_):
+            raise ValueError(
+                "a bound needs the loss on the presences and their number, which a lambdas file "
+                "does not hold; fit the model to have one"
+            )
         monotone = np.isin(self._kinds, ["l", "h", "t"])
         others = self._n_not_monotone - int((~monotone).sum())
         flags = np.concatenate([monotone, np.zeros(others, dtype=bool)])
@@ -568,6 +585,12 @@ class MaxentDensity(DensityMixin, BaseEstimator):
     def summary(self) -> str:
         """The fit in a few lines: data, features in use, gain, certificate and guarantee."""
         check_is_fitted(self)
+        if self.status_ is None:
+            return (
+                f"{self.n_points_:g} points, {len(self._weights_)} of {self.n_features_} features "
+                f"in use, entropy {self.entropy_:.4f}\nread from a lambdas file: gain and "
+                "certificate are not known"
+            )
         lines = [
             f"{self.n_presences_:g} presences, {self.n_points_:g} points, "
             f"{len(self._weights_)} of {self.n_features_} features in use",

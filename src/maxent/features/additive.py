@@ -77,15 +77,15 @@ class Additive(Operator):
         return replace(self, variable=variable[order], kind=kind[order], knot=knot[order])
 
     def bind(self, cells: Cells, clamp: bool = False) -> BoundCurves:
-        """The place of every cell among the knots; cells within the ranges need no clamping."""
-        return BoundCurves(self, cells)
+        """The place of every cell among the knots."""
+        return BoundCurves(self, cells, clamp)
 
 
 class BoundCurves(Bound):
     """Curves on given cells."""
 
-    def __init__(self, operator: Additive, cells: Cells) -> None:
-        self.values = cells.values
+    def __init__(self, operator: Additive, cells: Cells, clamp: bool) -> None:
+        self.values, self.clamp = cells.values, clamp
         self.low = operator.low
         self.scale = 1 / np.where(operator.high > operator.low, operator.high - operator.low, 1.0)
         width = operator.square_high - operator.square_low
@@ -167,6 +167,16 @@ class BoundCurves(Bound):
                 )  # fmt: skip
 
         over_rows(work, theta.size, 2 * len(curves))
+        if self.clamp:
+            self._lift_squares(w, theta)
+
+    def _lift_squares(self, w: Array, theta: Array) -> None:
+        """Hold squares at 0 or above: a value may be nearer to 0 than that of any cell was."""
+        for j in np.flatnonzero((self.kind == _QUADRATIC) & (w != 0)):
+            v = self.variable[j]
+            u = (self.values[v] - self.low[v]) * self.scale[v]
+            c0, c1, c2 = self._coefficients(v)
+            theta -= w[j] * np.minimum(c0 + u * (c1 + c2 * u), 0.0)
 
     def moments(self, p: Array) -> Array:
         """One histogram a variable and its cumulative sums."""
