@@ -26,10 +26,14 @@ PRESENCES = 100  # with more, the run without regularization needs thousands of 
 POINTS = 400
 
 
-def profiles(species: Species, kind: str, w: np.ndarray) -> dict[str, tuple[np.ndarray, ...]]:
+Curve = tuple[np.ndarray, np.ndarray]
+
+
+def profiles(species: Species, kind: str, w: np.ndarray) -> dict[str, Curve]:
     """Values of each variable over its range, and the exponent's part there."""
-    (operator,) = features.fit_operators(FEATURES[kind], species.X)  # one for all curves
-    found = {}
+    (operator,) = features.fit_operators(FEATURES[kind], species.X)
+    assert isinstance(operator, features.Additive)  # the curves of all variables in one
+    found: dict[str, Curve] = {}
     for v, name in enumerate(species.X):
         x = np.linspace(species.X[name].min(), species.X[name].max(), POINTS)
         cells = features.Cells(
@@ -44,18 +48,21 @@ def profiles(species: Species, kind: str, w: np.ndarray) -> dict[str, tuple[np.n
     return found
 
 
-def measure(species: Species) -> tuple[pd.DataFrame, dict[str, dict[str, tuple]], np.ndarray]:
+def measure(species: Species) -> tuple[pd.DataFrame, dict[str, dict[str, Curve]], np.ndarray]:
     """A row a run with its losses; the profiles; the training presences."""
     train, test = species.split(0)
     train = train[:PRESENCES]
     rows, curves = [], {}
     for name, (kind, beta0) in RUNS.items():
         fitted = problem(species, kind, train)
-        down = np.geomspace(10.0, beta0, 7)  # warm starts: the smallest beta0 is hard from 0
+        down = np.geomspace(
+            10.0, beta0, 7
+        ).tolist()  # warm starts: the smallest beta0 is hard from 0
         *_, (_, _, found) = solution_path(fitted, down, tol=1e-4, verbose=0)
         row = {"run": name, "presences": len(train), "features_used": np.count_nonzero(found.w)}
-        row |= {"training_log_loss": log_loss(found.p, train), "gap": found.gap}
-        rows.append(row | {"log_loss": log_loss(found.p, test)})
+        losses = log_loss(fitted, found.w, test, train)
+        row |= zip(("log_loss", "training_log_loss"), losses, strict=True)
+        rows.append(row | {"gap": found.gap})
         curves[name] = profiles(species, kind, found.w)
     return pd.DataFrame(rows), curves, train
 
@@ -66,7 +73,7 @@ def shifted(x: np.ndarray, y: np.ndarray, at: np.ndarray) -> np.ndarray:
 
 
 def draw(
-    species: Species, curves: dict[str, dict[str, tuple]], train: np.ndarray, path: Path
+    species: Species, curves: dict[str, dict[str, Curve]], train: np.ndarray, path: Path
 ) -> None:
     """One panel a variable, ticks at the training presences."""
     import matplotlib
@@ -80,10 +87,15 @@ def draw(
     styles = {"LQ, beta0 = 0.1": ("tab:blue", 2, 3), "T, beta0 = 0.01": ("tab:orange", 0.8, 1)}
     for axis, name in zip(axes.flat, species.X, strict=False):
         at = species.X[name].to_numpy()[train]
+        low, high = -0.5, 0.5  # of the steps: a parabola may fall far where no presence is
         for run_name, profile in curves.items():
-            x, y = profile[name]
+            x, y = profile[name][0], shifted(*profile[name], at)
             colour, width, order = styles.get(run_name, ("black", 1.8, 2))
-            axis.plot(x, shifted(x, y, at), color=colour, linewidth=width, zorder=order)
+            axis.plot(x, y, color=colour, linewidth=width, zorder=order)
+            if run_name.startswith("T"):
+                low, high = min(low, y.min()), max(high, y.max())
+        margin = 0.15 * (high - low)
+        axis.set_ylim(low - margin, high + margin)
         axis.set_title(name, fontsize=10)
         axis.plot(at, np.full(len(at), 0.02), "|", color="grey", alpha=0.6, markersize=6,
                   transform=axis.get_xaxis_transform())  # fmt: skip
@@ -110,12 +122,13 @@ def run(out: Path, data: Path = DATA, quick: bool = False) -> list[Path]:
     print(table.round(4).to_string(index=False))
     paths = [out / f"feature_profiles{end}" for end in ("_runs.csv", ".csv", ".png")]
     table.to_csv(paths[0], index=False, float_format="%.6g")
-    long = [
-        pd.DataFrame({"run": run_name, "variable": name, "x": x, "contribution": y})
-        for run_name, profile in curves.items()
-        for name, (x, y) in profile.items()
+    wide = [
+        pd.DataFrame({"variable": v, "x": next(iter(curves.values()))[v][0]}).assign(
+            **{run_name: profile[v][1] for run_name, profile in curves.items()}
+        )
+        for v in chosen[0].X
     ]
-    pd.concat(long).to_csv(paths[1], index=False, float_format="%.5g")
+    pd.concat(wide).to_csv(paths[1], index=False, float_format="%.5g")
     draw(chosen[0], curves, train, paths[2])
     return paths
 

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from scipy import special
 
 import maxent as mx
 from experiments import south_america
@@ -27,7 +28,7 @@ from experiments.south_america import DATA, RESULTS
 from maxent import bounds, features
 from maxent.path import solution_path
 
-FEATURES = {
+FEATURES: dict[str, list[features.FeatureClass]] = {
     "L": [features.Linear()],
     "LQ": [features.Linear(), features.Square()],
     "LQP": [features.Linear(), features.Square(), features.Interaction()],
@@ -113,9 +114,10 @@ def problem(species: Species, kind: str, training: np.ndarray) -> mx.Problem:
     return mx.Problem(mx.Shannon(), map_, mx.Box(bounds.practical_beta(sd, m)), observed=observed)
 
 
-def log_loss(p: np.ndarray, records: np.ndarray) -> float:
-    """Mean of -log p over the records."""
-    return float(-np.log(p[records]).mean())
+def log_loss(fitted: mx.Problem, w: np.ndarray, *records: np.ndarray) -> list[float]:
+    """Mean of -log p over each set of records, from the scores: p itself may underflow."""
+    log_density = special.log_softmax(fitted.features.scores(w))
+    return [float(-log_density[cells].mean()) for cells in records]
 
 
 def measure(all_species: list[Species], partitions: int) -> pd.DataFrame:
@@ -130,8 +132,8 @@ def measure(all_species: list[Species], partitions: int) -> pd.DataFrame:
                     ((_, _, found),) = solution_path(fitted, [beta0], tol=TOL, verbose=0)
                     row = {"species": species.name, "partition": partition, "m": m}
                     row |= {"features": kind, "beta0": beta0, "gap": found.gap}
-                    row["log_loss"] = log_loss(found.p, test)
-                    row["training_log_loss"] = log_loss(found.p, train[:m])
+                    losses = log_loss(fitted, found.w, test, train[:m])
+                    row |= zip(("log_loss", "training_log_loss"), losses, strict=True)
                     rows.append(row)
         print(f"  {species.name}: {len(species.records)} records", flush=True)
     return pd.DataFrame(rows)
@@ -154,9 +156,9 @@ def draw(table: pd.DataFrame, all_species: list[Species], path: Path) -> None:
                 loss.index, loss["mean"], loss["sem"].fillna(0), label=f"{kind}, beta0 = "
                 f"{BETA0[str(kind)]:g}", marker="o", markersize=4, linewidth=1.5, capsize=2,
             )  # fmt: skip
-        axis.axhline(uniform, color="grey", linestyle=":", label=f"uniform: {uniform:.2f}")
+        axis.axhline(uniform, color="grey", linestyle=":", label="uniform")
         means = mine.groupby(["m", "features"])["log_loss"].mean()
-        axis.set_ylim(means.min() - 0.15, max(uniform + 0.6, 0))
+        axis.set_ylim(means.min() - 0.15, min(means.max() + 0.15, uniform + 0.6))
         axis.set(title=f"{species.name} ({len(species.records)} records)", xscale="log")
         axis.set(xticks=species.sizes, xticklabels=species.sizes)
         axis.set(xlabel="training presences", ylabel="test log loss (nats)")
@@ -190,7 +192,7 @@ def main(run: Callable[[Path, Path, bool], list[Path]], about: str) -> None:
     arguments = parser.parse_args()
     RESULTS.mkdir(exist_ok=True)
     for path in run(RESULTS, arguments.data, arguments.quick):
-        print(f"written: {path}")
+        print(f"written: {path.relative_to(RESULTS.parents[1])}")
 
 
 if __name__ == "__main__":

@@ -92,7 +92,7 @@ class Fit:
 
     @property
     def seconds(self) -> float:
-        return sum(member.seconds for member in self.members)
+        return sum({id(member): member.seconds for member in self.members}.values())
 
 
 Fitter = Callable[[data.Group, str], Fit]
@@ -213,11 +213,19 @@ def from_others(group: data.Group, species: str, background: str, strength: floa
 
 
 def shared(
-    group: data.Group, species: str, background: str, strength: float = 1.0, own: bool = True
+    group: data.Group, species: str, background: str, own: str = "default", strength: float = 3.0
 ) -> Fit:
-    """The mean of a species' own model and of one over what was learned on the others."""
+    """The mean of a species' own model (or models) and one over what was learned on others.
+
+    ``strength`` was chosen among 1, 3 and 10 by --cv with the target-group background.
+    """
     others = from_others(group, species, background, strength)
-    return Fit([fitted(group, species, background), others] if own else [others])
+    if own == "none":
+        return Fit([others])
+    if own == "default":
+        return Fit([fitted(group, species, background), others])
+    mine = averaged(group, species, background=background).members
+    return Fit([*mine, *[others] * len(mine)])  # as much weight as all of its own
 
 
 # -- variants ----------------------------------------------------------------------------------
@@ -231,6 +239,7 @@ class Variant:
     fit: Fitter
     reduced: bool = True
     cv: bool = True  # whether --cv scores it: not those that cross-validate themselves
+    shares: bool = False  # whether it fits all species of the group
 
 
 CLASSES = {0: "lc", 10: "lqc", 15: "lqhc", 80: "lqphc"}  # from how many records on
@@ -273,8 +282,11 @@ def _variants() -> dict[str, Variant]:
                 ),
                 cv=False,
             ),
-            "from other species": Variant(background, partial(multi, own=False)),
-            "own and other species": Variant(background, multi),
+            "from other species": Variant(background, partial(multi, own="none"), shares=True),
+            "own and other species": Variant(background, multi, shares=True),
+            "classes and other species": Variant(
+                background, partial(multi, own="classes"), shares=True
+            ),
         }
         if background == "random":
             rows["bias prior"] = Variant(background, partial(one, prior="pooled"))
@@ -370,8 +382,9 @@ def jobs(folder: Path, regions: Sequence[str], variants: Sequence[str], cv: bool
     for region in sorted(whole, key=lambda r: -len(r.records)):
         for name in region.groups:
             species = region.group(name).species
-            for start in range(0, len(species), CHUNK):
-                part = tuple(species[start : start + CHUNK])
+            size = len(species) if any(VARIANTS[v].shares for v in variants) else CHUNK
+            for start in range(0, len(species), size):
+                part = tuple(species[start : start + size])
                 yield Job(folder, region.name, name, part, tuple(variants), cv)
 
 
@@ -490,7 +503,8 @@ def draw(rows: pd.DataFrame, folder: Path, path: Path) -> None:
     left.plot([0.3, 1], [0.3, 1], color="0.5", linewidth=0.8)
     left.set(xlabel="AUC of published maxnet", ylabel="AUC of MaxentDensity()")
     left.set_title("random background, one dot a species")
-    left.legend(title="region (mean difference)", fontsize=8)
+    if len(mine):
+        left.legend(title="region (mean difference)", fontsize=8)
     places = np.arange(len(every))
     colours = np.where(every["background"] == "random", "tab:blue", "tab:orange")
     width = np.abs(

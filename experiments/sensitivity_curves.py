@@ -19,8 +19,8 @@ from experiments.south_america import DATA
 from maxent.path import solution_path
 
 KINDS = ("LQP", "T")
-GRID = np.geomspace(1e-3, 1e2, 11)
-SIZES = (10, 40, 160, 640)
+GRID = np.geomspace(1e-3, 1e2, 11).tolist()
+SIZES = (10, 40, 150, 450)
 # A path ends once it uses more features: far below the best beta0, each point ever more expensive
 MOST_FEATURES = 250
 
@@ -38,11 +38,12 @@ def measure(all_species: list[Species], partitions: int) -> pd.DataFrame:
                     path = solution_path(
                         problem(species, kind, train[:m]), GRID, tol=TOL, verbose=0
                     )
-                    for beta0, _, found in path:
+                    for beta0, fitted, found in path:
+                        (loss,) = log_loss(fitted, found.w, test)
                         used = np.count_nonzero(found.w)
                         row = {"species": species.name, "partition": partition, "m": m}
                         row |= {"features": kind, "beta0": beta0, "features_used": used}
-                        row |= {"log_loss": log_loss(found.p, test), "gap": found.gap}
+                        row |= {"log_loss": loss, "gap": found.gap}
                         rows.append(row)
                         if used > MOST_FEATURES:
                             break
@@ -91,7 +92,7 @@ def draw(means: pd.DataFrame, all_species: list[Species], path: Path) -> None:
                     lowest = part.loc[part["mean"].idxmin()]
                     axis.plot(lowest["beta0"], lowest["mean"], "o", color=colour)
             uniform = np.log(len(species.X))
-            axis.axhline(uniform, color="grey", linestyle=":", label=f"uniform: {uniform:.2f}")
+            axis.axhline(uniform, color="grey", linestyle=":", label="uniform")
             both = means[means["species"] == species.name]
             axis.set_ylim(both["mean"].min() - 0.2, uniform + 2)
             axis.set(xscale="log", xlim=(GRID[0], GRID[-1]), title=f"{species.name}, {kind}")

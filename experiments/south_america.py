@@ -187,9 +187,9 @@ def picture(land: Landscape, models: dict[str, mx.MaxentDensity]) -> dict[str, n
     """The suitability of each species on a grid four times as coarse."""
     maps = {}
     for species, model in models.items():
-        full = np.full(land.place.shape, np.nan)
+        full: np.ndarray = np.full(land.place.shape, np.nan)
         full[land.place >= 0] = model.predict(land.X, output="cloglog")
-        height, width = (4 * (n // 4) for n in full.shape)
+        height, width = 4 * (full.shape[0] // 4), 4 * (full.shape[1] // 4)
         blocks = full[:height, :width].reshape(height // 4, 4, width // 4, 4)
         known = np.isfinite(blocks).sum(axis=(1, 3))
         total = np.nansum(blocks, axis=(1, 3))
@@ -219,7 +219,7 @@ def draw(
         for part, marker, colour in (("train", "o", "white"), ("test", "^", "tab:red")):
             x, y = land.position(part, f"{species}_0") + 0.5
             left.scatter(
-                x, y, 14, colour, marker, edgecolors="black", linewidths=0.5,
+                x, y, s=14, c=colour, marker=marker, edgecolors="black", linewidths=0.5,
                 label=f"{len(x)} {part}ing records",
             )  # fmt: skip
         left.legend(loc="lower right", fontsize=9)
@@ -228,7 +228,7 @@ def draw(
         for row, name in enumerate(names):
             loss = mine.loc[mine["variant"] == name, "log_loss"].to_numpy()
             spread = np.linspace(-0.2, 0.2, len(loss)) if len(loss) > 1 else np.zeros(1)
-            right.scatter(loss, row + spread, 18, "tab:blue", alpha=0.6, linewidths=0)
+            right.scatter(loss, row + spread, s=18, c="tab:blue", alpha=0.6, linewidths=0)
             right.plot([loss.mean()] * 2, [row - 0.35, row + 0.35], "k", linewidth=2)
         lines = {"uniform": (np.log(len(land.X)), ":")}
         for (name, values), style in zip(PUBLISHED.items(), ("-", "--"), strict=True):
@@ -269,7 +269,7 @@ def main() -> None:
     arguments = parser.parse_args()
     RESULTS.mkdir(exist_ok=True)
     for path in run(RESULTS, arguments.data, arguments.quick):
-        print(f"written: {path}")
+        print(f"written: {path.relative_to(RESULTS.parents[1])}")
 
 
 if __name__ == "__main__":

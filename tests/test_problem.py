@@ -210,3 +210,13 @@ def test_constant_features_are_harmless(data):
     solution = mx.Problem(mx.Shannon(), constant, mx.Box(0.05), observed=observed).solve()
     assert solution.gap <= 1e-8
     assert (solution.w[-2:] == 0).all()
+
+
+def test_an_active_box_beside_an_open_domain_has_a_gap_that_tends_to_0():
+    rng = np.random.default_rng(0)
+    X, observed = rng.uniform(-1, 1, size=(60, 4)), rng.dirichlet(np.full(60, 0.3))
+    potential = mx.Families([mx.LaplacePrior(1.0), mx.Box(0.05)], [2, 2])
+    solution = mx.Problem(mx.Shannon(), X, potential, observed=observed).solve(mx.FISTA(1e-9))
+    assert solution.status is mx.Status.CONVERGED
+    assert (np.abs(solution.w[2:]) > 0).any()  # the box is active
+    assert solution.gap <= 1e-9

@@ -1,5 +1,7 @@
 """SUMMET, PLUMMET and BallSearch against other solvers, textbook steps and enumeration."""
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy import optimize, sparse
@@ -188,6 +190,7 @@ def test_a_mean_at_the_end_of_its_range_restricts_the_cells(solver, end):
     X = rng.uniform(-1, 1, size=(20, 3))
     X[:, 0] = np.where(np.arange(20) < 8, 3.0, np.linspace(0, 2.9, 20))
     X[:, 0] *= 1 if end == "high" else -1
+    X[:2, 1:] = [[-1.0], [1.0]]  # the ranges of the other features are those among the kept cells
     observed = np.where(np.arange(20) < 8, 1 / 8, 0.0) + np.where(np.arange(20) < 8, 0.01, 0)
     observed[0] -= 0.08
     problem = mx.Problem(mx.Shannon(), X, mx.Equality(), observed=observed)
@@ -196,10 +199,14 @@ def test_a_mean_at_the_end_of_its_range_restricts_the_cells(solver, end):
     assert solution.optimality <= 1e-8
     assert np.isfinite(solution.w).all()
     assert solution.p[8:].sum() < 1e-15
-    inside = mx.Problem(mx.Shannon(), X[:8, 1:], mx.Equality(), target=problem.target[1:]).solve()
+    restricted = mx.Problem(mx.Shannon(), X[:8, 1:], mx.Equality(), target=problem.target[1:])
+    inside = restricted.solve()
     np.testing.assert_allclose(solution.p[:8], inside.p, atol=1e-6)
     np.testing.assert_allclose(solution.w[1:], inside.w, atol=1e-5)
     assert abs(solution.objective - inside.objective) < 1e-8
+    same = solver.solve(restricted).history
+    for record, other in zip(solution.history[:5], same[:5], strict=True):
+        np.testing.assert_allclose(record["auxiliary"], other["auxiliary"], rtol=1e-6, atol=1e-15)
     # from any start, also one that favours the excluded cells
     again = solver.solve(problem, w0=[-50.0 * np.sign(X[0, 0]), 1.0, -1.0])
     np.testing.assert_allclose(again.p[:8], inside.p, atol=1e-6)
@@ -386,3 +393,15 @@ def test_terms_of_a_decomposable_penalty(potential):
             assert not change[np.arange(3) != j].any()  # each term sees its own weight only
             rise = potential.conjugate(moved) - potential.conjugate(v)
             assert rise >= slopes[j] * step - 1e-12 * (1 + abs(rise))
+
+
+def test_overrelaxed_steps_gain_what_the_bound_promises_and_need_fewer_of_them():
+    problem = density(mx.Box(0.02))
+    plain = problem.solve(mx.PLUMMET(1e-6))
+    longer = problem.solve(mx.PLUMMET(1e-6, overrelax=1.2))
+    assert longer.n_iter < plain.n_iter / 2
+    assert longer.objective == pytest.approx(plain.objective, abs=1e-6)
+    for before, after in itertools.pairwise(longer.history):
+        assert after["objective"] <= before["objective"] - before["auxiliary"] + 1e-12
+    with pytest.raises(ValueError, match="overrelax must be >= 1"):
+        mx.PLUMMET(overrelax=0.5)

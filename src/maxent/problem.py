@@ -330,12 +330,15 @@ class State:
         """The certificate: at p_s = s p_w + (1 - s) p~, where s r(p_w) lies in dom V."""
         potential = self.problem.potential
         gauge = potential.gauge(self.gradient)
-        limit = _INSIDE if potential.open_domain else 1.0
-        if gauge < 1 or (gauge == 1 and not potential.open_domain):
-            return self._gap(self.p, self.gradient)
+        if gauge <= 1:
+            gap = self._gap(self.p, self.gradient)
+            if np.isfinite(gap) or gauge < 1:
+                return gap
         if self.problem.observed is None or not np.isfinite(gauge):
             return np.inf
-        s = limit / gauge
+        s = 1 / gauge
+        if potential.open_domain and not np.isfinite(potential.value(s * self.gradient)):
+            s *= _INSIDE
         mixed = s * self.p + (1 - s) * self.problem.observed
         return self._gap(mixed, s * self.gradient)
 

@@ -209,6 +209,10 @@ class MaxentDensity(DensityMixin, BaseEstimator):
             raise
         return self._finish(prepared, problem, solution)
 
+    def problem(self, X: Any, y: Any, sample_weight: Any = None, prior: Any = None) -> Problem:
+        """The convex problem that ``fit`` solves: entropy, operators, potential and moments."""
+        return self._prepare(X, y, sample_weight, prior).problem
+
     def path(
         self,
         X: Any,

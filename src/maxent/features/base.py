@@ -99,6 +99,11 @@ class OperatorMap(ColumnMap):
 
     ``scores`` and ``moments`` cost O(cells x variables) however many features there are. Columns
     are written out in blocks of cells, for the Gram matrix of a working set alone.
+
+    >>> from maxent.features import Linear, Schema, bind, fit_operators
+    >>> X = np.array([[1.0], [2.0], [5.0]])
+    >>> bind(fit_operators([Linear()], X), Schema.of(X).read(X)).scores(np.array([2.0]))
+    array([0. , 0.5, 2. ])
     """
 
     def __init__(self, parts: Sequence[Bound], n_cells: int) -> None:
