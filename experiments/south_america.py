@@ -216,13 +216,16 @@ def draw(
             suitability, cmap="viridis", vmin=0, vmax=1, extent=(0, width, height, 0)
         )
         figure.colorbar(image, ax=left, label="suitability (cloglog)", shrink=0.7)
-        for part, marker, colour in (("train", "o", "white"), ("test", "^", "tab:red")):
+        for part, kind, marker, colour in (
+            ("train", "training", "o", "white"),
+            ("test", "test", "^", "tab:red"),
+        ):
             x, y = land.position(part, f"{species}_0") + 0.5
             left.scatter(
                 x, y, s=14, c=colour, marker=marker, edgecolors="black", linewidths=0.5,
-                label=f"{len(x)} {part}ing records",
+                label=f"{len(x)} {kind} records",
             )  # fmt: skip
-        left.legend(loc="lower right", fontsize=9)
+        left.legend(loc="lower left", fontsize=9)
         left.set(title=f"{SPECIES[species]}: defaults, partition 0", xticks=[], yticks=[])
         mine = table[table["species"] == SPECIES[species]]
         for row, name in enumerate(names):
@@ -240,7 +243,7 @@ def draw(
         n = table["partition"].nunique()
         right.set_title(f"{SPECIES[species]}: {n} partitions (dots), mean (bar)")
         right.invert_yaxis()
-        right.legend(fontsize=9, loc="upper right" if k == 0 else "lower right")
+        right.legend(fontsize=9, loc="upper right" if k == 0 else "lower right", framealpha=1)
         right.grid(alpha=0.3, axis="x")
     figure.savefig(path, dpi=100)
     plt.close(figure)

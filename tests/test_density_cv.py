@@ -259,7 +259,10 @@ def test_the_chosen_model_has_all_that_a_density_has(tmp_path):
         ({"multipliers": (1.0, -1.0)}, "multiplier must be a positive number, got -1"),
         ({"features": ("l", "x")}, 'letters from "lqpthc"'),
         ({"potentials": ("l1",)}, "potential must be a Potential or one of"),
-        ({"cv": "blocks"}, "cv must be a splitter or a number of folds, got 'blocks'"),
+        (
+            {"cv": "blocks"},
+            "cv must be a splitter, a number of folds or a list of splits, got 'blocks'",
+        ),
         ({"cv": 1}, "n_splits must be an integer >= 2, got 1"),
         ({"cv": 1000}, "1000 folds need as many rows with presences"),
         ({"scoring": "tss"}, "scoring must be a function or one of log_loss, auc, got 'tss'"),

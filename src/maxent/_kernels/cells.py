@@ -1,9 +1,11 @@
 """Piecewise-linear features of the cells: histograms, cumulative sums and table look-ups.
 
-Features of one variable are given by (kind, knot): with u the variable scaled to [0, 1] and
-``codes`` the number of knots strictly below it,
+Features of one variable are given by (kind, knot): with u = (x - low) / (high - low) and ``codes``
+the number of knots strictly below x,
     LINEAR u,  QUADRATIC c0 + c1 u + c2 u^2,  FORWARD (u - t)_+ / (1 - t),
     REVERSE (t - u)_+ / t,  THRESHOLD [u > t].
+Bins from ``upper`` on lie above knots >= 1/2. There 1 - u takes the place of u in every sum and
+table: close to either end of the range, where hinges are steep, no digits cancel.
 """
 
 import numpy as np
@@ -14,176 +16,186 @@ _SUM = {"reassoc", "contract"}  # sums in any order, so that they run in vector 
 
 
 @njit(cache=True, nogil=True)
-def histogram(x, codes, low, scale, p, h0, h1, powers):
-    """Sums of p and p u in each bin, and of p u^k, k = 2, in ``powers[2]``."""
+def histogram(x, codes, low, high, upper, p, h0, h1):
+    """Sums of p and of p u (p (1 - u) in upper bins) in each bin; returns that of p u^2."""
+    scale = 1.0 / (high - low)
     second = 0.0
     for i in range(x.size):
         mass = p[i]
         if mass != 0.0:
             u = (x[i] - low) * scale
             c = codes[i]
-            mu = mass * u
             h0[c] += mass
-            h1[c] += mu
-            second += mu * u
-    powers[2] += second
+            h1[c] += mass * u if c < upper else mass * ((high - x[i]) * scale)
+            second += mass * u * u
+    return second
 
 
 @njit(cache=True, nogil=True)
-def histogram_squares(x, codes, low, scale, p, h0, h1, h2, powers):
-    """As ``histogram`` with the second powers in each bin and powers up to 4 in all."""
+def histogram_squares(x, codes, low, high, upper, p, h0, h1, h2, powers):
+    """As ``histogram`` with the second powers in each bin; ``powers[k]`` are sums of p u^k."""
+    scale = 1.0 / (high - low)
     for i in range(x.size):
         mass = p[i]
         if mass != 0.0:
             u = (x[i] - low) * scale
             c = codes[i]
+            near = u if c < upper else (high - x[i]) * scale
             h0[c] += mass
-            h1[c] += mass * u
-            h2[c] += mass * u * u
-            powers[2] += mass * u * u
-            powers[3] += mass * u * u * u
-            powers[4] += mass * u * u * u * u
+            h1[c] += mass * near
+            h2[c] += mass * near * near
+            power = mass
+            for k in range(5):
+                powers[k] += power
+                power *= u
 
 
 @njit(cache=True, nogil=True)
-def curve_moments(kind, position, knots, h0, h1, powers, c0, c1, c2, out):
-    """Means of the features of one variable from its histograms, which become sums.
+def curve_means(kind, position, knots, rest, upper, h0, h1, h2, powers, parabola, order, out):
+    """Means of the features of one variable (``order`` 1) or of their squares (2).
 
-    On return h0[c], h1[c] are the sums over the bins >= c.
+    ``rest`` is 1 - knots, ``powers`` the means of u^k. Sums over the bins above a knot run from the
+    right and below it from the left, so that each is as exact as its own terms.
     """
     bins = h0.size
-    for c in range(bins - 2, -1, -1):
-        h0[c] += h0[c + 1]
-        h1[c] += h1[c + 1]
-    total0, total1 = h0[0], h1[0]
+    right = np.zeros((3, bins + 1))  # sums of 1, u and u^2; of 1 - u and its square in upper bins
+    r0, r1, r2 = 0.0, 0.0, 0.0
+    for c in range(bins - 1, -1, -1):
+        if c == upper - 1:  # from 1 - u to u
+            r2 = r0 - 2.0 * r1 + r2
+            r1 = r0 - r1
+        r0 += h0[c]
+        r1 += h1[c]
+        r2 += h2[c]
+        right[0, c], right[1, c], right[2, c] = r0, r1, r2
+    left = np.zeros((3, bins + 1))  # sums of 1, u and u^2
+    for c in range(bins):
+        left[0, c + 1] = left[0, c] + h0[c]
+        if c < upper:
+            left[1, c + 1] = left[1, c] + h1[c]
+            left[2, c + 1] = left[2, c] + h2[c]
+        else:
+            left[1, c + 1] = left[1, c] + (h0[c] - h1[c])
+            left[2, c + 1] = left[2, c] + (h0[c] - 2.0 * h1[c] + h2[c])
+    a, b, e = parabola
     for j in range(kind.size):
         k = position[j]
         if kind[j] == LINEAR:
-            out[j] = total1
+            out[j] = powers[order]
         elif kind[j] == QUADRATIC:
-            out[j] = c0 * total0 + c1 * total1 + c2 * powers[2]
+            if order == 1:
+                out[j] = a * powers[0] + b * powers[1] + e * powers[2]
+            else:
+                out[j] = (
+                    a * a * powers[0]
+                    + 2.0 * a * b * powers[1]
+                    + (b * b + 2.0 * a * e) * powers[2]
+                    + 2.0 * b * e * powers[3]
+                    + e * e * powers[4]
+                )
         elif kind[j] == THRESHOLD:
-            out[j] = h0[k + 1]
+            out[j] = right[0, k + 1]
         elif kind[j] == FORWARD:
-            t = knots[k]
-            out[j] = (h1[k + 1] - t * h0[k + 1]) / (1.0 - t)
-        else:
-            t = knots[k]
-            out[j] = (t * (total0 - h0[k + 1]) - (total1 - h1[k + 1])) / t
+            n, first, second, s = right[0, k + 1], right[1, k + 1], right[2, k + 1], rest[k]
+            if k + 1 >= upper:  # 1 - (1 - u) / s
+                out[j] = n - first / s if order == 1 else n - (2.0 * first - second / s) / s
+            elif order == 1:
+                out[j] = (first - knots[k] * n) / s
+            else:
+                out[j] = (second - knots[k] * (2.0 * first - knots[k] * n)) / (s * s)
+        else:  # 1 - u / t
+            n, first, second, t = left[0, k + 1], left[1, k + 1], left[2, k + 1], knots[k]
+            out[j] = n - first / t if order == 1 else n - (2.0 * first - second / t) / t
 
 
 @njit(cache=True, nogil=True)
-def curve_squares(kind, position, knots, h0, h1, h2, powers, c0, c1, c2, out):
-    """Means of the squared features of one variable from its histograms, which become sums."""
-    bins = h0.size
-    for c in range(bins - 2, -1, -1):
-        h0[c] += h0[c + 1]
-        h1[c] += h1[c + 1]
-        h2[c] += h2[c + 1]
-    total0, total1, total2 = h0[0], h1[0], h2[0]
-    for j in range(kind.size):
-        k = position[j]
-        if kind[j] == LINEAR:
-            out[j] = total2
-        elif kind[j] == QUADRATIC:
-            out[j] = (
-                c0 * c0 * total0
-                + 2.0 * c0 * c1 * total1
-                + (c1 * c1 + 2.0 * c0 * c2) * powers[2]
-                + 2.0 * c1 * c2 * powers[3]
-                + c2 * c2 * powers[4]
-            )
-        elif kind[j] == THRESHOLD:
-            out[j] = h0[k + 1]
-        elif kind[j] == FORWARD:
-            t = knots[k]
-            s = 1.0 - t
-            out[j] = (h2[k + 1] - 2.0 * t * h1[k + 1] + t * t * h0[k + 1]) / (s * s)
-        else:
-            t = knots[k]
-            below0, below1 = total0 - h0[k + 1], total1 - h1[k + 1]
-            out[j] = (t * t * below0 - 2.0 * t * below1 + total2 - h2[k + 1]) / (t * t)
+def curve_tables(kind, position, knots, rest, upper, w, parabola, intercept, slope):
+    """The curve sum_j w_j f_j of one variable in each bin: intercept + slope v + bend u^2.
 
-
-@njit(cache=True, nogil=True)
-def curve_tables(kind, position, knots, w, c0, c1, c2, intercept, slope):
-    """The curve sum_j w_j f_j of one variable: intercept + slope u + bend u^2 in each bin.
-
-    Fills the two tables (one entry a bin) and returns the bend.
+    v is u, and 1 - u in upper bins. Fills the two tables and returns the bend.
     """
     bins = intercept.size
-    base0, base1, bend = 0.0, 0.0, 0.0
-    intercept[:] = 0.0
-    slope[:] = 0.0
+    forward, reverse, jump = np.zeros(bins), np.zeros(bins), np.zeros(bins)
+    base, linear, bend = 0.0, 0.0, 0.0
     for j in range(kind.size):
-        weight = w[j]
-        if weight == 0.0:
-            continue
         k = position[j]
         if kind[j] == LINEAR:
-            base1 += weight
+            linear += w[j]
         elif kind[j] == QUADRATIC:
-            base0 += weight * c0
-            base1 += weight * c1
-            bend += weight * c2
+            base += w[j] * parabola[0]
+            linear += w[j] * parabola[1]
+            bend += w[j] * parabola[2]
         elif kind[j] == THRESHOLD:
-            intercept[k + 1] += weight
+            jump[k] += w[j]
         elif kind[j] == FORWARD:
-            t = knots[k]
-            intercept[k + 1] -= weight * t / (1.0 - t)
-            slope[k + 1] += weight / (1.0 - t)
-        else:  # (t - u)_+ = (t - u) + (u - t)_+
-            t = knots[k]
-            base0 += weight
-            base1 -= weight / t
-            intercept[k + 1] -= weight
-            slope[k + 1] += weight / t
-    intercept[0] += base0
-    slope[0] += base1
-    for c in range(1, bins):
-        intercept[c] += intercept[c - 1]
-        slope[c] += slope[c - 1]
+            forward[k] += w[j]
+        else:
+            reverse[k] += w[j]
+    above, steep, lift = 0.0, 0.0, base  # sums over the knots below the bin
+    for c in range(bins):
+        if c > 0:
+            lift += jump[c - 1]
+            above += forward[c - 1]
+            if forward[c - 1] != 0.0:
+                steep += forward[c - 1] / rest[c - 1]
+        if c < upper:  # (u - t) / s = 1 - 1 / s + u / s, as t = 1 - s
+            intercept[c], slope[c] = lift + above - steep, linear + steep
+        else:  # 1 - (1 - u) / s
+            intercept[c], slope[c] = lift + above + linear, -linear - steep
+    below, steep = 0.0, 0.0  # sums over the knots above the bin
+    for c in range(bins - 1, -1, -1):
+        if c < bins - 1 and reverse[c] != 0.0:
+            below += reverse[c]
+            steep += reverse[c] / knots[c]
+        if c < upper:  # 1 - u / t
+            intercept[c] += below
+            slope[c] -= steep
+        else:
+            intercept[c] += below - steep
+            slope[c] += steep
     return bend
 
 
 @njit(cache=True, nogil=True)
-def add_curve(x, codes, low, scale, intercept, slope, bend, theta):
+def add_curve(x, codes, low, high, upper, intercept, slope, bend, theta):
     """theta += the curve of one variable at every cell."""
+    scale = 1.0 / (high - low)
     for i in range(x.size):
-        u = (x[i] - low) * scale
         c = codes[i]
-        theta[i] += intercept[c] + u * (slope[c] + bend * u)
+        u = (x[i] - low) * scale
+        v = u if c < upper else (high - x[i]) * scale
+        theta[i] += intercept[c] + slope[c] * v + bend * u * u
 
 
 @njit(cache=True, nogil=True)
-def write_curves(values, variable, kind, knot, raw, low, scale, c0, c1, c2, root, start, stop, out):
-    """out[j, i] = root_i f_j(cell i), one row a feature; knots in [0, 1] and in units of x."""
+def write_curves(values, variable, kind, knot, low, high, parabola, root, start, stop, out):
+    """out[j, i] = root_i f_j(cell i), one row a feature; knots in units of x."""
     for j in range(kind.size):
         v = variable[j]
-        lo, sc, t = low[v], scale[v], knot[j]
+        lo, hi, t = low[v], high[v], knot[j]
+        scale = 1.0 / (hi - lo)
         x = values[v]
         row = out[j]
         if kind[j] == LINEAR:
             for i in range(start, stop):
-                row[i - start] = root[i] * ((x[i] - lo) * sc)
+                row[i - start] = root[i] * ((x[i] - lo) * scale)
         elif kind[j] == QUADRATIC:
-            a, b, c = c0[v], c1[v], c2[v]
+            a, b, c = parabola[0, v], parabola[1, v], parabola[2, v]
             for i in range(start, stop):
-                u = (x[i] - lo) * sc
+                u = (x[i] - lo) * scale
                 row[i - start] = root[i] * (a + u * (b + c * u))
         elif kind[j] == THRESHOLD:
-            edge = raw[j]  # the comparison that the codes were made with
             for i in range(start, stop):
-                row[i - start] = root[i] if x[i] > edge else 0.0
+                row[i - start] = root[i] if x[i] > t else 0.0
         elif kind[j] == FORWARD:
-            inverse = 1.0 / (1.0 - t)
+            inverse = 1.0 / (hi - t)
             for i in range(start, stop):
-                above = ((x[i] - lo) * sc - t) * inverse
+                above = (x[i] - t) * inverse
                 row[i - start] = root[i] * above if above > 0.0 else 0.0
         else:
-            inverse = 1.0 / t
+            inverse = 1.0 / (t - lo)
             for i in range(start, stop):
-                below = (t - (x[i] - lo) * sc) * inverse
+                below = (t - x[i]) * inverse
                 row[i - start] = root[i] * below if below > 0.0 else 0.0
 
 
@@ -247,7 +259,7 @@ def product_range(x, y):
     """Smallest and largest x y over the cells."""
     least, most = np.inf, -np.inf
     for i in range(x.size):
-        value = float(x[i]) * float(y[i])
+        value = np.float64(x[i]) * np.float64(y[i])
         least = min(least, value)
         most = max(most, value)
     return least, most

@@ -31,17 +31,24 @@ class DensityLink:
     @classmethod
     def of(cls, entropy: Entropy, theta: Array, ratio: Array) -> DensityLink:
         """The link of a fitted density, from the scores and p / q0 of its cells."""
-        if isinstance(entropy, Shannon):
+        a = cls.power_of(entropy)
+        if a == 0:
             return cls(0.0, float(theta.max()))
         top = int(np.argmax(theta))
-        if isinstance(entropy, Tsallis) and entropy.alpha > 1:
-            a = entropy.alpha - 1
-            return cls(a, float(theta[top] - (ratio[top] ** a - 1) / a))
-        if isinstance(entropy, SquaredNorm):  # p = q [theta - tau]_+: a = 1 up to the shift
-            return cls(1.0, float(theta[top] - (ratio[top] - 1)))
+        return cls(a, float(theta[top] - (ratio[top] ** a - 1) / a))
+
+    @staticmethod
+    def power_of(entropy: Entropy) -> float:
+        """The power of an entropy's map, which must act cell by cell."""
+        if isinstance(entropy, Shannon):
+            return 0.0
+        if isinstance(entropy, Tsallis):
+            return float(entropy.alpha - 1)
+        if isinstance(entropy, SquaredNorm) and entropy.q == 2:  # p = q0 [theta - tau]_+
+            return 1.0
         raise ValueError(
-            f"a density needs an entropy whose map acts cell by cell (Shannon, Tsallis with "
-            f"alpha > 1, SquaredNorm), got {entropy!r}"
+            "a density needs an entropy whose map acts cell by cell: Shannon, Tsallis or "
+            f"SquaredNorm(2), got {entropy!r}"
         )
 
     def log(self, theta: Array) -> Array:
@@ -149,8 +156,21 @@ def spread(features: OperatorMap, observed: Array, m: float) -> tuple[Array, Arr
     return mean, np.sqrt(variance * (m / (m - 1) if m > 1 else 1.0))
 
 
+def with_mass(
+    cells: Cells, counts: Array, mass: Array, prior: Array
+) -> tuple[Cells, Array, Array, Array]:
+    """The cells that have mass under the default density."""
+    kept = mass * prior > 0
+    if kept.all():
+        return cells, counts, mass, prior
+    return cells.take(kept), counts[kept], mass[kept], prior[kept]
+
+
 def merged(cells: Cells, counts: Array, mass: Array) -> tuple[Array, Array]:
-    """Each presence moved to an equal background row, or to the first equal presence."""
+    """Each presence moved to an equal background row, or to the first equal presence.
+
+    Presences at one point make one point of mass 1, however many they are.
+    """
     rng = np.random.default_rng(0)
     key = np.zeros(cells.n_cells, dtype=np.uint64)
     for column in (*cells.values, *cells.codes):
@@ -165,11 +185,16 @@ def merged(cells: Cells, counts: Array, mass: Array) -> tuple[Array, Array]:
     background = np.flatnonzero((counts == 0) & found)
     for row in background[::-1]:
         home[int(key[row])] = int(row)
+    own = set(presences.tolist()) - set(home.values())
     for row in presences:
         target = home.setdefault(int(key[row]), int(row))
         if target != row:
             counts[target] += counts[row]
+            if target in own:
+                mass[target] += mass[row]
             counts[row] = mass[row] = 0.0
+    alone = np.array(sorted(own), dtype=np.intp)
+    mass[alone] = np.minimum(mass[alone], 1.0)
     return counts, mass
 
 

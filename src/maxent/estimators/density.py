@@ -28,6 +28,7 @@ from maxent.estimators._density import (
     spread,
     take_rows,
     warn_constant,
+    with_mass,
 )
 from maxent.features import (
     Additive,
@@ -227,10 +228,11 @@ class MaxentDensity(DensityMixin, BaseEstimator):
 
         By default equal ratios apart, from where every weight is 0.
         """
-        prepared = clone(self).set_params(multiplier=1.0)._prepare(X, y, sample_weight, prior)
+        first = clone(self).set_params(multiplier=1.0)
+        prepared = first._prepare(X, y, sample_weight, prior)
         if multipliers is None:
             multipliers = multiplier_grid(prepared.problem, n_multipliers)
-        return list(self._path(prepared, multipliers))
+        return list(first._path(prepared, multipliers))
 
     def _path(self, prepared: _Prepared, multipliers: Sequence[float]) -> Iterator[MaxentDensity]:
         for value in multipliers:
@@ -239,7 +241,10 @@ class MaxentDensity(DensityMixin, BaseEstimator):
             prepared.problem, multipliers, self.solver, tol=self.tol, verbose=self.verbose
         )
         for multiplier, problem, solution in path:
-            yield clone(self).set_params(multiplier=multiplier)._finish(prepared, problem, solution)
+            model = clone(self).set_params(multiplier=multiplier)
+            if hasattr(self, "feature_names_in_"):
+                model.feature_names_in_ = self.feature_names_in_
+            yield model._finish(prepared, problem, solution)
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any, prior: Any) -> _Prepared:
         preset = self._preset()
@@ -253,25 +258,28 @@ class MaxentDensity(DensityMixin, BaseEstimator):
         check_counts(y, weight, prior_mass)
         schema = Schema.of(X, self.categorical)
         cells = schema.read(X)
-        counts, mass = y * weight, weight.copy()
+        cells, counts, mass, prior_mass = with_mass(cells, y * weight, weight, prior_mass)
         if preset.merge:
             counts, mass = merged(cells, counts, mass)
-        kept = mass * prior_mass > 0
-        if not kept.all():
-            cells = cells.take(kept)
-            counts, mass, prior_mass = counts[kept], mass[kept], prior_mass[kept]
+            cells, counts, mass, prior_mass = with_mass(cells, counts, mass, prior_mass)
         warn_constant(cells, schema)
         presences = np.flatnonzero(counts > 0)
         m = float(counts.sum())
         operators = self._operators(cells, schema, presences, m, preset)
         features = bind(operators, cells)
         observed = counts / m
+        DensityLink.power_of(self._entropy())
         entropy = Relative(self._entropy(), mass * prior_mass)
         mean, sd = spread(features, observed, m)
         kinds = np.concatenate([np.array([], dtype="U1"), *(o.kinds() for o in operators)])
         beta, off = preset.rule(kinds, mean, sd, m)
         if off.any():
             index = np.flatnonzero(~off)
+            if not index.size:
+                raise ValueError(
+                    f"no feature of {self.features!r} varies over the {m:g} presences: add linear "
+                    'features ("l")'
+                )
             operators = [operator for operator, _ in part_of(operators, index)]
             features, beta = features.restrict(index), beta[index]
         potential = potentials.ScaledPotential(self._potential(beta), self._multiplier())
@@ -303,7 +311,8 @@ class MaxentDensity(DensityMixin, BaseEstimator):
         self.history_ = solution.history
         self.n_presences_ = prepared.n_presences
         self.n_points_ = float(prepared.mass.sum())
-        self.gain_ = -solution.objective
+        zero = np.zeros(problem.features.n_features)
+        self.gain_ = problem.dual(zero) - solution.objective
         self.unregularized_gain_ = self.gain_ + problem.penalty(solution.w)
         self._set_density(prepared, problem, solution)
         return self
@@ -564,7 +573,7 @@ class MaxentDensity(DensityMixin, BaseEstimator):
         check_is_fitted(self)
         if not isinstance(self._entropy(), Shannon):
             raise ValueError(
-                f"the bound is for the log loss: entropy Shannon, not {self.entropy!r}"
+                f"the bound is for the log loss: entropy Shannon, not {self._entropy()!r}"
             )
         if np.isnan(self.n_presences_):
             raise ValueError(
@@ -574,7 +583,7 @@ class MaxentDensity(DensityMixin, BaseEstimator):
         monotone = np.isin(self._kinds, ["l", "h", "t"])
         others = self._n_not_monotone - int((~monotone).sum())
         flags = np.concatenate([monotone, np.zeros(others, dtype=bool)])
-        m = int(self.n_presences_)
+        m = max(int(self.n_presences_), 1)
         if not flags.size:
             beta = np.zeros(0)
         else:
@@ -623,7 +632,7 @@ class MaxentDensity(DensityMixin, BaseEstimator):
             part = np.zeros(cells.n_cells)
             self._add_scores(cells, clamp, part)
             if drop:
-                part[np.isnan(cells.values).any(axis=0)] = np.nan
+                part[missing_rows(take_rows(X, rows))] = np.nan
             theta[rows] = part
         return theta
 

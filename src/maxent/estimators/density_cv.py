@@ -5,40 +5,46 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from itertools import product
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import clone
+from sklearn.model_selection import check_cv
 
 from maxent import evaluation, io
 from maxent._progress import Progress
 from maxent._rows import Array
 from maxent.estimators._density import masses, take_rows
 from maxent.estimators.density import MaxentDensity
+from maxent.features.cells import missing_rows
 
-Scorer = Callable[[MaxentDensity, Any, Array, Array], float]
+Scorer = Callable[[MaxentDensity, Any, Array, Array, Array], float]
 
 
-def log_loss_score(model: MaxentDensity, X: Any, y: Array, test: Array) -> float:
+def log_loss_score(model: MaxentDensity, X: Any, y: Array, weight: Array, test: Array) -> float:
     """Mean log density of the held-out occurrences, normalised over all rows of X."""
     log_density = model.score_samples(X)
     counts = np.zeros(len(y))
-    counts[test] = y[test]
+    counts[test] = (y * weight)[test]
     top = log_density.max()
-    total = top + np.log(np.exp(log_density - top).sum())
+    total = top + np.log(weight @ np.exp(log_density - top))
     present = counts > 0
     return float(counts[present] @ (log_density[present] - total) / counts.sum())
 
 
-def auc_score(model: MaxentDensity, X: Any, y: Array, test: Array) -> float:
+def auc_score(model: MaxentDensity, X: Any, y: Array, weight: Array, test: Array) -> float:
     """AUC of the held-out occurrences against the background rows of the test set."""
     scores = model.score_samples(take_rows(X, test))
-    counts = y[test]
-    if (counts > 0).all():
+    present, weights = y[test] > 0, weight[test]
+    if present.all():
         raise ValueError('scoring="auc" needs background rows in every test set')
     return evaluation.auc(
-        scores[counts > 0], scores[counts == 0], presence_weights=counts[counts > 0]
+        scores[present],
+        scores[~present],
+        presence_weights=(y[test] * weights)[present],
+        background_weights=weights[~present],
     )
 
 
@@ -127,6 +133,12 @@ class MaxentDensityCV(MaxentDensity):
         X, y = self._table(X, y)
         weight = masses("sample_weight", sample_weight, len(y))
         prior_mass = masses("prior", prior, len(y))
+        if self.missing == "drop":
+            keep = ~missing_rows(X)
+            X, y, weight, prior_mass = take_rows(X, keep), y[keep], weight[keep], prior_mass[keep]
+            coordinates, groups = (
+                None if rows is None else np.asarray(rows)[keep] for rows in (coordinates, groups)
+            )
         splits = list(self._splitter(coordinates).split(X, y, groups))
         candidates = self._candidates()
         multipliers = sorted(map(float, self.multipliers), reverse=True)
@@ -160,10 +172,11 @@ class MaxentDensityCV(MaxentDensity):
         return self._estimator(self.best_params_)._entropy()
 
     def _candidates(self) -> list[dict[str, Any]]:
-        grids = {"features": self.features, "potential": self.potentials, "entropy": self.entropies}
+        names = {"features": "features", "potential": "potentials", "entropy": "entropies"}
+        grids = {name: getattr(self, parameter) for name, parameter in names.items()}
         for name, grid in grids.items():
-            if isinstance(grid, str) or not len(grid):
-                raise ValueError(f"{name}: give a list of choices, got {grid!r}")
+            if isinstance(grid, str) or not isinstance(grid, Sequence) or not len(grid):
+                raise ValueError(f"{names[name]}: give a list of choices, got {grid!r}")
         if not len(self.multipliers):
             raise ValueError("multipliers is empty: give at least one")
         return [dict(zip(grids, values, strict=True)) for values in product(*grids.values())]
@@ -175,15 +188,18 @@ class MaxentDensityCV(MaxentDensity):
     def _splitter(self, coordinates: Any) -> Any:
         if self.cv is None and coordinates is not None:
             return evaluation.SpatialBlocks(coordinates)
-        if self.cv is None or isinstance(self.cv, int):
-            return evaluation.PresenceKFold(5 if self.cv is None else self.cv)
-        if not hasattr(self.cv, "split"):
-            raise ValueError(f"cv must be a splitter or a number of folds, got {self.cv!r}")
-        return self.cv
+        if self.cv is None or isinstance(self.cv, Integral):
+            return evaluation.PresenceKFold(5 if self.cv is None else int(self.cv))
+        if isinstance(self.cv, str) or not (hasattr(self.cv, "split") or np.iterable(self.cv)):
+            raise ValueError(
+                f"cv must be a splitter, a number of folds or a list of splits, got {self.cv!r}"
+            )
+        return check_cv(self.cv)
 
     def _scorer(self) -> Scorer:
-        if callable(self.scoring):
-            return self.scoring
+        scoring = self.scoring
+        if callable(scoring):
+            return lambda model, X, y, weight, test: float(scoring(model, X, y, test))
         if self.scoring not in _SCORERS:
             raise ValueError(
                 f"scoring must be a function or one of {', '.join(_SCORERS)}, got {self.scoring!r}"
@@ -210,12 +226,13 @@ class MaxentDensityCV(MaxentDensity):
                 take_rows(X, train), y[train], weight[train], prior[train]
             )
             models = estimator._path(prepared, multipliers)
-            return [score(model, X, y * weight, test) for model in models]
+            return [score(model, X, y, weight, test) for model in models]
 
     def _choose(
         self, candidates: list[dict[str, Any]], multipliers: Sequence[float], scores: Array
     ) -> None:
-        mean = scores.mean(axis=1)
+        with np.errstate(invalid="ignore"):  # infinite losses
+            mean, sd = scores.mean(axis=1), scores.std(axis=1)
         usable = np.where(np.isfinite(mean), mean, -np.inf)
         if not np.isfinite(usable).any():
             raise ValueError(
@@ -230,7 +247,7 @@ class MaxentDensityCV(MaxentDensity):
             **{name: [candidates[i][name] for i, _ in rows] for name in candidates[0]},
             "multiplier": [multipliers[j] for _, j in rows],
             "mean_score": mean.ravel(),
-            "sd_score": scores.std(axis=1).ravel(),
-            "n_splits": scores.shape[1],
+            "sd_score": sd.ravel(),
+            "n_splits": [scores.shape[1]] * len(rows),
             "scores": scores.transpose(0, 2, 1).reshape(len(rows), -1),
         }

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from maxent.features.cells import Cells, Schema
 
 _LINEAR, _QUADRATIC, _FORWARD, _REVERSE, _THRESHOLD = range(5)  # as in _kernels.cells
 _LETTERS = np.array(["l", "q", "h", "h", "t"])
+_NOISE = 1e-10  # values closer than this share of the range are one value
 MAX_KNOTS = 2**16 - 1  # a variable's at most: a cell's place among them fits two bytes
 
 
@@ -81,27 +82,37 @@ class Additive(Operator):
         return BoundCurves(self, cells, clamp)
 
 
+class _Places(NamedTuple):
+    """The knots of a variable in [0, 1], 1 less them, the first upper bin, and every cell's bin."""
+
+    knots: Array
+    rest: Array
+    upper: int
+    codes: Array
+
+
 class BoundCurves(Bound):
     """Curves on given cells."""
 
     def __init__(self, operator: Additive, cells: Cells, clamp: bool) -> None:
         self.values, self.clamp = cells.values, clamp
         self.low = operator.low
-        self.scale = 1 / np.where(operator.high > operator.low, operator.high - operator.low, 1.0)
+        self.high = np.where(operator.high > operator.low, operator.high, operator.low + 1.0)
+        size = self.high - self.low
         width = operator.square_high - operator.square_low
         inverse = 1 / np.where(width > 0, width, 1.0)
         # the scaled square is c0 + c1 u + c2 u^2 in the scaled variable u
-        self.parabola = (
-            (self.low**2 - operator.square_low) * inverse,
-            2 * self.low / self.scale * inverse,
-            inverse / self.scale**2,
+        self.parabola = np.array(
+            [
+                (self.low**2 - operator.square_low) * inverse,
+                2 * self.low * size * inverse,
+                size**2 * inverse,
+            ]
         )
-        self.variable, self.kind, self.raw = operator.variable, operator.kind, operator.knot
+        self.variable, self.kind, self.knot = operator.variable, operator.kind, operator.knot
         self.n_features = operator.n_features
-        self.unit = (self.raw - self.low[self.variable]) * self.scale[self.variable]
         self.position = np.zeros(self.n_features, dtype=np.int32)
-        self.knots: dict[int, Array] = {}
-        self.codes: dict[int, Array] = {}
+        self.places: dict[int, _Places] = {}
         self.used = used = _by_variable(self.variable)
 
         def encode(first: int, last: int) -> None:
@@ -112,8 +123,11 @@ class BoundCurves(Bound):
 
     def _encode(self, v: int, where: slice) -> None:
         has_knot = self.kind[where] >= _FORWARD
-        knots, place = np.unique(self.raw[where][has_knot], return_inverse=True)
+        knots, place = np.unique(self.knot[where][has_knot], return_inverse=True)
         self.position[where][has_knot] = place
+        low, high = self.low[v], self.high[v]
+        unit, rest = (knots - low) / (high - low), (high - knots) / (high - low)
+        upper = int(np.searchsorted(unit, 0.5)) + 1
         small = (
             np.uint8 if knots.size < 2**8 else np.uint16 if knots.size <= MAX_KNOTS else np.int32
         )
@@ -123,12 +137,11 @@ class BoundCurves(Bound):
             for start in range(0, x.size, 1 << 16):  # in parts: searchsorted answers in 8 bytes
                 part = slice(start, start + (1 << 16))
                 codes[part] = np.searchsorted(knots, x[part], side="left")
-        self.knots[v] = (knots - self.low[v]) * self.scale[v]
-        self.codes[v] = codes
+        self.places[v] = _Places(unit, rest, upper, codes)
 
     def restrict(self, index: Array) -> BoundCurves:
         """Some of the features on the same cells."""
-        names = ("variable", "kind", "raw", "unit", "position")
+        names = ("variable", "kind", "knot", "position")
         chosen = {name: getattr(self, name)[index] for name in names}
         used = _by_variable(chosen["variable"])
         return replaced(self, n_features=index.size, used=used, **chosen)
@@ -136,12 +149,9 @@ class BoundCurves(Bound):
     def take(self, cells: Array) -> BoundCurves:
         """The same curves on some of the cells."""
         values = np.ascontiguousarray(self.values[:, cells])
-        codes = {v: codes[cells] for v, codes in self.codes.items()}
-        return replaced(self, values=values, codes=codes)
-
-    def _coefficients(self, v: int) -> tuple[float, float, float]:
-        c0, c1, c2 = self.parabola
-        return float(c0[v]), float(c1[v]), float(c2[v])
+        used = [v for v, _ in self.used]
+        places = {v: self.places[v]._replace(codes=self.places[v].codes[cells]) for v in used}
+        return replaced(self, values=values, places=places)
 
     def add_scores(self, w: Array, theta: Array) -> None:
         """theta += the curves, from their tables."""
@@ -151,18 +161,19 @@ class BoundCurves(Bound):
         for v, where in self.used:
             if not w[where].any():
                 continue
-            intercept, slope = np.empty((2, self.knots[v].size + 1))
+            unit, rest, upper, codes = self.places[v]
+            intercept, slope = np.empty((2, unit.size + 1))
             bend = curve_tables(
-                self.kind[where], self.position[where], self.knots[v], w[where],
-                *self._coefficients(v), intercept, slope,
+                self.kind[where], self.position[where], unit, rest, upper, w[where],
+                self.parabola[:, v], intercept, slope,
             )  # fmt: skip
-            curves.append((v, intercept, slope, bend))
+            curves.append((v, codes, upper, intercept, slope, bend))
 
         def work(start: int, stop: int) -> None:
             part = slice(start, stop)
-            for v, intercept, slope, bend in curves:
+            for v, codes, upper, intercept, slope, bend in curves:
                 add_curve(
-                    self.values[v, part], self.codes[v][part], self.low[v], self.scale[v],
+                    self.values[v, part], codes[part], self.low[v], self.high[v], upper,
                     intercept, slope, bend, theta[part],
                 )  # fmt: skip
 
@@ -174,38 +185,41 @@ class BoundCurves(Bound):
         """Hold squares at 0 or above: a value may be nearer to 0 than that of any cell was."""
         for j in np.flatnonzero((self.kind == _QUADRATIC) & (w != 0)):
             v = self.variable[j]
-            u = (self.values[v] - self.low[v]) * self.scale[v]
-            c0, c1, c2 = self._coefficients(v)
+            u = (self.values[v] - self.low[v]) / (self.high[v] - self.low[v])
+            c0, c1, c2 = self.parabola[:, v]
             theta -= w[j] * np.minimum(c0 + u * (c1 + c2 * u), 0.0)
 
     def moments(self, p: Array) -> Array:
         """One histogram a variable and its cumulative sums."""
-        from maxent._kernels.cells import curve_moments, histogram
+        from maxent._kernels.cells import curve_means, histogram
 
         def mean(v: int, where: slice, out: Array) -> None:
-            h0, h1 = np.zeros((2, self.knots[v].size + 1))
-            powers = np.zeros(5)
-            histogram(self.values[v], self.codes[v], self.low[v], self.scale[v], p, h0, h1, powers)
-            curve_moments(
-                self.kind[where], self.position[where], self.knots[v], h0, h1, powers,
-                *self._coefficients(v), out[where],
+            unit, rest, upper, codes = self.places[v]
+            h0, h1 = np.zeros((2, unit.size + 1))
+            second = histogram(self.values[v], codes, self.low[v], self.high[v], upper, p, h0, h1)
+            first = h1[:upper].sum() + (h0[upper:].sum() - h1[upper:].sum())
+            powers = np.array([h0.sum(), first, second])
+            curve_means(
+                self.kind[where], self.position[where], unit, rest, upper, h0, h1, h1, powers,
+                self.parabola[:, v], 1, out[where],
             )  # fmt: skip
 
         return self._over_variables(mean, p.size)
 
     def squares(self, p: Array) -> Array:
         """As the moments, with the second powers in each bin."""
-        from maxent._kernels.cells import curve_squares, histogram_squares
+        from maxent._kernels.cells import curve_means, histogram_squares
 
         def mean(v: int, where: slice, out: Array) -> None:
-            h0, h1, h2 = np.zeros((3, self.knots[v].size + 1))
+            unit, rest, upper, codes = self.places[v]
+            h0, h1, h2 = np.zeros((3, unit.size + 1))
             powers = np.zeros(5)
             histogram_squares(
-                self.values[v], self.codes[v], self.low[v], self.scale[v], p, h0, h1, h2, powers
+                self.values[v], codes, self.low[v], self.high[v], upper, p, h0, h1, h2, powers
             )
-            curve_squares(
-                self.kind[where], self.position[where], self.knots[v], h0, h1, h2, powers,
-                *self._coefficients(v), out[where],
+            curve_means(
+                self.kind[where], self.position[where], unit, rest, upper, h0, h1, h2, powers,
+                self.parabola[:, v], 2, out[where],
             )  # fmt: skip
 
         return self._over_variables(mean, p.size)
@@ -225,8 +239,8 @@ class BoundCurves(Bound):
         from maxent._kernels.cells import write_curves
 
         write_curves(
-            self.values, self.variable, self.kind, self.unit, self.raw, self.low, self.scale,
-            *self.parabola, root, start, stop, out,
+            self.values, self.variable, self.kind, self.knot, self.low, self.high,
+            self.parabola, root, start, stop, out,
         )  # fmt: skip
 
     def priority(self, violation: Array) -> Array:
@@ -349,6 +363,7 @@ class Hinge(_CurveClass):
     def _knots(self, x: Array, presences: Array) -> list[tuple[int, Array]]:
         if self.knots is None:
             between = _midpoints(x, presences, thin=True)
+            between = between[(between > x.min()) & (between < x.max())]
             return [(_FORWARD, between), (_REVERSE, between)]
         even = np.linspace(float(x.min()), float(x.max()), self.knots)
         return [(_FORWARD, even[:-1]), (_REVERSE, even[1:])]
@@ -390,6 +405,8 @@ def _check_knots(knots: Any, least: int) -> None:
 def _midpoints(x: Array, presences: Array, thin: bool) -> Array:
     """Knots between consecutive distinct values of x."""
     values = np.unique(x).astype(np.float64, copy=False)
+    apart = np.diff(values) > _NOISE * (values[-1] - values[0])
+    values = np.concatenate([values[:1], values[1:][apart]])
     between = values[:-1] + np.diff(values) / 2
     between = np.where(between >= values[1:], values[:-1], between)  # neighbouring floats
     if between.size <= MAX_KNOTS:

@@ -12,6 +12,7 @@ import numpy as np
 from maxent._rows import Array
 from maxent._threads import all_finite, over_rows
 
+_MARKS = ("NAType", "NaTType")
 UNKNOWN = -1  # code of a level that was not there at the fit
 
 
@@ -57,13 +58,13 @@ class Schema:
         """The schema of a table: category and string columns, and those named, are categorical."""
         names = _names(X)
         chosen = {_column_name(c, names) for c in categorical}
-        chosen |= {name for j, name in enumerate(names) if _is_text(_column(X, j))}
+        chosen |= {name for j, name in enumerate(names) if _is_category(X, j)}
         ordered = tuple(name for name in names if name in chosen)
         levels = tuple(_levels(_column(X, names.index(name)), name) for name in ordered)
         return cls(tuple(names), ordered, levels)
 
     def read(self, X: Any, missing: bool = False) -> Cells:
-        """The cells of a table with this schema; ``missing`` lets NaN and unknown levels pass.
+        """The cells of a table with this schema; ``missing`` lets missing values pass.
 
         Levels that were not seen at the fit get no effect, with a warning.
         """
@@ -84,19 +85,29 @@ class Schema:
                 values[row, start:stop] = column[start:stop]
 
         over_rows(copy, count, len(order))
-        if not missing and not all_finite(values):
+        if not all_finite(values) and not (missing and not np.isinf(values).any()):
             raise ValueError(self._complaint(values))
         codes = np.empty((len(self.categorical), count), dtype=np.int32)
         for row, (name, levels) in enumerate(zip(self.categorical, self.levels, strict=True)):
-            codes[row] = _encode(_column(X, self.names.index(name)), name, levels)
+            column = _column(X, self.names.index(name))
+            lost = _missing(column)
+            if lost.any() and not missing:
+                raise ValueError(
+                    f"column {name!r} of X contains missing values, NaN or None: {int(lost.sum())} "
+                    'rows. Drop them, give them a level of their own, or use missing="drop"'
+                )
+            codes[row] = UNKNOWN
+            codes[row, ~lost] = _encode(column[~lost], name, levels)
         return Cells(values, codes)
 
     def _complaint(self, values: Array) -> str:
         wrong = np.asarray(~np.isfinite(values))
         names = [name for v, name in enumerate(self.continuous) if wrong[v].any()]
+        endless = bool(np.isinf(values).any())
         return (
-            f"Input X contains NaN or infinity: {int(wrong.any(axis=0).sum())} rows, in "
-            f'{", ".join(names[:10])}. Drop them, impute them, or use missing="drop"'
+            f"Input X contains {'infinity' if endless else 'NaN'}: {int(wrong.any(axis=0).sum())} "
+            f"rows, in {', '.join(names[:10])}. Drop them, impute them"
+            + ("" if endless else ', or use missing="drop"')
         )
 
 
@@ -104,13 +115,15 @@ def missing_rows(X: Any) -> Array:
     """Which rows of a table have a missing value in any column."""
     missing = np.zeros(_length(X), dtype=bool)
     for j in range(len(_names(X))):
-        column = _column(X, j)
-        missing |= (column != column) if column.dtype.kind != "O" else _missing_objects(column)
+        missing |= _missing(_column(X, j))
     return missing
 
 
-def _missing_objects(column: Array) -> Array:
-    return np.array([v is None or v != v for v in column])
+def _missing(column: Array) -> Array:
+    """Which entries are NaN, None or a frame's own mark for a missing value."""
+    if column.dtype.kind != "O":
+        return np.asarray(column != column)
+    return np.array([v is None or type(v).__name__ in _MARKS or v != v for v in column], dtype=bool)
 
 
 def is_frame(X: Any) -> bool:
@@ -144,9 +157,12 @@ def _column_name(column: Any, names: Sequence[str]) -> str:
     )
 
 
-def _is_text(column: Array) -> bool:
-    if column.dtype.kind in "USb":
-        return column.dtype.kind != "b"
+def _is_category(X: Any, j: int) -> bool:
+    if is_frame(X) and "categor" in str(getattr(X[X.columns[j]], "dtype", "")).lower():
+        return True
+    column = _column(X, j)
+    if column.dtype.kind in "US":
+        return True
     if column.dtype.kind != "O":
         return False
     return any(isinstance(v, str) for v in column)
@@ -171,7 +187,7 @@ def _float_type(column: Array, name: str) -> Any:
 
 def _levels(column: Array, name: str) -> tuple[Any, ...]:
     if column.dtype.kind == "O":
-        present = [v for v in column if not (v is None or v != v)]
+        present = list(column[~_missing(column)])
         try:
             return tuple(sorted(set(present)))
         except TypeError:
