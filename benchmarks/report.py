@@ -16,7 +16,10 @@ RESULTS = Path(__file__).parent / "results"
 
 @dataclass(frozen=True)
 class Row:
-    """One competitor on one problem. status: OK, N/A (not installed), NC (did not converge)."""
+    """One competitor on one problem.
+
+    status: OK, N/A (not installed), NC (did not converge), recorded (another run and machine).
+    """
 
     suite: str
     problem: str
@@ -24,7 +27,8 @@ class Row:
     status: str = "OK"
     seconds: float = math.nan
     ratio: float = math.nan  # time over ours: above 1 we are faster
-    accuracy: float = math.nan  # maps: max error; glm: suboptimality by our Problem
+    # maps: max error; glm: suboptimality by our Problem; density: gap, the gain that a peer lacks
+    accuracy: float = math.nan
     repeats: int = 0
     target: str = ""
     met: str = ""
@@ -69,6 +73,7 @@ PACKAGES = (
     "skglm",
     "celer",
     "scikit-learn",
+    "elapid",
 )
 
 
@@ -89,6 +94,8 @@ def show(rows: list[Row]) -> None:
         problem = row.problem if row.problem != last else ""
         last = row.problem
         seconds = _cell(row.seconds) if row.status == "OK" else row.status
+        if row.status == "recorded":
+            seconds = f"{_cell(row.seconds)} ({row.status})"
         table.add_row(
             problem, row.method, seconds, _cell(row.ratio), _cell(row.accuracy), row.target, row.met
         )

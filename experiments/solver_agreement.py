@@ -21,7 +21,7 @@ import numpy as np
 import maxent as mx
 
 RESULTS = Path(__file__).parent / "results"
-SECONDS = 45.0  # a slow solver is stopped here and its objective reported as it is
+SECONDS = 120.0  # a slow solver is stopped here and its objective reported as it is
 
 
 class _OutOfTime(Exception):
@@ -74,7 +74,7 @@ SCALING = [mx.SUMMET(1e-5), mx.PLUMMET(1e-5), mx.PLUMMET(1e-5, overrelax=1.1)]
 TASKS: list[tuple[str, str, list[mx.Solver]]] = [
     ("lq", "box", [mx.ProxNewton(1e-9), mx.FISTA(1e-7, 20_000), *SCALING]),
     ("lqph", "box", [mx.ProxNewton(1e-9), mx.FISTA(1e-7, 20_000), *SCALING]),
-    ("lq", "quadratic", [mx.ProxNewton(1e-9), mx.LBFGS(1e-8, 5000), *SCALING]),
+    ("lq", "quadratic", [mx.ProxNewton(1e-9), mx.LBFGS(1e-8, 5000)]),
     ("lq", "ball", [mx.FISTA(1e-7, 20_000), mx.BallSearch(1e-8)]),
 ]
 

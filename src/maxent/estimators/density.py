@@ -192,6 +192,9 @@ class MaxentDensity(DensityMixin, BaseEstimator):
         tags.input_tags.allow_nan = self.missing == "drop"
         return tags
 
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_weights_")
+
     # -- fitting -------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, prior: Any = None) -> MaxentDensity:
@@ -212,7 +215,7 @@ class MaxentDensity(DensityMixin, BaseEstimator):
 
     def problem(self, X: Any, y: Any, sample_weight: Any = None, prior: Any = None) -> Problem:
         """The convex problem that ``fit`` solves: entropy, operators, potential and moments."""
-        return self._prepare(X, y, sample_weight, prior).problem
+        return clone(self)._prepare(X, y, sample_weight, prior).problem
 
     def path(
         self,
