@@ -11,9 +11,8 @@ python -m experiments.learning_curves [--data DIR] [--quick]
 
 from __future__ import annotations
 
-import argparse
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -24,7 +23,7 @@ from scipy import special
 
 import maxent as mx
 from experiments import south_america
-from experiments.south_america import DATA, RESULTS
+from experiments.south_america import DATA, main
 from maxent import bounds, features
 from maxent.path import solution_path
 
@@ -182,17 +181,6 @@ def run(out: Path, data: Path = DATA, quick: bool = False) -> list[Path]:
     table.to_csv(paths[0], index=False, float_format="%.6g")
     draw(table, all_species, paths[1])
     return paths
-
-
-def main(run: Callable[[Path, Path, bool], list[Path]], about: str) -> None:
-    """The command line of the experiments on species."""
-    parser = argparse.ArgumentParser(description=about.splitlines()[0])
-    parser.add_argument("--data", type=Path, default=DATA, help="folder of the data sets")
-    parser.add_argument("--quick", action="store_true", help="fewer partitions")
-    arguments = parser.parse_args()
-    RESULTS.mkdir(exist_ok=True)
-    for path in run(RESULTS, arguments.data, arguments.quick):
-        print(f"written: {path.relative_to(RESULTS.parents[1])}")
 
 
 if __name__ == "__main__":

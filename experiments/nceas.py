@@ -409,7 +409,7 @@ def fit_all(todo: Sequence[Job], processes: int) -> pd.DataFrame:
 
 def paired(first: Array, second: Array, seed: int = 0) -> dict[str, float]:
     """Mean of first - second over species, its bootstrap interval, and two paired tests."""
-    difference = first - second
+    difference = np.round(first - second, 6)  # as many digits as the csv keeps
     difference = difference[~np.isnan(difference)]
     if len(difference) < 2 or not difference.any():
         return {"difference": float(difference.mean()) if len(difference) else float("nan")}

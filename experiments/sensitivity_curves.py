@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from experiments.learning_curves import PARTITIONS, TOL, Species, load, log_loss, main, problem
-from experiments.south_america import DATA
+from experiments.learning_curves import PARTITIONS, TOL, Species, load, log_loss, problem
+from experiments.south_america import DATA, main
 from maxent.path import solution_path
 
 KINDS = ("LQP", "T")

@@ -1237,3 +1237,28 @@ def test_feature_classes_as_a_list():
     assert set(density([Categorical()], multiplier=0.01).fit(frame, y).coef_) <= {
         "soil=bog", "soil=fen", "soil=heath",
     }  # fmt: skip
+
+
+def test_regularization_by_the_paper_and_by_a_function():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=300), rng.uniform(size=300)])
+    y = (np.arange(300) % 10 == 0).astype(int)
+    scaled = (X - X.min(axis=0)) / np.ptp(X, axis=0)
+    beta = scaled[y > 0].std(axis=0, ddof=1) / np.sqrt(30)
+    problem = mx.MaxentDensity("l", regularization="practical", multiplier=0.1).problem(X, y)
+    np.testing.assert_allclose(problem.potential.elastic(2)[0], 0.1 * beta, rtol=1e-9)
+    seen = {}
+
+    def rule(kinds, mean, sd, m):
+        seen.update(kinds=kinds.tolist(), mean=mean, sd=sd, m=m)
+        return np.full(kinds.size, 0.05)
+
+    model = mx.MaxentDensity("lq", regularization=rule).fit(X, y)
+    assert (seen["kinds"], seen["m"]) == (["l", "q", "l", "q"], 30)
+    np.testing.assert_allclose(seen["mean"][[0, 2]], scaled[y > 0].mean(axis=0))
+    assert set(model.beta_.tolist()) <= {0.05}
+    for wrong in (lambda *_: np.ones(3), lambda kinds, *_: np.full(kinds.size, -1.0)):
+        with pytest.raises(ValueError, match=r"regularization must give .* 4 features"):
+            mx.MaxentDensity("lq", regularization=wrong).fit(X, y)
+    with pytest.raises(ValueError, match='None, "practical" or a function'):
+        mx.MaxentDensity("lq", regularization="strong").fit(X, y)

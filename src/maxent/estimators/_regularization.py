@@ -38,6 +38,28 @@ def class_beta(kinds: Array, m: float) -> Array:
     return beta
 
 
+def practical(kinds: Array, mean: Array, sd: Array, m: float) -> tuple[Array, Array]:
+    """beta_j = sd_j / sqrt(m), beta_0 = 1 (density paper §8); 1 / m where all presences agree."""
+    agree = sd < 1e-6  # sd is a difference of sums
+    sd = np.where(agree, 1 / np.sqrt(m), sd)
+    return sd / np.sqrt(m), np.zeros(sd.size, dtype=bool)
+
+
+def own(rule: Callable[[Array, Array, Array, float], Array]) -> Rule:
+    """A user's function (kinds, mean, sd, m) -> beta, its answer checked."""
+
+    def checked(kinds: Array, mean: Array, sd: Array, m: float) -> tuple[Array, Array]:
+        beta = np.asarray(rule(kinds, mean, sd, m), dtype=np.float64)
+        if beta.shape != kinds.shape or not np.isfinite(beta).all() or (beta < 0).any():
+            raise ValueError(
+                f"regularization must give a finite number >= 0 for each of the {kinds.size} "
+                f"features, got shape {beta.shape}"
+            )
+        return beta, np.zeros(beta.size, dtype=bool)
+
+    return checked
+
+
 def jar(kinds: Array, mean: Array, sd: Array, m: float) -> tuple[Array, Array]:
     """beta_j of maxent.jar 3.4, and which features it leaves out."""
     sd = np.full_like(sd, 0.5) if m <= 1 else np.minimum(sd, 0.5)

@@ -130,8 +130,12 @@ class MaxentDensity(DensityMixin, BaseEstimator):
     entropy : "shannon", or an Entropy (``Tsallis(1.5)`` has exact zeros on the map).
     solver : "auto", the name of a solver or a Solver.
     multiplier : c in V_c(r) = c V(r / c); maxent.jar's betamultiplier.
-    preset : None, "maxent" or "maxnet": knots, regularization tables and floors of that program;
-        both merge presences with a cell that has the same values.
+    preset : None, "maxent" or "maxnet": knots, regularization tables and floors of that program.
+        Both merge a presence with a background row of the same values, as those programs do with
+        samples and background points; leave it out where every row is a cell of a grid.
+    regularization : None for the preset's beta_j; "practical" for beta_j = sd_j / sqrt(m), the
+        density paper's with ``multiplier`` as beta_0; or a function (kinds, mean, sd, m) -> beta of
+        the letters, means and deviations of all features over the m presences.
     categorical : columns (names or positions) that are categories whatever their type; those of
         type category or string always are.
     tol : duality gap at which to stop.
@@ -166,6 +170,7 @@ class MaxentDensity(DensityMixin, BaseEstimator):
         solver: Any = "auto",
         multiplier: float = 1.0,
         preset: str | None = None,
+        regularization: Any = None,
         categorical: Iterable[Any] = (),
         tol: float = 1e-7,
         missing: str = "error",
@@ -178,6 +183,7 @@ class MaxentDensity(DensityMixin, BaseEstimator):
         self.solver = solver
         self.multiplier = multiplier
         self.preset = preset
+        self.regularization = regularization
         self.categorical = categorical
         self.tol = tol
         self.missing = missing
@@ -275,7 +281,7 @@ class MaxentDensity(DensityMixin, BaseEstimator):
         entropy = Relative(self._entropy(), mass * prior_mass)
         mean, sd = spread(features, observed, m)
         kinds = np.concatenate([np.array([], dtype="U1"), *(o.kinds() for o in operators)])
-        beta, off = preset.rule(kinds, mean, sd, m)
+        beta, off = self._rule(preset)(kinds, mean, sd, m)
         if off.any():
             index = np.flatnonzero(~off)
             if not index.size:
@@ -351,6 +357,18 @@ class MaxentDensity(DensityMixin, BaseEstimator):
         if self.preset not in _PRESETS:
             raise ValueError(f'preset must be None, "maxent" or "maxnet", got {self.preset!r}')
         return _PRESETS[self.preset]
+
+    def _rule(self, preset: _Preset) -> _regularization.Rule:
+        if self.regularization is None:
+            return preset.rule
+        if callable(self.regularization):
+            return _regularization.own(self.regularization)
+        if self.regularization == "practical":
+            return _regularization.practical
+        raise ValueError(
+            'regularization must be None, "practical" or a function (kinds, mean, sd, m) -> beta, '
+            f"got {self.regularization!r}"
+        )
 
     def _multiplier(self) -> float:
         return positive("multiplier", self.multiplier)

@@ -93,6 +93,7 @@ class MaxentDensityCV(MaxentDensity):
         scoring: Any = "log_loss",
         solver: Any = "auto",
         preset: str | None = None,
+        regularization: Any = None,
         categorical: Iterable[Any] = (),
         tol: float = 1e-7,
         missing: str = "error",
@@ -108,6 +109,7 @@ class MaxentDensityCV(MaxentDensity):
         self.scoring = scoring
         self.solver = solver
         self.preset = preset
+        self.regularization = regularization
         self.categorical = categorical
         self.tol = tol
         self.missing = missing
@@ -182,7 +184,10 @@ class MaxentDensityCV(MaxentDensity):
         return [dict(zip(grids, values, strict=True)) for values in product(*grids.values())]
 
     def _estimator(self, params: dict[str, Any]) -> MaxentDensity:
-        shared = ("solver", "preset", "categorical", "tol", "missing", "prevalence", "verbose")
+        shared = (
+            *("solver", "preset", "regularization", "categorical", "tol", "missing", "prevalence"),
+            "verbose",
+        )
         return MaxentDensity(**{name: getattr(self, name) for name in shared}, **params)
 
     def _splitter(self, coordinates: Any) -> Any:
