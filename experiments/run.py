@@ -7,7 +7,17 @@ import importlib
 from pathlib import Path
 
 RESULTS = Path(__file__).parent / "results"
-EXPERIMENTS = ("binary_entropies",)
+EXPERIMENTS = (
+    "binary_entropies",
+    "guarantees",
+    "l2_equivalence",
+    "south_america",
+    "learning_curves",
+    "sensitivity_curves",
+    "feature_profiles",
+    "solver_agreement",
+    "nceas",
+)
 
 
 def main() -> None:

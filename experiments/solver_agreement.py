@@ -8,9 +8,7 @@ that overlap, so it gets the linear and quadratic features as well as all of the
 
 from __future__ import annotations
 
-import argparse
 import csv
-import os
 import time
 import warnings
 from collections.abc import Iterator
@@ -19,8 +17,8 @@ from pathlib import Path
 import numpy as np
 
 import maxent as mx
+from experiments.south_america import DATA, main
 
-RESULTS = Path(__file__).parent / "results"
 SECONDS = 120.0  # a slow solver is stopped here and its objective reported as it is
 
 
@@ -51,12 +49,14 @@ def tables(data: Path) -> Iterator[tuple[str, object, np.ndarray, list[str]]]:
             yield f"synthetic {count}", pd.concat([background, presences]), counts, []
 
 
-def timed(problem: mx.Problem, solver: mx.Solver) -> tuple[float, float, float, int, float, str]:
+def timed(
+    problem: mx.Problem, solver: mx.Solver, limit: float
+) -> tuple[float, float, float, int, float, str]:
     """Objective, gap, optimality, iterations, seconds and how it ended."""
     begin = time.perf_counter()
 
     def watch(iteration: int, state: mx.State) -> None:
-        if time.perf_counter() - begin > SECONDS:
+        if time.perf_counter() - begin > limit:
             raise _OutOfTime(state, iteration)
 
     try:
@@ -84,12 +84,12 @@ def label(solver: mx.Solver) -> str:
     return type(solver).__name__ + (" overrelaxed" if longer else "")
 
 
-def rows(data: Path) -> Iterator[dict[str, object]]:
+def rows(data: Path, limit: float) -> Iterator[dict[str, object]]:
     for name, X, y, categorical in tables(data):
         for features, potential, solvers in TASKS:
             model = mx.MaxentDensity(features, potential, preset="maxnet", categorical=categorical)
             problem = model.problem(X, y)
-            found = [(solver, *timed(problem, solver)) for solver in solvers]
+            found = [(solver, *timed(problem, solver, limit)) for solver in solvers]
             best = min(f[1] for f in found)
             for solver, objective, gap, optimality, iterations, seconds, status in found:
                 yield {
@@ -108,23 +108,22 @@ def rows(data: Path) -> Iterator[dict[str, object]]:
                 }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    default = os.environ.get("MAXENT_DATA", "../shared/data")
-    parser.add_argument("--data", type=Path, default=Path(default))
-    arguments = parser.parse_args()
+def run(out: Path, data: Path = DATA, quick: bool = False) -> list[Path]:
+    """Write one row a problem and solver; nothing where the data are absent."""
     found = []
-    for row in rows(arguments.data):
+    for row in rows(data, 5.0 if quick else SECONDS):
         print("  ".join(f"{name}={value}" for name, value in row.items()), flush=True)
         found.append(row)
     if not found:
-        print(f"no table under {arguments.data}: give --data or set MAXENT_DATA")
-        return
-    with (RESULTS / "solver_agreement.csv").open("w", newline="") as file:
+        print(f"no table under {data}: give --data or set MAXENT_DATA")
+        return []
+    path = out / "solver_agreement.csv"
+    with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, list(found[0]))
         writer.writeheader()
         writer.writerows(found)
+    return [path]
 
 
 if __name__ == "__main__":
-    main()
+    main(run, __doc__ or "")
