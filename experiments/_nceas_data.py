@@ -209,6 +209,9 @@ def missing_files(name: str, folder: Path) -> list[str]:
 
 def published(folder: Path, species: Sequence[str]) -> Array:
     """AUC of published maxnet (Maitner et al.) on the same surveys, NaN where there is none."""
-    table = pd.read_csv(folder / "published" / "maitner_per_species.csv")
+    path = folder / "published" / "maitner_per_species.csv"
+    if not path.exists():
+        return np.full(len(species), np.nan)
+    table = pd.read_csv(path)
     maxnet = table[table["method"] == "maxnet"].set_index("species")
     return maxnet.reindex(list(species))["pa_AUC"].to_numpy()

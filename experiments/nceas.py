@@ -558,7 +558,12 @@ def run(
     if keep and paths[0].exists():
         rows = merged(pd.read_csv(paths[0]), rows)
     table = summary(rows, folder)
-    show(table)
+    if rows["auc"].notna().any():
+        show(table)
+        draw(rows, folder, paths[2])
+    else:
+        print("no survey is here, so nothing is scored and there is no figure")
+        paths.pop()
     if "random/default" in variants:
         table_by_region(table, "random/default")
     scored = rows.loc[rows["auc"].notna(), "species"].nunique()
@@ -568,7 +573,6 @@ def run(
     )
     rows.to_csv(paths[0], index=False, float_format="%.6g")
     table.to_csv(paths[1], index=False, float_format="%.6g")
-    draw(rows, folder, paths[2])
     return paths
 
 

@@ -16,45 +16,11 @@ _SUM = {"reassoc", "contract"}  # sums in any order, so that they run in vector 
 
 
 @njit(cache=True, nogil=True)
-def histogram(x, codes, low, high, upper, p, h0, h1):
-    """Sums of p and of p u (p (1 - u) in upper bins) in each bin; returns that of p u^2."""
-    scale = 1.0 / (high - low)
-    second = 0.0
-    for i in range(x.size):
-        mass = p[i]
-        if mass != 0.0:
-            u = (x[i] - low) * scale
-            c = codes[i]
-            h0[c] += mass
-            h1[c] += mass * u if c < upper else mass * ((high - x[i]) * scale)
-            second += mass * u * u
-    return second
-
-
-@njit(cache=True, nogil=True)
-def histogram_squares(x, codes, low, high, upper, p, h0, h1, h2, powers):
-    """As ``histogram`` with the second powers in each bin; ``powers[k]`` are sums of p u^k."""
-    scale = 1.0 / (high - low)
-    for i in range(x.size):
-        mass = p[i]
-        if mass != 0.0:
-            u = (x[i] - low) * scale
-            c = codes[i]
-            near = u if c < upper else (high - x[i]) * scale
-            h0[c] += mass
-            h1[c] += mass * near
-            h2[c] += mass * near * near
-            power = mass
-            for k in range(5):
-                powers[k] += power
-                power *= u
-
-
-@njit(cache=True, nogil=True)
-def curve_means(kind, position, knots, rest, upper, h0, h1, h2, powers, parabola, order, out):
+def _curve_means(kind, position, knots, rest, upper, h0, h1, h2, powers, parabola, order, out):
     """Means of the features of one variable (``order`` 1) or of their squares (2).
 
-    ``rest`` is 1 - knots, ``powers`` the means of u^k. Sums over the bins above a knot run from the
+    h0, h1, h2 are the sums in each bin of p, p v and p v^2, v = u and 1 - u in upper bins; ``rest``
+    is 1 - knots, ``powers`` the sums of p u^k. Sums over the bins above a knot run from the
     right and below it from the left, so that each is as exact as its own terms.
     """
     bins = h0.size
@@ -106,6 +72,48 @@ def curve_means(kind, position, knots, rest, upper, h0, h1, h2, powers, parabola
         else:  # 1 - u / t
             n, first, second, t = left[0, k + 1], left[1, k + 1], left[2, k + 1], knots[k]
             out[j] = n - first / t if order == 1 else n - (2.0 * first - second / t) / t
+
+
+@njit(cache=True, nogil=True)
+def mean_curves(x, codes, low, high, upper, p, kind, position, knots, rest, parabola, out):
+    """sum_i p_i f_j(i) of the features of one variable, into ``out``."""
+    scale = 1.0 / (high - low)
+    h0, h1 = np.zeros(knots.size + 1), np.zeros(knots.size + 1)
+    powers = np.zeros(3)
+    for i in range(x.size):
+        mass = p[i]
+        if mass != 0.0:
+            u = (x[i] - low) * scale
+            c = codes[i]
+            h0[c] += mass
+            h1[c] += mass * u if c < upper else mass * ((high - x[i]) * scale)
+            powers[2] += mass * u * u
+    for c in range(h0.size):
+        powers[0] += h0[c]
+        powers[1] += h1[c] if c < upper else h0[c] - h1[c]
+    _curve_means(kind, position, knots, rest, upper, h0, h1, h1, powers, parabola, 1, out)
+
+
+@njit(cache=True, nogil=True)
+def mean_squares(x, codes, low, high, upper, p, kind, position, knots, rest, parabola, out):
+    """sum_i p_i f_j(i)^2 of the features of one variable, into ``out``."""
+    scale = 1.0 / (high - low)
+    h0, h1, h2 = np.zeros(knots.size + 1), np.zeros(knots.size + 1), np.zeros(knots.size + 1)
+    powers = np.zeros(5)
+    for i in range(x.size):
+        mass = p[i]
+        if mass != 0.0:
+            u = (x[i] - low) * scale
+            c = codes[i]
+            near = u if c < upper else (high - x[i]) * scale
+            h0[c] += mass
+            h1[c] += mass * near
+            h2[c] += mass * near * near
+            power = mass
+            for k in range(5):
+                powers[k] += power
+                power *= u
+    _curve_means(kind, position, knots, rest, upper, h0, h1, h2, powers, parabola, 2, out)
 
 
 @njit(cache=True, nogil=True)

@@ -191,47 +191,28 @@ class BoundCurves(Bound):
 
     def moments(self, p: Array) -> Array:
         """One histogram a variable and its cumulative sums."""
-        from maxent._kernels.cells import curve_means, histogram
+        from maxent._kernels.cells import mean_curves
 
-        def mean(v: int, where: slice, out: Array) -> None:
-            unit, rest, upper, codes = self.places[v]
-            h0, h1 = np.zeros((2, unit.size + 1))
-            second = histogram(self.values[v], codes, self.low[v], self.high[v], upper, p, h0, h1)
-            first = h1[:upper].sum() + (h0[upper:].sum() - h1[upper:].sum())
-            powers = np.array([h0.sum(), first, second])
-            curve_means(
-                self.kind[where], self.position[where], unit, rest, upper, h0, h1, h1, powers,
-                self.parabola[:, v], 1, out[where],
-            )  # fmt: skip
-
-        return self._over_variables(mean, p.size)
+        return self._over_variables(mean_curves, p)
 
     def squares(self, p: Array) -> Array:
         """As the moments, with the second powers in each bin."""
-        from maxent._kernels.cells import curve_means, histogram_squares
+        from maxent._kernels.cells import mean_squares
 
-        def mean(v: int, where: slice, out: Array) -> None:
-            unit, rest, upper, codes = self.places[v]
-            h0, h1, h2 = np.zeros((3, unit.size + 1))
-            powers = np.zeros(5)
-            histogram_squares(
-                self.values[v], codes, self.low[v], self.high[v], upper, p, h0, h1, h2, powers
-            )
-            curve_means(
-                self.kind[where], self.position[where], unit, rest, upper, h0, h1, h2, powers,
-                self.parabola[:, v], 2, out[where],
-            )  # fmt: skip
+        return self._over_variables(mean_squares, p)
 
-        return self._over_variables(mean, p.size)
-
-    def _over_variables(self, mean: Callable[[int, slice, Array], None], size: int) -> Array:
+    def _over_variables(self, mean: Callable[..., None], p: Array) -> Array:
         used, out = self.used, np.empty(self.n_features)
 
         def work(first: int, last: int) -> None:
             for v, where in used[first:last]:
-                mean(v, where, out)
+                knots, rest, upper, codes = self.places[v]
+                mean(
+                    self.values[v], codes, self.low[v], self.high[v], upper, p, self.kind[where],
+                    self.position[where], knots, rest, self.parabola[:, v], out[where],
+                )  # fmt: skip
 
-        over_rows(work, len(used), 2 * size)
+        over_rows(work, len(used), 2 * p.size)
         return out
 
     def write(self, root: Array, start: int, stop: int, out: Array) -> None:

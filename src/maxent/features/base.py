@@ -19,7 +19,7 @@ from maxent._threads import one_blas_thread
 from maxent.features.cells import Cells, Schema
 from maxent.maps import ColumnMap, sum_of_parts
 
-_BLOCK = 512  # cells whose columns are written out at once: they stay in cache
+_BLOCK = 1024  # cells whose columns are written out at once: they stay in cache
 _HITS = 20  # cells of a feature in a sample below which its curvature is taken from all cells
 
 
