@@ -95,6 +95,7 @@ def all_finite(values: NDArray[Any]) -> bool:
 
 @cache
 def _blas() -> Any:
+    import scipy.linalg  # noqa: F401 - loads the BLAS that compiled kernels call, to be limited too
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController().select(user_api="blas")

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from maxent import bounds, io, potentials
 from maxent._rows import Array
+from maxent._threads import one_blas_thread
 from maxent.bounds import LossBound
 from maxent.entropies import Entropy, Relative, Shannon
 from maxent.estimators import _regularization
@@ -210,14 +211,15 @@ class MaxentDensity(DensityMixin, BaseEstimator):
         multiplies the default density alone (sampling bias), and predictions leave it out. After
         Ctrl-C the model is the best point so far, with its gap.
         """
-        prepared = self._prepare(X, y, sample_weight, prior)
-        problem = prepared.problem
-        try:
-            solution = problem.solve(self.solver, tol=self.tol, verbose=self.verbose)
-        except Interrupted as stop:  # the model so far is there, with its gap
-            self._finish(prepared, problem, stop.solution)
-            raise
-        return self._finish(prepared, problem, solution)
+        with one_blas_thread():
+            prepared = self._prepare(X, y, sample_weight, prior)
+            problem = prepared.problem
+            try:
+                solution = problem.solve(self.solver, tol=self.tol, verbose=self.verbose)
+            except Interrupted as stop:  # the model so far is there, with its gap
+                self._finish(prepared, problem, stop.solution)
+                raise
+            return self._finish(prepared, problem, solution)
 
     def problem(self, X: Any, y: Any, sample_weight: Any = None, prior: Any = None) -> Problem:
         """The convex problem that ``fit`` solves: entropy, operators, potential and moments."""
