@@ -175,54 +175,60 @@ def add_curve(x, codes, low, high, upper, intercept, slope, bend, theta):
         theta[i] += intercept[c] + slope[c] * v + bend * u * u
 
 
+# Loops over a part of the cells run over slices from 0: an index that might be negative would keep
+# them out of vector registers.
+
+
 @njit(cache=True, nogil=True)
 def write_curves(values, variable, kind, knot, low, high, parabola, root, start, stop, out):
     """out[j, i] = root_i f_j(cell i), one row a feature; knots in units of x."""
+    r = root[start:stop]
     for j in range(kind.size):
         v = variable[j]
         lo, hi, t = low[v], high[v], knot[j]
         scale = 1.0 / (hi - lo)
-        x = values[v]
+        x = values[v, start:stop]
         row = out[j]
         if kind[j] == LINEAR:
-            for i in range(start, stop):
-                row[i - start] = root[i] * ((x[i] - lo) * scale)
+            for i in range(x.size):
+                row[i] = r[i] * ((x[i] - lo) * scale)
         elif kind[j] == QUADRATIC:
             a, b, c = parabola[0, v], parabola[1, v], parabola[2, v]
-            for i in range(start, stop):
+            for i in range(x.size):
                 u = (x[i] - lo) * scale
-                row[i - start] = root[i] * (a + u * (b + c * u))
+                row[i] = r[i] * (a + u * (b + c * u))
         elif kind[j] == THRESHOLD:
-            for i in range(start, stop):
-                row[i - start] = root[i] if x[i] > t else 0.0
+            for i in range(x.size):
+                row[i] = r[i] if x[i] > t else 0.0
         elif kind[j] == FORWARD:
             inverse = 1.0 / (hi - t)
-            for i in range(start, stop):
+            for i in range(x.size):
                 above = (x[i] - t) * inverse
-                row[i - start] = root[i] * above if above > 0.0 else 0.0
+                row[i] = r[i] * (above if above > 0.0 else 0.0)
         else:
             inverse = 1.0 / (t - lo)
-            for i in range(start, stop):
+            for i in range(x.size):
                 below = (t - x[i]) * inverse
-                row[i - start] = root[i] * below if below > 0.0 else 0.0
+                row[i] = r[i] * (below if below > 0.0 else 0.0)
 
 
 @njit(cache=True, nogil=True)
 def add_products(values, first, second, low, scale, pair_weight, edge, theta, start, stop):
     """theta += sum of pair_weight u_i u_j over pairs, plus edge_v u_v over variables."""
+    out = theta[start:stop]
     for v in range(edge.size):
         if edge[v] != 0.0:
-            x, lo, a = values[v], low[v], edge[v] * scale[v]
-            for i in range(start, stop):
-                theta[i] += a * (x[i] - lo)
+            x, lo, a = values[v, start:stop], low[v], edge[v] * scale[v]
+            for i in range(x.size):
+                out[i] += a * (x[i] - lo)
     for k in range(first.size):
         a = pair_weight[k]
         if a != 0.0:
-            x, y = values[first[k]], values[second[k]]
+            x, y = values[first[k], start:stop], values[second[k], start:stop]
             lx, ly = low[first[k]], low[second[k]]
             a *= scale[first[k]] * scale[second[k]]
-            for i in range(start, stop):
-                theta[i] += a * (x[i] - lx) * (y[i] - ly)
+            for i in range(x.size):
+                out[i] += a * (x[i] - lx) * (y[i] - ly)
 
 
 @njit(cache=True, nogil=True)
@@ -230,35 +236,37 @@ def write_products(
     values, first, second, low, scale, c0, ci, cj, cij, root, start, stop, clamp, out
 ):
     """out[k, i] = root_i (c0 + ci u_i + cj u_j + cij u_i u_j), held within [0, 1] by ``clamp``."""
+    r = root[start:stop]
     for k in range(first.size):
-        x, y = values[first[k]], values[second[k]]
+        x, y = values[first[k], start:stop], values[second[k], start:stop]
         lx, ly, sx, sy = low[first[k]], low[second[k]], scale[first[k]], scale[second[k]]
         a, b, c, e = c0[k], ci[k], cj[k], cij[k]
         row = out[k]
-        for i in range(start, stop):
+        for i in range(x.size):
             u = (x[i] - lx) * sx
             v = (y[i] - ly) * sy
-            row[i - start] = a + b * u + (c + e * u) * v
+            row[i] = a + b * u + (c + e * u) * v
         if clamp:
-            for i in range(stop - start):
+            for i in range(x.size):
                 row[i] = min(max(row[i], 0.0), 1.0)
-        for i in range(start, stop):
-            row[i - start] *= root[i]
+        for i in range(x.size):
+            row[i] *= r[i]
 
 
 @njit(cache=True, nogil=True, fastmath=_SUM)
 def product_moments(values, first, second, low, scale, p, start, stop, ends, pairs):
     """Adds sum p u_v to ``ends`` and sum p u_i u_j to ``pairs`` over some cells."""
+    mass = p[start:stop]
     for v in range(ends.size):
-        x, lo, total = values[v], low[v], 0.0
-        for i in range(start, stop):
-            total += p[i] * (x[i] - lo)
+        x, lo, total = values[v, start:stop], low[v], 0.0
+        for i in range(x.size):
+            total += mass[i] * (x[i] - lo)
         ends[v] += total * scale[v]
     for k in range(first.size):
-        x, y = values[first[k]], values[second[k]]
+        x, y = values[first[k], start:stop], values[second[k], start:stop]
         lx, ly, total = low[first[k]], low[second[k]], 0.0
-        for i in range(start, stop):
-            total += p[i] * (x[i] - lx) * (y[i] - ly)
+        for i in range(x.size):
+            total += mass[i] * (x[i] - lx) * (y[i] - ly)
         pairs[k] += total * scale[first[k]] * scale[second[k]]
 
 

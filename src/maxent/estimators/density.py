@@ -57,6 +57,8 @@ from maxent.solvers.base import Interrupted, Solution, Status
 
 OUTPUTS = ("raw", "logistic", "cloglog", "cumulative", "log")
 _BLOCK = 1 << 16  # rows predicted at once
+_DENSE = ("ball", "quadratic", "smooth-box", "laplace", "equality")  # use every feature
+_DENSE_KNOTS = 50
 
 
 class _Preset(NamedTuple):
@@ -125,7 +127,8 @@ class MaxentDensity(DensityMixin, BaseEstimator):
     features : "auto" (by the number of presences: linear; with 10 quadratic, with 15 hinge, with 80
         product), letters from "lqpthc" (linear, quadratic, product, threshold, hinge,
         categorical), or a list of feature classes (``[Linear(), Hinge(knots=20)]``). All are
-        scaled to [0, 1].
+        scaled to [0, 1]. Letters mean a knot at every value, or 50 a variable where the potential
+        is named and sets no weight to 0, as then every feature is in use.
     potential : "box" (l1), "ball" (l2), "quadratic" (l2 squared), "elastic", "smooth-box",
         "laplace", "equality": scaled by the preset's beta_j; or a Potential, taken as it is.
     entropy : "shannon", or an Entropy (``Tsallis(1.5)`` has exact zeros on the map).
@@ -433,12 +436,15 @@ class MaxentDensity(DensityMixin, BaseEstimator):
                 )
             else:  # both programs always use them
                 features += "c"
+        knots = preset.knots
+        if knots is None and isinstance(self.potential, str) and self.potential in _DENSE:
+            knots = _DENSE_KNOTS
         classes: dict[str, FeatureClass] = {
             "l": Linear(),
             "q": Square(),
             "p": Interaction(),
-            "t": Threshold(preset.knots),
-            "h": Hinge(preset.knots),
+            "t": Threshold(knots),
+            "h": Hinge(knots),
             "c": Categorical(occupied=preset.occupied),
         }
         return [classes[letter] for letter in dict.fromkeys(features)]

@@ -39,7 +39,7 @@ _BY_NAME: dict[str, type[Solver]] = {
     "plummet": PLUMMET,
     "ball-search": BallSearch,
 }
-_MANY = 300
+_MANY, _MANY_OF_ONE_ROW = 300, 2000  # features beyond which Newton steps cost too much
 
 
 def choose(solver: Solver | str, problem: Problem) -> Solver:
@@ -51,7 +51,8 @@ def choose(solver: Solver | str, problem: Problem) -> Solver:
     if solver == "auto":
         lacks = {}
         # without an l1 term every feature is in use, and a Newton step costs their number cubed
-        dense = problem.potential.smooth_conjugate and problem.features.n_features > _MANY
+        many = _MANY_OF_ONE_ROW if problem.features.n_rows is None else _MANY
+        dense = problem.potential.smooth_conjugate and problem.features.n_features > many
         names = sorted(_AUTO, key=lambda name: name == "prox-newton") if dense else _AUTO
         for name in names:
             kind = _AUTO[name]

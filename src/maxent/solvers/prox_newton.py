@@ -14,7 +14,7 @@ from maxent.problem import Problem, State
 from maxent.solvers.base import Solver, needs_gradient
 
 _STEPS = 10  # Newton steps on a working set at most, before all features are looked at
-_WORTH = 0.1  # share of the optimality to which a working set is solved
+_WORTH = 0.3  # share of the optimality to which a working set is solved
 _SAMPLE = 20_000  # rows or cells that make a Hessian good enough for fast steps
 _CHEAP = 2e7  # multiplications below which a Hessian is not worth keeping
 _GOOD_RATE = 0.2  # a step that shrinks the optimality below this share keeps its Hessian
