@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-_SMALL = 1 << 18  # entries below which a hand-over to threads costs more than it gains
+_SMALL = 1 << 15  # entries below which a hand-over to threads costs more than it gains
 _pool: ThreadPoolExecutor | None = None
 _lock = threading.Lock()
 

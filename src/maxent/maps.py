@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from copy import copy
 from functools import reduce, singledispatch
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -44,6 +44,8 @@ class FeatureMap(ABC):
 
 class ColumnMap(FeatureMap):
     """A map that can also write out a few columns: what Newton steps on a working set need."""
+
+    cheap_moments: ClassVar[bool] = False  # all of them at about the price of a few
 
     @abstractmethod
     def restrict(self, index: Array) -> ColumnMap:

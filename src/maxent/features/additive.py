@@ -177,7 +177,7 @@ class BoundCurves(Bound):
                     intercept, slope, bend, theta[part],
                 )  # fmt: skip
 
-        over_rows(work, theta.size, 2 * len(curves))
+        over_rows(work, theta.size, 1 + len(curves) // 8)
         if self.clamp:
             self._lift_squares(w, theta)
 
@@ -212,7 +212,7 @@ class BoundCurves(Bound):
                     self.position[where], knots, rest, self.parabola[:, v], out[where],
                 )  # fmt: skip
 
-        over_rows(work, len(used), 2 * p.size)
+        over_rows(work, len(used), p.size // 4)
         return out
 
     def write(self, root: Array, start: int, stop: int, out: Array) -> None:

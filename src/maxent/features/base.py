@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from copy import copy
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -105,6 +105,8 @@ class OperatorMap(ColumnMap):
     >>> bind(fit_operators([Linear()], X), Schema.of(X).read(X)).scores(np.array([2.0]))
     array([0. , 0.5, 2. ])
     """
+
+    cheap_moments: ClassVar[bool] = True
 
     def __init__(self, parts: Sequence[Bound], n_cells: int) -> None:
         self.parts = list(parts)

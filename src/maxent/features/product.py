@@ -103,7 +103,7 @@ class BoundProducts(Bound):
                     edge, theta, begin, min(begin + _BLOCK, stop),
                 )  # fmt: skip
 
-        over_rows(work, theta.size, self.n_features // 4 + 1)
+        over_rows(work, theta.size, self.n_features // 24 + 1)
 
     def moments(self, p: Array) -> Array:
         """Sums of p u_i and p u_i u_j, u the scaled variables: a weighted Gram matrix."""
@@ -120,7 +120,7 @@ class BoundProducts(Bound):
                 )  # fmt: skip
             return total
 
-        total = sum_of_parts(part, p.size, self.n_features // 4 + 1)
+        total = sum_of_parts(part, p.size, self.n_features // 24 + 1)
         return (
             self.constant * p.sum()
             + self.slope_first * total[self.first]

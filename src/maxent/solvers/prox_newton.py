@@ -14,7 +14,8 @@ from maxent.problem import Problem, State
 from maxent.solvers.base import Solver, needs_gradient
 
 _STEPS = 10  # Newton steps on a working set at most, before all features are looked at
-_WORTH = 0.3  # share of the optimality to which a working set is solved
+_WORTH = {False: 0.03, True: 0.3}  # share of the optimality to which a working set is solved
+_ROOM = {False: 32, True: 48}  # features in the first one; True where a look at all is cheap
 _SAMPLE = 20_000  # rows or cells that make a Hessian good enough for fast steps
 _CHEAP = 2e7  # multiplications below which a Hessian is not worth keeping
 _GOOD_RATE = 0.2  # a step that shrinks the optimality below this share keeps its Hessian
@@ -38,7 +39,7 @@ class ProxNewton(Solver):
     """
 
     max_iter: int = 200
-    working_set: int = 48
+    working_set: int | None = None
 
     @classmethod
     def missing(cls, problem: Problem) -> str | None:
@@ -58,7 +59,8 @@ class ProxNewton(Solver):
         return None
 
     def _iterate(self, problem: Problem, state: State) -> Iterator[State]:
-        room, working = self.working_set, None
+        cheap = problem.features.cheap_moments
+        room, working = self.working_set or _ROOM[cheap], None
         points = problem.features.n_rows or flat(state.theta).size
         while True:
             before = state.optimality
@@ -93,13 +95,14 @@ class _WorkingSet:
     def improve(self, whole: State) -> State | None:
         """Newton steps until the working set is as good as is worth before looking at the rest."""
         index = self.index
+        worth = _WORTH[self.whole.features.cheap_moments]
         first = state = whole.transfer(self.problem, whole.w[index], whole.gradient[index])
         for _ in range(_STEPS):
             new = self._step(state)
             if new is None:
                 break
             state = new
-            if state.optimality <= _WORTH * whole.optimality:
+            if state.optimality <= worth * whole.optimality:
                 break
         if state is first:
             return None
