@@ -751,18 +751,21 @@ def test_the_default_density_has_no_gain(entropy):
     np.testing.assert_allclose(model.predict(X), 1 / len(X))
 
 
-def test_predictions_of_any_accepted_entropy_are_the_training_density():
-    """An entropy is either refused or predicted right."""
+@pytest.mark.parametrize(
+    "entropy",
+    [
+        *(mx.SquaredNorm(2), mx.SquaredNorm(1.5), mx.Tsallis(1.0), mx.Tsallis(3.0)),
+        *(mx.NormEntropy(2.0), mx.NormEntropy(1.5), mx.Renyi(0.5), mx.Renyi(1.0)),
+    ],
+    ids=repr,
+)
+def test_predictions_of_every_entropy_are_the_training_density(entropy):
     X, y = small()
-    for entropy in (mx.SquaredNorm(1.5), mx.Tsallis(1.0), mx.Tsallis(3.0), mx.NormEntropy(2.0)):
-        model = density("lq", entropy=entropy, multiplier=0.1)
-        try:
-            model.fit(X, y)
-        except ValueError as error:
-            assert "a density needs an entropy" in str(error)  # noqa: PT017
-            continue
-        p = model._prepare(X, y, None, None).problem.solve(tol=1e-8, verbose=0).p
-        np.testing.assert_allclose(model.predict(X), p, atol=1e-4, err_msg=repr(entropy))
+    model = density("lq", entropy=entropy, tol=1e-8).fit(X, y)
+    assert model.gap_ <= 1e-8
+    p = density("lq", entropy=entropy).problem(X, y).solve(tol=1e-8, verbose=0).p
+    np.testing.assert_allclose(model.predict(X), p, atol=1e-4)
+    assert model.predict(X).sum() == pytest.approx(1)
 
 
 def test_tsallis_of_order_1_is_shannon():
@@ -1223,7 +1226,7 @@ def test_entropies_without_a_density_are_refused_before_the_fit(monkeypatch):
 
     monkeypatch.setattr(mx.Problem, "solve", refuse)
     with pytest.raises(ValueError, match="a density needs an entropy"):
-        density("l", entropy=mx.NormEntropy(2.0)).fit(X, y)
+        density("l", entropy=mx.FermiDirac()).fit(X, y)
 
 
 def test_feature_classes_as_a_list():

@@ -11,7 +11,7 @@ import numpy as np
 
 from maxent import io
 from maxent._rows import Array
-from maxent.entropies import Entropy, Shannon, SquaredNorm, Tsallis
+from maxent.entropies import Entropy, NormEntropy, Renyi, Shannon, SquaredNorm, Tsallis
 from maxent.features import Cells, FeatureClass, OperatorMap, Schema
 
 _TABLE = 10_000  # entries of the stored cumulative distribution at most
@@ -22,42 +22,61 @@ _TABLE = 10_000  # entries of the stored cumulative distribution at most
 class DensityLink:
     """Density against the default as a function of the score alone, up to normalisation.
 
-    ``power`` a: exp for a = 0, else [1 + a (theta - shift)]_+^(1/a); Tsallis alpha has a = alpha-1.
+    exp(theta - shift) for ``power`` 0, else [slope (theta - shift)]_+^(1 / power): the maps of all
+    entropies are of this form, with power alpha - 1 for Tsallis, q - 1 for norms (an indicator for
+    q = inf) and beta - 1 for Renyi.
     """
 
     power: float
     shift: float
+    slope: float = 1.0
 
     @classmethod
     def of(cls, entropy: Entropy, theta: Array, ratio: Array) -> DensityLink:
         """The link of a fitted density, from the scores and p / q0 of its cells."""
         a = cls.power_of(entropy)
-        if a == 0:
-            return cls(0.0, float(theta.max()))
         top = int(np.argmax(theta))
-        return cls(a, float(theta[top] - (ratio[top] ** a - 1) / a))
+        if a == 0:
+            return cls(0.0, float(theta[top]))
+        inside = ratio > 0
+        low = int(np.argmin(np.where(inside, theta, np.inf)))
+        if np.isinf(a):
+            outside = theta[~inside]
+            edge = outside.max() if outside.size else theta[low] - 1.0
+            return cls(a, float(edge + theta[low]) / 2)
+        # ratio^power is linear in the score, with a known slope for Tsallis
+        slope = a
+        if not isinstance(entropy, Tsallis):
+            rise = ratio[top] ** a - ratio[low] ** a
+            slope = rise / (theta[top] - theta[low]) if theta[top] > theta[low] else np.sign(a)
+        return cls(a, float(theta[top] - ratio[top] ** a / slope), float(slope))
 
     @staticmethod
     def power_of(entropy: Entropy) -> float:
-        """The power of an entropy's map, which must act cell by cell."""
+        """The power of an entropy's map."""
         if isinstance(entropy, Shannon):
             return 0.0
         if isinstance(entropy, Tsallis):
             return float(entropy.alpha - 1)
-        if isinstance(entropy, SquaredNorm) and entropy.q == 2:  # p = q0 [theta - tau]_+
-            return 1.0
+        if isinstance(entropy, SquaredNorm | NormEntropy):
+            return float(entropy.q - 1)
+        if isinstance(entropy, Renyi):
+            return float(entropy.beta - 1)
         raise ValueError(
-            "a density needs an entropy whose map acts cell by cell: Shannon, Tsallis or "
-            f"SquaredNorm(2), got {entropy!r}"
+            "a density needs an entropy of the simplex with a default density: Shannon, Tsallis, "
+            f"NormEntropy, SquaredNorm or Renyi, got {entropy!r}"
         )
 
     def log(self, theta: Array) -> Array:
         """Log of the unnormalised density."""
         if self.power == 0:
             return theta - self.shift
-        inside = 1 + self.power * (theta - self.shift)
-        with np.errstate(divide="ignore"):
-            return np.log(np.maximum(inside, 0)) / self.power
+        inside = self.slope * (theta - self.shift)
+        if self.power < 0:  # a pole at the shift, which no cell of the fit reaches
+            inside = np.maximum(inside, np.finfo(np.float64).tiny)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            log = np.log(inside) / self.power
+        return np.where(inside > 0, log, np.where(np.isnan(theta), np.nan, -np.inf))
 
     def __call__(self, theta: Array) -> Array:
         return np.exp(self.log(theta))
