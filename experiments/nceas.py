@@ -269,16 +269,25 @@ def _variants() -> dict[str, Variant]:
                 partial(best, features=list(CLASSES.values()), multipliers=MULTIPLIERS[1:]),
                 cv=False,
             ),
-            "potential by CV": Variant(
+            "lqp, potential by CV": Variant(
                 background,
-                # 50 knots, and the solver that is fast for all three
+                # few enough features for a potential that uses all of them
+                partial(
+                    best,
+                    features=["lqpc"],
+                    potentials=["box", "quadratic", "elastic"],
+                    multipliers=(0.5, 2.0),
+                ),
+                cv=False,
+            ),
+            "entropy by CV": Variant(
+                background,
                 partial(
                     best,
                     features=["auto"],
-                    potentials=["box", "quadratic", "elastic"],
-                    multipliers=(0.5, 2.0),
-                    preset="maxnet",
-                    solver="prox-newton",
+                    entropies=["shannon", mx.Tsallis(1.5)],
+                    multipliers=(1.0,),
+                    scoring="auc",
                 ),
                 cv=False,
             ),

@@ -1265,3 +1265,13 @@ def test_regularization_by_the_paper_and_by_a_function():
             mx.MaxentDensity("lq", regularization=wrong).fit(X, y)
     with pytest.raises(ValueError, match='None, "practical" or a function'):
         mx.MaxentDensity("lq", regularization="strong").fit(X, y)
+
+
+def test_the_ball_by_its_own_search():
+    X, y = small()
+    for multiplier in (1.0, 3.0):
+        found = density("lq", "ball", solver="ball-search", multiplier=multiplier).fit(X, y)
+        usual = density("lq", "ball", multiplier=multiplier).fit(X, y)
+        assert abs(found.gain_ - usual.gain_) < 1e-6
+    path = density("lq", "ball", solver="ball-search").path(X, y, multipliers=[2.0, 0.5])
+    assert path[0].gain_ < path[1].gain_

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from maxent.potentials import ScaledPotential
+from maxent.potentials import scaled
 from maxent.problem import Problem
 from maxent.solvers.base import Solution
 
@@ -39,10 +39,10 @@ def solution_path(
     """
     w = _zeros(problem)
     for c in sorted(map(float, multipliers), reverse=True):
-        scaled = problem.with_potential(ScaledPotential(problem.potential, c))
-        solution = scaled.solve(solver, w, **settings)
+        other = problem.with_potential(scaled(problem.potential, c))
+        solution = other.solve(solver, w, **settings)
         w = solution.w
-        yield c, scaled, solution
+        yield c, other, solution
 
 
 def _zeros(problem: Problem) -> Any:

@@ -1123,6 +1123,15 @@ class ScaledPotential(_Wrapped):
         return self.potential.coordinate_step(j, w, gradient / c, curvature / c)
 
 
+def scaled(potential: Potential, c: float) -> Potential:
+    """c V(r / c), of the potential's own kind where that is plain to see."""
+    if c == 1:
+        return potential
+    if type(potential) is Ball:
+        return Ball(c * potential.radius)
+    return ScaledPotential(potential, c)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class ShiftedPotential(_Wrapped):
     """U_r(u) = U(reference - u): from an absolute to a relative potential (density paper §4.1).

@@ -296,7 +296,7 @@ class MaxentDensity(DensityMixin, BaseEstimator):
                 )
             operators = [operator for operator, _ in part_of(operators, index)]
             features, beta = features.restrict(index), beta[index]
-        potential = potentials.ScaledPotential(self._potential(beta), self._multiplier())
+        potential = potentials.scaled(self._potential(beta), self._multiplier())
         problem = Problem(entropy, features, potential, observed=observed)
         biased = bool((prior_mass != prior_mass[0]).any())
         low = cells.values.min(axis=1, initial=np.inf).astype(np.float64)
