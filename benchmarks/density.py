@@ -185,22 +185,16 @@ def judged_rows(species: Species) -> np.ndarray:
 # ---- the competitors ----
 
 
-def estimator(**settings: object) -> object:
-    if not hasattr(mx, "MaxentDensity"):
-        raise NotImplementedError("maxent.MaxentDensity is not in this version")
-    return mx.MaxentDensity(**settings)
-
-
 def fit_ours(species: Species, repeats: int = 9) -> Fit:
     """Medians after a warm-up on the same table."""
     settings = dict(SETTINGS)
     if species.categorical:
         settings["categorical"] = [species.names.index(name) for name in species.categorical]
     X, y = points(species)
-    model = estimator(**settings).fit(X, y)
+    model = mx.MaxentDensity(**settings).fit(X, y)
     wall, cpu = [], []
     while len(wall) < repeats and sum(wall) < BUDGET:
-        model = estimator(**settings)
+        model = mx.MaxentDensity(**settings)
         begin, begin_cpu = time.perf_counter(), time.process_time()
         model.fit(X, y)
         wall.append(time.perf_counter() - begin)
@@ -261,9 +255,9 @@ def fit_elapid(species: Species, n_hinge_features: int) -> Fit:
 # ---- the rows ----
 
 
-def note(fit: Fit, ours: Fit | None, source: str) -> str:
+def note(fit: Fit, ours: Fit, source: str) -> str:
     parts = [f"CPU {fit.cpu_seconds:.3g} s"]
-    if ours is not None and fit is not ours:
+    if fit is not ours:
         parts.append(f"CPU ratio {fit.cpu_seconds / ours.cpu_seconds:.3g}")
     for label, value in (("gain", fit.gain), ("test gain", fit.test_gain), ("AUC", fit.auc)):
         if not np.isnan(value):
@@ -274,31 +268,27 @@ def note(fit: Fit, ours: Fit | None, source: str) -> str:
 def compare(name: str, species: Species, size: tuple[int, int] | None, quick: bool) -> list[Row]:
     """Ours, maxnet, elapid and the recorded jar on one table."""
     rows: list[Row] = []
-    ours = theirs = None
+    theirs = None
     if maxnet.available():
         large = len(species.background) > 50_000
         theirs = fit_maxnet(species, 1 if quick or large else 2)
-    try:
-        ours = fit_ours(species, 3 if quick else 9)
-    except NotImplementedError as error:
-        rows.append(missing(SUITE, name, OURS, f"NotImplementedError: {error}"))
-    else:
-        if theirs:
-            ours = replace(ours, gain=gain_of_ours(species, ours.model, theirs.penalties))
-        rows.append(
-            Row(
-                SUITE,
-                name,
-                OURS,
-                seconds=ours.seconds,
-                ratio=1.0,
-                accuracy=ours.gap,
-                repeats=ours.repeats,
-                target=f"gap at most {GAP:g}",
-                met="yes" if ours.gap <= GAP else "no",
-                note=note(ours, ours, species.source),
-            )
+    ours = fit_ours(species, 3 if quick else 9)
+    if theirs:
+        ours = replace(ours, gain=gain_of_ours(species, ours.model, theirs.penalties))
+    rows.append(
+        Row(
+            SUITE,
+            name,
+            OURS,
+            seconds=ours.seconds,
+            ratio=1.0,
+            accuracy=ours.gap,
+            repeats=ours.repeats,
+            target=f"gap at most {GAP:g}",
+            met="yes" if ours.gap <= GAP else "no",
+            note=note(ours, ours, species.source),
         )
+    )
 
     def row(method: str, fit: Fit) -> Row:
         return Row(
@@ -306,15 +296,15 @@ def compare(name: str, species: Species, size: tuple[int, int] | None, quick: bo
             name,
             method,
             seconds=fit.seconds,
-            ratio=fit.seconds / ours.seconds if ours else np.nan,
-            accuracy=ours.gain - fit.gain if ours else np.nan,
+            ratio=fit.seconds / ours.seconds,
+            accuracy=ours.gain - fit.gain,
             repeats=fit.repeats,
             note=note(fit, ours, species.source),
         )
 
     if theirs:
         found = row(maxnet.NAME, theirs)
-        if ours and size in SPEED:
+        if size in SPEED:
             # fast counts only with an answer at least as good
             met = found.ratio >= SPEED[size] and ours.gap <= GAP and found.accuracy >= -GAP
             target = f"at least {SPEED[size]:g} x faster"
@@ -382,11 +372,11 @@ def in_process(*arguments: str) -> dict:
 def measure(X: np.ndarray, y: np.ndarray, settings: Mapping[str, object]) -> dict:
     """Seconds and memory of one fit, after a small one of the same kind."""
     small = np.concatenate([np.flatnonzero(y)[:50], np.flatnonzero(y == 0)[:500]])
-    estimator(**settings).fit(np.ascontiguousarray(X[small]), y[small])
+    mx.MaxentDensity(**settings).fit(np.ascontiguousarray(X[small]), y[small])
     highest = peak()
     forget_peak()
     before, begin = peak(), time.perf_counter()
-    model = estimator(**settings).fit(X, y)
+    model = mx.MaxentDensity(**settings).fit(X, y)
     seconds = time.perf_counter() - begin
     extra = peak() - before
     whole = max(highest, peak())
@@ -399,9 +389,8 @@ def resources(quick: bool) -> list[Row]:
 
     def add(name: str, arguments: list[str], whole: bool) -> None:
         try:
-            estimator()
             found = in_process(*arguments)
-        except (NotImplementedError, RuntimeError) as error:
+        except RuntimeError as error:
             rows.append(missing(SUITE, name, OURS, f"{type(error).__name__}: {error}"))
             return
         except subprocess.TimeoutExpired:

@@ -337,6 +337,7 @@ def _held_out_places(
 
 def work(job: Job) -> list[dict[str, Any]]:
     """One row a species and variant."""
+    # a survey may hold a level that no background site has; it would be said at every prediction
     warnings.filterwarnings("ignore", message=".*levels .* were not there at the fit")
     rows = []
     for species in job.species:

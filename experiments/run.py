@@ -15,6 +15,7 @@ EXPERIMENTS = (
     "learning_curves",
     "sensitivity_curves",
     "feature_profiles",
+    "reference_gains",
     "solver_agreement",
     "nceas",
 )

@@ -190,6 +190,7 @@ def merged(cells: Cells, counts: Array, mass: Array) -> tuple[Array, Array]:
 
     Presences at one point make one point of mass 1, however many they are.
     """
+    # rows are compared by a 64-bit hash: one in 1e9 tables of 5 million cells has a false match
     rng = np.random.default_rng(0)
     key = np.zeros(cells.n_cells, dtype=np.uint64)
     for column in (*cells.values, *cells.codes):

@@ -282,7 +282,7 @@ class MaxentDensity(DensityMixin, BaseEstimator):
         operators = self._operators(cells, schema, presences, m, preset)
         features = bind(operators, cells)
         observed = counts / m
-        DensityLink.power_of(self._entropy())
+        DensityLink.power_of(self._entropy())  # refuses what could not be predicted, before the fit
         entropy = Relative(self._entropy(), mass * prior_mass)
         mean, sd = spread(features, observed, m)
         kinds = np.concatenate([np.array([], dtype="U1"), *(o.kinds() for o in operators)])
@@ -294,7 +294,7 @@ class MaxentDensity(DensityMixin, BaseEstimator):
                     f"no feature of {self.features!r} varies over the {m:g} presences: add linear "
                     'features ("l")'
                 )
-            operators = [operator for operator, _ in part_of(operators, index)]
+            operators = part_of(operators, index)
             features, beta = features.restrict(index), beta[index]
         potential = potentials.scaled(self._potential(beta), self._multiplier())
         problem = Problem(entropy, features, potential, observed=observed)
@@ -306,10 +306,8 @@ class MaxentDensity(DensityMixin, BaseEstimator):
     def _finish(self, prepared: _Prepared, problem: Problem, solution: Solution) -> MaxentDensity:
         self.schema_ = prepared.schema
         self.n_features_in_ = len(prepared.schema.names)
-        self._named = prepared.schema.names != tuple(f"x{j}" for j in range(self.n_features_in_))
         index = np.flatnonzero(solution.w)
-        parts = part_of(prepared.operators, index)
-        self._operators_ = [operator for operator, _ in parts]
+        self._operators_ = part_of(prepared.operators, index)
         self._weights_ = solution.w[index]
         self.beta_ = prepared.beta[index] * self._multiplier()
         kinds = np.concatenate([o.kinds() for o in prepared.operators])

@@ -452,8 +452,7 @@ def _fitted(terms: Sequence[_Term], trailer: Mapping[str, float]) -> MaxentDensi
     model = MaxentDensity("".join(letters), categorical=list(schema.categorical))
     model.schema_ = schema
     model.n_features_in_ = len(schema.names)
-    model._named = schema.names != tuple(f"x{j}" for j in range(model.n_features_in_))
-    if model._named:
+    if schema.names != tuple(f"x{j}" for j in range(model.n_features_in_)):
         model.feature_names_in_ = np.array(schema.names, dtype=object)
     model._low, model._high = limits.T.copy()
     model._operators_, model._weights_ = _operators(terms, schema, model._low, model._high)

@@ -8,6 +8,7 @@ costs about what one linear feature costs (density paper §8; the jar sorts for 
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -287,9 +288,9 @@ class _CurveClass(FeatureClass):
         )
         return [operator] if operator.n_features else []
 
+    @abstractmethod
     def _knots(self, x: Array, presences: Array) -> list[tuple[int, Array]]:
         """The kinds of feature of one variable and their knots."""
-        raise NotImplementedError
 
 
 def _square_range(x: Array, low: float, high: float) -> tuple[float, float]:

@@ -237,13 +237,13 @@ def joined(operators: Sequence[Operator]) -> list[Operator]:
     return found
 
 
-def part_of(operators: Sequence[Operator], index: Array) -> list[tuple[Operator, Array]]:
-    """Each operator that holds some of the features ``index``, cut down to them, and which."""
+def part_of(operators: Sequence[Operator], index: Array) -> list[Operator]:
+    """Each operator that holds some of the features ``index``, cut down to them."""
     found, start = [], 0
     for operator in operators:
-        mine = np.flatnonzero((index >= start) & (index < start + operator.n_features))
+        mine = index[(index >= start) & (index < start + operator.n_features)]
         if mine.size:
-            found.append((operator.restrict(index[mine] - start), mine))
+            found.append(operator.restrict(mine - start))
         start += operator.n_features
     return found
 

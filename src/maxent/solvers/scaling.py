@@ -7,6 +7,7 @@ and worth having for their bound and their simplicity.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
@@ -73,9 +74,9 @@ class _Scaling(Solver):
             state = unit.measure(new)
             yield state
 
+    @abstractmethod
     def _update(self, problem: Problem, state: UnitState) -> Array:
         """The next weights."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
