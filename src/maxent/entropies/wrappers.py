@@ -157,6 +157,9 @@ class Relative(Wrapper):
         object.__setattr__(self, "q0", q)
         object.__setattr__(self, "_measure", np.atleast_2d(q))
 
+    def __repr__(self) -> str:  # q0 has an entry a cell
+        return f"Relative({self.entropy!r}, q0 of shape {np.shape(self.q0)})"
+
     def _fits(self, rows: Rows) -> Array:
         if isinstance(rows, Ragged) or self._measure.shape[-1] != rows.shape[-1]:
             raise ValueError(
