@@ -12,7 +12,7 @@ export OMP_WAIT_POLICY := PASSIVE
 
 $(VENV)/.base: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install -q -e ".[plot]"
+	$(BIN)/python -m pip install -q -e ".[geo]"
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.base
@@ -23,7 +23,7 @@ $(VENV)/.bench: $(VENV)/.dev benchmarks/requirements.txt
 	$(BIN)/python -m pip install -q -r benchmarks/requirements.txt
 	touch $@
 
-demo: $(VENV)/.base          ## fit a density and a sparse classifier, print their gaps, save a plot
+demo: $(VENV)/.base          ## a virtual species from records and rasters to map and report
 	$(BIN)/maxent demo -o out/demo
 
 test: $(VENV)/.dev           ## the whole suite

@@ -17,6 +17,7 @@ EXPERIMENTS = (
     "feature_profiles",
     "reference_gains",
     "solver_agreement",
+    "species_command",
     "nceas",
 )
 

@@ -14,4 +14,4 @@ def needs(module: str):
         reason = f"{module} is not installed: pip install {module}"
         if os.environ.get("MAXENT_REQUIRE_ALL") == "1":
             pytest.fail(reason)
-        pytest.skip(reason)
+        pytest.skip(reason, allow_module_level=True)

@@ -64,11 +64,11 @@ def test_demo(run, monkeypatch, tmp_path):
         return SUMMARY
 
     monkeypatch.setattr(demo, "run", fake)
-    result = run("demo", "-o", str(tmp_path), "--seed", "4")
+    result = run("demo", "--learning", "-o", str(tmp_path), "--seed", "4")
     assert result.exit_code == 0
     for words in ("a fit", "3.0e-09", "KL(p* || p) <= 3e-09", "as [expected]", "out/demo.png"):
         assert words in result.output
-    quiet = run("demo", "-o", str(tmp_path), "--quiet")
+    quiet = run("demo", "--learning", "-o", str(tmp_path), "--quiet")
     assert (quiet.exit_code, quiet.output) == (0, "")
     assert calls == [(tmp_path, 4, True), (tmp_path, 0, True)]
 
@@ -86,13 +86,13 @@ def test_errors_are_one_line(run, monkeypatch, tmp_path):
         raise OSError("no space\nleft [on] device")
 
     monkeypatch.setattr(demo, "run", fail)
-    result = run("demo", "-o", str(tmp_path))
+    result = run("demo", "--learning", "-o", str(tmp_path))
     assert result.exit_code == 1
     assert result.stderr == "error: no space left [on] device\n"
     assert result.stdout == ""
-    debug = run("--debug", "demo", "-o", str(tmp_path))
+    debug = run("--debug", "demo", "--learning", "-o", str(tmp_path))
     assert isinstance(debug.exception, OSError)
-    assert run("demo", "-o", str(tmp_path)).exit_code == 1  # the setting does not stick
+    assert run("demo", "--learning", "-o", str(tmp_path)).exit_code == 1  # the setting does not stick
 
 
 def test_a_file_in_the_way(run, tmp_path):

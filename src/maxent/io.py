@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import base64
 import dataclasses
-import importlib
 import itertools
 import json
 import math
@@ -292,8 +291,10 @@ def _list(x: Any, what: str, length: int | None = None) -> list[Any]:
 
 def _decode_class(x: State) -> Any:
     name, state = str(x["class"]), x["state"]
-    if name not in _REGISTRY and name in maxent._HOME:
-        importlib.import_module(maxent._HOME[name])  # registers its own classes
+    if name not in _REGISTRY:
+        for package in (maxent, maxent.species):
+            if name in package._HOME:
+                getattr(package, name)  # loads its module, which registers its classes
     entry = _REGISTRY.get(name)
     if entry is None:
         raise ValueError(

@@ -50,6 +50,7 @@ from maxent.features import (
     part_of,
 )
 from maxent.features.cells import UNKNOWN, is_frame, missing_rows
+from maxent.features.scoring import Scorer
 from maxent.path import multiplier_grid, solution_path
 from maxent.potentials import Potential
 from maxent.problem import Problem
@@ -508,19 +509,22 @@ class MaxentDensity(DensityMixin, BaseEstimator):
         """
         if output not in OUTPUTS:
             raise ValueError(f"output must be one of {', '.join(OUTPUTS)}, got {output!r}")
-        theta = self._scores(X, clamp)
+        return self._scaled(self._scores(X, clamp), output)
+
+    def _scaled(self, theta: Array, output: str) -> Array:
+        """An output from scores."""
         log_raw = self._link.log(theta) - self._log_total
         if output == "log":
             return log_raw
-        raw = np.exp(log_raw)
         if output == "raw":
-            return raw
+            return np.exp(log_raw)
         if output == "cumulative":
             if not self._table_raw.size:
                 raise ValueError(
                     "the cumulative output needs the distribution of the raw output, which a "
                     "lambdas file does not hold: read it with read_lambdas(path, background=...)"
                 )
+            raw = np.exp(log_raw)
             place = np.searchsorted(self._table_raw, raw * (1 + 1e-12), side="right")
             below = np.concatenate([[0.0], self._table_mass])[place]
             return np.where(np.isnan(raw), np.nan, 100 * below)
@@ -653,21 +657,17 @@ class MaxentDensity(DensityMixin, BaseEstimator):
         count = int(np.shape(X)[0])
         theta = np.empty(count)
         drop = self.missing == "drop"
+        scorer = self._scorer()
         for start in range(0, count, _BLOCK):
             rows = slice(start, start + _BLOCK)
             cells = self.schema_.read(take_rows(X, rows), missing=drop)
-            part = np.zeros(cells.n_cells)
-            self._add_scores(cells, clamp, part)
+            theta[rows] = scorer.scores(cells, clamp)
             if drop:
-                part[missing_rows(take_rows(X, rows))] = np.nan
-            theta[rows] = part
+                theta[rows][missing_rows(take_rows(X, rows))] = np.nan
         return theta
 
-    def _add_scores(self, cells: Cells, clamp: bool, theta: Array) -> None:
-        if clamp and cells.values.size:
-            clipped = np.clip(cells.values, self._low[:, None], self._high[:, None])
-            cells = Cells(clipped.astype(cells.values.dtype, copy=False), cells.codes)
-        theta += bind(self._operators_, cells, clamp).scores(self._weights_)
+    def _scorer(self) -> Scorer:
+        return Scorer.of(self._operators_, self._weights_, self._low, self._high)
 
     # -- saving --------------------------------------------------------------------------------
 

@@ -1,25 +1,25 @@
-"""The ``maxent`` command. The only module that imports typer and rich.
+"""The ``maxent`` command. The only package that imports typer and rich.
 
-Exit codes: 0 done, 1 an error (one line; the traceback with ``maxent --debug``), 2 wrong usage.
+Exit codes: 0 done, 1 an error (one line; the traceback with ``maxent --debug``), 2 wrong usage,
+3 some of many species failed, 130 interrupted.
 """
 
 from __future__ import annotations
 
-import functools
 import importlib.metadata
 import importlib.util
 import os
 import platform
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from maxent._version import __version__
+from maxent.cli import species
+from maxent.cli._console import console, one_line_errors, settings
 
 main = typer.Typer(
     name="maxent",
@@ -38,32 +38,6 @@ _EXTRAS = {
     "docs": ("sphinx", "myst_parser", "furo"),
     "dev": ("pytest", "xdist", "hypothesis", "ruff", "mypy", "cvxpy"),
 }
-_settings = {"debug": False}
-
-
-def _console(stderr: bool = False) -> Console:
-    """Made at each use: tests and pipes change the streams. No wrapping where nobody looks."""
-    console = Console(stderr=stderr, highlight=False)
-    return console if console.is_terminal else Console(stderr=stderr, highlight=False, width=200)
-
-
-def _one_line_errors(command: Callable[..., None]) -> Callable[..., None]:
-    """Turn an exception of a command into one line and exit code 1."""
-
-    @functools.wraps(command)
-    def wrapped(*args: Any, **kwargs: Any) -> None:
-        try:
-            command(*args, **kwargs)
-        except (typer.Exit, typer.Abort, typer.BadParameter):
-            raise
-        except Exception as error:
-            if _settings["debug"]:
-                raise
-            text = " ".join(str(error).split()) or type(error).__name__
-            _console(stderr=True).print(f"[bold red]error:[/] {escape(text)}", soft_wrap=True)
-            raise typer.Exit(1) from None
-
-    return wrapped
 
 
 def _show_version(wanted: bool) -> None:
@@ -80,16 +54,16 @@ def _options(
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
-    _settings["debug"] = debug
+    settings["debug"] = debug
 
 
 @main.command()
-@_one_line_errors
+@one_line_errors
 def info() -> None:
     """Show versions, threads, the kernel cache and which extras are installed."""
     from maxent._threads import num_threads
 
-    console = _console()
+    screen = console()
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="bold")
     table.add_column(overflow="fold")
@@ -105,7 +79,7 @@ def info() -> None:
         lack = [name for name in packages if importlib.util.find_spec(name) is None]
         advice = f"[yellow]missing[/] {', '.join(lack)}: pip install {escape(f'maxent[{extra}]')}"
         table.add_row(f"extra {extra}", advice if lack else "[green]installed[/]")
-    console.print(table)
+    screen.print(table)
 
 
 def _kernel_cache() -> str:
@@ -117,15 +91,24 @@ def _kernel_cache() -> str:
 
 
 @main.command()
-@_one_line_errors
+@one_line_errors
 def demo(
     out: Annotated[
-        Path, typer.Option("--out", "-o", help="Folder for the plot and the models.")
+        Path, typer.Option("--out", "-o", help="Folder for the data, the map and the report.")
     ] = Path("out/demo"),
+    learning: Annotated[
+        bool,
+        typer.Option(
+            "--learning", help="Fit densities and a sparse classifier instead of a species."
+        ),
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.")] = False,
     seed: Annotated[int, typer.Option(help="Seed of the generated data.", min=0)] = 0,
 ) -> None:
-    """Fit a density and a sparse classifier, print their duality gaps, save a plot."""
+    """Fit a virtual species on a generated landscape: map, report, and how close to the truth."""
+    if not learning:
+        species.demo(out, seed, quiet)
+        return
     from maxent import demo as demonstration
 
     summary = demonstration.run(out, seed=seed, quiet=True)
@@ -134,7 +117,7 @@ def demo(
 
 
 def _show_fits(summary: dict[str, Any]) -> None:
-    console = _console()
+    screen = console()
     table = Table(title="Every fit with its certificate", title_justify="left")
     for name in ("fit", "status", "seconds", "steps", "duality gap", "guaranteed", "result"):
         right = name in ("seconds", "steps", "duality gap")
@@ -149,10 +132,9 @@ def _show_fits(summary: dict[str, Any]) -> None:
             escape(fit["guarantee"]),
             escape(fit["result"]),
         )
-    console.print(table)
+    screen.print(table)
     for path in summary["files"]:
-        console.print(f"wrote {escape(path)}", soft_wrap=True)
+        screen.print(f"wrote {escape(path)}", soft_wrap=True)
 
 
-if __name__ == "__main__":
-    main()
+species.add_to(main)

@@ -1,0 +1,5 @@
+"""python -m maxent.cli."""
+
+from maxent.cli import main
+
+main()

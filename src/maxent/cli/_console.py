@@ -1,0 +1,54 @@
+"""What every command shares: streams, errors in one line, exit codes."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+FAILED, USAGE, PARTLY, INTERRUPTED = 1, 2, 3, 130
+settings = {"debug": False}
+
+
+def console(stderr: bool = False) -> Console:
+    """Made at each use: tests and pipes change the streams. No wrapping where nobody looks."""
+    made = Console(stderr=stderr, highlight=False)
+    return made if made.is_terminal else Console(stderr=stderr, highlight=False, width=200)
+
+
+def complain(text: str) -> None:
+    """One line on standard error."""
+    console(stderr=True).print(f"[bold red]error:[/] {escape(text)}", soft_wrap=True)
+
+
+def one_line_errors(command: Callable[..., None]) -> Callable[..., None]:
+    """Turn an exception of a command into one line and an exit code."""
+
+    @functools.wraps(command)
+    def wrapped(*args: Any, **kwargs: Any) -> None:
+        try:
+            command(*args, **kwargs)
+        except (typer.Exit, typer.Abort, typer.BadParameter):
+            raise
+        except KeyboardInterrupt:
+            complain("interrupted; nothing half-written was left behind")
+            raise typer.Exit(INTERRUPTED) from None
+        except Exception as error:
+            if settings["debug"]:
+                raise
+            complain(message(error))
+            raise typer.Exit(FAILED) from None
+
+    return wrapped
+
+
+def message(error: BaseException) -> str:
+    """An error in one line; of a system error only the words."""
+    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    if isinstance(error, OSError) and error.filename and str(error.filename) not in text:
+        text = f"{error.filename}: {text}"
+    return " ".join(text.split()) or type(error).__name__

@@ -1,0 +1,245 @@
+"""The fit repeated on parts of the records and scored on the rest of them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from maxent import evaluation as metrics
+from maxent._rows import Array
+from maxent.estimators import MaxentDensity
+from maxent.species.diagnostics.refits import (
+    check_whole,
+    coarse,
+    deviation,
+    fit_sample,
+    per_record,
+    run_all,
+)
+from maxent.species.results import Replicates, Sample
+
+_NAMES = {  # of a replicate, by kind
+    "blocks": "block",
+    "checkerboard": "squares",
+    "random": "fold",
+    "subsample": "subsample",
+    "bootstrap": "bootstrap",
+}
+_SPATIAL = ("blocks", "checkerboard")
+_PARTITIONS = (*_SPATIAL, "random")  # every record is in one test set
+_SCORES = (
+    *("train_auc", "test_auc", "auc_difference", "test_gain", "boyce"),
+    *("omission_minimum", "omission_10_percentile", "gain", "gap"),
+)
+_ENOUGH = 50  # background rows that a block needs to be compared with its own
+_SQUARES = range(4, 9)  # squares of a checkerboard along the longer side of the records
+_RATES = np.linspace(0, 1, 101)
+_CUMULATIVE = np.linspace(0, 100, 101)
+
+
+@dataclass(frozen=True, eq=False)
+class _Split:
+    """Occurrences in each row to train on and to test with, and what goes with them."""
+
+    train: Array
+    test: Array
+    domain: Array  # rows of the fit
+    reference: Array  # background rows that test records are compared with
+
+
+class _Scored(NamedTuple):
+    row: dict[str, Any]
+    true_positive_rate: Array
+    omission: Array
+    model: MaxentDensity
+
+
+def replicate(
+    estimator: MaxentDensity,
+    sample: Sample,
+    *,
+    kind: str = "blocks",
+    n: int = 4,
+    test_share: float = 0.25,
+    seed: int = 0,
+    n_jobs: int | None = None,
+    verbose: int = 1,
+    keep_models: bool = False,
+) -> tuple[Replicates, list[MaxentDensity]]:
+    """Fit on some of the records and score on the others, ``n`` times; and the models if kept.
+
+    Kinds:
+
+    - "blocks": ``n`` contiguous blocks (:class:`maxent.evaluation.SpatialBlocks`);
+      "checkerboard": 2 or 4 sets of squares, 4 to 8 squares along the records, whichever leaves
+      most of them in the smallest set. A block is left out of the fit with its background. Its
+      records are compared with the background of the block where that has 50 rows or more, else
+      with all background.
+    - "random": ``n`` folds of the rows with records; "subsample": ``n`` times a share
+      ``test_share`` of these rows; "bootstrap": records drawn with replacement, and tested with
+      the rows that were not drawn. Background rows with held-out records stay, as background.
+
+    In the table the omission rates are those of test records at two thresholds of the replicate's
+    training records; test_gain is the mean of ln(N raw), raw normalised over all N background rows
+    of the sample; boyce is of the test records. A replicate that cannot be fitted or scored has
+    NaN for scores and the reason under "error", which is "" for the others.
+
+    ROC curves are averaged vertically, with the largest true positive rate at each false positive
+    rate. Omission is the share of test records below a value of the replicate's cumulative output.
+    """
+    check_whole("n", n, 1)
+    splits = _splits(sample, kind, n, test_share, seed)
+    refit = coarse(estimator)
+
+    def run(item: tuple[int, _Split]) -> _Scored | dict[str, Any]:
+        number, split = item
+        row = {
+            "name": f"{_NAMES[kind]} {number + 1}",
+            "n_train": int(split.train.sum()),
+            "n_test": int(split.test.sum()),
+        }
+        try:
+            return _scored(refit, sample, split, row)
+        except ValueError as error:
+            return row | dict.fromkeys(_SCORES, math.nan) | {"error": str(error)}
+
+    found = run_all(f"{kind} replicates", run, list(enumerate(splits)), n_jobs, verbose)
+    scored = [part for part in found if isinstance(part, _Scored)]
+    presence = sample.counts > 0
+    places = None if sample.coordinates is None else sample.coordinates[presence]
+    fold = None
+    if kind in _PARTITIONS and places is not None:
+        fold = np.argmax([split.test[presence] > 0 for split in splits], axis=0)
+    made = Replicates(
+        kind=kind,
+        table=[part.row if isinstance(part, _Scored) else part for part in found],
+        roc=_averaged("false_positive_rate", _RATES, [s.true_positive_rate for s in scored]),
+        omission=_averaged("cumulative", _CUMULATIVE, [s.omission for s in scored]),
+        coordinates=places,
+        fold=fold,
+    )
+    return made, [part.model for part in scored] if keep_models else []
+
+
+# -- splits ------------------------------------------------------------------------------------
+
+
+def _splits(sample: Sample, kind: str, n: int, test_share: float, seed: int) -> list[_Split]:
+    if kind not in _NAMES:
+        raise ValueError(f"kind must be one of {', '.join(_NAMES)}, got {kind!r}")
+    if kind in _SPATIAL:
+        return _spatial_splits(sample, kind, n)
+    counts = sample.counts
+    rng = np.random.default_rng(seed)
+    if kind == "random":
+        folds = metrics.PresenceKFold(n, random_state=seed).split(None, counts)
+        return [_record_split(sample, _only(counts, train)) for train, _ in folds]
+    if kind == "bootstrap":
+        drawn = rng.multinomial(int(counts.sum()), counts / counts.sum(), size=n)
+        return [_record_split(sample, train) for train in drawn]
+    rows = np.flatnonzero(counts > 0)
+    if not 0 < test_share < 1:
+        raise ValueError(f"test_share must be between 0 and 1, got {test_share!r}")
+    if rows.size < 2:
+        raise ValueError("a subsample needs two rows with records, the sample has one")
+    kept = rows.size - min(max(round(test_share * rows.size), 1), rows.size - 1)
+    return [_record_split(sample, _only(counts, rng.permutation(rows)[:kept])) for _ in range(n)]
+
+
+def _only(counts: Array, rows: Array) -> Array:
+    """The counts of these rows, 0 in the others."""
+    kept = np.zeros_like(counts)
+    kept[rows] = counts[rows]
+    return kept
+
+
+def _record_split(sample: Sample, train: Array) -> _Split:
+    test = np.where(train == 0, sample.counts, 0)
+    return _Split(train, test, (train > 0) | sample.at_background, sample.at_background)
+
+
+def _spatial_splits(sample: Sample, kind: str, n: int) -> list[_Split]:
+    if sample.coordinates is None:
+        raise ValueError(
+            f'kind="{kind}" needs the places of the rows, and the sample has no coordinates; '
+            'use kind="random"'
+        )
+    splitter = (
+        metrics.SpatialBlocks(sample.coordinates, n_splits=n)
+        if kind == "blocks"
+        else _checkerboard(sample, n)
+    )
+    splits = []
+    for train, test in splitter.split(None, sample.counts):
+        domain, block = (np.isin(np.arange(len(sample.counts)), rows) for rows in (train, test))
+        own = block & sample.at_background
+        reference = own if own.sum() >= _ENOUGH else sample.at_background
+        splits.append(_Split(sample.counts * domain, sample.counts * block, domain, reference))
+    return splits
+
+
+def _checkerboard(sample: Sample, n: int) -> metrics.Checkerboard:
+    if n not in (2, 4):
+        raise ValueError(f'kind="checkerboard" makes n = 2 or 4 replicates, got n={n}')
+    places = np.asarray(sample.coordinates)
+    presence = sample.counts > 0
+    side = float(np.ptp(places[presence], axis=0).max())
+    if side == 0:
+        raise ValueError("all records are at one place, which no checkerboard can divide")
+    boards = [metrics.Checkerboard(places, side / k, levels=n // 2) for k in _SQUARES]  # type: ignore[arg-type]
+    found = [np.bincount(b.folds(sample.counts)[presence], minlength=n).min() for b in boards]
+    return boards[int(np.argmax(found))]
+
+
+# -- scores ------------------------------------------------------------------------------------
+
+
+def _scored(
+    estimator: MaxentDensity, sample: Sample, split: _Split, row: dict[str, Any]
+) -> _Scored:
+    if not split.test.any():
+        raise ValueError("no record is left to test with")
+    part = replace(sample, counts=split.train).take(np.flatnonzero(split.domain))
+    model = fit_sample(estimator, part)
+    log, cloglog = (model.predict(sample.X, output) for output in ("log", "cloglog"))
+    trained, tested = (per_record(log, counts) for counts in (split.train, split.test))
+    background, reference = log[split.domain & sample.at_background], log[split.reference]
+    rules = metrics.thresholds(trained, background, background_raw=np.exp(background))
+    cut = {rule.name: rule.value for rule in rules}
+    train_auc, test_auc = metrics.auc(trained, background), metrics.auc(tested, reference)
+    everywhere = np.exp(log[sample.at_background])
+    scores = {
+        "train_auc": train_auc,
+        "test_auc": test_auc,
+        "auc_difference": train_auc - test_auc,
+        "test_gain": float(tested.mean() - np.log(everywhere.mean())),
+        "boyce": metrics.boyce(per_record(cloglog, split.test), cloglog[split.reference]).index,
+        "omission_minimum": metrics.omission(tested, cut["Minimum training presence"]),
+        "omission_10_percentile": metrics.omission(tested, cut["10 percentile training presence"]),
+        "gain": model.gain_,
+        "gap": model.gap_,
+    }
+    cumulative = per_record(model.predict(sample.X, "cumulative"), split.test)
+    return _Scored(
+        row | scores | {"error": ""},
+        _true_positive_rate(tested, reference),
+        (cumulative[:, None] < _CUMULATIVE).mean(axis=0),
+        model,
+    )
+
+
+def _true_positive_rate(presence: Array, background: Array) -> Array:
+    """The largest at each of the false positive rates."""
+    curve = metrics.roc_curve(presence, background)
+    false = curve.false_positive_rate
+    last = np.append(np.flatnonzero(np.diff(false)), false.size - 1)
+    return np.interp(_RATES, false[last], curve.true_positive_rate[last])
+
+
+def _averaged(name: str, grid: Array, curves: list[Array]) -> dict[str, Array]:
+    if not curves:
+        return {}
+    return {name: grid, "mean": np.mean(curves, axis=0), "sd": deviation(np.array(curves))}

@@ -1,0 +1,123 @@
+"""Response curves: the prediction along one variable, with bootstrap bands."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from maxent._rows import Array
+from maxent.estimators import MaxentDensity
+from maxent.features import Schema
+from maxent.species._extras import geo
+from maxent.species.diagnostics.refits import Refit, Refits, check_whole, refitting, run_all
+from maxent.species.results import Response, Sample
+
+_BAND = (5, 95)  # percentiles
+_UNIFORM = -math.expm1(-1)  # cloglog output of the uniform density, everywhere
+
+
+def responses(
+    estimator: MaxentDensity,
+    model: MaxentDensity,
+    sample: Sample,
+    *,
+    bootstrap: int = 20,
+    n: int = 100,
+    seed: int = 0,
+    n_jobs: int | None = None,
+    verbose: int = 1,
+) -> list[Response]:
+    """The cloglog output along each variable: marginal curves, then models of it alone.
+
+    ``n`` values from the least to the largest of the sample, or all levels. In a marginal curve of
+    ``model`` the others stand at their mean over the records, or at the level with most of them.
+    The band holds 90 % of the curves of ``bootstrap`` refits of ``estimator`` to records drawn with
+    replacement, over the same points and with the others standing at the same values; there is
+    none where it is 0.
+    """
+    check_whole("bootstrap", bootstrap, 0)
+    check_whole("n", n, 2)
+    axes = _Axes.of(model.schema_, sample, n)
+    refits = Refits.of(estimator, sample)
+    with refitting():
+        start = _weights(refits.fit()) if bootstrap else None
+
+    def marginal(observed: Array) -> list[Array]:
+        return axes.marginal(_model(refits.fit(observed, start)))
+
+    def single(v: int) -> list[Array]:
+        alone = refits.only(v)
+        whole = alone.fit()
+        resampled = alone.resampled(bootstrap, seed)
+        repeated = [alone.fit(observed, _weights(whole)) for observed in resampled]
+        return [axes.single(v, _model(fitted)) for fitted in (whole, *repeated)]
+
+    resampled = refits.resampled(bootstrap, seed)
+    repeated = run_all("bootstrap of response curves", marginal, resampled, n_jobs, verbose)
+    variables = range(len(axes.tables))
+    alone = run_all("responses to single variables", single, variables, n_jobs, verbose)
+    curves = axes.marginal(model)
+    return [
+        *(axes.response("marginal", v, curves[v], [r[v] for r in repeated]) for v in variables),
+        *(axes.response("single", v, alone[v][0], alone[v][1:]) for v in variables),
+    ]
+
+
+def _weights(fitted: Refit | None) -> Array | None:
+    return None if fitted is None else fitted.w
+
+
+def _model(fitted: Refit | None) -> MaxentDensity | None:
+    return None if fitted is None else fitted.model
+
+
+@dataclass(frozen=True, eq=False)
+class _Axes:
+    """A table for every variable, in which it moves and the others stand still."""
+
+    schema: Schema
+    tables: list[Any]
+
+    @classmethod
+    def of(cls, schema: Schema, sample: Sample, n: int) -> _Axes:
+        """From the least to the largest value of the rows, others as typical of the records."""
+        levels = dict(zip(schema.categorical, schema.levels, strict=True))
+        counts, present = sample.counts, sample.counts > 0
+        moving: dict[str, Array] = {}
+        typical: dict[str, Any] = {}
+        for name in schema.names:
+            column = np.asarray(sample.X[name])
+            if name in levels:
+                found = [counts[column == level].sum() for level in levels[name]]
+                moving[name] = np.array(levels[name])
+                typical[name] = levels[name][int(np.argmax(found))]
+            else:
+                column = column.astype(np.float64)
+                moving[name] = np.linspace(column.min(), column.max(), n)
+                typical[name] = np.average(column[present], weights=counts[present])
+        frame = geo("pandas").DataFrame
+        return cls(schema, [frame(typical | {name: x}) for name, x in moving.items()])
+
+    def marginal(self, model: MaxentDensity | None) -> list[Array]:
+        """The curves of all variables, predicted at once."""
+        sizes = [len(table) for table in self.tables]
+        everything = geo("pandas").concat(self.tables, ignore_index=True)
+        return np.split(_cloglog(model, everything), np.cumsum(sizes)[:-1])
+
+    def single(self, v: int, model: MaxentDensity | None) -> Array:
+        """The curve of a model that uses this variable alone."""
+        return _cloglog(model, self.tables[v])
+
+    def response(self, kind: str, v: int, y: Array, repeated: list[Array]) -> Response:
+        """A curve and, where it was repeated, its band."""
+        name = self.schema.names[v]
+        low, high = np.percentile(repeated, _BAND, axis=0) if repeated else (None, None)
+        x = np.asarray(self.tables[v][name])
+        return Response(name, kind, name in self.schema.categorical, x, y, low, high)
+
+
+def _cloglog(model: MaxentDensity | None, table: Any) -> Array:
+    return np.full(len(table), _UNIFORM) if model is None else model.predict(table, "cloglog")

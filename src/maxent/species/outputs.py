@@ -1,0 +1,137 @@
+"""Output folders: they appear whole or not at all, and one run at a time writes to them."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import shutil
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+RESULT = "result.json"  # what marks a folder as ours
+MODEL = "model.json"
+_LOCK = ".{}.lock"
+
+
+@contextmanager
+def staged(folder: Path, overwrite: bool = False) -> Iterator[Path]:
+    """A new folder to write to, which takes the place of ``folder`` at the end.
+
+    Whatever goes wrong before, Ctrl-C too, ``folder`` is as it was.
+    """
+    check_free(folder, overwrite)
+    stage = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}.partial")
+    _make(stage)
+    try:
+        yield stage
+        _swap(stage, folder)
+    except OSError as error:
+        raise _explained(error, folder) from error
+    finally:
+        shutil.rmtree(stage, ignore_errors=True)
+
+
+def check_free(folder: Path, overwrite: bool = False) -> None:
+    """Refuse to write over files that are not ours, or results that may still be wanted."""
+    if folder.exists() and not folder.is_dir():
+        raise FileExistsError(f"{folder} is a file; give a folder for the results")
+    if not folder.is_dir() or not any(folder.iterdir()):
+        return
+    if not (folder / RESULT).is_file():
+        raise FileExistsError(
+            f"{folder} holds other files; give an empty or a new folder for the results"
+        )
+    if not overwrite:
+        raise FileExistsError(
+            f"{folder} holds the results of an earlier run; overwrite them with --overwrite, or "
+            "give another folder"
+        )
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep other runs out of a folder: a lock file beside it names the run that has it."""
+    folder = Path(os.path.abspath(folder))
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _explained(error, folder) from error
+    lock = folder.with_name(_LOCK.format(folder.name))
+    _take(lock, folder)
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            lock.unlink()
+
+
+def _take(lock: Path, folder: Path) -> None:
+    mine = f"{socket.gethostname()} {os.getpid()}"
+    for _ in range(2):
+        try:
+            with open(lock, "x") as file:
+                file.write(mine)
+            return
+        except FileExistsError:
+            host, _, process = lock.read_text().partition(" ")
+            if host == socket.gethostname() and not _alive(process):
+                with suppress(OSError):  # left by a run that was killed
+                    lock.unlink()
+                continue
+            raise FileExistsError(
+                f"another run (process {process or 'unknown'} on {host or 'unknown'}) is writing "
+                f"to {folder}; wait for it or give another folder. If no such run is left, delete "
+                f"{lock}"
+            ) from None
+        except OSError as error:
+            raise _explained(error, folder) from error
+    raise FileExistsError(f"cannot take the lock {lock}; delete it if no other run is left")
+
+
+def _alive(process: str) -> bool:
+    if not process.isdigit():
+        return True
+    try:
+        os.kill(int(process), 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _make(stage: Path) -> None:
+    try:
+        stage.mkdir(parents=True)
+    except OSError as error:
+        raise _explained(error, stage.parent) from error
+
+
+def _swap(stage: Path, folder: Path) -> None:
+    if not folder.exists():
+        os.replace(stage, folder)
+        return
+    old = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}.old")
+    os.replace(folder, old)
+    try:
+        os.replace(stage, folder)
+    except BaseException:
+        os.replace(old, folder)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _explained(error: OSError, folder: Path) -> OSError:
+    """The same error in words that say what to do."""
+    if error.errno == errno.ENOSPC:
+        text = f"no space left on the disk of {folder}: free some or give another folder (-o)"
+    elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        text = f"cannot write to {folder}: {error.strerror}; give a folder you may write to (-o)"
+    elif error.errno == errno.ENOTDIR:
+        text = f"cannot make the folder {folder}: a part of its path is a file; give another (-o)"
+    else:
+        return error
+    return OSError(error.errno, text)

@@ -1,0 +1,262 @@
+"""Line plots of the report, as SVG that needs nothing from the page."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from maxent._rows import Array
+from maxent.species.report.markup import Html, element, fixed
+from maxent.species.results import Evaluation, Replicates, Response
+
+TRAIN, TEST, AREA, GREY = "#0f766e", "#7c3aed", "#d97706", "#6b7280"
+_SAMPLES = (("", TRAIN, "training records"), ("test_", TEST, "test records"))
+_POINTS_TO_PIXELS = 4 / 3
+_FONTS = "system-ui,-apple-system,'Segoe UI',Roboto,'Liberation Sans',Arial,sans-serif"
+_STYLE: dict[Any, Any] = {
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],
+    "font.size": 9,
+    "axes.titlesize": 9,
+    "axes.labelsize": 9,
+    "xtick.labelsize": 8.5,
+    "ytick.labelsize": 8.5,
+    "legend.fontsize": 8.5,
+    "axes.edgecolor": "#8a948f",
+    "axes.linewidth": 0.8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#e6eae8",
+    "grid.linewidth": 0.8,
+    "xtick.color": "#8a948f",
+    "ytick.color": "#8a948f",
+    "xtick.labelcolor": "#333b38",
+    "ytick.labelcolor": "#333b38",
+    "axes.labelcolor": "#333b38",
+    "text.color": "#1c2421",
+    "lines.linewidth": 1.8,
+    "legend.frameon": False,
+    "text.parse_math": False,
+    "svg.fonttype": "none",  # the browser's own letters: sharp, small and searchable
+    "svg.hashsalt": "maxent",  # equal results give equal files
+    "figure.facecolor": "white",
+}
+
+
+@dataclass(frozen=True)
+class Picture:
+    """An image inside the page, with its natural size in pixels of the page."""
+
+    kind: str
+    data: bytes
+    width: float
+    height: float
+
+    def html(self, alt: str, class_: str | None = None) -> Html:
+        """The image with the text that stands for it."""
+        source = f"data:image/{self.kind};base64,{base64.b64encode(self.data).decode()}"
+        return element(
+            "img",
+            src=source,
+            alt=alt,
+            width=round(self.width),
+            height=round(self.height),
+            class_=class_,
+        )
+
+
+@contextmanager
+def drawing(changes: dict[str, Any] | None = None) -> Iterator[None]:
+    """The style of all figures, while they are drawn and written."""
+    try:
+        import matplotlib
+    except ImportError as error:
+        raise ImportError(
+            "the report draws figures and needs matplotlib: pip install maxent[plot]"
+        ) from error
+    with matplotlib.rc_context(_STYLE | (changes or {})):
+        yield
+
+
+def roc(evaluation: Evaluation) -> Picture:
+    """True against false positive rate, with the AUC of each curve."""
+    figure, ax = _axes("share of background predicted (1 − specificity)", "share of records found")
+    scores = {"train": evaluation.scores, "test": evaluation.test_scores or {}}
+    for name, word, colour in (("train", "training", TRAIN), ("test", "test", TEST)):
+        curve = evaluation.roc.get(name)
+        if curve:
+            label = f"{word} records, AUC {fixed(scores[name].get('auc'))}"
+            x, y = curve["false_positive_rate"], curve["true_positive_rate"]
+            ax.plot(x, y, color=colour, label=label)
+    _random(ax)
+    return _svg(figure)
+
+
+def omission(curves: dict[str, Array]) -> Picture:
+    """Omission and predicted area against the cumulative threshold."""
+    figure, ax = _axes("cumulative threshold", "share")
+    x = curves["cumulative"]
+    ax.plot([0, 100], [0, 1], color=GREY, linestyle="--", label="omission the model predicts")
+    ax.plot(x, curves["area"], color=AREA, label="background predicted suitable")
+    ax.plot(x, curves["training_omission"], color=TRAIN, label="omission, training records")
+    if curves.get("test_omission") is not None:
+        ax.plot(x, curves["test_omission"], color=TEST, label="omission, test records")
+    ax.set(xlim=(0, 100), ylim=(0, 1))
+    _legend_above(figure, ax)
+    return _svg(figure)
+
+
+def boyce(curve: dict[str, Array]) -> Picture:
+    """Predicted-to-expected ratio along the suitability."""
+    figure, ax = _axes("suitability (cloglog)", "records found / expected by chance")
+    ax.axhline(1, color=GREY, linestyle="--", linewidth=1.2, label="as many as by chance")
+    for prefix, colour, label in _SAMPLES:
+        if f"{prefix}ratio" in curve:
+            x, y = curve[f"{prefix}prediction"], curve[f"{prefix}ratio"]
+            ax.plot(x, y, color=colour, marker="o", markersize=2.5, label=label)
+    ax.set_xlim(0, 1)
+    ax.set_ylim(bottom=0)
+    ax.legend(loc="upper left")
+    return _svg(figure)
+
+
+def calibration(bins: dict[str, Array]) -> Picture:
+    """Observed share of the records in bins against the share the model expects there."""
+    figure, ax = _axes("share of records the model expects", "share of records observed")
+    x = bins["predicted"]
+    drawn = [sample for sample in _SAMPLES if f"{sample[0]}observed" in bins]
+    highs = [bins[f"{prefix}high"] for prefix, _, _ in drawn]
+    top = 1.05 * float(np.nanmax(np.concatenate([x, *highs]), initial=0.0)) or 1.0
+    ax.plot([0, top], [0, top], color=GREY, linestyle="--", linewidth=1.2, label="perfect")
+    for prefix, colour, label in drawn:
+        y, low, high = (bins[f"{prefix}{name}"] for name in ("observed", "low", "high"))
+        error = np.clip([y - low, high - y], 0, None)
+        style = {"color": colour, "markersize": 4.5, "capsize": 2.5, "elinewidth": 1.1}
+        aside = 0.008 * top * (prefix == "test_")  # so that neither hides the other
+        ax.errorbar(x + aside, y, yerr=error, fmt="o", label=label, **style)
+    ax.set(xlim=(0, top), ylim=(0, top))
+    ax.legend(loc="upper left")
+    return _svg(figure)
+
+
+def replicate_roc(replicates: Replicates) -> Picture:
+    """Mean ROC of the replicates' test records, one standard deviation either side."""
+    figure, ax = _axes("share of background predicted (1 − specificity)", "share of records found")
+    curve = replicates.roc
+    _band(ax, curve["false_positive_rate"], curve["mean"], curve["sd"], "mean of the test records")
+    _random(ax)
+    return _svg(figure)
+
+
+def replicate_omission(replicates: Replicates) -> Picture:
+    """Mean omission of the replicates' test records, one standard deviation either side."""
+    figure, ax = _axes("cumulative threshold", "omission of test records")
+    curve = replicates.omission
+    ax.plot([0, 100], [0, 1], color=GREY, linestyle="--", label="omission the model predicts")
+    _band(ax, curve["cumulative"], curve["mean"], curve["sd"], "mean of the test records")
+    ax.set(xlim=(0, 100), ylim=(0, 1))
+    ax.legend(loc="upper left")
+    return _svg(figure)
+
+
+class ResponseFigure:
+    """Curves of one variable side by side; one set of axes serves all variables, which saves time.
+
+    The variable is named beside the figure.
+    """
+
+    _KINDS = (
+        ("marginal", TRAIN, "others held at their mean"),
+        ("single", "#b45309", "model of this variable alone"),
+    )
+
+    def __init__(self) -> None:
+        from matplotlib.figure import Figure
+        from matplotlib.ticker import MaxNLocator
+
+        self._figure = Figure(figsize=(5.2, 2.15))
+        self._panels: dict[str, Any] = {}
+        for i, (kind, colour, title) in enumerate(self._KINDS):
+            ax: Any = self._figure.add_axes((0.11 + 0.46 * i, 0.14, 0.4, 0.75))
+            ax.set(ylim=(0, 1), yticks=[0, 0.25, 0.5, 0.75, 1])
+            ax.set_yticklabels([] if i else ["0", "", "0.5", "", "1"])
+            ax.xaxis.set_major_locator(MaxNLocator(4))
+            ax.ticklabel_format(axis="x", useOffset=False, scilimits=(-3, 5))
+            ax.text(0, 1.04, title, fontsize=8.5, transform=ax.transAxes)
+            band = ax.fill_between([0, 1], [0, 0], [1, 1], color=colour, alpha=0.18, linewidth=0)
+            self._panels[kind] = ax, ax.plot([], [], color=colour)[0], band
+        self._figure.axes[0].set_ylabel("suitability")
+        self._figure.axes[0].yaxis.set_label_coords(-0.16, 0.5)
+
+    def draw(self, curves: dict[str, Response]) -> Picture:
+        """The curves by kind."""
+        for kind, (ax, line, band) in self._panels.items():
+            curve = curves.get(kind)
+            ax.set_visible(curve is not None)
+            if curve is None:
+                continue
+            line.set_data(curve.x, curve.y)
+            ax.set_xlim(_ends(curve.x))
+            bounded = curve.low is not None and curve.high is not None
+            band.set_visible(bounded)
+            if bounded:
+                band.set_data(curve.x, curve.low, curve.high)
+        return _svg(self._figure)
+
+
+# -- pieces ----------------------------------------------------------------------------------------
+
+
+def _axes(xlabel: str, ylabel: str) -> tuple[Any, Any]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(4.8, 3.5))
+    ax: Any = figure.add_axes((0.125, 0.135, 0.845, 0.83))
+    ax.set(xlabel=xlabel, ylabel=ylabel)
+    ax.xaxis.set_label_coords(0.5, -0.095)  # given, as finding a free place takes time
+    ax.yaxis.set_label_coords(-0.095, 0.5)
+    return figure, ax
+
+
+def _ends(x: Array) -> tuple[float, float]:
+    low, high = float(np.min(x)), float(np.max(x))
+    return (low, high) if high > low else (low - 0.5, high + 0.5)
+
+
+def _random(ax: Any) -> None:
+    ax.plot([0, 1], [0, 1], color=GREY, linestyle="--", linewidth=1.2, label="random, AUC 0.5")
+    ax.set(xlim=(0, 1), ylim=(0, 1.005))
+    ax.legend(loc="lower right")
+
+
+def _band(ax: Any, x: Array, mean: Array, sd: Array, label: str) -> None:
+    low, high = np.clip(mean - sd, 0, 1), np.clip(mean + sd, 0, 1)
+    ax.fill_between(x, low, high, color=TEST, alpha=0.18, linewidth=0, label="± 1 SD")
+    ax.plot(x, mean, color=TEST, label=label)
+
+
+def _legend_above(figure: Any, ax: Any) -> None:
+    """Where curves fill the axes."""
+    left, bottom, width, _ = ax.get_position().bounds
+    ax.set_position((left, bottom, width, 0.7))
+    ax.xaxis.set_label_coords(0.5, -0.112)
+    ax.legend(
+        loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncols=2, columnspacing=1.2, borderaxespad=0.1
+    )
+
+
+def _svg(figure: Any) -> Picture:
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+    text = buffer.getvalue().decode()
+    text = text[text.index("<svg") :].replace("'DejaVu Sans', sans-serif", _FONTS)
+    width, height = 72 * _POINTS_TO_PIXELS * figure.get_size_inches()
+    return Picture("svg+xml", text.encode(), width, height)

@@ -1,0 +1,90 @@
+"""index.html: many species on one page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from maxent.io import write_atomically
+from maxent.species.report.markup import (
+    Html,
+    count,
+    document,
+    element,
+    fixed,
+    joined,
+    link,
+    paragraph,
+    small,
+    table,
+)
+
+_HEAD = (
+    *("Species", "Map", "Status", "Records", "Training AUC", "Test AUC", "Gain"),
+    *("Duality gap", "Seconds"),
+)
+
+
+def write_index(
+    rows: list[dict[str, Any]], folder: Path, title: str = "Species distribution models"
+) -> Path:
+    """Write ``index.html``: a line a species with its scores and a link to its report.
+
+    A row holds species, status ("ok" or "failed"), error, report and thumbnail (relative to the
+    folder), n_records, auc, test_auc, gain, gap and seconds; what it lacks stays empty.
+    """
+    folder = Path(folder)
+    failed = sum(row["status"] != "ok" for row in rows)
+    said = f"{count(len(rows) - failed)} species fitted"
+    if failed:
+        said += f", {count(failed)} failed"
+    listing = table(
+        "Species; click on a heading to sort",
+        _HEAD,
+        [_row(row, folder) for row in rows],
+        right=range(3, len(_HEAD)),
+        class_="sortable wide",
+    )
+    body = joined(
+        [
+            element(
+                "header",
+                element("div", element("h1", title), paragraph(f"{said}.", class_="when")),
+                class_="top",
+            ),
+            element("main", element("section", listing, id="species")),
+        ],
+        "\n",
+    )
+    path = folder / "index.html"
+    write_atomically(path, document(title, body))
+    return path
+
+
+def _row(row: dict[str, Any], folder: Path) -> list[Any]:
+    name, error = row["species"], row.get("error")
+    report = row.get("report")
+    species = element("em", name if not report else link(report, name))
+    if error:
+        species = joined([species, element("div", error, class_="error")])
+    gap = row.get("gap")
+    return [
+        species,
+        _thumbnail(row, folder),
+        element("span", row["status"], class_=f"status {row['status']}"),
+        count(row.get("n_records")),
+        fixed(row.get("auc")),
+        fixed(row.get("test_auc")),
+        fixed(row.get("gain")),
+        small(gap if gap is None else max(gap, 0.0)),
+        fixed(row.get("seconds"), 1),
+    ]
+
+
+def _thumbnail(row: dict[str, Any], folder: Path) -> Html | None:
+    picture = row.get("thumbnail")
+    if not picture or not (folder / picture).is_file():
+        return None
+    alt = f"Suitability map of {row['species']}"
+    return element("img", src=quote(picture), alt=alt, loading="lazy", class_="thumb")

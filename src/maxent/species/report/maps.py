@@ -1,0 +1,357 @@
+"""Maps of the report: rasters read small through their overviews, drawn in map coordinates."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from maxent._rows import Array
+from maxent.io import write_atomically
+from maxent.species._extras import geo
+from maxent.species.grid import Grid
+from maxent.species.report.figures import Picture, drawing
+from maxent.species.results import MapFiles, SpeciesResult
+
+NODATA = "#d9dddb"
+SIDE = 1000  # pixels along the longer side of a map
+BOX = 4.8  # inches along it
+SMALL = 600  # pixels along the longer side of maps that stand in pairs
+DPI = 208
+_PIXELS = 4.5e6  # of all maps that stand in pairs
+_PAGE_PIXELS_PER_INCH = 135
+TRAIN_DOT, TEST_DOT = "#ffffff", "#d946ef"  # a lighter violet than lines': it lies on dark colours
+_TRAINING = "training layers"
+_CLASS_COLOURS = (
+    *("#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#b07aa1", "#76b7b2", "#edc948", "#9c755f"),
+    *("#ff9da7", "#1f4e79", "#8cd17d", "#7f3b08", "#d4a6c8", "#2b6b66", "#b6992d", "#79706e"),
+)
+LABELS = {
+    "cloglog": "suitability (cloglog)",
+    "logistic": "suitability (logistic)",
+    "cumulative": "suitability (cumulative, %)",
+    "raw": "raw density",
+    "log": "log density",
+    "clamping": "change by clamping",
+    "mess": "similarity (MESS)",
+    "mod": "most dissimilar variable",
+}
+_LIMITS = {"cloglog": (0.0, 1.0), "logistic": (0.0, 1.0), "cumulative": (0.0, 100.0)}
+_SUITABILITY = ("cloglog", "logistic", "cumulative", "raw", "log")
+
+
+@dataclass(frozen=True, eq=False)
+class Raster:
+    """A map made small: ``values`` (masked where nothing is known) on ``grid``.
+
+    ``unit`` is that of its coordinates: "degree", the name of a length, or None if not known.
+    """
+
+    values: Any
+    grid: Grid
+    unit: str | None
+
+
+def read_raster(path: Path, side: int = SIDE, categorical: bool = False) -> Raster:
+    """The first band with at most ``side`` rows and columns: averages, or cells of classes."""
+    rasterio = geo("rasterio")
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"the report shows the map {path}, which is not there; write it first"
+        )
+    with rasterio.open(path) as source:
+        shrink = max(1.0, max(source.shape) / side)
+        shape = tuple(max(1, round(n / shrink)) for n in source.shape)
+        how = (
+            rasterio.enums.Resampling.nearest if categorical else rasterio.enums.Resampling.average
+        )
+        values = source.read(1, out_shape=shape, masked=True, resampling=how)
+        a, b, c, d, e, f = tuple(source.transform)[:6]
+        down, across = source.height / shape[0], source.width / shape[1]
+        transform = (a * across, b * down, c, d * across, e * down, f)
+        crs = source.crs
+    unit = None
+    if crs is not None:
+        unit = "degree" if crs.is_geographic else str(crs.linear_units)
+    grid = Grid(None if crs is None else crs.to_wkt(), transform, shape[1], shape[0])
+    return Raster(np.ma.masked_invalid(values.astype(np.float32)), grid, unit)
+
+
+def training_map(result: SpeciesResult) -> MapFiles | None:
+    """The maps on the layers of the fit, if they were written."""
+    return next((m for m in result.maps if m.name == _TRAINING), None)
+
+
+def projections(result: SpeciesResult) -> list[MapFiles]:
+    """The maps on other layers."""
+    return [m for m in result.maps if m.name != _TRAINING]
+
+
+def suitability_kind(files: MapFiles) -> str | None:
+    """Which of the written outputs to show: cloglog where there is a choice."""
+    return next((kind for kind in _SUITABILITY if kind in files.files), None)
+
+
+def shared_dpi(n: int) -> float:
+    """Dots an inch of ``n`` maps that stand in pairs, so that the page stays small."""
+    inches = max(n, 1) * BOX * (BOX + 1.5)
+    return float(np.clip(np.sqrt(_PIXELS / inches), 60, SMALL / BOX))
+
+
+def picture(
+    raster: Raster, kind: str, dpi: float = DPI, result: SpeciesResult | None = None
+) -> Picture:
+    """A map of ``kind`` with its colour bar, and the records where ``result`` is given."""
+    figure, ax, colours = _map(raster, kind)
+    if result is not None:
+        _records(ax, result, size=1.0)
+    return _png(figure, dpi, _palette(colours(np.linspace(0, 1, 218))[:, :3]))
+
+
+def class_picture(
+    raster: Raster, classes: dict[int, str], dpi: float
+) -> tuple[Picture, list[tuple[str, str]]]:
+    """A map of classes; and the colour and name of each class on it, for a legend."""
+    from matplotlib.colors import ListedColormap
+
+    seen = [int(code) for code in np.unique(raster.values.compressed())]
+    colours = [_CLASS_COLOURS[i % len(_CLASS_COLOURS)] for i in range(len(seen))]
+    place = np.searchsorted(seen, raster.values.filled(seen[0] if seen else 0))
+    shown = np.ma.masked_array(place, mask=np.ma.getmaskarray(raster.values))
+    figure, ax = _frame(raster, BOX)
+    if seen:
+        _image(ax, raster, shown, ListedColormap(colours), (0, max(len(seen) - 1, 1)), "nearest")
+    names = [classes.get(code, f"class {code}") for code in seen]
+    return _png(figure, dpi, _class_palette()), list(zip(colours, names, strict=True))
+
+
+def fold_picture(
+    coordinates: Array, fold: Array, names: dict[int, str], backdrop: Raster | None, dpi: float
+) -> tuple[Picture, list[tuple[str, str]]]:
+    """The records, coloured by fold, on the region; and the colour of each fold."""
+    from matplotlib.colors import ListedColormap
+
+    region = _around(coordinates) if backdrop is None else backdrop
+    figure, ax = _frame(region, BOX)
+    if backdrop is not None:
+        known = np.ma.masked_array(
+            np.zeros(backdrop.values.shape), np.ma.getmaskarray(backdrop.values)
+        )
+        _image(ax, backdrop, known, ListedColormap(["#ffffff"]), (0, 1), "nearest")
+    found, place = np.unique(fold, return_inverse=True)
+    colours = [_CLASS_COLOURS[i % len(_CLASS_COLOURS)] for i in range(len(found))]
+    chosen = np.array(colours)[place]
+    ax.scatter(
+        *coordinates.T, s=2 * _dot(len(fold)), c=chosen, edgecolors="#333b38", linewidths=0.3
+    )
+    labels = [names.get(int(number), f"fold {number}") for number in found]
+    return _png(figure, dpi, _class_palette()), list(zip(colours, labels, strict=True))
+
+
+def write_map_png(result: SpeciesResult, folder: Path) -> Path:
+    """Write ``map.png``: the suitability map with the records and a legend, for a slide."""
+    written = training_map(result) or next(iter(result.maps), None)
+    kind = None if written is None else suitability_kind(written)
+    if written is None or kind is None:
+        raise ValueError(
+            f"{result.species}: no suitability map was written, so there is none to draw; ask for "
+            f"one of the outputs {', '.join(_SUITABILITY)}"
+        )
+    raster = read_raster(folder / written.files[kind], side=2 * SIDE)
+    sizes = dict.fromkeys(("font.size", "axes.labelsize", "legend.fontsize"), 12)
+    sizes |= dict.fromkeys(("xtick.labelsize", "ytick.labelsize"), 11)
+    with drawing(sizes):
+        figure, ax, _ = _map(raster, kind, box=7.5, scale=1.4, head=0.45, foot=0.35)
+        if written.name == _TRAINING:
+            _records(ax, result, size=2.0)
+            figure.legend(loc="lower left", ncols=2)
+        if _drawable(result.species):
+            ax.set_title(result.species, style="italic", fontsize=16, pad=9)
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format="png", dpi=200)
+    path = folder / "map.png"
+    write_atomically(path, buffer.getvalue())
+    return path
+
+
+# -- pieces ----------------------------------------------------------------------------------------
+
+
+def _map(raster: Raster, kind: str, box: float = BOX, **margins: float) -> tuple[Any, Any, Any]:
+    import matplotlib
+
+    figure, ax = _frame(raster, box, **margins)
+    values = raster.values
+    name, limits = _scale(kind, values.compressed())
+    colours = matplotlib.colormaps[name]
+    image = _image(ax, raster, values, colours, limits, "auto")
+    left, bottom, width, height = ax.get_position().bounds
+    inch = 1 / figure.get_figwidth()
+    rise = min(height, 3.6 / BOX * box / figure.get_figheight())
+    side: Any = figure.add_axes(
+        (left + width + 0.12 * inch, bottom + (height - rise) / 2, 0.13 * inch, rise)
+    )
+    ends = (values.min(), values.max()) if values.count() else limits
+    slack = 1e-6 * (limits[1] - limits[0])
+    below, above = bool(ends[0] < limits[0] - slack), bool(ends[1] > limits[1] + slack)
+    extend = ("neither", "min", "max", "both")[below + 2 * above]
+    bar = figure.colorbar(image, cax=side, extend=extend)
+    bar.set_label(LABELS.get(kind, kind))
+    bar.outline.set_visible(False)
+    return figure, ax, colours
+
+
+def _scale(kind: str, values: Array) -> tuple[str, tuple[float, float]]:
+    """A colour map and the values at its ends."""
+    if kind in _LIMITS:
+        return "viridis", _LIMITS[kind]
+    if not values.size:
+        return "viridis", (0.0, 1.0)
+    if kind == "mess":
+        end = float(np.clip(np.percentile(np.abs(values), 98), 10, 100))
+        return "RdBu", (-end, end)
+    if kind == "clamping":
+        return "magma_r", (0.0, max(float(values.max()), 0.01))
+    low, high = (float(v) for v in np.percentile(values, [2, 98]))
+    return "viridis", (low, high if high > low else low + 1)
+
+
+def _frame(
+    raster: Raster,
+    box: float,
+    scale: float = 1.0,
+    head: float = 0.0,
+    foot: float = 0.0,
+) -> tuple[Any, Any]:
+    """Axes whose longer side is ``box`` inches, with map coordinates along them."""
+    from matplotlib.figure import Figure
+
+    west, south, east, north = raster.grid.bounds
+    stretch = 1.0
+    if raster.unit == "degree":  # a degree of longitude is shorter away from the equator
+        stretch = 1 / max(np.cos(np.radians((south + north) / 2)), 0.2)
+    width, height = east - west, (north - south) * stretch
+    unit = box / max(width, height)
+    width, height = max(width * unit, 0.2 * box), max(height * unit, 0.2 * box)
+    left, base, top = 0.68 * scale, 0.5 * scale + foot, 0.12 * scale + head
+    across, up = left + width + 0.95 * scale, base + height + top
+    figure = Figure(figsize=(across, up))
+    ax: Any = figure.add_axes((left / across, base / up, width / across, height / up))
+    ax.set(xlim=(west, east), ylim=(south, north), facecolor=NODATA)
+    ax.grid(False)
+    ax.spines[:].set_visible(True)
+    _label_axes(ax, raster, width, height)
+    return figure, ax
+
+
+def _label_axes(ax: Any, raster: Raster, width: float, height: float) -> None:
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    names, unit, divide = ("x", "y"), raster.unit, 1.0
+    sign = ""
+    if unit == "degree":
+        names, unit, sign = ("longitude", "latitude"), None, "°"
+    elif unit == "metre":
+        unit, divide = "km", 1000.0
+    for axis, name, length in zip((ax.xaxis, ax.yaxis), names, (width, height), strict=True):
+        axis.set_major_locator(MaxNLocator(int(np.clip(length * 1.3, 2, 6))))
+        axis.set_major_formatter(
+            FuncFormatter(lambda v, _: f"{v / divide:,.8g}{sign}".replace("-", "\N{MINUS SIGN}"))
+        )
+        axis.set_label_text(name if unit is None else f"{name} ({unit})")
+
+
+def _image(
+    ax: Any, raster: Raster, values: Any, colours: Any, limits: tuple[float, float], smooth: str
+) -> Any:
+    from matplotlib.transforms import Affine2D
+
+    a, b, c, d, e, f = raster.grid.transform
+    rows, columns = values.shape
+    limits_before = ax.get_xlim(), ax.get_ylim()
+    image = ax.imshow(
+        values,
+        cmap=colours.with_extremes(bad=NODATA),
+        vmin=limits[0],
+        vmax=limits[1],
+        extent=(0, columns, rows, 0),
+        interpolation=smooth,
+        aspect="auto",
+    )
+    image.set_transform(Affine2D(np.array([[a, b, c], [d, e, f], [0, 0, 1]])) + ax.transData)
+    ax.set(xlim=limits_before[0], ylim=limits_before[1])
+    return image
+
+
+def _records(ax: Any, result: SpeciesResult, size: float) -> None:
+    x, y = result.records["x"], result.records["y"]
+    test = np.asarray(result.records["test"], bool)
+    dot = size * _dot(len(x))
+    for chosen, label, colour, edge in (
+        (~test, "training records", TRAIN_DOT, "black"),
+        (test, "test records", TEST_DOT, "white"),
+    ):
+        if chosen.any():
+            style = {"c": colour, "edgecolors": edge, "linewidths": 0.5, "label": label}
+            ax.scatter(x[chosen], y[chosen], s=dot, **style)
+
+
+def _dot(n: int) -> float:
+    return float(np.clip(2500 / max(n, 1), 2.5, 11))
+
+
+def _around(coordinates: Array) -> Raster:
+    """An empty map that holds the points."""
+    low, high = coordinates.min(axis=0), coordinates.max(axis=0)
+    edge = 0.05 * float((high - low).max()) or 1.0
+    width, height = high - low + 2 * edge
+    transform = (width, 0.0, low[0] - edge, 0.0, -height, high[1] + edge)
+    return Raster(np.ma.masked_all((1, 1)), Grid(None, transform, 1, 1), None)
+
+
+def _drawable(text: str) -> bool:
+    """Whether the font of the figures has every letter."""
+    from matplotlib.font_manager import FontProperties, findfont, get_font
+
+    font = get_font(findfont(FontProperties(style="italic")))
+    return all(font.get_char_index(ord(letter)) for letter in text)
+
+
+def _png(figure: Any, dpi: float, colours: Array) -> Picture:
+    """With a palette of these colours (rows of red, green, blue), a third of the size."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from PIL import Image
+
+    figure.set_dpi(dpi)
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    drawn = Image.fromarray(np.ascontiguousarray(np.asarray(canvas.buffer_rgba())[..., :3]))
+    palette = Image.new("P", (1, 1))
+    palette.putpalette((255 * colours).round().astype(np.uint8).tobytes())
+    buffer = io.BytesIO()
+    drawn.quantize(palette=palette, dither=Image.Dither.NONE).save(buffer, format="PNG")
+    width, height = _PAGE_PIXELS_PER_INCH * figure.get_size_inches()
+    return Picture("png", buffer.getvalue(), width, height)
+
+
+def _class_palette() -> Array:
+    """The colours of classes, and lighter and darker ones for the edges between them."""
+    from matplotlib.colors import to_rgb
+
+    full = np.array([to_rgb(colour) for colour in _CLASS_COLOURS])
+    shades = [t * full + (1 - t) * end for end in (1.0, 0.2) for t in (0.3, 0.6, 0.8)]
+    return _palette(np.concatenate([full, *shades]))
+
+
+def _palette(colours: Any) -> Array:
+    """Colours of a map and those of dots, axes and letters; each shaded to its neighbours."""
+    from matplotlib.colors import to_rgb
+
+    marks = [to_rgb(c) for c in (TRAIN_DOT, TEST_DOT, NODATA)]
+    greys = np.repeat(np.linspace(0, 1, 32)[:, None], 3, axis=1)
+    blends = [np.array(marks[1]) * t + (1 - t) for t in (0.25, 0.5, 0.75)]
+    rest = np.concatenate([marks, greys, blends])
+    return np.concatenate([np.asarray(colours)[: 256 - len(rest)], rest])

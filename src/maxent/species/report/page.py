@@ -1,0 +1,74 @@
+"""report.html: one page a species, with everything inside."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from maxent.io import write_atomically
+from maxent.species.report.figures import drawing
+from maxent.species.report.markup import Html, document, element, joined, paragraph
+from maxent.species.report.sections import SECTIONS, Context
+from maxent.species.results import SpeciesResult
+
+# nothing may be loaded from outside, whatever a name in the data looks like
+_POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+
+
+def write_report(result: SpeciesResult, folder: Path) -> Path:
+    """Write ``report.html`` to the folder that holds the maps and tables of the result.
+
+    The page needs no network and no other file: figures are inside, links go to the rasters and
+    tables beside it. Parts that the result lacks have no section.
+    """
+    folder = Path(folder)
+    with drawing():
+        context = Context.of(result, folder)
+        made = [(id_, title, section(context)) for id_, title, section in SECTIONS]
+    shown = [(id_, title, content) for id_, title, content in made if content]
+    body = joined(
+        [
+            _head(result),
+            element("main", _contents(shown), *(_section(*part) for part in shown), _foot(result)),
+        ],
+        "\n",
+    )
+    path = folder / "report.html"
+    write_atomically(path, document(f"{result.species}: Maxent report", body, _POLICY))
+    return path
+
+
+def _head(result: SpeciesResult) -> Html:
+    return element(
+        "header",
+        element(
+            "div",
+            paragraph("Species distribution model", class_="kind"),
+            element("h1", element("em", result.species)),
+            paragraph(f"{result.created} · maxent {result.version}", class_="when"),
+        ),
+        class_="top",
+    )
+
+
+def _contents(shown: list[tuple[str, str, Html]]) -> Html:
+    links = (element("li", element("a", title, href=f"#{id_}")) for id_, title, _ in shown)
+    return element(
+        "nav",
+        element(
+            "details",
+            element("summary", "Contents"),
+            element("ol", *links),
+            class_="contents",
+            open="",
+        ),
+        aria_label="Contents",
+    )
+
+
+def _section(id_: str, title: str, content: Html) -> Html:
+    heading = element("h2", title, id=f"{id_}-title")
+    return element("section", heading, content, "\n", id=id_, aria_labelledby=f"{id_}-title")
+
+
+def _foot(result: SpeciesResult) -> Html:
+    return element("footer", f"Made by maxent {result.version}, {result.created}.")

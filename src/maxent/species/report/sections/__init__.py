@@ -1,0 +1,27 @@
+"""The sections of the report, each from one part of the result; None where it is missing."""
+
+from maxent.species.report.sections import (
+    evaluation,
+    geography,
+    model,
+    refits,
+    summary,
+    variables,
+)
+from maxent.species.report.sections.base import Context
+
+SECTIONS = (
+    ("summary", "Summary", summary.summary),
+    ("map", "Map", geography.suitability_map),
+    ("projections", "Projections", geography.projections),
+    ("omission", "Omission and ROC", evaluation.omission_and_roc),
+    ("thresholds", "Thresholds", evaluation.thresholds),
+    ("evaluation", "Further evaluation", evaluation.more_evaluation),
+    ("replicates", "Cross-validation and replicates", refits.replicates),
+    ("responses", "Response curves", variables.responses),
+    ("contributions", "Variable contributions", variables.contributions),
+    ("jackknife", "Jackknife", variables.jackknife),
+    ("model", "The fitted model", model.model),
+)
+
+__all__ = ["SECTIONS", "Context"]

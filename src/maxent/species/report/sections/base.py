@@ -1,0 +1,55 @@
+"""What several sections use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from maxent.species.report import maps
+from maxent.species.report.figures import Picture
+from maxent.species.report.markup import Html, element
+from maxent.species.results import MapFiles, Replicates, SpeciesResult
+
+SPATIAL = ("blocks", "checkerboard")
+
+
+@dataclass(frozen=True, eq=False)
+class Context:
+    """A result, the folder of its files, and what several sections use."""
+
+    result: SpeciesResult
+    folder: Path
+    region: maps.Raster | None  # the suitability map of the training layers
+    dpi: float  # of the smaller maps
+
+    @classmethod
+    def of(cls, result: SpeciesResult, folder: Path) -> Context:
+        """Read the main map; share the room that all others may take."""
+        written = maps.training_map(result)
+        kind = None if written is None else maps.suitability_kind(written)
+        region = None
+        if written is not None and kind is not None:
+            region = maps.read_raster(folder / written.files[kind])
+        shown = sum(len(further(m)) + (m is not written) for m in result.maps)
+        return cls(result, folder, region, maps.shared_dpi(shown))
+
+
+def further(written: MapFiles) -> list[str]:
+    """The maps shown beside that of suitability."""
+    return [kind for kind in ("clamping", "mess", "mod") if kind in written.files]
+
+
+def figure(picture: Picture, alt: str, caption: Any, class_: str | None = None) -> Html:
+    """A picture with the text that stands for it, and how to read it."""
+    return element("figure", picture.html(alt, class_), element("figcaption", caption))
+
+
+def mean_sd(made: Replicates, name: str) -> tuple[float, float]:
+    """Mean and standard deviation over the replicates that have the score."""
+    values = np.array([row.get(name, np.nan) for row in made.table], dtype=float)
+    values = values[np.isfinite(values)]
+    mean = float(values.mean()) if values.size else np.nan
+    return mean, float(values.std(ddof=1)) if values.size > 1 else np.nan

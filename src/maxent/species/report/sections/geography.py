@@ -1,0 +1,162 @@
+"""The map of the training layers, and those of projections."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from maxent.species.report import maps
+from maxent.species.report.markup import (
+    Html,
+    count,
+    element,
+    joined,
+    key,
+    link,
+    paragraph,
+    percent,
+    table,
+)
+from maxent.species.report.sections.base import Context, figure, further
+from maxent.species.results import MapFiles
+
+_FILES = {
+    "cloglog": "suitability, cloglog scale (0 to 1)",
+    "logistic": "suitability, logistic scale (0 to 1)",
+    "cumulative": "suitability, cumulative scale (0 to 100)",
+    "raw": "raw density (adds up to 1 over the background)",
+    "log": "logarithm of the raw density",
+    "clamping": "what clamping changes",
+    "mess": "multivariate environmental similarity (MESS)",
+    "mod": "most dissimilar variable (MoD)",
+}
+
+
+def suitability_map(context: Context) -> Html | None:
+    """The map of the training layers with the records."""
+    result, written = context.result, maps.training_map(context.result)
+    if written is None or context.region is None:
+        return None
+    kind = maps.suitability_kind(written)
+    assert kind is not None
+    picture = maps.picture(context.region, kind, result=result)
+    test = np.asarray(result.records["test"], bool)
+    dots = [(maps.TRAIN_DOT, "training records")] if len(result.records["x"]) else []
+    dots += [(maps.TEST_DOT, "test records")] if test.any() else []
+    alt = (
+        f"Map of {maps.LABELS[kind]} of {result.species}, from dark (low) to yellow (high), with "
+        f"{len(result.records['x'])} records as dots."
+    )
+    caption = joined(
+        [
+            "How to read it: the yellower a place, the more its environment is like that of the "
+            "records. Grey: no data. It is a measure of relative suitability, and a probability of "
+            "presence only under strong assumptions on how the records were collected.",
+            key([*dots, (maps.NODATA, "no data")]),
+        ]
+    )
+    others = [_novelty(context, written, kind) for kind in further(written)]
+    return joined(
+        [
+            figure(picture, alt, caption, "map"),
+            element("div", *others, class_="pair") if others else None,
+            _extrapolation(written),
+            _map_files(written),
+        ]
+    )
+
+
+def projections(context: Context) -> Html | None:
+    """The maps of other layers, and where they extrapolate."""
+    parts = [_projection(context, written) for written in maps.projections(context.result)]
+    if not parts:
+        return None
+    says = (
+        "The model applied to other layers: another region, or another time. Where the environment "
+        "is unlike any at the training points, the map is a guess; the maps beside it show where."
+    )
+    return joined([paragraph(says), *parts])
+
+
+def _projection(context: Context, written: MapFiles) -> Html:
+    shown = []
+    kind = maps.suitability_kind(written)
+    if kind is not None:
+        raster = maps.read_raster(context.folder / written.files[kind], maps.SMALL)
+        picture = maps.picture(raster, kind, context.dpi)
+        alt = f"Map of {maps.LABELS[kind]} projected to {written.name}."
+        says = "The yellower a place, the more its environment is like that of the records."
+        caption = joined([element("strong", "Suitability. "), says])
+        shown.append(figure(picture, alt, caption, "map"))
+    shown += [_novelty(context, written, kind) for kind in further(written)]
+    return joined(
+        [
+            element("h3", written.name),
+            element("div", *shown, class_="pair"),
+            _extrapolation(written),
+            _map_files(written),
+        ]
+    )
+
+
+def _novelty(context: Context, written: MapFiles, kind: str) -> Html:
+    """Clamping, MESS or the most dissimilar variable."""
+    classes = kind == "mod"
+    raster = maps.read_raster(context.folder / written.files[kind], maps.SMALL, categorical=classes)
+    if classes:
+        picture, colours = maps.class_picture(raster, written.classes, context.dpi)
+        caption = joined(
+            [
+                element("strong", "Most dissimilar variable (MoD). "),
+                "The variable that is furthest from what the training points hold.",
+                key([*colours, (maps.NODATA, "no data")]),
+            ]
+        )
+        names = ", ".join(name for _, name in colours)
+        alt = f"Map of the most dissimilar variable on {written.name}: {names}."
+        return figure(picture, alt, caption, "map")
+    picture = maps.picture(raster, kind, context.dpi)
+    title, says, seen = {
+        "clamping": (
+            "Change by clamping. ",
+            "How much the suitability would differ if variables were not held within their ranges "
+            "at the training points. Pale: no difference.",
+            "what clamping changes",
+        ),
+        "mess": (
+            "Similarity (MESS). ",
+            "Blue: within the range of the training points. Red, below 0: at least one variable is "
+            "outside its range, so the map extrapolates.",
+            "environmental similarity, red where negative",
+        ),
+    }[kind]
+    alt = f"Map of {seen}, on {written.name}."
+    return figure(picture, alt, joined([element("strong", title), says]), "map")
+
+
+def _extrapolation(written: MapFiles) -> Html | None:
+    total = written.n_cells
+    said = [
+        (
+            "mess",
+            written.n_extrapolated,
+            "have a variable outside its range at the training points",
+        ),
+        ("clamping", written.n_clamped, "have a variable that was held (clamped) at its range"),
+    ]
+    parts = [
+        f"{count(n)} ({percent(n, total)}) {what}"
+        for file, n, what in said
+        if n or file in written.files
+    ]
+    if written.n_unseen:
+        n = written.n_unseen
+        parts.append(f"{count(n)} ({percent(n, total)}) have a category without training points")
+    if not parts:
+        return None
+    return paragraph(f"Of {count(total)} cells, {'; '.join(parts)}.")
+
+
+def _map_files(written: MapFiles) -> Html:
+    rows = [[_FILES.get(kind, kind), link(file)] for kind, file in written.files.items()]
+    caption = f"Rasters of {written.name}: {count(written.n_cells)} cells with data"
+    return table(caption, ["Holds", "File"], rows, class_="settings")

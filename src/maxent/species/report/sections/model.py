@@ -1,0 +1,162 @@
+"""The fitted model and how to fit it again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from maxent.estimators import MaxentDensity
+from maxent.species.report.markup import (
+    Html,
+    bar,
+    count,
+    element,
+    fixed,
+    joined,
+    link,
+    paragraph,
+    plain,
+    small,
+    table,
+)
+from maxent.species.report.sections.base import Context
+from maxent.species.results import SpeciesResult
+
+_TOP_FEATURES = 30
+_CLASSES = {
+    "l": "linear",
+    "q": "quadratic",
+    "p": "product",
+    "t": "threshold",
+    "h": "hinge",
+    "c": "categorical",
+}
+
+
+def model(context: Context) -> Html:
+    """Weights, certificate, settings, files and the command."""
+    result = context.result
+    return joined(
+        [
+            _fit_table(result),
+            _feature_table(result),
+            _layer_table(result),
+            _plain_table("Settings", "Setting", "Value", result.settings)
+            if result.settings
+            else None,
+            _seconds(result),
+            _data_files(result),
+            _command(result.command),
+        ]
+    )
+
+
+def _fit_table(result: SpeciesResult) -> Html:
+    fitted = result.model
+    kinds = [kind for operator in fitted._operators_ for kind in operator.kinds()]
+    in_use = ", ".join(f"{kinds.count(c)} {name}" for c, name in _CLASSES.items() if c in kinds)
+    rows: dict[str, Any] = {
+        "Features in use": f"{count(len(kinds))} of {count(fitted.n_features_)}"
+        + (f" ({in_use})" if in_use else ""),
+        "Feature classes asked for": plain(fitted.features),
+        "Regularization": f"{plain(fitted.potential)}, multiplier {plain(fitted.multiplier)}, "
+        + _penalties(fitted),
+    }
+    if fitted.status_ is not None:
+        rows |= {
+            "Regularized gain": fixed(fitted.gain_, 4),
+            "Unregularized gain": fixed(fitted.unregularized_gain_, 4),
+            "Solver": f"{fitted.status_.value} after {count(fitted.n_iter_)} iterations",
+            "Duality gap": f"{small(max(fitted.gap_, 0.0), 1)}: the objective is at most this far "
+            "from the optimum, so another solver could not do better by more",
+        }
+    if result.bound:
+        rows["Guarantee"] = result.bound
+    return _plain_table("The fit", "", "", rows)
+
+
+def _penalties(fitted: MaxentDensity) -> str:
+    rule = fitted.regularization
+    if rule is None:
+        return f"penalties by the tables of {fitted.preset or 'maxent'}"
+    return f"penalties: {getattr(rule, '__name__', rule)}"
+
+
+def _feature_table(result: SpeciesResult) -> Html | None:
+    weights = result.model.coef_
+    if not weights:
+        return None
+    betas = dict(zip(weights, result.model.beta_.tolist(), strict=True))
+    order = sorted(weights, key=lambda name: -abs(weights[name]))[:_TOP_FEATURES]
+    most = abs(weights[order[0]])
+    rows = [
+        [
+            element("code", name),
+            bar(weights[name], (-most, most), "main" if weights[name] > 0 else "second"),
+            fixed(weights[name], 4),
+            fixed(betas[name], 5),
+        ]
+        for name in order
+    ]
+    rest = len(weights) - len(order)
+    caption = (
+        f"Features by weight, the {len(order)} largest of {len(weights)}"
+        if rest
+        else "Features by weight"
+    )
+    says = (
+        "A positive weight (right) raises the suitability, a negative one (left) lowers it; "
+        "features are scaled to run from 0 to 1. β is the penalty on each unit of weight."
+    )
+    head = ["Feature", "", "Weight", "β"]
+    return joined(
+        [table(caption, head, rows, right=[2, 3], class_="bars"), paragraph(says, class_="says")]
+    )
+
+
+def _layer_table(result: SpeciesResult) -> Html | None:
+    if not result.layers:
+        return None
+    rows = [
+        [name, file, "categorical" if name in result.categorical else "continuous"]
+        for name, file in result.layers.items()
+    ]
+    place = (
+        None
+        if result.grid is None
+        else paragraph(f"Grid: {result.grid.describe()}.", class_="says")
+    )
+    return joined([table("Layers", ["Variable", "File", "Kind"], rows, class_="settings"), place])
+
+
+def _seconds(result: SpeciesResult) -> Html | None:
+    if not result.seconds:
+        return None
+    rows = [[stage, fixed(seconds, 2)] for stage, seconds in result.seconds.items()]
+    foot = [["total", fixed(sum(result.seconds.values()), 2)]]
+    return table(
+        "Seconds by stage", ["Stage", "Seconds"], rows, right=[1], foot=foot, class_="narrow"
+    )
+
+
+def _data_files(result: SpeciesResult) -> Html | None:
+    if not result.tables:
+        return None
+    rows = [[what.replace("_", " "), link(file)] for what, file in result.tables.items()]
+    return table("Data behind this report", ["Holds", "File"], rows, class_="settings")
+
+
+def _command(command: str) -> Html | None:
+    if not command:
+        return None
+    return joined(
+        [
+            element("h3", "To repeat this run"),
+            element("pre", element("code", command, id="command")),
+            Html('<button type="button" data-copy="command" hidden>Copy</button>'),
+        ]
+    )
+
+
+def _plain_table(caption: str, first: str, second: str, rows: dict[str, Any]) -> Html:
+    listing = [[name.replace("_", " "), plain(value)] for name, value in rows.items()]
+    return table(caption, [first, second], listing, class_="settings")

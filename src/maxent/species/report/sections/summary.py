@@ -1,0 +1,72 @@
+"""Key numbers, notes and what was done to the records."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from maxent.species.report.markup import Html, count, element, fixed, joined, listed, small, table
+from maxent.species.report.sections.base import SPATIAL, Context, mean_sd
+from maxent.species.results import SpeciesResult
+
+
+def summary(context: Context) -> Html:
+    """Key numbers, notes, and what was done to the records."""
+    result = context.result
+    return joined(
+        [
+            element("dl", *_tiles(result), class_="tiles"),
+            element("div", element("h3", "Notes"), listed(result.notes), class_="notes")
+            if result.notes
+            else None,
+            _cleaning(result),
+        ]
+    )
+
+
+def _tiles(result: SpeciesResult) -> list[Html]:
+    model, scores = result.model, result.evaluation.scores
+    tests = result.evaluation.test_scores or {}
+    n_test = tests.get("n", int(np.sum(result.records["test"])))
+    held_out = f"for training, {count(n_test)} more for testing" if n_test else "used for the fit"
+    tiles = [
+        ("Records", count(model.n_presences_), held_out),
+        ("Background points", count(result.n_background), "stand for the region"),
+        ("AUC, training", fixed(scores.get("auc")), "1 is perfect, 0.5 is random"),
+    ]
+    if "auc" in tests:
+        tiles.append(("AUC, test records", fixed(tests["auc"]), "records held out of the fit"))
+    chosen = next((r for r in result.replicates if r.kind in SPATIAL), None) or next(
+        iter(result.replicates), None
+    )
+    if chosen is not None:
+        mean, sd = mean_sd(chosen, "test_auc")
+        says = "places" if chosen.kind in SPATIAL else "records"
+        word = "spatial cross-validation" if chosen.kind in SPATIAL else chosen.kind
+        tiles.append((f"AUC, {word}", fixed(mean), f"± {fixed(sd)} on {says} kept from the fit"))
+    gain = scores.get("gain", model.gain_)
+    if np.isfinite(gain):
+        says = f"records are {fixed(np.exp(gain), 1)} times likelier than on an even map"
+        tiles.append(("Gain", fixed(gain), says))
+    if "boyce" in scores:
+        says = "1: records grow denser with suitability"
+        tiles.append(("Boyce index", fixed(scores["boyce"]), says))
+    if np.isfinite(model.gap_):
+        gap = small(max(model.gap_, 0.0))
+        tiles.append(("Duality gap", gap, f"solved to within {gap} of the optimum"))
+    return [
+        element(
+            "div",
+            element("dt", name),
+            element("dd", value, class_="value"),
+            element("dd", says, class_="says"),
+        )
+        for name, value, says in tiles
+    ]
+
+
+def _cleaning(result: SpeciesResult) -> Html | None:
+    if not result.cleaning:
+        return None
+    rows = [[step.what, count(step.records), "; ".join(step.examples)] for step in result.cleaning]
+    head = ["Step", "Records", "For example"]
+    return table("What was done to the records", head, rows, right=[1])

@@ -1,0 +1,237 @@
+"""What a fit of one species is made of: everything the report, the tables and the map show.
+
+All of these are plain data that :func:`maxent.save` writes as JSON and arrays, so that a report
+can be made again from a saved result.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from maxent import io
+from maxent._rows import Array
+from maxent.estimators import MaxentDensity
+from maxent.species.grid import Grid
+
+
+@io.register
+@dataclass(frozen=True)
+class CleaningStep:
+    """What happened to the records: how many were taken out (or moved), and examples of them."""
+
+    what: str
+    records: int
+    examples: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """The points a species is fitted to, one row a cell: environment, counts and places.
+
+    Attributes
+    ----------
+    X : a table, one column a layer.
+    counts : occurrences in each row, 0 for background.
+    coordinates : (rows, 2), None where the places are not known.
+    prior : sampling effort, which the fit takes out again; None for even effort.
+    background : which rows stand for the region (a presence outside the drawn background is a
+        point of the domain, but no background point in evaluations).
+    """
+
+    X: Any
+    counts: Array
+    coordinates: Array | None = None
+    prior: Array | None = None
+    background: Array | None = None
+
+    @property
+    def at_background(self) -> Array:
+        """Which rows are background points; all of them where nothing else was said."""
+        return np.ones(len(self.counts), bool) if self.background is None else self.background
+
+    def take(self, rows: Array) -> Sample:
+        """Some of the rows."""
+
+        def part(values: Array | None) -> Array | None:
+            return None if values is None else values[rows]
+
+        return Sample(
+            self.X[rows] if isinstance(rows, slice) else self.X.iloc[rows].reset_index(drop=True),
+            self.counts[rows],
+            part(self.coordinates),
+            part(self.prior),
+            part(self.background),
+        )
+
+
+@io.register
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """How well a map tells presences from background.
+
+    Attributes
+    ----------
+    scores : by name: auc, auc_sd, gain, log_loss, boyce, max_tss, aicc ...; of the training
+        records, and the same of the test records where there are any (None without).
+    roc : "train" and "test": false_positive_rate, true_positive_rate.
+    omission : threshold (cloglog), raw, cumulative, area, training_omission, test_omission.
+    thresholds : a row a rule: name, value (cloglog), raw, cumulative, area, training_omission,
+        test_omission, p_value.
+    calibration : predicted, observed, low, high: share of presences in bins of the prediction
+        against what the model expects there.
+    boyce_curve : prediction, ratio: predicted against expected, the curve behind the index.
+    """
+
+    scores: dict[str, float]
+    test_scores: dict[str, float] | None
+    roc: dict[str, dict[str, Array]]
+    omission: dict[str, Array]
+    thresholds: list[dict[str, Any]]
+    calibration: dict[str, Array]
+    boyce_curve: dict[str, Array]
+
+
+@io.register
+@dataclass(frozen=True, eq=False)
+class Replicates:
+    """The fit repeated on parts of the records and scored on the rest.
+
+    Attributes
+    ----------
+    kind : "blocks", "checkerboard", "random", "bootstrap" or "subsample".
+    table : a row a replicate: name, n_train, n_test, train_auc, test_auc, auc_difference,
+        test_gain, boyce, omission_minimum, omission_10_percentile, gain, gap.
+    roc : false_positive_rate, and mean and sd of the true positive rate over replicates.
+    omission : cumulative, and mean and sd of the test omission.
+    coordinates, fold : of the presences, for a picture of the blocks; None without places.
+    """
+
+    kind: str
+    table: list[dict[str, Any]]
+    roc: dict[str, Array] = field(default_factory=dict)
+    omission: dict[str, Array] = field(default_factory=dict)
+    coordinates: Array | None = None
+    fold: Array | None = None
+
+
+@io.register
+@dataclass(frozen=True, eq=False)
+class Importance:
+    """What each variable does for the fit.
+
+    Attributes
+    ----------
+    variables : names, in the order of the layers.
+    contribution : percent of the unregularized gain, its Aumann-Shapley share (adds up to 100).
+    permutation, permutation_sd : drop of training AUC when the variable is shuffled, as percent
+        of all drops; over repeated shuffles.
+    auc_drop, auc_drop_sd : the drop itself.
+    """
+
+    variables: tuple[str, ...]
+    contribution: Array
+    permutation: Array
+    permutation_sd: Array
+    auc_drop: Array
+    auc_drop_sd: Array
+
+
+@io.register
+@dataclass(frozen=True, eq=False)
+class Jackknife:
+    """Every variable alone and left out: regularized training gain, test gain and AUC.
+
+    ``scores`` maps "train_gain", "auc" (of training records) and, with test records, "test_gain"
+    and "test_auc" to {"all": number, "only": (variables,), "without": (variables,)}.
+    """
+
+    variables: tuple[str, ...]
+    scores: dict[str, dict[str, Any]]
+
+
+@io.register
+@dataclass(frozen=True, eq=False)
+class Response:
+    """Prediction (cloglog) along one variable: values or levels ``x``, ``y``, and a 90 % band.
+
+    ``kind`` is "marginal" (the others at the mean of the presences, categories at their commonest
+    level) or "single" (a model of this variable alone).
+    """
+
+    variable: str
+    kind: str
+    categorical: bool
+    x: Array
+    y: Array
+    low: Array | None = None
+    high: Array | None = None
+
+
+@io.register
+@dataclass(frozen=True, eq=False)
+class MapFiles:
+    """Rasters written for one set of layers.
+
+    Attributes
+    ----------
+    name : "training layers", or the folder projected to.
+    files : by what they hold (cloglog, raw, logistic, cumulative, log, clamping, mess, mod, ...):
+        file names beside the report.
+    classes : the number written for each variable in the map of the most dissimilar one.
+    n_cells, n_extrapolated, n_clamped, n_unseen : known cells; those with negative similarity;
+        with a clamped variable; with an unseen category.
+    """
+
+    name: str
+    files: dict[str, str]
+    n_cells: int
+    classes: dict[int, str] = field(default_factory=dict)
+    n_extrapolated: int = 0
+    n_clamped: int = 0
+    n_unseen: int = 0
+    seconds: float = 0.0
+
+
+@io.register
+@dataclass(frozen=True, eq=False)
+class SpeciesResult:
+    """All of one species' fit.
+
+    Attributes
+    ----------
+    species : its name; model : the fitted density.
+    settings : every setting, by name; command : what repeats this run.
+    layers : file and band of each layer; categorical : which hold categories; grid : where.
+    records : x, y and ``test`` (bool) of the records in use.
+    n_background : background points.
+    cleaning : what was done to the records; notes : what was assumed, resampled or warned of.
+    evaluation, replicates, importance, jackknife, responses : see these; None where left out.
+    maps : rasters written; tables : other files, by what they hold.
+    bound : the guarantee of the fit in words; seconds : by stage.
+    """
+
+    species: str
+    model: MaxentDensity
+    settings: dict[str, Any]
+    command: str
+    created: str
+    version: str
+    layers: dict[str, str]
+    categorical: tuple[str, ...]
+    grid: Grid | None
+    records: dict[str, Array]
+    n_background: int
+    cleaning: list[CleaningStep]
+    notes: list[str]
+    evaluation: Evaluation
+    replicates: list[Replicates]
+    importance: Importance | None
+    jackknife: Jackknife | None
+    responses: list[Response]
+    maps: list[MapFiles]
+    tables: dict[str, str]
+    bound: str
+    seconds: dict[str, float]
