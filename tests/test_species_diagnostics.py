@@ -21,6 +21,7 @@ from maxent.species.diagnostics import (
     replicate,
     responses,
 )
+from maxent.species.diagnostics.refits import Refits
 from maxent.species.diagnostics.replicates import _splits
 from maxent.species.results import Sample
 
@@ -149,6 +150,9 @@ def test_one_test_record_has_an_auc_without_deviation(sample, held_out, model):
     presence = repeated(model, held_out.take(np.array([6])))[0]
     assert scores["auc"] == pytest.approx(pairwise_auc(presence, repeated(model, sample)[1]))
     assert np.isnan(scores["auc_sd"])
+    two = held_out.take(np.array([6, 7]))
+    expected = mx.evaluation.auc_delong(repeated(model, two)[0], repeated(model, sample)[1])
+    assert evaluate(model, sample, two).test_scores["auc_sd"] == pytest.approx(expected.sd)
 
 
 def test_test_records_must_be_records(sample, model):
@@ -324,14 +328,21 @@ def test_a_block_is_left_out_with_its_background(sample, kind):
         assert (split.reference == own).all()
         if kind == "blocks":
             assert (split.domain == (splitter.folds(sample.counts) != k)).all()
-    if kind == "checkerboard":
-        squares = [
-            mx.evaluation.Checkerboard(sample.coordinates, side, levels=2).folds(sample.counts)
-            for side in np.ptp(sample.coordinates[400:], axis=0).max() / np.arange(4, 9)
-        ]
-        least = [np.bincount(fold[400:], minlength=4).min() for fold in squares]
-        fold = sum(k * (split.test[400:] > 0) for k, split in enumerate(splits))
-        assert fold.tolist() == squares[int(np.argmax(least))][400:].tolist()
+
+
+@pytest.mark.parametrize(("seed", "along"), [(0, 5), (3, 4), (8, 8)])
+def test_a_checkerboard_leaves_most_records_in_its_smallest_set(seed, along):
+    sample = make_sample(seed=seed)
+    side = np.ptp(sample.coordinates[400:], axis=0).max()
+    least = {}
+    for k in range(4, 9):
+        board = mx.evaluation.Checkerboard(sample.coordinates, side / k, levels=2)
+        least[k] = np.bincount(board.folds(sample.counts)[400:], minlength=4).min()
+    assert along == min(k for k in least if least[k] == max(least.values()))
+    board = mx.evaluation.Checkerboard(sample.coordinates, side / along, levels=2)
+    splits = _splits(sample, "checkerboard", 4, 0.25, seed=0)
+    fold = sum(k * (split.test[400:] > 0) for k, split in enumerate(splits))
+    assert fold.tolist() == board.folds(sample.counts)[400:].tolist()
 
 
 def test_small_blocks_are_compared_with_all_background():
@@ -584,7 +595,8 @@ def test_a_variable_that_the_model_does_not_use_matters_nothing(sample):
 
 def test_permutations_of_a_density_with_exact_zeros(sample):
     """Cells without density are ties, however their scores differ."""
-    model = fit_sample(density("lc", entropy=mx.Tsallis(2.0)), sample)
+    model = fit_sample(density("lqc", entropy=mx.Tsallis(2.0)), sample)
+    assert (model.predict(sample.X) == 0).sum() > 100
     found = importance(model, sample, repeats=1, seed=0)
     rows = np.concatenate([np.repeat(np.arange(440), sample.counts), np.arange(400)])
     X, label = sample.X.iloc[rows].reset_index(drop=True), np.repeat([1, 0], [50, 400])
@@ -718,10 +730,11 @@ def test_marginal_curves_are_predictions_at_typical_places(sample, model):
 
 
 def test_single_curves_are_those_of_models_of_one_variable(sample, model):
-    found = responses(density(), model, sample, bootstrap=0, n=9)
+    prior = np.random.default_rng(1).uniform(0.2, 2, size=440)
+    found = responses(density(), model, replace(sample, prior=prior), bootstrap=0, n=9)
     for name in sample.X:
-        kept = ["soil"] if name == "soil" else []
-        direct = density(categorical=kept, tol=1e-9).fit(sample.X[[name]], sample.counts)
+        direct = density(categorical=["soil"] if name == "soil" else [], tol=1e-9)
+        direct = direct.fit(sample.X[[name]], sample.counts, prior=prior)
         curve = by_name(found, "single", name)
         expected = direct.predict(pd.DataFrame({name: curve.x}), "cloglog")
         np.testing.assert_allclose(curve.y, expected, atol=5e-3)
@@ -757,6 +770,44 @@ def test_bands_are_percentiles_of_bootstrap_fits(sample, model):
     low, high = np.percentile(direct, [5, 95], axis=0)
     np.testing.assert_allclose(curve.low, low, atol=5e-3)
     np.testing.assert_allclose(curve.high, high, atol=5e-3)
+
+
+def test_thinned_features_hold_the_fit_and_the_knots_next_to_records():
+    sample = make_sample(900)
+    refits = Refits.of(density("lqhc"), sample)
+    whole = refits.fit()
+    thinned, index = refits.thinned(whole.w)
+    assert np.isin(np.flatnonzero(whole.w), index).all()
+    assert index.size < whole.w.size / 2
+    found = thinned.fit()
+    assert found.model.gain_ == pytest.approx(whole.model.gain_, abs=REFIT_TOL)
+    all_knots, knots = (
+        o.knot[(o.variable == 1) & (o.kinds() == "h")]
+        for o in (refits.operators[0], thinned.operators[0])
+    )
+    for x in sample.X["warm"][900:]:
+        assert all_knots[all_knots < x].max(initial=all_knots.min()) in knots
+        assert all_knots[all_knots >= x].min(initial=all_knots.max()) in knots
+    ranks = np.searchsorted(np.unique(all_knots), np.unique(knots))
+    assert np.diff(ranks).max() <= 940 / 199 + 1
+
+
+def test_bands_of_thinned_hinges_are_close_to_those_of_all():
+    sample = make_sample(900)
+    estimator = density("lqhc")
+    model = fit_sample(estimator, sample)
+    found = by_name(
+        responses(estimator, model, sample, bootstrap=5, n=20, seed=3), "marginal", "warm"
+    )
+    drawn = np.random.default_rng(3).multinomial(50, sample.counts / 50, size=5)
+    presences = sample.X.iloc[np.repeat(np.arange(940), sample.counts)]
+    typical = presences.mean().to_dict() | {"soil": presences["soil"].mode()[0]}
+    table = pd.DataFrame([typical | {"warm": x} for x in found.x])
+    fits = (clone(estimator).fit(sample.X, counts) for counts in drawn)
+    low, high = np.percentile([fit.predict(table, "cloglog") for fit in fits], [5, 95], axis=0)
+    np.testing.assert_allclose(found.low, low, atol=0.02)
+    np.testing.assert_allclose(found.high, high, atol=0.02)
+    assert (high - low).max() > 0.2
 
 
 def test_responses_of_text_categories_and_levels_lost_in_a_resample():

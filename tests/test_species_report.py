@@ -27,7 +27,7 @@ SECTIONS = [
     *("summary", "map", "projections", "omission", "thresholds", "evaluation", "replicates"),
     *("responses", "contributions", "jackknife", "model"),
 ]
-NASTY = "Æthra <b>\"x\"</b> & 'y' $\\alpha$"
+NASTY = "Æthra <b>\"x\"</b> & 'y' $\\foo$"
 VARIABLES = ("rain_<i>mm</i>", "_temp & co", "soil")
 RULES = ("Fixed cumulative value 1", "Minimum training presence", "Equal test sensitivity & so on")
 VOID = {"img", "meta", "link", "br", "hr", "input"}
@@ -161,13 +161,17 @@ def make_result(folder, rng):
         "cloglog": suitability,
         "clamping": np.where(suitability > 0.5, np.float32(0.2), np.float32(0)),
         "mess": np.where(suitability < 0, suitability, 200 * suitability - 120),
-        "mod": np.where(suitability > 0.5, 1, 2).astype(np.uint8),
+        "mod": np.where(suitability > 0.75, 1, 2).astype(np.uint8),
     }
     maps = []
     for place, name in (("maps", "training layers"), ("projections/fu ture", "fu <ture> & co")):
-        kinds = layers if name != "training layers" else {"cloglog": suitability}
+        kinds = layers
+        if name == "training layers":
+            presence = np.where(suitability < 0, 255, suitability >= 0.8).astype(np.uint8)
+            spread = np.where(suitability < 0, suitability, suitability / 10)
+            kinds = {"cloglog": suitability, "presence": presence, "replicates_sd": spread}
         for kind, values in kinds.items():
-            nodata = 0 if kind == "mod" else -9999.0
+            nodata = {"mod": 0, "presence": 255}.get(kind, -9999.0)
             write_tif(folder / place / f"{kind}.tif", values, transform, nodata=nodata)
         files = {kind: f"{place}/{kind}.tif" for kind in kinds}
         classes = {1: VARIABLES[0], 2: VARIABLES[1]}
@@ -564,31 +568,66 @@ def test_map_of_degrees_is_as_wide_as_the_land(tmp_path):
     assert height / width == pytest.approx(2, rel=0.03)
 
 
-def test_report_map_has_records_and_legend(written):
+def test_records_are_dots_at_their_places(written):
+    from maxent.species.report.maps import BOX, DPI
+
     _, result, page = written
-    size, colours = picture_of(decoded(page.image(f"{len(result.records['x'])} records"))[1])
-    assert max(size) >= 1000
-    test, train = result.records["test"].sum(), (~result.records["test"]).sum()
-    violet, white = near(colours, (217, 70, 239)), near(colours[:, : size[0] // 10 * 8], (255,) * 3)
-    assert violet > 20 * test
-    assert white > 20 * train
-    assert [text for text in (">training records<", ">test records<") if text in page.source] == [
-        ">training records<",
-        ">test records<",
-    ]
+    (width, _), colours = picture_of(decoded(page.image(f"{len(result.records['x'])} records"))[1])
+    across = BOX * DPI  # 15 degrees, and 10 degrees of latitude around 5 degrees south
+    down = across * 10 / 15 / np.cos(np.radians(5))
+    left, top = 0.68 * DPI, 0.12 * DPI
+    assert left + across < width < left + 1.3 * across
+    column = (left + (result.records["x"] + 60) / 15 * across).astype(int)
+    row = (top - result.records["y"] / 10 * down).astype(int)
+    found, test = colours[row, column], result.records["test"]
+    assert near(found[test], (217, 70, 239)) == test.sum()
+    assert near(found[~test], (255, 255, 255)) >= 0.9 * (~test).sum()  # few lie under others
+    for name in ("training records", "test records", "no data"):
+        assert f"</span>{name}</li>" in page.source
 
 
 def test_most_dissimilar_variable_has_a_colour_each(written):
     _, _, page = written
-    _, colours = picture_of(decoded(page.image("most dissimilar"))[1])
+    _, colours = picture_of(decoded(page.image("Most dissimilar"))[1])
     legend = re.findall(r'background:(#\w{6})"></span>([^<]+)</li>', page.source)
     named = {text: colour for colour, text in legend}
     shown = {}
     for name in ("rain_&lt;i&gt;mm&lt;/i&gt;", "_temp &amp; co"):
         colour = named[name]
         shown[name] = near(colours, [int(colour[i : i + 2], 16) for i in (1, 3, 5)], 2)
-    # 30 of the 60 columns have more than 0.5; of the others none is nodata in this map
-    assert shown["rain_&lt;i&gt;mm&lt;/i&gt;"] / sum(shown.values()) == pytest.approx(0.5, abs=0.02)
+    # 15 of the 60 columns have more than 0.75
+    assert shown["rain_&lt;i&gt;mm&lt;/i&gt;"] / sum(shown.values()) == pytest.approx(
+        0.25, abs=0.01
+    )
+
+
+def test_presence_map(written):
+    _, _, page = written
+    image = page.image("Presence and absence")
+    assert image["alt"].endswith(": below the threshold, at or above it.")
+    _, colours = picture_of(decoded(image)[1])
+    absent, present = near(colours, (0xC9, 0xDE, 0xD9), 2), near(colours, (0x0F, 0x76, 0x6E), 2)
+    # columns of linspace(0, 1, 60) from 0.8 on, of the 54 with data
+    expected = (np.linspace(0, 1, 60)[6:] >= 0.8).mean()
+    assert present / (absent + present) == pytest.approx(expected, abs=0.01)
+    assert "Spread of the replicates. " in page.text_of["strong"]
+
+
+def test_a_variable_keeps_its_colour_on_other_maps():
+    needs("matplotlib")
+    from maxent.species.report import maps
+    from maxent.species.report.figures import drawing
+
+    grid = Grid(None, (1.0, 0.0, 0.0, 0.0, -1.0, 0.0), 2, 2)
+    classes = {1: "a", 2: "b", 3: "c"}
+    with drawing():
+        found = [
+            dict(maps.class_picture(maps.Raster(np.ma.array(values), grid, None), classes, 60)[1])
+            for values in ([[1, 2], [3, 3]], [[3, 3], [3, 2]])
+        ]
+    assert list(found[0].values()) == ["a", "b", "c"]
+    assert list(found[1].values()) == ["b", "c"]
+    assert found[1].items() <= found[0].items()
 
 
 def test_mess_is_white_at_zero(tmp_path):
@@ -598,6 +637,7 @@ def test_mess_is_white_at_zero(tmp_path):
     assert name == "RdBu"
     assert -low == high == 100.0
     assert _scale("clamping", np.zeros(3))[1] == (0.0, 0.01)
+    assert _scale("replicates_sd", np.array([0.1, 0.3]))[1] == (0.0, 0.3)
     assert _scale("cloglog", np.array([0.2, 0.3]))[1] == (0.0, 1.0)
 
 
@@ -643,7 +683,7 @@ def test_overviews_are_used(tmp_path):
     assert read_raster(path, side=512).values.mean() == 0
 
 
-@pytest.mark.parametrize("name", [NASTY, "蛇の目 <蝶>"])
+@pytest.mark.parametrize("name", [NASTY, "蛇の目 <蝶>", " "])
 def test_map_png(written, tmp_path, name):
     from maxent.species.report import write_map_png
 
@@ -906,7 +946,7 @@ def test_report_in_a_browser(seen, written):
     _, result, page = written
     desktop, phone = seen["report", 1280], seen["report", 390]
     for facts in (desktop, phone):
-        assert facts["images"] == len(page.images) == 14
+        assert facts["images"] == len(page.images) == 16
         assert facts["sections"] == len(SECTIONS)
         assert facts["button"]
         assert facts["selected"].strip() == result.command

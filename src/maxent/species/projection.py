@@ -31,6 +31,7 @@ from maxent.estimators import MaxentDensity
 from maxent.estimators.density import OUTPUTS
 from maxent.features.cells import UNKNOWN, Cells
 from maxent.features.scoring import Scorer
+from maxent.maps import sum_of_parts
 from maxent.species._extras import geo
 from maxent.species.background import _why_none
 from maxent.species.grid import Grid, Window
@@ -114,7 +115,7 @@ def project(
             progress.update(f"writing {target.name}")
             with _writing(target):
                 _finish(stage.path(what), work / target.name, plan.maps[what], cog, threads)
-                _check(work / target.name, plan.maps[what], tally.counts["cells"])
+                _check(work / target.name, plan.maps[what], plan.layers.grid, tally.counts["cells"])
         for target in targets.values():
             with _writing(target):
                 os.replace(work / target.name, target)
@@ -572,13 +573,19 @@ def _finish(stage: Path, final: Path, stored: _Map, cog: bool, threads: int) -> 
     stage.unlink()
 
 
-def _check(final: Path, stored: _Map, n_cells: int) -> None:
+def _check(final: Path, stored: _Map, grid: Grid, n_cells: int) -> None:
     """Read the map back: GDAL does not always say that the disk was full."""
-    found = 0
-    with geo("rasterio").open(final) as file:
-        for _, window in file.block_windows(1):
-            values = file.read(1, window=window)
-            found += int(np.count_nonzero((values == values) & (values != stored.nodata)))
+
+    def known(first: int, last: int) -> Array:
+        count = 0
+        with geo("rasterio").open(final) as file:
+            for (row, _), window in file.block_windows(1):
+                if first <= row < last:
+                    values = file.read(1, window=window)
+                    count += int(np.count_nonzero((values == values) & (values != stored.nodata)))
+        return np.asarray(count)
+
+    found = sum_of_parts(known, -(-grid.height // _TILE), _TILE * grid.width)
     if found != n_cells:
         raise OSError(f"{found} of {n_cells} cells can be read back")
 

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -20,12 +21,22 @@ from maxent.entropies import Relative
 from maxent.estimators import MaxentDensity
 from maxent.estimators._density import masses, merged, spread, with_mass
 from maxent.estimators.density import _Prepared
-from maxent.features import Cells, Operator, OperatorMap, Products, Schema, bind, part_of
+from maxent.features import (
+    Additive,
+    Cells,
+    Operator,
+    OperatorMap,
+    Products,
+    Schema,
+    bind,
+    part_of,
+)
 from maxent.problem import Problem
 from maxent.solvers.base import ConvergenceWarning
 from maxent.species.results import Sample
 
 REFIT_TOL = 1e-5  # duality gap of refits
+KNOTS = 200  # of a curve, where features are thinned
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -110,6 +121,25 @@ class Refits:
         index = np.flatnonzero(~mine.any(axis=0))
         return self._restrict(index), index
 
+    def thinned(self, w: Array) -> tuple[Refits, Array]:
+        """Fewer features, which hold the density of the weights w, and their index.
+
+        Of each curve ``KNOTS`` knots, even in rank, those on both sides of every record and those
+        in use; with all products and levels.
+        """
+        index, start = [np.flatnonzero(w)], 0
+        for operator in self.operators:
+            chosen = (
+                _thinned_knots(operator, self.cells.take(self.observed > 0))
+                if isinstance(operator, Additive)
+                else np.arange(operator.n_features)
+            )
+            index.append(start + chosen)
+            start += operator.n_features
+        kept = np.unique(np.concatenate(index))
+        operators = part_of(self.operators, kept)
+        return replace(self, operators=operators, features=bind(operators, self.cells)), kept
+
     def _restrict(self, index: Array) -> Refits:
         operators, features = part_of(self.operators, index), self.features.restrict(index)
         return replace(self, operators=operators, features=features)
@@ -142,6 +172,20 @@ class Refits:
         w = np.zeros(off.size)
         w[on] = solution.w
         return Refit(model, w)
+
+
+def _thinned_knots(operator: Additive, records: Cells) -> Array:
+    """Some features of each curve: even in rank, and next to the records."""
+    other = (np.diff(operator.variable) != 0) | (np.diff(operator.kind) != 0)
+    edges = [0, *(np.flatnonzero(other) + 1).tolist(), operator.n_features]
+    chosen = []
+    for first, end in pairwise(edges):
+        even = np.linspace(0, end - first - 1, min(KNOTS, end - first)).astype(np.intp)
+        values = records.values[operator.variable[first]]
+        above = np.searchsorted(operator.knot[first:end], values)
+        near = np.concatenate([above - 1, above]).clip(0, end - first - 1)
+        chosen.append(first + np.concatenate([even, near]))
+    return np.concatenate(chosen)
 
 
 def read_cells(schema: Schema, sample: Sample, merge: bool) -> tuple[Cells, Array, Array, Array]:

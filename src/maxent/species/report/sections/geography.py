@@ -25,9 +25,40 @@ _FILES = {
     "cumulative": "suitability, cumulative scale (0 to 100)",
     "raw": "raw density (adds up to 1 over the background)",
     "log": "logarithm of the raw density",
+    "presence": "presence (1) and absence (0) by the threshold asked for",
+    "replicates_mean": "mean of the replicates' suitability",
+    "replicates_sd": "standard deviation of the replicates' suitability",
+    "replicates_min": "least of the replicates' suitability",
+    "replicates_max": "largest of the replicates' suitability",
+    "replicates_median": "median of the replicates' suitability",
     "clamping": "what clamping changes",
     "mess": "multivariate environmental similarity (MESS)",
     "mod": "most dissimilar variable (MoD)",
+}
+_CLASSES = ("presence", "mod")
+_PRESENCE = {0: "below the threshold", 1: "at or above it"}
+_BESIDE = {
+    "presence": ("Presence and absence", "The map cut at the threshold asked for."),
+    "replicates_mean": ("Mean of the replicates", "The suitability on average over the refits."),
+    "replicates_sd": (
+        "Spread of the replicates",
+        "Standard deviation over the refits: where it is large, the map depends on which records "
+        "were used.",
+    ),
+    "clamping": (
+        "Change by clamping",
+        "How much the suitability would differ if variables were not held within their ranges at "
+        "the training points. Pale: no difference.",
+    ),
+    "mess": (
+        "Similarity (MESS)",
+        "Blue: within the range of the training points. Red, below 0: at least one variable is "
+        "outside its range, so the map extrapolates.",
+    ),
+    "mod": (
+        "Most dissimilar variable (MoD)",
+        "The variable that is furthest from what the training points hold.",
+    ),
 }
 
 
@@ -54,7 +85,7 @@ def suitability_map(context: Context) -> Html | None:
             key([*dots, (maps.NODATA, "no data")]),
         ]
     )
-    others = [_novelty(context, written, kind) for kind in further(written)]
+    others = [_beside(context, written, kind) for kind in further(written)]
     return joined(
         [
             figure(picture, alt, caption, "map"),
@@ -87,7 +118,7 @@ def _projection(context: Context, written: MapFiles) -> Html:
         says = "The yellower a place, the more its environment is like that of the records."
         caption = joined([element("strong", "Suitability. "), says])
         shown.append(figure(picture, alt, caption, "map"))
-    shown += [_novelty(context, written, kind) for kind in further(written)]
+    shown += [_beside(context, written, kind) for kind in further(written)]
     return joined(
         [
             element("h3", written.name),
@@ -98,39 +129,25 @@ def _projection(context: Context, written: MapFiles) -> Html:
     )
 
 
-def _novelty(context: Context, written: MapFiles, kind: str) -> Html:
-    """Clamping, MESS or the most dissimilar variable."""
-    classes = kind == "mod"
-    raster = maps.read_raster(context.folder / written.files[kind], maps.SMALL, categorical=classes)
-    if classes:
-        picture, colours = maps.class_picture(raster, written.classes, context.dpi)
-        caption = joined(
-            [
-                element("strong", "Most dissimilar variable (MoD). "),
-                "The variable that is furthest from what the training points hold.",
-                key([*colours, (maps.NODATA, "no data")]),
-            ]
-        )
-        names = ", ".join(name for _, name in colours)
-        alt = f"Map of the most dissimilar variable on {written.name}: {names}."
-        return figure(picture, alt, caption, "map")
-    picture = maps.picture(raster, kind, context.dpi)
-    title, says, seen = {
-        "clamping": (
-            "Change by clamping. ",
-            "How much the suitability would differ if variables were not held within their ranges "
-            "at the training points. Pale: no difference.",
-            "what clamping changes",
-        ),
-        "mess": (
-            "Similarity (MESS). ",
-            "Blue: within the range of the training points. Red, below 0: at least one variable is "
-            "outside its range, so the map extrapolates.",
-            "environmental similarity, red where negative",
-        ),
-    }[kind]
-    alt = f"Map of {seen}, on {written.name}."
-    return figure(picture, alt, joined([element("strong", title), says]), "map")
+def _beside(context: Context, written: MapFiles, kind: str) -> Html:
+    """One of the maps beside that of suitability."""
+    path = context.folder / written.files[kind]
+    if kind in _CLASSES:
+        raster = maps.read_raster(path, maps.SMALL, categorical=True)
+        if kind == "presence":
+            picture, colours = maps.class_picture(
+                raster, _PRESENCE, context.dpi, maps.PRESENCE_COLOURS
+            )
+        else:
+            picture, colours = maps.class_picture(raster, written.classes, context.dpi)
+        legend = key([*colours, (maps.NODATA, "no data")])
+        shows = ": " + ", ".join(name for _, name in colours)
+    else:
+        picture = maps.picture(maps.read_raster(path, maps.SMALL), kind, context.dpi)
+        legend, shows = None, ""
+    title, says = _BESIDE[kind]
+    caption = joined([element("strong", f"{title}. "), says, legend])
+    return figure(picture, f"Map on {written.name}. {title}{shows}.", caption, "map")
 
 
 def _extrapolation(written: MapFiles) -> Html | None:

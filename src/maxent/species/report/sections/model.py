@@ -109,7 +109,10 @@ def _feature_table(result: SpeciesResult) -> Html | None:
     )
     head = ["Feature", "", "Weight", "β"]
     return joined(
-        [table(caption, head, rows, right=[2, 3], class_="bars"), paragraph(says, class_="says")]
+        [
+            table(caption, head, rows, right=[2, 3], class_="bars features"),
+            paragraph(says, class_="says"),
+        ]
     )
 
 
