@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import shutil
 
 import pytest
 
@@ -11,7 +12,18 @@ def needs(module: str):
     try:
         return importlib.import_module(module)
     except ImportError:
-        reason = f"{module} is not installed: pip install {module}"
-        if os.environ.get("MAXENT_REQUIRE_ALL") == "1":
-            pytest.fail(reason)
-        pytest.skip(reason, allow_module_level=True)
+        _lacking(f"{module} is not installed: pip install {module}")
+
+
+def needs_program(name: str) -> str:
+    """The path of a program of the system."""
+    found = shutil.which(name)
+    if found is None:
+        _lacking(f"{name} is not installed: apt-get install {name}")
+    return found
+
+
+def _lacking(reason: str) -> None:
+    if os.environ.get("MAXENT_REQUIRE_ALL") == "1":
+        pytest.fail(reason)
+    pytest.skip(reason, allow_module_level=True)

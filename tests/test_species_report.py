@@ -2,7 +2,6 @@
 
 import base64
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -18,7 +17,7 @@ import pandas as pd
 import pytest
 
 import maxent as mx
-from conftest import needs
+from conftest import needs, needs_program
 from maxent import io
 from maxent.species import results
 from maxent.species.grid import Grid
@@ -892,12 +891,7 @@ window.addEventListener("message", function (event) {
 
 def chromium(folder, *arguments):
     """Run the browser on a file; what it prints."""
-    program = shutil.which("chromium")
-    if program is None:
-        reason = "chromium is not installed: apt-get install chromium"
-        if os.environ.get("MAXENT_REQUIRE_ALL") == "1":
-            pytest.fail(reason)
-        pytest.skip(reason)
+    program = needs_program("chromium")
     profile = folder / "profile"
     command = [
         *(program, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic"),

@@ -657,7 +657,7 @@ class MaxentDensity(DensityMixin, BaseEstimator):
         count = int(np.shape(X)[0])
         theta = np.empty(count)
         drop = self.missing == "drop"
-        scorer = self._scorer()
+        scorer = self._compiled()
         for start in range(0, count, _BLOCK):
             rows = slice(start, start + _BLOCK)
             cells = self.schema_.read(take_rows(X, rows), missing=drop)
@@ -666,7 +666,7 @@ class MaxentDensity(DensityMixin, BaseEstimator):
                 theta[rows][missing_rows(take_rows(X, rows))] = np.nan
         return theta
 
-    def _scorer(self) -> Scorer:
+    def _compiled(self) -> Scorer:
         return Scorer.of(self._operators_, self._weights_, self._low, self._high)
 
     # -- saving --------------------------------------------------------------------------------

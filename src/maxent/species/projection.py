@@ -197,7 +197,7 @@ class _Fitted(NamedTuple):
                     f"the model has {name!r} with levels such as {words[0]!r}, and rasters hold "
                     "numbers: fit the model to the numbers of the layer"
                 )
-        return cls(density, density._scorer())
+        return cls(density, density._compiled())
 
     def cells(self, columns: Mapping[str, Array]) -> Cells:
         """Columns read from layers, as ``Schema.read`` would."""

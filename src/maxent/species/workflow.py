@@ -550,7 +550,7 @@ def _write_map(
 
 
 def _write_pages(result: SpeciesResult, folder: Path) -> Path:
-    if any("cloglog" in written.files for written in result.maps):
+    if result.maps and "cloglog" in result.maps[0].files:
         report.write_map_png(result, folder)
     return report.write_report(result, folder)
 
