@@ -185,6 +185,16 @@ def with_mass(
     return cells.take(kept), counts[kept], mass[kept], prior[kept]
 
 
+def domain_points(
+    cells: Cells, counts: Array, mass: Array, prior: Array, merge: bool
+) -> tuple[Cells, Array, Array, Array]:
+    """The points a density is over: cells with mass, equal ones as one where ``merge`` says so."""
+    cells, counts, mass, prior = with_mass(cells, counts, mass, prior)
+    if not merge:
+        return cells, counts, mass, prior
+    return with_mass(cells, *merged(cells, counts, mass), prior)
+
+
 def merged(cells: Cells, counts: Array, mass: Array) -> tuple[Array, Array]:
     """Each presence moved to an equal background row, or to the first equal presence.
 

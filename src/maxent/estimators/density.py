@@ -23,13 +23,12 @@ from maxent.estimators._density import (
     check_counts,
     checked_classes,
     cumulative_table,
+    domain_points,
     masses,
-    merged,
     positive,
     spread,
     take_rows,
     warn_constant,
-    with_mass,
 )
 from maxent.features import (
     Additive,
@@ -41,6 +40,7 @@ from maxent.features import (
     Levels,
     Linear,
     Operator,
+    OperatorMap,
     Products,
     Schema,
     Square,
@@ -83,6 +83,7 @@ class _Prepared:
     """All that comes before the first step of a solver."""
 
     schema: Schema
+    cells: Cells
     operators: list[Operator]
     low: Array
     high: Array
@@ -244,10 +245,11 @@ class MaxentDensity(DensityMixin, BaseEstimator):
         By default equal ratios apart, from where every weight is 0.
         """
         first = clone(self).set_params(multiplier=1.0)
-        prepared = first._prepare(X, y, sample_weight, prior)
-        if multipliers is None:
-            multipliers = multiplier_grid(prepared.problem, n_multipliers)
-        return list(first._path(prepared, multipliers))
+        with one_blas_thread():
+            prepared = first._prepare(X, y, sample_weight, prior)
+            if multipliers is None:
+                multipliers = multiplier_grid(prepared.problem, n_multipliers)
+            return list(first._path(prepared, multipliers))
 
     def _path(self, prepared: _Prepared, multipliers: Sequence[float]) -> Iterator[MaxentDensity]:
         for value in multipliers:
@@ -272,11 +274,9 @@ class MaxentDensity(DensityMixin, BaseEstimator):
             X, y, weight, prior_mass = take_rows(X, keep), y[keep], weight[keep], prior_mass[keep]
         check_counts(y, weight, prior_mass)
         schema = Schema.of(X, self.categorical)
-        cells = schema.read(X)
-        cells, counts, mass, prior_mass = with_mass(cells, y * weight, weight, prior_mass)
-        if preset.merge:
-            counts, mass = merged(cells, counts, mass)
-            cells, counts, mass, prior_mass = with_mass(cells, counts, mass, prior_mass)
+        cells, counts, mass, prior_mass = domain_points(
+            schema.read(X), y * weight, weight, prior_mass, preset.merge
+        )
         warn_constant(cells, schema)
         presences = np.flatnonzero(counts > 0)
         m = float(counts.sum())
@@ -285,9 +285,7 @@ class MaxentDensity(DensityMixin, BaseEstimator):
         observed = counts / m
         DensityLink.power_of(self._entropy())  # refuses what could not be predicted, before the fit
         entropy = Relative(self._entropy(), mass * prior_mass)
-        mean, sd = spread(features, observed, m)
-        kinds = np.concatenate([np.array([], dtype="U1"), *(o.kinds() for o in operators)])
-        beta, off = self._rule(preset)(kinds, mean, sd, m)
+        beta, off = self._beta(operators, features, observed, m)
         if off.any():
             index = np.flatnonzero(~off)
             if not index.size:
@@ -297,12 +295,25 @@ class MaxentDensity(DensityMixin, BaseEstimator):
                 )
             operators = part_of(operators, index)
             features, beta = features.restrict(index), beta[index]
-        potential = potentials.scaled(self._potential(beta), self._multiplier())
-        problem = Problem(entropy, features, potential, observed=observed)
+        problem = self._posed(entropy, features, beta, observed)
         biased = bool((prior_mass != prior_mass[0]).any())
         low = cells.values.min(axis=1, initial=np.inf).astype(np.float64)
         high = cells.values.max(axis=1, initial=-np.inf).astype(np.float64)
-        return _Prepared(schema, operators, low, high, problem, beta, mass, m, biased)
+        return _Prepared(schema, cells, operators, low, high, problem, beta, mass, m, biased)
+
+    def _beta(
+        self, operators: Sequence[Operator], features: OperatorMap, observed: Array, m: float
+    ) -> tuple[Array, Array]:
+        """beta_j of every feature by the rule in force, and which features it leaves out."""
+        kinds = np.concatenate([np.array([], dtype="U1"), *(o.kinds() for o in operators)])
+        return self._rule(self._preset())(kinds, *spread(features, observed, m), m)
+
+    def _posed(
+        self, entropy: Relative, features: OperatorMap, beta: Array, observed: Array
+    ) -> Problem:
+        """The convex problem of these features."""
+        potential = potentials.scaled(self._potential(beta), self._multiplier())
+        return Problem(entropy, features, potential, observed=observed)
 
     def _finish(self, prepared: _Prepared, problem: Problem, solution: Solution) -> MaxentDensity:
         self.schema_ = prepared.schema

@@ -16,6 +16,7 @@ from sklearn.model_selection import check_cv
 from maxent import evaluation, io
 from maxent._progress import Progress
 from maxent._rows import Array
+from maxent._threads import one_blas_thread
 from maxent.estimators._density import masses, take_rows
 from maxent.estimators.density import MaxentDensity
 from maxent.features.cells import missing_rows
@@ -155,10 +156,14 @@ class MaxentDensityCV(MaxentDensity):
             return scores
 
         jobs = (delayed(run)(c, *split) for c in candidates for split in splits)
-        try:
-            found = Parallel(n_jobs=self.n_jobs, prefer="threads")(jobs)
-        finally:
-            progress.close()
+        # both settings are the whole process's, so they are made here and not in the threads
+        with warnings.catch_warnings(), one_blas_thread():
+            # a fold may hold a constant column or miss a level; the fit to all rows still warns
+            warnings.filterwarnings("ignore", message="constant columns|.*levels .* were not there")
+            try:
+                found = Parallel(n_jobs=self.n_jobs, prefer="threads")(jobs)
+            finally:
+                progress.close()
         scores = np.array(found).reshape(len(candidates), len(splits), len(multipliers))
         self._choose(candidates, multipliers, scores)
         best = self._estimator(self.best_params_).fit(X, y, weight, prior_mass)
@@ -224,14 +229,9 @@ class MaxentDensityCV(MaxentDensity):
     ) -> list[float]:
         """The score of every multiplier on one split, along one warm-started path."""
         estimator, score = clone(self._estimator(candidate)), self._scorer()
-        with warnings.catch_warnings():
-            # a fold may hold a constant column or miss a level; the fit to all rows still warns
-            warnings.filterwarnings("ignore", message="constant columns|.*levels .* were not there")
-            prepared = estimator._prepare(
-                take_rows(X, train), y[train], weight[train], prior[train]
-            )
-            models = estimator._path(prepared, multipliers)
-            return [score(model, X, y, weight, test) for model in models]
+        prepared = estimator._prepare(take_rows(X, train), y[train], weight[train], prior[train])
+        models = estimator._path(prepared, multipliers)
+        return [score(model, X, y, weight, test) for model in models]
 
     def _choose(
         self, candidates: list[dict[str, Any]], multipliers: Sequence[float], scores: Array

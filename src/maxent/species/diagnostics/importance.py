@@ -11,6 +11,7 @@ from maxent import evaluation as metrics
 from maxent._rows import Array
 from maxent.entropies import Relative
 from maxent.estimators import MaxentDensity
+from maxent.estimators._density import domain_points, masses
 from maxent.features import Cells, bind, part_of
 from maxent.potentials import Equality
 from maxent.problem import Problem
@@ -20,13 +21,13 @@ from maxent.species.diagnostics.refits import (
     check_whole,
     deviation,
     per_record,
-    read_cells,
     refitting,
     run_all,
     variables_of,
 )
 from maxent.species.results import Importance, Jackknife, Sample
 
+_SHUFFLED = 50_000  # background cells that are shuffled at most
 _NODES = tuple(2**k for k in range(4, 13))  # of the quadrature, until it adds up
 _ADDS_UP = 1e-6  # nats
 
@@ -41,7 +42,7 @@ def importance(
     as the weights do: a variable with a small share may be one that others stand in for.
 
     ``permutation``: the values of one variable are shuffled among the presences and the background
-    rows together, ``repeats`` times; the drops of training AUC, negative ones set to 0, are made
+    rows (50,000 of them at most) together, ``repeats`` times; the drops of training AUC, negative ones set to 0, are made
     percent within each repeat. ``auc_drop`` is the mean drop as it is.
     """
     check_whole("repeats", repeats, 1)
@@ -106,8 +107,11 @@ def gain_shares(model: MaxentDensity, sample: Sample) -> Array:
 
 def _problem_in_use(model: MaxentDensity, sample: Sample) -> Problem:
     """The problem of the fit, with the features in use alone and no potential."""
-    merge = model._preset().merge
-    cells, counts, mass, prior = read_cells(model.schema_, sample, merge)
+    counts = np.asarray(sample.counts, dtype=np.float64)
+    prior = masses("prior", sample.prior, counts.size)
+    cells, counts, mass, prior = domain_points(
+        model.schema_.read(sample.X), counts, np.ones(counts.size), prior, model._preset().merge
+    )
     entropy = Relative(model._entropy(), mass * prior)
     features = bind(model._operators_, cells)
     return Problem(entropy, features, Equality(), observed=counts / counts.sum())
@@ -120,7 +124,10 @@ def _auc_drops(model: MaxentDensity, sample: Sample, repeats: int, seed: int) ->
     """(repeats, variables): AUC less AUC with the variable shuffled."""
     rows = np.arange(len(sample.counts))
     presences = per_record(rows, sample.counts)
-    pool = np.concatenate([presences, rows[sample.at_background]])
+    background, rng = rows[sample.at_background], np.random.default_rng(seed)
+    if background.size > _SHUFFLED:
+        background = rng.choice(background, _SHUFFLED, replace=False)
+    pool = np.concatenate([presences, background])
     cells = model.schema_.read(sample.X).take(pool)
     variables, w = variables_of(model._operators_, model.schema_), model._weights_
     theta = bind(model._operators_, cells, clamp=True).scores(w)
@@ -130,7 +137,6 @@ def _auc_drops(model: MaxentDensity, sample: Sample, repeats: int, seed: int) ->
         return metrics.auc(density[: presences.size], density[presences.size :])
 
     drops = np.zeros((repeats, len(model.schema_.names)))
-    rng = np.random.default_rng(seed)
     orders = [[rng.permutation(pool.size) for _ in drops.T] for _ in drops]
     before = auc(theta)
     for v, name in enumerate(model.schema_.names):

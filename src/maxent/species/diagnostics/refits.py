@@ -13,13 +13,11 @@ import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import clone
 
-from maxent import potentials
 from maxent._progress import Progress
 from maxent._rows import Array
 from maxent._threads import one_blas_thread
 from maxent.entropies import Relative
 from maxent.estimators import MaxentDensity
-from maxent.estimators._density import masses, merged, spread, with_mass
 from maxent.estimators.density import _Prepared
 from maxent.features import (
     Additive,
@@ -31,7 +29,6 @@ from maxent.features import (
     bind,
     part_of,
 )
-from maxent.problem import Problem
 from maxent.solvers.base import ConvergenceWarning
 from maxent.species.results import Sample
 
@@ -81,14 +78,13 @@ class Refits:
         estimator = coarse(estimator)
         with refitting():
             prepared = estimator._prepare(sample.X, sample.counts, None, sample.prior)
-        problem, merge = prepared.problem, estimator._preset().merge
-        cells = read_cells(prepared.schema, sample, merge)[0]
+        problem = prepared.problem
         return cls(
             estimator,
             prepared,
             prepared.operators,
             problem.features,
-            cells,
+            prepared.cells,
             problem.entropy,  # type: ignore[arg-type]
             problem.observed,
         )
@@ -155,15 +151,12 @@ class Refits:
             return None
         observed = self.observed if observed is None else observed
         estimator, m = clone(self.estimator), self.prepared.n_presences
-        kinds = np.concatenate([operator.kinds() for operator in self.operators])
-        rule = estimator._rule(estimator._preset())
-        beta, off = rule(kinds, *spread(self.features, observed, m), m)
+        beta, off = estimator._beta(self.operators, self.features, observed, m)
         on = np.flatnonzero(~off)
         if not on.size:
             return None
         part, beta = self._restrict(on) if off.any() else self, beta[on]
-        potential = potentials.scaled(estimator._potential(beta), estimator._multiplier())
-        problem = Problem(self.entropy, part.features, potential, observed=observed)
+        problem = estimator._posed(self.entropy, part.features, beta, observed)
         w0 = None if start is None else start[on]
         solution = problem.solve(estimator.solver, w0, tol=estimator.tol, verbose=0)
         prepared = replace(self.prepared, operators=part.operators, problem=problem, beta=beta)
@@ -186,16 +179,6 @@ def _thinned_knots(operator: Additive, records: Cells) -> Array:
         near = np.concatenate([above - 1, above]).clip(0, end - first - 1)
         chosen.append(first + np.concatenate([even, near]))
     return np.concatenate(chosen)
-
-
-def read_cells(schema: Schema, sample: Sample, merge: bool) -> tuple[Cells, Array, Array, Array]:
-    """The cells that a fit to the sample is over, with their counts, masses and prior."""
-    counts = np.asarray(sample.counts, dtype=np.float64)
-    mass, prior = np.ones(counts.size), masses("prior", sample.prior, counts.size)
-    cells, counts, mass, prior = with_mass(schema.read(sample.X), counts, mass, prior)
-    if merge:
-        return with_mass(cells, *merged(cells, counts, mass), prior)
-    return cells, counts, mass, prior
 
 
 def variables_of(operators: Sequence[Operator], schema: Schema) -> Array:
