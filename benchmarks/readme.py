@@ -55,13 +55,14 @@ def table() -> str:
         "| problem | maxent | peer | peer's time | ratio | error: maxent / peer | target |",
         "|---|---|---|---|---|---|---|",
     ]
-    for suite in ("maps", "glm", "density"):
+    for suite in ("maps", "glm", "density", "projection"):
         rows = _rows(suite)
         ours = {row["problem"]: row for row in rows if row["method"] == "maxent"}
         for row in rows:
             mine = ours.get(row["problem"])
             shown = "float64" not in row["problem"] or row["met"] == "no"
-            if row["method"] == "maxent" or mine is None or not shown:
+            own = row["method"] == "maxent" or row["method"].startswith("maxent (")
+            if own or mine is None or not shown:
                 continue
             time = _time(row)
             ratio = f"{_number(row['ratio']):.2g} x" if row["ratio"] else ""
@@ -75,7 +76,7 @@ def table() -> str:
         for row in _rows("startup")
     ]
     lines += ["", "Start-up: " + "; ".join(startup) + "."]
-    if alone := _alone(_rows("density")):
+    if alone := _alone([*_rows("density"), *_rows("projection")]):
         lines += ["", "Size: " + "; ".join(alone) + "."]
     return "\n".join(lines)
 

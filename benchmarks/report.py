@@ -67,6 +67,7 @@ PACKAGES = (
     "maxent",
     "numpy",
     "scipy",
+    "rasterio",
     "numba",
     "torch",
     "entmax",

@@ -19,7 +19,7 @@ import importlib  # noqa: E402
 
 from benchmarks import report  # noqa: E402
 
-SUITES = ("startup", "maps", "glm", "density")
+SUITES = ("startup", "maps", "glm", "density", "projection")
 
 
 def main() -> None:

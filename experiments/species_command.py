@@ -1,8 +1,8 @@
 """The `maxent` command on real rasters: seconds from files to report, and the map's exactness.
 
-South America (648,658 cells x 14 layers, written as GeoTIFFs here): `maxent fit` in a process of its
-own for Bradypus variegatus, with 10,000 background cells and with every cell. bradypus_rasters: the
-map under preset "maxnet" beside the density estimator's own prediction at every cell.
+South America (648,658 cells x 14 layers, written as GeoTIFFs here): `maxent fit` in a process of
+its own for Bradypus variegatus, with 10,000 background cells and with every cell. bradypus_rasters:
+the map under preset "maxnet" beside the density estimator's own prediction at every cell.
 
 python -m experiments.species_command [--data DIR]
 """
@@ -122,7 +122,7 @@ def run(results: Path, data: Path = DATA, quick: bool = False) -> list[Path]:
             for i in range(1 if quick else RUNS):
                 row = timed_fit(records, background, Path(folder) / f"out_{background}_{i}")
                 rows.append({"what": f"south america, background {background}", "run": i} | row)
-                print({k: v for k, v in rows[-1].items()}, flush=True)
+                print(rows[-1], flush=True)
         error = map_error(data, Path(folder))
         print(f"bradypus_rasters, preset maxnet: map differs by at most {error:.1e} (limit 1e-6)")
         rows.append({"what": "bradypus_rasters map error", "run": 0, "map_error": error})

@@ -92,7 +92,9 @@ def test_errors_are_one_line(run, monkeypatch, tmp_path):
     assert result.stdout == ""
     debug = run("--debug", "demo", "--learning", "-o", str(tmp_path))
     assert isinstance(debug.exception, OSError)
-    assert run("demo", "--learning", "-o", str(tmp_path)).exit_code == 1  # the setting does not stick
+    assert (
+        run("demo", "--learning", "-o", str(tmp_path)).exit_code == 1
+    )  # the setting does not stick
 
 
 def test_a_file_in_the_way(run, tmp_path):

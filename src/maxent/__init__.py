@@ -109,7 +109,13 @@ _PUBLIC = {
     "maxent.io": ["load", "save"],
 }
 _HOME = {name: module for module, names in _PUBLIC.items() for name in names}
-_MODULES = {"bounds", "datasets", "species", "testing", *(m.removeprefix("maxent.") for m in _PUBLIC if "._" not in m)}
+_MODULES = {
+    "bounds",
+    "datasets",
+    "species",
+    "testing",
+    *(m.removeprefix("maxent.") for m in _PUBLIC if "._" not in m),
+}
 
 __all__ = ["__version__", *sorted(_HOME)]
 

@@ -81,7 +81,7 @@ def draw_background(
         progress.close()
     cells = draw.result()
     if cells is None:
-        raise ValueError(_why_none(layers, bias, draw.n_known))
+        raise ValueError(why_no_cell(layers, bias, draw.n_known))
     X = geo("pandas").DataFrame(dict(zip(layers.names, cells.columns, strict=False)))
     effort_at = None if bias is None else cells.columns[-1]
     return Drawn(X, cells.index, cells.key < _NOT_DRAWN, effort_at, draw.n_known)
@@ -235,7 +235,8 @@ def _checked(block: Block, valid: Array, bias: Layers) -> Array:
     return np.where(valid, effort, 0).astype(np.float64)
 
 
-def _why_none(layers: Layers, bias: Layers | None, n_known: int) -> str:
+def why_no_cell(layers: Layers, bias: Layers | None, n_known: int) -> str:
+    """What to tell where no cell can be drawn."""
     if n_known and bias is not None:
         (label,) = bias.labels().values()
         return f"{label}: the bias raster is 0 wherever the layers are known; no cell can be drawn"

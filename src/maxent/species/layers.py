@@ -154,6 +154,12 @@ class Layers:
     def __repr__(self) -> str:
         return f"Layers({', '.join(self.names)}; {self.grid.describe()})"
 
+    def select(self, names: Sequence[str]) -> Layers:
+        """Some of the layers, in this order; they share the files."""
+        sources = {source.name: source for source in self._sources}
+        categorical = [name for name in names if name in self.categorical]
+        return Layers([sources[name] for name in names], categorical, self.notes)
+
     def labels(self) -> dict[str, str]:
         """File and band of each layer."""
         return {s.name: s.label for s in self._sources}

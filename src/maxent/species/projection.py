@@ -33,7 +33,7 @@ from maxent.features.cells import UNKNOWN, Cells
 from maxent.features.scoring import Scorer
 from maxent.maps import sum_of_parts
 from maxent.species._extras import geo
-from maxent.species.background import _why_none
+from maxent.species.background import why_no_cell
 from maxent.species.grid import Grid, Window
 from maxent.species.layers import Block, Layers
 from maxent.species.results import MapFiles
@@ -410,8 +410,7 @@ def _needed(layers: Layers, names: Sequence[str]) -> Layers:
             f"are {given}. Layers are known by their file name or band description: rename them "
             "to match the model"
         )
-    sources = {source.name: source for source in layers._sources}
-    return Layers([sources[n] for n in names], [n for n in names if n in layers.categorical])
+    return layers.select(names)
 
 
 # -- running -------------------------------------------------------------------------------------
@@ -446,7 +445,7 @@ def _run(
                 use(window, maps)
             progress.update(f"{done + 1} of {len(windows)} windows")
     if not total.counts["cells"]:
-        raise ValueError(_why_none(plan.layers, None, 0))
+        raise ValueError(why_no_cell(plan.layers, None, 0))
     return total
 
 

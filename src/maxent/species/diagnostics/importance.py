@@ -42,8 +42,8 @@ def importance(
     as the weights do: a variable with a small share may be one that others stand in for.
 
     ``permutation``: the values of one variable are shuffled among the presences and the background
-    rows (50,000 of them at most) together, ``repeats`` times; the drops of training AUC, negative ones set to 0, are made
-    percent within each repeat. ``auc_drop`` is the mean drop as it is.
+    rows (50,000 of them at most) together, ``repeats`` times; the drops of training AUC, negative
+    ones set to 0, are made percent within each repeat. ``auc_drop`` is the mean drop as it is.
     """
     check_whole("repeats", repeats, 1)
     drops = _auc_drops(model, sample, repeats, seed)
