@@ -729,6 +729,20 @@ def test_fingerprint_sees_what_matters(data, tmp_path):
         assert other != same
 
 
+def test_every_class_of_the_results_is_in_the_files(fitted):
+    """What is written is read again above; here: nothing registered goes untested."""
+    out, _ = fitted
+    text = (out / "result.json").read_text() + (out / "model.json").read_text()
+    written = set(re.findall(r'"class": "(\w+)"', text))
+    homes = {name: entry.cls.__module__ for name, entry in mx.io._REGISTRY.items()}
+    own = {name for name, home in homes.items() if home.startswith("maxent.species.")}
+    assert own - {"CleaningStep"} <= written
+    step = species.CleaningStep("lost", 2, ("a, row 3",))
+    mx.save(step, out.parent / "step.json")
+    assert mx.load(out.parent / "step.json") == step
+    (out.parent / "step.json").unlink()
+
+
 def test_summary_file_is_plain(fitted):
     out, _ = fitted
     summary = json.loads(Path(out / "summary.json").read_text(encoding="utf-8"))

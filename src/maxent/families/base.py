@@ -1,0 +1,184 @@
+"""Feature families of growing complexity, searched greedily (structural paper, §2 and §4).
+
+A ``Family`` is a union of sets H_1, H_2 ... of features; on the cells of a fit it gives a
+``Search``, which proposes the best feature it finds in each H_k for signed weights of the cells.
+A family of your own needs ``complexity`` and ``search``, and its search needs ``propose``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from maxent import io
+from maxent._rows import Array
+from maxent.features.base import Bound, Operator, part_of
+from maxent.features.cells import Cells, Schema
+
+
+class Proposal(NamedTuple):
+    """A feature phi of H_k with values in [0, 1].
+
+    ``operator`` holds this one feature, ``level`` is k, ``value`` is sum_i r_i phi(x_i).
+    """
+
+    operator: Operator
+    level: int
+    value: float
+
+
+class Family(ABC):
+    """A union of sets H_1, H_2 ... of features with values in [0, 1]."""
+
+    letter: ClassVar[str]  # what ``Operator.kinds`` calls its features
+
+    @abstractmethod
+    def complexity(self, level: int, d: int, m: int) -> float:
+        """B_k >= R_m(H_k): a bound on the Rademacher complexity for d variables, m records."""
+
+    @abstractmethod
+    def search(self, cells: Cells, schema: Schema) -> Search:
+        """The family on given cells, ready to propose."""
+
+
+class Search(ABC):
+    """A family on given cells."""
+
+    def __init__(self, cells: Cells) -> None:
+        self.cells = cells
+
+    @abstractmethod
+    def propose(self, r: Array) -> list[Proposal]:
+        """The best feature found in each H_k, lowest k first: the one with the largest |value|.
+
+        Greedy from level to level (structural paper, §4); a level is left out where nothing new
+        is found. ``r`` (cells,) is any signed weight, such as p - observed.
+        """
+
+    def terms(self) -> Terms:
+        """A place for chosen features of this family on the cells, empty at first."""
+        return ListedTerms(self.cells)
+
+
+class Terms(Bound):
+    """Chosen features on given cells; the only bound that grows."""
+
+    @abstractmethod
+    def append(self, operator: Operator) -> None:
+        """Take in the one feature of a proposal, as the last."""
+
+    @abstractmethod
+    def operator(self) -> Operator | None:
+        """All features taken in, as one operator; None without any."""
+
+
+@io.register
+@dataclass(frozen=True, eq=False)
+class Several(Operator):
+    """Operators one after the other, as one."""
+
+    operators: tuple[Operator, ...]
+
+    @property
+    def n_features(self) -> int:  # type: ignore[override]
+        """Number of features."""
+        return sum(o.n_features for o in self.operators)
+
+    def names(self) -> list[str]:
+        """Those of the operators."""
+        return [name for o in self.operators for name in o.names()]
+
+    def kinds(self) -> Array:
+        """Those of the operators."""
+        return np.concatenate([o.kinds() for o in self.operators])
+
+    def restrict(self, index: Array) -> Several:
+        """Some of the features."""
+        return Several(tuple(part_of(self.operators, index)))
+
+    def bind(self, cells: Cells, clamp: bool = False) -> ListedTerms:
+        """All operators on given cells."""
+        return ListedTerms(cells, self.operators, [o.bind(cells, clamp) for o in self.operators])
+
+
+class ListedTerms(Terms):
+    """Features of any kind, each by its own bound: what a family of your own gets for nothing."""
+
+    def __init__(
+        self, cells: Cells, operators: Sequence[Operator] = (), parts: Sequence[Bound] = ()
+    ) -> None:
+        self.cells, self._operators, self._parts = cells, list(operators), list(parts)
+
+    @property
+    def n_features(self) -> int:  # type: ignore[override]
+        """Number of features."""
+        return sum(part.n_features for part in self._parts)
+
+    def append(self, operator: Operator) -> None:
+        """Bind it and keep it."""
+        self._operators.append(operator)
+        self._parts.append(operator.bind(self.cells))
+
+    def operator(self) -> Operator | None:
+        """All as one."""
+        return Several(tuple(self._operators)) if self._operators else None
+
+    def _slices(self) -> list[tuple[Bound, slice]]:
+        cuts = np.cumsum([0, *(part.n_features for part in self._parts)])
+        return [(p, slice(cuts[i], cuts[i + 1])) for i, p in enumerate(self._parts)]
+
+    def add_scores(self, w: Array, theta: Array) -> None:
+        """theta += sum_j w_j f_j."""
+        for part, where in self._slices():
+            if w[where].any():
+                part.add_scores(w[where], theta)
+
+    def moments(self, p: Array) -> Array:
+        """sum_i p_i f_j(i)."""
+        return np.concatenate([np.empty(0), *(part.moments(p) for part in self._parts)])
+
+    def squares(self, p: Array) -> Array:
+        """sum_i p_i f_j(i)^2."""
+        return np.concatenate([np.empty(0), *(part.squares(p) for part in self._parts)])
+
+    def restrict(self, index: Array) -> ListedTerms:
+        """Some of the features."""
+        operators, parts = [], []
+        for operator, (part, where) in zip(self._operators, self._slices(), strict=True):
+            mine = index[(index >= where.start) & (index < where.stop)] - where.start
+            if mine.size:
+                operators.append(operator.restrict(mine))
+                parts.append(part.restrict(mine))
+        return ListedTerms(self.cells, operators, parts)
+
+    def take(self, cells: Array) -> ListedTerms:
+        """The same features on some of the cells."""
+        parts = [part.take(cells) for part in self._parts]
+        return ListedTerms(self.cells.take(cells), self._operators, parts)
+
+    def write(self, root: Array, start: int, stop: int, out: Array) -> None:
+        """out[j, i] = root_i f_j(i)."""
+        for part, where in self._slices():
+            part.write(root, start, stop, out[where])
+
+
+def empirical_complexity(
+    search: Search, counts: Array, level: int, draws: int = 20, seed: int = 0
+) -> float:
+    """R_m(H_k) of the records, E_sigma sup_phi |(1/m) sum_i sigma_i phi(x_i)|, by simulation.
+
+    ``counts`` are records a cell, sigma fair signs of the records; the supremum is that of the
+    greedy search, so from level 2 on this is an estimate from below.
+    """
+    counts = np.asarray(counts, dtype=np.int64)
+    m, rng = int(counts.sum()), np.random.default_rng(seed)
+    best = []
+    for _ in range(draws):
+        signs = 2 * rng.binomial(counts, 0.5) - counts
+        found = [abs(p.value) for p in search.propose(signs / m) if p.level <= level]
+        best.append(max(found, default=0.0))
+    return float(np.mean(best))
