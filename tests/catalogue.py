@@ -112,7 +112,7 @@ DOMAINS = [
 
 SOLVERS = [
     *(mx.FISTA(), mx.LBFGS(), mx.ProxNewton(), mx.CuttingPlane()),
-    *(mx.SUMMET(), mx.PLUMMET(), mx.BallSearch()),
+    *(mx.SUMMET(), mx.PLUMMET(), mx.BallSearch(), mx.CoordinateDescent()),
 ]
 
 MAPS = [

@@ -398,8 +398,12 @@ def test_batch_reports_failures_and_resumes(several, data, tmp_path, run, jobs):
     assert "(kept)" in resumed.output
     assert (out / "Árbol_ñandú" / "report.html").stat().st_mtime_ns == before
     assert (out / "Arbor_fictus" / "report.html").exists()
-    # other settings: all are fitted again
+    # other settings: refused, or all are fitted again
     changed = run(*args, "--resume", "-m", "3")
+    assert changed.exit_code == 1
+    assert "2 of 3 species come from other settings" in changed.output
+    assert (out / "Árbol_ñandú" / "report.html").stat().st_mtime_ns == before
+    changed = run(*args, "--resume", "--overwrite", "-m", "3")
     assert "(kept)" not in changed.output
     assert (out / "Árbol_ñandú" / "report.html").stat().st_mtime_ns > before
 
@@ -509,7 +513,7 @@ def _bad_layers(name, data, folder):
         ("truncated", [], ["cut short or damaged"]),
         ("not a raster", [], ["not a raster"]),
         ("all nodata", [], ["nodata"]),
-        ("elsewhere", [], ["not on the grid", "--align"]),
+        ("elsewhere", [], ["does not overlap"]),
         ("elsewhere", ["--align", "first"], ["does not overlap"]),
         ("coarser", [], ["not on the grid", "--align"]),
     ],
@@ -529,16 +533,21 @@ def test_bad_layers(name, args, words, data, tmp_path, run):
 
 def test_other_bad_arguments(data, tmp_path, run):
     base = ["fit", data / "occurrences.csv", data / "layers", "-o", tmp_path / "out"]
-    for extra, word in (
-        (["-c", "soil"], "'soil' is not among the layers"),
-        (["--cv", "circles"], "cv must be one of"),
-        (["--entropy", "tsallis"], "tsallis:ALPHA"),
-        (["--align", "middle"], "align must be one of"),
-        (["-f", "xyz"], "features must be"),
+    for extra, code, word in (
+        (["-c", "soil"], 1, "'soil' is not among the layers"),
+        (["--lambdas", "--entropy", "tsallis:1.5"], 1, "--lambdas"),
+        (["--cv", "circles"], 2, "--cv must be one of"),
+        (["--entropy", "tsallis"], 2, "tsallis:ALPHA"),
+        (["--align", "middle"], 2, "--align must be one of"),
+        (["--replicate-type", "x"], 2, "--replicate-type must be one of"),
+        (["-f", "xyz"], 2, "--features must be"),
+        (["-m", "-1"], 2, "--multiplier must be"),
+        (["--threshold", "best"], 2, "--threshold must be a number or one of"),
     ):
         result = run(*base, *extra)
-        assert result.exit_code == 1, result.output
-        assert word in result.output
+        assert result.exit_code == code, result.output
+        words = " ".join(re.sub(r"[│╭╮╰╯─]", " ", result.output).split())
+        assert word in words
     assert run(*base, "--background", "-3").exit_code == 2
     assert run("fit", data / "occurrences.csv", "-o", tmp_path / "out").exit_code == 2
     assert run("fit", tmp_path / "none.csv", data / "layers").exit_code == 1
@@ -555,9 +564,12 @@ def test_a_category_unseen_in_training(fitted, data, tmp_path, run):
         return np.where(land & (np.arange(values.shape[2]) < 32), 77, values)
 
     _rewrite(folder / "biome.tif", folder / "biome.tif", new_level)
-    with pytest.warns(UserWarning, match="77"):
-        result = run("project", out / "model.json", folder, "-o", tmp_path / "map.tif")
+    result = run("project", out / "model.json", folder, "-o", tmp_path / "map.tif")
     assert result.exit_code == 0, result.output
+    assert "note: " in result.output
+    assert "77" in result.output
+    quiet = run("project", out / "model.json", folder, "-o", tmp_path / "quiet.tif", "-q")
+    assert (quiet.exit_code, quiet.output) == (0, "")
     assert re.search(r"[1-9]\d* with an unseen category", result.output)
 
 
@@ -694,6 +706,40 @@ def test_interrupt_leaves_nothing(data, tmp_path):
     assert process.returncode == 130, errors
     assert b"interrupted" in errors
     assert list(tmp_path.iterdir()) == []
+
+
+def test_interrupted_batch_stops_and_resumes(several, data, tmp_path):
+    out = tmp_path / "batch"
+    command = [sys.executable, "-m", "maxent.cli", "fit", str(several), str(data / "layers")]
+    command += [*CATEGORY, "--bootstrap", "3000", "-o", str(out), "-j", "2"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    deadline = time.monotonic() + 60
+    while not list(out.glob(".*.partial")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    os.kill(process.pid, signal.SIGINT)
+    start = time.monotonic()
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert time.monotonic() - start < 20
+    assert b"Traceback" not in errors
+    left = [p.name for p in out.iterdir()] if out.exists() else []
+    assert all(name.endswith(".partial") for name in left)
+    # what a killed run leaves does not stand in the way of the next one
+    (out / ".Arbor_fictus.0123abcd.partial").mkdir(parents=True, exist_ok=True)
+    quick = [*command[:6], *CATEGORY, *FAST, "-o", str(out), "--resume", "--no-maps", "-q"]
+    done = subprocess.run(quick, capture_output=True, check=False)
+    assert done.returncode == 3, done.stderr
+    assert not list(out.glob(".*"))
+
+
+def test_earlier_results_come_back_after_a_kill_between_two_renames(tmp_path):
+    folder = tmp_path / "out"
+    (tmp_path / ".out.0123abcd.old").mkdir()
+    (tmp_path / ".out.0123abcd.old" / outputs.RESULT).write_text("1")
+    (tmp_path / ".out.89abcdef.partial").mkdir()
+    with outputs.locked(folder):
+        assert (folder / outputs.RESULT).read_text() == "1"
+    assert [p.name for p in tmp_path.iterdir()] == ["out"]
 
 
 # -- settings ------------------------------------------------------------------------------------

@@ -538,6 +538,40 @@ def _elastic_extra(l2_norm: float, l2_diameter: float, m: int, delta: float) -> 
 # -- a bound that can be printed -------------------------------------------------------------------
 
 
+def structural_beta(
+    complexity: Numbers, n_sets: int, m: int, delta: float, bound: float = 1.0
+) -> Array:
+    """2 R_m(H_k) + Lambda sqrt(log(2 p / delta) / (2 m)): structural paper, (1).
+
+    With probability 1 - delta no feature of any of the ``n_sets`` = p sets H_k has a mean over m
+    records further than this from its true mean; ``complexity`` holds R_m(H_k) or bounds B_k, one
+    for each feature or set, and ``bound`` is Lambda, the largest absolute value of a feature.
+
+    >>> structural_beta([0.0, 0.1], n_sets=4, m=200, delta=0.05).round(3)
+    array([0.113, 0.313])
+    """
+    _count("n_sets", n_sets)
+    _count("m", m)
+    chance = _size("bound", bound, positive=True) * np.sqrt(
+        np.log(2 * n_sets / _delta(delta)) / (2 * m)
+    )
+    return 2 * _sizes("complexity", complexity) + chance
+
+
+def structural_excess(l1_norms: Numbers, beta: Numbers) -> float:
+    """2 sum_k ||w_k||_1 beta_k: structural paper, Theorem 2, beta_k from ``structural_beta``.
+
+    The solution under these beta_k (lambda = 2 in the words of §4) has with probability 1 - delta
+    a loss at most this much above that of any w with these norms in the sets H_k.
+
+    >>> structural_excess([1.0, 2.0], [0.1, 0.3])
+    1.4
+    """
+    norms, radius = _vector("l1_norms", l1_norms), _sizes("beta", beta)
+    _check_fits("beta", radius, norms.size)
+    return float(2 * np.sum(np.abs(norms) * radius))
+
+
 @dataclass(frozen=True)
 class LossBound:
     """An upper bound on the loss of fitted weights on new data, from what is known.

@@ -489,7 +489,7 @@ def _register_own() -> None:
         *(potentials.DualBall, potentials.LaplacePrior, potentials.Families),
         *(potentials.ScaledPotential, potentials.ShiftedPotential),
         *(solvers.FISTA, solvers.LBFGS, solvers.ProxNewton, solvers.CuttingPlane),
-        *(solvers.SUMMET, solvers.PLUMMET, solvers.BallSearch),
+        *(solvers.SUMMET, solvers.PLUMMET, solvers.BallSearch, solvers.CoordinateDescent),
         *(solvers.Solution, solvers.Status, losses.FenchelYoungLoss),
     ]
     for cls in plain:

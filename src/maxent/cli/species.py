@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -265,7 +266,8 @@ def fit(
     """From occurrence records and rasters to a map and a report, for one species or many."""
     from maxent.species import fitting, workflow
 
-    settings = fitting.Settings(
+    settings = _usage(
+        fitting.Settings,
         features=features,
         potential=potential,
         entropy=entropy,
@@ -375,7 +377,12 @@ def project(
         raise FileExistsError(f"{out} is there already; replace it with --overwrite")
     if out.suffix.lower() not in (".tif", ".tiff"):
         out.mkdir(parents=True, exist_ok=True)
-    with locked(out), opened.open(only=density.schema_.names) as stack:
+    with (
+        locked(out),
+        opened.open(only=density.schema_.names) as stack,
+        warnings.catch_warnings(record=True) as caught,
+    ):
+        warnings.simplefilter("always")
         written = draw(
             density,
             stack,
@@ -388,7 +395,7 @@ def project(
             name=str(layers[0]),
             verbose=0 if quiet else 1,
         )
-        notes = stack.notes
+        notes = [*stack.notes, *(str(w.message) for w in caught)]
     if quiet:
         return
     screen = console()
@@ -504,7 +511,8 @@ def tune(
         raise typer.BadParameter("give the layers after the records")
     records = workflow.RecordFile(str(occurrences), species_column, x, y, crs)
     group = background_records or (occurrences if target_group else None)
-    settings = fitting.Settings(
+    settings = _usage(
+        fitting.Settings,
         preset=preset,
         background=_count(background),
         bias=bias_as,
@@ -533,7 +541,8 @@ def tune(
     screen = console()
     for one in found:
         table = Table(title=f"{escape(one.species)}: best first", title_justify="left")
-        for name in ("features", "potential", "multiplier", scoring, "sd"):
+        shown = {"log_loss": "log density"}.get(scoring, scoring)
+        for name in ("features", "potential", "multiplier", shown, "sd"):
             table.add_column(name, justify="left" if name in ("features", "potential") else "right")
         for row in one.rows[:10]:
             table.add_row(
@@ -628,6 +637,9 @@ class _Screen:
         self._log.update(f"{self._done} of {self._total} done")
 
 
+_LOOSE = 1e-6  # a duality gap above it is worth a word
+
+
 def _conclude(rows: Sequence[dict[str, Any]], out: Path, quiet: bool) -> None:
     failed = [row for row in rows if row["status"] != "ok"]
     for row in failed:
@@ -639,6 +651,12 @@ def _conclude(rows: Sequence[dict[str, Any]], out: Path, quiet: bool) -> None:
         for row in rows:
             if row["status"] == "ok":
                 table.add_row(*_cells(row))
+                if row["gap"] > _LOOSE:
+                    console(stderr=True).print(
+                        f"[yellow]note:[/] {escape(row['species'])}: solved to a gap of "
+                        f"{row['gap']:.0e} only; see its report",
+                        soft_wrap=True,
+                    )
         if table.row_count:
             console().print(table)
         page = out / ("report.html" if len(rows) == 1 else "index.html")
@@ -689,7 +707,21 @@ def _layer_files(
 ) -> Any:
     from maxent.species import workflow
 
-    return workflow.LayerFiles(tuple(sources), tuple(categorical or ()), align, resampling, crs)
+    files = tuple(sources), tuple(categorical or ())
+    return _usage(workflow.LayerFiles, *files, align, resampling, crs)
+
+
+_FLAGS = {"replicate_kind": "--replicate-type", "bias": "--bias-as"}  # others: --name
+
+
+def _usage(make: Callable[..., Any], *values: Any, **settings: Any) -> Any:
+    """Make something of options; what it refuses is wrong usage."""
+    try:
+        return make(*values, **settings)
+    except ValueError as error:
+        name, _, rest = str(error).partition(" ")
+        flag = _FLAGS.get(name, "--" + name.replace("_", "-"))
+        raise typer.BadParameter(f"{flag} {rest}") from None
 
 
 def _like(records: Any, path: Path) -> Any:

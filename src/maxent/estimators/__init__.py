@@ -3,5 +3,14 @@
 from maxent.estimators.density import MaxentDensity, Profile
 from maxent.estimators.density_cv import MaxentDensityCV
 from maxent.estimators.lambdas import read_lambdas, write_lambdas
+from maxent.estimators.structural import StructMaxent, StructMaxentCV
 
-__all__ = ["MaxentDensity", "MaxentDensityCV", "Profile", "read_lambdas", "write_lambdas"]
+__all__ = [
+    "MaxentDensity",
+    "MaxentDensityCV",
+    "Profile",
+    "StructMaxent",
+    "StructMaxentCV",
+    "read_lambdas",
+    "write_lambdas",
+]

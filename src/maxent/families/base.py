@@ -8,7 +8,7 @@ A family of your own needs ``complexity`` and ``search``, and its search needs `
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -35,6 +35,11 @@ class Family(ABC):
     """A union of sets H_1, H_2 ... of features with values in [0, 1]."""
 
     letter: ClassVar[str]  # what ``Operator.kinds`` calls its features
+
+    @property
+    def max_level(self) -> int:
+        """The k of the largest H_k: what a bound over all sets counts; 1 for a single set."""
+        return 1
 
     @abstractmethod
     def complexity(self, level: int, d: int, m: int) -> float:
@@ -74,6 +79,72 @@ class Terms(Bound):
     @abstractmethod
     def operator(self) -> Operator | None:
         """All features taken in, as one operator; None without any."""
+
+
+@dataclass(frozen=True, eq=False)
+class FunctionFeatures(Operator):
+    """Features given by functions of the cells with values in [0, 1], by name.
+
+    The quick way to a family of your own. Functions are not data, so such a model cannot be
+    saved; write an ``Operator`` for that.
+    """
+
+    functions: dict[str, Callable[[Cells], Array]]
+    letter: str
+
+    @property
+    def n_features(self) -> int:  # type: ignore[override]
+        """Number of functions."""
+        return len(self.functions)
+
+    def names(self) -> list[str]:
+        """The keys."""
+        return list(self.functions)
+
+    def kinds(self) -> Array:
+        """The letter of the family."""
+        return np.full(self.n_features, self.letter)
+
+    def restrict(self, index: Array) -> FunctionFeatures:
+        """Some of the functions."""
+        names = self.names()
+        return FunctionFeatures({names[j]: self.functions[names[j]] for j in index}, self.letter)
+
+    def bind(self, cells: Cells, clamp: bool = False) -> WrittenOut:
+        """The functions at every cell, held within [0, 1]."""
+        rows = [np.clip(f(cells), 0.0, 1.0) for f in self.functions.values()]
+        return WrittenOut(np.array(rows, dtype=np.float64).reshape(len(rows), cells.n_cells))
+
+
+class WrittenOut(Bound):
+    """Features as rows of numbers: for a few features, or few cells."""
+
+    def __init__(self, rows: Array) -> None:
+        self.rows, self.n_features = rows, len(rows)
+
+    def add_scores(self, w: Array, theta: Array) -> None:
+        """theta += sum_j w_j f_j."""
+        theta += w @ self.rows
+
+    def moments(self, p: Array) -> Array:
+        """sum_i p_i f_j(i)."""
+        return np.asarray(self.rows @ p)
+
+    def squares(self, p: Array) -> Array:
+        """sum_i p_i f_j(i)^2."""
+        return np.asarray(self.rows**2 @ p)
+
+    def restrict(self, index: Array) -> WrittenOut:
+        """Some of the features."""
+        return WrittenOut(self.rows[index])
+
+    def take(self, cells: Array) -> WrittenOut:
+        """The same features on some of the cells."""
+        return WrittenOut(self.rows[:, cells])
+
+    def write(self, root: Array, start: int, stop: int, out: Array) -> None:
+        """out[j, i] = root_i f_j(i)."""
+        out[:] = self.rows[:, start:stop] * root[start:stop]
 
 
 @io.register

@@ -5,6 +5,7 @@ from __future__ import annotations
 from maxent.problem import Problem
 from maxent.solvers.ball_search import BallSearch
 from maxent.solvers.base import ConvergenceWarning, Interrupted, Solution, Solver, Status
+from maxent.solvers.coordinate import CoordinateDescent
 from maxent.solvers.cutting_plane import CuttingPlane
 from maxent.solvers.fista import FISTA
 from maxent.solvers.lbfgs import LBFGS
@@ -18,6 +19,7 @@ __all__ = [
     "SUMMET",
     "BallSearch",
     "ConvergenceWarning",
+    "CoordinateDescent",
     "CuttingPlane",
     "Interrupted",
     "ProxNewton",
@@ -38,6 +40,7 @@ _BY_NAME: dict[str, type[Solver]] = {
     "summet": SUMMET,
     "plummet": PLUMMET,
     "ball-search": BallSearch,
+    "coordinate-descent": CoordinateDescent,
 }
 _MANY, _MANY_OF_ONE_ROW = 300, 2000  # features beyond which Newton steps cost too much
 

@@ -21,7 +21,7 @@ from maxent.datasets.landscape import (
 from maxent.species.diagnostics import fit_sample
 from maxent.species.fitting import Settings, prepare, survey
 from maxent.species.model import load_model
-from maxent.species.outputs import MODEL, RESULT, locked, staged
+from maxent.species.outputs import MODEL, locked, staged
 from maxent.species.projection import project_xarray
 from maxent.species.workflow import LayerFiles, Listener, RecordFile, Silence, fit_files
 
@@ -41,7 +41,8 @@ def run(out: Path, seed: int = 0, listener: Listener | None = None) -> dict[str,
     with locked(out):
         with staged(data, overwrite=True) as place:
             write_landscape(landscape, place)
-            io.write_atomically(place / RESULT, b"{}\n")
+            seeded = json.dumps({"maxent.datasets.virtual_landscape": {"seed": seed}})
+            io.write_atomically(place / "landscape.json", f"{seeded}\n".encode())
         records = RecordFile(str(data / "occurrences.csv"))
         group = RecordFile(str(data / "target_group.csv"))
         layers = LayerFiles((str(data / "layers"),), CATEGORICAL)

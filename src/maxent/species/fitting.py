@@ -22,6 +22,7 @@ from maxent.species.background import draw_background
 from maxent.species.cleaning import Cleaned, clean
 from maxent.species.grid import OUTSIDE, Grid
 from maxent.species.layers import Layers
+from maxent.species.model import check_rule
 from maxent.species.occurrences import Occurrences
 from maxent.species.results import CleaningStep, Replicates, Sample, SpeciesResult
 
@@ -83,10 +84,22 @@ class Settings:
     def __post_init__(self) -> None:
         for name, allowed in _CHOICES.items():
             if getattr(self, name) not in allowed:
-                raise ValueError(
-                    f"{name} must be one of {', '.join(map(repr, allowed))}, got "
-                    f"{getattr(self, name)!r}"
-                )
+                words = ", ".join(str(choice) for choice in allowed if choice is not None)
+                raise ValueError(f"{name} must be one of {words}, got {getattr(self, name)!r}")
+        letters = self.features
+        if letters != "auto" and not (
+            isinstance(letters, str) and letters and set(letters) <= set("lqpthc")
+        ):
+            raise ValueError(f"features must be auto or letters of lqpthc, got {letters!r}")
+        if not self.multiplier > 0:
+            raise ValueError(f"multiplier must be a positive number, got {self.multiplier!r}")
+        if self.background is not None and not (
+            isinstance(self.background, int) and self.background > 0
+        ):
+            raise ValueError(
+                f"background must be a number of cells, or None for all, got {self.background!r}"
+            )
+        check_rule(self.threshold)
         if not 0 < self.prevalence < 1:
             raise ValueError(f"prevalence must lie between 0 and 1, got {self.prevalence!r}")
         if not 0 <= self.test_share < 1:
@@ -123,6 +136,7 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
     "cv": ("auto", "blocks", "checkerboard", "random", "none"),
     "replicate_kind": ("bootstrap", "subsample", "crossvalidate"),
     "preset": (None, "maxent", "maxnet"),
+    "potential": ("box", "ball", "quadratic", "elastic", "smooth-box", "laplace", "equality"),
 }
 
 

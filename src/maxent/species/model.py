@@ -11,6 +11,32 @@ from maxent import io
 from maxent.estimators import MaxentDensity, read_lambdas
 from maxent.species.similarity import Reference
 
+RULES = (  # of the table of thresholds
+    "Fixed cumulative value 1",
+    "Fixed cumulative value 5",
+    "Fixed cumulative value 10",
+    "Minimum training presence",
+    "10 percentile training presence",
+    "Equal training sensitivity and specificity",
+    "Maximum training sensitivity plus specificity",
+    "Equal test sensitivity and specificity",
+    "Maximum test sensitivity plus specificity",
+    "Balance training omission, predicted area and threshold value",
+    "Equate entropy of thresholded and original distributions",
+)
+
+
+def check_rule(rule: str | None) -> None:
+    """Refuse a threshold that is no number and no rule's name or start of a name."""
+    if rule is None or any(name.lower().startswith(rule.lower()) for name in RULES):
+        return
+    try:
+        float(rule)
+    except ValueError:
+        raise ValueError(
+            f"threshold must be a number or one of: {'; '.join(RULES)}; got {rule!r}"
+        ) from None
+
 
 @io.register
 @dataclass(frozen=True, eq=False)

@@ -127,11 +127,16 @@ class Occurrences:
 
         The arguments are those of :func:`read_occurrences`.
         """
-        header = [str(c) for c in getattr(frame, "columns", frame)]
+        if not hasattr(frame, "columns"):
+            raise TypeError(
+                f"expected a pandas or geopandas frame, got {type(frame).__name__}; files are read "
+                "by read_occurrences"
+            )
+        header = [str(c) for c in frame.columns]
         points = getattr(frame, "geometry", None)
         if x is None and y is None and hasattr(points, "geom_type"):
             return _from_points(frame, points, header, species, crs, source)
-        names = list(getattr(frame, "columns", frame))
+        names = list(frame.columns)
 
         def column(index: int) -> Array:
             return np.asarray(frame[names[index]], dtype=object)

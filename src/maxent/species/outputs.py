@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import secrets
 import shutil
 import socket
@@ -11,8 +12,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-RESULT = "result.json"  # what marks a folder as ours
+RESULT = "result.json"
 MODEL = "model.json"
+MARKS = (RESULT, "tuning.json", "landscape.json")  # one of them says that a folder is ours
 _LOCK = ".{}.lock"
 
 
@@ -40,7 +42,7 @@ def check_free(folder: Path, overwrite: bool = False) -> None:
         raise FileExistsError(f"{folder} is a file; give a folder for the results")
     if not folder.is_dir() or not any(folder.iterdir()):
         return
-    if not (folder / RESULT).is_file():
+    if not any((folder / mark).is_file() for mark in MARKS):
         raise FileExistsError(
             f"{folder} holds other files; give an empty or a new folder for the results"
         )
@@ -62,10 +64,29 @@ def locked(folder: Path) -> Iterator[None]:
     lock = folder.with_name(_LOCK.format(folder.name))
     _take(lock, folder)
     try:
+        tidy(folder)
         yield
     finally:
         with suppress(OSError):
             lock.unlink()
+
+
+def tidy(folder: Path) -> None:
+    """Clear away what runs that were killed left in and beside a folder; its lock must be held."""
+    beside = [p for p in folder.parent.glob(f".{folder.name}.*") if _stage_of(p) == folder.name]
+    inside = [p for p in folder.glob(".*") if _stage_of(p)] if folder.is_dir() else []
+    for left in (*beside, *inside):
+        home = left.with_name(_stage_of(left) or "")
+        if left.suffix == ".old" and not home.exists():
+            os.replace(left, home)  # killed between two renames: the earlier results come back
+        else:
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def _stage_of(path: Path) -> str | None:
+    """The folder that a leftover was to become, None for other files."""
+    found = re.fullmatch(r"\.(.+)\.[0-9a-f]{8}\.(partial|old)", path.name)
+    return found[1] if found else None
 
 
 def _take(lock: Path, folder: Path) -> None:
@@ -132,6 +153,8 @@ def _explained(error: OSError, folder: Path) -> OSError:
         text = f"cannot write to {folder}: {error.strerror}; give a folder you may write to (-o)"
     elif error.errno == errno.ENOTDIR:
         text = f"cannot make the folder {folder}: a part of its path is a file; give another (-o)"
-    else:
+    elif error.errno is None:
         return error
+    else:
+        text = f"cannot write to {folder}: {error.strerror}; give another folder (-o)"
     return OSError(error.errno, text)

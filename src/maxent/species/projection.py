@@ -29,6 +29,7 @@ from maxent._rows import Array
 from maxent._threads import _executor, num_threads
 from maxent.estimators import MaxentDensity
 from maxent.estimators.density import OUTPUTS
+from maxent.features import Schema
 from maxent.features.cells import UNKNOWN, Cells
 from maxent.features.scoring import Scorer
 from maxent.maps import sum_of_parts
@@ -290,7 +291,7 @@ class _Plan:
             maps.append(_Map("presence", "uint8", 255, {"THRESHOLD": repr(float(threshold))}))
         maps += [_Map(statistic) for statistic in STATISTICS if others]
         return cls(
-            _needed(layers, names),
+            _needed(layers, model.schema_),
             fitted,
             others,
             reference.only(names) if reference is not None and wanted & {"mess", "mod"} else None,
@@ -399,8 +400,13 @@ def _check_variables(replicates: Iterable[_Fitted], names: Sequence[str]) -> Non
             )
 
 
-def _needed(layers: Layers, names: Sequence[str]) -> Layers:
+def _needed(layers: Any, schema: Schema) -> Layers:
     """The layers of the model, in its order; a cell is known where these are."""
+    names = schema.names
+    if not isinstance(layers, Layers):  # xarray objects, or an error that says what is expected
+        layers = Layers.from_xarray(layers)
+        found = [name for name in schema.categorical if name in layers.names]
+        layers = Layers(layers._sources, found)
     labels = layers.labels()
     missing = [name for name in names if name not in labels]
     if missing:

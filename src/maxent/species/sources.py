@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -81,6 +81,11 @@ def raster_files(sources: Any) -> list[Path]:
     """The raster files of files and folders, in order."""
     if isinstance(sources, str | Path):
         sources = [sources]
+    if not isinstance(sources, Iterable):
+        raise TypeError(
+            f"expected raster files or folders of them, got {type(sources).__name__}; xarray "
+            "objects go to Layers.from_xarray"
+        )
     files: list[Path] = []
     for source in sources:
         path = Path(source)

@@ -16,7 +16,7 @@ from maxent import evaluation, io
 from maxent.estimators import MaxentDensityCV
 from maxent.species import tables
 from maxent.species.fitting import Prepared, Settings, prepare
-from maxent.species.outputs import RESULT, locked, staged
+from maxent.species.outputs import locked, staged
 from maxent.species.workflow import LayerFiles, RecordFile, chosen_species, survey_files
 
 _COLUMNS = ("features", "potential", "multiplier", "mean_score", "sd_score", "n_splits")
@@ -110,7 +110,7 @@ def tune_files(
             advice = _advice(records, layers, name if len(names) > 1 else None, rows[0])
             found.append(Tuned(name, rows, [out / f for f in files], advice))
         best = {one.species: {k: one.rows[0][k] for k in _COLUMNS[:3]} for one in found}
-        io.save(best, place / RESULT)
+        io.save(best, place / "tuning.json")
     return found
 
 

@@ -11,6 +11,7 @@ import hashlib
 import json
 import multiprocessing
 import os
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import ExitStack
@@ -25,6 +26,7 @@ import numpy as np
 from maxent import io
 from maxent.estimators import MaxentDensity, write_lambdas
 from maxent.species import report, tables
+from maxent.species.alignment import ALIGN
 from maxent.species.fitting import (
     Prepared,
     Region,
@@ -57,6 +59,10 @@ class LayerFiles:
     align: str = "refuse"
     resampling: str = "bilinear"
     crs: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.align not in ALIGN:
+            raise ValueError(f"align must be one of {', '.join(ALIGN)}, got {self.align!r}")
 
     def open(self, like: Grid | None = None, only: Sequence[str] | None = None) -> Layers:
         """The layers."""
@@ -232,7 +238,7 @@ def fit_files(
             Task(
                 name,
                 folders[name],
-                overwrite or resume,
+                overwrite,
                 found.records.of(name),
                 found.tests_of(name),
                 notes=found.notes,
@@ -279,7 +285,7 @@ def fit_swd(
                 places = sample.coordinates[sample.counts > 0]
             records = {"x": places[:, 0], "y": places[:, 1], "test": np.zeros(len(places), bool)}
             ready = Prepared(name, sample, None, records, [], [*table.notes, *points.notes])
-            tasks.append(Task(name, folders[name], overwrite or resume, prepared=ready))
+            tasks.append(Task(name, folders[name], overwrite, prepared=ready))
         return _run(tasks, shared, out, jobs, resume, listener or Silence())
 
 
@@ -307,6 +313,11 @@ def _run(
     resume: bool,
     listener: Listener,
 ) -> list[dict[str, Any]]:
+    if shared.lambdas and shared.settings.entropy != "shannon":
+        raise ValueError(
+            f"a .lambdas file (--lambdas) holds Gibbs densities, entropy shannon; got "
+            f"{shared.settings.entropy!r}"
+        )
     listener.begin([task.species for task in tasks])
     rows: dict[str, dict[str, Any]] = {}
     waiting = []
@@ -317,6 +328,7 @@ def _run(
         else:
             rows[task.species] = kept
             listener.done(kept)
+    _check_changed(waiting, len(tasks))
     alone = len(tasks) == 1
     for row in _fitted(waiting, shared, jobs, alone, listener):
         rows[row["species"]] = row
@@ -339,20 +351,23 @@ def _fitted(
             yield _attempt(task, shared, partial(listener.stage, task.species))
         return
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(jobs, context, _start_worker, (shared,)) as pool:
-        futures = [pool.submit(_work, task) for task in tasks]
-        try:
-            for future in as_completed(futures):
-                yield future.result()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    pool = ProcessPoolExecutor(jobs, context, _start_worker, (shared,))
+    try:
+        for future in as_completed([pool.submit(_work, task) for task in tasks]):
+            yield future.result()
+    except BaseException:  # Ctrl-C: what is under way is given up, its stages are tidied away
+        for process in list(pool._processes.values()):
+            process.terminate()
+        raise
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
 
 
 _worker: list[Shared] = []  # what the process was started with
 
 
 def _start_worker(shared: Shared) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started this one
     os.environ["MAXENT_NUM_THREADS"] = "1"
     _worker.append(shared)
 
@@ -367,6 +382,7 @@ def _attempt(task: Task, shared: Shared, stage: Callable[[str], None]) -> dict[s
         return _fit_task(task, shared, stage)
     except Exception as error:
         text = " ".join(str(error).split()) or type(error).__name__
+        text = text.removeprefix(f"{task.species}: ")
         return {"species": task.species, "status": "failed", "error": text}
 
 
@@ -379,6 +395,16 @@ def _finished(task: Task, shared: Shared) -> dict[str, Any] | None:
     if summary.get("fingerprint") != _fingerprint(task, shared):
         return None
     return dict(summary["row"], resumed=True)
+
+
+def _check_changed(waiting: Sequence[Task], n_tasks: int) -> None:
+    """Results of other settings are replaced only where that was asked for."""
+    changed = [t for t in waiting if not t.overwrite and (t.folder / SUMMARY).is_file()]
+    if changed:
+        raise FileExistsError(
+            f"{changed[0].folder}: the results of {len(changed)} of {n_tasks} species come from "
+            "other settings or records; fit these again with --overwrite, or give another folder"
+        )
 
 
 def _fingerprint(task: Task, shared: Shared) -> str:

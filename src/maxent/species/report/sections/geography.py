@@ -23,7 +23,7 @@ _FILES = {
     "cloglog": "suitability, cloglog scale (0 to 1)",
     "logistic": "suitability, logistic scale (0 to 1)",
     "cumulative": "suitability, cumulative scale (0 to 100)",
-    "raw": "raw density (adds up to 1 over the background)",
+    "raw": "raw density (adds up to 1 over the points of the fit)",
     "log": "logarithm of the raw density",
     "presence": "presence (1) and absence (0) by the threshold asked for",
     "replicates_mean": "mean of the replicates' suitability",

@@ -9,6 +9,14 @@ from maxent.species.report.sections.base import SPATIAL, Context, mean_sd
 from maxent.species.results import SpeciesResult
 
 
+def _points(result: SpeciesResult) -> str:
+    """What the background stands for, and how many points the density is over."""
+    added = round(result.model.n_points_) - result.n_background
+    if added <= 0:
+        return "stand for the region"
+    return f"stand for the region; with {count(added)} cells of records the density's points"
+
+
 def summary(context: Context) -> Html:
     """Key numbers, notes, and what was done to the records."""
     result = context.result
@@ -30,7 +38,7 @@ def _tiles(result: SpeciesResult) -> list[Html]:
     held_out = f"for training, {count(n_test)} more for testing" if n_test else "used for the fit"
     tiles = [
         ("Records", count(model.n_presences_), held_out),
-        ("Background points", count(result.n_background), "stand for the region"),
+        ("Background points", count(result.n_background), _points(result)),
         ("AUC, training", fixed(scores.get("auc")), "1 is perfect, 0.5 is random"),
     ]
     if "auc" in tests:
@@ -45,7 +53,8 @@ def _tiles(result: SpeciesResult) -> list[Html]:
         tiles.append((f"AUC, {word}", fixed(mean), f"± {fixed(sd)} on {says} kept from the fit"))
     gain = scores.get("gain", model.gain_)
     if np.isfinite(gain):
-        says = f"records are {fixed(np.exp(gain), 1)} times likelier than on an even map"
+        ratio = fixed(np.exp(scores.get("unregularized_gain", gain)), 1)
+        says = f"regularized; records are {ratio} times likelier than on an even map"
         tiles.append(("Gain", fixed(gain), says))
     if "boyce" in scores:
         says = "1: records grow denser with suitability"

@@ -49,7 +49,8 @@ def responses(context: Context) -> Html | None:
             curves.append(figure(picture, alt, element("strong", variable), "curve"))
     banded = any(r.low is not None for r in context.result.responses)
     band = (
-        f" The bands hold 90{PERCENT} of the curves of refits to resampled records."
+        f" The bands hold 90{PERCENT} of the curves of refits to resampled "
+        "records; where few records decide, the curve itself may lie outside."
         if banded
         else ""
     )

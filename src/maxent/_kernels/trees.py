@@ -1,0 +1,147 @@
+"""Trees on cells: sums by bin for their search, and the values of many trees, eight to a byte.
+
+A tree is an array of nodes, parents before children. A node sends a cell to ``left`` where
+x <= threshold (or its level is in the node's set) and to ``right`` otherwise; these are numbers of
+later nodes, or -1 and -2 for leaves labelled 0 and 1.
+"""
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True, nogil=True)
+def sum_bins(codes, order, r, firsts, out):
+    """out[firsts[v] + bin] += r_i, for every variable v and the cells i in ``order``."""
+    for k in range(order.size):
+        i = order[k]
+        mass = r[i]
+        for v in range(codes.shape[1]):
+            out[firsts[v] + codes[i, v]] += mass
+
+
+@njit(cache=True, nogil=True)
+def _gain(a, b):
+    """[a]_+ + [b]_+ - [a + b]_+, without cancellation."""
+    return min(abs(a), abs(b)) if (a > 0.0) != (b > 0.0) else 0.0
+
+
+@njit(cache=True, nogil=True)
+def best_split(sums, firsts, n_continuous, total, noise, goes_left):
+    """The split of a leaf with the largest gain: that gain, its variable and the sum of its left.
+
+    ``sums`` are those of r by bin, ``total`` that of the leaf. ``goes_left``, zeros at first, gets
+    a 1 for every bin of the variable that goes left. Of splits as good up to ``noise`` the first
+    is taken.
+    """
+    best, variable, cut, below = 0.0, -1, 0.0, 0.0
+    for v in range(firsts.size - 1):
+        here = sums[firsts[v] : firsts[v + 1]]
+        if v < n_continuous:
+            left = 0.0
+            for c in range(here.size - 1):
+                left += here[c]
+                gain = _gain(left, total - left)
+                if gain > best + noise:
+                    best, variable, cut, below = gain, v, float(c), left
+        else:  # levels of one sign: [R_left]_+ + [R_right]_+ <= the sum of [R_level]_+ for any set
+            for sign in (-1.0, 1.0):
+                left = 0.0
+                for c in range(here.size - 1):  # the last bin, of unknown levels, is in no set
+                    if sign * here[c] > noise:
+                        left += here[c]
+                gain = _gain(left, total - left)
+                if gain > best + noise:
+                    best, variable, cut, below = gain, v, sign, left
+    if variable >= 0:
+        here = sums[firsts[variable] : firsts[variable + 1]]
+        for c in range(here.size - 1):
+            goes_left[c] = c <= cut if variable < n_continuous else cut * here[c] > noise
+    return best, variable, below
+
+
+@njit(cache=True, nogil=True)
+def partition(codes, variable, goes_left, order, spare):
+    """Put the cells that go left first, each side in the order it had; how many they are."""
+    left, right = 0, 0
+    for k in range(order.size):
+        i = order[k]
+        goes = np.int64(goes_left[codes[i, variable]])
+        order[left] = i
+        spare[right] = i
+        left += goes
+        right += 1 - goes
+    for k in range(right):
+        order[left + k] = spare[k]
+    return left
+
+
+@njit(cache=True, nogil=True)
+def mark_trees(
+    values, codes, variable, threshold, left, right, offsets, members, sets, first, bit, start, out
+):
+    """Set the bits from ``bit`` on to the trees from ``first`` on, at the cells from ``start``.
+
+    A node's value at a cell is that of its left or right child, so nodes go from last to first.
+    """
+    count = min(offsets.size - 1 - first, 8 - bit)
+    levels, nodes = 0, 0
+    for k in range(members.size):
+        levels = max(levels, members[k] + 1)
+    for t in range(first, first + count):
+        nodes = max(nodes, offsets[t + 1] - offsets[t])
+    rows = np.empty((nodes + 2, out.size), np.uint8)  # leaves labelled 0 and 1, then nodes
+    for i in range(out.size):
+        rows[0, i], rows[1, i] = 0, 1
+    for t in range(first, first + count):
+        for node in range(offsets[t + 1] - 1, offsets[t] - 1, -1):
+            a = rows[left[node] + 2 if left[node] >= 0 else -1 - left[node]]
+            b = rows[right[node] + 2 if right[node] >= 0 else -1 - right[node]]
+            row = rows[node - offsets[t] + 2]
+            v = variable[node]
+            if v < values.shape[0]:
+                x, cut = values[v, start : start + out.size], threshold[node]
+                for i in range(x.size):
+                    one, other = a[i], b[i]  # loads without a condition run in vector registers
+                    row[i] = one if x[i] <= cut else other
+            else:
+                level = codes[v - values.shape[0], start : start + out.size]
+                table = np.zeros(levels, np.uint8)
+                for k in range(sets[node], sets[node + 1]):
+                    table[members[k]] = 1
+                for i in range(level.size):
+                    inside = 0 <= level[i] < levels and table[level[i]] == 1
+                    row[i] = a[i] if inside else b[i]
+        top = rows[2]
+        for i in range(out.size):
+            out[i] |= top[i] << np.uint8(bit + t - first)
+
+
+@njit(cache=True, nogil=True)
+def sum_bytes(packed, p, out):
+    """out[byte] += p_i."""
+    turns = np.zeros((4, 256))  # neighbours are often alike, and a sum waits for its last addition
+    whole = packed.size // 4
+    for i in range(whole):
+        for k in range(4):
+            turns[k, packed[4 * i + k]] += p[4 * i + k]
+    for i in range(4 * whole, packed.size):
+        out[packed[i]] += p[i]
+    for k in range(4):
+        for byte in range(256):
+            out[byte] += turns[k, byte]
+
+
+@njit(cache=True, nogil=True)
+def add_bytes(packed, table, theta):
+    """theta += table[byte]."""
+    for i in range(packed.size):
+        theta[i] += table[packed[i]]
+
+
+@njit(cache=True, nogil=True)
+def write_bits(packed, bits, rows, root, out):
+    """out[rows[j], i] = root_i where bit ``bits[j]`` is set, 0 elsewhere."""
+    for j in range(bits.size):
+        mask, row = np.uint8(1 << bits[j]), out[rows[j]]
+        for i in range(packed.size):
+            row[i] = root[i] if packed[i] & mask else 0.0

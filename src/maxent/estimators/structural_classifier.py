@@ -1,0 +1,505 @@
+"""StructMaxentClassifier: conditional structural maxent (structural paper, §3)."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from numbers import Integral, Real
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from maxent import io
+from maxent._progress import Progress
+from maxent._rows import Array, row_scale
+from maxent._threads import one_blas_thread
+from maxent.domains import Simplex
+from maxent.entropies import Entropy, Shannon, Shifted
+from maxent.estimators._class_map import ClassMap, ClassPart, Ones
+from maxent.estimators._density import masses, take_rows, warn_constant
+from maxent.families.base import Family, Proposal, Terms
+from maxent.features import Cells, Schema
+from maxent.features.cells import is_frame, missing_rows
+from maxent.potentials import Box
+from maxent.problem import Problem, State
+from maxent.solvers import _steps
+
+RULES = ("corrective", "line-search")
+_FEWEST = 5  # samples
+_CHANGE = 1e-5  # of the objective in a round, at which the paper's coordinate descent stops (§4)
+_TIGHTEST = 1e-10  # duality gap of a round's solve at least
+_SAME = 1e-6  # share of a value within which a proposal is a chosen feature, found again
+
+
+@io.register
+class StructMaxentClassifier(ClassifierMixin, BaseEstimator):
+    """Class probabilities with features from a union of families (conditional structural maxent).
+
+    p_w[y|x] is proportional to exp(sum_j w_j phi_j(x) [y = y_j]), and w minimises (14)
+
+        mean loss + sum_k beta_k ||w_k||_1,      beta_k = lam B_k + beta
+
+    over features phi_j of all sets H_k, those of complex ones at a higher price: multi-class deep
+    boosting with the logistic loss. In every round the pair (feature, class) that violates
+    optimality most comes in. Each class has a constant feature as well, a monomial of degree 0,
+    whose bound B_0 of (15) is 0: it costs beta. With two classes the features are those of the
+    second, which leaves out no model, as scores count up to what all classes share.
+
+    Parameters
+    ----------
+    families : families of features; by default ``[Monomials(2), Trees(4)]``.
+    lam : lambda, the price of complexity; 0 is ordinary l1 regularization.
+    beta : the price of every feature. With 0 the constants are free and ``gap_`` is infinite.
+    rule : "corrective" (all weights are solved for again in each round, by the core's solver) or
+        "line-search" (the exact step along the worst feature, new or old, and the end of the
+        paper's §4: a round that changes the objective by less than 1e-5).
+    rounds : at most. per_round : features that come in, of as many classes.
+    tol : largest violation at which to stop, in units of the means of the features.
+    entropy : "shannon" (the logistic loss), or an Entropy of the simplex for its Fenchel-Young
+        loss; ``Tsallis(1.5)`` gives probabilities that are exactly 0.
+    categorical : columns (names or positions) that are categories whatever their type; those of
+        type category or string always are.
+    verbose : 0 silences the progress line of long fits.
+
+    Attributes
+    ----------
+    classes_; features_ : a dict a feature in use: name, class, weight, family, level (k), beta,
+        largest weight first; n_features_ : how many. coef_ : weights by (name, class).
+    intercept_ : weight of each class's constant.
+    loss_ : mean loss over the samples; objective_ : with the penalty.
+    gap_ : duality gap over the features that came in: how far ``objective_`` is above the
+        smallest with these features, at most.
+    violation_ : the largest violation max(|E_p[phi] - E_S[phi]| - beta_k, 0) that the families
+        found. As the objective F is convex, F(w) - F(w*) <= violation_ ||w - w*||_1 for any
+        weights w* of the features they would find, chosen or not.
+    n_rounds_; history_ : a dict a round and one for the start: seconds, objective, gap,
+        violation, features.
+
+    Variables are held within their ranges at the fit when predicting. A sample of weight s counts
+    as s samples, also in the m of B_k.
+
+    >>> X = np.random.default_rng(0).uniform(size=(300, 3))
+    >>> y = np.where(X[:, 0] * X[:, 1] > 0.3, "wet", "dry")
+    >>> model = StructMaxentClassifier(beta=0.003).fit(X, y)
+    >>> model.features_[0]["name"], bool(model.violation_ <= 1e-4)
+    ('x0 * x1', True)
+    """
+
+    def __init__(
+        self,
+        families: Sequence[Family] | None = None,
+        lam: float = 0.1,
+        beta: float = 0.001,
+        *,
+        rule: str = "corrective",
+        rounds: int = 100,
+        per_round: int = 1,
+        tol: float = 1e-4,
+        entropy: Any = "shannon",
+        categorical: Iterable[Any] = (),
+        verbose: int = 1,
+    ) -> None:
+        self.families = families
+        self.lam = lam
+        self.beta = beta
+        self.rule = rule
+        self.rounds = rounds
+        self.per_round = per_round
+        self.tol = tol
+        self.entropy = entropy
+        self.categorical = categorical
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        return tags
+
+    # -- fitting -------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> StructMaxentClassifier:
+        """Grow the features and fit their weights to samples X with labels y."""
+        self._check()
+        families = self._families()
+        X, y = self._table(X, reset=True), self._labels(X, y)
+        weight = masses("sample_weight", sample_weight, len(y))
+        if not weight.any():
+            raise ValueError("all sample weights are zero: give some samples a positive weight")
+        X, y, weight = take_rows(X, weight > 0), y[weight > 0], weight[weight > 0]
+        self.classes_, labels = np.unique(y, return_inverse=True)
+        self._check_sample(len(y))
+        self.schema_ = Schema.of(X, self.categorical)
+        cells = self.schema_.read(X)
+        warn_constant(cells, self.schema_)
+        growth = _Growth(self, families, cells, labels, weight)
+        with one_blas_thread():
+            self._finish(growth, growth.run())
+        return self
+
+    def _finish(self, growth: _Growth, state: State) -> None:
+        w, kept = state.w, np.flatnonzero(state.w)
+        self.intercept_ = np.zeros(self.classes_.size)
+        self.intercept_[growth.outputs] = w[: len(growth.outputs)]
+        self._parts_ = growth.operators(w)
+        self._chosen_ = [(growth.chosen[j], float(w[j])) for j in kept if growth.chosen[j].level]
+        self.n_features_ = len(self._chosen_)
+        self.objective_ = growth.history[-1]["objective"]
+        self.loss_ = self.objective_ - state.penalty
+        self.gap_, self.violation_ = state.gap, growth.history[-1]["violation"]
+        self.n_rounds_, self.history_ = len(growth.history) - 1, growth.history
+
+    @property
+    def features_(self) -> list[dict[str, Any]]:
+        """The features in use, largest weight first."""
+        check_is_fitted(self)
+        rows = sorted(self._chosen_, key=lambda row: -abs(row[1]))
+        labels = self.classes_.tolist()
+        return [
+            {
+                "name": chosen.name,
+                "class": labels[chosen.output],
+                "weight": weight,
+                "family": chosen.family,
+                "level": chosen.level,
+                "beta": chosen.beta,
+            }
+            for chosen, weight in rows
+        ]
+
+    @property
+    def coef_(self) -> dict[tuple[str, Any], float]:
+        """Weight of every feature in use, by its name and class."""
+        return {(row["name"], row["class"]): row["weight"] for row in self.features_}
+
+    # -- parameters and input ------------------------------------------------------------------
+
+    def _check(self) -> None:
+        for name in ("lam", "beta", "tol"):
+            value = getattr(self, name)
+            if not (isinstance(value, Real) and 0 <= float(value) < np.inf):
+                raise ValueError(f"{name} must be a number >= 0, got {value!r}")
+        for name in ("rounds", "per_round"):
+            value = getattr(self, name)
+            if not (isinstance(value, Integral) and int(value) >= 1):
+                raise ValueError(f"{name} must be an integer >= 1, got {value!r}")
+        if self.rule not in RULES:
+            raise ValueError(f"rule must be one of {', '.join(RULES)}, got {self.rule!r}")
+        self._entropy()
+
+    def _entropy(self) -> Entropy:
+        given = self.entropy
+        entropy = Shannon() if isinstance(given, str) and given == "shannon" else given
+        if (
+            isinstance(entropy, Entropy)
+            and isinstance(entropy.domain, Simplex)
+            and entropy.differentiable
+        ):
+            return entropy
+        raise ValueError(
+            'entropy must be "shannon" or a strictly convex Entropy of the simplex such as '
+            f"Tsallis(1.5), got {given!r}"
+        )
+
+    def _families(self) -> list[Family]:
+        families: Any = self.families
+        if families is None:
+            from maxent.families.monomials import Monomials
+            from maxent.families.trees import Trees
+
+            families = [Monomials(2), Trees(4)]
+        listed = [families] if isinstance(families, Family) else list(families)
+        if not listed or not all(isinstance(family, Family) for family in listed):
+            raise ValueError(
+                "families must be a list of families such as Monomials(2) and Trees(4), got "
+                f"{self.families!r}"
+            )
+        return listed
+
+    def _table(self, X: Any, reset: bool) -> Any:
+        """A table without missing values: frames stay frames, the rest becomes an array."""
+        if is_frame(X):
+            if not len(X) or not len(X.columns):
+                raise ValueError(f"X is empty: {len(X)} rows, {len(X.columns)} columns")
+            validate_data(self, X, reset=reset, skip_check_array=True)
+        else:
+            text = not sparse.issparse(X) and np.asarray(X).dtype.kind in "UO" and _has_text(X)
+            kind = object if text else "numeric"
+            X = validate_data(self, X, reset=reset, dtype=kind, ensure_all_finite=False)
+        lost = int(missing_rows(X).sum())
+        if lost:
+            raise ValueError(
+                f"X contains missing values (NaN, None) in {lost} rows: drop or impute them, or "
+                "give a category a level of its own for them"
+            )
+        return X
+
+    def _labels(self, X: Any, y: Any) -> Array:
+        if y is None:
+            raise ValueError(
+                "StructMaxentClassifier requires y to be passed, but the target y is None: give "
+                "one label a row of X"
+            )
+        y = column_or_1d(y, warn=True)
+        assert_all_finite(y, input_name="y")
+        check_classification_targets(y)
+        check_consistent_length(X, y)
+        return y
+
+    def _check_sample(self, count: int) -> None:
+        if count < _FEWEST:
+            raise ValueError(
+                f"n_samples={count}, and growing features needs at least {_FEWEST} samples of "
+                "positive weight: give more rows"
+            )
+        if self.classes_.size < 2:
+            raise ValueError(
+                f"every sample is of one class, {self.classes_.tolist()[0]!r}: a classifier needs "
+                "samples of at least two classes"
+            )
+
+    # -- prediction ----------------------------------------------------------------------------
+
+    def decision_function(self, X: Any) -> Array:
+        """Scores of each class; with two classes the second's less the first's."""
+        theta = self._scores(X)
+        return theta[:, 1] - theta[:, 0] if self.classes_.size == 2 else theta
+
+    def predict_proba(self, X: Any) -> Array:
+        """Probability of each class."""
+        return np.asarray(self._entropy().conjugate(self._scores(X))[1])
+
+    def predict(self, X: Any) -> Array:
+        """The most probable class."""
+        best = np.argmax(self.predict_proba(X), axis=1)
+        return self.classes_[best]
+
+    def _scores(self, X: Any) -> Array:
+        check_is_fitted(self)
+        cells = self.schema_.read(self._table(X, reset=False))
+        theta = np.repeat(self.intercept_[:, None], cells.n_cells, axis=1)
+        for output, operator, w in self._parts_:
+            operator.bind(cells, clamp=True).add_scores(w, theta[output])
+        return np.ascontiguousarray(theta.T)
+
+    # -- saving --------------------------------------------------------------------------------
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_parts_")
+
+    def __getmodel__(self) -> dict[str, Any]:
+        state = dict(vars(self))
+        for name in ("classes_", "feature_names_in_"):  # may be arrays of Python strings
+            if name in state:
+                state[name] = [state[name].tolist(), state[name].dtype.str]
+        return state
+
+    def __setmodel__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        for name in ("classes_", "feature_names_in_"):
+            if name in state:
+                values, dtype = state[name]
+                setattr(self, name, np.array(values, dtype=dtype))
+
+
+def _has_text(X: Any) -> bool:
+    return any(isinstance(value, str) for value in np.ravel(np.asarray(X, dtype=object)))
+
+
+@io.register
+@dataclass(frozen=True)
+class ChosenFeature:
+    """A feature that came in: its name, family, k (0 for a constant), class and penalty."""
+
+    name: str
+    family: str
+    level: int
+    output: int
+    beta: float
+
+
+class _Candidate(NamedTuple):
+    """A proposal for a class, with its penalty and by how much it violates optimality."""
+
+    family: int
+    output: int
+    proposal: Proposal
+    beta: float
+    violation: float
+
+
+class _Growth:
+    """Chosen features with their weights, growing round by round."""
+
+    def __init__(
+        self,
+        model: StructMaxentClassifier,
+        families: Sequence[Family],
+        cells: Cells,
+        labels: Array,
+        weight: Array,
+    ) -> None:
+        self.model, self.families, schema = model, families, model.schema_
+        self.searches = [family.search(cells, schema) for family in families]
+        self.entropy = model._entropy()
+        n_classes = model.classes_.size
+        self.observed = np.eye(n_classes)[labels]
+        self.weight = weight / weight.sum()
+        d = len(schema.continuous) + sum(len(levels) for levels in schema.levels)
+        m = max(round(float(weight.sum())), 1)
+
+        @cache
+        def price(family: int, level: int) -> float:  # beta_k of (15)
+            return float(model.lam * families[family].complexity(level, d, m) + model.beta)
+
+        self.price = price
+        # the scores of one class are enough to tell two: they count up to what both share
+        self.outputs = [1] if n_classes == 2 else list(range(n_classes))
+        beta = float(model.beta)
+        self.chosen = [ChosenFeature("1", "constant", 0, y, beta) for y in self.outputs]
+        self.w = np.zeros(len(self.outputs))
+        self._terms: dict[tuple[int, int], tuple[Terms, list[int]]] = {}  # by family and class
+        self.history: list[dict[str, float]] = []
+
+    # -- what there is -------------------------------------------------------------------------
+
+    def features(self) -> ClassMap:
+        """The feature map of what was chosen."""
+        parts = [ClassPart(Ones(), y, np.array([j])) for j, y in enumerate(self.outputs)]
+        parts += [ClassPart(t, y, np.array(j)) for (_, y), (t, j) in self._terms.items()]
+        return ClassMap(parts, *self.observed.shape)
+
+    def state(self) -> State:
+        """The problem of the chosen features, (14) and its dual, at the weights."""
+        return self._posed(self.entropy, self.features(), self.beta).state(self.w)
+
+    def _posed(self, entropy: Entropy, features: ClassMap, beta: Array) -> Problem:
+        return Problem(entropy, features, Box(beta), weights=self.weight, observed=self.observed)
+
+    @property
+    def beta(self) -> Array:
+        """The penalty of every feature."""
+        return np.array([chosen.beta for chosen in self.chosen])
+
+    def operators(self, w: Array) -> list[tuple[int, Any, Array]]:
+        """Class, features in use as one operator, and their weights, family by family."""
+        found = []
+        for (_, output), (terms, index) in self._terms.items():
+            used = np.flatnonzero(w[index])
+            operator = terms.operator()
+            if used.size and operator is not None:
+                found.append((output, operator.restrict(used), w[index][used]))
+        return found
+
+    # -- how it grows --------------------------------------------------------------------------
+
+    def run(self) -> State:
+        """Rounds until no feature found violates optimality, or they are used up."""
+        rounds = int(self.model.rounds)
+        progress, begin = Progress("StructMaxentClassifier", self.model.verbose), perf_counter()
+        constant = float(self.weight @ self.entropy.value(self.observed))
+        if self.model.rule == "corrective":
+            self._solve(np.arange(self.w.size))
+        try:
+            for count in range(rounds + 1):
+                state = self.state()
+                candidates = self._candidates(state)
+                if not (candidates or count):
+                    warnings.warn(
+                        "the families propose no feature: the model has constants alone",
+                        stacklevel=4,
+                    )
+                old = np.abs(_steps.violation(state.w, state.gradient, self.beta))
+                violation = float(max([old.max(), *(c.violation for c in candidates)]))
+                self._record(perf_counter() - begin, state.dual + constant, state.gap, violation)
+                progress.update(f"round {count}, violation {violation:.1e}")
+                if count == rounds or not self._step(candidates, old):
+                    break
+        finally:
+            progress.close()
+        return state
+
+    def _record(self, seconds: float, objective: float, gap: float, violation: float) -> None:
+        self.history.append(
+            {
+                "seconds": seconds,
+                "objective": objective,
+                "gap": gap,
+                "violation": violation,
+                "features": float(np.count_nonzero(self.w)),
+            }
+        )
+
+    def _candidates(self, state: State) -> list[_Candidate]:
+        """The best proposal for every class, the worst violation first."""
+        residual = np.ascontiguousarray(row_scale(state.p - self.observed, self.weight).T)
+        best = []
+        for y in self.outputs:
+            found = [
+                self._candidate(family, y, proposal)
+                for family, search in enumerate(self.searches)
+                for proposal in search.propose(residual[y])
+            ]
+            best += [max(found, key=lambda c: c.violation)] if found else []
+        return sorted(best, key=lambda c: -c.violation)
+
+    def _candidate(self, family: int, output: int, proposal: Proposal) -> _Candidate:
+        beta = self.price(family, proposal.level)
+        return _Candidate(family, output, proposal, beta, abs(proposal.value) - beta)
+
+    def _step(self, candidates: list[_Candidate], old: Array) -> bool:
+        """One round; False where nothing is left to do."""
+        model = self.model
+        if model.rule == "line-search" and self._settled():
+            return False
+        # a chosen feature that is proposed again violates no less than its proposal
+        least = max(model.tol, float(old.max()))
+        new = [c for c in candidates if c.violation > least + _SAME * abs(c.proposal.value)]
+        index = [self._add(candidate) for candidate in new[: model.per_round]]
+        if model.rule == "corrective":
+            if index:
+                self._solve(np.arange(self.w.size))
+            return bool(index)
+        if not index and old.max() > model.tol:
+            index = [int(np.argmax(old))]
+        for j in index:
+            self._solve(np.array([j]))
+        return bool(index)
+
+    def _settled(self) -> bool:
+        objective = [record["objective"] for record in self.history[-2:]]
+        return len(objective) == 2 and objective[0] - objective[1] < _CHANGE
+
+    def _add(self, candidate: _Candidate) -> int:
+        """Take a feature in with weight 0; its number."""
+        family, output, proposal = candidate.family, candidate.output, candidate.proposal
+        key = (family, output)
+        if key not in self._terms:
+            self._terms[key] = self.searches[family].terms(), []
+        terms, index = self._terms[key]
+        terms.append(proposal.operator)
+        index.append(self.w.size)
+        (name,) = proposal.operator.names()
+        kind = type(self.families[family]).__name__
+        self.chosen.append(ChosenFeature(name, kind, proposal.level, output, candidate.beta))
+        self.w = np.append(self.w, 0.0)
+        return index[-1]
+
+    def _solve(self, index: Array) -> None:
+        """Minimise (14) over the weights ``index``: the others' scores are a shift."""
+        rest = self.w.copy()
+        rest[index] = 0.0
+        features = self.features()
+        entropy = Shifted(self.entropy, features.scores(rest)) if rest.any() else self.entropy
+        problem = self._posed(entropy, features.restrict(index), self.beta[index])
+        # a violation v is worth v^2 / 2 or more where the smoothness is at most 1: all below tol
+        tol = max(self.model.tol**2 / 4, _TIGHTEST)
+        self.w[index] = problem.solve("auto", self.w[index], tol=tol, verbose=0).w

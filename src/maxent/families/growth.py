@@ -1,0 +1,182 @@
+"""Growth: a density over cells whose features come in one by one (structural paper, §2.4, §4)."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from maxent._rows import Array
+from maxent.entropies import Relative
+from maxent.families.base import Proposal, Search
+from maxent.features.base import Operator, OperatorMap
+from maxent.potentials import Box
+from maxent.problem import Problem, State
+from maxent.solvers import _steps
+
+RULES = ("corrective", "structmaxent2", "structmaxent1", "line-search")
+LOW, HIGH = 0.0, 1.0  # the range of every feature
+
+
+class Candidate(NamedTuple):
+    """A proposal of a family with its penalty and by how much it violates optimality."""
+
+    family: int
+    proposal: Proposal
+    beta: float
+    violation: float
+
+
+@dataclass(eq=False)
+class _Grown:
+    """The chosen features of one family."""
+
+    levels: list[int] = field(default_factory=list)
+    beta: list[float] = field(default_factory=list)
+    w: list[float] = field(default_factory=list)
+    index: dict[str, int] = field(default_factory=dict)  # by name
+
+
+class Growth:
+    """Chosen features with their weights, and the density they make.
+
+    ``penalty(family, level)`` is beta_k. Features are numbered family by family.
+    """
+
+    def __init__(
+        self,
+        searches: Sequence[Search],
+        penalty: Callable[[int, int], float],
+        entropy: Relative,
+        observed: Array,
+    ) -> None:
+        self.searches, self.penalty = list(searches), penalty
+        self.entropy, self.observed = entropy, observed
+        self.terms = [search.terms() for search in searches]
+        self._grown = [_Grown() for _ in searches]
+        self.theta = np.zeros(observed.size)
+
+    # -- what there is -------------------------------------------------------------------------
+
+    def _gathered(self, name: str) -> Array:
+        return np.concatenate([np.array(getattr(g, name), dtype=np.float64) for g in self._grown])
+
+    @property
+    def w(self) -> Array:
+        """Weights of all features."""
+        return self._gathered("w")
+
+    @property
+    def beta(self) -> Array:
+        """Penalties of all features."""
+        return self._gathered("beta")
+
+    @property
+    def levels(self) -> Array:
+        """k of each feature."""
+        return self._gathered("levels").astype(np.intp)
+
+    @property
+    def family(self) -> Array:
+        """Which family each feature is of."""
+        return np.repeat(np.arange(len(self._grown)), [len(g.w) for g in self._grown])
+
+    def operators(self) -> list[Operator]:
+        """One for each family with features."""
+        return [o for o in (terms.operator() for terms in self.terms) if o is not None]
+
+    def features(self) -> OperatorMap:
+        """The feature map of what was chosen."""
+        parts = [terms for terms in self.terms if terms.n_features]
+        return OperatorMap(parts, self.observed.size)
+
+    def problem(self) -> Problem:
+        """The convex problem of the chosen features."""
+        return Problem(self.entropy, self.features(), Box(self.beta), observed=self.observed)
+
+    def state(self) -> State:
+        """The problem at the weights."""
+        return self.problem().state(self.w, self.theta)
+
+    # -- how it grows --------------------------------------------------------------------------
+
+    def candidates(self, r: Array) -> list[Candidate]:
+        """What the families propose for cell weights r = p - observed, worst violation first."""
+        found = []
+        for family, search in enumerate(self.searches):
+            for proposal in search.propose(r):
+                beta = self.penalty(family, proposal.level)
+                found.append(Candidate(family, proposal, beta, abs(proposal.value) - beta))
+        return sorted(found, key=lambda c: -c.violation)
+
+    def add(self, candidate: Candidate) -> int:
+        """Take a feature in with weight 0, unless it is there; its number."""
+        grown, operator = self._grown[candidate.family], candidate.proposal.operator
+        (name,) = operator.names()
+        if name not in grown.index:
+            grown.index[name] = len(grown.w)
+            grown.levels.append(candidate.proposal.level)
+            grown.beta.append(candidate.beta)
+            grown.w.append(0.0)
+            self.terms[candidate.family].append(operator)
+        before = sum(len(g.w) for g in self._grown[: candidate.family])
+        return before + grown.index[name]
+
+    def set_weights(self, w: Array, theta: Array | None = None) -> None:
+        """Replace all weights; ``theta`` are the scores at them, where known."""
+        start = 0
+        for grown in self._grown:
+            stop = start + len(grown.w)
+            grown.w, start = w[start:stop].tolist(), stop
+        self.theta = self.features().scores(w) if theta is None else theta
+
+    def column(self, j: int) -> Array:
+        """A feature at every cell."""
+        out = np.empty((1, self.observed.size))
+        one = self.features().restrict(np.array([j]))
+        one.parts[0].write(np.ones(self.observed.size), 0, self.observed.size, out)
+        return out[0]
+
+    def move(self, j: int, step: float, column: Array) -> None:
+        """w_j += step."""
+        w = self.w
+        w[j] += step
+        self.set_weights(w, self.theta + step * column)
+
+
+# -- steps of coordinate descent -----------------------------------------------------------------
+
+
+class StepRule:
+    """The step along one feature: of Fig. 1, of Fig. 2, or exact (structural paper, §2.4.2)."""
+
+    def __init__(self, rule: str) -> None:
+        self.rule, self._warned = rule, False
+
+    def __call__(self, growth: Growth, j: int, p: Array, column: Array) -> float:
+        """The change of w_j."""
+        w, beta = float(growth.w[j]), float(growth.beta[j])
+        here, there = float(p @ column), float(growth.observed @ column)
+        if self.rule == "line-search":
+            return float(_steps.line_search_step(w, column, p, there, beta))
+        if self.rule == "structmaxent1":
+            step = float(_steps.scaling_step(w, here, there, beta, LOW, HIGH))
+            if np.isfinite(step):
+                return step
+            self._fall_back(growth, j)
+        return float(_steps.hoeffding_step(w, here - there, beta, (HIGH - LOW) / 2))
+
+    def _fall_back(self, growth: Growth, j: int) -> None:
+        if self._warned:
+            return
+        self._warned = True
+        name = [n for o in growth.operators() for n in o.names()][j]
+        warnings.warn(
+            f"conditions (8) of StructMaxent1 do not hold for {name!r} (its mean over the records "
+            f"is within beta = {growth.beta[j]:.3g} of the end of its range, or the model's is at "
+            "the end); steps of StructMaxent2 are taken there",
+            stacklevel=6,
+        )

@@ -1,0 +1,434 @@
+"""Monomials: products of scaled variables and indicators of levels (structural paper, §4).
+
+What products of other functions need too is here: a greedy search one factor at a time, an
+operator that knows the factors of each feature, and its bound.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, fields, replace
+from itertools import pairwise
+from math import log, sqrt
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from maxent import io
+from maxent._rows import Array
+from maxent._threads import over_rows
+from maxent.families.base import Family, Proposal, Search, Terms
+from maxent.features.base import Operator
+from maxent.features.cells import Cells, Schema
+from maxent.maps import sum_of_parts
+
+_NOTHING = 1e-12  # share of the weights below which a value or a change is rounding
+
+
+@dataclass(frozen=True, eq=False)
+class FactorTerms(Operator):
+    """Products of factors, powers of raw features; feature j has those from cuts[j] to cuts[j + 1].
+
+    Raw features are functions of variables scaled by ``low`` and ``high``; the fields of a subclass
+    named in ``per_factor`` say which, with one entry a factor.
+    """
+
+    variables: tuple[str, ...]
+    low: Array
+    high: Array
+    cuts: Array
+    power: Array
+
+    letter: ClassVar[str]
+    per_factor: ClassVar[tuple[str, ...]]
+
+    def __post_init__(self) -> None:
+        # compiled kernels trust these numbers, so that a file may not bring wrong ones
+        sizes = {getattr(self, name).shape for name in self.per_factor}
+        if not (
+            self.low.shape == self.high.shape == (len(self.variables),)
+            and sizes == {self.power.shape}
+            and self.cuts.size
+            and self.cuts[0] == 0
+            and self.cuts[-1] == self.power.size
+            and (np.diff(self.cuts) > 0).all()
+            and (self.power > 0).all()
+            and self._sound()
+        ):
+            raise ValueError(
+                f"the factors of a {type(self).__name__} do not fit together: expected cuts that "
+                "grow from 0 to the number of factors, positive powers and known variables"
+            )
+
+    @abstractmethod
+    def _sound(self) -> bool:
+        """Whether every raw feature is one of known variables."""
+
+    @abstractmethod
+    def raw(self) -> tuple[Array, Array]:
+        """``place`` and ``numbers`` of each factor's raw feature, as in ``_kernels.terms``."""
+
+    @abstractmethod
+    def _raw_names(self) -> list[str]:
+        """What each factor's raw feature is called."""
+
+    @property
+    def n_features(self) -> int:  # type: ignore[override]
+        """Number of products."""
+        return int(self.cuts.size) - 1
+
+    def names(self) -> list[str]:
+        """The factors, such as x * y^2."""
+        powers = zip(self._raw_names(), self.power, strict=True)
+        factors = [name if power == 1 else f"{name}^{power}" for name, power in powers]
+        return [" * ".join(factors[a:b]) for a, b in pairwise(self.cuts)]
+
+    def kinds(self) -> Array:
+        """The letter of the family."""
+        return np.full(self.n_features, self.letter)
+
+    def restrict(self, index: Array) -> FactorTerms:
+        """Some of the products."""
+        index = np.asarray(index, dtype=np.intp)
+        sizes = np.diff(self.cuts)[index]
+        cuts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
+        factors = np.arange(cuts[-1]) + np.repeat(self.cuts[index] - cuts[:-1], sizes)
+        chosen = {name: getattr(self, name)[factors] for name in ("power", *self.per_factor)}
+        return replace(self, cuts=cuts, **chosen)
+
+    def join(self, other: Operator) -> FactorTerms | None:
+        """The products of both, for the same variables with the same ranges."""
+        if not isinstance(other, FactorTerms) or type(other) is not type(self):
+            return None
+        parts = ("power", *self.per_factor)
+        shared = (f.name for f in fields(self) if f.name not in ("cuts", *parts))
+        if not all(_same(getattr(self, name), getattr(other, name)) for name in shared):
+            return None
+        both: dict[str, Any] = {
+            name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in parts
+        }
+        both["cuts"] = np.concatenate([self.cuts, self.cuts[-1] + other.cuts[1:]])
+        return replace(self, **both)
+
+    def bind(self, cells: Cells, clamp: bool = False) -> BoundFactors:
+        """The products on given cells."""
+        return BoundFactors(cells, self, clamp)
+
+
+def _same(one: Any, other: Any) -> bool:
+    return bool(np.array_equal(one, other) if isinstance(one, np.ndarray) else one == other)
+
+
+class _Tables(NamedTuple):
+    """What the kernels take: the cells, the distinct factors, and those of each feature."""
+
+    values: Array
+    codes: Array
+    place: Array
+    numbers: Array
+    power: Array
+    cuts: Array
+    factor: Array
+
+
+class BoundFactors(Terms):
+    """Products of raw features on given cells; ``clamp`` holds every raw feature within [0, 1]."""
+
+    def __init__(
+        self, cells: Cells, operator: FactorTerms | None = None, clamp: bool = False
+    ) -> None:
+        self.cells, self.clamp = cells, clamp
+        self._set(operator)
+
+    def _set(self, operator: FactorTerms | None) -> None:
+        self._operator = operator
+        self.n_features = 0 if operator is None else operator.n_features
+        cuts, factors = np.zeros(1, dtype=np.int32), np.empty((0, 7))
+        if operator is not None:
+            cuts, factors = operator.cuts, np.column_stack([*operator.raw(), operator.power])
+        # a factor that several products share is computed once
+        table, factor = np.unique(factors, axis=0, return_inverse=True)
+        place, power = table[:, :2].astype(np.int32), table[:, 6].astype(np.int32)
+        numbers = np.ascontiguousarray(table[:, 2:6])
+        if self.clamp:
+            numbers[:, 2:] = 0.0, 1.0
+        self._tables = _Tables(
+            *(self.cells.values, self.cells.codes, place, numbers, power),
+            *(cuts, factor.ravel().astype(np.int32)),
+        )
+
+    def append(self, operator: Operator) -> None:
+        """Take in the one feature of a proposal, as the last."""
+        mine = self._operator
+        both = operator if mine is None else mine.join(operator)
+        if not isinstance(both, FactorTerms):
+            raise ValueError(
+                f"cannot append {', '.join(operator.names())}, of {type(operator).__name__}: "
+                "expected a product of the same variables and ranges; give one that the same "
+                "search proposed"
+            )
+        self._set(both)
+
+    def operator(self) -> FactorTerms | None:
+        """All products as one operator; None without any."""
+        return self._operator
+
+    def restrict(self, index: Array) -> BoundFactors:
+        """Some of the products on the same cells."""
+        part = None if self._operator is None else self._operator.restrict(index)
+        return BoundFactors(self.cells, part, self.clamp)
+
+    def take(self, cells: Array) -> BoundFactors:
+        """The same products on some of the cells."""
+        return BoundFactors(self.cells.take(cells), self._operator, self.clamp)
+
+    def add_scores(self, w: Array, theta: Array) -> None:
+        """theta += the weighted products, those with a weight alone."""
+        from maxent._kernels.terms import add_terms
+
+        w = np.ascontiguousarray(w, dtype=np.float64)
+        used = np.flatnonzero(w)
+        if used.size < w.size:
+            self.restrict(used).add_scores(w[used], theta)
+            return
+
+        def work(start: int, stop: int) -> None:
+            add_terms(*self._tables, w, start, stop, theta)
+
+        over_rows(work, theta.size, self._tables.factor.size)
+
+    def moments(self, p: Array) -> Array:
+        """sum_i p_i f_j(i)."""
+        return self._moments(p, self._tables)
+
+    def squares(self, p: Array) -> Array:
+        """sum_i p_i f_j(i)^2: the moments of products with twice the powers."""
+        return self._moments(p, self._tables._replace(power=2 * self._tables.power))
+
+    def _moments(self, p: Array, tables: _Tables) -> Array:
+        from maxent._kernels.terms import term_moments
+
+        p = np.ascontiguousarray(p, dtype=np.float64)
+
+        def part(start: int, stop: int) -> Array:
+            out = np.zeros(self.n_features)
+            term_moments(*tables, p, start, stop, out)
+            return out
+
+        return sum_of_parts(part, p.size, tables.factor.size)
+
+    def write(self, root: Array, start: int, stop: int, out: Array) -> None:
+        """The columns of some cells, one row a product."""
+        from maxent._kernels.terms import write_terms
+
+        write_terms(*self._tables, root, start, stop, out)
+
+
+class FactorSearch(Search):
+    """Greedy products: the best one of k + 1 factors is the best one of k times a raw feature.
+
+    A raw feature that is 1 wherever the product counts (an indicator for the second time) makes
+    nothing new and is passed over. Levels end where the largest value is rounding, below
+    1e-12 sum_i |r_i|.
+    """
+
+    def __init__(self, cells: Cells, max_factors: int, raw: tuple[Array, Array]) -> None:
+        super().__init__(cells)
+        self._max_factors = max_factors
+        self._place, self._numbers = raw
+
+    @abstractmethod
+    def _values(self, q: Array) -> Array:
+        """sum_i q_i psi(x_i) of every raw feature psi, in one pass over the cells."""
+
+    @abstractmethod
+    def _product(self, factor: Array, power: Array) -> FactorTerms:
+        """The operator of one product."""
+
+    def propose(self, r: Array) -> list[Proposal]:
+        """The best product of 1, 2 ... factors, each from the one before."""
+        q = np.array(r, dtype=np.float64)
+        if q.shape != (self.cells.n_cells,):
+            raise ValueError(
+                f"r has shape {q.shape}, expected ({self.cells.n_cells},): one weight a cell"
+            )
+        least = _NOTHING * float(np.abs(q).sum())
+        factors: list[int] = []
+        found: list[Proposal] = []
+        while len(factors) < self._max_factors:
+            values = self._values(q)
+            best = self._best(values, q, least, first=not factors)
+            if best is None:
+                break
+            factors.append(best)
+            factor, power = np.unique(factors, return_counts=True)
+            operator = self._product(factor, power.astype(np.int32))
+            found.append(Proposal(operator, len(factors), float(values[best])))
+        return found
+
+    def _best(self, values: Array, q: Array, least: float, first: bool) -> int | None:
+        """The raw feature with the largest value among those that change q, now taken into q."""
+        for k in np.argsort(-np.abs(values), kind="stable"):
+            if not abs(values[k]) > least:
+                return None
+            # a first factor is new even where it is 1 at all cells with a weight
+            if self._shrunk(q, k) or first:
+                return int(k)
+        return None
+
+    def _shrunk(self, q: Array, k: int) -> bool:
+        """Multiply q by raw feature k; whether that has changed it."""
+        from maxent._kernels.terms import shrink
+
+        cells, place, numbers = self.cells, self._place[[k]], self._numbers[[k]]
+
+        def part(start: int, stop: int) -> Array:
+            return np.array(shrink(cells.values, cells.codes, place, numbers, start, stop, q))
+
+        before, lost = sum_of_parts(part, q.size, 1)
+        return bool(lost > _NOTHING * before)
+
+    def terms(self) -> BoundFactors:
+        """A place for chosen products on the cells."""
+        return BoundFactors(self.cells)
+
+
+def check_count(name: str, value: Any) -> None:
+    """Complain unless ``value`` is an integer of at least 1."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise ValueError(f"{name} must be an integer >= 1, got {value!r}")
+
+
+def ranges(cells: Cells) -> tuple[Array, Array]:
+    """Least and largest value of each variable."""
+    low = cells.values.min(axis=1, initial=np.inf).astype(np.float64)
+    return low, cells.values.max(axis=1, initial=-np.inf).astype(np.float64)
+
+
+def scales(low: Array, high: Array) -> Array:
+    """1 / (high - low), and 0 for a constant variable, which then is 0 and never NaN."""
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        scale = 1 / (high - low)
+    return np.where((high > low) & np.isfinite(scale), scale, 0.0)
+
+
+@io.register
+@dataclass(frozen=True, eq=False)
+class MonomialTerms(FactorTerms):
+    """Products of scaled variables and of indicators of levels.
+
+    Raw features are the levels of the categorical variables, one variable after the other, then
+    the continuous variables; ``factor`` says which.
+    """
+
+    categorical: tuple[str, ...]
+    levels: tuple[tuple[Any, ...], ...]
+    factor: Array
+
+    letter: ClassVar[str] = "m"
+    per_factor: ClassVar[tuple[str, ...]] = ("factor",)
+
+    def _sound(self) -> bool:
+        count = sum(map(len, self.levels)) + len(self.variables)
+        return bool(((self.factor >= 0) & (self.factor < count)).all())
+
+    def raw(self) -> tuple[Array, Array]:
+        """Indicators and scaled variables."""
+        place, numbers = _raw_features(self.low, self.high, self.levels)
+        return place[self.factor], numbers[self.factor]
+
+    def _raw_names(self) -> list[str]:
+        pairs = zip(self.categorical, self.levels, strict=True)
+        indicators = [f"{name}={level}" for name, levels in pairs for level in levels]
+        names = [*indicators, *self.variables]
+        return [names[k] for k in self.factor]
+
+
+def _raw_features(
+    low: Array, high: Array, levels: tuple[tuple[Any, ...], ...]
+) -> tuple[Array, Array]:
+    """``place`` and ``numbers`` of every raw feature."""
+    indicators = [(row, code) for row, of in enumerate(levels) for code in range(len(of))]
+    place = np.array([*indicators, *((v, -1) for v in range(low.size))], dtype=np.int32)
+    numbers = np.zeros((len(place), 4))
+    numbers[:, 2:] = -np.inf, np.inf
+    numbers[len(indicators) :, :2] = np.column_stack([low, scales(low, high)])
+    return place.reshape(-1, 2), numbers
+
+
+@io.register
+@dataclass(frozen=True)
+class Monomials(Family):
+    """H_k: products of k of d raw features, not necessarily distinct (structural paper, §4).
+
+    Raw features are the continuous variables, scaled to [0, 1] over the cells, and the indicators
+    [x = level] of the categorical ones; d counts both.
+
+    >>> X = np.array([[0.0, 1.0], [1.0, 3.0], [2.0, 5.0], [2.0, 1.0]])
+    >>> schema = Schema.of(X)
+    >>> search = Monomials(max_degree=2).search(schema.read(X), schema)
+    >>> [(p.operator.names(), p.value) for p in search.propose([0.0, 1.0, 2.0, -1.0])]
+    [(['x1'], 2.5), (['x0 * x1'], 2.25)]
+    """
+
+    max_degree: int = 4
+
+    letter: ClassVar[str] = "m"
+
+    def __post_init__(self) -> None:
+        check_count("max_degree", self.max_degree)
+
+    @property
+    def max_level(self) -> int:
+        """The largest k."""
+        return self.max_degree
+
+    def complexity(self, level: int, d: int, m: int) -> float:
+        """B_k = sqrt(2 k log d / m), structural paper, eq. (15).
+
+        One raw feature counts as two: with log 1 = 0 all its powers would be free.
+        """
+        return sqrt(2 * level * log(max(d, 2)) / m)
+
+    def search(self, cells: Cells, schema: Schema) -> MonomialSearch:
+        """The monomials on given cells."""
+        return MonomialSearch(cells, schema, self.max_degree)
+
+
+class MonomialSearch(FactorSearch):
+    """Monomials on given cells."""
+
+    def __init__(self, cells: Cells, schema: Schema, max_degree: int) -> None:
+        self._schema, (self._low, self._high) = schema, ranges(cells)
+        super().__init__(cells, max_degree, _raw_features(self._low, self._high, schema.levels))
+        self._ends = np.cumsum([0, *map(len, schema.levels)])
+        # a level that all cells have is the constant 1, no feature
+        self._constant = self._sums(np.ones(cells.n_cells))[: self._ends[-1]] == cells.n_cells
+
+    def _product(self, factor: Array, power: Array) -> MonomialTerms:
+        cuts = np.array([0, factor.size], dtype=np.int32)
+        return MonomialTerms(
+            *(self._schema.continuous, self._low, self._high, cuts, power),
+            *(self._schema.categorical, self._schema.levels, factor.astype(np.int32)),
+        )
+
+    def _values(self, q: Array) -> Array:
+        values = self._sums(q)
+        values[: self._ends[-1]][self._constant] = 0.0
+        return values
+
+    def _sums(self, q: Array) -> Array:
+        from maxent._kernels.cells import sum_levels
+        from maxent._kernels.terms import raw_sums
+
+        cells, ends = self.cells, self._ends
+        low, scale = self._low, np.ascontiguousarray(self._numbers[ends[-1] :, 1])
+
+        def part(start: int, stop: int) -> Array:
+            total = np.zeros(len(self._place))
+            for row, code in enumerate(cells.codes):
+                sum_levels(code[start:stop], q[start:stop], total[ends[row] : ends[row + 1]])
+            raw_sums(cells.values, low, scale, q, start, stop, total[ends[-1] :])
+            return total
+
+        return sum_of_parts(part, q.size, len(self._place))

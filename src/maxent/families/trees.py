@@ -1,0 +1,598 @@
+"""Binary decision trees with leaves labelled 0 or 1, grown leaf by leaf (structural paper, §4).
+
+A tree with leaves l, R_l the sum of r over the cells of l, has the value sum_l [R_l]_+ where leaves
+with R_l > 0 are labelled 1, and -sum_l [-R_l]_+ with the opposite labels. A split of R into a + b
+adds [a]_+ + [b]_+ - [R]_+ to the first and, as [-x]_+ = [x]_+ - x, takes as much from the second:
+both signs grow the same tree, and the larger value has the sign of sum_i r_i at every size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from maxent import io
+from maxent._rows import Array
+from maxent._threads import over_rows
+from maxent.families.base import Family, Proposal, Search, Terms
+from maxent.features.base import Operator, replaced
+from maxent.features.cells import UNKNOWN, Cells, Schema
+from maxent.maps import sum_of_parts
+
+_NOISE = 1e-11  # of sum_i |r_i|: what sums of a million cells may be off by
+_BLOCK = 1 << 14  # cells that pass by all trees at once: their masses stay in cache
+_BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little") * 1.0
+
+
+@io.register
+@dataclass(frozen=True)
+class Trees(Family):
+    """H_k: binary decision trees with k internal nodes; a feature is the union of some leaves.
+
+    Nodes ask [x <= t], or [level in a set] of a categorical variable. The best tree of k + 1 nodes
+    found splits one leaf of the best of k, for k up to ``max_nodes``. Thresholds lie between values
+    of the cells, all of them or, for more than ``bins`` distinct values, evenly by cell count.
+
+    >>> X = np.array([[1.0], [2.0], [3.0], [4.0]])
+    >>> schema = Schema.of(X)
+    >>> proposals = Trees(2).search(schema.read(X), schema).propose(np.array([1, -2, -1.5, 2.5]))
+    >>> [(p.level, p.operator.names(), p.value) for p in proposals]
+    [(1, ['x0 <= 3.5'], -2.5), (2, ['1.5 < x0 <= 3.5'], -3.5)]
+    """
+
+    letter: ClassVar[str] = "d"
+
+    max_nodes: int = 8
+    bins: int = 255
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.max_nodes, int | np.integer) and self.max_nodes >= 1):
+            raise ValueError(f"max_nodes must be an integer >= 1, got {self.max_nodes!r}")
+        if not (isinstance(self.bins, int | np.integer) and 2 <= self.bins <= 255):
+            raise ValueError(f"bins must be an integer from 2 to 255, got {self.bins!r}")
+
+    @property
+    def max_level(self) -> int:
+        """The largest k."""
+        return self.max_nodes
+
+    def complexity(self, level: int, d: int, m: int) -> float:
+        """sqrt((4k + 2) log2(d + 2) log(m + 1) / m)."""
+        # structural paper, eq. 15
+        return float(np.sqrt((4 * level + 2) * np.log2(d + 2) * np.log(m + 1) / m))
+
+    def search(self, cells: Cells, schema: Schema) -> TreeSearch:
+        """Every variable in bins, ready to grow trees."""
+        return TreeSearch(cells, schema, self.max_nodes, self.bins)
+
+
+# -- trees as features ---------------------------------------------------------------------------
+
+
+@io.register
+@dataclass(frozen=True, eq=False)
+class TreeTerms(Operator):
+    """Several trees; nodes one tree after the other, cut at ``offsets``, parents before children.
+
+    ``variable`` counts the continuous variables, then the categorical ones. ``left`` (where x <=
+    ``threshold``, or the level is in the node's set) and ``right`` are numbers of nodes within the
+    tree, or -1 and -2 for leaves labelled 0 and 1. Sets are codes, ``members``, cut at ``sets``.
+    """
+
+    continuous: tuple[str, ...]
+    categorical: tuple[str, ...]
+    levels: tuple[tuple[Any, ...], ...]
+    variable: Array
+    threshold: Array
+    left: Array
+    right: Array
+    offsets: Array
+    members: Array
+    sets: Array
+
+    def __post_init__(self) -> None:
+        """Compiled kernels trust the nodes, so a file may not bring wrong ones."""
+        if not (_cuts_into(self.offsets, self.variable) and _cuts_into(self.sets, self.members)):
+            raise ValueError("offsets and sets must grow from 0 to the numbers of nodes and levels")
+        shapes = {getattr(self, name).shape for name in _PER_NODE}
+        if len(shapes) > 1 or self.sets.size != self.variable.size + 1:
+            raise ValueError(f"one entry a node is needed, got shapes {sorted(shapes)}")
+        if not self._leads_to_leaves():
+            raise ValueError("nodes must lead to later nodes of their tree, or to -1 and -2")
+        known = len(self.continuous) + len(self.categorical)
+        most = max(map(len, self.levels), default=0)
+        if not (_within(self.variable, known) and _within(self.members, most)):
+            raise ValueError("nodes must ask for variables and levels that there are")
+
+    def _leads_to_leaves(self) -> bool:
+        """Whether every node but the first is the child of one earlier node."""
+        sizes = np.diff(self.offsets)
+        start, end = np.repeat(self.offsets[:-1], sizes), np.repeat(self.offsets[1:], sizes)
+        child = np.array([self.left, self.right])
+        to = child + start
+        later = (to > np.arange(start.size)) & (to < end)
+        inner = to[child >= 0]
+        once = np.unique(inner).size == inner.size == start.size - sizes.size
+        return bool(once and (sizes > 0).all() and (later | (child == -1) | (child == -2)).all())
+
+    @property
+    def n_features(self) -> int:  # type: ignore[override]
+        """Number of trees."""
+        return int(self.offsets.size - 1)
+
+    def names(self) -> list[str]:
+        """The leaves labelled 1 as conditions, or "not (...)" of the others if that is shorter."""
+        return [self._name(tree) for tree in range(self.n_features)]
+
+    def _name(self, tree: int) -> str:
+        leaves = self._leaves(tree)
+        ones, zeros = (" or ".join(said for n, said in leaves if n == label) for label in (1, 0))
+        return min(ones, f"not ({zeros})", key=len)
+
+    def _leaves(self, tree: int) -> list[tuple[int, str]]:
+        """Label and conditions of every leaf."""
+        start, stop = self.offsets[tree : tree + 2]
+        reached: dict[int, dict[int, _Range | _Subset]] = {0: {}}
+        leaves = []
+        for node in range(start, stop):
+            here, v = reached.pop(node - start), int(self.variable[node])
+            for child, left in ((self.left[node], True), (self.right[node], False)):
+                there = {**here, v: self._narrowed(here.get(v), node, left)}
+                if child >= 0:
+                    reached[int(child)] = there
+                else:
+                    said = " and ".join(where.said(self._label(v)) for v, where in there.items())
+                    leaves.append((-1 - int(child), said))
+        return leaves
+
+    def _label(self, v: int) -> str:
+        return (*self.continuous, *self.categorical)[v]
+
+    def _narrowed(self, where: Any, node: int, left: bool) -> _Range | _Subset:
+        """The values of the node's variable that go left or right, of those that come."""
+        v = int(self.variable[node]) - len(self.continuous)
+        if v < 0:
+            return (where or _Range()).cut(float(self.threshold[node]), left)
+        chosen = frozenset(self.members[self.sets[node] : self.sets[node + 1]].tolist())
+        return (where or _Subset(self.levels[v])).cut(chosen, left)
+
+    def kinds(self) -> Array:
+        """d."""
+        return np.full(self.n_features, "d")
+
+    def restrict(self, index: Array) -> TreeTerms:
+        """Some of the trees."""
+        nodes, offsets = _entries(self.offsets, np.asarray(index, dtype=np.intp))
+        members, sets = _entries(self.sets, nodes)
+        per_node = {name: getattr(self, name)[nodes] for name in _PER_NODE}
+        return replaced(self, offsets=offsets, members=self.members[members], sets=sets, **per_node)
+
+    def join(self, other: Operator) -> TreeTerms | None:
+        """The trees of two operators over the same variables."""
+        if not isinstance(other, TreeTerms) or not self._same_variables(other):
+            return None
+        return _chained([self, other])
+
+    def _same_variables(self, other: TreeTerms) -> bool:
+        names = ("continuous", "categorical", "levels")
+        return all(getattr(self, name) == getattr(other, name) for name in names)
+
+    def bind(self, cells: Cells, clamp: bool = False) -> BoundTrees:
+        """The value of every tree at every cell; a level unknown at the fit is in no set."""
+        bound = BoundTrees(cells)
+        bound.append(self)
+        return bound
+
+
+_PER_NODE = ("variable", "threshold", "left", "right")
+
+
+def _cuts_into(cuts: Array, values: Array) -> bool:
+    """Whether these are offsets that grow from 0 to the number of values."""
+    return bool(
+        cuts.ndim == values.ndim == 1
+        and cuts.size
+        and cuts[0] == 0
+        and cuts[-1] == values.size
+        and (np.diff(cuts) >= 0).all()
+    )
+
+
+def _within(codes: Array, count: int) -> bool:
+    return bool(((codes >= 0) & (codes < count)).all())
+
+
+def _entries(offsets: Array, index: Array) -> tuple[Array, Array]:
+    """The entries of the rows ``index`` of values cut at ``offsets``, and their own offsets."""
+    sizes = np.diff(offsets)[index]
+    cuts = np.concatenate([[0], np.cumsum(sizes)])
+    return np.repeat(offsets[index] - cuts[:-1], sizes) + np.arange(cuts[-1]), cuts
+
+
+def _chained(parts: Sequence[TreeTerms]) -> TreeTerms:
+    """The trees of all as one operator."""
+    joint = {
+        name: np.concatenate([getattr(part, name) for part in parts])
+        for name in (*_PER_NODE, "members")
+    }
+    for name in ("offsets", "sets"):
+        sizes = np.concatenate([np.diff(getattr(part, name)) for part in parts])
+        joint[name] = np.concatenate([[0], np.cumsum(sizes)])
+    return replaced(parts[0], **joint)
+
+
+@dataclass(frozen=True)
+class _Range:
+    """low < x <= high."""
+
+    low: float = -np.inf
+    high: float = np.inf
+
+    def cut(self, threshold: float, left: bool) -> _Range:
+        if left:
+            return _Range(self.low, min(self.high, threshold))
+        return _Range(max(self.low, threshold), self.high)
+
+    def said(self, name: str) -> str:
+        low, high = (repr(end).removesuffix(".0") for end in (self.low, self.high))
+        if self.low == -np.inf:
+            return f"{name} <= {high}"
+        return f"{name} > {low}" if self.high == np.inf else f"{low} < {name} <= {high}"
+
+
+@dataclass(frozen=True)
+class _Subset:
+    """The codes in a set, or all that are not."""
+
+    levels: tuple[Any, ...]
+    codes: frozenset[int] = frozenset()
+    inside: bool = False
+
+    def cut(self, chosen: frozenset[int], left: bool) -> _Subset:
+        if self.inside:
+            codes = self.codes & chosen if left else self.codes - chosen
+        else:
+            codes = chosen - self.codes if left else self.codes | chosen
+        return _Subset(self.levels, codes, self.inside or left)
+
+    def said(self, name: str) -> str:
+        listed = ", ".join(str(self.levels[code]) for code in sorted(self.codes))
+        return f"{name} {'in' if self.inside else 'not in'} {{{listed}}}"
+
+
+class BoundTrees(Terms):
+    """Trees on given cells: one bit a cell and tree.
+
+    Trees share bytes by eight. All sums over a byte's trees are one sum by its 256 values.
+    """
+
+    def __init__(self, cells: Cells) -> None:
+        self.cells = cells
+        self._parts: list[TreeTerms] = []
+        self._bytes: list[Array] = []
+        self._room = 0  # bits of the last byte that no tree has yet
+        self._slots = np.empty(0, dtype=np.intp)  # of each tree: 8 x its byte + its bit
+        self._groups: list[tuple[Array, Array, Array]] | None = None
+
+    @property
+    def n_features(self) -> int:  # type: ignore[override]
+        """Number of trees."""
+        return int(self._slots.size)
+
+    def append(self, operator: Operator) -> None:
+        """Work out the trees at every cell."""
+        if not isinstance(operator, TreeTerms):
+            raise TypeError(f"trees can be joined by TreeTerms, got {type(operator).__name__}")
+        first = 0
+        while first < operator.n_features:
+            if not self._room:
+                self._bytes.append(np.zeros(self.cells.n_cells, dtype=np.uint8))
+                self._room = 8
+            count = min(self._room, operator.n_features - first)
+            self._mark(operator, first)
+            slots = 8 * len(self._bytes) - self._room + np.arange(count)
+            self._slots = np.concatenate([self._slots, slots])
+            self._room -= count
+            first += count
+        self._parts.append(operator)
+        self._groups = None
+
+    def _mark(self, trees: TreeTerms, first: int) -> None:
+        """Fill the rest of the last byte with the trees from ``first`` on."""
+        from maxent._kernels.trees import mark_trees
+
+        packed, bit = self._bytes[-1], 8 - self._room
+
+        def work(start: int, stop: int) -> None:
+            for begin in range(start, stop, _BLOCK):
+                mark_trees(
+                    self.cells.values, self.cells.codes, trees.variable, trees.threshold,
+                    trees.left, trees.right, trees.offsets, trees.members, trees.sets,
+                    first, bit, begin, packed[begin : min(begin + _BLOCK, stop)],
+                )  # fmt: skip
+
+        over_rows(work, packed.size, 8)
+
+    def operator(self) -> TreeTerms | None:
+        """All trees taken in."""
+        if len(self._parts) > 1:
+            self._parts = [_chained(self._parts)]
+        return self._parts[0] if self._parts else None
+
+    def _by_byte(self) -> list[tuple[Array, Array, Array]]:
+        """Each byte at every cell, its trees and their bits."""
+        if self._groups is None:
+            byte, bit = np.divmod(self._slots, 8)
+            mine = [np.flatnonzero(byte == b) for b in range(len(self._bytes))]
+            self._groups = [(p, w, bit[w]) for p, w in zip(self._bytes, mine, strict=True)]
+        return self._groups
+
+    def add_scores(self, w: Array, theta: Array) -> None:
+        """theta += sum_j w_j f_j: a table of 256 sums for every byte."""
+        from maxent._kernels.trees import add_bytes
+
+        groups = [group for group in self._by_byte() if w[group[1]].any()]
+        tables = [_BITS[:, bits] @ w[where] for _, where, bits in groups]
+
+        def work(start: int, stop: int) -> None:
+            for begin in range(start, stop, _BLOCK):
+                block = slice(begin, min(begin + _BLOCK, stop))
+                for (packed, _, _), table in zip(groups, tables, strict=True):
+                    add_bytes(packed[block], table, theta[block])
+
+        over_rows(work, theta.size, len(groups))
+
+    def moments(self, p: Array) -> Array:
+        """sum_i p_i f_j(i)."""
+        from maxent._kernels.trees import sum_bytes
+
+        groups = self._by_byte()
+
+        def part(start: int, stop: int) -> Array:
+            sums = np.zeros((len(groups), 256))
+            for begin in range(start, stop, _BLOCK):
+                block = slice(begin, min(begin + _BLOCK, stop))
+                for (packed, _, _), row in zip(groups, sums, strict=True):
+                    sum_bytes(packed[block], p[block], row)
+            return sums
+
+        sums = sum_of_parts(part, p.size, len(groups)) @ _BITS
+        out = np.empty(self.n_features)
+        for row, (_, where, bits) in zip(sums, groups, strict=True):
+            out[where] = row[bits]
+        return out
+
+    squares = moments  # an indicator is its own square
+
+    def restrict(self, index: Array) -> BoundTrees:
+        """Some of the trees on the same cells."""
+        trees = self.operator()
+        byte, bit = np.divmod(self._slots[index], 8)
+        used, place = np.unique(byte, return_inverse=True)
+        return replaced(
+            self,
+            _parts=[] if trees is None else [trees.restrict(index)],
+            _bytes=[self._bytes[b] for b in used],
+            _room=0,  # the other bits are not its own
+            _slots=8 * place + bit,
+            _groups=None,
+        )
+
+    def take(self, cells: Array) -> BoundTrees:
+        """The same trees on some of the cells."""
+        return replaced(
+            self,
+            cells=self.cells.take(cells),
+            _parts=list(self._parts),
+            _bytes=[packed[cells] for packed in self._bytes],
+            _groups=None,
+        )
+
+    def write(self, root: Array, start: int, stop: int, out: Array) -> None:
+        """The columns of some cells, one row a tree."""
+        from maxent._kernels.trees import write_bits
+
+        for packed, where, bits in self._by_byte():
+            write_bits(packed[start:stop], bits, where, root[start:stop], out)
+
+
+# -- search --------------------------------------------------------------------------------------
+
+
+class _Leaf(NamedTuple):
+    """A leaf of a growing tree, its cells ``order[start:stop]``, with its best split."""
+
+    parent: tuple[int, int]  # node and side, 0 for left
+    start: int
+    stop: int
+    total: float
+    sums: Array  # of r by bin of every variable
+    gain: float
+    variable: int
+    goes_left: Array  # of the bins of the variable
+    left_total: float
+
+
+@dataclass(eq=False)
+class _Growing:
+    """The nodes of a tree in the order they were made.
+
+    ``child`` and ``total`` (nodes, 2) are the node a side leads to, if any so far, and its sum.
+    """
+
+    variable: list[int] = field(default_factory=list)
+    goes_left: list[Array] = field(default_factory=list)
+    child: list[list[int]] = field(default_factory=list)
+    total: list[tuple[float, float]] = field(default_factory=list)
+
+    def split(self, leaf: _Leaf, never: int) -> int:
+        """A node in place of a leaf; its number."""
+        node = len(self.variable)
+        self.variable.append(leaf.variable)
+        self.goes_left.append(leaf.goes_left)
+        self.child.append([never, never])
+        self.total.append((leaf.left_total, leaf.total - leaf.left_total))
+        if node:
+            above, side = leaf.parent
+            self.child[above][side] = node
+        return node
+
+
+class TreeSearch(Search):
+    """Trees on the cells of a fit, every variable in bins."""
+
+    def __init__(self, cells: Cells, schema: Schema, max_nodes: int, bins: int) -> None:
+        super().__init__(cells)
+        self._schema, self._max_nodes = schema, max_nodes
+        n_continuous = len(schema.continuous)
+        self._thresholds: list[Array] = [np.empty(0)] * n_continuous
+
+        def find(first: int, last: int) -> None:
+            for v in range(first, last):
+                self._thresholds[v] = _thresholds(cells.values[v], bins)
+
+        over_rows(find, n_continuous, 64 * cells.n_cells)
+        # unknown levels have a bin of their own, the last
+        sizes = [t.size + 1 for t in self._thresholds] + [len(known) + 1 for known in schema.levels]
+        self._firsts = np.concatenate([[0], np.cumsum(sizes)])
+        small = np.min_scalar_type(max(sizes) - 1)
+        self._codes = np.empty((cells.n_cells, len(sizes)), dtype=small)
+        over_rows(self._encode, cells.n_cells, 16 * len(sizes))
+
+    def _encode(self, start: int, stop: int) -> None:
+        """The bins of some cells."""
+        for begin in range(start, stop, _BLOCK):  # searchsorted answers in 8 bytes
+            block = slice(begin, min(begin + _BLOCK, stop))
+            for v, thresholds in enumerate(self._thresholds):
+                self._codes[block, v] = np.searchsorted(thresholds, self.cells.values[v, block])
+            for v, levels in enumerate(self._schema.levels, start=len(self._thresholds)):
+                codes = self.cells.codes[v - len(self._thresholds), block]
+                self._codes[block, v] = np.where(codes == UNKNOWN, len(levels), codes)
+
+    def terms(self) -> BoundTrees:
+        """A place for chosen trees, a bit a cell and tree."""
+        return BoundTrees(self.cells)
+
+    def propose(self, r: Array) -> list[Proposal]:
+        """The tree of every size, each with one leaf of the one before it split."""
+        r = np.ascontiguousarray(r, dtype=np.float64)
+        noise = _NOISE * float(np.abs(r).sum())
+        tree = self._grow(r, noise)
+        if not tree.variable:
+            return []
+        # the sign that has the larger value, see the top of the module; of equal ones that of
+        # r = p - observed where records are, so that features say where they are
+        sign = 1.0 if sum(tree.total[0]) > noise else -1.0
+        child, total = np.array(tree.child), np.array(tree.total)
+        label = sign * total > 0
+        proposals = []
+        for size in range(1, len(tree.variable) + 1):
+            inner = child[:size] < size
+            links = np.where(inner, child[:size], np.where(label[:size], -2, -1))
+            value = float(total[:size][label[:size] & ~inner].sum())
+            proposals.append(Proposal(self._operator(tree, links.astype(np.int32)), size, value))
+        return proposals
+
+    def _operator(self, tree: _Growing, links: Array) -> TreeTerms:
+        size, n_continuous = len(links), len(self._thresholds)
+        threshold, members = np.zeros(size), [np.empty(0, dtype=np.int32)] * size
+        for node, v in enumerate(tree.variable[:size]):
+            chosen = np.flatnonzero(tree.goes_left[node])
+            if v < n_continuous:
+                threshold[node] = self._thresholds[v][chosen.size - 1]
+            else:
+                members[node] = chosen.astype(np.int32)
+        return TreeTerms(
+            self._schema.continuous,
+            self._schema.categorical,
+            self._schema.levels,
+            np.array(tree.variable[:size], dtype=np.int32),
+            threshold,
+            np.ascontiguousarray(links[:, 0]),
+            np.ascontiguousarray(links[:, 1]),
+            np.array([0, size]),
+            np.concatenate(members),
+            np.concatenate([[0], np.cumsum([m.size for m in members])]),
+        )
+
+    def _grow(self, r: Array, noise: float) -> _Growing:
+        """Split the leaf with the largest gain until there is none, or nodes enough."""
+        from maxent._kernels.trees import partition
+
+        order = np.flatnonzero(r).astype(np.int32)  # cells of each leaf together
+        spare = np.empty_like(order)
+        total, tree = float(r.sum()), _Growing()
+        leaves = [self._leaf((0, 0), (0, order.size), total, self._sums(r, order), noise)]
+        while len(tree.variable) < self._max_nodes:
+            leaf = leaves.pop(int(np.argmax([leaf.gain for leaf in leaves])))
+            if leaf.gain <= noise:
+                break
+            node = tree.split(leaf, never=self._max_nodes)
+            if node + 1 == self._max_nodes:
+                break
+            here = slice(leaf.start, leaf.stop)
+            middle = leaf.start + partition(
+                self._codes, leaf.variable, leaf.goes_left, order[here], spare[here]
+            )
+            ends = [(leaf.start, middle), (middle, leaf.stop)]
+            small = int(middle - leaf.start > leaf.stop - middle)
+            sums = self._sums(r, order[slice(*ends[small])])
+            both = {small: sums, 1 - small: leaf.sums - sums}
+            leaves += [
+                self._leaf((node, side), ends[side], tree.total[node][side], both[side], noise)
+                for side in (0, 1)
+            ]
+        return tree
+
+    def _sums(self, r: Array, cells: Array) -> Array:
+        """Sums of r by bin of every variable, over some cells."""
+        from maxent._kernels.trees import sum_bins
+
+        def part(start: int, stop: int) -> Array:
+            sums = np.zeros(self._firsts[-1])
+            sum_bins(self._codes, cells[start:stop], r, self._firsts, sums)
+            return sums
+
+        return sum_of_parts(part, cells.size, self._codes.shape[1])
+
+    def _leaf(
+        self,
+        parent: tuple[int, int],
+        ends: tuple[int, int],
+        total: float,
+        sums: Array,
+        noise: float,
+    ) -> _Leaf:
+        from maxent._kernels.trees import best_split
+
+        goes_left = np.zeros(int(np.diff(self._firsts).max()), dtype=np.uint8)
+        gain, variable, left_total = best_split(
+            sums, self._firsts, len(self._thresholds), total, noise, goes_left
+        )
+        return _Leaf(parent, *ends, total, sums, gain, variable, goes_left, left_total)
+
+
+def _thresholds(x: Array, bins: int) -> Array:
+    """Numbers between the values of x that cut it into at most ``bins`` bins."""
+    values, counts = np.unique(x, return_counts=True)
+    last = np.arange(values.size - 1)  # the last value of every bin
+    if values.size > bins:
+        # a value that very many cells share takes a bin, not the bins of others
+        upto = np.cumsum(np.minimum(counts, x.size / bins))
+        last = np.unique(np.searchsorted(upto, upto[-1] * np.arange(1, bins) / bins))
+        last = last[last < values.size - 1]
+    pairs = zip(values[last].tolist(), values[last + 1].tolist(), strict=True)
+    return np.array([_between(low, high) for low, high in pairs])
+
+
+def _between(low: float, high: float) -> float:
+    """The middle of two values, to as few digits as leave it in the middle half between them."""
+    middle = low / 2 + high / 2
+    for digits in range(1, 18):
+        short = float(f"{middle:.{digits}g}")
+        if low <= short < high and abs(short - middle) <= (high - low) / 4:
+            return short
+    return low  # neighbouring floats
