@@ -32,13 +32,12 @@ from sklearn.preprocessing import StandardScaler
 
 from experiments.south_america import DATA, main
 from maxent.estimators.structural_classifier import StructMaxentClassifier
-from maxent.families.monomials import Monomials
-from maxent.families.trees import Trees
+from maxent.families import Family, Monomials, Trees
 
 SPLITS, FOLDS, JOBS = 5, 3, 2
 LAM = 0.1  # the paper's best in all of its experiments
 BETAS = (0.0003, 0.001, 0.003, 0.01)
-WIDE = {"lam": (0.001, 0.01, 0.1), "beta": (0.0003, 0.003)}  # the paper validates both
+LAMS = (0.003, 0.01, 0.03, 0.1)  # the paper validates lambda as well
 MULTILABEL = ("emotions", "yeast", "scene")
 Rows = tuple[np.ndarray, np.ndarray]
 
@@ -67,12 +66,12 @@ def load(data: Path) -> dict[str, Rows]:
 # -- the methods -------------------------------------------------------------------------------
 
 
-def structural(grid: dict[str, Any], **settings: Any) -> Callable[[int], ClassifierMixin]:
-    """Structural maxent with penalties chosen from a grid."""
+def structural(families: list[Family], by: str) -> Callable[[int], ClassifierMixin]:
+    """Structural maxent with one of its penalties chosen."""
 
     def made(classes: int) -> ClassifierMixin:
-        model = StructMaxentClassifier(lam=LAM, per_round=classes, verbose=0, **settings)
-        return chosen(model, grid)
+        model = StructMaxentClassifier(families, LAM, BETAS[0], per_round=classes, verbose=0)
+        return chosen(model, {by: {"lam": LAMS, "beta": BETAS}[by]})
 
     return made
 
@@ -91,11 +90,16 @@ def boosting(classes: int) -> ClassifierMixin:
     return HistGradientBoostingClassifier(random_state=0)
 
 
+FAMILIES = {
+    "monomials and trees": [Monomials(2), Trees(4)],
+    "monomials of degree 1": [Monomials(1)],
+    "trees": [Trees(4)],
+}
 METHODS: dict[str, Callable[[int], ClassifierMixin]] = {
-    "StructMaxent, lam 0.1": structural({"beta": BETAS}),
-    "StructMaxent, lam by CV": structural(WIDE),
-    "monomials of degree 1": structural({"beta": BETAS}, families=[Monomials(1)]),
-    "trees": structural({"beta": BETAS}, families=[Trees(4)]),
+    f"{name}, {by} by CV": structural(families, by)
+    for by in ("beta", "lam")
+    for name, families in FAMILIES.items()
+} | {
     "LogisticRegression": logistic,
     "HistGradientBoosting": boosting,
 }

@@ -605,7 +605,7 @@ def test_presence_map(written):
     image = page.image("Presence and absence")
     assert image["alt"].endswith(": below the threshold, at or above it.")
     _, colours = picture_of(decoded(image)[1])
-    absent, present = near(colours, (0xC9, 0xDE, 0xD9), 2), near(colours, (0x0F, 0x76, 0x6E), 2)
+    absent, present = near(colours, (0xF2, 0xE3, 0xBC), 2), near(colours, (0x0F, 0x76, 0x6E), 2)
     # columns of linspace(0, 1, 60) from 0.8 on, of the 54 with data
     expected = (np.linspace(0, 1, 60)[6:] >= 0.8).mean()
     assert present / (absent + present) == pytest.approx(expected, abs=0.01)

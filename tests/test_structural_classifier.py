@@ -17,35 +17,11 @@ from conftest import needs
 from maxent import io
 from maxent.estimators._class_map import ClassMap, ClassPart, Ones
 from maxent.estimators.structural_classifier import StructMaxentClassifier
-from maxent.families import Family, Proposal, Search
-from maxent.families.monomials import Monomials
-from maxent.families.trees import Trees
-from maxent.features import Bound, Operator, Schema
+from maxent.families import Family, Monomials, Proposal, Search, Trees
+from maxent.families.base import WrittenOut
+from maxent.features import Operator, Schema
 
 # -- a family of one's own: all products of up to two scaled variables, searched exhaustively -----
-
-
-class DenseColumns(Bound):
-    def __init__(self, columns):
-        self.columns, self.n_features = columns, len(columns)
-
-    def add_scores(self, w, theta):
-        theta += w @ self.columns
-
-    def moments(self, p):
-        return self.columns @ p
-
-    def squares(self, p):
-        return self.columns**2 @ p
-
-    def restrict(self, index):
-        return DenseColumns(self.columns[index])
-
-    def take(self, cells):
-        return DenseColumns(self.columns[:, cells])
-
-    def write(self, root, start, stop, out):
-        out[:] = root[start:stop] * self.columns[:, start:stop]
 
 
 @io.register
@@ -74,7 +50,7 @@ class PairTerms(Operator):
         return np.array([u[:, i] * u[:, j] for i, j in self.pairs])
 
     def bind(self, cells, clamp=False):
-        return DenseColumns(self.columns(cells, clamp))
+        return WrittenOut(self.columns(cells, clamp))
 
 
 class PairSearch(Search):
@@ -503,15 +479,15 @@ def test_the_map_is_its_matrix():
     rng = np.random.default_rng(0)
     n, classes = 2500, 3
     parts = [
-        ClassPart(DenseColumns(rng.uniform(size=(2, n))), 2, np.array([1, 4])),
+        ClassPart(WrittenOut(rng.uniform(size=(2, n))), 2, np.array([1, 4])),
         ClassPart(Ones(), 0, np.array([0])),
-        ClassPart(DenseColumns(rng.uniform(size=(3, n))), 0, np.array([2, 3, 5])),
+        ClassPart(WrittenOut(rng.uniform(size=(3, n))), 0, np.array([2, 3, 5])),
     ]
     features = ClassMap(parts, n, classes)
     F = np.zeros((n, classes, 6))
     F[:, 0, 0] = 1
-    F[:, 0, [2, 3, 5]] = parts[2].bound.columns.T
-    F[:, 2, [1, 4]] = parts[0].bound.columns.T
+    F[:, 0, [2, 3, 5]] = parts[2].bound.rows.T
+    F[:, 2, [1, 4]] = parts[0].bound.rows.T
     w, p = rng.normal(size=6), rng.uniform(size=(n, classes))
     diagonal, spike = rng.uniform(size=(2, n, classes))
     for some in (np.arange(6), np.array([0, 3, 4]), np.array([2, 5])):

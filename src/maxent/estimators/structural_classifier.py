@@ -25,7 +25,7 @@ from maxent.domains import Simplex
 from maxent.entropies import Entropy, Shannon, Shifted
 from maxent.estimators._class_map import ClassMap, ClassPart, Ones
 from maxent.estimators._density import masses, take_rows, warn_constant
-from maxent.families.base import Family, Proposal, Terms
+from maxent.families import Family, Monomials, Proposal, Terms, Trees
 from maxent.features import Cells, Schema
 from maxent.features.cells import is_frame, missing_rows
 from maxent.potentials import Box
@@ -210,12 +210,7 @@ class StructMaxentClassifier(ClassifierMixin, BaseEstimator):
         )
 
     def _families(self) -> list[Family]:
-        families: Any = self.families
-        if families is None:
-            from maxent.families.monomials import Monomials
-            from maxent.families.trees import Trees
-
-            families = [Monomials(2), Trees(4)]
+        families: Any = [Monomials(2), Trees(4)] if self.families is None else self.families
         listed = [families] if isinstance(families, Family) else list(families)
         if not listed or not all(isinstance(family, Family) for family in listed):
             raise ValueError(

@@ -30,7 +30,7 @@ CLASS_COLOURS = (
     *("#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#b07aa1", "#76b7b2", "#edc948", "#9c755f"),
     *("#ff9da7", "#1f4e79", "#8cd17d", "#7f3b08", "#d4a6c8", "#2b6b66", "#b6992d", "#79706e"),
 )
-PRESENCE_COLOURS = ("#c9ded9", "#0f766e")  # below the threshold, and at or above it
+PRESENCE_COLOURS = ("#f2e3bc", "#0f766e")  # below the threshold, and at or above it
 LABELS = {
     "cloglog": "suitability (cloglog)",
     "logistic": "suitability (logistic)",
