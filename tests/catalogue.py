@@ -134,7 +134,15 @@ FEATURES = [
 ]
 
 # tested in test_density.py and test_density_cv.py
-ESTIMATORS = [mx.MaxentDensity(), mx.MaxentDensityCV()]
+ESTIMATORS = [
+    mx.MaxentDensity(),
+    mx.MaxentDensityCV(),
+    mx.StructMaxent(),
+    mx.StructMaxentCV(),
+]
+
+# tested in test_families_monomials.py and test_families_trees.py
+FAMILIES = [mx.Monomials(2), mx.Splines(2), mx.Trees(3)]
 
 # tested in test_evaluation.py
 SPLITTERS = [
@@ -147,6 +155,7 @@ SPLITTERS = [
 # abstract, or made by solving: tested through the classes above
 ABSTRACT = {
     "Domain",
+    "Family",
     "FeatureClass",
     "Operator",
     "SumProductDomain",

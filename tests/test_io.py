@@ -13,6 +13,7 @@ import catalogue
 import maxent as mx
 from maxent import io
 from maxent.estimators._density import DensityLink
+from maxent.families.base import Several
 from maxent.features import Schema, bind, fit_operators
 
 rng = np.random.default_rng(0)
@@ -32,6 +33,10 @@ def density(**more):
 TABLE = np.column_stack([rng.random((40, 2)), rng.integers(0, 3, 40)])
 COUNTS = (np.arange(40) % 5 == 0).astype(int)
 OPERATORS = fit_operators([mx.Hinge(), mx.Interaction(), mx.Categorical()], TABLE, categorical=[2])
+GROWN = [
+    mx.StructMaxent([family], 0.0, 0.001, categorical=[2], rounds=5).fit(TABLE, COUNTS)
+    for family in (mx.Monomials(2), mx.Splines(2, knots=5), mx.Trees(3))
+]
 
 MODELS = [
     mx.Linear(),
@@ -50,6 +55,13 @@ MODELS = [
     mx.MaxentDensity("lqph", preset="maxnet", categorical=[2]).fit(TABLE, COUNTS),
     mx.MaxentDensity("l", entropy=mx.Tsallis(1.5)).fit(TABLE, COUNTS),
     mx.MaxentDensityCV(["l"], cv=mx.PresenceKFold(2)).fit(TABLE, COUNTS),
+    mx.Monomials(2),
+    mx.Splines(2, knots=5),
+    mx.Trees(3),
+    *(operator for model in GROWN for operator in model._operators_),
+    Several(tuple(GROWN[0]._operators_)),
+    *GROWN,
+    mx.StructMaxentCV([mx.Monomials(1)], lams=[0.1], betas=[0.01]).fit(TABLE, COUNTS),
     mx.Simplex(),
     mx.Cube(),
     mx.NonNegative(),
@@ -105,6 +117,7 @@ MODELS = [
     mx.SUMMET(sweep=3),
     mx.PLUMMET(tol=1e-5),
     mx.BallSearch(inner=mx.LBFGS(memory=7)),
+    mx.CoordinateDescent(rule="line-search"),
     mx.Status.STALLED,
     mx.Ragged.from_rows([[1.0, np.nan], [-0.0]]),
     density(),
@@ -188,6 +201,7 @@ def behaviour(model):
         needs_smooth = isinstance(model, mx.LBFGS | mx.CuttingPlane)
         potential = mx.Quadratic(0.5) if needs_smooth else mx.ElasticNet(0.1, 0.5)
         potential = mx.Ball(0.1) if isinstance(model, mx.BallSearch) else potential
+        potential = mx.Box(0.1) if isinstance(model, mx.CoordinateDescent) else potential
         entropy = mx.Zero() if isinstance(model, mx.CuttingPlane) else mx.Shannon()
         solution = mx.Problem(entropy, DENSE, potential, observed=CELLS).solve(model)
         return solution.w, solution.n_iter

@@ -122,9 +122,10 @@ class StructMaxent(MaxentDensity):
             schema, cells, counts, mass, prior_mass = self._points(X, y, sample_weight, prior)
             m = float(counts.sum())
             searches = [family.search(cells, schema) for family in families]
-            self._price = _Price(self, families, searches, schema, counts)
+            price = _Price(self, families, searches, schema, counts)
+            self._n_raw = price.d
             entropy = Relative(self._entropy(), mass * prior_mass)
-            growth = Growth(searches, self._price, entropy, counts / m)
+            growth = Growth(searches, price, entropy, counts / m)
             grown = _Grower(self, growth)
             try:
                 grown.run()
@@ -248,12 +249,20 @@ class StructMaxent(MaxentDensity):
             raise ValueError(
                 f"the bound is for the log loss: entropy Shannon, not {self._entropy()!r}"
             )
-        beta = self._price.theory(self._family_of, self._level_of, self.n_presences_, delta)
+        beta = self._theory(delta)
         loss = float(np.log(self.n_points_)) - self.unregularized_gain_
         points = round(self.n_points_)
         cells = points if points == self.n_points_ and not self._biased else None
         loss -= 0.0 if cells else float(np.log(self.n_points_))
         return bounds.printable_bound(loss, self._weights_, beta, delta, cells)
+
+    def _theory(self, delta: float) -> Array:
+        """2 B_k + sqrt(log(2 p / delta) / (2 m)) of each feature in use, p the sets H_k in all."""
+        families, m = self._families(), int(self.n_presences_)
+        pairs = zip(self._family_of, self._level_of, strict=True)
+        complexity = [families[f].complexity(int(k), self._n_raw, m) for f, k in pairs]
+        n_sets = sum(family.max_level for family in families)
+        return bounds.structural_beta(complexity, n_sets, m, delta)
 
     def profile(self, variable: str | int, n: int = 200) -> Profile:
         """Not for this model: its features are of several variables at once."""
@@ -267,9 +276,8 @@ class StructMaxent(MaxentDensity):
         raise NotImplementedError("other penalties grow other features; use StructMaxentCV")
 
 
-@io.register
 class _Price:
-    """beta_k = lam B_k + beta of every family and level, and the radii that theory asks for."""
+    """beta_k = lam B_k + beta of every family and level."""
 
     def __init__(
         self,
@@ -299,29 +307,6 @@ class _Price:
         if key not in self._empirical:
             self._empirical[key] = empirical_complexity(self._searches[family], self._counts, level)
         return self._empirical[key]
-
-    def theory(self, family: Array, level: Array, m: float, delta: float) -> Array:
-        """2 B_k + sqrt(log(2 p / delta) / (2 m)) of each feature, p the sets H_k in all."""
-        n_sets = sum(f.max_level for f in self.families)
-        pairs = zip(family, level, strict=True)
-        complexity = [self.families[f].complexity(int(k), self.d, self.m) for f, k in pairs]
-        return bounds.structural_beta(complexity, n_sets, max(int(m), 1), delta)
-
-    def __getmodel__(self) -> dict[str, Any]:
-        return {
-            "lam": self.lam,
-            "beta": self.beta,
-            "families": self.families,
-            "d": self.d,
-            "m": self.m,
-            "empirical": [[*key, value] for key, value in self._empirical.items()],
-        }
-
-    def __setmodel__(self, state: dict[str, Any]) -> None:
-        self.lam, self.beta = state["lam"], state["beta"]
-        self.families, self.d, self.m = state["families"], state["d"], state["m"]
-        self._empirical = {(f, k): value for f, k, value in state["empirical"]}
-        self._searches, self._counts, self._simulate = [], np.empty(0), bool(self._empirical)
 
 
 class _Grower:

@@ -32,7 +32,10 @@ class Proposal(NamedTuple):
 
 
 class Family(ABC):
-    """A union of sets H_1, H_2 ... of features with values in [0, 1]."""
+    """A union of sets H_1, H_2 ... of features with values in [0, 1].
+
+    See docs/extending.md for one of your own.
+    """
 
     letter: ClassVar[str]  # what ``Operator.kinds`` calls its features
 
