@@ -18,6 +18,10 @@ EXPERIMENTS = (
     "reference_gains",
     "solver_agreement",
     "species_command",
+    "structural_convergence",
+    "structural_speed",
+    "structural_tables",
+    "structural_classifier",
     "nceas",
 )
 

@@ -42,7 +42,7 @@ class Operator(ABC):
 
     @abstractmethod
     def kinds(self) -> Array:
-        """The letter of each feature: one of l, q, p, t, h, c."""
+        """The letter of each feature: l, q, p, t, h, c, or that of its family."""
 
     @abstractmethod
     def restrict(self, index: Array) -> Operator:
