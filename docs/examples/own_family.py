@@ -16,9 +16,11 @@ class Near(mx.Family):
     letter: ClassVar[str] = "n"
 
     def complexity(self, level, d, m):
+        """A finite set of 21 features."""
         return np.sqrt(2 * np.log(2 * CENTRES.size) / m)  # Massart's lemma
 
     def search(self, cells, schema):
+        """The family on given cells."""
         return NearSearch(cells)
 
 
@@ -26,6 +28,7 @@ class NearSearch(Search):
     """Tries every centre."""
 
     def propose(self, r):
+        """The centre whose feature has the largest weighted sum."""
         values = [r @ nearness(self.cells, c) for c in CENTRES]
         best = int(np.argmax(np.abs(values)))
         name = f"near({CENTRES[best]:.2f})"

@@ -29,11 +29,12 @@ from maxent.estimators._density import (
 from maxent.estimators.density import MaxentDensity, Profile, _Prepared
 from maxent.evaluation import PresenceKFold
 from maxent.families import Family, Monomials, Search, Trees, empirical_complexity
-from maxent.families.growth import RULES, Candidate, Growth, StepRule
+from maxent.families.growth import RULES, Candidate, Growth
 from maxent.features import Cells, Schema, bind
 from maxent.features.cells import missing_rows
 from maxent.potentials import Box
 from maxent.problem import Problem, State
+from maxent.solvers._steps import StepRule
 from maxent.solvers._steps import violation as violation_of
 from maxent.solvers.base import Solution, Status
 
@@ -388,8 +389,7 @@ class _Grower:
             j, violation = growth.add(best), best.violation
         if violation <= 0:
             return False
-        column = growth.column(j)
-        growth.move(j, self.step(growth, j, p, column), column)
+        growth.descend(j, self.step, p)
         return True
 
     def _objective(self) -> float:

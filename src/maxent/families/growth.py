@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -17,7 +16,7 @@ from maxent.potentials import Box
 from maxent.problem import Problem, State
 from maxent.solvers import _steps
 
-RULES = ("corrective", "structmaxent2", "structmaxent1", "line-search")
+RULES = ("corrective", *_steps.RULES)
 LOW, HIGH = 0.0, 1.0  # the range of every feature
 
 
@@ -88,6 +87,10 @@ class Growth:
         """One for each family with features."""
         return [o for o in (terms.operator() for terms in self.terms) if o is not None]
 
+    def names(self) -> list[str]:
+        """Of all features."""
+        return [name for operator in self.operators() for name in operator.names()]
+
     def features(self) -> OperatorMap:
         """The feature map of what was chosen."""
         parts = [terms for terms in self.terms if terms.n_features]
@@ -140,43 +143,17 @@ class Growth:
         one.parts[0].write(np.ones(self.observed.size), 0, self.observed.size, out)
         return out[0]
 
-    def move(self, j: int, step: float, column: Array) -> None:
-        """w_j += step."""
-        w = self.w
+    def descend(self, j: int, rule: _steps.StepRule, p: Array) -> None:
+        """One step of coordinate descent along feature j, p the density (§2.4.2)."""
+        w, column = self.w, self.column(j)
+        at = _steps.Coordinate(
+            w=float(w[j]),
+            beta=float(self.beta[j]),
+            p_mean=float(p @ column),
+            s_mean=float(self.observed @ column),
+            low=LOW,
+            high=HIGH,
+        )
+        step = rule(lambda: repr(self.names()[j]), column, p, at)
         w[j] += step
         self.set_weights(w, self.theta + step * column)
-
-
-# -- steps of coordinate descent -----------------------------------------------------------------
-
-
-class StepRule:
-    """The step along one feature: of Fig. 1, of Fig. 2, or exact (structural paper, §2.4.2)."""
-
-    def __init__(self, rule: str) -> None:
-        self.rule, self._warned = rule, False
-
-    def __call__(self, growth: Growth, j: int, p: Array, column: Array) -> float:
-        """The change of w_j."""
-        w, beta = float(growth.w[j]), float(growth.beta[j])
-        here, there = float(p @ column), float(growth.observed @ column)
-        if self.rule == "line-search":
-            return float(_steps.line_search_step(w, column, p, there, beta))
-        if self.rule == "structmaxent1":
-            step = float(_steps.scaling_step(w, here, there, beta, LOW, HIGH))
-            if np.isfinite(step):
-                return step
-            self._fall_back(growth, j)
-        return float(_steps.hoeffding_step(w, here - there, beta, (HIGH - LOW) / 2))
-
-    def _fall_back(self, growth: Growth, j: int) -> None:
-        if self._warned:
-            return
-        self._warned = True
-        name = [n for o in growth.operators() for n in o.names()][j]
-        warnings.warn(
-            f"conditions (8) of StructMaxent1 do not hold for {name!r} (its mean over the records "
-            f"is within beta = {growth.beta[j]:.3g} of the end of its range, or the model's is at "
-            "the end); steps of StructMaxent2 are taken there",
-            stacklevel=6,
-        )

@@ -11,6 +11,7 @@ only the width of its range counts, Lambda is half of it.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -26,6 +27,54 @@ _FAR = 50.0  # by a step that has no best length
 _FIRST = 4.0  # by a first Newton step, at most
 _NEAR = 1e-8  # by a Newton step whose square is below rounding
 _MAX_ITER = 200
+
+
+RULES = ("structmaxent2", "structmaxent1", "line-search")
+
+
+class Coordinate(NamedTuple):
+    """What the closed forms need of one feature: weight, penalty, both means and the range."""
+
+    w: float
+    beta: float
+    p_mean: float
+    s_mean: float
+    low: float
+    high: float
+
+
+class StepRule:
+    """The step along a feature by one of ``RULES``; says once where rule 1 does not apply."""
+
+    def __init__(self, rule: str) -> None:
+        self.rule, self._warned = rule, False
+
+    def __call__(self, name: Callable[[], str], column: Array, p: Array, at: Coordinate) -> float:
+        """The change of the weight of the feature ``column`` under the density p."""
+        if self.rule == "line-search":
+            return line_search_step(at.w, column, p, at.s_mean, at.beta)
+        if self.rule == "structmaxent1":
+            step = float(scaling_step(at.w, at.p_mean, at.s_mean, at.beta, at.low, at.high))
+            if np.isfinite(step):
+                return step
+            self._fall_back(name, at)
+        half = (at.high - at.low) / 2
+        return float(hoeffding_step(at.w, at.p_mean - at.s_mean, at.beta, half))
+
+    def _fall_back(self, name: Callable[[], str], at: Coordinate) -> None:
+        if self._warned:
+            return
+        self._warned = True
+        failed = (
+            f"low + beta < mu < high - beta with mu = {at.s_mean:.6g}, beta = {at.beta:.6g}"
+            if at.low < at.p_mean < at.high
+            else f"low < E_p[f] < high with E_p[f] = {at.p_mean:.6g}"
+        )
+        warnings.warn(
+            f"conditions (8) of StructMaxent1 fail for {name()}: {failed}, in the range "
+            f"[{at.low:.6g}, {at.high:.6g}]; where they fail the step is that of StructMaxent2",
+            stacklevel=9,
+        )
 
 
 def violation(w: ArrayLike, gradient: ArrayLike, beta: ArrayLike) -> Array:

@@ -7,7 +7,6 @@ StructMaxent1 it differs from ``SUMMET`` in the choice of the feature alone. Slo
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -20,7 +19,7 @@ from maxent.solvers._unit_features import SELECTIVE, UnitFeatures
 from maxent.solvers.base import Solver
 from maxent.solvers.scaling import SUMMET, _column
 
-RULES = ("structmaxent2", "structmaxent1", "line-search")
+RULES = _steps.RULES
 
 
 @dataclass(frozen=True)
@@ -90,13 +89,12 @@ class _Descent:
     """The steps of one solve."""
 
     def __init__(self, problem: Problem, unit: UnitFeatures, rule: str) -> None:
-        self.problem, self.rule = problem, rule
+        self.problem, self.rule = problem, _steps.StepRule(rule)
         self.beta = problem.potential.elastic(problem.features.n_features)[0]  # type: ignore[index]
         self.low, self.high = problem.features.ranges()
         self.constant = unit.constant
         # what slopes are divided by: degenerate features are left to UnitFeatures
         self.width = np.where(unit.free & ~unit.constant, unit.size, np.inf)
-        self._warned = False
 
     def sweep(self, state: State, steps: int) -> Array:
         """The weights after some steps, fewer where none gains."""
@@ -117,29 +115,17 @@ class _Descent:
         return state.w
 
     def _step(self, state: State, j: int, column: Array) -> float:
-        w, beta, mu, epsilon = state.w[j], self.beta[j], self.problem.target[j], state.gradient[j]
-        if self.rule == "line-search":
-            return _steps.line_search_step(w, column, state.p, mu, beta)
-        low, high = self.low[j], self.high[j]
-        if self.rule == "structmaxent1":
-            step = float(_steps.scaling_step(w, epsilon + mu, mu, beta, low, high))
-            if np.isfinite(step):
-                return step
-            self._fall_back(j, epsilon + mu)
-        return float(_steps.hoeffding_step(w, epsilon, beta, (high - low) / 2))
-
-    def _fall_back(self, j: int, mean: float) -> None:
-        if self._warned:
-            return
-        self._warned = True
-        low, high, mu = self.low[j], self.high[j], self.problem.target[j]
-        failed = (
-            f"low + beta < mu < high - beta with mu = {mu:.6g}, beta = {self.beta[j]:.6g}"
-            if low < mean < high
-            else f"low < E_p[f] < high with E_p[f] = {mean:.6g}"
-        )
-        warnings.warn(
-            f"conditions (8) of StructMaxent1 fail for feature {j}: {failed}, in the range "
-            f"[{low:.6g}, {high:.6g}]; where they fail the step is that of StructMaxent2",
-            stacklevel=8,
+        mu = self.problem.target[j]
+        return self.rule(
+            lambda: f"feature {j}",
+            column,
+            state.p,
+            _steps.Coordinate(
+                w=state.w[j],
+                beta=self.beta[j],
+                p_mean=state.gradient[j] + mu,
+                s_mean=mu,
+                low=self.low[j],
+                high=self.high[j],
+            ),
         )
