@@ -139,6 +139,7 @@ ESTIMATORS = [
     mx.MaxentDensityCV(),
     mx.StructMaxent(),
     mx.StructMaxentCV(),
+    mx.StructMaxentClassifier(),
 ]
 
 # tested in test_families_monomials.py and test_families_trees.py

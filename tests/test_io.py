@@ -13,6 +13,7 @@ import catalogue
 import maxent as mx
 from maxent import io
 from maxent.estimators._density import DensityLink
+from maxent.estimators.structural_classifier import ChosenFeature
 from maxent.families.base import Several
 from maxent.features import Schema, bind, fit_operators
 
@@ -62,6 +63,8 @@ MODELS = [
     Several(tuple(GROWN[0]._operators_)),
     *GROWN,
     mx.StructMaxentCV([mx.Monomials(1)], lams=[0.1], betas=[0.01]).fit(TABLE, COUNTS),
+    mx.StructMaxentClassifier([mx.Monomials(1)], rounds=3).fit(TABLE, COUNTS),
+    ChosenFeature("x0", "Monomials", 1, 0, 0.1),
     mx.Simplex(),
     mx.Cube(),
     mx.NonNegative(),
@@ -185,6 +188,8 @@ def behaviour(model):
         return model.conjugate(theta), prox
     if isinstance(model, mx.MaxentDensity):
         return [model.predict(TABLE, output) for output in ("raw", "cumulative", "logistic")]
+    if isinstance(model, mx.StructMaxentClassifier):
+        return model.predict_proba(TABLE)
     if isinstance(model, mx.Operator):
         return bind([model], Schema.of(TABLE, [2]).read(TABLE)).columns()
     if isinstance(model, mx.Potential):

@@ -19,7 +19,7 @@ ALL_RULES = ["corrective", "structmaxent2", "structmaxent1", "line-search"]
 
 @io.register
 @dataclass(frozen=True)
-class Pairs(Family):
+class VariablePairs(Family):
     """A finite family of the test's own: variables, and products of two of them."""
 
     letter: ClassVar[str] = "m"
@@ -70,7 +70,7 @@ def cells():
 
 
 def _dense_optimum(X, y, lam, beta):
-    """The optimum over every feature of Pairs, by the core's solver on a matrix."""
+    """The optimum over every feature of VariablePairs, by the core's solver on a matrix."""
     schema = mx.features.Schema.of(X)
     points = schema.read(X)
     operators = _singles(points, schema) + _products(points, schema)
@@ -92,7 +92,7 @@ def _column(operator, points):
 @pytest.mark.parametrize(("lam", "beta"), [(0.1, 0.01), (0.0, 0.02), (0.02, 0.0)])
 def test_corrective_growth_reaches_the_optimum_over_the_whole_family(cells, lam, beta):
     X, y = cells
-    model = mx.StructMaxent([Pairs()], lam, beta, tol=1e-10).fit(X, y)
+    model = mx.StructMaxent([VariablePairs()], lam, beta, tol=1e-10).fit(X, y)
     best = _dense_optimum(X, y, lam, beta)
     assert model.history_[-1]["objective"] == pytest.approx(best.objective, abs=2e-5)
     np.testing.assert_allclose(model.predict(X), best.p, atol=1e-5)
@@ -103,7 +103,7 @@ def test_corrective_growth_reaches_the_optimum_over_the_whole_family(cells, lam,
 @pytest.mark.parametrize("rule", ALL_RULES[1:])
 def test_every_rule_descends_to_the_same_optimum(cells, rule):
     X, y = cells
-    model = mx.StructMaxent([Pairs()], 0.1, 0.01, rule=rule, rounds=3000).fit(X, y)
+    model = mx.StructMaxent([VariablePairs()], 0.1, 0.01, rule=rule, rounds=3000).fit(X, y)
     best = _dense_optimum(X, y, 0.1, 0.01)
     assert (np.diff(model.objective_) <= 1e-12).all()
     assert model.objective_[-1] - best.objective < 5e-3
@@ -112,7 +112,7 @@ def test_every_rule_descends_to_the_same_optimum(cells, rule):
 
 def test_the_first_feature_is_the_worst_violation(cells):
     X, y = cells
-    model = mx.StructMaxent([Pairs()], 0.1, 0.01, rounds=1).fit(X, y)
+    model = mx.StructMaxent([VariablePairs()], 0.1, 0.01, rounds=1).fit(X, y)
     schema = mx.features.Schema.of(X)
     points = schema.read(X)
     r = 1 / len(X) - y / y.sum()
@@ -126,8 +126,8 @@ def test_the_first_feature_is_the_worst_violation(cells):
 
 def test_no_price_is_unregularized_and_no_lambda_is_l1(cells):
     X, y = cells
-    free = mx.StructMaxent([Pairs()], 0.0, 0.0, rounds=200).fit(X, y)
-    taxed = mx.StructMaxent([Pairs()], 0.0, 0.02).fit(X, y)
+    free = mx.StructMaxent([VariablePairs()], 0.0, 0.0, rounds=200).fit(X, y)
+    taxed = mx.StructMaxent([VariablePairs()], 0.0, 0.02).fit(X, y)
     assert free.unregularized_gain_ == pytest.approx(free.gain_)
     assert free.unregularized_gain_ > taxed.unregularized_gain_
     assert {f["beta"] for f in taxed.features_} == {0.02}
@@ -322,7 +322,7 @@ def test_interrupted_growth_keeps_what_it_has(cells, monkeypatch):
         return real(self, r)
 
     monkeypatch.setattr(_PairSearch, "propose", stop)
-    model = mx.StructMaxent([Pairs()], 0.0, 0.001)
+    model = mx.StructMaxent([VariablePairs()], 0.0, 0.001)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, y)
     assert model.predict(X).sum() == pytest.approx(1)

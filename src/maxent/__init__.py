@@ -110,6 +110,7 @@ _PUBLIC = {
         "MaxentDensityCV",
         "StructMaxent",
         "StructMaxentCV",
+        "StructMaxentClassifier",
         "read_lambdas",
         "write_lambdas",
     ],

@@ -4,6 +4,7 @@ from maxent.estimators.density import MaxentDensity, Profile
 from maxent.estimators.density_cv import MaxentDensityCV
 from maxent.estimators.lambdas import read_lambdas, write_lambdas
 from maxent.estimators.structural import StructMaxent, StructMaxentCV
+from maxent.estimators.structural_classifier import StructMaxentClassifier
 
 __all__ = [
     "MaxentDensity",
@@ -11,6 +12,7 @@ __all__ = [
     "Profile",
     "StructMaxent",
     "StructMaxentCV",
+    "StructMaxentClassifier",
     "read_lambdas",
     "write_lambdas",
 ]

@@ -84,7 +84,8 @@ def target_grid(sources: Sequence[Source], align: str, notes: list[str]) -> Grid
     if align == "refuse":
         first = max(sources, key=lambda s: sum(same_grid(s.grid, o.grid) for o in sources))
         odd = [s for s in sources if not same_grid(s.grid, first.grid)]
-        lost = next((s for s in odd if _cover(first.grid, s.grid) is None), None)
+        alike = [s for s in odd if same_crs(s.grid.crs, first.grid.crs)]
+        lost = next((s for s in alike if _cover(first.grid, s.grid) is None), None)
         if lost is not None:
             raise ValueError(apart(lost, f"{first.label}, {first.grid.describe()}"))
         raise ValueError(

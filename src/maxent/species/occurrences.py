@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -127,16 +127,16 @@ class Occurrences:
 
         The arguments are those of :func:`read_occurrences`.
         """
-        if not hasattr(frame, "columns"):
+        names = list(frame if isinstance(frame, Mapping) else getattr(frame, "columns", ()))
+        if not names:
             raise TypeError(
-                f"expected a pandas or geopandas frame, got {type(frame).__name__}; files are read "
+                f"expected a pandas or geopandas frame with columns, got {type(frame).__name__}; files are read "
                 "by read_occurrences"
             )
-        header = [str(c) for c in frame.columns]
+        header = [str(c) for c in names]
         points = getattr(frame, "geometry", None)
         if x is None and y is None and hasattr(points, "geom_type"):
             return _from_points(frame, points, header, species, crs, source)
-        names = list(frame.columns)
 
         def column(index: int) -> Array:
             return np.asarray(frame[names[index]], dtype=object)
