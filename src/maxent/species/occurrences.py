@@ -130,8 +130,8 @@ class Occurrences:
         names = list(frame if isinstance(frame, Mapping) else getattr(frame, "columns", ()))
         if not names:
             raise TypeError(
-                f"expected a pandas or geopandas frame with columns, got {type(frame).__name__}; files are read "
-                "by read_occurrences"
+                "expected a pandas or geopandas frame with columns, got "
+                f"{type(frame).__name__}; files are read by read_occurrences"
             )
         header = [str(c) for c in names]
         points = getattr(frame, "geometry", None)
@@ -144,7 +144,7 @@ class Occurrences:
         def text(index: int | None) -> list[str] | None:
             return None if index is None else texts(column(index))
 
-        check_records(len(column(0)) if names else 0, source)
+        check_records(len(column(0)), source)
         columns = _chosen_columns(
             header, source, species, x, y, lambda index: is_number(texts(column(index)[:1])[0])
         )
