@@ -1,7 +1,7 @@
 """Conditional structural maxent (structural paper, §3) beside scikit-learn's classifiers.
 
-Log loss, error and size on seven sets: scikit-learn's iris, wine, breast cancer and digits, and the
-most balanced label of emotions, yeast and scene, yes or no. Five stratified splits, 70% to train;
+Log loss, error and size on six sets: scikit-learn's iris, wine, breast cancer and digits, and the
+most balanced label of emotions and of yeast, yes or no. Five stratified splits, 70% to train;
 penalties are chosen on the training rows alone, by three-fold cross-validation of the log loss:
 beta with lam = 0.1, the paper's best in all of its experiments, or lam with beta = 0.0003. Size
 counts pairs of feature and class with a weight, trees for boosting. The splits overlap: standard
@@ -37,8 +37,8 @@ from maxent.families import Family, Monomials, Trees
 
 SPLITS, FOLDS, JOBS = 5, 3, 2
 LAM, BETA = 0.1, 0.0003
-GRID = {"beta": (0.0003, 0.001, 0.003, 0.01), "lam": (0.003, 0.01, 0.03, 0.1)}
-MULTILABEL = ("emotions", "yeast", "scene")
+GRID = {"beta": (0.0003, 0.001, 0.003, 0.01), "lam": (0.001, 0.005, 0.03)}
+MULTILABEL = ("emotions", "yeast")
 Rows = tuple[np.ndarray, np.ndarray]
 
 

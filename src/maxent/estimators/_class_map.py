@@ -94,7 +94,9 @@ class ClassMap(ColumnMap):
         return np.zeros(self.n_features), np.ones(self.n_features)
 
     def restrict(self, index: Array) -> ClassMap:
-        """The features ``index``, still with their bounds."""
+        """The features ``index`` (increasing), still with their bounds."""
+        if index.size == self.n_features:
+            return self
         place = np.full(self.n_features, -1)
         place[index] = np.arange(index.size)
         parts = []
