@@ -182,11 +182,12 @@ def draw(table: pd.DataFrame, path: Path) -> None:
                 label=method,
             )  # fmt: skip
         axis.set(title=title, yticks=range(len(sets)), yticklabels=sets)
-        axis.set_xscale("linear" if measure == "error" else "log")
+        axis.set_xscale({"log_loss": "log", "error": "linear", "features": "symlog"}[measure])
         for k in range(len(sets) - 1):
             axis.axhline(k + 0.5, color="lightgrey", linewidth=0.8)
         axis.grid(axis="x", alpha=0.3)
     axes[0].invert_yaxis()
+    axes[2].set_xlim(-0.3, 2000)
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
     figure.savefig(path, dpi=100)
     plt.close(figure)

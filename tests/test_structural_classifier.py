@@ -316,6 +316,15 @@ def test_certificates_bound_the_distance_to_the_optimum():
     assert rough.objective_ - inside <= rough.gap_ + 1e-8
 
 
+def test_violations_that_no_solver_can_remove_are_told():
+    X, y = samples()
+    with pytest.warns(mx.ConvergenceWarning, match="raise tol"):
+        classifier([Pairs()], 0.1, 0.005, tol=1e-20, rounds=3).fit(X, y)
+    # the certificate of a tiny penalty stalls above the gap of its rounds: no reason to warn
+    model = classifier([Pairs()], 0.0, 1e-6, tol=1e-4, rounds=3).fit(X, y)
+    assert model.n_features_ == 3
+
+
 def test_a_high_price_of_complexity_keeps_complex_features_out():
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, size=(300, 3))

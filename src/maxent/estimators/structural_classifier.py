@@ -30,7 +30,7 @@ from maxent.features import Cells, Schema
 from maxent.features.cells import is_frame, missing_rows
 from maxent.potentials import Box
 from maxent.problem import Problem, State
-from maxent.solvers import _steps
+from maxent.solvers import ConvergenceWarning, _steps
 
 RULES = ("corrective", "line-search")
 _FEWEST = 5  # samples
@@ -410,7 +410,7 @@ class _Growth:
                 if not (candidates or count):
                     warnings.warn(
                         "the families propose no feature: the model has constants alone",
-                        stacklevel=4,
+                        stacklevel=3,
                     )
                 old = np.abs(_steps.violation(state.w, state.gradient, self.beta))
                 violation = float(max([old.max(), *(c.violation for c in candidates)]))
@@ -420,6 +420,13 @@ class _Growth:
                     break
         finally:
             progress.close()
+        if self.model.rule == "corrective" and old.max() > self.model.tol:
+            warnings.warn(
+                f"the weights of the chosen features violate optimality by {old.max():.1e}, more "
+                f"than tol={self.model.tol:g}, and the solver gets no further: raise tol",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
         return state
 
     def _record(self, seconds: float, objective: float, gap: float, violation: float) -> None:
@@ -497,4 +504,6 @@ class _Growth:
         problem = self._posed(entropy, features.restrict(index), self.beta[index])
         # a violation v is worth v^2 / 2 or more where the smoothness is at most 1: all below tol
         tol = max(self.model.tol**2 / 4, _TIGHTEST)
-        self.w[index] = problem.solve("auto", self.w[index], tol=tol, verbose=0).w
+        with warnings.catch_warnings():  # ``run`` looks at what violations are left
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            self.w[index] = problem.solve("auto", self.w[index], tol=tol, verbose=0).w
