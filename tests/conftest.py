@@ -12,18 +12,19 @@ def needs(module: str):
     try:
         return importlib.import_module(module)
     except ImportError:
-        _lacking(f"{module} is not installed: pip install {module}")
+        lacking(f"{module} is not installed: pip install {module}")
 
 
 def needs_program(name: str) -> str:
     """The path of a program of the system."""
     found = shutil.which(name)
     if found is None:
-        _lacking(f"{name} is not installed: apt-get install {name}")
+        lacking(f"{name} is not installed: apt-get install {name}")
     return found
 
 
-def _lacking(reason: str) -> None:
+def lacking(reason: str) -> None:
+    """Skip, or fail where nothing may be missing."""
     if os.environ.get("MAXENT_REQUIRE_ALL") == "1":
         pytest.fail(reason)
     pytest.skip(reason, allow_module_level=True)

@@ -17,7 +17,7 @@ import pytest
 from typer.testing import CliRunner
 
 import maxent as mx
-from conftest import needs
+from conftest import lacking, needs
 from maxent import cli, species
 from maxent.datasets.landscape import virtual_landscape, write_landscape
 from maxent.species import outputs, workflow
@@ -671,7 +671,7 @@ def tiny_disk(tmp_path):
     except OSError:
         done = False
     if not done:
-        pytest.skip("needs the right to mount a small file system")
+        lacking("a full and a read-only disk need the right to mount a small file system")
     yield place
     subprocess.run(["umount", str(place)], check=True)
 
@@ -740,6 +740,12 @@ def test_earlier_results_come_back_after_a_kill_between_two_renames(tmp_path):
     with outputs.locked(folder):
         assert (folder / outputs.RESULT).read_text() == "1"
     assert [p.name for p in tmp_path.iterdir()] == ["out"]
+
+
+def test_the_rules_of_thresholds_are_those_of_the_table():
+    rng = np.random.default_rng(0)
+    table = mx.evaluation.thresholds(rng.random(9), rng.random(50), rng.random(5))
+    assert {row.name for row in table} == set(species.model.RULES)
 
 
 # -- settings ------------------------------------------------------------------------------------
