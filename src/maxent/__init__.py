@@ -116,6 +116,7 @@ _PUBLIC = {
     ],
     "maxent.families": ["Family", "Monomials", "Splines", "Trees"],
     "maxent.path": ["solution_path"],
+    "maxent.relaxation": ["RelaxationPath", "solve_relaxed"],
     "maxent.io": ["load", "save"],
 }
 _HOME = {name: module for module, names in _PUBLIC.items() for name in names}

@@ -1,0 +1,334 @@
+"""RelaxationPath: the solutions for every relaxation value at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import xlogy
+
+from maxent._kernels import homotopy
+from maxent._kernels.euclidean import euclidean
+from maxent._kernels.sweep import sweep
+from maxent._kernels.tangents import hull
+from maxent._rows import Array
+from maxent.relaxation import inputs, selection
+from maxent.relaxation.single import DIVERGENCES, check_choice, probabilities, stop_message
+
+METHODS = ("auto", "local", "global", "uniform", "hull")
+_FEW = 64  # rows up to which the plain recursion is the fastest
+_BLOCK = 32  # rows of a hull
+_AT_ONCE = 2**24  # probabilities computed at a time
+_CERTIFIED = 16  # values of nu at which a fit computes its duality gap
+_LARGEST = 1e280  # nu that stands for infinity where its digits are split
+_EDGE = 1e-12  # of nu q_j, within which a row counts as at its boundary
+
+
+class Active(NamedTuple):
+    """Rows of I_- (p = q - 1/nu), I_0 and I_+ (p = q + 1/nu), (5)."""
+
+    minus: Array
+    zero: Array
+    plus: Array
+
+
+class RelaxationPath:
+    """Every p(nu) closest to a prior within 1/nu of an observation (relaxation paper).
+
+    min_p sum_j m_j p_j log(p_j / u_j)  with  sum_j m_j p_j = 1, |p_j - q_j| <= 1/nu   (1)
+
+    for all nu > 0: p_j = q_j + F(mu u_j - nu q_j) / nu with F(x) = max(-1, min(1, x)) and mu(nu)
+    piecewise linear (7): from nu = 0, where p is the prior, to infinity, where it is the
+    observation.
+
+    Parameters
+    ----------
+    prior : u, probabilities or counts a row; None for a uniform one.
+    observed : q, probabilities or counts. Counts are used as they are, without rounding.
+    multiplicity : m, how many symbols a row stands for; 1 by default. Equal rows are joined, and
+        ``from_counts`` makes one row of all symbols that are not listed.
+    divergence : "kl", or "euclidean" for 1/2 sum_j m_j (p_j - u_j)^2 over p >= 0 (§9).
+
+    Attributes (after ``fit``)
+    --------------------------
+    nu, mu : the knots of mu(nu), from (0, 0); for "euclidean", mu is nu times what all free
+        entries have been shifted by.
+    segments : how many; the last one has no end, or ends at ``nu_stop``.
+    nu_end : the nu from which I_0 is empty; infinity if it never is.
+    nu_stop : the largest nu with a solution: infinity, or where a row without prior mass must
+        get some.
+    gap_ : the largest duality gap found at values of nu spread over the path.
+
+    >>> path = RelaxationPath(prior=[0.5, 0.3, 0.2], observed=[1, 3, 6]).fit()
+    >>> path.segments, path.at(10.0)
+    (2, array([0.2, 0.3, 0.5]))
+    >>> round(path.select([2, 3, 5]), 6)
+    10.0
+    """
+
+    nu: Array
+    mu: Array
+    segments: int
+    nu_end: float
+    nu_stop: float
+    gap_: float
+    symbols: tuple[Any, ...] | None = None
+    _row_of: dict[Any, int]
+    _segments: Array  # (nu, U, Q, M) at the start of each, sums as pairs of doubles
+    _unit: float  # of the nu of segments
+
+    def __init__(
+        self,
+        prior: Any = None,
+        observed: Any = None,
+        multiplicity: Any = None,
+        *,
+        divergence: str = "kl",
+    ) -> None:
+        if observed is None:
+            raise ValueError("observed is missing: give counts or probabilities, one a row")
+        check_choice("divergence", divergence, DIVERGENCES)
+        self.prior, self.observed, self.multiplicity = prior, observed, multiplicity
+        self.divergence = divergence
+        self._rows = inputs.read(prior, observed, multiplicity)
+        self._u, self._q = self._rows.u, self._rows.q
+
+    @classmethod
+    def from_counts(
+        cls,
+        counts: Mapping[Any, float],
+        n_symbols: int,
+        prior: Mapping[Any, float] | None = None,
+        rest: float = 1.0,
+        **settings: Any,
+    ) -> RelaxationPath:
+        """A path over ``n_symbols`` symbols, most of which may never be listed.
+
+        counts : how often each symbol was seen. prior : prior weights, and ``rest`` of each symbol
+        that it does not list. Symbols in neither are one row, the last; ``row`` finds a symbol's.
+
+        >>> path = RelaxationPath.from_counts({"the": 6, "of": 4}, n_symbols=10**9).fit()
+        >>> path.symbols, path.segments, round(float(path.at(20.0, path.row("of"))), 4)
+        (('the', 'of'), 3, 0.35)
+        """
+        weights = {} if prior is None else prior
+        symbols = list(dict.fromkeys([*counts, *weights]))
+        others = int(n_symbols) - len(symbols)
+        if others < 0:
+            raise ValueError(
+                f"n_symbols={n_symbols}, and counts and prior list {len(symbols)}: give the size "
+                "of the whole alphabet"
+            )
+        u = [float(weights.get(symbol, rest)) for symbol in symbols]
+        q = [float(counts.get(symbol, 0)) for symbol in symbols]
+        m = [1.0] * len(symbols)
+        if others:
+            u, q, m = [*u, float(rest)], [*q, 0.0], [*m, float(others)]
+        total = float(np.dot(u, m))
+        whole = all(float(value).is_integer() for value in u)
+        scaled = u if whole else [value / total for value in u]
+        path = cls(scaled, q, m, **settings)
+        path.symbols = tuple(symbols)
+        path._row_of = {symbol: row for row, symbol in enumerate(symbols)}
+        return path
+
+    def row(self, symbol: Any) -> int:
+        """The row of a symbol of ``from_counts``."""
+        if self.symbols is None:
+            raise ValueError("rows have names only in a path made by from_counts")
+        return self._row_of.get(symbol, len(self.symbols))
+
+    # -- fitting -------------------------------------------------------------------------------
+
+    def fit(self, method: str = "auto") -> RelaxationPath:
+        """Find all knots.
+
+        method : "local" (§6, O(n) a knot), "uniform" (§7, a constant prior, O(n log n) in all),
+        "global" (§7, O(n^2 log n) however many knots there are), "hull" (next knots as tangents to
+        convex hulls, a few microseconds each), or "auto", the fastest for these rows.
+        """
+        check_choice("method", method, METHODS)
+        if self.divergence == "euclidean":
+            if method not in ("auto", "local"):
+                raise ValueError(f'the euclidean path has method "local" alone, not {method!r}')
+            self.nu_stop, self._unit = np.inf, 1.0
+            self._segments = euclidean(self._u, self._q, self._rows.m)
+        else:
+            self.nu_stop, self._unit = self._rows.stop, self._rows.observed_scale
+            self._segments = _track(self._rows, method)
+        return self._conclude()
+
+    def _conclude(self) -> RelaxationPath:
+        self.nu = self._segments[:, 0] * self._unit
+        self.mu = self._level(self._segments[:, 0])
+        self.segments = len(self.nu)
+        self.nu_end = float(self.nu[-1]) if self._segments[-1, 1] == 0 else np.inf
+        places = np.unique(np.linspace(0, self.segments - 1, _CERTIFIED).astype(int))[1:]
+        self.gap_ = max((self.gap(float(self.nu[i])) for i in places), default=0.0)
+        return self
+
+    def swap(self) -> RelaxationPath:
+        """The fitted path with prior and observation exchanged (§3): the same curve, nu for mu.
+
+        It ends where the observation, now the prior, has a zero that the prior must fill.
+        """
+        self._check_fitted()
+        if self.divergence != "kl":
+            raise ValueError("only the path of relative entropy is symmetric")
+        other = RelaxationPath(self.observed, self._prior_or_ones(), self.multiplicity)
+        if self.prior is None:
+            other.prior = self.observed
+        swapped = self._segments.copy()
+        swapped[:, 0] = self.mu / self._rows.prior_scale
+        swapped[:, 1:3], swapped[:, 3:5] = self._segments[:, 3:5], self._segments[:, 1:3]
+        swapped[:, 5:] *= -1
+        other.nu_stop, other._unit = other._rows.stop, other._rows.observed_scale
+        keep = swapped[:, 0] * other._rows.observed_scale < other.nu_stop
+        keep[0] = True
+        rising = np.append(True, np.diff(swapped[:, 0]) > 0)
+        other._segments = np.ascontiguousarray(swapped[keep & rising])
+        return other._conclude()
+
+    def _prior_or_ones(self) -> Any:
+        return self._rows.prior if self.prior is None else self.prior
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "_segments"):
+            raise ValueError("this RelaxationPath has no knots yet: call fit first")
+
+    # -- what the path says --------------------------------------------------------------------
+
+    def at(self, nu: Any, index: Any = None) -> Array:
+        """p(nu), for one nu or many: shape of nu, then of the rows (``index``, or all of them).
+
+        O(log(segments)) a value for a few rows.
+        """
+        values = self._values(nu)
+        rows = slice(None) if index is None else index
+        u, q = self._u[rows], self._q[rows]
+        shape = (*values.shape, *([1] * np.ndim(u)))
+        level, t = self._ratio(values), 1 / values
+        return probabilities(u, q, level.reshape(shape), t.reshape(shape), self.divergence)
+
+    def active(self, nu: float) -> Active:
+        """The rows of I_-, I_0 and I_+ at nu, to rounding."""
+        (value,) = np.atleast_1d(self._values(nu))
+        level = float(self._ratio(np.array(value)))
+        if self.divergence == "kl":
+            x = value * (level * self._u - self._q)
+        else:
+            x = value * (self._u + level - self._q)
+        edge = 1 - _EDGE * (1 + value * np.maximum(self._q, self._u))
+        places = (x <= -edge, np.abs(x) < edge, x >= edge)
+        return Active(*(np.flatnonzero(place) for place in places))
+
+    def entropy(self, nu: Any) -> Array:
+        """-sum_j m_j p_j log p_j at each nu."""
+        return self._sums(nu, lambda p: -xlogy(p, p))
+
+    def kl(self, nu: Any) -> Array:
+        """sum_j m_j p_j log(p_j / u_j) at each nu."""
+        return self._sums(nu, lambda p: xlogy(p, p) - xlogy(p, self._u))
+
+    def gap(self, nu: float) -> float:
+        """Duality gap of (1) and (4) at nu, with the multipliers that p(nu) implies."""
+        p, t, level = self.at(nu), 1 / float(nu), float(self._ratio(np.asarray(float(nu))))
+        q, u, m = self._q, self._u, self._rows.m
+        if self.divergence == "euclidean":
+            alpha = p - u - level  # positive at lower bounds, negative at upper ones
+            room = np.where(alpha > 0, p - np.maximum(q - t, 0.0), q + t - p)
+            return float(m @ (np.abs(alpha) * room) + abs(level) * abs(m @ (p - q)))
+        p, q, u, m = p[u > 0], q[u > 0], u[u > 0], m[u > 0]
+        alpha = np.log(p / (u * level))
+        log_z = np.log(m @ (u * np.exp(alpha)))
+        value = m @ xlogy(p, p / u)
+        return float(max(value + log_z - m @ (q * alpha) + t * (m @ np.abs(alpha)), 0.0))
+
+    def log_likelihood(self, counts: Any, nu: Any) -> Array:
+        """sum_j counts_j log p_j(nu)."""
+        weights = self._counts(counts)
+        return self._sums(nu, lambda p: xlogy(weights, p), weighted=False)
+
+    def select(self, counts: Any) -> float:
+        """The nu of the largest held-out likelihood: the best over all segments, not over a grid.
+
+        Branch and bound over segments; inside one the likelihood is concave in 1/nu. Infinity
+        stands for the observation itself.
+        """
+        self._check_fitted()
+        if self.divergence != "kl":
+            raise ValueError("select is for the path of relative entropy")
+        return selection.best_nu(self, self._counts(counts))
+
+    def plot(self, ax: Any = None, lines: int = 20) -> Any:
+        """Draw mu(nu) with the lines u_j mu - q_j nu = 1 and -1 that bend it (Figs 2 and 5)."""
+        self._check_fitted()
+        from maxent.relaxation.drawing import draw
+
+        return draw(self, ax, lines)
+
+    # -- inside --------------------------------------------------------------------------------
+
+    def _values(self, nu: Any) -> Array:
+        self._check_fitted()
+        values = inputs.check_nu(nu)
+        if values.size and values.max() > self.nu_stop * (1 + 1e-12):
+            raise ValueError(stop_message(self._rows, float(values.max())))
+        return values
+
+    def _level(self, raw: Array) -> Array:
+        """mu at values of nu in the unit of the segments, that of the given counts."""
+        place = np.searchsorted(self._segments[:, 0], raw, side="right") - 1
+        out = np.empty(raw.size)
+        homotopy.levels_at(raw.ravel(), place.ravel(), self._segments, out)
+        scale = self._rows.prior_scale if self.divergence == "kl" else 1.0
+        return out.reshape(raw.shape) * scale
+
+    def _ratio(self, nu: Array) -> Array:
+        """mu / nu: what the prior is multiplied by in I_0, or shifted by."""
+        finite = np.minimum(nu, _LARGEST)
+        return self._level(finite / self._unit) / finite
+
+    def _sums(self, nu: Any, term: Callable[[Array], Array], weighted: bool = True) -> Array:
+        values = self._values(nu)
+        weight = self._rows.m if weighted else np.ones(self._rows.n)
+        flat, step = values.ravel(), max(_AT_ONCE // self._rows.n, 1)
+        parts = [term(self.at(flat[i : i + step])) @ weight for i in range(0, flat.size, step)]
+        joined = np.concatenate(parts) if parts else np.empty(0)
+        return joined.reshape(values.shape)[()]
+
+    def _counts(self, counts: Any) -> Array:
+        weights = inputs._vector("counts", counts)
+        if weights.size != self._rows.n:
+            raise ValueError(f"counts has {weights.size} values for {self._rows.n} rows")
+        if not weights.any():
+            raise ValueError("counts is all zero: give held-out counts, one a row")
+        return weights
+
+
+def _track(rows: inputs.Rows, method: str) -> Array:
+    """The segments of mu(nu) by one of the methods, in the units of the given counts."""
+    u, q, m = _joined(rows)
+    constant = not rows.blocked.any() and u.min() == u.max()
+    if method == "uniform" and not constant:
+        raise ValueError('method="uniform" needs the same positive prior for all rows; use "auto"')
+    if method == "auto":
+        method = "uniform" if constant else "local" if u.size <= _FEW else "hull"
+    if method == "uniform":
+        return homotopy.uniform(u, q, m)
+    fixed = float(rows.m[rows.blocked] @ rows.observed[rows.blocked])
+    limit = rows.stop / rows.observed_scale
+    if method == "hull":
+        return hull(u, q, m, fixed, limit, _BLOCK)
+    return (homotopy.local if method == "local" else sweep)(u, q, m, fixed, limit)
+
+
+def _joined(rows: inputs.Rows) -> tuple[Array, Array, Array]:
+    """Rows with prior mass, equal ones as one with their multiplicities added, by q / u."""
+    some = rows.prior > 0
+    u, q, m = rows.prior[some], rows.observed[some], rows.m[some]
+    order = np.lexsort((u, q / u))
+    u, q, m = u[order], q[order], m[order]
+    new = np.append(True, (np.diff(u) != 0) | (np.diff(q) != 0))
+    return u[new], q[new], np.add.reduceat(m, np.flatnonzero(new))
