@@ -3,6 +3,7 @@
 import pickle
 import warnings
 from dataclasses import dataclass, replace
+from itertools import count
 
 import numpy as np
 import pandas as pd
@@ -20,6 +21,7 @@ from maxent.estimators.structural_classifier import StructMaxentClassifier
 from maxent.families import Family, Monomials, Proposal, Search, Trees
 from maxent.families.base import WrittenOut
 from maxent.features import Operator, Schema
+from maxent.solvers import choose
 
 # -- a family of one's own: all products of up to two scaled variables, searched exhaustively -----
 
@@ -341,15 +343,20 @@ def test_a_high_price_of_complexity_keeps_complex_features_out():
     assert {row["family"] for row in dear.features_} == {"Monomials"}
 
 
+def check_objective(model, X, y, entropy):
+    """The objective is that of the predictions and weights."""
+    loss = mx.FenchelYoungLoss(entropy).value(model.decision_function(X), y).mean()
+    assert abs(model.loss_ - loss) < 1e-12
+    l1 = sum(row["beta"] * abs(row["weight"]) for row in model.features_)
+    l1 += model.beta * np.abs(model.intercept_).sum()
+    assert abs(model.objective_ - loss - l1) < 1e-12
+
+
 def test_the_loss_is_the_fenchel_young_loss():
     X, y = samples()
     for entropy in (mx.Shannon(), mx.Tsallis(1.5)):
         model = classifier([Pairs()], 0.1, 0.005, entropy=entropy).fit(X, y)
-        loss = mx.FenchelYoungLoss(entropy).value(model.decision_function(X), y).mean()
-        assert abs(model.loss_ - loss) < 1e-12
-        l1 = sum(row["beta"] * abs(row["weight"]) for row in model.features_)
-        l1 += 0.005 * np.abs(model.intercept_).sum()
-        assert abs(model.objective_ - loss - l1) < 1e-12
+        check_objective(model, X, y, entropy)
 
 
 def test_tsallis_gives_exact_zeros():
@@ -358,6 +365,122 @@ def test_tsallis_gives_exact_zeros():
     assert (proba == 0).mean() > 0.05
     np.testing.assert_allclose(proba.sum(axis=1), 1, atol=1e-12)
     assert (classifier([Pairs()], 0.0, 0.002).fit(X, y).predict_proba(X) > 0).all()
+
+
+# -- Ctrl-C --------------------------------------------------------------------------------------
+
+
+MANY = [Pairs(), Monomials(2), Trees(4)]
+
+
+def interrupt(monkeypatch, owner, name, number):
+    """The call of that number, from 1, is interrupted."""
+    real, calls = getattr(owner, name), count(1)
+
+    def method(self, *args):
+        if next(calls) == number:
+            raise KeyboardInterrupt
+        return real(self, *args)
+
+    monkeypatch.setattr(owner, name, method)
+
+
+def check_same_model(model, whole, X):
+    """Every fitted attribute but times."""
+    for name in ("features_", "n_features_", "loss_", "objective_", "gap_", "n_rounds_"):
+        assert getattr(model, name) == getattr(whole, name)
+    np.testing.assert_array_equal(model.predict_proba(X), whole.predict_proba(X))
+    np.testing.assert_array_equal(model.predict(X), whole.predict(X))
+    for mine, other in zip(model.history_[:-1], whole.history_[:-1], strict=True):
+        assert mine | {"seconds": 0} == other | {"seconds": 0}
+    check_last_record(model)
+
+
+def check_last_record(model):
+    last = model.history_[-1]
+    assert last["objective"] == model.objective_
+    assert last["gap"] == model.gap_
+    assert last["violation"] == model.violation_
+    assert last["features"] == model.n_features_ == len(model.features_)
+    assert model.n_rounds_ == len(model.history_) - 1
+
+
+@pytest.mark.parametrize("rule", ["corrective", "line-search"])
+@pytest.mark.parametrize(("classes", "searches"), [(2, 1), (3, 3)])
+def test_an_interrupted_search_leaves_the_model_so_far(
+    monkeypatch, tmp_path, rule, classes, searches
+):
+    X, y = samples(classes)
+    settings = {"families": MANY, "lam": 0.01, "rule": rule, "per_round": classes}
+    whole = classifier(**settings, rounds=2).fit(X, y)
+    interrupt(monkeypatch, PairSearch, "propose", 2 * searches + 1)  # of the third round
+    model = classifier(**settings)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    assert model.n_rounds_ == 2
+    assert model.n_features_ > 0
+    assert model.violation_ == np.inf  # not known at these weights
+    check_same_model(model, whole, X)
+    mx.save(model, tmp_path / "model.json")
+    again = mx.load(tmp_path / "model.json")
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+    assert again.history_ == model.history_
+
+
+def interrupt_solve(monkeypatch, number):
+    """The solve of that number, from 1, is interrupted after its first step."""
+    calls = count(1)
+
+    def solve(self, solver, w0, **settings):
+        stop = _interrupt if next(calls) == number else None
+        return replace(choose(solver, self), **settings).solve(self, w0, callback=stop)
+
+    monkeypatch.setattr(mx.Problem, "solve", solve)
+
+
+def _interrupt(*_):
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(("rule", "number"), [("corrective", 4), ("line-search", 3)])
+def test_an_interrupted_solve_leaves_the_weights_before_it(monkeypatch, rule, number):
+    X, y = samples()
+    settings = {"families": MANY, "lam": 0.01, "rule": rule}
+    whole = classifier(**settings, rounds=2).fit(X, y)
+    interrupt_solve(monkeypatch, number)  # of the third round
+    model = classifier(**settings)
+    with pytest.raises(mx.Interrupted):
+        model.fit(X, y)
+    assert model.n_rounds_ == 2
+    assert model.violation_ == whole.violation_ > model.tol  # what the solve was to remove
+    check_same_model(model, whole, X)
+
+
+@pytest.mark.parametrize("rule", ["corrective", "line-search"])
+def test_wherever_it_is_interrupted_the_model_is_of_one_piece(monkeypatch, rule):
+    X, y = samples()
+    for number in range(2, 40):
+        model = classifier([Pairs()], 0.01, 0.001, rule=rule, tol=1e-7)
+        with monkeypatch.context() as patch:
+            interrupt(patch, mx.Problem, "state", number)
+            with pytest.raises(KeyboardInterrupt):
+                model.fit(X, y)
+        check_objective(model, X, y, mx.Shannon())
+        check_last_record(model)
+
+
+def test_interrupted_before_the_first_round_classes_are_equally_probable(monkeypatch):
+    X, y = samples()
+    interrupt_solve(monkeypatch, 1)
+    model = classifier([Pairs()])
+    with pytest.raises(mx.Interrupted):
+        model.fit(X, y)
+    np.testing.assert_allclose(model.predict_proba(X), 1 / 3)
+    assert model.features_ == []
+    assert model.n_rounds_ == 0
+    assert abs(model.objective_ - np.log(3)) < 1e-12
+    assert model.violation_ == np.inf
+    assert np.isfinite(model.gap_)
 
 
 # -- data --------------------------------------------------------------------------------------
@@ -418,9 +541,9 @@ def test_predictions_hold_variables_within_their_ranges():
 
 def test_constant_columns_are_not_used():
     X, y = samples()
-    alone = classifier().fit(X, y)
+    alone = classifier(lam=0.0).fit(X, y)  # B_k counts all columns, so any price would differ
     with pytest.warns(UserWarning, match="constant columns are not used: x4"):
-        model = classifier().fit(np.column_stack([X, np.ones(len(X))]), y)
+        model = classifier(lam=0.0).fit(np.column_stack([X, np.ones(len(X))]), y)
     assert model.n_features_ > 0
     assert not any("x4" in row["name"] for row in model.features_)
     assert {name for name, _ in model.coef_} == {name for name, _ in alone.coef_}

@@ -26,6 +26,17 @@ from maxent.estimators._density import (
     take_rows,
     warn_constant,
 )
+from maxent.estimators._structural import (
+    CHANGE,
+    FEWEST,
+    OfLevel,
+    bound_complexity,
+    check_not_negative,
+    check_rule,
+    listed_families,
+    n_variables,
+    price,
+)
 from maxent.estimators.density import MaxentDensity, Profile, _Prepared
 from maxent.evaluation import PresenceKFold
 from maxent.families import Family, Monomials, Search, Trees, empirical_complexity
@@ -38,8 +49,6 @@ from maxent.solvers._steps import StepRule
 from maxent.solvers._steps import violation as violation_of
 from maxent.solvers.base import Solution, Status
 
-_FEWEST = 5  # records
-_CHANGE = 1e-5  # of the objective in a round, at which the paper stops (§4)
 _LOOSE = 1e-6  # duality gap of the solves on the way
 PAPER_GRID = (0.0001, 0.001, 0.01, 0.1, 0.5, 1.0, 2.0)  # of lambda and beta, §4
 
@@ -123,10 +132,10 @@ class StructMaxent(MaxentDensity):
             schema, cells, counts, mass, prior_mass = self._points(X, y, sample_weight, prior)
             m = float(counts.sum())
             searches = [family.search(cells, schema) for family in families]
-            price = _Price(self, families, searches, schema, counts)
-            self._n_raw = price.d
+            self._n_raw = n_variables(schema)
+            complexity = self._complexity(families, searches, counts)
             entropy = Relative(self._entropy(), mass * prior_mass)
-            growth = Growth(searches, price, entropy, counts / m)
+            growth = Growth(searches, price(self.lam, self.beta, complexity), entropy, counts / m)
             grown = _Grower(self, growth)
             try:
                 grown.run()
@@ -182,21 +191,17 @@ class StructMaxent(MaxentDensity):
         cells, counts, mass, prior_mass = domain_points(
             schema.read(X), y * weight, weight, prior_mass, merge=False
         )
-        if counts.sum() < _FEWEST:
+        if counts.sum() < FEWEST:
             raise ValueError(
-                f"{counts.sum():g} records, and growing features needs at least {_FEWEST}: use "
+                f"{counts.sum():g} records, and growing features needs at least {FEWEST}: use "
                 "MaxentDensity with linear features, or collect more"
             )
         warn_constant(cells, schema)
         return schema, cells, counts, mass, prior_mass
 
     def _check(self) -> None:
-        for name in ("lam", "beta"):
-            value = getattr(self, name)
-            if not (np.isscalar(value) and 0 <= float(value) < np.inf):  # type: ignore[arg-type]
-                raise ValueError(f"{name} must be a number >= 0, got {value!r}")
-        if self.rule not in RULES:
-            raise ValueError(f"rule must be one of {', '.join(RULES)}, got {self.rule!r}")
+        check_not_negative(lam=self.lam, beta=self.beta)
+        check_rule(self.rule, RULES)
         if self.complexity not in ("bound", "empirical"):
             raise ValueError(f'complexity must be "bound" or "empirical", got {self.complexity!r}')
         positive("rounds", self.rounds)
@@ -208,15 +213,14 @@ class StructMaxent(MaxentDensity):
             )
 
     def _families(self) -> list[Family]:
-        families: Any = [Monomials(4), Trees(8)] if self.families is None else self.families
-        listed: list[Family] = [families] if isinstance(families, Family) else list(families)
-        wrong = [f for f in listed if not isinstance(f, Family)]
-        if wrong or not listed:
-            raise ValueError(
-                "families must be a list of families such as Monomials(3) and Trees(4), got "
-                f"{self.families!r}"
-            )
-        return listed
+        return listed_families(self.families, [Monomials(4), Trees(8)])
+
+    def _complexity(
+        self, families: Sequence[Family], searches: Sequence[Search], counts: Array
+    ) -> OfLevel:
+        if self.complexity == "bound":
+            return bound_complexity(families, self._n_raw, int(counts.sum()))
+        return lambda family, level: empirical_complexity(searches[family], counts, level)
 
     def _multiplier(self) -> float:
         return 1.0
@@ -277,39 +281,6 @@ class StructMaxent(MaxentDensity):
         raise NotImplementedError("other penalties grow other features; use StructMaxentCV")
 
 
-class _Price:
-    """beta_k = lam B_k + beta of every family and level."""
-
-    def __init__(
-        self,
-        model: StructMaxent,
-        families: Sequence[Family],
-        searches: Sequence[Search],
-        schema: Schema,
-        counts: Array,
-    ) -> None:
-        self.lam, self.beta = float(model.lam), float(model.beta)
-        self.families = list(families)
-        self.d = len(schema.continuous) + sum(len(levels) for levels in schema.levels)
-        self.m = int(counts.sum())
-        self._empirical: dict[tuple[int, int], float] = {}
-        self._searches, self._counts = searches, counts
-        self._simulate = model.complexity == "empirical"
-
-    def __call__(self, family: int, level: int) -> float:
-        """beta_k."""
-        return self.lam * self.complexity(family, level) + self.beta
-
-    def complexity(self, family: int, level: int) -> float:
-        """B_k."""
-        if not self._simulate:
-            return self.families[family].complexity(level, self.d, self.m)
-        key = (family, level)
-        if key not in self._empirical:
-            self._empirical[key] = empirical_complexity(self._searches[family], self._counts, level)
-        return self._empirical[key]
-
-
 class _Grower:
     """Rounds of growth under one rule."""
 
@@ -333,7 +304,7 @@ class _Grower:
                 before, objective = objective, self._objective()
                 self._record(objective)
                 progress.update(f"round {count + 1}, violation {self.violation:.1e}")
-                if before - objective < _CHANGE:
+                if before - objective < CHANGE:
                     self.status = Status.CONVERGED
                     break
         except KeyboardInterrupt:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
-from numbers import Integral, Real
+from numbers import Integral
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -25,6 +24,16 @@ from maxent.domains import Simplex
 from maxent.entropies import Entropy, Shannon, Shifted
 from maxent.estimators._class_map import ClassMap, ClassPart, Ones
 from maxent.estimators._density import masses, take_rows, warn_constant
+from maxent.estimators._structural import (
+    CHANGE,
+    FEWEST,
+    bound_complexity,
+    check_not_negative,
+    check_rule,
+    listed_families,
+    n_variables,
+    price,
+)
 from maxent.families import Family, Monomials, Proposal, Terms, Trees
 from maxent.features import Cells, Schema
 from maxent.features.cells import is_frame, missing_rows
@@ -33,8 +42,6 @@ from maxent.problem import Problem, State
 from maxent.solvers import ConvergenceWarning, _steps
 
 RULES = ("corrective", "line-search")
-_FEWEST = 5  # samples
-_CHANGE = 1e-5  # of the objective in a round, at which the paper's coordinate descent stops (§4)
 _TIGHTEST = 1e-10  # duality gap of a round's solve at least
 _SAME = 1e-6  # share of a value within which a proposal is a chosen feature, found again
 
@@ -56,7 +63,8 @@ class StructMaxentClassifier(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     families : families of features; by default ``[Monomials(2), Trees(4)]``.
-    lam : lambda, the price of complexity; 0 is ordinary l1 regularization.
+    lam : lambda, the price of complexity; 0 is ordinary l1 regularization. Noisy labels want more
+        than the default, clear ones less (docs/structural.md).
     beta : the price of every feature. With 0 the constants are free and ``gap_`` is infinite.
     rule : "corrective" (all weights are solved for again in each round, by the core's solver) or
         "line-search" (the exact step along the worst feature, new or old, and the end of the
@@ -78,8 +86,9 @@ class StructMaxentClassifier(ClassifierMixin, BaseEstimator):
     gap_ : duality gap over the features that came in: how far ``objective_`` is above the
         smallest with these features, at most.
     violation_ : the largest violation max(|E_p[phi] - E_S[phi]| - beta_k, 0) that the families
-        found. As the objective F is convex, F(w) - F(w*) <= violation_ ||w - w*||_1 for any
-        weights w* of the features they would find, chosen or not.
+        found, inf where Ctrl-C stopped their search. As the objective F is convex,
+        F(w) - F(w*) <= violation_ ||w - w*||_1 for any weights w* of the features they would
+        find, chosen or not.
     n_rounds_; history_ : a dict a round and one for the start: seconds, objective, gap,
         violation, features.
 
@@ -88,7 +97,7 @@ class StructMaxentClassifier(ClassifierMixin, BaseEstimator):
 
     >>> X = np.random.default_rng(0).uniform(size=(300, 3))
     >>> y = np.where(X[:, 0] * X[:, 1] > 0.3, "wet", "dry")
-    >>> model = StructMaxentClassifier(beta=0.003).fit(X, y)
+    >>> model = StructMaxentClassifier(lam=0.1).fit(X, y)
     >>> model.features_[0]["name"], bool(model.violation_ <= 1e-4)
     ('x0 * x1', True)
     """
@@ -96,7 +105,7 @@ class StructMaxentClassifier(ClassifierMixin, BaseEstimator):
     def __init__(
         self,
         families: Sequence[Family] | None = None,
-        lam: float = 0.1,
+        lam: float = 0.01,
         beta: float = 0.001,
         *,
         rule: str = "corrective",
@@ -127,7 +136,11 @@ class StructMaxentClassifier(ClassifierMixin, BaseEstimator):
     # -- fitting -------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> StructMaxentClassifier:
-        """Grow the features and fit their weights to samples X with labels y."""
+        """Grow the features and fit their weights to samples X with labels y.
+
+        After Ctrl-C the model is that of the last whole round, with its gap; ``violation_`` is inf
+        if the families were still searching for what violates it.
+        """
         self._check()
         families = self._families()
         X, y = self._table(X, reset=True), self._labels(X, y)
@@ -142,19 +155,26 @@ class StructMaxentClassifier(ClassifierMixin, BaseEstimator):
         warn_constant(cells, self.schema_)
         growth = _Growth(self, families, cells, labels, weight)
         with one_blas_thread():
-            self._finish(growth, growth.run())
+            try:
+                growth.run()
+            except KeyboardInterrupt:
+                self._finish(growth)
+                raise
+        self._finish(growth)
         return self
 
-    def _finish(self, growth: _Growth, state: State) -> None:
+    def _finish(self, growth: _Growth) -> None:
+        state = growth.reached()
         w, kept = state.w, np.flatnonzero(state.w)
         self.intercept_ = np.zeros(self.classes_.size)
         self.intercept_[growth.outputs] = w[: len(growth.outputs)]
         self._parts_ = growth.operators(w)
         self._chosen_ = [(growth.chosen[j], float(w[j])) for j in kept if growth.chosen[j].level]
         self.n_features_ = len(self._chosen_)
-        self.objective_ = growth.history[-1]["objective"]
+        last = growth.history[-1]
+        self.objective_, self.gap_ = last["objective"], last["gap"]
+        self.violation_ = last["violation"]
         self.loss_ = self.objective_ - state.penalty
-        self.gap_, self.violation_ = state.gap, growth.history[-1]["violation"]
         self.n_rounds_, self.history_ = len(growth.history) - 1, growth.history
 
     @property
@@ -183,16 +203,12 @@ class StructMaxentClassifier(ClassifierMixin, BaseEstimator):
     # -- parameters and input ------------------------------------------------------------------
 
     def _check(self) -> None:
-        for name in ("lam", "beta", "tol"):
-            value = getattr(self, name)
-            if not (isinstance(value, Real) and 0 <= float(value) < np.inf):
-                raise ValueError(f"{name} must be a number >= 0, got {value!r}")
+        check_not_negative(lam=self.lam, beta=self.beta, tol=self.tol)
+        check_rule(self.rule, RULES)
         for name in ("rounds", "per_round"):
             value = getattr(self, name)
             if not (isinstance(value, Integral) and int(value) >= 1):
                 raise ValueError(f"{name} must be an integer >= 1, got {value!r}")
-        if self.rule not in RULES:
-            raise ValueError(f"rule must be one of {', '.join(RULES)}, got {self.rule!r}")
         self._entropy()
 
     def _entropy(self) -> Entropy:
@@ -210,14 +226,7 @@ class StructMaxentClassifier(ClassifierMixin, BaseEstimator):
         )
 
     def _families(self) -> list[Family]:
-        families: Any = [Monomials(2), Trees(4)] if self.families is None else self.families
-        listed = [families] if isinstance(families, Family) else list(families)
-        if not listed or not all(isinstance(family, Family) for family in listed):
-            raise ValueError(
-                "families must be a list of families such as Monomials(2) and Trees(4), got "
-                f"{self.families!r}"
-            )
-        return listed
+        return listed_families(self.families, [Monomials(2), Trees(4)])
 
     def _table(self, X: Any, reset: bool) -> Any:
         """A table without missing values: frames stay frames, the rest becomes an array."""
@@ -250,9 +259,9 @@ class StructMaxentClassifier(ClassifierMixin, BaseEstimator):
         return y
 
     def _check_sample(self, count: int) -> None:
-        if count < _FEWEST:
+        if count < FEWEST:
             raise ValueError(
-                f"n_samples={count}, and growing features needs at least {_FEWEST} samples of "
+                f"n_samples={count}, and growing features needs at least {FEWEST} samples of "
                 "positive weight: give more rows"
             )
         if self.classes_.size < 2:
@@ -332,7 +341,11 @@ class _Candidate(NamedTuple):
 
 
 class _Growth:
-    """Chosen features with their weights, growing round by round."""
+    """Chosen features with their weights, growing round by round.
+
+    ``reached`` gives the state after the last whole round, ``history[-1]`` is its record: an
+    interrupt leaves them as they are, whatever it leaves half done of the features and weights.
+    """
 
     def __init__(
         self,
@@ -348,14 +361,9 @@ class _Growth:
         n_classes = model.classes_.size
         self.observed = np.eye(n_classes)[labels]
         self.weight = weight / weight.sum()
-        d = len(schema.continuous) + sum(len(levels) for levels in schema.levels)
         m = max(round(float(weight.sum())), 1)
-
-        @cache
-        def price(family: int, level: int) -> float:  # beta_k of (15)
-            return float(model.lam * families[family].complexity(level, d, m) + model.beta)
-
-        self.price = price
+        complexity = bound_complexity(families, n_variables(schema), m)
+        self.price = price(model.lam, model.beta, complexity)
         # the scores of one class are enough to tell two: they count up to what both share
         self.outputs = [1] if n_classes == 2 else list(range(n_classes))
         beta = float(model.beta)
@@ -363,6 +371,10 @@ class _Growth:
         self.w = np.zeros(len(self.outputs))
         self._terms: dict[tuple[int, int], tuple[Terms, list[int]]] = {}  # by family and class
         self.history: list[dict[str, float]] = []
+        self._reached: State
+        self._begin = perf_counter()
+        # Omega(y) of the samples, which the dual leaves out of the loss
+        self._constant = float(self.weight @ self.entropy.value(self.observed))
 
     # -- what there is -------------------------------------------------------------------------
 
@@ -388,24 +400,24 @@ class _Growth:
         """Class, features in use as one operator, and their weights, family by family."""
         found = []
         for (_, output), (terms, index) in self._terms.items():
-            used = np.flatnonzero(w[index])
+            mine = w[[j for j in index if j < w.size]]  # less what an interrupted round added
+            used = np.flatnonzero(mine)
             operator = terms.operator()
             if used.size and operator is not None:
-                found.append((output, operator.restrict(used), w[index][used]))
+                found.append((output, operator.restrict(used), mine[used]))
         return found
 
     # -- how it grows --------------------------------------------------------------------------
 
-    def run(self) -> State:
+    def run(self) -> None:
         """Rounds until no feature found violates optimality, or they are used up."""
         rounds = int(self.model.rounds)
-        progress, begin = Progress("StructMaxentClassifier", self.model.verbose), perf_counter()
-        constant = float(self.weight @ self.entropy.value(self.observed))
-        if self.model.rule == "corrective":
-            self._solve(np.arange(self.w.size))
+        progress = Progress("StructMaxentClassifier", self.model.verbose)
         try:
+            if self.model.rule == "corrective":
+                self._solve(np.arange(self.w.size))
             for count in range(rounds + 1):
-                state = self.state()
+                state = self._reach()
                 candidates = self._candidates(state)
                 if not (candidates or count):
                     warnings.warn(
@@ -414,7 +426,7 @@ class _Growth:
                     )
                 old = np.abs(_steps.violation(state.w, state.gradient, self.beta))
                 violation = float(max([old.max(), *(c.violation for c in candidates)]))
-                self._record(perf_counter() - begin, state.dual + constant, state.gap, violation)
+                self.history[-1]["violation"] = violation
                 progress.update(f"round {count}, violation {violation:.1e}")
                 if count == rounds or not self._step(candidates, old):
                     break
@@ -427,18 +439,24 @@ class _Growth:
                 ConvergenceWarning,
                 stacklevel=3,
             )
+
+    def _reach(self) -> State:
+        """The state at the weights, recorded; what violates it is not known yet."""
+        state = self.state()
+        record = {
+            "seconds": perf_counter() - self._begin,
+            "objective": state.dual + self._constant,
+            "gap": state.gap,
+            "violation": np.inf,
+            "features": float(np.count_nonzero(state.w[len(self.outputs) :])),
+        }
+        # at once: no interrupt comes between the two
+        self._reached, self.history = state, [*self.history, record]
         return state
 
-    def _record(self, seconds: float, objective: float, gap: float, violation: float) -> None:
-        self.history.append(
-            {
-                "seconds": seconds,
-                "objective": objective,
-                "gap": gap,
-                "violation": violation,
-                "features": float(np.count_nonzero(self.w)),
-            }
-        )
+    def reached(self) -> State:
+        """The state after the last whole round; without any, of constants with weight 0."""
+        return self._reached if self.history else self._reach()
 
     def _candidates(self, state: State) -> list[_Candidate]:
         """The best proposal for every class, the worst violation first."""
@@ -478,7 +496,7 @@ class _Growth:
 
     def _settled(self) -> bool:
         objective = [record["objective"] for record in self.history[-2:]]
-        return len(objective) == 2 and objective[0] - objective[1] < _CHANGE
+        return len(objective) == 2 and objective[0] - objective[1] < CHANGE
 
     def _add(self, candidate: _Candidate) -> int:
         """Take a feature in with weight 0; its number."""
@@ -506,4 +524,5 @@ class _Growth:
         tol = max(self.model.tol**2 / 4, _TIGHTEST)
         with warnings.catch_warnings():  # ``run`` looks at what violations are left
             warnings.simplefilter("ignore", ConvergenceWarning)
-            self.w[index] = problem.solve("auto", self.w[index], tol=tol, verbose=0).w
+            rest[index] = problem.solve("auto", self.w[index], tol=tol, verbose=0).w
+        self.w = rest  # a new array: states keep their weights
