@@ -22,6 +22,9 @@ EXPERIMENTS = (
     "structural_speed",
     "structural_tables",
     "structural_classifier",
+    "relaxation_geometry",
+    "relaxation_segments",
+    "smoothing",
     "nceas",
 )
 
