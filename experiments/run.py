@@ -25,6 +25,9 @@ EXPERIMENTS = (
     "relaxation_geometry",
     "relaxation_segments",
     "smoothing",
+    "label_proportions",
+    "projection_times",
+    "synthetic_documents",
     "nceas",
 )
 

@@ -1,8 +1,8 @@
 """Tsallis maps and losses as Triton kernels: one read of the scores, one write of the result.
 
-A row of scores x has p_j = [1 + (alpha - 1)(u_j - t)]_+^(1/(alpha - 1)) with u = x - max x. At t = 0
-the largest entry is 1, so that the sum of p is at least 1; t grows from there. With A = sum p and
-B = sum p^(2 - alpha) = -dA/dt, Newton's step on the norm A^(alpha - 1) is
+A row of scores x has p_j = [1 + (alpha - 1)(u_j - t)]_+^(1/(alpha - 1)) with u = x - max x. At
+t = 0 the largest entry is 1, so that the sum of p is at least 1; t grows from there. With A = sum p
+and B = sum p^(2 - alpha) = -dA/dt, Newton's step on the norm A^(alpha - 1) is
 
     A (1 - A^(1 - alpha)) / ((alpha - 1) B)
 
@@ -29,6 +29,7 @@ _RESIDENT = 32768  # columns of a row held in registers by one program
 _LONG = (16, 512, 4, 4)  # R and C of the pieces of longer rows, warps of the two kernels
 _FEW, _MANY = 128, 1024  # places that a long row may keep
 _STREAM = 4096  # columns of a long row read at a time where more must be kept
+_BLOCK = 4096  # numbers that a program rescales
 LONGEST = 1 << 20  # columns
 _TYPES = (torch.float16, torch.bfloat16, torch.float32)
 
@@ -120,7 +121,8 @@ def _bracket(t, alpha, KIND: tl.constexpr):
 def _advance(t, low, high, a, b, alpha, KIND: tl.constexpr, WIDE: tl.constexpr):
     """t after a step, its bracket, and whether more steps are needed."""
     new = t + _step(a, b, alpha, KIND)
-    rough = 1e-7 if KIND == 2 else 3e-5  # the error left after a step is about its square
+    # the error left after a step is about its square
+    rough = 1e-7 if KIND == 2 else 1e-4 if KIND == 3 else 3e-5
     if KIND == 0:
         low = tl.where(a >= 1.0, t, low)
         high = tl.where(a >= 1.0, high, t)
@@ -151,20 +153,28 @@ def _solve(u, t, alpha, KIND: tl.constexpr, STEPS: tl.constexpr, WIDE: tl.conste
 
 
 @triton.jit
+def _score(x_ptr, target, n_cols):
+    """The label's own score; NaN for a label that is none of the columns."""
+    inside = (target >= 0) & (target < n_cols)
+    return tl.load(x_ptr + target, mask=inside, other=float("nan")).to(tl.float32)
+
+
+@triton.jit
 def _loss(mass, gain, own, t, alpha, KIND: tl.constexpr):
     """Omega*(x) - x_y from the sums of p and p u, and u at the label."""
     if KIND == 2:
         alpha = 2.0
     if KIND == 1:
         alpha = 1.5
-    return tl.maximum(gain - mass * own - (gain - mass * t) / alpha, 0.0)
+    loss = gain - mass * own - (gain - mass * t) / alpha
+    return tl.where(loss < 0.0, 0.0, loss)  # NaN stays
 
 
 @triton.jit
 def _resident(
-    x_ptr, out_ptr, loss_ptr, target_ptr, alpha_ptr, alpha, n_cols,
+    x_ptr, out_ptr, loss_ptr, target_ptr, share_ptr, alpha_ptr, alpha, n_cols,
     R: tl.constexpr, C: tl.constexpr, KIND: tl.constexpr, STEPS: tl.constexpr,
-    LOSS: tl.constexpr, PER_ROW: tl.constexpr, WIDE: tl.constexpr,
+    LOSS: tl.constexpr, SHARED: tl.constexpr, PER_ROW: tl.constexpr, WIDE: tl.constexpr,
 ):  # fmt: skip
     """A row a program, held in registers."""
     row = tl.program_id(0).to(tl.int64)
@@ -185,14 +195,67 @@ def _resident(
     p, _ = _entries(u, t, alpha, KIND)
     if LOSS:
         target = tl.load(target_ptr + row)
-        used = target >= 0
+        used = (target >= 0) & (top != float("-inf"))
         sums = tl.reduce((p, p * tl.where(p > 0.0, u, 0.0)), 0, _add2)
         mass, gain = tl.reduce(sums, 0, _add2)
-        own = tl.load(x_ptr + row * n_cols + tl.where(used, target, 0)).to(tl.float32) - base
+        own = _score(x_ptr + row * n_cols, target, n_cols) - base
         loss = _loss(mass, gain, own, t, alpha, KIND)
-        tl.store(loss_ptr + row, tl.where(used, loss, 0.0))
-        p = tl.where(used, p - tl.where(cols == target, 1.0, 0.0), 0.0)
+        share = tl.load(share_ptr + row) if SHARED else 1.0
+        tl.store(loss_ptr + row, tl.where(used, loss * share, 0.0))
+        p = tl.where(used, (p - tl.where(cols == target, 1.0, 0.0)) * share, 0.0)
     tl.store(out_ptr + row * n_cols + cols, p.to(out_ptr.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def _stream(
+    x_ptr, out_ptr, loss_ptr, target, share, alpha, n_cols,
+    BLOCKS: tl.constexpr, BLOCK: tl.constexpr, KIND: tl.constexpr, STEPS: tl.constexpr,
+    LOSS: tl.constexpr, WIDE: tl.constexpr,
+):  # fmt: skip
+    """Solve a row that is read again in every step: heads first, then all of it."""
+    lane = tl.arange(0, BLOCK)
+    best = tl.full((BLOCK,), float("-inf"), tl.float64 if WIDE else tl.float32)
+    for k in range(BLOCKS):
+        cols = k * BLOCK + lane
+        x = tl.load(x_ptr + cols, mask=cols < n_cols, other=float("-inf"))
+        best = tl.maximum(best, x.to(best.dtype))
+    top = tl.max(best, 0)
+    base = tl.where(top == float("-inf"), 0.0, top)
+    t = _solve(best - base, base * 0.0, alpha, KIND, STEPS, WIDE)
+    low, high = _bracket(t, alpha, KIND)
+    go = True
+    count = 0
+    while go:
+        p_lane = tl.zeros((BLOCK,), best.dtype)
+        s_lane = tl.zeros((BLOCK,), best.dtype)
+        for k in range(BLOCKS):
+            cols = k * BLOCK + lane
+            x = tl.load(x_ptr + cols, mask=cols < n_cols, other=float("-inf"))
+            p, s = _entries(x.to(best.dtype) - base, t, alpha, KIND)
+            p_lane += p
+            s_lane += s
+        a, b = tl.reduce((p_lane, s_lane), 0, _add2)
+        t, low, high, moved = _advance(t, low, high, a, b, alpha, KIND, WIDE)
+        count += 1
+        go = moved & (count < STEPS)
+    p_lane = tl.zeros((BLOCK,), best.dtype)
+    gain_lane = tl.zeros((BLOCK,), best.dtype)
+    used = (target >= 0) & (top != float("-inf"))
+    for k in range(BLOCKS):
+        cols = k * BLOCK + lane
+        x = tl.load(x_ptr + cols, mask=cols < n_cols, other=float("-inf"))
+        u = x.to(best.dtype) - base
+        p, _ = _entries(u, t, alpha, KIND)
+        if LOSS:
+            p_lane += p
+            gain_lane += p * tl.where(p > 0.0, u, 0.0)
+            p = tl.where(used, (p - tl.where(cols == target, 1.0, 0.0)) * share, 0.0)
+        tl.store(out_ptr + cols, p.to(out_ptr.dtype.element_ty), mask=cols < n_cols)
+    if LOSS:
+        mass, gain = tl.reduce((p_lane, gain_lane), 0, _add2)
+        own = _score(x_ptr, target, n_cols) - base
+        loss = _loss(mass, gain, own, t, alpha, KIND)
+        tl.store(loss_ptr, tl.where(used, loss * share, 0.0))
 
 
 @triton.jit
@@ -218,7 +281,7 @@ def _heads(
 
 @triton.jit
 def _gather(
-    x_ptr, out_ptr, loss_ptr, place_ptr, count, target, alpha, n_cols,
+    x_ptr, out_ptr, loss_ptr, place_ptr, count, target, share, alpha, n_cols,
     R: tl.constexpr, C: tl.constexpr, KEPT: tl.constexpr, KIND: tl.constexpr,
     STEPS: tl.constexpr, LOSS: tl.constexpr, WIDE: tl.constexpr,
 ):  # fmt: skip
@@ -235,27 +298,29 @@ def _gather(
     t = _solve(u, base * 0.0, alpha, KIND, STEPS, WIDE)
     p, _ = _entries(u, t, alpha, KIND)
     if LOSS:
-        used = target >= 0
+        used = (target >= 0) & (top != float("-inf"))
         sums = tl.reduce((p, p * tl.where(p > 0.0, u, 0.0)), 0, _add2)
         mass, gain = tl.reduce(sums, 0, _add2)
-        own = tl.load(x_ptr + tl.where(used, target, 0)).to(tl.float32) - base
+        own = _score(x_ptr, target, n_cols) - base
         loss = _loss(mass, gain, own, t, alpha, KIND)
-        tl.store(loss_ptr, tl.where(used, loss, 0.0))
+        tl.store(loss_ptr, tl.where(used, loss * share, 0.0))
         mine = kept & (cols == target)
-        p = tl.where(used, p - tl.where(mine, 1.0, 0.0), 0.0)
+        p = tl.where(used, (p - tl.where(mine, 1.0, 0.0)) * share, 0.0)
         # a label at no place kept has p = 0
         lost = used & (tl.sum(tl.sum(mine.to(tl.int32), 0), 0) == 0)
-        minus = tl.full((), -1.0, out_ptr.dtype.element_ty)
-        tl.store(out_ptr + tl.where(used, target, 0), minus, mask=lost)
+        minus = tl.full((), -1.0, tl.float32) * share
+        minus = minus.to(out_ptr.dtype.element_ty)
+        tl.store(out_ptr + target, minus, mask=lost & (target < n_cols))
     tl.store(out_ptr + cols, p.to(out_ptr.dtype.element_ty), mask=kept)
 
 
 @triton.jit
 def _assemble(
-    x_ptr, out_ptr, head_ptr, place_ptr, loss_ptr, target_ptr, alpha_ptr, alpha, n_cols, n_places,
+    x_ptr, out_ptr, head_ptr, place_ptr, loss_ptr, target_ptr, share_ptr, alpha_ptr, alpha,
+    n_cols, n_places,
     PLACES: tl.constexpr, R: tl.constexpr, C: tl.constexpr, FEW: tl.constexpr, MANY: tl.constexpr,
     BLOCKS: tl.constexpr, BLOCK: tl.constexpr, KIND: tl.constexpr, STEPS: tl.constexpr,
-    LOSS: tl.constexpr, PER_ROW: tl.constexpr, WIDE: tl.constexpr,
+    LOSS: tl.constexpr, SHARED: tl.constexpr, PER_ROW: tl.constexpr, WIDE: tl.constexpr,
 ):  # fmt: skip
     """Solve a long row from its heads, and write p at the places that matter."""
     row = tl.program_id(0).to(tl.int64)
@@ -265,8 +330,11 @@ def _assemble(
     if PER_ROW:
         alpha = tl.load(alpha_ptr + row)
     target = tl.full((), -1, tl.int64)
+    share = 1.0
     if LOSS:
         target = tl.load(target_ptr + row)
+    if SHARED:
+        share = tl.load(share_ptr + row)
     number = tl.arange(0, PLACES)
     heads = tl.load(head_ptr + row * n_places + number, mask=number < n_places, other=float("-inf"))
     z = heads.to(tl.float64 if WIDE else tl.float32)
@@ -284,71 +352,19 @@ def _assemble(
     tl.debug_barrier()
     if (count > MANY) | (t != t):
         _stream(
-            x_ptr, out_ptr, loss_ptr, target, alpha, n_cols,
+            x_ptr, out_ptr, loss_ptr, target, share, alpha, n_cols,
             BLOCKS, BLOCK, KIND, STEPS, LOSS, WIDE,
         )  # fmt: skip
     elif count > FEW:
         _gather(
-            x_ptr, out_ptr, loss_ptr, place_ptr, count, target, alpha, n_cols,
+            x_ptr, out_ptr, loss_ptr, place_ptr, count, target, share, alpha, n_cols,
             R, C, MANY, KIND, STEPS, LOSS, WIDE,
         )  # fmt: skip
     else:
         _gather(
-            x_ptr, out_ptr, loss_ptr, place_ptr, count, target, alpha, n_cols,
+            x_ptr, out_ptr, loss_ptr, place_ptr, count, target, share, alpha, n_cols,
             R, C, FEW, KIND, STEPS, LOSS, WIDE,
         )  # fmt: skip
-
-
-@triton.jit
-def _stream(
-    x_ptr, out_ptr, loss_ptr, target, alpha, n_cols,
-    BLOCKS: tl.constexpr, BLOCK: tl.constexpr, KIND: tl.constexpr, STEPS: tl.constexpr,
-    LOSS: tl.constexpr, WIDE: tl.constexpr,
-):  # fmt: skip
-    """A long row with many entries above zero: every step reads it again."""
-    lane = tl.arange(0, BLOCK)
-    best = tl.full((BLOCK,), float("-inf"), tl.float64 if WIDE else tl.float32)
-    for k in range(BLOCKS):
-        cols = k * BLOCK + lane
-        x = tl.load(x_ptr + cols, mask=cols < n_cols, other=float("-inf"))
-        best = tl.maximum(best, x.to(best.dtype))
-    top = tl.max(best, 0)
-    base = tl.where(top == float("-inf"), 0.0, top)
-    t = base * 0.0
-    low, high = _bracket(t, alpha, KIND)
-    go = True
-    count = 0
-    while go:
-        p_lane = tl.zeros((BLOCK,), best.dtype)
-        s_lane = tl.zeros((BLOCK,), best.dtype)
-        for k in range(BLOCKS):
-            cols = k * BLOCK + lane
-            x = tl.load(x_ptr + cols, mask=cols < n_cols, other=float("-inf"))
-            p, s = _entries(x.to(best.dtype) - base, t, alpha, KIND)
-            p_lane += p
-            s_lane += s
-        a, b = tl.reduce((p_lane, s_lane), 0, _add2)
-        t, low, high, moved = _advance(t, low, high, a, b, alpha, KIND, WIDE)
-        count += 1
-        go = moved & (count < STEPS)
-    p_lane = tl.zeros((BLOCK,), best.dtype)
-    gain_lane = tl.zeros((BLOCK,), best.dtype)
-    used = target >= 0
-    for k in range(BLOCKS):
-        cols = k * BLOCK + lane
-        x = tl.load(x_ptr + cols, mask=cols < n_cols, other=float("-inf"))
-        u = x.to(best.dtype) - base
-        p, _ = _entries(u, t, alpha, KIND)
-        if LOSS:
-            p_lane += p
-            gain_lane += p * tl.where(p > 0.0, u, 0.0)
-            p = tl.where(used, p - tl.where(cols == target, 1.0, 0.0), 0.0)
-        tl.store(out_ptr + cols, p.to(out_ptr.dtype.element_ty), mask=cols < n_cols)
-    if LOSS:
-        mass, gain = tl.reduce((p_lane, gain_lane), 0, _add2)
-        own = tl.load(x_ptr + tl.where(used, target, 0)).to(tl.float32) - base
-        loss = _loss(mass, gain, own, t, alpha, KIND)
-        tl.store(loss_ptr, tl.where(used, loss, 0.0))
 
 
 def supported(x: torch.Tensor) -> bool:
@@ -365,15 +381,39 @@ def tsallis_map(x: torch.Tensor, alpha: float | torch.Tensor) -> torch.Tensor:
 
 
 def tsallis_loss(
-    x: torch.Tensor, target: torch.Tensor, alpha: float | torch.Tensor
+    x: torch.Tensor,
+    target: torch.Tensor,
+    alpha: float | torch.Tensor,
+    share: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Loss (rows,) in float32 and its gradient p - y; negative labels give zeros."""
-    out, loss = _launch(x, alpha, target)
+    """Loss (rows,) in float32 and its gradient p - y, both times ``share`` (rows,) if given.
+
+    Negative labels and rows of -inf alone give zeros, a label beyond the columns a loss of NaN.
+    """
+    out, loss = _launch(x, alpha, target, share)
     return loss, out
 
 
+def rescale(x: torch.Tensor, factor: torch.Tensor) -> None:
+    """x times a number on the device, in place; x is not even read where that is 1."""
+    size = x.numel()
+    _rescale[(triton.cdiv(size, _BLOCK),)](x, factor, size, _BLOCK, num_warps=4)
+
+
+@triton.jit
+def _rescale(x_ptr, factor_ptr, size, BLOCK: tl.constexpr):
+    factor = tl.load(factor_ptr).to(tl.float32)
+    if factor != 1.0:
+        index = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+        x = tl.load(x_ptr + index, mask=index < size)
+        tl.store(x_ptr + index, (x.to(tl.float32) * factor).to(x.dtype), mask=index < size)
+
+
 def _launch(
-    x: torch.Tensor, alpha: float | torch.Tensor, target: torch.Tensor | None
+    x: torch.Tensor,
+    alpha: float | torch.Tensor,
+    target: torch.Tensor | None,
+    share: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     rows, cols = x.shape
     out = torch.empty_like(x)
@@ -383,14 +423,16 @@ def _launch(
     per_row = isinstance(alpha, torch.Tensor)
     value = 0.0 if per_row else float(alpha)
     kind = {2.0: SPARSEMAX, 1.5: ENTMAX15}.get(value, POWER if 1.1 <= value <= 2 else ANY)
-    settings = {"KIND": kind, "STEPS": _STEPS, "LOSS": target is not None, "PER_ROW": per_row}
+    settings = {"KIND": kind, "STEPS": _STEPS, "PER_ROW": per_row}
+    settings |= {"LOSS": target is not None, "SHARED": share is not None}
     settings["WIDE"] = value > 2  # p = d^(1/(alpha - 1)) of a small d needs its digits
-    labels = x if target is None else target
-    alphas = alpha if per_row else x
+    # a pointer that no kernel follows stands for what is not given
+    given = [x if part is None else part for part in (target, share)]
+    given.append(alpha if per_row else x)
     if cols <= _RESIDENT:
         (r, c), warps, limits = _tile(cols, x.element_size(), kind)
         _resident[(rows,)](
-            x, out, loss, labels, alphas, value, cols, r, c, num_warps=warps, **limits, **settings
+            x, out, loss, *given, value, cols, r, c, num_warps=warps, **limits, **settings
         )
         return out, loss
     r, c, warps, solvers = _LONG
@@ -399,7 +441,7 @@ def _launch(
     places = torch.empty((rows, _MANY), dtype=torch.int32, device=x.device)
     _heads[(rows, pieces)](x, out, heads, cols, pieces, r, c, num_warps=warps)
     _assemble[(rows,)](
-        x, out, heads, places, loss, labels, alphas, value, cols, pieces * c,
+        x, out, heads, places, loss, *given, value, cols, pieces * c,
         triton.next_power_of_2(pieces * c), r, c, _FEW, _MANY,
         triton.cdiv(cols, _STREAM), _STREAM, num_warps=solvers, **settings,
     )  # fmt: skip

@@ -1,0 +1,63 @@
+"""maxent for torch: sparse alternatives to softmax and cross-entropy, layer and loss.
+
+Needs torch and numpy only. On CPU the compiled kernels of the core are used where numba is
+installed, on CUDA Triton kernels, else plain torch operations; the numbers are the same.
+"""
+
+from __future__ import annotations
+
+try:
+    import torch as _torch  # noqa: F401
+except ImportError as error:
+    raise ImportError("maxent.torch needs torch: pip install maxent[torch]") from error
+
+from maxent.torch._dispatch import backend
+from maxent.torch.entropies import Entropy, NormEntropy, Shannon, Tsallis
+from maxent.torch.functional import (
+    budget,
+    entmax,
+    entmax15,
+    fenchel_young_loss,
+    normmax,
+    softmax,
+    sparse_plus,
+    sparse_sigmoid,
+    sparsemax,
+)
+from maxent.torch.modules import (
+    Budget,
+    Entmax,
+    Entmax15,
+    FenchelYoungLoss,
+    Normmax,
+    Softmax,
+    Sparsemax,
+    SparsePlus,
+    SparseSigmoid,
+)
+
+__all__ = [
+    "Budget",
+    "Entmax",
+    "Entmax15",
+    "Entropy",
+    "FenchelYoungLoss",
+    "NormEntropy",
+    "Normmax",
+    "Shannon",
+    "Softmax",
+    "SparsePlus",
+    "SparseSigmoid",
+    "Sparsemax",
+    "Tsallis",
+    "backend",
+    "budget",
+    "entmax",
+    "entmax15",
+    "fenchel_young_loss",
+    "normmax",
+    "softmax",
+    "sparse_plus",
+    "sparse_sigmoid",
+    "sparsemax",
+]

@@ -1,0 +1,183 @@
+"""Autograd around the row maps: derivatives of any order, torch.func transforms, torch.compile."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from maxent.torch import _derivatives, _dispatch
+
+
+@torch.library.custom_op("maxent::map", mutates_args=())
+def _map_op(x: Tensor, kind: str, parameter: float, parameters: Tensor | None) -> Tensor:
+    return _dispatch.as_map(x, kind, parameter, parameters)
+
+
+@_map_op.register_fake
+def _(x: Tensor, kind: str, parameter: float, parameters: Tensor | None) -> Tensor:
+    return torch.empty_like(x)
+
+
+@torch.library.custom_op("maxent::loss", mutates_args=())
+def _loss_op(
+    x: Tensor, target: Tensor, kind: str, parameter: float, check: bool
+) -> tuple[Tensor, Tensor]:
+    return _dispatch.loss(x, target, kind, parameter, check)
+
+
+@_loss_op.register_fake
+def _(x: Tensor, target: Tensor, kind: str, parameter: float, check: bool) -> tuple[Tensor, Tensor]:
+    return x.new_empty(x.shape[0], dtype=_dispatch.compute_type(x)), torch.empty_like(x)
+
+
+def _runs_here(x: Tensor) -> bool:
+    """Whether the tensor has memory of its own: no tracing, no fake or other subclass."""
+    return not torch.compiler.is_compiling() and type(x) is Tensor
+
+
+def fused(x: Tensor, kind: str) -> bool:
+    """Whether ``LossSum`` takes these scores: outside of torch.func and torch.compile alone."""
+    plain = _runs_here(x) and not torch._C._are_functorch_transforms_active()
+    return plain and _dispatch.fuses(x, kind)
+
+
+def _fold(x: Tensor | None, batch: int, dim: int | None) -> Tensor | None:
+    """A batch of rows as more rows."""
+    if x is None:
+        return None
+    x = x.expand(batch, *x.shape) if dim is None else x.movedim(dim, 0)
+    return x.flatten(0, 1).contiguous()
+
+
+class Map(torch.autograd.Function):
+    """p of each row of a contiguous (rows, size) tensor."""
+
+    @staticmethod
+    def forward(x: Tensor, parameters: Tensor | None, kind: str, parameter: float) -> Tensor:
+        run = _dispatch.as_map if _runs_here(x) else _map_op
+        p: Tensor = run(x, kind, parameter, parameters)
+        return p
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        _, parameters, ctx.kind, ctx.parameter = inputs
+        ctx.save_for_backward(output, parameters)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
+        p, parameters = ctx.saved_tensors
+        dx = dalpha = None
+        if ctx.needs_input_grad[0]:
+            dx = _dispatch.vjp(ctx.kind, p, g, ctx.parameter, parameters)
+        if ctx.needs_input_grad[1]:
+            dtype = _dispatch.compute_type(p)
+            alphas = parameters.to(dtype)[:, None]
+            dalpha = _derivatives.alpha_vjp(p.to(dtype), g.to(dtype), alphas)[:, 0]
+            dalpha = dalpha.to(parameters.dtype)
+        return dx, dalpha, None, None
+
+    @staticmethod
+    def vmap(
+        info: Any,
+        in_dims: tuple[Any, ...],
+        x: Tensor,
+        parameters: Tensor | None,
+        kind: str,
+        parameter: float,
+    ) -> tuple[Tensor, int]:
+        """More rows."""
+        batch = info.batch_size
+        rows = _fold(x, batch, in_dims[0])
+        assert rows is not None
+        p = Map.apply(rows, _fold(parameters, batch, in_dims[1]), kind, parameter)
+        return p.unflatten(0, (batch, -1)), 0
+
+
+class Loss(torch.autograd.Function):
+    """The loss of each row, and its gradient p - y, kept so that backward is one product."""
+
+    @staticmethod
+    def forward(
+        x: Tensor, target: Tensor, kind: str, parameter: float, check: bool
+    ) -> tuple[Tensor, Tensor]:
+        run = _dispatch.loss if _runs_here(x) else _loss_op
+        both: tuple[Tensor, Tensor] = run(x, target, kind, parameter, check)
+        return both
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+        _, target, ctx.kind, ctx.parameter, _ = inputs
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(output[1], target)
+
+    @staticmethod
+    def backward(
+        ctx: Any, g: Tensor | None, g_residual: Tensor | None
+    ) -> tuple[Tensor | None, None, None, None, None]:
+        residual, target = ctx.saved_tensors
+        dx = None if g is None else (g[:, None] * residual).to(residual.dtype)
+        if g_residual is not None:  # a second derivative: the residual is the map less y
+            if target.is_floating_point():
+                p = residual + target.to(residual.dtype)
+            else:  # an ignored row, whose residual is 0, becomes a vertex: derivative 0
+                own = target.clamp_min(0)[:, None]
+                p = residual.scatter_add(1, own, torch.ones_like(own, dtype=residual.dtype))
+            second = _dispatch.vjp(ctx.kind, p, g_residual, ctx.parameter, None)
+            dx = second if dx is None else dx + second
+        return dx, None, None, None, None
+
+    @staticmethod
+    def vmap(
+        info: Any,
+        in_dims: tuple[Any, ...],
+        x: Tensor,
+        target: Tensor,
+        kind: str,
+        parameter: float,
+        check: bool,
+    ) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
+        """More rows."""
+        batch = info.batch_size
+        rows, targets = _fold(x, batch, in_dims[0]), _fold(target, batch, in_dims[1])
+        loss, residual = Loss.apply(rows, targets, kind, parameter, check)
+        return (loss.unflatten(0, (batch, -1)), residual.unflatten(0, (batch, -1))), (0, 0)
+
+
+class LossSum(torch.autograd.Function):
+    """The sum of losses by labels, each times its share, on a device with the fused kernel.
+
+    The gradient is written with its shares in the pass that computes the loss, and is what
+    backward returns: it is not read again unless something other than 1 comes back.
+    """
+
+    @staticmethod
+    def forward(
+        x: Tensor, target: Tensor, share: Tensor, parameter: float, check: bool
+    ) -> tuple[Tensor, Tensor]:
+        loss, gradient = _dispatch.shared_loss(x, target, share, parameter, check)
+        return loss.sum(), gradient
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+        x, target, share, ctx.parameter, _ = inputs
+        ctx.mark_non_differentiable(output[1])
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(x, target, share, output[1])
+        ctx.spent = False
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor | None, _: None) -> tuple[Tensor | None, ...]:
+        if g is None:
+            return None, None, None, None, None
+        x, target, share, gradient = ctx.saved_tensors
+        if torch.is_grad_enabled():  # to be differentiated again
+            _, residual = Loss.apply(x, target, "tsallis", ctx.parameter, False)
+            gradient = ((g * share)[:, None] * residual).to(x.dtype)
+        elif ctx.spent:
+            _, gradient = _dispatch.shared_loss(x, target, share * g, ctx.parameter, False)
+        else:
+            ctx.spent = True
+            _dispatch.rescale(gradient, g)
+        return gradient, None, None, None, None

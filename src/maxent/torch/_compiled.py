@@ -1,0 +1,121 @@
+"""The core's compiled threshold solver on rows, with the edge rules and parameters of torch.
+
+Functions of numpy arrays; imported where numba is.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+from maxent._kernels.threshold import _BLOCK, _block_maximum, _scatter, _solve
+from maxent._threads import over_rows
+
+
+def conjugate(x, kind, parameter, parameters):
+    """The map p, the largest score of each row and what the conjugate exceeds it by."""
+    rows, size = x.shape
+    p, top, excess = np.zeros(x.shape, x.dtype), np.empty(rows, x.dtype), np.empty(rows)
+    parameters = np.empty(0) if parameters is None else parameters
+
+    def work(start, stop):
+        _conjugate_rows(x, kind == "norm", parameter, parameters, p, top, excess, start, stop)
+
+    over_rows(work, rows, size)
+    return p, top, excess
+
+
+def tsallis_vjp(p, g, alpha, alphas):
+    """The Jacobian diag(s) - s s'/sum s, s = p^(2 - alpha), times g."""
+    out = np.zeros(p.shape, p.dtype)
+    alphas = np.empty(0) if alphas is None else alphas
+    over_rows(lambda start, stop: _vjp_rows(p, g, alpha, alphas, out, start, stop), *p.shape)
+    return out
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _softmax_row(row, p):
+    top = -np.inf
+    for x in row:
+        if not x < np.inf:
+            return np.nan, np.nan
+        top = max(top, np.float64(x))
+    if top == -np.inf:
+        return top, np.nan
+    total = 0.0
+    for i in range(row.size):
+        total += math.exp(np.float64(row[i]) - top)
+    for i in range(row.size):
+        p[i] = math.exp(np.float64(row[i]) - top) / total
+    return top, math.log(total)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _conjugate_rows(theta, norm, parameter, parameters, p, top, excess, start, stop):
+    size = theta.shape[1]
+    v, q, w = np.empty(size + 4), np.empty(size + 4), np.empty(size + 4)
+    index = np.empty(size + 4, np.int64)
+    maxima = np.full(size // _BLOCK + 2 * _BLOCK, -np.inf).astype(theta.dtype)
+    none = np.empty(0)
+    for r in range(start, stop):
+        value = parameters[r] if parameters.size > 0 else parameter
+        if not norm and value == 1.0:
+            largest, excess[r] = _softmax_row(theta[r], p[r])
+            n = 0 if math.isnan(excess[r]) else 1
+        elif norm:
+            k = 1.0 if value == np.inf else value / (value - 1.0)
+            n, largest, sigma = _solve(theta[r], 1.0, k, none, k - 1.0, v, q, w, index, maxima)
+            if n > 0:
+                _scatter(v, w, index, n, p[r])
+                excess[r] = sigma
+        else:
+            a = value - 1.0
+            n, largest, sigma = _solve(theta[r], a, 1 / a, none, 1 / a, v, q, w, index, maxima)
+            if n > 0:
+                # see tsallis_rows of the core
+                excess[r] = (_scatter(v, w, index, n, p[r]) + sigma / a) / value
+        top[r] = largest
+        if n == 0:
+            fill = 0.0 if largest == -np.inf else np.nan
+            excess[r] = fill
+            for i in range(size):
+                p[r, i] = fill
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _vjp_rows(p, g, alpha, alphas, out, start, stop):
+    size = p.shape[1]
+    index = np.empty(size + 1, np.int64)
+    s = np.empty(size + 1)
+    for r in range(start, stop):
+        if math.isnan(p[r, 0]):
+            for i in range(size):
+                out[r, i] = np.nan
+            continue
+        exponent = 2.0 - (alphas[r] if alphas.size > 0 else alpha)
+        n = 0
+        # most blocks of a sparse row are zero: one comparison each
+        for b in range(size // _BLOCK):
+            if _block_maximum(p[r], b * _BLOCK) > 0.0:
+                for i in range(b * _BLOCK, (b + 1) * _BLOCK):
+                    index[n] = i
+                    n += p[r, i] > 0.0
+        for i in range(size - size % _BLOCK, size):
+            index[n] = i
+            n += p[r, i] > 0.0
+        total, product = 0.0, 0.0
+        for j in range(n):
+            x = np.float64(p[r, index[j]])
+            if exponent == 0.0:
+                s[j] = 1.0
+            elif exponent == 0.5:
+                s[j] = math.sqrt(x)
+            else:
+                s[j] = x if exponent == 1.0 else x**exponent
+            total += s[j]
+            product += s[j] * g[r, index[j]]
+        mean = product / total
+        for j in range(n):
+            out[r, index[j]] = s[j] * (g[r, index[j]] - mean)

@@ -1,0 +1,248 @@
+"""Which code computes a map: Triton on CUDA, the core's compiled kernels on CPU, or plain torch.
+
+What comes in are (rows, size) tensors of any floating type, free of autograd. The numbers agree
+to rounding; float16 and bfloat16 are computed in float32.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache
+from types import ModuleType
+
+import torch
+from torch import Tensor
+
+from maxent.torch import _derivatives, _plain
+
+_MODULES = {"numba": "maxent.torch._compiled", "triton": "maxent.torch._triton"}
+_forced: ContextVar[str | None] = ContextVar("backend", default=None)
+
+
+@contextmanager
+def backend(name: str) -> Iterator[None]:
+    """Use one backend inside a ``with`` block: "plain", "numba" (CPU) or "triton" (CUDA).
+
+    Without it the fastest that is installed is taken. Maps that a backend does not have (on CUDA
+    all but those of Tsallis entropies) stay with plain torch operations.
+
+    >>> import torch
+    >>> import maxent.torch as mt
+    >>> with mt.backend("plain"):
+    ...     mt.sparsemax(torch.tensor([0.0, 0.5, 3.0]))
+    tensor([0., 0., 1.])
+    """
+    if name not in ("plain", *_MODULES):
+        raise ValueError(f'backend must be "plain", "numba" or "triton", got {name!r}')
+    if name in _MODULES and _load(name) is None:
+        raise ImportError(f"the backend {name!r} needs {name}: pip install {name}")
+    token = _forced.set(name)
+    try:
+        yield
+    finally:
+        _forced.reset(token)
+
+
+@cache
+def _load(name: str) -> ModuleType | None:
+    try:
+        return importlib.import_module(_MODULES[name])
+    except ImportError:
+        return None
+
+
+def _module(name: str, x: Tensor) -> ModuleType | None:
+    """The module of a backend where it is the one for this tensor."""
+    device = "cuda" if name == "triton" else "cpu"
+    forced = _forced.get()
+    if forced == name and x.device.type != device:
+        raise RuntimeError(f"the backend {name!r} is for {device} tensors, got one on {x.device}")
+    return _load(name) if x.device.type == device and forced in (None, name) else None
+
+
+def compute_type(x: Tensor) -> torch.dtype:
+    """The type a map is computed in."""
+    return torch.float64 if x.dtype == torch.float64 else torch.float32
+
+
+def as_map(x: Tensor, kind: str, parameter: float, parameters: Tensor | None) -> Tensor:
+    """p of each row; kind "tsallis", "norm" or "budget", with one parameter or one a row."""
+    if parameters is not None and parameters.device.type == "cpu":
+        _check_parameters(kind, parameters, x.shape[1])
+    if x.numel() == 0:
+        return torch.empty_like(x)
+    triton = _module("triton", x)
+    if triton is not None and kind == "tsallis" and triton.supported(x):
+        alpha: float | Tensor = parameter
+        if parameters is not None:
+            alphas = parameters.to(torch.float32).contiguous()
+            alpha = torch.where(alphas >= 1, alphas, math.nan)
+        p: Tensor = triton.tsallis_map(x, alpha)
+        return p
+    if kind == "tsallis" and parameters is None and parameter == 1:
+        return _softmax(x)
+    rows = x.to(compute_type(x))
+    if kind == "budget":
+        return _plain.budget(rows, _column(parameter, parameters, rows)).to(x.dtype)
+    return _conjugate(rows, kind, parameter, parameters)[0].to(x.dtype)
+
+
+def loss(
+    x: Tensor, target: Tensor, kind: str, parameter: float, check: bool
+) -> tuple[Tensor, Tensor]:
+    """The Fenchel-Young loss (rows,) and its gradient p - y, for labels or rows of probabilities.
+
+    The label -1 is ignored: loss and gradient 0, as in rows that are -inf everywhere. Other
+    negative labels come lowered by 1.
+    """
+    labels = not target.is_floating_point()
+    if check:
+        (_check_labels if labels else _check_probabilities)(target, x.shape[1])
+    if len(x) == 0:
+        return x.new_empty(0, dtype=compute_type(x)), torch.empty_like(x)
+    triton = _module("triton", x)
+    if labels and triton is not None and kind == "tsallis" and triton.supported(x):
+        fused: tuple[Tensor, Tensor] = triton.tsallis_loss(x, target, parameter)
+        return fused
+    rows = x.to(compute_type(x))
+    residual, top, value = _conjugate(rows, kind, parameter, None)
+    void = top == -math.inf
+    if labels:
+        void = void | (target < 0)
+        own = target.clamp_min(0)[:, None]
+        value = value + (top[:, None] - rows.gather(1, own))[:, 0]
+        residual.scatter_add_(1, own, torch.full_like(own, -1, dtype=rows.dtype))
+    else:
+        y = target.to(rows.dtype)
+        below = torch.where(y > 0, top[:, None] - rows, 0)
+        value = value + (y * below).sum(1) + _entropy_value(y, kind, parameter)
+        residual.sub_(y)
+    if bool(void.any()):
+        residual.masked_fill_(void[:, None], 0)
+        value = value.masked_fill(void, 0)
+    # + 0: a loss of exactly zero has no sign; NaN stays
+    return value.clamp_min(0) + 0.0, residual.to(x.dtype)
+
+
+def fuses(x: Tensor, kind: str) -> bool:
+    """Whether ``shared_loss`` takes these scores."""
+    triton = _module("triton", x) if kind == "tsallis" and len(x) else None
+    return triton is not None and triton.supported(x)
+
+
+def shared_loss(
+    x: Tensor, target: Tensor, share: Tensor, parameter: float, check: bool
+) -> tuple[Tensor, Tensor]:
+    """Losses by labels and their gradients, each row times its share, in one pass."""
+    if check:
+        _check_labels(target, x.shape[1])
+    triton = _load("triton")
+    assert triton is not None
+    both: tuple[Tensor, Tensor] = triton.tsallis_loss(x, target, parameter, share)
+    return both
+
+
+def rescale(x: Tensor, factor: Tensor) -> None:
+    """x times a number that only the device knows, in place."""
+    triton = _load("triton")
+    assert triton is not None
+    triton.rescale(x, factor)
+
+
+def vjp(kind: str, p: Tensor, g: Tensor, parameter: float, parameters: Tensor | None) -> Tensor:
+    """The Jacobian of the map times g: fused where nothing differentiates it any further."""
+    if kind == "tsallis" and not (torch.compiler.is_compiling() or torch.is_grad_enabled()):
+        if parameters is None and parameter == 1:
+            return torch.ops.aten._softmax_backward_data(g, p, 1, p.dtype)
+        compiled = _module("numba", p)
+        arrays = None if compiled is None else _arrays(p, g)
+        if compiled is not None and arrays is not None:
+            alphas = None if parameters is None else _array(parameters.double())
+            fused = compiled.tsallis_vjp(*arrays, parameter, alphas)
+            return torch.from_numpy(fused).to(p.dtype)
+    rows, cotangent = p.to(compute_type(p)), g.to(compute_type(p))
+    return _derivatives.vjp(kind, rows, cotangent, _column(parameter, parameters, rows)).to(p.dtype)
+
+
+def _conjugate(
+    rows: Tensor, kind: str, parameter: float, parameters: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    compiled = _module("numba", rows)
+    softmax = kind == "tsallis" and parameters is None and parameter == 1  # torch's exp is faster
+    if compiled is None or softmax:
+        return _plain.conjugate(rows, kind, _column(parameter, parameters, rows))
+    alphas = None if parameters is None else _array(parameters.double())
+    p, top, excess = compiled.conjugate(_array(rows), kind, parameter, alphas)
+    return torch.from_numpy(p), torch.from_numpy(top), torch.from_numpy(excess).to(rows.dtype)
+
+
+def _softmax(x: Tensor) -> Tensor:
+    p = torch.softmax(x, 1)
+    # torch gives NaN to rows that are -inf everywhere, as to those with NaN or +inf
+    if x.device.type != "cpu" or bool(p[:, 0].isnan().any()):
+        p.masked_fill_(x.amax(1, keepdim=True) == -math.inf, 0)
+    return p
+
+
+def _array(x: Tensor):  # type: ignore[no-untyped-def]
+    return x.detach().contiguous().numpy()
+
+
+def _arrays(p: Tensor, g: Tensor):  # type: ignore[no-untyped-def]
+    """Both as arrays, or None where g is a batch of gradients (is_grads_batched) without memory."""
+    try:
+        return _array(p.to(compute_type(p))), _array(g.to(compute_type(p)))
+    except RuntimeError:
+        return None
+
+
+def _column(parameter: float, parameters: Tensor | None, x: Tensor) -> float | Tensor:
+    return parameter if parameters is None else parameters.to(x.dtype)[:, None]
+
+
+def _entropy_value(y: Tensor, kind: str, parameter: float) -> Tensor:
+    """Omega of rows of probabilities."""
+    if kind == "norm":
+        return torch.linalg.vector_norm(y, parameter, dim=1) - 1
+    log_y = torch.where(y > 0, y, 1).log()
+    a = parameter - 1
+    # no cancellation as alpha -> 1
+    return (y * (log_y if a == 0 else torch.expm1(a * log_y) / (a * parameter))).sum(1)
+
+
+def _check_parameters(kind: str, parameters: Tensor, size: int) -> None:
+    name, rule, right = {
+        "tsallis": ("entmax", "finite alpha >= 1", (parameters >= 1) & (parameters < math.inf)),
+        "norm": ("normmax", "q > 1", parameters > 1),
+        "budget": ("budget", f"k from 0 to {size}", (parameters >= 0) & (parameters <= size)),
+    }[kind]
+    if not bool(right.all()):
+        wrong = float(parameters[~right][0])
+        raise ValueError(f"{name} needs {rule}, the tensor given has {wrong:.6g}")
+
+
+def _check_labels(target: Tensor, size: int) -> None:
+    wrong = (target < -1) | (target >= size)
+    if bool(wrong.any()):
+        label = int(target[wrong][0])
+        raise IndexError(
+            f"label {label + (label < 0)} is out of range for {size} classes: labels are "
+            f"0 to {size - 1}, or ignore_index"
+        )
+
+
+def _check_probabilities(target: Tensor, size: int) -> None:
+    total = target.sum(dim=1, dtype=torch.float64)
+    tolerance = max(1e-5, 4 * torch.finfo(target.dtype).eps)
+    wrong = ~((total - 1).abs() <= tolerance) | ~(target >= 0).all(dim=1)
+    if bool(wrong.any()):
+        row = int(wrong.nonzero()[0])
+        raise ValueError(
+            f"row {row} of the targets is not on the simplex: its smallest entry is "
+            f"{float(target[row].min()):.6g} and it sums to {float(total[row]):.6g}; divide counts "
+            "by their sum, or pass check=False"
+        )

@@ -1,0 +1,332 @@
+"""Maps to the simplex and its neighbours along any dimension, and their Fenchel-Young losses."""
+
+from __future__ import annotations
+
+import math
+from numbers import Real
+
+import torch
+from torch import Tensor
+
+from maxent.torch._autograd import Loss, LossSum, Map, fused
+from maxent.torch._dispatch import compute_type
+from maxent.torch.entropies import Entropy, as_entropy
+
+_REDUCTIONS = ("none", "mean", "sum")
+
+
+def softmax(x: Tensor, dim: int = -1, mask: Tensor | None = None) -> Tensor:
+    """exp(x) / sum exp(x): ``torch.softmax`` with a mask (True = keep).
+
+    For all maps: a score of -inf is masked; rows with nothing to keep give zeros, with gradient
+    zero; NaN or +inf make their own row NaN; the result has the type of x.
+
+    >>> import torch
+    >>> softmax(torch.zeros(3), mask=torch.tensor([True, True, False]))
+    tensor([0.5000, 0.5000, 0.0000])
+    """
+    if not torch.compiler.is_compiling():
+        return _mapped(x, dim, mask, "tsallis", 1.0, None, "softmax")
+    # operations that the compiler fuses with their neighbours
+    x = _scores(x, dim, mask, "softmax")
+    empty = x.amax(dim, keepdim=True) == -math.inf
+    return torch.softmax(x.masked_fill(empty, 0), dim).masked_fill(empty, 0)
+
+
+def sparsemax(x: Tensor, dim: int = -1, mask: Tensor | None = None) -> Tensor:
+    """The Euclidean projection on the simplex: entmax with alpha = 2.
+
+    >>> import torch
+    >>> sparsemax(torch.tensor([0.0, 0.6, 1.2]))
+    tensor([0.0000, 0.2000, 0.8000])
+    """
+    return _mapped(x, dim, mask, "tsallis", 2.0, None, "sparsemax")
+
+
+def entmax15(x: Tensor, dim: int = -1, mask: Tensor | None = None) -> Tensor:
+    """Entmax with alpha = 1.5, between softmax and sparsemax.
+
+    >>> import torch
+    >>> entmax15(torch.tensor([0.0, 0.0, 4.0]))
+    tensor([0., 0., 1.])
+    """
+    return _mapped(x, dim, mask, "tsallis", 1.5, None, "entmax15")
+
+
+def entmax(
+    x: Tensor, alpha: float | Tensor = 1.5, dim: int = -1, mask: Tensor | None = None
+) -> Tensor:
+    """argmax_p <x, p> + H_alpha(p), alpha >= 1: softmax at 1, sparsemax at 2.
+
+    ``alpha`` is a number or a tensor that broadcasts against x with size 1 along ``dim``, one
+    alpha a head for example; it is differentiated, and its derivative at 1 is finite. A number
+    below 1 is refused; so is a tensor with one on the CPU, while on CUDA, where looking would wait
+    for the device, its rows are NaN.
+
+    >>> import torch
+    >>> alpha = torch.tensor([[1.0], [2.0]], requires_grad=True)
+    >>> entmax(torch.tensor([[0.0, 2.0], [0.0, 2.0]]), alpha).detach()
+    tensor([[0.1192, 0.8808],
+            [0.0000, 1.0000]])
+    """
+    if isinstance(alpha, Tensor):
+        return _mapped(x, dim, mask, "tsallis", 0.0, alpha, "entmax")
+    alpha = _number(alpha, "entmax", "alpha")
+    if not 1 <= alpha < math.inf:
+        raise ValueError(f"entmax needs a finite alpha >= 1, got {alpha!r}")
+    if alpha == 1:
+        return softmax(x, dim, mask)
+    return _mapped(x, dim, mask, "tsallis", alpha, None, "entmax")
+
+
+def normmax(
+    x: Tensor, q: float | Tensor = 2.0, dim: int = -1, mask: Tensor | None = None
+) -> Tensor:
+    """argmax_p <x, p> - ||p||_q, the map of ``NormEntropy(q)``, q > 1; inf is allowed.
+
+    ``q`` is a number or a tensor that broadcasts against x with size 1 along ``dim``; it is not
+    differentiated.
+
+    >>> import torch
+    >>> normmax(torch.tensor([2.0, 1.9, 0.0]), q=float("inf"))
+    tensor([0.5000, 0.5000, 0.0000])
+    """
+    if isinstance(q, Tensor):
+        _constant(q, "normmax", "q")
+        return _mapped(x, dim, mask, "norm", 0.0, q, "normmax")
+    q = _number(q, "normmax", "q")
+    if not q > 1:
+        raise ValueError(f"normmax needs q > 1 (inf allowed), got {q!r}")
+    return _mapped(x, dim, mask, "norm", q, None, "normmax")
+
+
+def budget(x: Tensor, k: float | Tensor, dim: int = -1, mask: Tensor | None = None) -> Tensor:
+    """The Euclidean projection on {0 <= p <= 1, sum p = k}: a soft choice of k entries.
+
+    ``k`` is a number from 0 to the size of the dimension, or a tensor that broadcasts against x
+    with size 1 along ``dim``; it is not differentiated. Where no more than k entries are kept by
+    the mask, all of them get 1.
+
+    >>> import torch
+    >>> budget(torch.tensor([3.0, 1.0, 0.8, 0.0]), k=2)
+    tensor([1.0000, 0.6000, 0.4000, 0.0000])
+    """
+    if isinstance(k, Tensor):
+        _constant(k, "budget", "k")
+        return _mapped(x, dim, mask, "budget", 0.0, k, "budget")
+    k = _number(k, "budget", "k")
+    size = _scores(x, dim, None, "budget").shape[dim]
+    if not 0 <= k <= size:
+        raise ValueError(f"budget needs k from 0 to {size}, the size of dim {dim}, got {k!r}")
+    return _mapped(x, dim, mask, "budget", k, None, "budget")
+
+
+def sparse_sigmoid(x: Tensor) -> Tensor:
+    """clip((1 + x) / 2, 0, 1), entry by entry: sparsemax of [x, 0].
+
+    >>> import torch
+    >>> sparse_sigmoid(torch.tensor([-2.0, 0.0, 2.0]))
+    tensor([0.0000, 0.5000, 1.0000])
+    """
+    _floating(x, "sparse_sigmoid")
+    return (0.5 + x / 2).clamp(0, 1)
+
+
+def sparse_plus(x: Tensor) -> Tensor:
+    """0 up to -1, (x + 1)^2 / 4, x from 1 on: the softplus whose derivative is sparse_sigmoid.
+
+    >>> import torch
+    >>> sparse_plus(torch.tensor([-2.0, 0.0, 2.0]))
+    tensor([0.0000, 0.2500, 2.0000])
+    """
+    _floating(x, "sparse_plus")
+    return (x.clamp(-1, 1) + 1) ** 2 / 4 + torch.relu(x - 1)
+
+
+def fenchel_young_loss(
+    input: Tensor,
+    target: Tensor,
+    entropy: str | float | Entropy = "entmax15",
+    reduction: str = "mean",
+    ignore_index: int = -100,
+    weight: Tensor | None = None,
+    dim: int = -1,
+    check: bool | None = None,
+) -> Tensor:
+    """Omega*(x) + Omega(y) - <x, y>, >= 0, with gradient p(x) - y.
+
+    Parameters
+    ----------
+    input : scores, with the classes along ``dim``.
+    target : class indices (integers, the shape of input without ``dim``) or probabilities
+        (floats, the shape of input).
+    entropy : "shannon" (cross-entropy), "sparsemax", "entmax15", a number alpha >= 1, or
+        ``Shannon()``, ``Tsallis(alpha)``, ``NormEntropy(q)``.
+    reduction : "mean" over the targets that are not ignored, "sum" or "none".
+    ignore_index : the label whose rows do not count.
+    weight : one number a class. A row counts as much as its class (with probabilities: their mean
+        weight), and "mean" divides by the sum of these.
+    dim : where the classes are. The default is the last dimension; ``torch``'s cross_entropy has
+        them at 1.
+    check : refuse labels out of range and rows that are not on the simplex. By default on CPU
+        alone: on CUDA it would wait for the device, and there the loss of such a label is NaN.
+        Compiled code does not check.
+
+    Unlike torch, "mean" over nothing (all targets ignored, an empty batch) is 0 with gradient 0,
+    and the loss of float16 and bfloat16 scores is float32.
+
+    >>> import torch
+    >>> x = torch.tensor([[3.0, 0.0, 0.0], [0.0, 1.0, 0.5]])
+    >>> fenchel_young_loss(x, torch.tensor([0, 2]), "sparsemax", reduction="none")
+    tensor([0.0000, 0.5625])
+    """
+    chosen = as_entropy(entropy)
+    if reduction not in _REDUCTIONS:
+        raise ValueError(f'reduction must be "none", "mean" or "sum", got {reduction!r}')
+    input = _scores(input, dim, None, "fenchel_young_loss")
+    moved = input.movedim(dim, -1)
+    lead = moved.shape[:-1]
+    if target.requires_grad:
+        raise ValueError("targets are not differentiated: pass target.detach()")
+    if target.is_floating_point():
+        if target.shape != input.shape:
+            raise ValueError(
+                f"probabilities need the shape of the scores {tuple(input.shape)}, got "
+                f"{tuple(target.shape)}; class indices must be integers"
+            )
+        rows_of_target = target.movedim(dim, -1).reshape(-1, moved.shape[-1])
+        counted = None
+    else:
+        rows_of_target, counted = _labels(target, lead, ignore_index)
+    kind, parameter = chosen.kind, chosen.parameter
+    if check is None:
+        check = input.device.type == "cpu"
+    check = check and not torch.compiler.is_compiling()
+    rows = _rows(moved)
+    share = _shares(rows, rows_of_target, counted, weight, reduction)
+    if share is not None and counted is not None and fused(rows, kind):
+        total: Tensor = LossSum.apply(rows, rows_of_target, share, parameter, check)[0]
+        return total
+    loss, _ = Loss.apply(rows, rows_of_target, kind, parameter, check)
+    if share is not None:
+        loss = loss * share
+    return loss.reshape(lead) if reduction == "none" else loss.sum()
+
+
+def _shares(
+    rows: Tensor, target: Tensor, counted: Tensor | None, weight: Tensor | None, reduction: str
+) -> Tensor | None:
+    """What each row's loss is multiplied by; None for 1."""
+    dtype = compute_type(rows)
+    if weight is not None:
+        weight = _class_weights(weight, rows.shape[-1]).to(dtype)
+        if counted is None:
+            share = target.to(dtype) @ weight
+        else:
+            share = weight[target.clamp_min(0)] * counted
+    elif reduction == "none" or (counted is None and reduction == "sum"):
+        return None
+    elif counted is None:
+        share = rows.new_ones(len(rows), dtype=dtype)
+    else:
+        share = counted.to(dtype)
+    if reduction == "mean":
+        mass = share.sum()
+        share = share / torch.where(mass > 0, mass, 1)
+    return share
+
+
+def _labels(target: Tensor, lead: torch.Size, ignore_index: int) -> tuple[Tensor, Tensor]:
+    """Labels in a row, as ``_dispatch.loss`` takes them, and which are not ignored."""
+    if target.dtype == torch.bool or target.is_complex():
+        raise TypeError(
+            f"targets must be class indices (integers) or probabilities (floats), got "
+            f"{target.dtype}; convert with target.long() or target.float()"
+        )
+    if target.shape != lead:
+        raise ValueError(
+            f"scores need class indices of shape {tuple(lead)} (theirs without dim) or "
+            f"probabilities of their own shape in floats, got {tuple(target.shape)} of "
+            f"{target.dtype}"
+        )
+    labels = target.reshape(-1).long()
+    ignored = labels == ignore_index
+    labels = torch.where(ignored, -1, torch.where(labels < 0, labels - 1, labels))
+    return labels, ~ignored
+
+
+def _class_weights(weight: Tensor, size: int) -> Tensor:
+    if weight.shape != (size,):
+        raise ValueError(
+            f"weight needs one number for each of {size} classes, got a tensor of "
+            f"shape {tuple(weight.shape)}"
+        )
+    return weight
+
+
+def _mapped(
+    x: Tensor,
+    dim: int,
+    mask: Tensor | None,
+    kind: str,
+    parameter: float,
+    parameters: Tensor | None,
+    name: str,
+) -> Tensor:
+    x = _scores(x, dim, mask, name)
+    moved = x.movedim(dim, -1)
+    if parameters is not None:
+        parameters = _parameter_rows(x, parameters, dim, name)
+    p: Tensor = Map.apply(_rows(moved), parameters, kind, parameter)
+    return p.reshape(moved.shape).movedim(-1, dim)
+
+
+def _rows(moved: Tensor) -> Tensor:
+    return moved.reshape(-1, moved.shape[-1]).contiguous()
+
+
+def _parameter_rows(x: Tensor, parameters: Tensor, dim: int, name: str) -> Tensor:
+    """One parameter a row from a tensor that broadcasts against x."""
+    shape = list(x.shape)
+    shape[dim] = 1
+    if not parameters.is_floating_point():
+        parameters = parameters.to(torch.get_default_dtype())
+    try:
+        return parameters.expand(shape).reshape(-1)
+    except RuntimeError:
+        raise ValueError(
+            f"{name}'s parameter of shape {tuple(parameters.shape)} does not broadcast to "
+            f"{tuple(shape)}, the scores' shape with size 1 along dim {dim}"
+        ) from None
+
+
+def _scores(x: Tensor, dim: int, mask: Tensor | None, name: str) -> Tensor:
+    """Checked scores, with -inf where masked."""
+    _floating(x, name)
+    if x.ndim == 0:
+        raise ValueError(f"{name} needs at least one dimension, got a scalar; use x.reshape(1)")
+    if x.shape[dim] == 0:
+        raise ValueError(f"{name} needs something to choose from: dim {dim} has size 0")
+    if mask is None:
+        return x
+    if mask.dtype != torch.bool:
+        raise TypeError(f"a mask is boolean (True = keep), got {mask.dtype}; use mask.bool()")
+    return x.masked_fill(~mask, -math.inf)
+
+
+def _floating(x: Tensor, name: str) -> None:
+    if not isinstance(x, Tensor):
+        raise TypeError(f"{name} needs a tensor, got {type(x).__name__}; use torch.as_tensor")
+    if not x.is_floating_point():
+        raise TypeError(f"{name} needs floating scores, got {x.dtype}; convert with x.float()")
+
+
+def _number(value: float, name: str, parameter: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name}'s {parameter} must be a number or a tensor, got {value!r}")
+    return float(value)
+
+
+def _constant(value: Tensor, name: str, parameter: str) -> None:
+    if value.requires_grad:
+        raise ValueError(f"{name}'s {parameter} is not differentiated: pass it detached")

@@ -1,0 +1,152 @@
+"""The Triton kernels in Triton's CPU interpreter against float64: run by test_torch_triton.py.
+
+The interpreter is chosen when Triton is imported, so that these tests have a process of their own.
+"""
+
+import numpy as np
+import pytest
+import torch
+
+import maxent as mx
+import maxent.torch as mt
+from maxent.torch import _dispatch, _triton
+
+ALPHAS = (1.0, 1.001, 1.25, 1.5, 2.0, 3.0)
+INF = float("inf")
+
+
+@pytest.fixture(params=["resident", "long", "long, many places", "long, all of the row"])
+def plan(request, monkeypatch):
+    """Each way through the kernels, at small sizes."""
+    if request.param != "resident":
+        few, many = {"long": (8, 16), "long, many places": (1, 16)}.get(request.param, (1, 2))
+        settings = {"_RESIDENT": 4, "_LONG": (2, 4, 1, 1), "_FEW": few, "_MANY": many, "_STREAM": 8}
+        for name, value in settings.items():
+            monkeypatch.setattr(_triton, name, value)
+    return request.param
+
+
+def scores(d, dtype=torch.float32):
+    """Normal scores; a row with masked entries, one that is all masked, one far from 0."""
+    generator = torch.Generator().manual_seed(d)
+    x = torch.randn(4, d, generator=generator)
+    x[1, : d // 2] = -INF
+    x[2] = -INF
+    x[3] += 300.0
+    return x.to(dtype)
+
+
+def exact(x, alpha):
+    """p in float64 by the core; zeros for rows without a finite score."""
+    p = np.zeros(x.shape)
+    some = ~torch.isinf(x).all(dim=1).numpy()
+    p[some] = mx.Tsallis(alpha).conjugate(x.double().numpy()[some])[1]
+    return torch.from_numpy(p)
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+@pytest.mark.parametrize("d", [1, 5, 27])
+def test_maps(plan, d, alpha):
+    x = scores(d)
+    p = _triton.tsallis_map(x, alpha)
+    assert (p.double() - exact(x, alpha)).abs().max() < 1e-6
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+def test_losses_and_gradients(plan, alpha):
+    x = scores(27)
+    target = torch.tensor([3, 20, 20, -100])
+    loss, gradient = _triton.tsallis_loss(x, target, alpha)
+    rows = [0, 1]
+    core = mx.FenchelYoungLoss(mx.Tsallis(alpha))
+    values = core.value(x.double().numpy()[rows], target.numpy()[rows])
+    assert np.abs(loss.numpy()[rows] - values).max() < 2e-6
+    expected = exact(x, alpha)
+    expected[rows, target[rows]] -= 1
+    assert (gradient.double() - expected)[rows].abs().max() < 1e-6
+    assert not loss[2:].any()  # a row without scores, and a label to ignore
+    assert not gradient[2:].any()
+
+
+def test_losses_of_broken_rows_are_nan(plan):
+    x = scores(27)[[0, 0]]
+    x[0, 7] = float("nan")
+    loss, gradient = _triton.tsallis_loss(x, torch.tensor([3, 99]), 1.5)
+    assert loss.isnan().all()
+    assert gradient[0].isnan().all()
+
+
+def test_a_sure_label_has_a_loss_of_zero():
+    x = torch.tensor([[0.0, 9.0, 1.0], [0.0, 0.0, 9.0]])
+    loss, gradient = _triton.tsallis_loss(x, torch.tensor([1, 2]), 2.0)
+    assert not loss.any()
+    assert not gradient.any()
+
+
+@pytest.mark.parametrize("bad", [float("nan"), INF])
+def test_nan_and_infinity_fill_their_own_row(plan, bad):
+    x = scores(27)
+    x[0, 7] = bad
+    p = _triton.tsallis_map(x, 1.5)
+    assert p[0].isnan().all()
+    assert (p[1:].double() - exact(x[1:], 1.5)).abs().max() < 1e-6
+
+
+def test_an_alpha_for_each_row(plan):
+    alphas = torch.tensor([1.0, 1.25, 1.5, 2.0])
+    x = scores(27)
+    p = _triton.tsallis_map(x, alphas)
+    for row, alpha in enumerate(alphas.tolist()):
+        assert (p[row].double() - exact(x[row : row + 1], alpha)[0]).abs().max() < 1e-6
+
+
+@pytest.mark.parametrize(("dtype", "digits"), [(torch.bfloat16, 8), (torch.float16, 11)])
+def test_short_types_are_right_to_their_last_place(plan, dtype, digits):
+    x = scores(27, dtype)
+    p, right = _triton.tsallis_map(x, 1.5), exact(x, 1.5)
+    assert p.dtype is dtype
+    # two units in the last place, and the smallest number of the type
+    assert ((p.double() - right).abs() <= 2 * right * 2.0**-digits + 6e-8).all()
+
+
+@pytest.fixture
+def on_device(monkeypatch):
+    """The fused losses for CPU tensors."""
+    monkeypatch.setattr(_dispatch, "_module", lambda name, x: _triton if name == "triton" else None)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+def test_the_fused_loss_is_the_plain_one(plan, on_device, reduction, weighted):
+    target = torch.tensor([3, 20, 5, -100])
+    weight = torch.linspace(0.5, 2.0, 27) if weighted else None
+    loss = mt.FenchelYoungLoss("entmax15", reduction, weight=weight)
+    found = []
+    for x in (scores(27), scores(27).double()):  # float64 takes the plain way
+        x.requires_grad_()
+        value = loss(x, target)
+        (3 * value).backward(retain_graph=True)
+        once = x.grad.clone()
+        value.backward()  # again, from a gradient that has been given away
+        found.append((value.double(), once.double(), x.grad.double() - once))
+    for ours, plain in zip(*found, strict=True):
+        assert (ours - plain).abs().max() < 1e-5
+
+
+def test_the_fused_loss_has_second_derivatives(on_device):
+    x = scores(9)[:2].requires_grad_()
+    value = mt.fenchel_young_loss(x, torch.tensor([3, 6]), 1.5)
+    (first,) = torch.autograd.grad(value, x, create_graph=True)
+    (second,) = torch.autograd.grad((first**2).sum(), x)
+    y = x.detach().double().requires_grad_()
+    plain = mt.fenchel_young_loss(y, torch.tensor([3, 6]), 1.5)
+    (first,) = torch.autograd.grad(plain, y, create_graph=True)
+    (expected,) = torch.autograd.grad((first**2).sum(), y)
+    assert (second.double() - expected).abs().max() < 1e-6
+
+
+def test_shapes_at_the_edge():
+    assert _triton.tsallis_map(torch.empty(0, 5), 1.5).shape == (0, 5)
+    assert _triton.supported(torch.empty(2, 5))
+    assert not _triton.supported(torch.empty(2, 5, dtype=torch.float64))
+    assert not _triton.supported(torch.empty(2, 0))
