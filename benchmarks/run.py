@@ -1,4 +1,4 @@
-"""Run the benchmarks: python -m benchmarks.run [startup] [maps] [glm] [density] ... [--quick]."""
+"""Run the benchmarks: python -m benchmarks.run [suite ...] [--quick]."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import importlib  # noqa: E402
 
 from benchmarks import report  # noqa: E402
 
-SUITES = ("startup", "maps", "glm", "density", "projection", "relaxation")
+SUITES = ("startup", "maps", "glm", "training", "density", "projection", "relaxation")
 
 
 def main() -> None:

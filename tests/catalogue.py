@@ -113,12 +113,14 @@ DOMAINS = [
 SOLVERS = [
     *(mx.FISTA(), mx.LBFGS(), mx.ProxNewton(), mx.CuttingPlane()),
     *(mx.SUMMET(), mx.PLUMMET(), mx.BallSearch(), mx.CoordinateDescent()),
+    *(mx.NewtonCG(), mx.DualCoordinateAscent(), mx.BlockFrankWolfe()),
 ]
 
 MAPS = [
     mx.MatrixMap(np.arange(6.0).reshape(3, 2)),
     mx.IdentityMap(3),
     mx.SampleMap(np.arange(6.0).reshape(3, 2), 3),
+    mx.KernelMap(np.eye(3) + 1, 2),
     mx.ChainMap([np.ones((2, 3)), np.ones((4, 3))], 2),
 ]
 
@@ -133,8 +135,12 @@ FEATURES = [
     bind(fit_operators([mx.Linear(), mx.Interaction()], PLACES), CELLS),
 ]
 
-# tested in test_density.py and test_density_cv.py
+# tested in test_density.py, test_density_cv.py, test_fenchel_young_estimators.py ...
 ESTIMATORS = [
+    mx.FenchelYoungClassifier(),
+    mx.FenchelYoungClassifierCV(),
+    mx.FenchelYoungMultilabel(),
+    mx.FenchelYoungRegressor(),
     mx.MaxentDensity(),
     mx.MaxentDensityCV(),
     mx.StructMaxent(),
@@ -144,6 +150,9 @@ ESTIMATORS = [
 
 # tested in test_families_monomials.py and test_families_trees.py
 FAMILIES = [mx.Monomials(2), mx.Splines(2), mx.Trees(3)]
+
+# tested in test_relaxation.py
+PATHS = [mx.RelaxationPath([2, 1], [1, 2])]
 
 # tested in test_evaluation.py
 SPLITTERS = [
@@ -165,6 +174,7 @@ ABSTRACT = {
     "ElasticPotential",
     "FeatureMap",
     "ColumnMap",
+    "RowMap",
     "Solver",
 }
 MADE_BY_SOLVING = {

@@ -13,6 +13,7 @@ from catalogue import (
     MADE_BY_SOLVING,
     MAPS,
     OTHERS,
+    PATHS,
     POTENTIALS,
     SOLVERS,
     SPLITTERS,
@@ -21,7 +22,7 @@ from catalogue import (
 
 def test_every_public_class_is_in_the_catalogue():
     listed = [*(e for e, _ in ENTROPIES), *POTENTIALS, *(d for d, _ in DOMAINS)]
-    listed += [*SOLVERS, *MAPS, *FEATURES, *ESTIMATORS, *FAMILIES, *SPLITTERS, *OTHERS]
+    listed += [*SOLVERS, *MAPS, *FEATURES, *ESTIMATORS, *FAMILIES, *SPLITTERS, *OTHERS, *PATHS]
     names = {type(x).__name__ for x in listed}
     public = {n for n in mx.__all__ if inspect.isclass(getattr(mx, n))}
     assert public - names - ABSTRACT - MADE_BY_SOLVING == set()

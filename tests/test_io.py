@@ -64,6 +64,12 @@ MODELS = [
     *GROWN,
     mx.StructMaxentCV([mx.Monomials(1)], lams=[0.1], betas=[0.01]).fit(TABLE, COUNTS),
     mx.StructMaxentClassifier([mx.Monomials(1)], rounds=3).fit(TABLE, COUNTS),
+    mx.FenchelYoungClassifier(mx.Tsallis(1.3), potential={(0, 1): 0.1, 2: mx.Box(0.1)}).fit(
+        TABLE, COUNTS
+    ),
+    mx.FenchelYoungClassifierCV([2], [0.1], cv=2).fit(TABLE, COUNTS),
+    mx.FenchelYoungRegressor(kernel="rbf").fit(TABLE, np.column_stack([COUNTS, 1 - COUNTS])),
+    mx.FenchelYoungMultilabel("sparse").fit(TABLE, COUNTS[:, None]),
     ChosenFeature("x0", "Monomials", 1, 0, 0.1),
     mx.Simplex(),
     mx.Cube(),
@@ -110,6 +116,7 @@ MODELS = [
     mx.IdentityMap(6),
     mx.SampleMap(DENSE, 3),
     mx.SampleMap(SPARSE, 3),
+    mx.KernelMap(DENSE @ DENSE.T, 2),
     mx.ChainMap(SEQUENCES, 2),
     mx.ChainMap([sparse.csr_array(x) for x in SEQUENCES], 2),
     mx.FenchelYoungLoss(mx.Tsallis(1.5)),
@@ -121,6 +128,12 @@ MODELS = [
     mx.PLUMMET(tol=1e-5),
     mx.BallSearch(inner=mx.LBFGS(memory=7)),
     mx.CoordinateDescent(rule="line-search"),
+    mx.NewtonCG(tol=1e-7),
+    mx.DualCoordinateAscent(tol=1e-5),
+    mx.BlockFrankWolfe(tol=1e-3),
+    mx.RelaxationPath([3, 2, 1], [1, 2, 0], [1, 2, 1]).fit(),
+    mx.RelaxationPath(observed=np.array([0.2, 0.8]), divergence="euclidean"),
+    mx.RelaxationPath.from_counts({"a": 3, "b": 1}, 10).fit(),
     mx.Status.STALLED,
     mx.Ragged.from_rows([[1.0, np.nan], [-0.0]]),
     density(),
@@ -188,8 +201,10 @@ def behaviour(model):
         return model.conjugate(theta), prox
     if isinstance(model, mx.MaxentDensity):
         return [model.predict(TABLE, output) for output in ("raw", "cumulative", "logistic")]
-    if isinstance(model, mx.StructMaxentClassifier):
+    if isinstance(model, mx.StructMaxentClassifier | mx.FenchelYoungClassifier):
         return model.predict_proba(TABLE)
+    if isinstance(model, mx.FenchelYoungRegressor | mx.FenchelYoungMultilabel):
+        return model.predict(TABLE)
     if isinstance(model, mx.Operator):
         return bind([model], Schema.of(TABLE, [2]).read(TABLE)).columns()
     if isinstance(model, mx.Potential):
@@ -203,7 +218,11 @@ def behaviour(model):
     if isinstance(model, mx.FenchelYoungLoss):
         return model.value_and_gradient(theta, [0, 3])
     if isinstance(model, mx.Solver):
-        needs_smooth = isinstance(model, mx.LBFGS | mx.CuttingPlane)
+        if isinstance(model, mx.DualCoordinateAscent | mx.BlockFrankWolfe):
+            rows = mx.SampleMap(DENSE, 3)
+            problem = mx.Problem(mx.Tsallis(1.5), rows, mx.Quadratic(0.5), observed=LABELS)
+            return problem.solve(model).w
+        needs_smooth = isinstance(model, mx.LBFGS | mx.CuttingPlane | mx.NewtonCG)
         potential = mx.Quadratic(0.5) if needs_smooth else mx.ElasticNet(0.1, 0.5)
         potential = mx.Ball(0.1) if isinstance(model, mx.BallSearch) else potential
         potential = mx.Box(0.1) if isinstance(model, mx.CoordinateDescent) else potential

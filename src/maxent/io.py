@@ -490,6 +490,7 @@ def _register_own() -> None:
         *(potentials.ScaledPotential, potentials.ShiftedPotential),
         *(solvers.FISTA, solvers.LBFGS, solvers.ProxNewton, solvers.CuttingPlane),
         *(solvers.SUMMET, solvers.PLUMMET, solvers.BallSearch, solvers.CoordinateDescent),
+        *(solvers.NewtonCG, solvers.DualCoordinateAscent, solvers.BlockFrankWolfe),
         *(solvers.Solution, solvers.Status, losses.FenchelYoungLoss),
     ]
     for cls in plain:
@@ -510,6 +511,11 @@ def _register_own() -> None:
         maps.SampleMap,
         get=lambda m: {"X": m.X, "n_outputs": m.n_outputs},
         make=lambda state: maps.SampleMap(state["X"], state["n_outputs"]),
+    )
+    register(
+        maps.KernelMap,
+        get=lambda m: {"root": m.X, "pivots": m._pivots, "n_outputs": m.n_outputs},
+        make=lambda state: maps.KernelMap.from_root(**state),
     )
     register(maps.ChainMap, get=_get_chain_map, make=_make_chain_map)
 

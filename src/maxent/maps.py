@@ -9,12 +9,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from copy import copy
-from functools import reduce, singledispatch
+from functools import partial, reduce, singledispatch
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import sparse
+from scipy import linalg, sparse
 
 from maxent._rows import Array, Ragged, Rows
 from maxent._threads import all_finite, one_blas_thread, over_rows
@@ -67,6 +67,18 @@ class ColumnMap(FeatureMap):
         return chosen[violation[chosen] > 0]
 
 
+class RowMap(FeatureMap):
+    """A map with rows that can be taken apart: what solvers that move one row at a time need."""
+
+    @abstractmethod
+    def take(self, rows: Array) -> RowMap:
+        """The map of these rows alone."""
+
+    @abstractmethod
+    def row_norms(self) -> Array:
+        """Upper bounds of ||F_i||^2, the squared operator norms of the rows; 0 where F_i = 0."""
+
+
 def _matrix(X: Any, name: str = "X") -> Any:
     """A finite two-dimensional float matrix, dense (any order) or CSC."""
     if sparse.issparse(X):
@@ -85,6 +97,8 @@ def _matrix(X: Any, name: str = "X") -> Any:
 
 
 _BLOCK = 1024  # rows of a matrix handled at once: a scaled block stays in cache
+_SPARSE = 0.15  # share of entries not zero below which they are visited one by one
+_OUTPUTS = 5  # fewer outputs have few zeros to skip
 _WORK = 64  # multiplications that count as much as one entry of an elementwise pass
 
 
@@ -235,7 +249,7 @@ class IdentityMap(ColumnMap):
         return gram
 
 
-class SampleMap(ColumnMap):
+class SampleMap(ColumnMap, RowMap):
     """Linear models: scores (samples, outputs) = X W, with w = W flattened (features, outputs).
 
     One output with FermiDirac is binary logistic regression; several with a simplex entropy
@@ -260,6 +274,11 @@ class SampleMap(ColumnMap):
             f"SampleMap({self.n_rows} samples, {self.n_features} weights, {self.n_outputs} outputs)"
         )
 
+    @property
+    def whole(self) -> bool:
+        """Whether every entry of W is a weight."""
+        return self._entries is None
+
     def scores(self, w: Array) -> Array:
         """X W."""
         if self._entries is not None:
@@ -270,8 +289,22 @@ class SampleMap(ColumnMap):
 
     def moments(self, p: Rows) -> Array:
         """X'P, flattened."""
-        moments = _product(self.X.T, p).astype(np.float64, copy=False).ravel()
+        moments = self._moments(p).astype(np.float64, copy=False).ravel()
         return moments if self._entries is None else moments[self._entries]
+
+    def _moments(self, p: Array) -> Array:
+        """X'P; entry by entry where P is sparse, as sparse maps make it."""
+        X = self.X
+        if sparse.issparse(X) or not X.flags.c_contiguous or self.n_outputs < _OUTPUTS:
+            return _product(X.T, p)
+        share = np.count_nonzero(p) / p.size
+        if share > _SPARSE:
+            return _product(X.T, p)
+        from maxent._kernels.samples import sparse_moments
+
+        p = np.ascontiguousarray(p, dtype=X.dtype)
+        work = int(share * self.n_features) // _WORK
+        return sum_of_parts(partial(sparse_moments, X, p), len(X), work).T
 
     def restrict(self, index: Array) -> SampleMap:
         """The columns of X that these weights use."""
@@ -283,6 +316,19 @@ class SampleMap(ColumnMap):
         part.n_features = index.size
         part._entries = position * self.n_outputs + output
         return part
+
+    def take(self, rows: Array) -> SampleMap:
+        """Some of the samples."""
+        part = copy(self)
+        part.X, part.n_rows = self.X[rows], len(rows)
+        return part
+
+    def row_norms(self) -> Array:
+        """||x_i||^2."""
+        squares = (
+            self.X.power(2) if sparse.issparse(self.X) else np.square(self.X, dtype=np.float64)
+        )
+        return np.asarray(squares.sum(axis=1), dtype=np.float64).ravel()
 
     def gram(self, diagonal: Array, spike: Array | None, every: int = 1) -> Array:
         """Blocks X_c' diag(d_c [c = c'] - u_c u_c') X_c' over pairs of outputs."""
@@ -305,7 +351,53 @@ class SampleMap(ColumnMap):
         return gram
 
 
-class ChainMap(FeatureMap):
+class KernelMap(SampleMap):
+    """Kernel models: scores K C, K (samples, samples) the kernel and C (samples, outputs).
+
+    Written as a linear model on a root X X' = K (pivoted Cholesky, as many columns as K has rank),
+    whose weights are W = X'C: ``Quadratic`` then penalizes tr C'KC, and every solver applies.
+
+    >>> K = np.array([[2.0, 1.0], [1.0, 2.0]])
+    >>> kernel = KernelMap(K)
+    >>> w = np.array([1.0, 3.0])
+    >>> bool(np.allclose(kernel.scores(w), K @ kernel.coefficients(w)))
+    True
+    """
+
+    def __init__(self, K: Any, n_outputs: int = 1) -> None:
+        K = np.asarray(_matrix(K, "K"), dtype=np.float64)
+        size = float(np.abs(K).max())
+        if K.shape[0] != K.shape[1] or np.abs(K - K.T).max() > 1e-10 * size:
+            raise ValueError(f"K must be a symmetric matrix, one row a sample, got shape {K.shape}")
+        factor, pivots, rank, _ = linalg.lapack.dpstrf(K, lower=1)
+        self._pivots = pivots[:rank] - 1
+        root = np.empty((len(K), rank))
+        root[pivots - 1] = np.tril(factor)[:, :rank]
+        if not np.abs(root @ root.T - K).max() <= 1e-8 * size:
+            raise ValueError("K must be positive semidefinite; add a multiple of the identity")
+        super().__init__(root, n_outputs)
+
+    @classmethod
+    def from_root(cls, root: Array, pivots: Array, n_outputs: int) -> KernelMap:
+        """The map of K = X X' from its root X, lower triangular at the pivots."""
+        kernel = cls.__new__(cls)
+        kernel._pivots = np.asarray(pivots)
+        SampleMap.__init__(kernel, root, n_outputs)
+        return kernel
+
+    def __repr__(self) -> str:
+        return f"KernelMap({self.n_rows} samples, rank {self.X.shape[1]}, {self.n_outputs} outputs)"
+
+    def coefficients(self, w: Array) -> Array:
+        """A C with X'C = W: scores of new samples are K(new, samples) C. 0 off the pivots."""
+        factor = self.X[self._pivots]
+        C = np.zeros((self.X.shape[0], self.n_outputs))
+        weights = np.asarray(w).reshape(-1, self.n_outputs)
+        C[self._pivots] = linalg.solve_triangular(factor, weights, trans="T", lower=True)
+        return C
+
+
+class ChainMap(RowMap):
     """Linear chain models: unary scores X W for each position and one transition matrix.
 
     ``sequences`` is a list of (length, features) matrices; w = [W (features, states) flattened,
@@ -323,11 +415,13 @@ class ChainMap(FeatureMap):
         widths = {x.shape[1] for x in parts}
         if len(widths) > 1:
             raise ValueError(f"sequences have different numbers of features: {sorted(widths)}")
-        self.X = sparse.vstack(parts, "csr") if sparse.issparse(parts[0]) else np.concatenate(parts)
+        self.X: Any = (
+            sparse.vstack(parts, "csr") if sparse.issparse(parts[0]) else np.concatenate(parts)
+        )
         self.n_states = k = int(n_states)
         self.n_rows = len(parts)
         self.n_features = self.X.shape[1] * k + k * k
-        lengths = np.array([x.shape[0] for x in parts])
+        lengths = self._lengths = np.array([x.shape[0] for x in parts])
         sizes = lengths * k + (lengths - 1) * k * k
         self._offsets = np.concatenate([[0], np.cumsum(sizes)])
         # which entries of the flat scores are unary, in the order of the rows of X
@@ -357,6 +451,19 @@ class ChainMap(FeatureMap):
         k = self.n_states
         unary = _product(self.X.T, p.values[self._unary].reshape(-1, k)).ravel()
         return np.concatenate([unary, p.values[self._transition].reshape(-1, k * k).sum(axis=0)])
+
+    def take(self, rows: Array) -> ChainMap:
+        """Some of the sequences."""
+        cuts = np.concatenate([[0], np.cumsum(self._lengths)])
+        X = self.X.tocsr() if sparse.issparse(self.X) else self.X
+        return ChainMap([X[cuts[i] : cuts[i + 1]] for i in rows], self.n_states)
+
+    def row_norms(self) -> Array:
+        """The larger of ||X_i||_F^2, above the spectral norm, and the number of transitions."""
+        squares = self.X.power(2) if sparse.issparse(self.X) else np.square(self.X)
+        sizes = np.asarray(squares.sum(axis=1), dtype=np.float64).ravel()
+        starts = np.concatenate([[0], np.cumsum(self._lengths)[:-1]])
+        return np.maximum(np.add.reduceat(sizes, starts), self._lengths - 1)
 
 
 @singledispatch

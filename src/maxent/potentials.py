@@ -29,7 +29,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy import optimize, special
+from scipy import linalg, optimize, special
 
 from maxent._roots import bracketed_root
 from maxent._rows import Array
@@ -103,6 +103,14 @@ class Potential(ABC):
     def conjugate_gradient(self, v: Array) -> Array:
         """Gradient of V*."""
         raise TypeError(f"the penalty of {self!r} has no gradient everywhere")
+
+    def conjugate_hessian(self, v: Array) -> Array | None:
+        """Hessian of V*, a vector where it is diagonal; None where it is not known or infinite."""
+        return None
+
+    def strong_convexity(self) -> float:
+        """The modulus of V* in the 2-norm, so that grad V is 1/modulus-Lipschitz; 0 if none."""
+        return 0.0
 
     def conjugate_terms(self, v: Array) -> tuple[Array, Array]:
         """V_j*(v_j) of each feature and its slope there (at a kink any), where V is a sum."""
@@ -362,6 +370,14 @@ class ElasticPotential(Potential):
         """l2 v."""
         return self._l2 * v if self.smooth_conjugate else super().conjugate_gradient(v)
 
+    def conjugate_hessian(self, v: Array) -> Array | None:
+        """l2, without an absolute value."""
+        return np.broadcast_to(self._l2, v.shape) if self.smooth_conjugate else None
+
+    def strong_convexity(self) -> float:
+        """The smallest l2."""
+        return float(np.min(self._l2))
+
     def coordinate_step(self, j: int, w: Array, gradient: float, curvature: float) -> float:
         """Soft threshold in one coordinate."""
         _check_curvature(curvature)
@@ -518,6 +534,14 @@ class QuadraticForm(Potential):
         """A v."""
         return self.A @ v
 
+    def conjugate_hessian(self, v: Array) -> Array | None:
+        """A."""
+        return self.A
+
+    def strong_convexity(self) -> float:
+        """The smallest eigenvalue of A."""
+        return float(self._spectrum.min())
+
     def coordinate_step(self, j: int, w: Array, gradient: float, curvature: float) -> float:
         """Newton's step, exact for a quadratic."""
         _check_curvature(curvature)
@@ -627,6 +651,11 @@ class SquaredNormPotential(Potential):
         q = _dual_order(self.p)
         return self.strength * _norm(v, q) * _unit_norm_gradient(v, q)
 
+    def strong_convexity(self) -> float:
+        """strength (p' - 1) for p' <= 2, whose norm is above the 2-norm; else none."""
+        q = _dual_order(self.p)
+        return self.strength * (q - 1) if 1 < q <= 2 else 0.0
+
 
 def _prox_squared_norm(v: Array, q: float, c: float) -> Array:
     """argmin_x 1/2 ||x - v||^2 + c/2 ||x||_q^2."""
@@ -709,6 +738,10 @@ class NormPlusSquare(Potential):
     def grad(self, r: Array) -> Array:
         """(r - projection) / strength."""
         return (r - _project_ball(r, self.p, self.radius)) / self.strength
+
+    def strong_convexity(self) -> float:
+        """The strength."""
+        return self.strength
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -859,6 +892,12 @@ class SmoothBox(_Separable):
         with np.errstate(over="ignore"):
             return self.beta * np.tanh(v / self.smoothing)
 
+    def conjugate_hessian(self, v: Array) -> Array | None:
+        """(b/a) / cosh(v/a)^2."""
+        with np.errstate(over="ignore", under="ignore"):
+            decay = np.exp(-np.abs(v) / self.smoothing)
+        return self.beta / self.smoothing * (2 * decay / (1 + decay**2)) ** 2
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LaplacePrior(_Separable):
@@ -903,6 +942,11 @@ class LaplacePrior(_Separable):
     def conjugate_gradient(self, v: Array) -> Array:
         """eta = lam v / (1 + s), the only root of v = 2 eta/(lam - eta^2) inside the domain."""
         return np.sqrt(self.lam) * ((u := np.sqrt(self.lam) * v) / (1 + np.hypot(u, 1.0)))
+
+    def conjugate_hessian(self, v: Array) -> Array | None:
+        """lam / (s (1 + s)), s = sqrt(lam v^2 + 1)."""
+        s = np.hypot(np.sqrt(self.lam) * v, 1.0)
+        return self.lam / s / (1 + s)
 
     def prox_conjugate(self, v: Array, step: float) -> Array:
         """x + step eta(x) = v: the cubic of one-problem.md, solved for x = 2 eta/(lam - eta^2)."""
@@ -1013,6 +1057,20 @@ class Families(Potential):
         """Block by block."""
         return np.concatenate([p.conjugate_gradient(x) for p, x in self._blocks(v)])
 
+    def conjugate_hessian(self, v: Array) -> Array | None:
+        """The blocks' diagonals joined, or their matrices along a diagonal."""
+        parts = [p.conjugate_hessian(x) for p, x in self._blocks(v)]
+        known = [part for part in parts if part is not None]
+        if len(known) < len(parts):
+            return None
+        if all(part.ndim == 1 for part in known):
+            return np.concatenate(known)
+        return linalg.block_diag(*(np.diag(x) if x.ndim == 1 else x for x in known))
+
+    def strong_convexity(self) -> float:
+        """The smallest over the blocks."""
+        return min(p.strong_convexity() for p in self.potentials)
+
     def conjugate_terms(self, v: Array) -> tuple[Array, Array]:
         """Block by block."""
         parts = [p.conjugate_terms(x) for p, x in self._blocks(v)]
@@ -1106,6 +1164,15 @@ class ScaledPotential(_Wrapped):
     def conjugate_gradient(self, v: Array) -> Array:
         """c grad V*(v)."""
         return self.multiplier * self.potential.conjugate_gradient(v)
+
+    def conjugate_hessian(self, v: Array) -> Array | None:
+        """c times the Hessian inside."""
+        inside = self.potential.conjugate_hessian(v)
+        return None if inside is None else self.multiplier * inside
+
+    def strong_convexity(self) -> float:
+        """c times that inside."""
+        return self.multiplier * self.potential.strong_convexity()
 
     def conjugate_terms(self, v: Array) -> tuple[Array, Array]:
         """c times the terms inside."""
@@ -1214,6 +1281,14 @@ class ShiftedPotential(_Wrapped):
     def conjugate_gradient(self, v: Array) -> Array:
         """reference - grad U*(-v)."""
         return self.reference - self.potential.conjugate_gradient(-v)
+
+    def conjugate_hessian(self, v: Array) -> Array | None:
+        """The Hessian inside at -v."""
+        return self.potential.conjugate_hessian(-v)
+
+    def strong_convexity(self) -> float:
+        """As the potential inside."""
+        return self.potential.strong_convexity()
 
     def conjugate_terms(self, v: Array) -> tuple[Array, Array]:
         """The terms inside at -v, plus v reference."""

@@ -8,17 +8,22 @@ from numba import njit
 
 from maxent._kernels.homotopy import add_product
 
-_POLISH = 60  # steps at most
+_POLISH = 200  # steps at most
+_ROUNDING = 1e-15  # share of the total that may be missing where no row is free
 
 
 @njit(cache=True, nogil=True)
 def polished(c, e, low, high, m, total, y):
-    """Newton's steps from a y close to the solution, with sums of twice the digits."""
+    """Newton's steps from a y close to the solution, with sums of twice the digits.
+
+    Rounding may have put y on another piece, from which the steps could go anywhere: a step out of
+    what is known to hold the solution halves that instead.
+    """
     rest = np.zeros(6)
+    left, right = np.min((low - e) / c), np.max((high - e) / c)
     for _ in range(_POLISH):
         rest[:] = 0.0
         add_product(rest, 0, total, 1.0)
-        free = 0
         for j in range(c.size):
             v = c[j] * y + e[j]
             if v <= low[j]:
@@ -28,13 +33,19 @@ def polished(c, e, low, high, m, total, y):
             else:
                 add_product(rest, 0, -m[j], e[j])
                 add_product(rest, 1, m[j], c[j])
-                free += 1
-        if free == 0 or rest[2] <= 0.0:
+        if rest[2] > 0.0:
+            new = (rest[0] + rest[1]) / rest[2]
+            if abs(new - y) <= 2e-16 * abs(new):
+                return new
+        elif abs(rest[0]) <= _ROUNDING * total:
             return y
-        new = (rest[0] + rest[1]) / rest[2]
-        if abs(new - y) <= 2e-16 * abs(new):
-            return new
-        y = new
+        else:
+            new = np.inf if rest[0] > 0.0 else -np.inf
+        if new > y:
+            left = y
+        else:
+            right = y
+        y = new if left < new < right else 0.5 * (left + right)
     return y
 
 

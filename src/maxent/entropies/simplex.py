@@ -137,6 +137,9 @@ class Tsallis(Entropy):
         p = np.maximum(p, 0).astype(np.float64)
         if self.alpha == 1:
             return Shannon()._value(p, q)
+        if q is None and self.alpha in (1.5, 2):  # without logarithms
+            power = p if self.alpha == 2 else np.sqrt(p)
+            return (row_dot(p, power) - row_sum(p)) / (self.alpha * (self.alpha - 1))
         a = self.alpha - 1
         # p expm1(a log(p/q)) / a: no cancellation as alpha -> 1
         return row_sum(p * np.expm1(a * _log_ratio(p, q)) / a) / self.alpha
@@ -148,8 +151,12 @@ class Tsallis(Entropy):
 
     def _sensitivity(self, p: Rows, q: Array | None) -> Array:
         """dp/dtheta at a fixed threshold: q (p/q)^(2 - alpha) on the support."""
-        if q is None and self.alpha == 1.0:
+        if q is None and self.alpha == 1:
             return p
+        if q is None and self.alpha == 1.5:
+            return np.sqrt(np.maximum(p, 0))
+        if q is None and self.alpha == 2:
+            return (p > 0).astype(p.dtype)
         with np.errstate(divide="ignore", invalid="ignore"):
             s = (p > 0) * np.exp((2 - self.alpha) * _log_ratio(p, q))
         return same_type(s if q is None else s * q, p)

@@ -10,6 +10,7 @@ import numpy as np
 from maxent._rows import Array
 
 _SUM = 1e-8  # by which the sum of probabilities may differ from 1
+_ROUNDING = 1e-13  # by which it may where they are used as they are
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +114,7 @@ def _scale(name: str, given: Any, values: Array, m: Array) -> float:
     if total == 0:
         raise ValueError(f"{name} is all zero: give at least one positive count or probability")
     if abs(total - 1) <= _SUM:
-        return 1.0
+        return 1.0 if abs(total - 1) <= _ROUNDING else total
     if np.asarray(given).dtype.kind in "biu" or (values == np.round(values)).all():
         return total
     raise ValueError(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import xlogy
 
+from maxent import io
 from maxent._kernels import homotopy
 from maxent._kernels.euclidean import euclidean
 from maxent._kernels.sweep import sweep
@@ -33,6 +34,7 @@ class Active(NamedTuple):
     plus: Array
 
 
+@io.register
 class RelaxationPath:
     """Every p(nu) closest to a prior within 1/nu of an observation (relaxation paper).
 
@@ -94,6 +96,10 @@ class RelaxationPath:
         self._rows = inputs.read(prior, observed, multiplicity)
         self._u, self._q = self._rows.u, self._rows.q
 
+    def __repr__(self) -> str:
+        known = f"{self.segments} segments" if hasattr(self, "_segments") else "not fitted"
+        return f"<RelaxationPath: {self._rows.n} rows, {self.divergence}, {known}>"
+
     @classmethod
     def from_counts(
         cls,
@@ -129,15 +135,21 @@ class RelaxationPath:
         whole = all(float(value).is_integer() for value in u)
         scaled = u if whole else [value / total for value in u]
         path = cls(scaled, q, m, **settings)
-        path.symbols = tuple(symbols)
-        path._row_of = {symbol: row for row, symbol in enumerate(symbols)}
-        return path
+        return path._named(symbols)
+
+    def _named(self, symbols: Iterable[Any]) -> RelaxationPath:
+        self.symbols = tuple(symbols)
+        self._row_of = {symbol: row for row, symbol in enumerate(self.symbols)}
+        return self
 
     def row(self, symbol: Any) -> int:
         """The row of a symbol of ``from_counts``."""
         if self.symbols is None:
             raise ValueError("rows have names only in a path made by from_counts")
-        return self._row_of.get(symbol, len(self.symbols))
+        row = self._row_of.get(symbol, len(self.symbols))
+        if row == self._rows.n:
+            raise ValueError(f"{symbol!r} is not among the {row} symbols, all of which are listed")
+        return row
 
     # -- fitting -------------------------------------------------------------------------------
 
@@ -152,14 +164,15 @@ class RelaxationPath:
         if self.divergence == "euclidean":
             if method not in ("auto", "local"):
                 raise ValueError(f'the euclidean path has method "local" alone, not {method!r}')
-            self.nu_stop, self._unit = np.inf, 1.0
-            self._segments = euclidean(self._u, self._q, self._rows.m)
-        else:
-            self.nu_stop, self._unit = self._rows.stop, self._rows.observed_scale
-            self._segments = _track(self._rows, method)
-        return self._conclude()
+            rows = _joined(self._u, self._q, self._rows.m, self._q - self._u)
+            return self._with_segments(euclidean(*rows))
+        return self._with_segments(_track(self._rows, method))
 
-    def _conclude(self) -> RelaxationPath:
+    def _with_segments(self, segments: Array) -> RelaxationPath:
+        self._segments = segments
+        kl = self.divergence == "kl"
+        self.nu_stop = self._rows.stop if kl else np.inf
+        self._unit = self._rows.observed_scale if kl else 1.0
         self.nu = self._segments[:, 0] * self._unit
         self.mu = self._level(self._segments[:, 0])
         self.segments = len(self.nu)
@@ -177,18 +190,17 @@ class RelaxationPath:
         if self.divergence != "kl":
             raise ValueError("only the path of relative entropy is symmetric")
         other = RelaxationPath(self.observed, self._prior_or_ones(), self.multiplicity)
-        if self.prior is None:
-            other.prior = self.observed
+        if np.isfinite(self.nu_stop):  # the other path goes on where this one stops
+            return other.fit()
         swapped = self._segments.copy()
         swapped[:, 0] = self.mu / self._rows.prior_scale
         swapped[:, 1:3], swapped[:, 3:5] = self._segments[:, 3:5], self._segments[:, 1:3]
         swapped[:, 5:] *= -1
-        other.nu_stop, other._unit = other._rows.stop, other._rows.observed_scale
-        keep = swapped[:, 0] * other._rows.observed_scale < other.nu_stop
-        keep[0] = True
-        rising = np.append(True, np.diff(swapped[:, 0]) > 0)
-        other._segments = np.ascontiguousarray(swapped[keep & rising])
-        return other._conclude()
+        nu, level = swapped[:, 0], (swapped[:, 1] == 0) & (swapped[:, 3] > 0)
+        keep = nu * other._rows.observed_scale < other._rows.stop * (1 - _EDGE)
+        keep &= ~level  # a constant mu is a jump of the other path
+        keep[:-1] &= np.diff(nu) > homotopy.TIE * nu[1:]
+        return other._with_segments(np.ascontiguousarray(swapped[keep]))
 
     def _prior_or_ones(self) -> Any:
         return self._rows.prior if self.prior is None else self.prior
@@ -214,12 +226,12 @@ class RelaxationPath:
     def active(self, nu: float) -> Active:
         """The rows of I_-, I_0 and I_+ at nu, to rounding."""
         (value,) = np.atleast_1d(self._values(nu))
+        if np.isinf(self.nu_stop):  # no row moves after the last knot
+            value = min(value, 2 * (self.nu[-1] or 0.5))
         level = float(self._ratio(np.array(value)))
-        if self.divergence == "kl":
-            x = value * (level * self._u - self._q)
-        else:
-            x = value * (self._u + level - self._q)
-        edge = 1 - _EDGE * (1 + value * np.maximum(self._q, self._u))
+        center = level * self._u if self.divergence == "kl" else np.maximum(self._u + level, 0.0)
+        x = value * (center - self._q)
+        edge = np.maximum(1 - _EDGE * (1 + value * np.maximum(self._q, center)), 0.5)
         places = (x <= -edge, np.abs(x) < edge, x >= edge)
         return Active(*(np.flatnonzero(place) for place in places))
 
@@ -239,7 +251,8 @@ class RelaxationPath:
             alpha = p - u - level  # positive at lower bounds, negative at upper ones
             room = np.where(alpha > 0, p - np.maximum(q - t, 0.0), q + t - p)
             return float(m @ (np.abs(alpha) * room) + abs(level) * abs(m @ (p - q)))
-        p, q, u, m = p[u > 0], q[u > 0], u[u > 0], m[u > 0]
+        some = (u > 0) & ((p > 0) | (t > 0))  # at t = 0, p = q = 0 adds nothing
+        p, q, u, m = p[some], q[some], u[some], m[some]
         alpha = np.log(p / (u * level))
         log_z = np.log(m @ (u * np.exp(alpha)))
         value = m @ xlogy(p, p / u)
@@ -267,6 +280,22 @@ class RelaxationPath:
         from maxent.relaxation.drawing import draw
 
         return draw(self, ax, lines)
+
+    # -- saving --------------------------------------------------------------------------------
+
+    def __getmodel__(self) -> dict[str, Any]:
+        names = ("prior", "observed", "multiplicity", "divergence", "symbols")
+        return {name: getattr(self, name) for name in names} | {
+            "segments": getattr(self, "_segments", None)
+        }
+
+    def __setmodel__(self, state: dict[str, Any]) -> None:
+        segments, symbols = state.pop("segments"), state.pop("symbols")
+        self.__init__(**state)  # type: ignore[misc]
+        if symbols is not None:
+            self._named(symbols)
+        if segments is not None:
+            self._with_segments(segments)
 
     # -- inside --------------------------------------------------------------------------------
 
@@ -309,7 +338,9 @@ class RelaxationPath:
 
 def _track(rows: inputs.Rows, method: str) -> Array:
     """The segments of mu(nu) by one of the methods, in the units of the given counts."""
-    u, q, m = _joined(rows)
+    some = rows.prior > 0
+    u, q, m = rows.prior[some], rows.observed[some], rows.m[some]
+    u, q, m = _joined(u, q, m, q / u)
     constant = not rows.blocked.any() and u.min() == u.max()
     if method == "uniform" and not constant:
         raise ValueError('method="uniform" needs the same positive prior for all rows; use "auto"')
@@ -318,17 +349,15 @@ def _track(rows: inputs.Rows, method: str) -> Array:
     if method == "uniform":
         return homotopy.uniform(u, q, m)
     fixed = float(rows.m[rows.blocked] @ rows.observed[rows.blocked])
-    limit = rows.stop / rows.observed_scale
+    limit = rows.stop / rows.observed_scale * (1 - _EDGE)  # no knot at the stop itself
     if method == "hull":
         return hull(u, q, m, fixed, limit, _BLOCK)
     return (homotopy.local if method == "local" else sweep)(u, q, m, fixed, limit)
 
 
-def _joined(rows: inputs.Rows) -> tuple[Array, Array, Array]:
-    """Rows with prior mass, equal ones as one with their multiplicities added, by q / u."""
-    some = rows.prior > 0
-    u, q, m = rows.prior[some], rows.observed[some], rows.m[some]
-    order = np.lexsort((u, q / u))
+def _joined(u: Array, q: Array, m: Array, key: Array) -> tuple[Array, Array, Array]:
+    """Rows in the order of a key, equal ones as one with their multiplicities added."""
+    order = np.lexsort((u, key))
     u, q, m = u[order], q[order], m[order]
     new = np.append(True, (np.diff(u) != 0) | (np.diff(q) != 0))
     return u[new], q[new], np.add.reduceat(m, np.flatnonzero(new))

@@ -94,4 +94,4 @@ def _inside(
         return -np.inf, first  # an end is the best, and ends are known
     share = float(brentq(slope, 0.0, 1.0, xtol=1e-15))
     t = (1 - share) / first + share / last
-    return _log_likelihood(weights, start + share * change), float(1 / t)
+    return _log_likelihood(weights, start + share * change), float(1 / t if t > 0 else last)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import fsum
 from typing import Any
 
 import numpy as np
@@ -76,7 +77,7 @@ def level_at(rows: Rows, nu: float, divergence: str, method: str, seed: int = 0)
     bounds = np.maximum(q - t, 0.0 if euclidean else -np.inf)[free], (q + t)[free]
     solve = levels.by_sorting if method == "sort" else levels.by_selection
     settings = () if method == "sort" else (int(seed),)
-    return float(solve(c[free], e[free], *bounds, m[free], float(m @ q), *settings))
+    return float(solve(c[free], e[free], *bounds, m[free], fsum(m * q), *settings))
 
 
 def probabilities(u: Array, q: Array, level: Any, t: Any, divergence: str) -> Array:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from maxent.problem import Problem
 from maxent.solvers.ball_search import BallSearch
 from maxent.solvers.base import ConvergenceWarning, Interrupted, Solution, Solver, Status
+from maxent.solvers.block_frank_wolfe import BlockFrankWolfe
 from maxent.solvers.coordinate import CoordinateDescent
 from maxent.solvers.cutting_plane import CuttingPlane
+from maxent.solvers.dual_coordinate import DualCoordinateAscent
 from maxent.solvers.fista import FISTA
 from maxent.solvers.lbfgs import LBFGS
+from maxent.solvers.newton_cg import NewtonCG
 from maxent.solvers.prox_newton import ProxNewton
 from maxent.solvers.scaling import PLUMMET, SUMMET
 
@@ -18,10 +21,13 @@ __all__ = [
     "PLUMMET",
     "SUMMET",
     "BallSearch",
+    "BlockFrankWolfe",
     "ConvergenceWarning",
     "CoordinateDescent",
     "CuttingPlane",
+    "DualCoordinateAscent",
     "Interrupted",
+    "NewtonCG",
     "ProxNewton",
     "Solution",
     "Solver",
@@ -31,6 +37,7 @@ __all__ = [
 
 _AUTO: dict[str, type[Solver]] = {
     "prox-newton": ProxNewton,
+    "newton-cg": NewtonCG,
     "lbfgs": LBFGS,
     "fista": FISTA,
     "cutting-plane": CuttingPlane,
@@ -41,8 +48,10 @@ _BY_NAME: dict[str, type[Solver]] = {
     "plummet": PLUMMET,
     "ball-search": BallSearch,
     "coordinate-descent": CoordinateDescent,
+    "dual-coordinate": DualCoordinateAscent,
+    "block-frank-wolfe": BlockFrankWolfe,
 }
-_MANY, _MANY_OF_ONE_ROW = 300, 2000  # features beyond which Newton steps cost too much
+_MANY, _MANY_OF_ONE_ROW = 100, 2000  # features beyond which Newton steps cost too much
 
 
 def choose(solver: Solver | str, problem: Problem) -> Solver:
@@ -56,7 +65,10 @@ def choose(solver: Solver | str, problem: Problem) -> Solver:
         # without an l1 term every feature is in use, and a Newton step costs their number cubed
         many = _MANY_OF_ONE_ROW if problem.features.n_rows is None else _MANY
         dense = problem.potential.smooth_conjugate and problem.features.n_features > many
-        names = sorted(_AUTO, key=lambda name: name == "prox-newton") if dense else _AUTO
+        last = {"prox-newton"} if dense else set()
+        if problem.features.n_rows is None or not problem.entropy.has_curvature:
+            last.add("newton-cg")  # no preconditioner, or costly products with the Jacobian
+        names = sorted(_AUTO, key=last.__contains__)
         for name in names:
             kind = _AUTO[name]
             lack = kind.missing(problem)

@@ -57,6 +57,7 @@ def check_potential(potential: Potential, size: int, random_state: Any = 0) -> N
         _Check.critical_multiplier,
         _Check.coordinate_step,
         _Check.convexity,
+        _Check.strong_convexity,
     ):
         for check in checks:
             part(check)
@@ -212,6 +213,38 @@ class _Check:
                 self._differences(
                     "conjugate_gradient", V.conjugate, V.conjugate_gradient, v, random
                 )
+        self._hessian(random)
+
+    def strong_convexity(self) -> None:
+        V = self.potential
+        modulus = V.strong_convexity()
+        if not modulus >= 0:
+            _fail(V, f"strong_convexity is {modulus}, not >= 0")
+        if modulus == 0:
+            return
+        for a, b in pairwise(self.points):
+            moved = float(np.linalg.norm(V.grad(a) - V.grad(b)))
+            if moved > (1 + 1e-9) * float(np.linalg.norm(a - b)) / modulus:
+                _fail(
+                    V, f"grad moves by {moved:.3g}, more than 1/strong_convexity allows", a=a, b=b
+                )
+
+    def _hessian(self, directions: list[Array]) -> None:
+        V = self.potential
+        for v in self.points[:4]:
+            hessian = V.conjugate_hessian(v)
+            if hessian is None:
+                return
+            if hessian.shape not in (v.shape, 2 * v.shape):
+                _fail(V, f"conjugate_hessian returns shape {hessian.shape}", v=v)
+            for d in directions:
+                h = 1e-6 * (float(np.linalg.norm(v)) or self.scale) / float(np.linalg.norm(d))
+                ends = V.conjugate_gradient(v + h * d), V.conjugate_gradient(v - h * d)
+                found = (ends[0] - ends[1]) / (2 * h)
+                stated = hessian * d if hessian.ndim == 1 else hessian @ d
+                rounding = 1e-15 * (np.abs(ends[0]) + np.abs(ends[1])) / h
+                if (np.abs(found - stated) > 1e-4 * np.abs(stated).max() + rounding).any():
+                    _fail(V, f"conjugate_hessian gives {stated}, differences {found}", v=v, d=d)
 
     def _differences(
         self,

@@ -168,7 +168,7 @@ class LossSum(torch.autograd.Function):
         ctx.spent = False
 
     @staticmethod
-    def backward(ctx: Any, g: Tensor | None, _: None) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, g: Tensor | None, unused: None) -> tuple[Tensor | None, ...]:
         if g is None:
             return None, None, None, None, None
         x, target, share, gradient = ctx.saved_tensors

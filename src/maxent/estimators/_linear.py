@@ -1,0 +1,497 @@
+"""Linear and kernel models under a Fenchel-Young loss: what their estimators share.
+
+The design of a linear model is X with a column of ones for the intercept, which no potential
+penalizes; that of a kernel model a factor L of the Gram matrix, K = L L'.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from numbers import Integral, Real
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import linalg, sparse
+from sklearn.base import BaseEstimator
+from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kernel
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from maxent._rows import Array
+from maxent._threads import one_blas_thread
+from maxent.domains import Cube, KSubset, NonNegative, Simplex
+from maxent.entropies import Entropy, Scaled, Shannon, Tsallis
+from maxent.estimators._density import positive
+from maxent.maps import SampleMap
+from maxent.potentials import Equality, Families, Potential, Quadratic
+from maxent.problem import Problem, State
+from maxent.solvers import Interrupted, Solution, choose
+
+DEFAULT = Quadratic(1e-3)
+KERNELS = ("linear", "rbf", "poly", "precomputed")
+_NEGATIVE = 1e-6  # share of the largest eigenvalue below which a negative one is rounding
+_INSIDE = 0.99  # how far a point is pulled into an open domain
+
+
+class Layout(NamedTuple):
+    """The potential of the weights (columns, outputs), the columns being taken in ``order``."""
+
+    potential: Potential
+    order: Array | None
+
+
+def as_potential(given: Any) -> Potential:
+    """A Potential; for a number the quadratic of that strength, for 0 none, for None the default.
+
+    >>> as_potential(0.5)
+    Quadratic(strength=0.5)
+    """
+    if given is None:
+        return DEFAULT
+    if isinstance(given, Real) and not isinstance(given, bool) and 0 <= float(given) < np.inf:
+        return Quadratic(float(given)) if given else Equality()
+    if isinstance(given, Potential):
+        return given
+    raise ValueError(
+        "potential must be a Potential such as Quadratic(0.01), a number >= 0 (the strength of a "
+        f"Quadratic) or a dict of them by columns, got {given!r}"
+    )
+
+
+def laid_out(given: Any, n_columns: int, n_outputs: int, names: Any = None) -> Layout:
+    """The potential of n_columns x n_outputs weights; a dict gives one for each group."""
+    if not isinstance(given, Mapping):
+        potential = as_potential(given)
+        _check_size(potential, n_columns, n_outputs)
+        return Layout(potential, None)
+    groups = [_columns(key, n_columns, names) for key in given]
+    order = np.concatenate([np.zeros(0, dtype=int), *groups])
+    counts = np.bincount(order, minlength=n_columns)
+    for what, wrong in (("in no group", counts == 0), ("in several groups", counts > 1)):
+        if wrong.any():
+            raise ValueError(
+                f"potential: every column belongs to one group, and columns "
+                f"{np.flatnonzero(wrong)[:5].tolist()} are {what}"
+            )
+    parts = [as_potential(part) for part in given.values()]
+    for part, group in zip(parts, groups, strict=True):
+        _check_size(part, len(group), n_outputs)
+    return Layout(Families(parts, [len(group) * n_outputs for group in groups]), order)
+
+
+def _check_size(potential: Potential, n_columns: int, n_outputs: int) -> None:
+    try:
+        potential.check_size(n_columns * n_outputs)
+    except ValueError as error:
+        raise ValueError(
+            f"the potential does not fit the weights: {error} ({n_columns} columns x {n_outputs} "
+            "outputs, those of a column side by side; two classes have one output). Give it one "
+            "number, or a number a weight"
+        ) from error
+
+
+def _columns(key: Any, n_columns: int, names: Any) -> Array:
+    members = list(key) if isinstance(key, tuple) else [key]
+    known = {} if names is None else {name: i for i, name in enumerate(names)}
+    found = []
+    for member in members:
+        column = known.get(member, member)
+        if isinstance(column, bool) or not isinstance(column, Integral):
+            raise ValueError(
+                f"potential: a group is a column or a tuple of columns, by position or name, and "
+                f"{member!r} is none of {n_columns} columns"
+                + (": X has no names, fit a DataFrame" if names is None else "")
+            )
+        if not -n_columns <= int(column) < n_columns:
+            raise ValueError(f"potential: column {column} of a group, and X has {n_columns}")
+        found.append(int(column) % n_columns)
+    if not found:
+        raise ValueError("potential: an empty group of columns; leave it out")
+    return np.array(found)
+
+
+def simplex_entropy(given: Any, alpha: float) -> Entropy:
+    """The entropy that a name or an Entropy of the simplex stands for."""
+    if isinstance(given, str) and given in ("tsallis", "shannon"):
+        return Tsallis(alpha) if given == "tsallis" else Shannon()
+    if isinstance(given, Entropy) and isinstance(given.domain, Simplex):
+        return given
+    raise ValueError(
+        'entropy must be "tsallis", "shannon" or an Entropy of the simplex such as '
+        f"SquaredNorm(1.5), got {given!r}"
+    )
+
+
+# -- the problem ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """A linear model's problem: how weights and intercepts lie in w, and the certificate.
+
+    ``X`` is the design without ones; ``observed`` are rows of the entropy's domain. With
+    ``pair`` the scores are [0, s], one output for two classes (Fenchel-Young paper, §4.4).
+    """
+
+    entropy: Entropy
+    X: Any
+    potential: Potential
+    observed: Array
+    weight: Array
+    intercept: bool
+    pair: bool = False
+
+    @property
+    def n_outputs(self) -> int:
+        return 1 if self.pair else self.observed.shape[1]
+
+    def problem(self) -> Problem:
+        """mean loss + V*(weights), with a free intercept for each output."""
+        X, potential, outputs = self.X, self.potential, self.n_outputs
+        size = X.shape[1] * outputs
+        if self.intercept:
+            ones = np.ones((X.shape[0], 1))
+            X = sparse.hstack([X, ones], "csc") if sparse.issparse(X) else np.hstack([X, ones])
+            potential = Families([potential, Equality()], [size, outputs])
+        features = SampleMap(X, self.observed.shape[1])
+        if self.pair:
+            features = features.restrict(np.arange(1, features.n_features, 2))
+        return Problem(
+            self.entropy, features, potential, observed=self.observed, weights=self.weight
+        )
+
+    def pack(self, coef: Array, intercept: Array) -> Array:
+        """w of weights (columns, outputs) and intercepts."""
+        return np.concatenate([coef.ravel(), intercept if self.intercept else []])
+
+    def unpack(self, w: Array) -> tuple[Array, Array]:
+        """Weights (columns, outputs) and intercepts of w."""
+        cut = w.size - (self.n_outputs if self.intercept else 0)
+        rest = w[cut:] if self.intercept else np.zeros(self.n_outputs)
+        return w[:cut].reshape(-1, self.n_outputs), rest.copy()
+
+    def gap(self, state: State, p: Array) -> float:
+        """The duality gap at p moved to where the intercepts' moments match exactly.
+
+        With m the weighted mean of the observed rows and r that of p - observed, the rows
+        (1 - t) p + t q, q = m - (1 - t)/t r the same for all, have the observed mean: what a free
+        intercept asks for. t is the smallest that keeps q in the domain. Then as everywhere: a
+        part of the way to the observed rows, where the other moments lie in dom V.
+        """
+        if not self.intercept:
+            return state.gap_at(p)
+        problem, weight = state.problem, self.weight
+        mean = weight @ self.observed
+        r = weight @ p - mean
+        room = np.full(r.size, np.inf)
+        np.divide(mean, r, out=room, where=r > 0)
+        if not isinstance(self.entropy.domain, NonNegative):
+            np.divide(mean - 1, r, out=room, where=r < 0)
+        t = 1 / (1 + max(room.min(), 0.0)) if r.any() else 0.0
+        p = np.maximum((1 - t) * (p - r) + t * mean, 0.0)
+        cut = state.w.size - self.n_outputs
+        residual = (problem.moments(p) - problem.target)[:cut]
+        gauge = self.potential.gauge(residual)
+        if not np.isfinite(gauge):
+            return np.inf
+        if gauge > 1:
+            s = 1 / gauge
+            if self.potential.open_domain and not np.isfinite(self.potential.value(s * residual)):
+                s *= _INSIDE
+            p, residual = s * p + (1 - s) * self.observed, s * residual
+        w = state.w[:cut]
+        parts = self.potential.value(residual), self.potential.conjugate(-w), float(residual @ w)
+        rounding = float(np.finfo(np.float64).eps) * float(np.abs(parts).sum())
+        return state.entropy_gap(p) + max(float(sum(parts)), rounding)
+
+
+# -- kernels -------------------------------------------------------------------------------------
+
+
+def gram(kernel: Any, X: Any, Z: Any, gamma: float, degree: float, coef0: float) -> Array:
+    """K(x, z) of all rows of X and Z."""
+    if kernel == "linear":
+        K = linear_kernel(X, Z)
+    elif kernel == "rbf":
+        K = rbf_kernel(X, Z, gamma=gamma)
+    elif kernel == "poly":
+        K = polynomial_kernel(X, Z, degree=degree, gamma=gamma, coef0=coef0)
+    else:
+        K = kernel(X, Z)
+    K = np.asarray(K.toarray() if sparse.issparse(K) else K, dtype=np.float64)
+    if K.shape != (X.shape[0], Z.shape[0]):
+        raise ValueError(
+            f"the kernel must give a matrix (rows of X, rows of Z) = {(X.shape[0], Z.shape[0])}, "
+            f"got shape {K.shape}"
+        )
+    if not np.isfinite(K).all():
+        raise ValueError("the kernel gives NaN or infinity: scale X, or give a smaller gamma")
+    return K
+
+
+def factor(K: Array) -> Array:
+    """L (rows, rank) with K = L L'; refuses what is no kernel."""
+    if not np.allclose(K, K.T, rtol=1e-8, atol=1e-12 * float(np.abs(K).max(initial=0.0))):
+        raise ValueError("the kernel's matrix on the training rows must be symmetric")
+    values, vectors = linalg.eigh(K)
+    largest = max(float(values[-1]), 0.0)
+    if values[0] < -_NEGATIVE * max(largest, 1e-300):
+        raise ValueError(
+            f"the kernel is not positive semi-definite: its matrix has eigenvalues from "
+            f"{values[0]:.3g} to {values[-1]:.3g}. Give a kernel that is an inner product"
+        )
+    kept = values > len(K) * np.finfo(np.float64).eps * largest
+    if not kept.any():
+        raise ValueError("the kernel's matrix is zero: nothing can be learned from it")
+    return np.asarray(vectors[:, kept] * np.sqrt(values[kept]))
+
+
+def representer(L: Array, used: Array, W: Array) -> Array:
+    """A (rows used, outputs) with L_used' A = W, or nearest to it (representer theorem).
+
+    At the optimum W = L'A with A = weight (observed - p) / strength, so the rows that are predicted
+    exactly have none of it, and W lies in the span of the others. Solving for A in that span moves
+    W no further from the optimum, while reading A off p would amplify what is left of the gap.
+    """
+    if used.all():
+        return np.asarray(L @ (W / np.sum(L**2, axis=0)[:, None]))  # columns are orthogonal
+    found = linalg.lstsq(L[used].T, W, lapack_driver="gelsy")
+    return np.asarray(found[0])
+
+
+# -- the estimators' base --------------------------------------------------------------------------
+
+
+class FenchelYoungModel(BaseEstimator):
+    """Fitting and scores of linear and kernel models; subclasses read y and make predictions."""
+
+    fit_intercept: bool
+    potential: Any
+    kernel: Any = None
+    gamma: Any
+    degree: float
+    coef0: float
+    solver: Any
+    tol: float
+    max_iter: int | None
+    warm_start: bool
+    temperature: float
+    random_state: Any
+    verbose: int
+
+    entropy_: Entropy
+    coef_: Array
+    intercept_: Array
+    dual_coef_: Array
+
+    @abstractmethod
+    def _entropy(self) -> Entropy:
+        """The entropy that the parameters ask for."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        precomputed = isinstance(self.kernel, str) and self.kernel == "precomputed"
+        tags.input_tags.sparse = not precomputed
+        tags.input_tags.pairwise = precomputed
+        return tags
+
+    # -- fitting -------------------------------------------------------------------------------
+
+    def _check(self) -> None:
+        positive("temperature", self.temperature)
+        if not (isinstance(self.tol, Real) and self.tol >= 0):
+            raise ValueError(f"tol must be a number >= 0, got {self.tol!r}")
+        if self.max_iter is not None and not (
+            isinstance(self.max_iter, Integral) and int(self.max_iter) >= 1
+        ):
+            raise ValueError(f"max_iter must be an integer >= 1 or None, got {self.max_iter!r}")
+        kernel = self.kernel
+        if not (kernel is None or callable(kernel) or kernel in KERNELS):
+            raise ValueError(
+                f"kernel must be None, a function (X, Z) -> matrix or one of "
+                f"{', '.join(KERNELS)}, got {kernel!r}"
+            )
+        if kernel is not None and not (
+            isinstance(as_potential(self.potential), Quadratic)
+            and as_potential(self.potential).strength.ndim == 0
+        ):
+            raise ValueError(
+                "a kernel model has one weight a feature of the kernel's space, and its penalty is "
+                f"Quadratic(strength) with one number > 0, got {self.potential!r}"
+            )
+
+    def _table(self, X: Any, reset: bool) -> Any:
+        precomputed = isinstance(self.kernel, str) and self.kernel == "precomputed"
+        if precomputed and sparse.issparse(X):
+            raise TypeError(
+                'a sparse X with kernel="precomputed": the matrix of the kernel must be dense; '
+                "give X.toarray()"
+            )
+        X = validate_data(
+            self, X, reset=reset, accept_sparse=["csc", "csr"], dtype=np.float64, estimator=self
+        )
+        if reset and precomputed and X.shape[0] != X.shape[1]:
+            raise ValueError(
+                f'with kernel="precomputed" X is the kernel between the training rows, square, got '
+                f"shape {X.shape}"
+            )
+        return X
+
+    def _solve(
+        self,
+        X: Any,
+        observed: Array,
+        weight: Array,
+        entropy: Entropy,
+        trained: Entropy | None = None,
+        pair: bool = False,
+    ) -> None:
+        """Fit the weights to rows of positive weight; ``trained`` is the entropy with a cost."""
+        trained = entropy if trained is None else trained
+        if self.fit_intercept and not entropy.differentiable:
+            raise ValueError(
+                f"{entropy!r} gives a loss with kinks, whose solvers need a penalty on every "
+                "weight: set fit_intercept=False (a constant column of X is a penalized intercept)"
+            )
+        weight = weight / weight.sum()
+        warm = self._warm(1 if pair else observed.shape[1], X.shape[1])
+        if self.kernel is None:
+            outputs = 1 if pair else observed.shape[1]
+            names = getattr(self, "feature_names_in_", None)
+            potential, order = laid_out(self.potential, X.shape[1], outputs, names)
+            design = X if order is None else X[:, order]
+        else:
+            potential, order = as_potential(self.potential), None
+            design = factor(self._gram(X, weight))
+        fit = Fit(trained, design, potential, observed, weight, bool(self.fit_intercept), pair)
+        problem = fit.problem()
+        start = None
+        if warm is not None:
+            coef, intercept = warm
+            start = fit.pack(coef if order is None else coef[order], intercept)
+        elif fit.intercept and isinstance(entropy.domain, Cube | NonNegative):
+            # scores of 0 lie on an edge of the cone, where a projection has no curvature to use
+            none = np.zeros((design.shape[1], fit.n_outputs))
+            start = fit.pack(none, weight @ observed)
+        try:
+            solution = self._run(problem, start)
+        except Interrupted as stop:
+            self._finish(fit, problem, stop.solution, order, X, entropy)
+            raise
+        self._finish(fit, problem, solution, order, X, entropy)
+
+    def _run(self, problem: Problem, start: Array | None) -> Solution:
+        solver = choose(self.solver, problem)
+        wanted = {"tol": self.tol, "verbose": self.verbose}
+        if self.max_iter is not None:
+            wanted["max_iter"] = int(self.max_iter)
+        draws = "random_state" in {field.name for field in fields(solver)}
+        if draws and self.random_state is not None:
+            wanted["random_state"] = int(check_random_state(self.random_state).randint(2**31))
+        return problem.solve(solver, start, **wanted)
+
+    def _warm(self, n_outputs: int, n_columns: int) -> tuple[Array, Array] | None:
+        """The last weights, where ``warm_start`` asks for them and they fit."""
+        if not self.warm_start or self.kernel is not None or not hasattr(self, "coef_"):
+            return None
+        fits = self.coef_.shape == (n_outputs, n_columns)
+        return (self.coef_.T, self.intercept_) if fits else None
+
+    def _finish(
+        self,
+        fit: Fit,
+        problem: Problem,
+        solution: Solution,
+        order: Array | None,
+        X: Any,
+        entropy: Entropy,
+    ) -> None:
+        coef, self.intercept_ = fit.unpack(solution.w)
+        if isinstance(entropy.domain, Simplex | KSubset) and not fit.pair:
+            self.intercept_ -= self.intercept_.mean()  # scores count up to what all share
+        p, w = np.asarray(solution.p), solution.w
+        for name in ("coef_", "dual_coef_", "support_", "X_fit_"):
+            self.__dict__.pop(name, None)
+        if self.kernel is None:
+            self.coef_ = np.empty(coef.T.shape)
+            self.coef_[:, slice(None) if order is None else order] = coef.T + 0.0  # no -0
+        else:
+            used = (p != fit.observed).any(axis=1)
+            used[0] |= not used.any()
+            with one_blas_thread():
+                dual = representer(fit.X, used, coef)
+            self.dual_coef_ = np.ascontiguousarray(dual.T)
+            self.support_ = np.flatnonzero(used)
+            if not (isinstance(self.kernel, str) and self.kernel == "precomputed"):
+                self.X_fit_ = X[used] if not sparse.issparse(X) else sparse.csc_array(X)[used]
+            w = fit.pack(fit.X[used].T @ dual, self.intercept_)
+        state = problem.state(w)
+        other = solution.gap if self.kernel is None else fit.gap(state, np.asarray(state.p))
+        self.gap_ = min(fit.gap(state, p), other)
+        self.optimality_ = state.optimality
+        self.loss_ = state.smooth + problem.total(problem.entropy.value_inside(fit.observed))
+        self.objective_ = self.loss_ + state.penalty
+        self.n_iter_ = solution.n_iter
+        self.entropy_ = entropy
+
+    # -- kernels -------------------------------------------------------------------------------
+
+    def _gram(self, X: Any, weight: Array) -> Array:
+        """The kernel between training rows; ``gamma_`` is fixed here."""
+        if isinstance(self.kernel, str) and self.kernel == "precomputed":
+            return np.asarray(X)
+        self.gamma_ = self._scale(X, weight)
+        return gram(self.kernel, X, X, self.gamma_, self.degree, self.coef0)
+
+    def _scale(self, X: Any, weight: Array) -> float:
+        if isinstance(self.gamma, str) and self.gamma == "scale":
+            mean = float(np.mean(weight @ X))
+            square = float(np.mean(weight @ (X.multiply(X) if sparse.issparse(X) else X**2)))
+            spread = square - mean**2
+            return 1 / (X.shape[1] * spread) if spread > 1e-15 * square else 1.0
+        if isinstance(self.gamma, str):
+            raise ValueError(f'gamma must be "scale" or a positive number, got {self.gamma!r}')
+        return positive("gamma", self.gamma)
+
+    # -- scores --------------------------------------------------------------------------------
+
+    def _scores(self, X: Any) -> Array:
+        """Scores (rows, outputs)."""
+        check_is_fitted(self)
+        X = self._table(X, reset=False)
+        if hasattr(self, "coef_"):
+            theta = X @ self.coef_.T
+        elif hasattr(self, "X_fit_"):
+            K = gram(self.kernel, X, self.X_fit_, self.gamma_, self.degree, self.coef0)
+            theta = K @ self.dual_coef_.T
+        else:
+            theta = X[:, self.support_] @ self.dual_coef_.T
+        return np.asarray(theta) + self.intercept_
+
+    def _probabilities(self, theta: Array) -> Array:
+        """p(theta / T)."""
+        entropy = self.entropy_
+        if self.temperature != 1:
+            entropy = Scaled(entropy, positive("temperature", self.temperature))
+        return np.asarray(entropy.conjugate(theta)[1])
+
+    # -- saving --------------------------------------------------------------------------------
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "entropy_")
+
+    def __getmodel__(self) -> dict[str, Any]:
+        state = dict(vars(self))
+        for name in ("classes_", "feature_names_in_"):  # may be arrays of Python strings
+            if name in state:
+                state[name] = [state[name].tolist(), state[name].dtype.str]
+        return state
+
+    def __setmodel__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        for name in ("classes_", "feature_names_in_"):
+            if name in state:
+                values, dtype = state[name]
+                setattr(self, name, np.array(values, dtype=dtype))

@@ -1,0 +1,489 @@
+"""Linear and kernel models under Fenchel-Young losses: classes, proportions, sets of labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
+from sklearn.utils import assert_all_finite, check_array, check_consistent_length, column_or_1d
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+
+from maxent import io
+from maxent._rows import Array
+from maxent.domains import Cube, KSubset, NonNegative
+from maxent.entropies import BinaryGini, Entropy, FermiDirac, Shifted, SquaredNorm
+from maxent.estimators._density import masses
+from maxent.estimators._linear import FenchelYoungModel, simplex_entropy
+
+KINDS = ("one-vs-all", "sparse", "cube", "cone", "k-subsets")
+_SUM = 1e-6  # by which proportions may miss 1
+
+
+def _kept(X: Any, weight: Array, *rows: Array) -> tuple[Any, ...]:
+    """What is left without rows of weight 0."""
+    if not weight.any():
+        raise ValueError("all sample weights are zero: give some rows a positive weight")
+    keep = weight > 0
+    if keep.all():
+        return (X, weight, *rows)
+    X = sparse.csr_array(X)[keep] if sparse.issparse(X) else X[keep]
+    return (X, weight[keep], *(part[keep] for part in rows))
+
+
+@io.register
+class FenchelYoungClassifier(ClassifierMixin, FenchelYoungModel):
+    """Logistic regression's family: class probabilities from any entropy of the simplex.
+
+    Minimises  mean loss + V*(W),  the mean weighted by the samples', with the Fenchel-Young loss
+    of an entropy on scores theta = W x + b. Scaling all sample weights changes nothing.
+
+    Parameters
+    ----------
+    entropy : "tsallis", "shannon" or an Entropy of the simplex. alpha : the index of "tsallis",
+        >= 1: 1 is logistic regression, 2 sparsemax; over 1 probabilities can be exactly 0.
+    potential : V, whose conjugate V* is the penalty on the weights: any Potential; a number s for
+        ``Quadratic(s)``, s/2 ||W||^2, 0 for no penalty; a dict {columns: potential} for groups of
+        columns (a position, a name or a tuple of them). ``Quadratic(1e-3)`` by default. In terms of
+        scikit-learn's C, s = 1 / (C n). Potentials with a number a weight take W (features,
+        classes) row by row; two classes have one weight a feature, the second's.
+    cost : (classes, classes), what it costs to answer column j where row i is true, in the order
+        of ``classes_``: not negative, 0 on the diagonal. Scores are raised by it in training, never
+        in prediction (Fenchel-Young paper, §3.4). ``Zero()`` with 1 - identity is Crammer and
+        Singer's hinge.
+    fit_intercept : a free constant for each class, not penalized.
+    kernel : None for a linear model; "linear", "rbf", "poly", a function (X, Z) -> matrix, or
+        "precomputed" for X as the kernel's matrix. The penalty is then s/2 times the squared norm
+        in the kernel's space. gamma, degree, coef0 : of "rbf" and "poly", as in ``SVC``.
+    class_weight : None, "balanced" or {class: weight}; multiplies sample weights.
+    solver, tol, max_iter : see ``Problem.solve``; max_iter None is the solver's own. Solvers stop
+        at a duality gap of tol, with an intercept at an optimality of tol.
+    warm_start : begin at the last fit's weights, where they fit (linear models).
+    temperature : predictions are p(theta / T): towards the most probable class as T falls, towards
+        equal probabilities as it grows. Training is not affected.
+    random_state : of solvers that draw samples. verbose : 0 silences the progress line.
+
+    Attributes
+    ----------
+    classes_; coef_ : (classes, features); with two classes (1, features), the second's.
+    intercept_ : (classes,) or (1,). entropy_ : the entropy in use.
+    loss_ : mean loss on the training rows; objective_ : with the penalty.
+    gap_ : duality gap: ``objective_`` is at most that far above the smallest there is. Also with
+        an intercept: it is taken at the prediction moved to where its mean is exactly that of y.
+    optimality_ : violation of the optimality conditions; n_iter_.
+    dual_coef_, support_, X_fit_ : of a kernel model, the coefficients (classes, rows kept), the
+        training rows kept, by number and as rows. Rows that are predicted exactly are not kept,
+        which a sparse entropy does to rows that are easy.
+
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = FenchelYoungClassifier(alpha=2).fit(X, y)
+    >>> model.predict_proba(X[:2]), bool(model.gap_ < 1e-5)
+    (array([[1., 0., 0.],
+           [1., 0., 0.]]), True)
+    """
+
+    def __init__(
+        self,
+        entropy: Any = "tsallis",
+        alpha: float = 1.5,
+        potential: Any = None,
+        *,
+        cost: Any = None,
+        fit_intercept: bool = True,
+        kernel: Any = None,
+        gamma: Any = "scale",
+        degree: float = 3,
+        coef0: float = 0.0,
+        class_weight: Any = None,
+        solver: Any = "auto",
+        tol: float = 1e-6,
+        max_iter: int | None = None,
+        warm_start: bool = False,
+        temperature: float = 1.0,
+        random_state: Any = None,
+        verbose: int = 1,
+    ) -> None:
+        self.entropy = entropy
+        self.alpha = alpha
+        self.potential = potential
+        self.cost = cost
+        self.fit_intercept = fit_intercept
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.class_weight = class_weight
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+        self.temperature = temperature
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _entropy(self) -> Entropy:
+        return simplex_entropy(self.entropy, self.alpha)
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> FenchelYoungClassifier:
+        """Fit the weights to samples X (dense or scipy-sparse) with labels y.
+
+        After Ctrl-C the model is that of the solver's last step, with its gap.
+        """
+        self._check()
+        entropy = self._entropy()
+        X = self._table(X, reset=True)
+        y = self._labels(X, y)
+        X, weight, y = _kept(X, masses("sample_weight", sample_weight, len(y)), y)
+        classes, labels = np.unique(y, return_inverse=True)
+        if classes.size < 2:
+            raise ValueError(
+                f"every sample is of one class, {classes.tolist()[0]!r}: a classifier needs "
+                "samples of at least two classes"
+            )
+        if not np.array_equal(classes, getattr(self, "classes_", classes)):
+            self.__dict__.pop("coef_", None)  # weights of other classes are no start
+        self.classes_ = classes
+        weight = weight * self._class_weights(labels, weight)[labels]
+        cost = self._cost()
+        trained = entropy if cost is None else Shifted(entropy, cost[labels])
+        observed = np.eye(classes.size)[labels]
+        self._solve(X, observed, weight, entropy, trained, pair=classes.size == 2)
+        return self
+
+    def _labels(self, X: Any, y: Any) -> Array:
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None: give "
+                "one label a row of X"
+            )
+        y = column_or_1d(y, warn=True)
+        assert_all_finite(y, input_name="y")
+        check_classification_targets(y)
+        check_consistent_length(X, y)
+        return y
+
+    def _class_weights(self, labels: Array, weight: Array) -> Array:
+        """The factor of each class."""
+        classes = self.classes_
+        if isinstance(self.class_weight, str) and self.class_weight == "balanced":
+            return np.asarray(weight.sum() / (classes.size * np.bincount(labels, weight)))
+        if not (self.class_weight is None or isinstance(self.class_weight, Mapping)):
+            raise ValueError(
+                'class_weight must be None, "balanced" or a dict {class: weight}, got '
+                f"{self.class_weight!r}"
+            )
+        factors = compute_class_weight(self.class_weight, classes=classes, y=classes[labels])
+        if not (np.isfinite(factors).all() and (factors > 0).all()):
+            raise ValueError(
+                f"class_weight must be positive for every class, got {self.class_weight!r}; leave "
+                "out the samples of a class instead"
+            )
+        return np.asarray(factors)
+
+    def _cost(self) -> Array | None:
+        if self.cost is None:
+            return None
+        cost, count = np.asarray(self.cost, dtype=np.float64), self.classes_.size
+        if cost.shape != (count, count):
+            raise ValueError(
+                f"cost must have a row and a column for each of {count} classes "
+                f"{self.classes_.tolist()}, shape {(count, count)}, got {cost.shape}"
+            )
+        if not np.isfinite(cost).all() or (cost < 0).any() or np.diag(cost).any():
+            raise ValueError(
+                "cost must be finite and not negative, and 0 on the diagonal: the right answer "
+                f"costs nothing; got {cost.tolist()}"
+            )
+        return cost
+
+    def decision_function(self, X: Any) -> Array:
+        """Scores of each class; with two classes the second's less the first's."""
+        theta = self._scores(X)
+        return theta[:, 0] if self.classes_.size == 2 else theta
+
+    def predict_proba(self, X: Any) -> Array:
+        """Probability of each class, exactly 0 where the entropy makes it so."""
+        theta = self._scores(X)
+        if self.classes_.size == 2:
+            theta = np.hstack([np.zeros_like(theta), theta])
+        return self._probabilities(theta)
+
+    def predict(self, X: Any) -> Array:
+        """The class of the largest score."""
+        theta = self._scores(X)
+        best = theta[:, 0] > 0 if self.classes_.size == 2 else np.argmax(theta, axis=1)
+        return self.classes_[best.astype(np.intp)]
+
+
+@io.register
+class FenchelYoungRegressor(RegressorMixin, MultiOutputMixin, FenchelYoungModel):
+    """Label proportions: rows of the simplex from features, zeros included (Fenchel-Young §9.1).
+
+    Minimises  mean loss + V*(W)  over targets Y whose rows are proportions: not negative, of
+    sum 1. Predictions are such rows.
+
+    Parameters are those of ``FenchelYoungClassifier`` without cost and class_weight; a potential
+    with a number a weight takes W (features, columns of Y) row by row. ``score`` is the mean
+    coefficient of determination of the columns.
+
+    Attributes: coef_ (columns of Y, features), intercept_ (columns of Y,), and loss_, objective_,
+    gap_, optimality_, n_iter_, entropy_, dual_coef_, support_, X_fit_ as for the classifier.
+
+    >>> X = np.linspace(-2, 2, 50)[:, None]
+    >>> Y = np.column_stack([np.clip(X, 0, 1), 1 - np.clip(X, 0, 1)])
+    >>> model = FenchelYoungRegressor(alpha=2, potential=1e-4).fit(X, Y)
+    >>> model.predict([[-3.0], [3.0]])
+    array([[0., 1.],
+           [1., 0.]])
+    """
+
+    def __init__(
+        self,
+        entropy: Any = "tsallis",
+        alpha: float = 1.5,
+        potential: Any = None,
+        *,
+        fit_intercept: bool = True,
+        kernel: Any = None,
+        gamma: Any = "scale",
+        degree: float = 3,
+        coef0: float = 0.0,
+        solver: Any = "auto",
+        tol: float = 1e-6,
+        max_iter: int | None = None,
+        warm_start: bool = False,
+        temperature: float = 1.0,
+        random_state: Any = None,
+        verbose: int = 1,
+    ) -> None:
+        self.entropy = entropy
+        self.alpha = alpha
+        self.potential = potential
+        self.fit_intercept = fit_intercept
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+        self.temperature = temperature
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.single_output = False
+        return tags
+
+    def _entropy(self) -> Entropy:
+        return simplex_entropy(self.entropy, self.alpha)
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> FenchelYoungRegressor:
+        """Fit the weights to samples X and their proportions y (rows, labels)."""
+        self._check()
+        entropy = self._entropy()
+        X = self._table(X, reset=True)
+        Y = self._proportions(X, y)
+        X, weight, Y = _kept(X, masses("sample_weight", sample_weight, len(Y)), Y)
+        self._solve(X, Y, weight, entropy)
+        return self
+
+    def _proportions(self, X: Any, y: Any) -> Array:
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None: give a "
+                "row of proportions for each row of X"
+            )
+        y = y.toarray() if sparse.issparse(y) else y
+        Y = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y", estimator=self)
+        check_consistent_length(X, Y)
+        if Y.ndim != 2 or Y.shape[1] < 2:
+            raise ValueError(
+                "y must be a matrix (rows, labels) of proportions with two labels or more, got "
+                f"shape {Y.shape}; for class labels use FenchelYoungClassifier"
+            )
+        total = Y.sum(axis=1)
+        wrong = np.flatnonzero((Y < 0).any(axis=1) | (np.abs(total - 1) > _SUM))
+        if wrong.size:
+            row = int(wrong[0])
+            raise ValueError(
+                f"rows of y must be proportions, not negative and of sum 1, and {wrong.size} are "
+                f"not: row {row} has smallest entry {Y[row].min():g} and sum {total[row]:g}. "
+                "Divide counts by their sums, and leave out rows without any"
+            )
+        return np.asarray(Y / total[:, None])
+
+    def predict(self, X: Any) -> Array:
+        """Proportions of the labels, exactly 0 where the entropy makes them so."""
+        return self._probabilities(self._scores(X))
+
+
+@io.register
+class FenchelYoungMultilabel(ClassifierMixin, MultiOutputMixin, FenchelYoungModel):
+    """Several labels a sample: losses of the cube, the cone and of sets of k labels (§6, §7.3).
+
+    Minimises  mean loss + V*(W)  over 0/1 targets Y (samples, labels).
+
+    Parameters
+    ----------
+    kind : how the labels hang together, and what ``predict_proba`` is of the scores theta:
+
+        - "one-vs-all": the sigmoid, a logistic regression for each label;
+        - "sparse": the sparse sigmoid, clip((1 + theta)/2, 0, 1), with zeros and ones;
+        - "cube": clip(theta, 0, 1), the projection on the cube;
+        - "cone": max(theta, 0), memberships that may pass 1;
+        - "k-subsets": the projection on {0 <= p <= 1, sum p = k}, for sets of exactly k labels;
+        - an Entropy of one of these domains, such as ``OneVsAll(Tsallis(1.5))``.
+
+    k : labels a sample for "k-subsets"; None takes it from Y.
+
+    The others are those of ``FenchelYoungClassifier``; a potential with a number a weight takes
+    W (features, labels) row by row.
+
+    Attributes: coef_ (labels, features), intercept_ (labels,), and loss_, objective_, gap_,
+    optimality_, n_iter_, entropy_, dual_coef_, support_, X_fit_ as for the classifier.
+
+    >>> X = np.linspace(-2, 2, 60)[:, None]
+    >>> Y = np.hstack([X > 0, X > -1])
+    >>> model = FenchelYoungMultilabel("sparse").fit(X, Y)
+    >>> model.predict([[-2.0], [-0.5], [2.0]])
+    array([[0, 0],
+           [0, 1],
+           [1, 1]])
+    """
+
+    def __init__(
+        self,
+        kind: Any = "one-vs-all",
+        k: int | None = None,
+        potential: Any = None,
+        *,
+        fit_intercept: bool = True,
+        kernel: Any = None,
+        gamma: Any = "scale",
+        degree: float = 3,
+        coef0: float = 0.0,
+        solver: Any = "auto",
+        tol: float = 1e-6,
+        max_iter: int | None = None,
+        warm_start: bool = False,
+        temperature: float = 1.0,
+        random_state: Any = None,
+        verbose: int = 1,
+    ) -> None:
+        self.kind = kind
+        self.k = k
+        self.potential = potential
+        self.fit_intercept = fit_intercept
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+        self.temperature = temperature
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.single_output = False
+        tags.classifier_tags.multi_class = False
+        tags.classifier_tags.multi_label = True
+        return tags
+
+    def _entropy(self) -> Entropy:
+        plain: dict[str, Entropy] = {
+            "one-vs-all": FermiDirac(),
+            "sparse": BinaryGini(),
+            "cube": SquaredNorm(domain=Cube()),
+            "cone": SquaredNorm(domain=NonNegative()),
+        }
+        kind = self.kind
+        if isinstance(kind, str) and kind in plain:
+            return plain[kind]
+        if isinstance(kind, str) and kind == "k-subsets":
+            return SquaredNorm(domain=KSubset(self._size))
+        if isinstance(kind, Entropy) and isinstance(kind.domain, Cube | NonNegative | KSubset):
+            return kind
+        raise ValueError(
+            f"kind must be one of {', '.join(KINDS)} or an Entropy of the cube, the cone or of "
+            f"k-subsets, got {kind!r}"
+        )
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> FenchelYoungMultilabel:
+        """Fit the weights to samples X and their labels y (samples, labels), 0 or 1."""
+        self._check()
+        X = self._table(X, reset=True)
+        Y = self._indicators(X, y)
+        X, weight, Y = _kept(X, masses("sample_weight", sample_weight, len(Y)), Y)
+        if isinstance(self.kind, str) and self.kind == "k-subsets":
+            self._size = self._set_size(Y)
+        entropy = self._entropy()
+        entropy.domain.require(Y, "y")
+        self.classes_ = np.arange(Y.shape[1])
+        self._solve(X, Y, weight, entropy)
+        return self
+
+    def _indicators(self, X: Any, y: Any) -> Array:
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None: give a "
+                "row of 0 and 1 for each row of X"
+            )
+        y = y.toarray() if sparse.issparse(y) else y
+        Y = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y", estimator=self)
+        check_consistent_length(X, Y)
+        if Y.ndim != 2:
+            raise ValueError(
+                "y must be a matrix (samples, labels) of 0 and 1, got shape "
+                f"{Y.shape}; for one class a sample use FenchelYoungClassifier"
+            )
+        other = np.setdiff1d(Y, [0.0, 1.0])
+        if other.size:
+            raise ValueError(
+                f"y must hold 0 and 1 only, got {other[:5].tolist()}; make it with "
+                "sklearn.preprocessing.MultiLabelBinarizer"
+            )
+        return np.asarray(Y)
+
+    def _set_size(self, Y: Array) -> int:
+        counts = Y.sum(axis=1)
+        least, most = int(counts.min()), int(counts.max())
+        k = least if self.k is None else self.k
+        if isinstance(k, bool) or not isinstance(k, Integral) or not 1 <= k <= Y.shape[1]:
+            raise ValueError(
+                f"k must be an integer from 1 to the number of labels, {Y.shape[1]}, got {k!r}"
+            )
+        if not least == most == k:
+            raise ValueError(
+                f'kind="k-subsets" is for samples with exactly k labels each, and y has {least} to '
+                f"{most} a sample where k is {self.k!r}; use another kind, or leave samples out"
+            )
+        return int(k)
+
+    def decision_function(self, X: Any) -> Array:
+        """Scores of each label."""
+        return self._scores(X)
+
+    def predict_proba(self, X: Any) -> Array:
+        """The membership of each sample in each label."""
+        return self._probabilities(self._scores(X))
+
+    def predict(self, X: Any) -> Array:
+        """0/1 labels: those over one half, or the best set of k."""
+        theta = self._scores(X)
+        if isinstance(self.entropy_.domain, KSubset):
+            found = np.asarray(self.entropy_.domain.argmax(theta))
+        else:
+            found = self._probabilities(theta) > 0.5
+        return found.astype(np.int64)

@@ -1,0 +1,221 @@
+"""FenchelYoungClassifierCV: the entropy's index and the strength by cross-validation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+from joblib import Parallel, delayed
+from sklearn.base import clone
+from sklearn.metrics import check_scoring
+from sklearn.model_selection import check_cv
+from sklearn.utils import _safe_indexing
+
+from maxent import io
+from maxent._progress import Progress
+from maxent._rows import Array
+from maxent._threads import one_blas_thread
+from maxent.estimators._density import masses, positive
+from maxent.estimators._linear import as_potential
+from maxent.estimators.fenchel_young import FenchelYoungClassifier
+from maxent.potentials import Quadratic, scaled
+
+ALPHAS = (1.0, 1.25, 1.5, 1.75, 2.0)
+STRENGTHS = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
+_SHARED = (
+    *("fit_intercept", "class_weight", "solver", "tol", "max_iter", "temperature"),
+    *("random_state", "verbose"),
+)
+Score = Callable[[FenchelYoungClassifier, Any, Array, Array], tuple[float, ...]]
+
+
+@io.register
+class FenchelYoungClassifierCV(FenchelYoungClassifier):
+    """A ``FenchelYoungClassifier`` whose alpha and strength come from cross-validation.
+
+    The own losses of two entropies are on different scales, so they do not compare. By default
+    the best accuracy wins, and of equally accurate ones the smallest Brier score, the squared error
+    of the probabilities, which is proper and finite where probabilities are 0; then the largest
+    strength. In each fold and for each alpha the strengths are a warm-started path, largest first.
+
+    Parameters
+    ----------
+    alphas : indices of the Tsallis entropy to try.
+    strengths : multipliers c of the potential, c V*, to try.
+    potential : V at multiplier 1, ``Quadratic(1)`` by default: then c is the strength.
+    cv : folds (stratified), a splitter or a list of splits.
+    scoring : None as above, or a scikit-learn scorer by name or function, largest best.
+    n_jobs : threads over folds and alphas.
+
+    The others are those of ``FenchelYoungClassifier``; for kernels use ``GridSearchCV`` with it.
+
+    Attributes
+    ----------
+    best_params_ : alpha and strength; best_score_ : their mean held-out accuracy (or score).
+    cv_results_ : a row for each alpha and strength: their values, mean and sd over the splits of
+        accuracy and brier (or of score), and those of every split.
+
+    Those of ``FenchelYoungClassifier``, of the fit to all samples with the best parameters.
+
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = FenchelYoungClassifierCV([1, 2], [0.001, 1.0], cv=3).fit(X, y)
+    >>> model.best_params_["strength"], len(model.cv_results_["mean_accuracy"])
+    (0.001, 4)
+    """
+
+    kernel: ClassVar[None] = None  # type: ignore[misc]
+    warm_start: ClassVar[bool] = False  # type: ignore[misc]
+
+    def __init__(
+        self,
+        alphas: Sequence[float] = ALPHAS,
+        strengths: Sequence[float] = STRENGTHS,
+        potential: Any = None,
+        *,
+        cv: Any = None,
+        scoring: Any = None,
+        cost: Any = None,
+        fit_intercept: bool = True,
+        class_weight: Any = None,
+        solver: Any = "auto",
+        tol: float = 1e-6,
+        max_iter: int | None = None,
+        temperature: float = 1.0,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 1,
+    ) -> None:
+        self.alphas = alphas
+        self.strengths = strengths
+        self.potential = potential
+        self.cv = cv
+        self.scoring = scoring
+        self.cost = cost
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.temperature = temperature
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> FenchelYoungClassifierCV:
+        """Choose alpha and strength, then fit them to all samples."""
+        alphas, strengths = _grid("alphas", self.alphas), _grid("strengths", self.strengths)
+        self._check()
+        table = self._table(X, reset=True)
+        y = self._labels(table, y)
+        weight = masses("sample_weight", sample_weight, len(y))
+        if not weight.any():
+            raise ValueError("all sample weights are zero: give some rows a positive weight")
+        self.classes_ = np.unique(y[weight > 0])
+        self._cost()
+        splits = list(check_cv(self.cv, y, classifier=True).split(table, y))
+        measure, names = self._measure()
+        progress, done = Progress(type(self).__name__, self.verbose), 0
+
+        def run(alpha: float, train: Array, test: Array) -> list[tuple[float, ...]]:
+            nonlocal done
+            found = self._path(alpha, strengths, table, y, weight, train, test, measure)
+            done += 1
+            progress.update(f"{done} of {len(alphas) * len(splits)} paths")
+            return found
+
+        jobs = (delayed(run)(alpha, *split) for alpha in alphas for split in splits)
+        with one_blas_thread():  # the whole process's, so it is set here and not in the threads
+            try:
+                found = Parallel(n_jobs=self.n_jobs, prefer="threads")(jobs)
+            finally:
+                progress.close()
+        shape = (len(alphas), len(splits), len(strengths), len(names))
+        by_name = np.array(found).reshape(shape).transpose(3, 0, 2, 1)
+        scores = np.ascontiguousarray(by_name).reshape(len(names), -1, len(splits))
+        grid = [(alpha, strength) for alpha in alphas for strength in strengths]
+        self._choose(grid, dict(zip(names, scores, strict=True)))
+        best = self._estimator(**self.best_params_).set_params(cost=self.cost)
+        best.fit(X, y, weight)
+        self.__dict__.update({k: v for k, v in vars(best).items() if k.endswith("_")})
+        return self
+
+    def _estimator(self, alpha: float, strength: float) -> FenchelYoungClassifier:
+        base = Quadratic(1.0) if self.potential is None else self.potential
+        shared = {name: getattr(self, name) for name in _SHARED}
+        if isinstance(base, dict):
+            potential: Any = {k: scaled(as_potential(v), strength) for k, v in base.items()}
+        else:
+            potential = scaled(as_potential(base), strength)
+        return FenchelYoungClassifier("tsallis", alpha, potential, **shared)
+
+    def _path(
+        self,
+        alpha: float,
+        strengths: list[float],
+        X: Any,
+        y: Array,
+        weight: Array,
+        train: Array,
+        test: Array,
+        measure: Score,
+    ) -> list[tuple[float, ...]]:
+        """The measures of every strength on one split."""
+        model = clone(self._estimator(alpha, strengths[0])).set_params(warm_start=True)
+        if self.cost is not None:  # of the classes that the fold has
+            here = np.isin(self.classes_, y[train][weight[train] > 0])
+            model.set_params(cost=np.asarray(self.cost)[np.ix_(here, here)])
+        inside, outside = _safe_indexing(X, train), _safe_indexing(X, test)
+        found = []
+        for strength in strengths:
+            potential = self._estimator(alpha, strength).potential
+            model.set_params(potential=potential).fit(inside, y[train], weight[train])
+            found.append(measure(model, outside, y[test], weight[test]))
+        return found
+
+    def _measure(self) -> tuple[Score, list[str]]:
+        if self.scoring is None:
+            return _accuracy_and_brier, ["accuracy", "brier"]
+        scorer = check_scoring(FenchelYoungClassifier(), self.scoring)
+        return lambda model, X, y, weight: (float(scorer(model, X, y)),), ["score"]
+
+    def _choose(self, grid: list[tuple[float, float]], scores: dict[str, Array]) -> None:
+        mean = {name: values.mean(axis=1) for name, values in scores.items()}
+        first, *rest = mean
+        # rounding must not decide between equal accuracies; strengths come largest first
+        keys = [-np.round(mean[first], 12), *(np.round(mean[name], 12) for name in rest)]
+        order = np.lexsort([np.array([-c for _, c in grid]), *reversed(keys)])
+        best = int(order[0])
+        if not np.isfinite(mean[first][best]):
+            raise ValueError(f"no alpha and strength has a finite held-out {first}")
+        self.best_params_ = dict(zip(("alpha", "strength"), grid[best], strict=True))
+        self.best_score_ = float(mean[first][best])
+        self.cv_results_ = {
+            "alpha": [alpha for alpha, _ in grid],
+            "strength": [strength for _, strength in grid],
+            **{f"mean_{name}": values for name, values in mean.items()},
+            **{f"sd_{name}": values.std(axis=1) for name, values in scores.items()},
+            **{name: values.copy() for name, values in scores.items()},
+        }
+
+
+def _grid(name: str, values: Any) -> list[float]:
+    """Distinct positive numbers, largest first."""
+    listed = [values] if isinstance(values, Real) else list(values)
+    if not listed:
+        raise ValueError(f"{name} is empty: give at least one")
+    return sorted({positive(name, value) for value in listed}, reverse=True)
+
+
+def _accuracy_and_brier(
+    model: FenchelYoungClassifier, X: Any, y: Array, weight: Array
+) -> tuple[float, float]:
+    p, known = model.predict_proba(X), model.classes_
+    weight = weight / weight.sum() if weight.any() else np.full(len(y), 1 / len(y))
+    right = weight @ (model.predict(X) == y)
+    truth = y[:, None] == known
+    # a class that the fold has no sample of is missed by all of its probability
+    missed = ~truth.any(axis=1)
+    return float(right), float(weight @ (np.sum((p - truth) ** 2, axis=1) + missed))

@@ -1,0 +1,225 @@
+"""What solvers share that move the distributions p_i of the rows and let the weights follow.
+
+V has a gradient where its penalty is strongly convex, and then w = -grad V(F p - mu) is optimal
+for p: the second part of the duality gap is 0, the first is a sum of one Fenchel-Young gap a row.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from maxent._rows import Array, Ragged, Rows
+from maxent.entropies import Entropy, Relative, Scaled, Shifted
+from maxent.maps import RowMap
+from maxent.problem import Problem, State
+from maxent.solvers.base import Solver
+
+
+@dataclass(frozen=True, eq=False)
+class PairState(State):
+    """A state with a primal point of its own, certified at the better of that and p_w."""
+
+    point: Rows
+
+    @cached_property
+    def _best(self) -> tuple[float, bool]:
+        """The smaller gap, and whether it is that of the point."""
+        own, other = self.gap_at(self.point), np.inf
+        if self.problem.entropy.differentiable:
+            other = self._gap(self.p, self.gradient)  # V is finite everywhere
+        return min(own, other), own <= other
+
+    @cached_property
+    def gap(self) -> float:
+        """The smaller of the two gaps."""
+        return self._best[0]
+
+    @property
+    def prediction(self) -> Rows:
+        """The point or p_w, whichever has the smaller gap."""
+        return self.point if self._best[1] else self.p
+
+    @cached_property
+    def optimality(self) -> float:
+        """Of p_w, or of the point where p_w is a vertex that jumps."""
+        if self.problem.entropy.differentiable:
+            return super().optimality
+        residual = self.problem.moments(self.point) - self.problem.target
+        return max(self.relative_violation(residual), self.entropy_gap(self.point))
+
+
+@dataclass(frozen=True)
+class DualSolver(Solver):
+    """Rows in random order, several passes between two looks at the certificate.
+
+    passes : over the rows, between two states; random_state : seed of the orders.
+    """
+
+    max_iter: int = 2_000
+    passes: int = field(default=5, kw_only=True)
+    random_state: int = field(default=0, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.passes < 1:
+            raise ValueError(f"passes must be >= 1, got {self.passes!r}")
+
+    @classmethod
+    def missing(cls, problem: Problem) -> str | None:
+        """Rows, and a strongly convex penalty."""
+        if not isinstance(problem.features, RowMap):
+            return f"{problem.features!r} has no separate rows; use NewtonCG, ProxNewton or FISTA"
+        if not problem.potential.strong_convexity() > 0:
+            return (
+                f"the penalty of {problem.potential!r} is not strongly convex (its V has no "
+                "Lipschitz gradient); use Quadratic or ElasticNet, or the solver FISTA"
+            )
+        if not problem.entropy.convex:
+            return f"{problem.entropy!r} is not convex, so a row has no best distribution"
+        inside = unwrap(problem.entropy).entropy
+        if isinstance(inside, Relative) and len(np.atleast_2d(inside.q0)) > 1:
+            return f"{inside!r} has a base measure for each row; use NewtonCG or FISTA"
+        return None
+
+    def _initial(self, problem: Problem, w: Array) -> State:
+        """From the observed distribution, whose weights are 0, or from p_w."""
+        start = problem.state(w)
+        known = problem.observed is not None and not w.any()
+        point = problem.observed if known else start.p
+        if isinstance(point, Ragged):
+            return pair_state(problem, Ragged(point.values.astype(np.float64), point.offsets))
+        return pair_state(problem, np.array(point, dtype=np.float64))
+
+    def _iterate(self, problem: Problem, state: State) -> Iterator[State]:
+        assert isinstance(state, PairState)
+        rng = np.random.default_rng(self.random_state)
+        rows = self._rows(problem, state.point)
+        while True:
+            order = rows.moving
+            for _ in range(self.passes):
+                order = rows.pass_over(rng.permutation(order))
+                if not order.size:
+                    break
+            before, state = state, rows.state()
+            yield state
+            if np.array_equal(state.w, before.w):
+                return
+
+    @abstractmethod
+    def _rows(self, problem: Problem, point: Rows) -> DualRows:
+        """The rows at a point, ready to be moved."""
+
+
+def pair_state(problem: Problem, point: Rows) -> PairState:
+    """The state at the weights that are optimal for a point."""
+    w = -problem.potential.grad(problem.moments(point) - problem.target)
+    return PairState(problem, w, problem.features.scores(w), point)
+
+
+class DualRows:
+    """The distributions of the rows, with the residual and the weights that follow from them."""
+
+    def __init__(self, problem: Problem, point: Rows) -> None:
+        self.problem = problem
+        self.point = point
+        assert problem.weights is not None
+        self.weights = np.array(problem.weights)  # writable: one type for the kernels
+        self.norms = problem.features.row_norms()
+        counted = (self.weights > 0) & (self.norms > 0)
+        self.moving = np.flatnonzero(counted)  # the others have no influence on the weights
+        self.still: list[int] = np.flatnonzero(~counted).tolist()
+
+    def pass_over(self, order: Array) -> Array:
+        """One step for each row of the order; the rows that have moved."""
+        return np.array([i for i in order if self.move(int(i))], dtype=np.int64)
+
+    def move(self, i: int) -> bool:
+        """One step for a row; whether it did anything."""
+        raise NotImplementedError
+
+    def state(self) -> PairState:
+        """The state here, with everything summed afresh."""
+        state = pair_state(self.problem, self.point.copy())
+        for i in self.still:
+            set_row(state.point, i, row(state.p, i))
+        return state
+
+
+class SlowRows(DualRows):
+    """Any map with rows, any entropy, any strongly convex penalty: one row at a time in Python."""
+
+    def __init__(self, problem: Problem, point: Rows) -> None:
+        super().__init__(problem, point)
+        self.residual = problem.moments(point) - problem.target
+        self.w = -problem.potential.grad(self.residual)
+        self.parts = [problem.features.take(np.array([i])) for i in range(len(self.norms))]
+        self.recipe = unwrap(problem.entropy)
+
+    def cost(self, i: int) -> Rows:
+        """The cost of a row, as a batch of one."""
+        cost = self.recipe.cost
+        if cost is None:
+            return 0.0
+        if isinstance(cost, Ragged):
+            return _single(row(cost, i), cost)
+        return cost if np.ndim(cost) == 1 or len(cost) == 1 else cost[i : i + 1]
+
+    def batch(self, i: int) -> Rows:
+        """The row's distribution as a batch of one."""
+        return _single(row(self.point, i), self.point)
+
+    def change(self, i: int, old: Rows, new: Rows) -> bool:
+        """Put a row in its new place."""
+        step = new - old
+        values = step.values if isinstance(step, Ragged) else step
+        if not np.abs(values).max() > 4e-16:
+            return False
+        set_row(self.point, i, new.values if isinstance(new, Ragged) else new[0])
+        self.residual = self.residual + self.weights[i] * self.parts[i].moments(step)
+        self.w = -self.problem.potential.grad(self.residual)
+        return True
+
+
+def row(rows: Rows, i: int) -> Array:
+    """A row of a batch, as a view."""
+    if isinstance(rows, Ragged):
+        return rows.values[rows.offsets[i] : rows.offsets[i + 1]]
+    return rows[i]
+
+
+def set_row(rows: Rows, i: int, values: Array) -> None:
+    """Overwrite a row of a batch."""
+    row(rows, i)[...] = values
+
+
+def _single(values: Array, template: Rows) -> Rows:
+    if isinstance(template, Ragged):
+        return Ragged(values, np.array([0, values.size]))
+    return values[None, :]
+
+
+class Recipe(NamedTuple):
+    """temperature Omega(p) - <cost, p>."""
+
+    entropy: Entropy
+    temperature: float
+    cost: Rows | None
+
+
+def unwrap(entropy: Entropy) -> Recipe:
+    """The entropy inside costs and temperatures."""
+    if isinstance(entropy, Shifted):
+        inside = unwrap(entropy.entropy)
+        cost = entropy.cost if inside.cost is None else inside.cost + entropy.cost
+        return inside._replace(cost=cost)
+    if isinstance(entropy, Scaled):
+        inside = unwrap(entropy.entropy)
+        cost = None if inside.cost is None else entropy.temperature * inside.cost
+        return Recipe(inside.entropy, entropy.temperature * inside.temperature, cost)
+    return Recipe(entropy, 1.0, None)

@@ -1,0 +1,271 @@
+"""Second order: products with the Hessian of the dual and a preconditioner for them.
+
+The Hessian of Omega*(F'w) + V*(-w) is F J F' + V*''(-w), J the Jacobian of the map theta -> p. It
+only steers a Newton method whose gradients are exact, so samples may be multiplied in float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import linalg, sparse
+
+from maxent._rows import Array
+from maxent._threads import over_rows
+from maxent.maps import ColumnMap, SampleMap, sum_of_parts
+from maxent.problem import Problem, State
+
+_FEW = 100  # features whose Hessian is written out
+_SMALL = 200  # columns (or rows) whose Gram matrix is always decomposed
+_WORTH = 8  # products with the Hessian that a decomposition may cost
+_BLOCK = 2048  # rows of a dense product at once: what they make stays in cache
+_SPARSE = 0.3  # share of the entries with curvature below which they are visited one by one
+_SINGLE = 1e5  # multiplications above which a product is worth doing in float32
+_RANGE = 1e12  # sizes of features, and of their inverses, that float32 holds with room to spare
+_WORK = 64  # multiplications that count as much as one entry of an elementwise pass
+
+Product = Callable[[Array], Array]
+
+
+class Model(NamedTuple):
+    """The Hessian at a state, and an approximate inverse."""
+
+    product: Product
+    precondition: Product
+
+
+def second_order(problem: Problem) -> Curvature:
+    """What fits the map and the entropy of a problem best."""
+    features = problem.features
+    simple = problem.entropy.has_curvature and isinstance(features, ColumnMap)
+    if simple and features.n_features <= _FEW:
+        return WrittenOut(problem)
+    if simple and isinstance(features, SampleMap) and features.whole:
+        return Samples(problem)
+    return Curvature(problem)
+
+
+class Curvature:
+    """Any differentiable entropy and any map, through ``hvp``."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+
+    def at(self, state: State) -> Model:
+        """The model at a state."""
+        problem, ridge = self.problem, self._penalty(state)
+
+        def product(v: Array) -> Array:
+            scores = problem.features.scores(v)
+            moved = problem.entropy.hvp(state.theta, state.p, scores)
+            return problem.moments(moved) + _times(ridge, v)
+
+        return Model(product, lambda r: r)
+
+    def _penalty(self, state: State) -> Array:
+        hessian = self.problem.potential.conjugate_hessian(-state.w)
+        assert hessian is not None  # NewtonCG.missing
+        return hessian
+
+    def _jacobians(self, state: State) -> tuple[Array, Array | None]:
+        """(d, u) of the rows, without their weights."""
+        rows = np.atleast_2d(state.theta), np.atleast_2d(state.p)
+        return self.problem.entropy.curvature(*rows)
+
+
+def _times(hessian: Array, v: Array) -> Array:
+    return hessian * v if hessian.ndim == 1 else hessian @ v
+
+
+def _diagonal(hessian: Array) -> Array:
+    return hessian if hessian.ndim == 1 else np.diag(hessian)
+
+
+class WrittenOut(Curvature):
+    """Few features: the matrix itself, whose factor is an exact preconditioner."""
+
+    def at(self, state: State) -> Model:
+        """The model at a state."""
+        diagonal, spike = self._jacobians(state)
+        weights = self.problem.weights
+        if weights is None:
+            diagonal, spike = diagonal[0], None if spike is None else spike[0]
+        else:
+            diagonal = diagonal * weights[:, None]
+            spike = None if spike is None else spike * np.sqrt(weights)[:, None]
+        ridge = self._penalty(state)
+        gram = self.problem.features.gram(diagonal, spike)
+        gram += np.diag(ridge) if ridge.ndim == 1 else ridge
+        size = float(np.trace(gram)) / len(gram)
+        damped = gram + (1e-10 * size or 1.0) * np.eye(len(gram))
+        try:
+            factor = linalg.cho_factor(damped)
+        except linalg.LinAlgError:  # negative to rounding
+            return Model(lambda v: gram @ v, lambda r: r)
+        return Model(lambda v: gram @ v, lambda r: linalg.cho_solve(factor, r))
+
+
+class Samples(Curvature):
+    """Linear models on samples: sum a_i J_i (x) x_i x_i', preconditioned by its two marginals.
+
+    The mean of the Kronecker products is close to the product of the means: with the spectra of
+    X'X and of sum a_i J_i its inverse costs as much as a few rows do. Beyond some thousand columns
+    and rows the preconditioner is the diagonal.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem)
+        X, weights = problem.features.X, problem.weights
+        assert weights is not None
+        self.weights = np.array(weights)  # writable: one type for the kernels
+        self.rows, self.columns = X.shape
+        self.outputs = problem.features.n_outputs
+        self.X = X
+        if not sparse.issparse(X):
+            work = X.size * self.outputs
+            largest = max(float(X.max()), -float(X.min()))
+            if work > _SINGLE and 1 / _RANGE < largest < _RANGE:
+                self.X = X.astype(np.float32, copy=False)
+            self.X = np.ascontiguousarray(self.X)
+        size, entries = min(X.shape), X.nnz if sparse.issparse(X) else X.size
+        cheap = size**3 <= _WORTH * entries * self.outputs
+        self.spectrum = self._spectrum() if cheap or size <= _SMALL else None
+
+    def _spectrum(self) -> tuple[Array, Array]:
+        """Eigenvalues and eigenvectors of X' diag(a) X / sum a, those with a value."""
+        root = np.sqrt(self.weights / self.weights.sum())
+        scaled = sparse.diags_array(root) @ self.X if sparse.issparse(self.X) else None
+        if scaled is None:
+            scaled = self.X * root[:, None].astype(self.X.dtype)
+        tall = self.rows >= self.columns
+        gram = _gram(scaled) if tall else _gram(scaled.T)
+        values, vectors = np.linalg.eigh(gram)
+        if tall:
+            return np.maximum(values, 0), vectors
+        used = values > 1e-10 * values[-1]
+        values, vectors = values[used], vectors[:, used]
+        return values, np.asarray(scaled.T @ vectors) / np.sqrt(values)
+
+    def at(self, state: State) -> Model:
+        """The model at a state."""
+        diagonal, spike = self._jacobians(state)
+        ridge = self._penalty(state)
+        multiply = self._product(diagonal, spike)
+        shape = self.columns, self.outputs
+
+        def product(v: Array) -> Array:
+            return multiply(v.reshape(shape)).ravel() + _times(ridge, v)
+
+        return Model(product, self._preconditioner(diagonal, spike, _diagonal(ridge)))
+
+    def _preconditioner(self, diagonal: Array, spike: Array | None, ridge: Array) -> Product:
+        if self.spectrum is None:
+            curved = diagonal if spike is None else diagonal - spike**2
+            squares = self.X.multiply(self.X) if sparse.issparse(self.X) else self.X**2
+            inverse = 1 / ((squares.T @ (curved * self.weights[:, None])).ravel() + ridge + _TINY)
+            return lambda r: inverse * r
+        across = np.diag(self.weights @ diagonal)
+        if spike is not None:
+            scaled = spike * np.sqrt(self.weights)[:, None]
+            across -= scaled.T @ scaled
+        sizes, basis = np.linalg.eigh(across)
+        values, vectors = self.spectrum
+        level = float(ridge.mean())
+        denominator = np.outer(values, np.maximum(sizes, 0)) + level
+        denominator += 1e-12 * denominator.max() + _TINY
+        shape = self.columns, self.outputs
+
+        def precondition(r: Array) -> Array:
+            r = r.reshape(shape)
+            inside = vectors.T @ r
+            result = vectors @ (((inside @ basis) / denominator) @ basis.T)
+            if values.size < self.columns:
+                result += (r - vectors @ inside) / (level or 1.0)
+            return result.ravel()
+
+        return precondition
+
+    def _product(self, diagonal: Array, spike: Array | None) -> Product:
+        if sparse.issparse(self.X):
+            return self._by_matrices(diagonal, spike)
+        from maxent._kernels.samples import count_support, fill_support, sparse_product
+
+        diagonal = np.ascontiguousarray(diagonal)
+        edge = np.empty((self.rows, 0), diagonal.dtype) if spike is None else spike
+        counts = np.zeros(self.rows + 1, np.int64)
+        over_rows(
+            lambda a, b: count_support(diagonal, edge, counts[1:], a, b), self.rows, self.outputs
+        )
+        offsets = np.cumsum(counts)
+        size = int(offsets[-1])
+        if size > _SPARSE * diagonal.size:
+            return self._by_matrices(diagonal, spike)
+        dtype = self.X.dtype
+        index, d, u = np.empty(size, np.int64), np.empty(size, dtype), np.empty(size, dtype)
+        over_rows(
+            lambda a, b: fill_support(diagonal, edge, self.weights, offsets, index, d, u, a, b),
+            self.rows,
+            self.outputs,
+        )
+        work = 1 + 2 * self.columns * size // (self.rows * _WORK)
+
+        def product(v: Array) -> Array:
+            V = np.ascontiguousarray(v.T, dtype=dtype)
+
+            def part(start: int, stop: int) -> Array:
+                return sparse_product(self.X, offsets, index, d, u, V, start, stop)
+
+            return sum_of_parts(part, self.rows, work).T.astype(np.float64)
+
+        return product
+
+    def _by_matrices(self, diagonal: Array, spike: Array | None) -> Product:
+        """X'(J (X v)), block by block."""
+        X, dtype = self.X, self.X.dtype
+        a = self.weights[:, None]
+        d = (diagonal * a).astype(dtype, copy=False)
+        u = None if spike is None else (spike * np.sqrt(a)).astype(dtype, copy=False)
+
+        def curved(z: Array, rows: slice) -> Array:
+            moved = d[rows] * z
+            if u is not None:
+                along = np.einsum("ij,ij->i", u[rows], z)
+                moved -= u[rows] * along[:, None]
+            return moved
+
+        if sparse.issparse(X):
+            whole = slice(None)
+            return lambda v: np.asarray(X.T @ curved(np.asarray(X @ v), whole), dtype=np.float64)
+
+        def product(v: Array) -> Array:
+            V = v.astype(dtype)
+
+            def part(start: int, stop: int) -> Array:
+                total = np.zeros(V.shape, dtype)
+                for first in range(start, stop, _BLOCK):
+                    rows = slice(first, min(first + _BLOCK, stop))
+                    total += X[rows].T @ curved(X[rows] @ V, rows)
+                return total
+
+            work = 1 + 2 * self.columns * self.outputs // _WORK
+            return sum_of_parts(part, self.rows, work).astype(np.float64)
+
+        return product
+
+
+_TINY = 1e-300
+
+
+def _gram(A: Any) -> Array:
+    """A'A in float64."""
+    if sparse.issparse(A):
+        return np.asarray((A.T @ A).toarray(), dtype=np.float64)
+
+    def part(start: int, stop: int) -> Array:
+        block = A[start:stop]
+        return block.T @ block
+
+    gram = sum_of_parts(part, len(A), A.shape[1] ** 2 // _WORK)
+    return np.asarray(gram, dtype=np.float64)

@@ -1,0 +1,159 @@
+"""Dual coordinate ascent: the distribution of one row at a time (Fenchel-Young paper, §8.2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from maxent._rows import Array, Rows
+from maxent.domains import Simplex
+from maxent.entropies import (
+    BinaryGini,
+    Entropy,
+    FermiDirac,
+    Relative,
+    Shannon,
+    SquaredNorm,
+    Tsallis,
+    Zero,
+)
+from maxent.maps import SampleMap
+from maxent.problem import Problem
+from maxent.solvers._dual import DualRows, DualSolver, PairState, SlowRows, unwrap
+
+
+@dataclass(frozen=True)
+class DualCoordinateAscent(DualSolver):
+    """SDCA (Shalev-Shwartz and Zhang, 2016) for a strongly convex penalty and several rows.
+
+    A change d of p_i changes the primal by a_i (Omega(p_i + d) - Omega(p_i) - <theta_i, d>) and at
+    most s_i/2 ||d||^2, s_i = a_i^2 ||F_i||^2 / strength, because w = -grad V(F p - mu) and grad V
+    is 1/strength-Lipschitz; so p_i <- prox_{tau_i Omega}(p_i + tau_i theta_i), tau_i = a_i/s_i.
+
+    Compiled for samples, elastic penalties and Shannon, Tsallis, FermiDirac, BinaryGini or Zero
+    (also shifted or scaled); any other entropy goes through its ``prox``, row by row. A row that
+    did not move rests until the next look at the certificate.
+    """
+
+    @classmethod
+    def missing(cls, problem: Problem) -> str | None:
+        """Rows, a strongly convex penalty, and a proximity operator of the entropy."""
+        lack = super().missing(problem)
+        inside = unwrap(problem.entropy).entropy
+        closed = type(inside)._prox is not Entropy._prox and not isinstance(inside, Relative)
+        if lack is None and not (inside.differentiable or closed):
+            return f"{inside!r} has no proximity operator; use BlockFrankWolfe"
+        return lack
+
+    def _rows(self, problem: Problem, point: Rows) -> DualRows:
+        compiled = _kernel(unwrap(problem.entropy).entropy)
+        features = problem.features
+        plain = isinstance(features, SampleMap) and features.whole
+        if compiled is None or not plain or problem.potential.elastic(features.n_features) is None:
+            return _ProxRows(problem, point)
+        return CompiledRows(problem, point, *compiled)
+
+
+def _kernel(entropy: Entropy) -> tuple[int, float, float] | None:
+    """Kind, alpha - 1 and temperature, as the kernels take them."""
+    from maxent._kernels.dual import BINARY_GINI, FERMI_DIRAC, TSALLIS
+
+    if isinstance(entropy, FermiDirac):
+        return FERMI_DIRAC, 0.0, 1.0
+    if isinstance(entropy, BinaryGini):
+        return BINARY_GINI, 0.0, 1.0
+    if not isinstance(entropy.domain, Simplex):
+        return None
+    if isinstance(entropy, Zero):
+        return TSALLIS, 1.0, 0.0
+    if isinstance(entropy, Shannon):
+        return TSALLIS, 0.0, 1.0
+    if isinstance(entropy, Tsallis):
+        return TSALLIS, entropy.alpha - 1, 1.0
+    if isinstance(entropy, SquaredNorm) and entropy.q == 2:
+        return TSALLIS, 1.0, 1.0
+    return None
+
+
+class _ProxRows(SlowRows):
+    """Steps through ``entropy.prox``."""
+
+    def __init__(self, problem: Problem, point: Rows) -> None:
+        super().__init__(problem, point)
+        modulus = problem.potential.strong_convexity()
+        with np.errstate(divide="ignore"):
+            self.steps = modulus / (self.weights * self.norms)
+
+    def move(self, i: int) -> bool:
+        """p_i <- prox_{tau_i Omega}(p_i + tau_i theta_i)."""
+        tau, old = float(self.steps[i]), self.batch(i)
+        theta = self.parts[i].scores(self.w) + self.cost(i)
+        new = self.recipe.entropy.prox(old + tau * theta, tau * self.recipe.temperature)
+        return self.change(i, old, new)
+
+
+class CompiledRows(DualRows):
+    """Samples and an elastic penalty."""
+
+    def __init__(
+        self, problem: Problem, point: Rows, kind: int, power: float, temperature: float
+    ) -> None:
+        super().__init__(problem, point)
+        features, recipe = problem.features, unwrap(problem.entropy)
+        shape = -1, features.n_outputs
+        l1, l2 = problem.potential.elastic(features.n_features)  # type: ignore[misc]
+        self.l1, self.inverse = l1.reshape(shape), 1 / l2.reshape(shape)
+        cost = np.zeros(features.n_outputs) if recipe.cost is None else recipe.cost
+        self.model = (
+            kind,
+            power,
+            recipe.temperature * temperature,
+            np.array(cost, dtype=np.float64, ndmin=2),
+        )
+        self.samples = _compressed(features.X)
+        # the largest curvature 1/l2 over the outputs, feature by feature
+        squares = features.X.power(2) if sparse.issparse(features.X) else features.X**2
+        with np.errstate(divide="ignore"):
+            bound = np.asarray(squares @ self.inverse.max(axis=1), dtype=np.float64)
+            self.steps = 1 / (self.weights * bound)
+        self._refresh()
+
+    def _refresh(self) -> None:
+        problem = self.problem
+        self.residual = (problem.moments(self.point) - problem.target).reshape(self.l1.shape)
+        self.w = -problem.potential.grad(self.residual.ravel()).reshape(self.l1.shape)
+
+    def pass_over(self, order: Array) -> Array:
+        """One step for each row of the order; the rows that have moved."""
+        from maxent._kernels.dual import pass_over
+
+        moved = pass_over(
+            order,
+            *self.model,
+            *self.samples,
+            self.weights,
+            self.steps,
+            self.l1,
+            self.inverse,
+            self.point,
+            self.residual,
+            self.w,
+        )
+        return order[:moved]
+
+    def state(self) -> PairState:
+        """The state here; rounding in the residual ends with it."""
+        self._refresh()
+        return super().state()
+
+
+def _compressed(X: Any) -> tuple[Array, Array, Array]:
+    """Values, columns (none where X is dense) and offsets of the rows."""
+    if sparse.issparse(X):
+        X = sparse.csr_array(X)
+        return X.data.astype(np.float64), X.indices.astype(np.int64), X.indptr.astype(np.int64)
+    values = np.ascontiguousarray(X, dtype=np.float64).ravel()
+    return values, np.empty(0, np.int64), np.arange(len(X) + 1) * X.shape[1]

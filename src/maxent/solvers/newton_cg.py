@@ -1,0 +1,126 @@
+"""Truncated Newton: conjugate gradients on the Hessian, for penalties with a second derivative."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from maxent._rows import Array, Rows, row_dot
+from maxent.problem import Problem, State
+from maxent.solvers._hessian import Model, second_order
+from maxent.solvers.base import Solver, needs_gradient
+
+_ENOUGH = 1e-4  # share of the slope that a step must gain (Armijo)
+_FLAT = 0.3  # share of the slope that may be left where the whole step is too long
+_EDGE = 0.1  # share of a bracket by which it shrinks at least
+_TRIALS = 60
+
+
+@dataclass(frozen=True)
+class NewtonCG(Solver):
+    """Semismooth Newton steps, each by preconditioned conjugate gradients.
+
+    For a differentiable entropy and a penalty with a second derivative (Quadratic, QuadraticForm,
+    SmoothBox, LaplacePrior ...). A sparse map has little curvature: the products visit only the
+    entries that have some, so sparsemax is cheaper than softmax.
+
+    accuracy : share of the gradient, in the norm of the preconditioner, that a step may leave.
+    cg_iter : products with the Hessian a step at most.
+    """
+
+    max_iter: int = 500
+    accuracy: float = 0.25
+    cg_iter: int = 200
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.accuracy < 1:
+            raise ValueError(f"accuracy must lie between 0 and 1, got {self.accuracy!r}")
+        if self.cg_iter < 1:
+            raise ValueError(f"cg_iter must be >= 1, got {self.cg_iter!r}")
+
+    @classmethod
+    def missing(cls, problem: Problem) -> str | None:
+        """A differentiable conjugate of the entropy, a second derivative of the penalty."""
+        if problem.potential.conjugate_hessian(np.zeros(problem.features.n_features)) is None:
+            return (
+                f"the penalty of {problem.potential!r} has no second derivative; use ProxNewton or "
+                "FISTA, or a smooth penalty such as Quadratic or SmoothBox"
+            )
+        return needs_gradient(problem)
+
+    def _iterate(self, problem: Problem, state: State) -> Iterator[State]:
+        curvature = second_order(problem)
+        while True:
+            gradient = state.gradient - problem.potential.conjugate_gradient(-state.w)
+            model = curvature.at(state)
+            step = self._step(model, gradient)
+            new = _search(problem, state, gradient, step)
+            if new is None:
+                return
+            state = new
+            yield state
+
+    def _step(self, model: Model, gradient: Array) -> Array:
+        """An approximate solution of H step = -gradient."""
+        step, residual = np.zeros_like(gradient), -gradient
+        scaled = model.precondition(residual)
+        norm = float(residual @ scaled)
+        direction, goal = scaled, self.accuracy**2 * norm
+        for _ in range(self.cg_iter):
+            image = model.product(direction)
+            bend = float(direction @ image)
+            if not bend > 0:
+                return step if step.any() else scaled
+            length = norm / bend
+            step += length * direction
+            residual -= length * image
+            scaled = model.precondition(residual)
+            new = float(residual @ scaled)
+            if not new > goal:
+                break
+            direction = scaled + (new / norm) * direction
+            norm = new
+        return step
+
+
+def _search(problem: Problem, state: State, gradient: Array, step: Array) -> State | None:
+    """A point along the step that gains enough, or None.
+
+    The whole step if it does; else near the lowest point, where the slope is 0, because a sparse
+    map has kinks and a model that knows nothing of the next one.
+    """
+    direction = problem.features.scores(step)
+    slack = 1e-15 * max(1.0, abs(state.dual))
+    first = float(gradient @ step)
+    low, high = (0.0, first), (np.inf, 0.0)
+    length = 1.0
+    for _ in range(_TRIALS):
+        new = problem.state(state.w + length * step, state.theta + length * direction)
+        slope = _slope(new, step, direction)
+        enough = new.dual <= state.dual + _ENOUGH * length * min(first, 0.0) + slack
+        if enough and (length == 1 or abs(slope) <= _FLAT * abs(first)):
+            stuck = abs(new.dual - state.dual) <= slack
+            return new if not stuck or new.optimality < state.optimality else None
+        if enough and slope < 0:
+            low = (length, slope)
+        else:
+            high = (length, slope)
+        length = _between(low, high)
+    return None
+
+
+def _slope(state: State, step: Array, direction: Rows) -> float:
+    """Derivative of the dual along a step."""
+    problem = state.problem
+    linear = problem.potential.conjugate_gradient(-state.w) + problem.target
+    return problem.total(row_dot(state.p, direction)) - float(linear @ step)
+
+
+def _between(low: tuple[float, float], high: tuple[float, float]) -> float:
+    """Where a straight line through the slopes at both ends is 0, away from the ends."""
+    (a, down), (b, up) = low, high
+    share = down / (down - up) if up > 0 else 0.5
+    return a + min(max(share, _EDGE), 1 - _EDGE) * (b - a)

@@ -1,0 +1,181 @@
+import numpy as np
+import pytest
+from scipy import sparse
+
+import maxent as mx
+from maxent.solvers._hessian import Curvature, Samples, WrittenOut, second_order
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(150, 30))
+Y = RNG.integers(0, 6, size=150)
+ENTROPIES = [mx.Shannon(), mx.Tsallis(1.5), mx.Tsallis(2.0), mx.Tsallis(2.7), mx.SquaredNorm()]
+
+
+def _classifier(entropy, potential=None, X=X, classes=6, y=Y, **settings):
+    potential = potential or mx.Quadratic(0.01)
+    return mx.Problem(entropy, mx.SampleMap(X, classes), potential, observed=y, **settings)
+
+
+@pytest.mark.parametrize("entropy", ENTROPIES, ids=repr)
+@pytest.mark.parametrize(
+    "potential",
+    [
+        mx.Quadratic(0.01),
+        mx.Quadratic(np.linspace(0.005, 0.05, 180)),
+        mx.LaplacePrior(0.02),
+        mx.SmoothBox(0.02, 0.1),
+        mx.QuadraticForm(0.01 * np.eye(180) + 0.001),
+        mx.ScaledPotential(mx.Quadratic(0.01), 2.0),
+        mx.Families([mx.Quadratic(0.01), mx.LaplacePrior(0.02)], [60, 120]),
+    ],
+    ids=lambda p: repr(p)[:12],
+)
+def test_it_agrees_with_lbfgs(entropy, potential):
+    problem = _classifier(entropy, potential)
+    mine = problem.solve(mx.NewtonCG(tol=1e-10))
+    other = problem.solve(mx.LBFGS(tol=1e-9, max_iter=20_000))
+    assert mine.gap <= 1e-10
+    assert abs(mine.objective - other.objective) < 1e-8
+    assert mine.n_iter < other.n_iter
+
+
+@pytest.mark.parametrize("entropy", [mx.FermiDirac(), mx.BinaryGini()], ids=repr)
+def test_one_vs_all_models(entropy):
+    labels = np.eye(6)[Y]
+    problem = mx.Problem(entropy, mx.SampleMap(X, 6), mx.Quadratic(0.01), observed=labels)
+    mine, other = problem.solve(mx.NewtonCG(tol=1e-11)), problem.solve(mx.ProxNewton(tol=1e-11))
+    np.testing.assert_allclose(mine.w, other.w, atol=1e-5)
+
+
+def test_multinomial_logistic_regression_of_scikit_learn():
+    from sklearn.linear_model import LogisticRegression
+
+    problem = _classifier(mx.Shannon())
+    peer = LogisticRegression(
+        C=1 / (150 * 0.01), solver="newton-cg", fit_intercept=False, tol=1e-10, max_iter=1000
+    ).fit(X, Y)
+    solution = problem.solve(mx.NewtonCG(tol=1e-13))
+    np.testing.assert_allclose(solution.w.reshape(30, 6).T, peer.coef_, atol=1e-5)
+    assert solution.objective <= problem.dual(peer.coef_.T.ravel()) + 1e-12
+
+
+@pytest.mark.parametrize("entropy", ENTROPIES, ids=repr)
+@pytest.mark.parametrize("rows", [150, 20], ids=["tall", "wide"])
+@pytest.mark.parametrize("kind", ["dense", "sparse", "fortran"])
+def test_the_model_is_the_hessian(entropy, rows, kind):
+    dense = np.where(RNG.random((rows, 30)) < 0.3, RNG.normal(size=(rows, 30)), 0.0)
+    given = {
+        "dense": dense,
+        "sparse": sparse.csr_array(dense),
+        "fortran": np.asfortranarray(dense),
+    }[kind]
+    weights = RNG.uniform(size=rows) / rows
+    problem = _classifier(entropy, X=given, y=Y[:rows], weights=weights)
+    state = problem.state(0.3 * RNG.normal(size=180))
+    fast, plain = second_order(problem), Curvature(problem)
+    assert type(fast) is Samples
+    model, reference = fast.at(state), plain.at(state)
+    v = RNG.normal(size=180)
+    np.testing.assert_allclose(model.product(v), reference.product(v), rtol=1e-5, atol=1e-7)
+    # symmetric and positive, as conjugate gradients need it
+    u = RNG.normal(size=180)
+    assert abs(u @ model.precondition(v) - v @ model.precondition(u)) < 1e-6 * abs(v @ v) * 100
+    assert v @ model.precondition(v) > 0
+
+
+def test_the_preconditioner_is_exact_where_all_rows_have_one_jacobian():
+    problem = _classifier(mx.Shannon())  # at w = 0 every row is uniform
+    model = second_order(problem).at(problem.state(np.zeros(180)))
+    v = RNG.normal(size=180)
+    np.testing.assert_allclose(model.precondition(model.product(v)), v, rtol=1e-4, atol=1e-4)
+
+
+def test_many_columns_fall_back_to_the_diagonal():
+    wide = sparse.random(600, 2000, 0.005, random_state=0, format="csr")
+    y = RNG.integers(0, 3, size=600)
+    problem = _classifier(mx.Tsallis(1.5), mx.Quadratic(1e-3), wide, 3, y)
+    assert second_order(problem).spectrum is None
+    mine, other = problem.solve(mx.NewtonCG(tol=1e-9)), problem.solve(mx.LBFGS(tol=1e-9))
+    assert abs(mine.objective - other.objective) < 1e-8
+
+
+def test_few_features_are_written_out():
+    cells = RNG.uniform(size=(40, 4))
+    observed = RNG.dirichlet(np.full(40, 0.3))
+    problem = mx.Problem(mx.Tsallis(1.5), cells, mx.LaplacePrior(0.1), observed=observed)
+    curvature = second_order(problem)
+    assert type(curvature) is WrittenOut
+    state = problem.state(RNG.normal(size=4))
+    v = RNG.normal(size=4)
+    expected = Curvature(problem).at(state).product(v)
+    np.testing.assert_allclose(curvature.at(state).product(v), expected, rtol=1e-10)
+    assert problem.solve(mx.NewtonCG()).n_iter < 10
+
+
+def test_structured_models_and_entropies_without_a_simple_jacobian():
+    rng = np.random.default_rng(1)
+    chain = mx.ChainMap([rng.normal(size=(t, 3)) for t in (2, 4, 3)], 2)
+    start = mx.Problem(
+        mx.Shannon(domain=mx.Chain(2)), chain, mx.Quadratic(0.1), target=np.zeros(10)
+    )
+    target = start.state(rng.normal(size=10)).gradient
+    crf = mx.Problem(mx.Shannon(domain=mx.Chain(2)), chain, mx.Quadratic(0.1), target=target)
+    renyi = _classifier(mx.Renyi(0.7))
+    for problem in (crf, renyi):
+        mine, other = problem.solve(mx.NewtonCG()), problem.solve(mx.LBFGS())
+        assert abs(mine.objective - other.objective) < 1e-8
+
+
+def test_weights_are_repetitions_and_a_zero_weight_is_no_row():
+    counts = RNG.integers(0, 4, size=150)
+    weighted = _classifier(mx.Tsallis(1.5), weights=counts / counts.sum()).solve(mx.NewtonCG())
+    repeated = _classifier(
+        mx.Tsallis(1.5), X=np.repeat(X, counts, axis=0), y=np.repeat(Y, counts)
+    ).solve(mx.NewtonCG())
+    assert abs(weighted.objective - repeated.objective) < 1e-8
+
+
+@pytest.mark.parametrize("unit", [1e-20, 1e-6, 1e6, 1e20])
+def test_the_unit_of_the_features_does_not_matter(unit):
+    plain = _classifier(mx.Tsallis(1.5)).solve(mx.NewtonCG())
+    scaled = _classifier(mx.Tsallis(1.5), mx.Quadratic(0.01 * unit**2), unit * X)
+    solution = scaled.solve(mx.NewtonCG())
+    assert solution.status is mx.Status.CONVERGED
+    np.testing.assert_allclose(solution.p, plain.p, atol=1e-4)
+
+
+def test_a_steep_start_and_a_tolerance_below_rounding():
+    problem = _classifier(mx.Tsallis(2.0), mx.Quadratic(1e-4))
+    far = problem.solve(mx.NewtonCG(), w0=1e4 * RNG.normal(size=180))
+    assert far.gap <= 1e-8
+    with pytest.warns(mx.ConvergenceWarning, match="stalled"):
+        solution = problem.solve(mx.NewtonCG(tol=0.0))
+    assert solution.gap < 1e-11
+
+
+def test_what_is_missing_is_said():
+    with pytest.raises(TypeError, match="no second derivative; use ProxNewton or FISTA"):
+        _classifier(mx.Shannon(), mx.Box(0.1)).solve(mx.NewtonCG())
+    with pytest.raises(TypeError, match="not differentiable"):
+        _classifier(mx.Zero()).solve(mx.NewtonCG())
+    with pytest.raises(ValueError, match="accuracy must lie between 0 and 1"):
+        mx.NewtonCG(accuracy=1.0)
+    with pytest.raises(ValueError, match="cg_iter must be >= 1"):
+        mx.NewtonCG(cg_iter=0)
+
+
+def test_auto_takes_it_for_classifiers_with_many_weights():
+    from maxent.solvers import choose
+
+    assert isinstance(choose("auto", _classifier(mx.Tsallis(1.5))), mx.NewtonCG)
+    assert isinstance(choose("auto", _classifier(mx.Shannon(), X=X[:, :9])), mx.ProxNewton)
+    assert isinstance(choose("auto", _classifier(mx.Shannon(), mx.Box(0.1))), mx.ProxNewton)
+    assert isinstance(choose("auto", _classifier(mx.Renyi(0.5))), mx.LBFGS)
+
+
+def test_sparse_predictions_have_the_same_moments_as_dense_ones():
+    dense = mx.SampleMap(X, 6)
+    p = mx.Tsallis(2.0).conjugate(8 * RNG.normal(size=(150, 6)))[1]
+    p[:100] = 0
+    assert np.count_nonzero(p) < 0.15 * p.size
+    np.testing.assert_allclose(dense.moments(p), (X.T @ p).ravel(), atol=1e-12)
