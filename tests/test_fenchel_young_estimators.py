@@ -454,6 +454,20 @@ def test_the_linear_kernel_is_the_linear_model(alpha, classes, intercept):
     np.testing.assert_allclose(given.predict_proba(new @ X.T), kernel.predict_proba(new), atol=1e-6)
 
 
+@pytest.mark.parametrize("kernel", ["rbf", "precomputed"])
+def test_rows_of_weight_zero_are_not_in_a_kernel_model(kernel):
+    X, y = samples(n=60)
+    weight = (np.arange(60) % 3 > 0).astype(float)
+    rows = np.flatnonzero(weight)
+    settings = {"alpha": 2, "potential": 0.05, "tol": 1e-8}
+    alone = classifier(kernel="rbf", gamma=0.3, **settings).fit(X[rows], y[rows])
+    K = np.exp(-0.3 * np.sum((X[:, None] - X[None]) ** 2, axis=2))
+    given = X if kernel == "rbf" else K
+    model = classifier(kernel=kernel, gamma=0.3, **settings).fit(given, y, weight)
+    np.testing.assert_array_equal(model.support_, rows[alone.support_])
+    np.testing.assert_allclose(model.predict_proba(given), alone.predict_proba(X), atol=1e-6)
+
+
 def test_kernels_see_what_lines_cannot():
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, size=(200, 2))

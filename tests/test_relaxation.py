@@ -34,7 +34,7 @@ def random_problem(rng, kind="positive"):
     n, top = rng.integers(1, 9), rng.choice([2, 3, 5, 30, 1000])
     prior = rng.integers(kind == "positive", top + 1, n)
     prior = np.ones(n, int) if kind == "constant" else prior
-    observed, m = rng.integers(0, top + 1, n), rng.integers(1, 4, n)
+    observed, m = rng.integers(0, top + 1, n), rng.integers(1, rng.choice([4, 30]), n)
     if kind == "zeros":  # in many symbols, of which the others can take the mass for a while
         none = rng.random(n) < 0.3
         prior[none], m[none] = 0, 3 * m[none]

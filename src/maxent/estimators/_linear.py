@@ -186,9 +186,10 @@ class Fit:
         mean = weight @ self.observed
         r = weight @ p - mean
         room = np.full(r.size, np.inf)
-        np.divide(mean, r, out=room, where=r > 0)
-        if not isinstance(self.entropy.domain, NonNegative):
-            np.divide(mean - 1, r, out=room, where=r < 0)
+        with np.errstate(over="ignore"):
+            np.divide(mean, r, out=room, where=r > 0)
+            if not isinstance(self.entropy.domain, NonNegative):
+                np.divide(mean - 1, r, out=room, where=r < 0)
         t = 1 / (1 + max(room.min(), 0.0)) if r.any() else 0.0
         p = np.maximum((1 - t) * (p - r) + t * mean, 0.0)
         cut = state.w.size - self.n_outputs
@@ -292,10 +293,13 @@ class FenchelYoungModel(BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        precomputed = isinstance(self.kernel, str) and self.kernel == "precomputed"
-        tags.input_tags.sparse = not precomputed
-        tags.input_tags.pairwise = precomputed
+        tags.input_tags.sparse = not self._precomputed
+        tags.input_tags.pairwise = self._precomputed
         return tags
+
+    @property
+    def _precomputed(self) -> bool:
+        return isinstance(self.kernel, str) and self.kernel == "precomputed"
 
     # -- fitting -------------------------------------------------------------------------------
 
@@ -323,8 +327,7 @@ class FenchelYoungModel(BaseEstimator):
             )
 
     def _table(self, X: Any, reset: bool) -> Any:
-        precomputed = isinstance(self.kernel, str) and self.kernel == "precomputed"
-        if precomputed and sparse.issparse(X):
+        if self._precomputed and sparse.issparse(X):
             raise TypeError(
                 'a sparse X with kernel="precomputed": the matrix of the kernel must be dense; '
                 "give X.toarray()"
@@ -332,12 +335,22 @@ class FenchelYoungModel(BaseEstimator):
         X = validate_data(
             self, X, reset=reset, accept_sparse=["csc", "csr"], dtype=np.float64, estimator=self
         )
-        if reset and precomputed and X.shape[0] != X.shape[1]:
+        if reset and self._precomputed and X.shape[0] != X.shape[1]:
             raise ValueError(
                 f'with kernel="precomputed" X is the kernel between the training rows, square, got '
                 f"shape {X.shape}"
             )
         return X
+
+    def _in_use(self, X: Any, weight: Array) -> tuple[Any, Array]:
+        """X without the rows of weight 0, and the numbers of the others."""
+        if not weight.any():
+            raise ValueError("all sample weights are zero: give some rows a positive weight")
+        rows = np.flatnonzero(weight)
+        if rows.size == weight.size:
+            return X, rows
+        X = sparse.csr_array(X)[rows] if sparse.issparse(X) else X[rows]
+        return X[:, rows] if self._precomputed else X, rows
 
     def _solve(
         self,
@@ -345,10 +358,14 @@ class FenchelYoungModel(BaseEstimator):
         observed: Array,
         weight: Array,
         entropy: Entropy,
+        rows: Array,
         trained: Entropy | None = None,
         pair: bool = False,
     ) -> None:
-        """Fit the weights to rows of positive weight; ``trained`` is the entropy with a cost."""
+        """Fit the weights to rows of positive weight; ``trained`` is the entropy with a cost.
+
+        ``rows`` are the numbers of the rows in what the user gave.
+        """
         trained = entropy if trained is None else trained
         if self.fit_intercept and not entropy.differentiable:
             raise ValueError(
@@ -378,9 +395,9 @@ class FenchelYoungModel(BaseEstimator):
         try:
             solution = self._run(problem, start)
         except Interrupted as stop:
-            self._finish(fit, problem, stop.solution, order, X, entropy)
+            self._finish(fit, problem, stop.solution, order, X, entropy, rows)
             raise
-        self._finish(fit, problem, solution, order, X, entropy)
+        self._finish(fit, problem, solution, order, X, entropy, rows)
 
     def _run(self, problem: Problem, start: Array | None) -> Solution:
         solver = choose(self.solver, problem)
@@ -407,6 +424,7 @@ class FenchelYoungModel(BaseEstimator):
         order: Array | None,
         X: Any,
         entropy: Entropy,
+        rows: Array,
     ) -> None:
         coef, self.intercept_ = fit.unpack(solution.w)
         if isinstance(entropy.domain, Simplex | KSubset) and not fit.pair:
@@ -423,8 +441,8 @@ class FenchelYoungModel(BaseEstimator):
             with one_blas_thread():
                 dual = representer(fit.X, used, coef)
             self.dual_coef_ = np.ascontiguousarray(dual.T)
-            self.support_ = np.flatnonzero(used)
-            if not (isinstance(self.kernel, str) and self.kernel == "precomputed"):
+            self.support_ = rows[used]
+            if not self._precomputed:
                 self.X_fit_ = X[used] if not sparse.issparse(X) else sparse.csc_array(X)[used]
             w = fit.pack(fit.X[used].T @ dual, self.intercept_)
         state = problem.state(w)
@@ -440,7 +458,7 @@ class FenchelYoungModel(BaseEstimator):
 
     def _gram(self, X: Any, weight: Array) -> Array:
         """The kernel between training rows; ``gamma_`` is fixed here."""
-        if isinstance(self.kernel, str) and self.kernel == "precomputed":
+        if self._precomputed:
             return np.asarray(X)
         self.gamma_ = self._scale(X, weight)
         return gram(self.kernel, X, X, self.gamma_, self.degree, self.coef0)

@@ -24,17 +24,6 @@ KINDS = ("one-vs-all", "sparse", "cube", "cone", "k-subsets")
 _SUM = 1e-6  # by which proportions may miss 1
 
 
-def _kept(X: Any, weight: Array, *rows: Array) -> tuple[Any, ...]:
-    """What is left without rows of weight 0."""
-    if not weight.any():
-        raise ValueError("all sample weights are zero: give some rows a positive weight")
-    keep = weight > 0
-    if keep.all():
-        return (X, weight, *rows)
-    X = sparse.csr_array(X)[keep] if sparse.issparse(X) else X[keep]
-    return (X, weight[keep], *(part[keep] for part in rows))
-
-
 @io.register
 class FenchelYoungClassifier(ClassifierMixin, FenchelYoungModel):
     """Logistic regression's family: class probabilities from any entropy of the simplex.
@@ -138,7 +127,9 @@ class FenchelYoungClassifier(ClassifierMixin, FenchelYoungModel):
         entropy = self._entropy()
         X = self._table(X, reset=True)
         y = self._labels(X, y)
-        X, weight, y = _kept(X, masses("sample_weight", sample_weight, len(y)), y)
+        weight = masses("sample_weight", sample_weight, len(y))
+        X, rows = self._in_use(X, weight)
+        weight, y = weight[rows], y[rows]
         classes, labels = np.unique(y, return_inverse=True)
         if classes.size < 2:
             raise ValueError(
@@ -152,7 +143,7 @@ class FenchelYoungClassifier(ClassifierMixin, FenchelYoungModel):
         cost = self._cost()
         trained = entropy if cost is None else Shifted(entropy, cost[labels])
         observed = np.eye(classes.size)[labels]
-        self._solve(X, observed, weight, entropy, trained, pair=classes.size == 2)
+        self._solve(X, observed, weight, entropy, rows, trained, pair=classes.size == 2)
         return self
 
     def _labels(self, X: Any, y: Any) -> Array:
@@ -291,8 +282,10 @@ class FenchelYoungRegressor(RegressorMixin, MultiOutputMixin, FenchelYoungModel)
         entropy = self._entropy()
         X = self._table(X, reset=True)
         Y = self._proportions(X, y)
-        X, weight, Y = _kept(X, masses("sample_weight", sample_weight, len(Y)), Y)
-        self._solve(X, Y, weight, entropy)
+        weight = masses("sample_weight", sample_weight, len(Y))
+        X, rows = self._in_use(X, weight)
+        weight, Y = weight[rows], Y[rows]
+        self._solve(X, Y, weight, entropy, rows)
         return self
 
     def _proportions(self, X: Any, y: Any) -> Array:
@@ -425,13 +418,15 @@ class FenchelYoungMultilabel(ClassifierMixin, MultiOutputMixin, FenchelYoungMode
         self._check()
         X = self._table(X, reset=True)
         Y = self._indicators(X, y)
-        X, weight, Y = _kept(X, masses("sample_weight", sample_weight, len(Y)), Y)
+        weight = masses("sample_weight", sample_weight, len(Y))
+        X, rows = self._in_use(X, weight)
+        weight, Y = weight[rows], Y[rows]
         if isinstance(self.kind, str) and self.kind == "k-subsets":
             self._size = self._set_size(Y)
         entropy = self._entropy()
         entropy.domain.require(Y, "y")
         self.classes_ = np.arange(Y.shape[1])
-        self._solve(X, Y, weight, entropy)
+        self._solve(X, Y, weight, entropy, rows)
         return self
 
     def _indicators(self, X: Any, y: Any) -> Array:
