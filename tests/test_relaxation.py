@@ -11,6 +11,7 @@ from scipy.optimize import minimize_scalar
 
 import maxent as mx
 from conftest import needs
+from maxent._kernels import levels
 from relaxation_reference import Exact, linear_gap, violation
 
 TOL = 1e-12
@@ -164,6 +165,42 @@ def test_all_ways_find_the_same_knots_of_several_hundred_rows(name):
             assert_same_path(fit(way, *given), reference, rtol=1e-9)
 
 
+def test_hulls_follow_the_jumps_of_mu():
+    rng = np.random.default_rng(12)
+    for _ in range(400):
+        n, top = rng.integers(5, 30), rng.choice([3, 5, 30, 1000])
+        prior, observed, m = rng.integers([[1], [0], [1]], [[top + 1], [top + 1], [4]], (3, n))
+        many = np.append(prior, 0), np.append(observed, 1), np.append(m, rng.integers(10, 200))
+        reference, path = fit("local", *many), fit("blocks", *many)
+        assert path.segments == reference.segments, many
+        np.testing.assert_allclose(path.nu, reference.nu, rtol=1e-9)
+        np.testing.assert_allclose(path.mu, reference.mu, rtol=1e-9)
+
+
+@pytest.mark.parametrize("method", ["sort", "select"])
+def test_one_newton_step_from_the_corners_is_enough(method, monkeypatch):
+    for name in ("by_sorting", "by_selection", "polished"):
+        monkeypatch.setattr(levels, name, getattr(levels, name).py_func)
+    monkeypatch.setattr(levels, "_POLISH", 1)
+    for exact, solutions in random_problems("positive", 40, seed=13):
+        prior, observed, m = exact.given
+        for nu, expected in solutions[::2]:
+            with np.errstate(over="ignore"):  # of random words
+                p = mx.solve_relaxed(prior, observed, nu, m, method=method)
+            np.testing.assert_allclose(p, expected, atol=TOL, rtol=0, err_msg=f"{exact} at {nu}")
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_one_nu_is_exact_beside_the_knots_of_rows_of_all_sizes(seed):
+    rng = np.random.default_rng(seed)
+    prior, observed = normal(sizes(rng, 300)), normal(sizes(rng, 300))
+    path = mx.RelaxationPath(prior, observed).fit()
+    for nu in rng.choice(path.nu[1:], 200) * (1 + rng.choice([0, 1e-9, -1e-9], 200)):
+        for method in ("sort", "select"):
+            p = mx.solve_relaxed(prior, observed, nu, method=method)
+            np.testing.assert_allclose(p, path.at(nu), atol=1e-14, rtol=0)
+
+
 # -- along the path ------------------------------------------------------------------------------
 
 
@@ -220,6 +257,16 @@ def test_the_core_certifies_a_path_with_multiplicities():
         entropy, box = mx.Relative(mx.Shannon(), u), mx.Box((1 + 1e-12) / nu)
         problem = mx.Problem(entropy, mx.IdentityMap(len(copies)), box, observed=q)
         assert problem.gap(w, p[copies]) < 1e-10
+
+
+@pytest.mark.parametrize("divergence", ["kl", "euclidean"])
+@pytest.mark.parametrize("shift", [-0.1, 0.1])
+def test_a_path_on_a_wrong_line_has_a_gap(shift, divergence):
+    path = mx.RelaxationPath([5, 3, 2, 1], [1, 3, 6, 8], divergence=divergence).fit()
+    nu = (path.nu[1] + path.nu[2]) / 2
+    assert path.gap(nu) <= TOL
+    path._segments[1, 5] += shift
+    assert path.gap(nu) > 1e-6
 
 
 # -- how many segments ---------------------------------------------------------------------------
@@ -338,6 +385,7 @@ def test_euclidean_paths_equal_those_in_fractions():
     for exact, _ in random_problems("zeros"):
         path = mx.RelaxationPath(*exact.given, divergence="euclidean").fit()
         assert path.gap_ <= TOL
+        assert path.nu[-1] < 1e9, exact  # no knots of rounding
         for nu in [rational(rng) for _ in range(3)] + [Fraction(nu) for nu in path.nu[1:5]]:
             p = path.at(float(nu))
             np.testing.assert_allclose(p, exact.euclidean_at(nu), atol=TOL, err_msg=str(exact))

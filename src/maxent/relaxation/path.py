@@ -256,7 +256,8 @@ class RelaxationPath:
         alpha = np.log(p / (u * level))
         log_z = np.log(m @ (u * np.exp(alpha)))
         value = m @ xlogy(p, p / u)
-        return float(max(value + log_z - m @ (q * alpha) + t * (m @ np.abs(alpha)), 0.0))
+        # below 0 only where p does not sum to 1
+        return float(abs(value + log_z - m @ (q * alpha) + t * (m @ np.abs(alpha))))
 
     def log_likelihood(self, counts: Any, nu: Any) -> Array:
         """sum_j counts_j log p_j(nu)."""
