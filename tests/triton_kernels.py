@@ -11,17 +11,25 @@ import maxent as mx
 import maxent.torch as mt
 from maxent.torch import _dispatch, _triton
 
-ALPHAS = (1.0, 1.001, 1.25, 1.5, 2.0, 3.0)
+ALPHAS = (1.0, 1.001, 1.1, 1.25, 1.5, 1.75, 2.0, 3.0)
 INF = float("inf")
 
 
-@pytest.fixture(params=["resident", "long", "long, many places", "long, all of the row"])
+PLACES = {  # kept at most: few and some in registers, many in a list; else the whole row is read
+    "long, few places": (16, 32, 64),
+    "long, some places": (1, 16, 32),
+    "long, many places": (1, 2, 32),
+    "long, all of the row": (1, 2, 2),
+}
+
+
+@pytest.fixture(params=["resident", *PLACES])
 def plan(request, monkeypatch):
     """Each way through the kernels, at small sizes."""
     if request.param != "resident":
-        few, many = {"long": (8, 16), "long, many places": (1, 16)}.get(request.param, (1, 2))
-        settings = {"_RESIDENT": 4, "_LONG": (2, 4, 1, 1), "_FEW": few, "_MANY": many, "_STREAM": 8}
-        for name, value in settings.items():
+        few, some, many = PLACES[request.param]
+        settings = {"_FEW": few, "_SOME": some, "_MANY": many}
+        for name, value in ({"_RESIDENT": 4, "_RESIDENT_WIDE": 4, "_LONG": (2, 4, 1)} | settings).items():
             monkeypatch.setattr(_triton, name, value)
     return request.param
 

@@ -76,7 +76,7 @@ def plans(cols: int, size: int) -> Iterator[tuple[str, dict[str, object]]]:
     """Settings of the kernels' module to try."""
     yield "as set", {}
     if cols > 32768:
-        for long in ((8, 512, 4, 8), (16, 512, 4, 8), (16, 1024, 8, 8)):
+        for long in ((8, 512, 4), (16, 512, 8), (16, 1024, 8)):
             yield f"long rows {long}", {"_LONG": long}
         return
     for warps, registers in ((1, 0), (2, 0)) if cols <= 1024 else ((8, 0), (8, 128), (16, 0)):

@@ -313,7 +313,7 @@ class State:
 
     def relative_violation(self, gradient: Array) -> float:
         """The largest violation with this (sub)gradient, in units of the moments."""
-        return float(np.max(self._violation(gradient), initial=0.0)) / self.problem.unit
+        return float(np.max(self._violation(gradient), initial=0.0)) / self._unit
 
     @cached_property
     def violation(self) -> Array:
@@ -323,7 +323,13 @@ class State:
     @cached_property
     def optimality(self) -> float:
         """The largest violation in units of the moments: 0 at the optimum, no gap needed."""
-        return float(np.max(self.violation, initial=0.0)) / self.problem.unit
+        return float(np.max(self.violation, initial=0.0)) / self._unit
+
+    @property
+    def _unit(self) -> float:
+        if not self.w.any():  # this is the state that the unit is taken from
+            self.problem.__dict__.setdefault("unit", self.moment_size)
+        return self.problem.unit
 
     @cached_property
     def gap(self) -> float:

@@ -53,9 +53,9 @@ class Curvature:
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
 
-    def at(self, state: State) -> Model:
-        """The model at a state."""
-        problem, ridge = self.problem, self._penalty(state)
+    def at(self, state: State, damping: float = 0.0) -> Model:
+        """The model at a state, ``damping`` times the identity added."""
+        problem, ridge = self.problem, self._penalty(state, damping)
 
         def product(v: Array) -> Array:
             scores = problem.features.scores(v)
@@ -64,10 +64,12 @@ class Curvature:
 
         return Model(product, lambda r: r)
 
-    def _penalty(self, state: State) -> Array:
+    def _penalty(self, state: State, damping: float) -> Array:
         hessian = self.problem.potential.conjugate_hessian(-state.w)
         assert hessian is not None  # NewtonCG.missing
-        return hessian
+        if not damping:
+            return hessian
+        return hessian + (damping if hessian.ndim == 1 else damping * np.eye(len(hessian)))
 
     def _jacobians(self, state: State) -> tuple[Array, Array | None]:
         """(d, u) of the rows, without their weights."""
@@ -86,8 +88,8 @@ def _diagonal(hessian: Array) -> Array:
 class WrittenOut(Curvature):
     """Few features: the matrix itself, whose factor is an exact preconditioner."""
 
-    def at(self, state: State) -> Model:
-        """The model at a state."""
+    def at(self, state: State, damping: float = 0.0) -> Model:
+        """The model at a state, ``damping`` times the identity added."""
         diagonal, spike = self._jacobians(state)
         weights = self.problem.weights
         if weights is None:
@@ -95,7 +97,7 @@ class WrittenOut(Curvature):
         else:
             diagonal = diagonal * weights[:, None]
             spike = None if spike is None else spike * np.sqrt(weights)[:, None]
-        ridge = self._penalty(state)
+        ridge = self._penalty(state, damping)
         gram = self.problem.features.gram(diagonal, spike)
         gram += np.diag(ridge) if ridge.ndim == 1 else ridge
         size = float(np.trace(gram)) / len(gram)
@@ -148,10 +150,10 @@ class Samples(Curvature):
         values, vectors = values[used], vectors[:, used]
         return values, np.asarray(scaled.T @ vectors) / np.sqrt(values)
 
-    def at(self, state: State) -> Model:
-        """The model at a state."""
+    def at(self, state: State, damping: float = 0.0) -> Model:
+        """The model at a state, ``damping`` times the identity added."""
         diagonal, spike = self._jacobians(state)
-        ridge = self._penalty(state)
+        ridge = self._penalty(state, damping)
         multiply = self._product(diagonal, spike)
         shape = self.columns, self.outputs
 

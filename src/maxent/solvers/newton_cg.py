@@ -13,9 +13,12 @@ from maxent.solvers._hessian import Model, second_order
 from maxent.solvers.base import Solver, needs_gradient
 
 _ENOUGH = 1e-4  # share of the slope that a step must gain (Armijo)
-_FLAT = 0.3  # share of the slope that may be left where the whole step is too long
+_FLAT = 0.25  # share of the slope that may be left at the end of a step
 _EDGE = 0.1  # share of a bracket by which it shrinks at least
+_FURTHER = 4.0  # the longest next trial, in units of the last, while a step is too short
 _TRIALS = 60
+_CUT = 0.5  # share of a step below which the model is damped: it reached beyond a kink
+_DAMPING = 4.0  # by which the damping grows and shrinks
 
 
 @dataclass(frozen=True)
@@ -52,16 +55,20 @@ class NewtonCG(Solver):
         return needs_gradient(problem)
 
     def _iterate(self, problem: Problem, state: State) -> Iterator[State]:
-        curvature = second_order(problem)
+        curvature, damping = second_order(problem), 0.0
         while True:
             gradient = state.gradient - problem.potential.conjugate_gradient(-state.w)
-            model = curvature.at(state)
+            model = curvature.at(state, damping)
             step = self._step(model, gradient)
-            new = _search(problem, state, gradient, step)
-            if new is None:
+            found = _search(problem, state, gradient, step)
+            if found is None:
                 return
-            state = new
+            state, length = found
             yield state
+            if length < _CUT:
+                damping = max(damping * _DAMPING, _bend(model, step))
+            elif length >= 1:
+                damping /= _DAMPING
 
     def _step(self, model: Model, gradient: Array) -> Array:
         """An approximate solution of H step = -gradient."""
@@ -86,11 +93,19 @@ class NewtonCG(Solver):
         return step
 
 
-def _search(problem: Problem, state: State, gradient: Array, step: Array) -> State | None:
-    """A point along the step that gains enough, or None.
+def _bend(model: Model, step: Array) -> float:
+    """The curvature along a step."""
+    return float(step @ model.product(step)) / float(step @ step)
 
-    The whole step if it does; else near the lowest point, where the slope is 0, because a sparse
-    map has kinks and a model that knows nothing of the next one.
+
+def _search(
+    problem: Problem, state: State, gradient: Array, step: Array
+) -> tuple[State, float] | None:
+    """A point along the step that gains enough, and the share of the step; or None.
+
+    Near the lowest point, where the slope is 0: a sparse map has kinks and a model that knows
+    nothing of the next one, so the whole step may be too long, or much too short. Scores are
+    linear along the step, so a trial costs no product.
     """
     direction = problem.features.scores(step)
     slack = 1e-15 * max(1.0, abs(state.dual))
@@ -101,14 +116,14 @@ def _search(problem: Problem, state: State, gradient: Array, step: Array) -> Sta
         new = problem.state(state.w + length * step, state.theta + length * direction)
         slope = _slope(new, step, direction)
         enough = new.dual <= state.dual + _ENOUGH * length * min(first, 0.0) + slack
-        if enough and (length == 1 or abs(slope) <= _FLAT * abs(first)):
+        if enough and abs(slope) <= _FLAT * abs(first):
             stuck = abs(new.dual - state.dual) <= slack
-            return new if not stuck or new.optimality < state.optimality else None
+            return (new, length) if not stuck or new.optimality < state.optimality else None
         if enough and slope < 0:
             low = (length, slope)
         else:
             high = (length, slope)
-        length = _between(low, high)
+        length = _between(low, high) if np.isfinite(high[0]) else _beyond(low, first)
     return None
 
 
@@ -124,3 +139,10 @@ def _between(low: tuple[float, float], high: tuple[float, float]) -> float:
     (a, down), (b, up) = low, high
     share = down / (down - up) if up > 0 else 0.5
     return a + min(max(share, _EDGE), 1 - _EDGE) * (b - a)
+
+
+def _beyond(low: tuple[float, float], first: float) -> float:
+    """Where a straight line through the slopes at 0 and at the last trial is 0, not too far."""
+    length, slope = low
+    share = first / (first - slope) if slope > first else np.inf
+    return length * min(max(share, 1 + _EDGE), _FURTHER)

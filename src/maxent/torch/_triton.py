@@ -14,7 +14,7 @@ Omega(p) = sum p (u - t) / alpha and the loss needs no further powers.
 Rows are read as tiles (R, C) of R entries at each of C places, and the largest entry of a place is
 its head. The solution for some entries is below that for all, so steps that see the heads alone
 make a start close to the end. Rows that fit are held in registers. For longer rows a first kernel
-writes zeros and heads, and a second solves for the heads and then for the entries at the few places
+writes zeros and heads, and a second solves for the heads and then for the entries at the places
 whose head is above that solution, and writes their p.
 """
 
@@ -25,15 +25,17 @@ import triton
 import triton.language as tl
 
 _STEPS = 40  # at most
-_RESIDENT = 32768  # columns of a row held in registers by one program
-_LONG = (16, 512, 4, 4)  # R and C of the pieces of longer rows, warps of the two kernels
-_FEW, _MANY = 128, 1024  # places that a long row may keep
-_STREAM = 4096  # columns of a long row read at a time where more must be kept
+_RESIDENT, _RESIDENT_WIDE = 32768, 64  # columns of a row held in registers; as float64
+_LONG = (16, 512, 4)  # R and C of the pieces of longer rows, warps
+_FEW, _SOME, _MANY = 128, 512, 4096  # places that a long row keeps: in registers, or in a list
 _BLOCK = 4096  # numbers that a program rescales
 LONGEST = 1 << 20  # columns
 _TYPES = (torch.float16, torch.bfloat16, torch.float32)
 
-SPARSEMAX, ENTMAX15, POWER, ANY = 2, 1, 3, 0  # kinds of entries: POWER for 1.1 <= alpha <= 2
+SPARSEMAX, ENTMAX15, POWER, ANY = 2, 1, 3, 0  # kinds of entries
+_POWER_FROM = tl.constexpr(1.1)  # to 2; below, the device's log2 is not good enough
+# instructions of the device itself; Triton's interpreter and other devices have none of them
+_NVIDIA = tl.constexpr(torch.version.hip is None and not triton.knobs.runtime.interpret)
 
 
 @triton.jit
@@ -42,9 +44,45 @@ def _add2(a0, a1, b0, b1):
 
 
 @triton.jit
-def _log1p(y):
-    w = 1.0 + y
-    return tl.where(w == 1.0, y, tl.log(w) * (y / tl.where(w == 1.0, 1.0, w - 1.0)))
+def _log2(x):
+    """log2 by the device's own instruction: good to 2^-22, a tenth of the work."""
+    if _NVIDIA:
+        return tl.inline_asm_elementwise(
+            "lg2.approx.ftz.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1
+        )
+    return tl.log2(x)
+
+
+@triton.jit
+def _exp2(x):
+    """2^x, likewise."""
+    if _NVIDIA:
+        return tl.inline_asm_elementwise(
+            "ex2.approx.ftz.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1
+        )
+    return tl.exp2(x)
+
+
+@triton.jit
+def _above(x, base, WIDE: tl.constexpr):
+    """x - base in float32 or float64; x itself stays as it is in registers between two uses."""
+    # not pure, or the compiler would move it out of loops and hold the wider numbers
+    if _NVIDIA and x.dtype == tl.bfloat16 and x.numel >= 2048:
+        z = tl.inline_asm_elementwise(
+            "shl.b32 $0, $2, 16; and.b32 $1, $2, 0xffff0000;", "=&f,=&f,r", [x],
+            dtype=tl.float32, is_pure=False, pack=2,
+        )  # fmt: skip
+    else:
+        z = x.to(tl.float32)
+    if WIDE and _NVIDIA:
+        wide = tl.inline_asm_elementwise(
+            "cvt.f64.f32 $0, $1;", "=d,f", [z], dtype=tl.float64, is_pure=False, pack=1
+        )
+    elif WIDE:
+        wide = z.to(tl.float64)
+    else:
+        wide = z
+    return wide - base
 
 
 @triton.jit
@@ -52,26 +90,30 @@ def _entries(u, t, alpha, KIND: tl.constexpr):
     """p and p^(2 - alpha) of the entries."""
     # entries are compared so that a NaN stays one: it reaches the sums, t and the whole row
     if KIND == 2:
-        d = 1.0 + (u - t)
+        d = u + (1.0 - t)
         p = tl.maximum(d, 0.0, propagate_nan=tl.PropagateNan.ALL)
         s = tl.where(d <= 0.0, 0.0, 1.0)
     elif KIND == 1:
-        d = 1.0 + 0.5 * (u - t)
+        d = 0.5 * u + (1.0 - 0.5 * t)
         s = tl.maximum(d, 0.0, propagate_nan=tl.PropagateNan.ALL)
         p = s * s
     elif KIND == 3:
-        d = 1.0 + (alpha - 1.0) * (u - t)
+        d = (alpha - 1.0) * u + (1.0 - (alpha - 1.0) * t)
         d = tl.maximum(d, 0.0, propagate_nan=tl.PropagateNan.ALL)
-        s = tl.exp2((2.0 - alpha) / (alpha - 1.0) * tl.log2(d))
+        power = tl.maximum((2.0 - alpha) / (alpha - 1.0), 1e-30)  # at alpha = 2 still 0 for d = 0
+        s = _exp2(power * _log2(d))
         p = s * d
     else:
-        y = (alpha - 1.0) * (u - t)
-        off = y <= -1.0
-        safe = tl.where(off, 0.0, y)
         scale = tl.where(alpha == 1.0, 1.0, alpha - 1.0)
-        log_p = tl.where(alpha == 1.0, u - t, _log1p(safe) / scale)
+        y = tl.where(alpha == 1.0, 0.0, scale * (u - t))
+        w = 1.0 + y
+        off = w <= 0.0
+        w = tl.where(off, 1.0, w)
+        inverse = 1.0 / w
+        log_w = tl.log(w) + (y - (w - 1.0)) * inverse  # log1p
+        log_p = tl.where(alpha == 1.0, u - t, log_w * (1.0 / scale))
         p = tl.where(off, 0.0, tl.exp(log_p))
-        s = tl.where(off, 0.0, tl.exp((2.0 - alpha) * log_p))
+        s = p * inverse
     return p, s
 
 
@@ -100,29 +142,32 @@ def _step(a, b, alpha, KIND: tl.constexpr):
 
 
 @triton.jit
-def _sums(u, t, alpha, KIND: tl.constexpr):
+def _sums(x, base, t, alpha, KIND: tl.constexpr, WIDE: tl.constexpr):
     """A and B over a tile whose first axis lies within threads, or over a vector."""
-    p, s = _entries(u, t, alpha, KIND)
-    if len(u.shape) == 2:
+    p, s = _entries(_above(x, base, WIDE), t, alpha, KIND)
+    if len(x.shape) == 2:
         p, s = tl.reduce((p, s), 0, _add2)
     return tl.reduce((p, s), 0, _add2)
 
 
 @triton.jit
 def _bracket(t, alpha, KIND: tl.constexpr):
-    """Bounds of t: what it starts from, and 1 / (alpha - 1)."""
-    high = t + 1e30
+    """Bounds of t: 0 and 1 / (alpha - 1), of use for alpha > 2 alone."""
+    low, high = t, t + 1e30
     if KIND == 0:
+        low = t * 0.0
         high = t * 0.0 + tl.where(alpha > 1.0, 1.0 / tl.where(alpha > 1.0, alpha - 1.0, 1.0), 1e30)
-    return t, high
+    return low, high
 
 
 @triton.jit
 def _advance(t, low, high, a, b, alpha, KIND: tl.constexpr, WIDE: tl.constexpr):
     """t after a step, its bracket, and whether more steps are needed."""
     new = t + _step(a, b, alpha, KIND)
-    # the error left after a step is about its square
-    rough = 1e-7 if KIND == 2 else 1e-4 if KIND == 3 else 3e-5
+    # the error left after a step is about its square, unless p is nearly linear at its end
+    rough = 1e-7 if KIND == 2 else 3e-5
+    if KIND == 3:
+        rough = tl.where(alpha > 1.75, 1e-6, 1e-4)
     if KIND == 0:
         low = tl.where(a >= 1.0, t, low)
         high = tl.where(a >= 1.0, high, t)
@@ -132,31 +177,24 @@ def _advance(t, low, high, a, b, alpha, KIND: tl.constexpr, WIDE: tl.constexpr):
     if WIDE:
         go = tl.abs(new - t) > 1e-15
     elif KIND == 0:
-        go = tl.where(alpha > 2.0, tl.abs(new - t) > 1e-7, new - t > rough)
+        go = tl.where(alpha > 2.0, tl.abs(new - t) > 1e-6, new - t > rough)
     else:
         go = new - t > rough
     return new, low, high, go
 
 
 @triton.jit
-def _solve(u, t, alpha, KIND: tl.constexpr, STEPS: tl.constexpr, WIDE: tl.constexpr):
+def _solve(x, base, t, alpha, KIND: tl.constexpr, STEPS: tl.constexpr, WIDE: tl.constexpr):
     """Newton's steps from t, which is not above the solution, until they are rounding."""
     low, high = _bracket(t, alpha, KIND)
     go = True
     count = 0
     while go:
-        a, b = _sums(u, t, alpha, KIND)
+        a, b = _sums(x, base, t, alpha, KIND, WIDE)
         t, low, high, more = _advance(t, low, high, a, b, alpha, KIND, WIDE)
         count += 1
         go = more & (count < STEPS)
     return t
-
-
-@triton.jit
-def _score(x_ptr, target, n_cols):
-    """The label's own score; NaN for a label that is none of the columns."""
-    inside = (target >= 0) & (target < n_cols)
-    return tl.load(x_ptr + target, mask=inside, other=float("nan")).to(tl.float32)
 
 
 @triton.jit
@@ -171,6 +209,50 @@ def _loss(mass, gain, own, t, alpha, KIND: tl.constexpr):
 
 
 @triton.jit
+def _mass_and_gain(p, u):
+    """Sums of p and p u over a tile."""
+    mass, gain = tl.reduce((p, p * tl.where(p > 0.0, u, 0.0)), 0, _add2)
+    return tl.reduce((mass, gain), 0, _add2)
+
+
+@triton.jit
+def _label(
+    x_ptr, out_ptr, loss_ptr, target, used, mass, gain, base, t, share, alpha, n_cols,
+    KIND: tl.constexpr, WIDE: tl.constexpr,
+):  # fmt: skip
+    """The loss of a row, NaN for a label that is none of the columns, and the gradient there."""
+    one = tl.arange(0, 1)
+    inside = used & (target < n_cols) & (one == 0)
+    own = tl.load(x_ptr + target + one, mask=inside, other=float("nan"))
+    own = _above(own, base, WIDE)
+    loss = _loss(mass, gain, own, t, alpha, KIND)
+    tl.store(loss_ptr + one, tl.where(used, loss * share, 0.0))
+    p, _ = _entries(own, t, alpha, KIND)
+    tl.debug_barrier()  # p itself has been written there before
+    tl.store(out_ptr + target + one, ((p - 1.0) * share).to(out_ptr.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def _held(
+    x, heads, base, alpha,
+    R: tl.constexpr, C: tl.constexpr, KIND: tl.constexpr, STEPS: tl.constexpr, WIDE: tl.constexpr,
+):  # fmt: skip
+    """t and p of a row held in registers."""
+    t = base * 0.0
+    if R > 1:
+        if KIND == 3:  # powers are dear: with the second largest of a place fewer steps see all
+            z = _above(x, 0.0, False)
+            second = tl.max(tl.where(z == heads[None, :], float("-inf"), z), 0)
+            heads = tl.reshape(tl.join(heads, second), (2 * C,), can_reorder=True)
+        t = _solve(heads, base, t, alpha, KIND, STEPS, False)
+    if WIDE:
+        t = t.to(tl.float64)
+    t = _solve(x, base, t, alpha, KIND, STEPS, WIDE)
+    p, _ = _entries(_above(x, base, WIDE), t, alpha, KIND)
+    return t, p
+
+
+@triton.jit
 def _resident(
     x_ptr, out_ptr, loss_ptr, target_ptr, share_ptr, alpha_ptr, alpha, n_cols,
     R: tl.constexpr, C: tl.constexpr, KIND: tl.constexpr, STEPS: tl.constexpr,
@@ -178,84 +260,35 @@ def _resident(
 ):  # fmt: skip
     """A row a program, held in registers."""
     row = tl.program_id(0).to(tl.int64)
+    x_ptr += row * n_cols
+    out_ptr += row * n_cols
     cols = tl.arange(0, R)[:, None] * C + tl.arange(0, C)[None, :]
     inside = cols < n_cols
-    x = tl.load(x_ptr + row * n_cols + cols, mask=inside, other=float("-inf"))
-    z = x.to(tl.float64 if WIDE else tl.float32)
+    x = tl.load(x_ptr + cols, mask=inside, other=float("-inf"))
     if PER_ROW:
         alpha = tl.load(alpha_ptr + row)
-    heads = tl.max(z, 0)
+    heads = tl.max(_above(x, 0.0, False), 0)
     top = tl.max(heads, 0)
     base = tl.where(top == float("-inf"), 0.0, top)
-    u = z - base
-    t = base * 0.0
-    if R > 1:
-        t = _solve(heads - base, t, alpha, KIND, STEPS, WIDE)
-    t = _solve(u, t, alpha, KIND, STEPS, WIDE)
-    p, _ = _entries(u, t, alpha, KIND)
+    if PER_ROW:
+        if (alpha >= _POWER_FROM) & (alpha <= 2.0):
+            t, p = _held(x, heads, base, alpha, R, C, 3, STEPS, WIDE)
+        else:
+            t, p = _held(x, heads, base, alpha, R, C, KIND, STEPS, WIDE)
+    else:
+        t, p = _held(x, heads, base, alpha, R, C, KIND, STEPS, WIDE)
     if LOSS:
         target = tl.load(target_ptr + row)
         used = (target >= 0) & (top != float("-inf"))
-        sums = tl.reduce((p, p * tl.where(p > 0.0, u, 0.0)), 0, _add2)
-        mass, gain = tl.reduce(sums, 0, _add2)
-        own = _score(x_ptr + row * n_cols, target, n_cols) - base
-        loss = _loss(mass, gain, own, t, alpha, KIND)
         share = tl.load(share_ptr + row) if SHARED else 1.0
-        tl.store(loss_ptr + row, tl.where(used, loss * share, 0.0))
-        p = tl.where(used, (p - tl.where(cols == target, 1.0, 0.0)) * share, 0.0)
-    tl.store(out_ptr + row * n_cols + cols, p.to(out_ptr.dtype.element_ty), mask=inside)
-
-
-@triton.jit
-def _stream(
-    x_ptr, out_ptr, loss_ptr, target, share, alpha, n_cols,
-    BLOCKS: tl.constexpr, BLOCK: tl.constexpr, KIND: tl.constexpr, STEPS: tl.constexpr,
-    LOSS: tl.constexpr, WIDE: tl.constexpr,
-):  # fmt: skip
-    """Solve a row that is read again in every step: heads first, then all of it."""
-    lane = tl.arange(0, BLOCK)
-    best = tl.full((BLOCK,), float("-inf"), tl.float64 if WIDE else tl.float32)
-    for k in range(BLOCKS):
-        cols = k * BLOCK + lane
-        x = tl.load(x_ptr + cols, mask=cols < n_cols, other=float("-inf"))
-        best = tl.maximum(best, x.to(best.dtype))
-    top = tl.max(best, 0)
-    base = tl.where(top == float("-inf"), 0.0, top)
-    t = _solve(best - base, base * 0.0, alpha, KIND, STEPS, WIDE)
-    low, high = _bracket(t, alpha, KIND)
-    go = True
-    count = 0
-    while go:
-        p_lane = tl.zeros((BLOCK,), best.dtype)
-        s_lane = tl.zeros((BLOCK,), best.dtype)
-        for k in range(BLOCKS):
-            cols = k * BLOCK + lane
-            x = tl.load(x_ptr + cols, mask=cols < n_cols, other=float("-inf"))
-            p, s = _entries(x.to(best.dtype) - base, t, alpha, KIND)
-            p_lane += p
-            s_lane += s
-        a, b = tl.reduce((p_lane, s_lane), 0, _add2)
-        t, low, high, moved = _advance(t, low, high, a, b, alpha, KIND, WIDE)
-        count += 1
-        go = moved & (count < STEPS)
-    p_lane = tl.zeros((BLOCK,), best.dtype)
-    gain_lane = tl.zeros((BLOCK,), best.dtype)
-    used = (target >= 0) & (top != float("-inf"))
-    for k in range(BLOCKS):
-        cols = k * BLOCK + lane
-        x = tl.load(x_ptr + cols, mask=cols < n_cols, other=float("-inf"))
-        u = x.to(best.dtype) - base
-        p, _ = _entries(u, t, alpha, KIND)
-        if LOSS:
-            p_lane += p
-            gain_lane += p * tl.where(p > 0.0, u, 0.0)
-            p = tl.where(used, (p - tl.where(cols == target, 1.0, 0.0)) * share, 0.0)
-        tl.store(out_ptr + cols, p.to(out_ptr.dtype.element_ty), mask=cols < n_cols)
+        mass, gain = _mass_and_gain(p, _above(x, base, WIDE))
+        p = tl.where(used, p * share, 0.0)
+    tl.store(out_ptr + cols, p.to(out_ptr.dtype.element_ty), mask=inside)
     if LOSS:
-        mass, gain = tl.reduce((p_lane, gain_lane), 0, _add2)
-        own = _score(x_ptr, target, n_cols) - base
-        loss = _loss(mass, gain, own, t, alpha, KIND)
-        tl.store(loss_ptr, tl.where(used, loss * share, 0.0))
+        _label(
+            x_ptr, out_ptr, loss_ptr + row, target, used, mass, gain, base, t, share, alpha,
+            n_cols, KIND, WIDE,
+        )  # fmt: skip
 
 
 @triton.jit
@@ -280,90 +313,139 @@ def _heads(
 
 
 @triton.jit
+def _columns(
+    place_ptr, first, count, whole, n_cols, R: tl.constexpr, C: tl.constexpr, KEPT: tl.constexpr
+):
+    """Columns (R, KEPT) of the places kept, from number ``first`` on, and which of them exist."""
+    number = first + tl.arange(0, KEPT)
+    known = number < count
+    place = tl.load(place_ptr + number, mask=known & (whole == 0), other=0)
+    place = tl.where(whole, number, place)
+    cols = (place // C * (R * C) + place % C)[None, :] + tl.arange(0, R)[:, None] * C
+    return cols, known[None, :] & (cols < n_cols)
+
+
+@triton.jit
 def _gather(
-    x_ptr, out_ptr, loss_ptr, place_ptr, count, target, share, alpha, n_cols,
+    x_ptr, out_ptr, place_ptr, count, base, t, used, share, alpha, n_cols,
     R: tl.constexpr, C: tl.constexpr, KEPT: tl.constexpr, KIND: tl.constexpr,
     STEPS: tl.constexpr, LOSS: tl.constexpr, WIDE: tl.constexpr,
 ):  # fmt: skip
-    """Solve a row for the entries at the places kept, and write their p."""
-    number = tl.arange(0, KEPT)
-    place = tl.load(place_ptr + number, mask=number < count, other=0)
-    cols = (place // C * (R * C) + place % C)[:, None] + tl.arange(0, R)[None, :] * C
-    kept = (number < count)[:, None] & (cols < n_cols)
-    z = tl.load(x_ptr + cols, mask=kept, other=float("-inf"))
-    z = z.to(tl.float64 if WIDE else tl.float32)
-    top = tl.max(tl.max(z, 0), 0)
-    base = tl.where(top == float("-inf"), 0.0, top)
-    u = z - base
-    t = _solve(u, base * 0.0, alpha, KIND, STEPS, WIDE)
+    """Solve a row for the entries at the places kept, from t on, and write their p.
+
+    Returns t and the sums of p and p u.
+    """
+    cols, kept = _columns(place_ptr, 0, count, False, n_cols, R, C, KEPT)
+    x = tl.load(x_ptr + cols, mask=kept, other=float("-inf"))
+    t = _solve(x, base, t, alpha, KIND, STEPS, WIDE)
+    u = _above(x, base, WIDE)
     p, _ = _entries(u, t, alpha, KIND)
+    mass, gain = t, t
     if LOSS:
-        used = (target >= 0) & (top != float("-inf"))
-        sums = tl.reduce((p, p * tl.where(p > 0.0, u, 0.0)), 0, _add2)
-        mass, gain = tl.reduce(sums, 0, _add2)
-        own = _score(x_ptr, target, n_cols) - base
-        loss = _loss(mass, gain, own, t, alpha, KIND)
-        tl.store(loss_ptr, tl.where(used, loss * share, 0.0))
-        mine = kept & (cols == target)
-        p = tl.where(used, (p - tl.where(mine, 1.0, 0.0)) * share, 0.0)
-        # a label at no place kept has p = 0
-        lost = used & (tl.sum(tl.sum(mine.to(tl.int32), 0), 0) == 0)
-        minus = tl.full((), -1.0, tl.float32) * share
-        minus = minus.to(out_ptr.dtype.element_ty)
-        tl.store(out_ptr + target, minus, mask=lost & (target < n_cols))
+        mass, gain = _mass_and_gain(p, u)
+        p = tl.where(used, p * share, 0.0)
     tl.store(out_ptr + cols, p.to(out_ptr.dtype.element_ty), mask=kept)
+    return t, mass, gain
+
+
+@triton.jit
+def _visit(
+    x_ptr, out_ptr, place_ptr, count, whole, base, t, used, share, alpha, n_cols,
+    R: tl.constexpr, C: tl.constexpr, KEPT: tl.constexpr, KIND: tl.constexpr,
+    STEPS: tl.constexpr, LOSS: tl.constexpr, WIDE: tl.constexpr,
+):  # fmt: skip
+    """As _gather for any number of places: entries are read again in every step."""
+    low, high = _bracket(t, alpha, KIND)
+    zero = tl.zeros((KEPT,), tl.float64 if WIDE else tl.float32)
+    go = True
+    steps = 0
+    while go:
+        a, b = zero, zero
+        first = 0
+        while first < count:
+            cols, kept = _columns(place_ptr, first, count, whole, n_cols, R, C, KEPT)
+            x = tl.load(x_ptr + cols, mask=kept, other=float("-inf"))
+            p, s = _entries(_above(x, base, WIDE), t, alpha, KIND)
+            a += tl.sum(p, 0)
+            b += tl.sum(s, 0)
+            first += KEPT
+        t, low, high, more = _advance(
+            t, low, high, tl.sum(a, 0), tl.sum(b, 0), alpha, KIND, WIDE
+        )  # fmt: skip
+        steps += 1
+        go = more & (steps < STEPS)
+    mass, gain = zero, zero
+    first = 0
+    while first < count:
+        cols, kept = _columns(place_ptr, first, count, whole, n_cols, R, C, KEPT)
+        x = tl.load(x_ptr + cols, mask=kept, other=float("-inf"))
+        u = _above(x, base, WIDE)
+        p, _ = _entries(u, t, alpha, KIND)
+        if LOSS:
+            mass += tl.sum(p, 0)
+            gain += tl.sum(p * tl.where(p > 0.0, u, 0.0), 0)
+            p = tl.where(used, p * share, 0.0)
+        tl.store(out_ptr + cols, p.to(out_ptr.dtype.element_ty), mask=kept)
+        first += KEPT
+    return t, tl.sum(mass, 0), tl.sum(gain, 0)
 
 
 @triton.jit
 def _assemble(
     x_ptr, out_ptr, head_ptr, place_ptr, loss_ptr, target_ptr, share_ptr, alpha_ptr, alpha,
     n_cols, n_places,
-    PLACES: tl.constexpr, R: tl.constexpr, C: tl.constexpr, FEW: tl.constexpr, MANY: tl.constexpr,
-    BLOCKS: tl.constexpr, BLOCK: tl.constexpr, KIND: tl.constexpr, STEPS: tl.constexpr,
+    PLACES: tl.constexpr, R: tl.constexpr, C: tl.constexpr, FEW: tl.constexpr,
+    SOME: tl.constexpr, MANY: tl.constexpr, KIND: tl.constexpr, STEPS: tl.constexpr,
     LOSS: tl.constexpr, SHARED: tl.constexpr, PER_ROW: tl.constexpr, WIDE: tl.constexpr,
 ):  # fmt: skip
     """Solve a long row from its heads, and write p at the places that matter."""
     row = tl.program_id(0).to(tl.int64)
     x_ptr += row * n_cols
     out_ptr += row * n_cols
-    loss_ptr += row
     if PER_ROW:
         alpha = tl.load(alpha_ptr + row)
-    target = tl.full((), -1, tl.int64)
-    share = 1.0
-    if LOSS:
-        target = tl.load(target_ptr + row)
-    if SHARED:
-        share = tl.load(share_ptr + row)
     number = tl.arange(0, PLACES)
     heads = tl.load(head_ptr + row * n_places + number, mask=number < n_places, other=float("-inf"))
-    z = heads.to(tl.float64 if WIDE else tl.float32)
+    z = heads.to(tl.float32)
     top = tl.max(z, 0)
     base = tl.where(top == float("-inf"), 0.0, top)
-    t = _solve(z - base, base * 0.0, alpha, KIND, STEPS, WIDE)
-    # steps that end in rounding may end a little above the solution
-    p, _ = _entries(z - base, t - 1e-5, alpha, KIND)
+    target = tl.load(target_ptr + row) if LOSS else 0
+    used = (target >= 0) & (top != float("-inf"))
+    share = tl.load(share_ptr + row) if SHARED else 1.0
+    t = _solve(z, base, base * 0.0, alpha, KIND, STEPS, False)
+    # rounding may end a little above the solution; a NaN stays
+    t = tl.where(t <= 1e-5, t * 0.0, t - 1e-5)
+    p, _ = _entries(z - base, t, alpha, KIND)
     kept = p > 0.0
+    if WIDE:
+        t = t.to(tl.float64)
     ones = kept.to(tl.int32)
     position = tl.cumsum(ones, 0) - ones
     count = tl.sum(ones, 0)
     place_ptr += row * MANY
     tl.store(place_ptr + position, number, mask=kept & (position < MANY))
     tl.debug_barrier()
-    if (count > MANY) | (t != t):
-        _stream(
-            x_ptr, out_ptr, loss_ptr, target, share, alpha, n_cols,
-            BLOCKS, BLOCK, KIND, STEPS, LOSS, WIDE,
+    whole = (count > MANY) | (t != t)
+    # one way for float64: its powers are long, and would be compiled three times
+    if WIDE | whole | (count > SOME):
+        t, mass, gain = _visit(
+            x_ptr, out_ptr, place_ptr, tl.where(whole, n_places, count), whole, base, t, used,
+            share, alpha, n_cols, R, C, FEW if WIDE else SOME, KIND, STEPS, LOSS, WIDE,
         )  # fmt: skip
     elif count > FEW:
-        _gather(
-            x_ptr, out_ptr, loss_ptr, place_ptr, count, target, share, alpha, n_cols,
-            R, C, MANY, KIND, STEPS, LOSS, WIDE,
+        t, mass, gain = _gather(
+            x_ptr, out_ptr, place_ptr, count, base, t, used, share, alpha, n_cols,
+            R, C, SOME, KIND, STEPS, LOSS, WIDE,
         )  # fmt: skip
     else:
-        _gather(
-            x_ptr, out_ptr, loss_ptr, place_ptr, count, target, share, alpha, n_cols,
+        t, mass, gain = _gather(
+            x_ptr, out_ptr, place_ptr, count, base, t, used, share, alpha, n_cols,
             R, C, FEW, KIND, STEPS, LOSS, WIDE,
+        )  # fmt: skip
+    if LOSS:
+        _label(
+            x_ptr, out_ptr, loss_ptr + row, target, used, mass, gain, base, t, share, alpha,
+            n_cols, KIND, WIDE,
         )  # fmt: skip
 
 
@@ -422,28 +504,32 @@ def _launch(
         return out, loss
     per_row = isinstance(alpha, torch.Tensor)
     value = 0.0 if per_row else float(alpha)
-    kind = {2.0: SPARSEMAX, 1.5: ENTMAX15}.get(value, POWER if 1.1 <= value <= 2 else ANY)
+    kind = {2.0: SPARSEMAX, 1.5: ENTMAX15}.get(
+        value, POWER if _POWER_FROM.value <= value <= 2 else ANY
+    )
     settings = {"KIND": kind, "STEPS": _STEPS, "PER_ROW": per_row}
     settings |= {"LOSS": target is not None, "SHARED": share is not None}
-    settings["WIDE"] = value > 2  # p = d^(1/(alpha - 1)) of a small d needs its digits
+    wide = value > 2  # p = d^(1/(alpha - 1)) of a small d needs its digits
+    settings["WIDE"] = wide
     # a pointer that no kernel follows stands for what is not given
     given = [x if part is None else part for part in (target, share)]
     given.append(alpha if per_row else x)
-    if cols <= _RESIDENT:
+    if cols <= (_RESIDENT_WIDE if wide else _RESIDENT):
         (r, c), warps, limits = _tile(cols, x.element_size(), kind)
         _resident[(rows,)](
             x, out, loss, *given, value, cols, r, c, num_warps=warps, **limits, **settings
         )
         return out, loss
-    r, c, warps, solvers = _LONG
+    r, c, warps = _LONG
+    c = min(c, triton.next_power_of_2(cols) // r)
     pieces = triton.cdiv(cols, r * c)
     heads = torch.empty((rows, pieces * c), dtype=x.dtype, device=x.device)
     places = torch.empty((rows, _MANY), dtype=torch.int32, device=x.device)
     _heads[(rows, pieces)](x, out, heads, cols, pieces, r, c, num_warps=warps)
     _assemble[(rows,)](
         x, out, heads, places, loss, *given, value, cols, pieces * c,
-        triton.next_power_of_2(pieces * c), r, c, _FEW, _MANY,
-        triton.cdiv(cols, _STREAM), _STREAM, num_warps=solvers, **settings,
+        triton.next_power_of_2(pieces * c), r, c, _FEW, _SOME, _MANY, **settings,
+        num_warps=warps if kind in (SPARSEMAX, ENTMAX15) else 2 * warps,
     )  # fmt: skip
     return out, loss
 
@@ -451,11 +537,12 @@ def _launch(
 def _tile(cols: int, size: int, kind: int) -> tuple[tuple[int, int], int, dict[str, int]]:
     """(R, C) with as many places as threads take in one access of 16 bytes, warps, limits.
 
-    Powers need registers beside the row; a short type leaves room for two programs at once where
-    they are told to keep to half of the registers.
+    A short type leaves room for two programs at once on a multiprocessor, one loading while the
+    other computes, where they are told to keep to half of the registers.
     """
     block = max(triton.next_power_of_2(cols), 32)
-    warps = min(max(block // 1024, 1), 8 if kind in (SPARSEMAX, ENTMAX15) else 16)
-    places = min(block, warps * 32 * (16 // size))
-    limits = {"maxnreg": 128} if kind == ENTMAX15 and size == 2 and warps == 8 else {}
-    return (block // places, places), warps, limits
+    warps = min(max(block // 1024, 1), 16 if kind == ANY else 8)  # ANY needs registers of its own
+    fewer_heads = kind == POWER and size == 2 and warps == 1  # they would cost more than they save
+    places = min(block, warps * 32 * (2 if fewer_heads else 16 // size))
+    half = size == 2 and warps == 8 and kind != ANY
+    return (block // places, places), warps, {"maxnreg": 128} if half else {}
