@@ -8,8 +8,8 @@ import numpy as np
 
 import maxent as mx
 from benchmarks.peers import celer, skglm
-from benchmarks.report import Row, missing
-from benchmarks.timing import in_turns, median
+from benchmarks.report import Row, compared, missing
+from benchmarks.timing import in_turns
 
 GOAL = 1e-8
 TARGET = ("at most a third of the peer's time", 3.0)
@@ -65,20 +65,6 @@ def run(quick: bool = False) -> list[Row]:
             else:
                 rows.append(Row("glm", name, peer.NAME, status="NC", accuracy=error))
         times = in_turns(competitors, repeats=5, warm_up=False)
-        for method, seconds in times.items():
-            ratio = median(seconds) / median(times[Ours.NAME])
-            peer_row = method != Ours.NAME
-            rows.append(
-                Row(
-                    "glm",
-                    name,
-                    method,
-                    seconds=median(seconds),
-                    ratio=ratio,
-                    accuracy=errors[method],
-                    repeats=len(seconds),
-                    target=TARGET[0] if peer_row else "",
-                    met=("yes" if ratio >= TARGET[1] else "no") if peer_row else "",
-                )
-            )
+        targets = dict.fromkeys((celer.NAME, skglm.NAME), TARGET)
+        rows += compared("glm", name, times, Ours.NAME, errors, targets)
     return rows

@@ -6,8 +6,8 @@ import numpy as np
 
 import maxent as mx
 from benchmarks.peers import entmax, torch_softmax
-from benchmarks.report import Row, missing
-from benchmarks.timing import in_turns, median
+from benchmarks.report import Row, compared, missing
+from benchmarks.timing import in_turns
 
 SHAPES = ((4096, 1000), (256, 50_000))
 ALPHAS = (2.0, 1.5, 1.33)
@@ -50,29 +50,12 @@ def run(quick: bool = False) -> list[Row]:
                     except ImportError as error:
                         rows.append(missing("maps", problem, peer.NAME, str(error)))
                 times = in_turns(competitors, repeats=15)
-                ours = median(times[OURS])
-                for name, seconds in times.items():
+                errors, targets = {}, dict(TARGETS)
+                for name in times:
                     is_map = "softmax" not in name
                     error = np.abs(competitors[name]()[checked] - exact).max() if is_map else np.nan
-                    ratio = median(seconds) / ours
-                    target, met = "", ""
-                    if name in TARGETS:
-                        target, goal = TARGETS[name]
-                        met = "yes" if ratio >= goal else "no"
-                    elif not is_map and shape == SHAPES[0]:
-                        target, goal = FLOOR_TARGET
-                        met = "yes" if ratio >= goal else "no"
-                    rows.append(
-                        Row(
-                            "maps",
-                            problem,
-                            name,
-                            seconds=median(seconds),
-                            ratio=ratio,
-                            accuracy=float(error),
-                            repeats=len(seconds),
-                            target=target,
-                            met=met,
-                        )
-                    )
+                    errors[name] = float(error)
+                    if not is_map and shape == SHAPES[0]:
+                        targets[name] = FLOOR_TARGET
+                rows += compared("maps", problem, times, OURS, errors, targets)
     return rows

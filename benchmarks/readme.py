@@ -46,6 +46,28 @@ def _alone(rows: list[dict[str, str]]) -> list[str]:
     ]
 
 
+def _on_a_device() -> list[str]:
+    """Sparse maps and losses on a GPU: a line a shape, ms, the target in brackets."""
+    rows = _rows("gpu")
+    shown = ["copy", "torch.softmax", *(f"maxent alpha={a}" for a in ("2", "1.5", "1.33"))]
+    shown += ["torch cross-entropy", "maxent loss 2", "maxent loss 1.5"]
+    lines = [
+        "One H200, ms through the public functions (target); losses forward and backward:",
+        "",
+        "| scores | " + " | ".join(shown) + " |",
+        "|---" * (len(shown) + 1) + "|",
+    ]
+    for shape in dict.fromkeys(row["shape"] for row in rows):
+        here = {row["what"]: row for row in rows if row["shape"] == shape}
+        cells = [
+            f"{float(here[what]['ms']):.3g}"
+            + (f" ({here[what]['target']}: {here[what]['met']})" if here[what]["target"] else "")
+            for what in shown
+        ]
+        lines.append(f"| {shape} | " + " | ".join(cells) + " |")
+    return lines if rows else []
+
+
 def table() -> str:
     """One line a peer and problem: both times, their ratio, both accuracies, the target.
 
@@ -56,7 +78,7 @@ def table() -> str:
         "| problem | maxent | peer | peer's time | ratio | error: maxent / peer | target |",
         "|---|---|---|---|---|---|---|",
     ]
-    for suite in ("maps", "glm", "density", "projection", "relaxation"):
+    for suite in ("maps", "glm", "training", "density", "projection", "relaxation"):
         rows = _rows(suite)
         ours = {row["problem"]: row for row in rows if row["method"] == "maxent"}
         for row in rows:
@@ -77,6 +99,7 @@ def table() -> str:
         for row in _rows("startup")
     ]
     lines += ["", "Start-up: " + "; ".join(startup) + "."]
+    lines += ["", *_on_a_device()]
     if alone := _alone([row for suite in _LARGE for row in _rows(suite)]):
         lines += ["", "Size: " + "; ".join(alone) + "."]
     return "\n".join(lines)

@@ -11,6 +11,8 @@ from dataclasses import asdict, dataclass, fields
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from benchmarks.timing import median
+
 RESULTS = Path(__file__).parent / "results"
 
 
@@ -37,6 +39,35 @@ class Row:
 
 def missing(suite: str, problem: str, method: str, reason: str) -> Row:
     return Row(suite, problem, method, status="N/A", note=reason)
+
+
+def compared(
+    suite: str,
+    problem: str,
+    times: dict[str, list[float]],
+    ours: str,
+    accuracy: dict[str, float],
+    targets: dict[str, tuple[str, float]],
+) -> list[Row]:
+    """A row a competitor: the times beside ours, and whether its target, a ratio, is met."""
+    rows = []
+    for method, seconds in times.items():
+        ratio = median(seconds) / median(times[ours])
+        target, goal = targets.get(method, ("", None))
+        rows.append(
+            Row(
+                suite,
+                problem,
+                method,
+                seconds=median(seconds),
+                ratio=ratio,
+                accuracy=accuracy[method],
+                repeats=len(seconds),
+                target=target,
+                met="" if goal is None else "yes" if ratio >= goal else "no",
+            )
+        )
+    return rows
 
 
 def _cell(value: object) -> str:

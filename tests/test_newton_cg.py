@@ -3,6 +3,7 @@ import pytest
 from scipy import sparse
 
 import maxent as mx
+from maxent.solvers import newton_cg
 from maxent.solvers._hessian import Curvature, Samples, WrittenOut, second_order
 
 RNG = np.random.default_rng(0)
@@ -179,3 +180,40 @@ def test_sparse_predictions_have_the_same_moments_as_dense_ones():
     p[:100] = 0
     assert np.count_nonzero(p) < 0.15 * p.size
     np.testing.assert_allclose(dense.moments(p), (X.T @ p).ravel(), atol=1e-12)
+
+
+@pytest.mark.parametrize("domain", [mx.Cube(), mx.NonNegative()])
+@pytest.mark.parametrize("ridge", [1e-1, 1e-4])
+def test_a_start_without_curvature(domain, ridge):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 5))
+    Y = (X @ rng.standard_normal((5, 4)) > 0.5).astype(float)
+    entropy = mx.SquaredNorm(domain=domain)  # at w = 0 every score is at an end of its interval
+    problem = mx.Problem(entropy, mx.SampleMap(X, 4), mx.Quadratic(ridge), observed=Y)
+    solution = problem.solve(mx.NewtonCG(tol=1e-9))
+    assert solution.status is mx.Status.CONVERGED
+    assert solution.objective == pytest.approx(problem.solve(mx.LBFGS(tol=1e-10)).objective)
+
+
+def test_steps_beyond_kinks_are_damped(monkeypatch):
+    """Nearly separable rows of sparsemax have little curvature left, and many kinks."""
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((400, 20))
+    y = (X @ rng.standard_normal((20, 6)) + 0.1 * rng.standard_normal((400, 6))).argmax(1)
+    problem = mx.Problem(mx.Tsallis(2.0), mx.SampleMap(X, 6), mx.Quadratic(1e-6), observed=y)
+    products = []
+    product = Samples._product
+
+    def counted(*arguments):
+        multiply = product(*arguments)
+        return lambda v: products.append(0) or multiply(v)
+
+    monkeypatch.setattr(Samples, "_product", counted)
+    counts = []
+    for cut in (newton_cg._CUT, 0.0):
+        monkeypatch.setattr(newton_cg, "_CUT", cut)
+        products.clear()
+        solution = problem.solve(mx.NewtonCG(tol=1e-6))
+        assert solution.status is mx.Status.CONVERGED
+        counts.append(len(products))
+    assert counts[0] < 0.75 * counts[1]

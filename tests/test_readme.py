@@ -3,6 +3,8 @@
 import sys
 from pathlib import Path
 
+from conftest import needs
+
 ROOT = Path(__file__).parent.parent
 
 
@@ -15,6 +17,7 @@ def test_the_comparison_table_is_generated_from_the_results(monkeypatch):
 
 
 def test_the_snippets_of_the_readme_run():
+    needs("torch")
     blocks = (ROOT / "README.md").read_text().split("```python\n")[1:]
     code = "\n".join(block.split("```")[0] for block in blocks)
     namespace = {}

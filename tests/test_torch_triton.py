@@ -1,9 +1,11 @@
-"""The Triton kernels, run in Triton's CPU interpreter."""
+"""The Triton kernels: run in Triton's CPU interpreter, and compiled for a device not at hand."""
 
 import os
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 from conftest import needs
 
@@ -31,3 +33,72 @@ def test_kernels_in_the_interpreter():
         timeout=900,
     )
     assert run.returncode == 0, run.stdout[-4000:] + run.stderr[-2000:]
+
+
+class Compiler:
+    """Takes the place of a kernel and compiles what would be launched."""
+
+    def __init__(self, kernel):
+        self.kernel = kernel
+        self.programs = []
+
+    def __getitem__(self, grid):
+        return self.compile
+
+    def compile(self, *arguments, **settings):
+        import torch
+        from triton.backends.compiler import GPUTarget
+        from triton.compiler import ASTSource, compile
+
+        types = {torch.float32: "fp32", torch.bfloat16: "bf16", torch.float16: "fp16"}
+        types |= {torch.int64: "i64", torch.int32: "i32"}
+        parameters = {p.name: p for p in self.kernel.params}
+        given = dict(zip(parameters, arguments, strict=False)) | settings
+        options = {name: given.pop(name) for name in list(given) if name not in parameters}
+        fixed = {name: given[name] for name, p in parameters.items() if p.is_constexpr}
+        signature = {
+            name: "constexpr"
+            if name in fixed
+            else "*" + types[given[name].dtype]
+            if isinstance(given[name], torch.Tensor)
+            else {int: "i32", float: "fp32"}[type(given[name])]
+            for name in parameters
+        }
+        source = ASTSource(self.kernel, signature, fixed)
+        self.programs.append(compile(source, target=GPUTarget("cuda", 90, 32), options=options))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "alpha", "columns", "loss"),
+    [
+        ("float32", 2.0, 1000, False),
+        ("bfloat16", 1.5, 32000, True),
+        ("bfloat16", 1.33, 32000, False),
+        ("float16", 1.33, 1000, True),
+        ("float32", [1.2, 1.01], 1000, False),
+        ("float32", 3.0, 60, True),
+        ("bfloat16", 1.33, 50000, True),
+        ("float32", 3.0, 50000, False),
+    ],
+)
+def test_kernels_compile_for_a_device(dtype, alpha, columns, loss, monkeypatch):
+    torch = needs("torch")
+    needs("triton")
+    from maxent.torch import _triton
+
+    names = ("_resident", "_heads", "_assemble")
+    compilers = {name: Compiler(getattr(_triton, name)) for name in names}
+    for name, compiler in compilers.items():
+        monkeypatch.setattr(_triton, name, compiler)
+    x = torch.zeros(2, columns, dtype=getattr(torch, dtype))
+    alpha = torch.tensor(alpha) if isinstance(alpha, list) else alpha
+    if loss:
+        _triton.tsallis_loss(x, torch.tensor([0, 1]), alpha, share=torch.tensor(2))
+    else:
+        _triton.tsallis_map(x, alpha)
+    used = {name: compiler.programs for name, compiler in compilers.items() if compiler.programs}
+    assert set(used) == ({"_resident"} if columns < 50000 else {"_heads", "_assemble"})
+    for (program,) in used.values():
+        assert program.asm["cubin"]
+    last = used.get("_resident", used.get("_assemble"))[0].asm["ptx"]
+    assert ("lg2.approx.ftz" in last) == (alpha == 1.33 if isinstance(alpha, float) else True)

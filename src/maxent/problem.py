@@ -333,20 +333,23 @@ class State:
 
     @cached_property
     def gap(self) -> float:
-        """The certificate: at p_s = s p_w + (1 - s) p~, where s r(p_w) lies in dom V."""
+        """The certificate, at p_w pulled into the domain of V."""
+        return self.pulled_gap(self.p, self.gradient)
+
+    def pulled_gap(self, p: Rows, residual: Array) -> float:
+        """The gap at p_s = s p + (1 - s) p~, p~ the observed rows, where s r(p) lies in dom V."""
         potential = self.problem.potential
-        gauge = potential.gauge(self.gradient)
+        gauge = potential.gauge(residual)
         if gauge <= 1:
-            gap = self._gap(self.p, self.gradient)
+            gap = self._gap(p, residual)
             if np.isfinite(gap) or gauge < 1:
                 return gap
         if self.problem.observed is None or not np.isfinite(gauge):
             return np.inf
         s = 1 / gauge
-        if potential.open_domain and not np.isfinite(potential.value(s * self.gradient)):
+        if potential.open_domain and not np.isfinite(potential.value(s * residual)):
             s *= _INSIDE
-        mixed = s * self.p + (1 - s) * self.problem.observed
-        return self._gap(mixed, s * self.gradient)
+        return self._gap(s * p + (1 - s) * self.problem.observed, s * residual)
 
     def gap_at(self, p: Rows) -> float:
         """The gap with any p of the domain."""

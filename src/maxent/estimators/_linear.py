@@ -24,6 +24,7 @@ from maxent._threads import one_blas_thread
 from maxent.domains import Cube, KSubset, NonNegative, Simplex
 from maxent.entropies import Entropy, Scaled, Shannon, Tsallis
 from maxent.estimators._density import positive
+from maxent.estimators._saving import SavesLabels
 from maxent.maps import SampleMap
 from maxent.potentials import Equality, Families, Potential, Quadratic
 from maxent.problem import Problem, State
@@ -32,7 +33,6 @@ from maxent.solvers import Interrupted, Solution, choose
 DEFAULT = Quadratic(1e-3)
 KERNELS = ("linear", "rbf", "poly", "precomputed")
 _NEGATIVE = 1e-6  # share of the largest eigenvalue below which a negative one is rounding
-_INSIDE = 0.99  # how far a point is pulled into an open domain
 
 
 class Layout(NamedTuple):
@@ -192,20 +192,9 @@ class Fit:
                 np.divide(mean - 1, r, out=room, where=r < 0)
         t = 1 / (1 + max(room.min(), 0.0)) if r.any() else 0.0
         p = np.maximum((1 - t) * (p - r) + t * mean, 0.0)
-        cut = state.w.size - self.n_outputs
-        residual = (problem.moments(p) - problem.target)[:cut]
-        gauge = self.potential.gauge(residual)
-        if not np.isfinite(gauge):
-            return np.inf
-        if gauge > 1:
-            s = 1 / gauge
-            if self.potential.open_domain and not np.isfinite(self.potential.value(s * residual)):
-                s *= _INSIDE
-            p, residual = s * p + (1 - s) * self.observed, s * residual
-        w = state.w[:cut]
-        parts = self.potential.value(residual), self.potential.conjugate(-w), float(residual @ w)
-        rounding = float(np.finfo(np.float64).eps) * float(np.abs(parts).sum())
-        return state.entropy_gap(p) + max(float(sum(parts)), rounding)
+        residual = problem.moments(p) - problem.target
+        residual[-self.n_outputs :] = 0.0  # but for rounding, which Equality refuses
+        return state.pulled_gap(p, residual)
 
 
 # -- kernels -------------------------------------------------------------------------------------
@@ -265,7 +254,7 @@ def representer(L: Array, used: Array, W: Array) -> Array:
 # -- the estimators' base --------------------------------------------------------------------------
 
 
-class FenchelYoungModel(BaseEstimator):
+class FenchelYoungModel(SavesLabels, BaseEstimator):
     """Fitting and scores of linear and kernel models; subclasses read y and make predictions."""
 
     fit_intercept: bool
@@ -495,21 +484,5 @@ class FenchelYoungModel(BaseEstimator):
             entropy = Scaled(entropy, positive("temperature", self.temperature))
         return np.asarray(entropy.conjugate(theta)[1])
 
-    # -- saving --------------------------------------------------------------------------------
-
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "entropy_")
-
-    def __getmodel__(self) -> dict[str, Any]:
-        state = dict(vars(self))
-        for name in ("classes_", "feature_names_in_"):  # may be arrays of Python strings
-            if name in state:
-                state[name] = [state[name].tolist(), state[name].dtype.str]
-        return state
-
-    def __setmodel__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        for name in ("classes_", "feature_names_in_"):
-            if name in state:
-                values, dtype = state[name]
-                setattr(self, name, np.array(values, dtype=dtype))

@@ -24,6 +24,7 @@ from maxent.domains import Simplex
 from maxent.entropies import Entropy, Shannon, Shifted
 from maxent.estimators._class_map import ClassMap, ClassPart, Ones
 from maxent.estimators._density import masses, take_rows, warn_constant
+from maxent.estimators._saving import SavesLabels
 from maxent.estimators._structural import (
     CHANGE,
     FEWEST,
@@ -47,7 +48,7 @@ _SAME = 1e-6  # share of a value within which a proposal is a chosen feature, fo
 
 
 @io.register
-class StructMaxentClassifier(ClassifierMixin, BaseEstimator):
+class StructMaxentClassifier(ClassifierMixin, SavesLabels, BaseEstimator):
     """Class probabilities with features from a union of families (conditional structural maxent).
 
     p_w[y|x] is proportional to exp(sum_j w_j phi_j(x) [y = y_j]), and w minimises (14)
@@ -294,24 +295,8 @@ class StructMaxentClassifier(ClassifierMixin, BaseEstimator):
             operator.bind(cells, clamp=True).add_scores(w, theta[output])
         return np.ascontiguousarray(theta.T)
 
-    # -- saving --------------------------------------------------------------------------------
-
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_parts_")
-
-    def __getmodel__(self) -> dict[str, Any]:
-        state = dict(vars(self))
-        for name in ("classes_", "feature_names_in_"):  # may be arrays of Python strings
-            if name in state:
-                state[name] = [state[name].tolist(), state[name].dtype.str]
-        return state
-
-    def __setmodel__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        for name in ("classes_", "feature_names_in_"):
-            if name in state:
-                values, dtype = state[name]
-                setattr(self, name, np.array(values, dtype=dtype))
 
 
 def _has_text(X: Any) -> bool:

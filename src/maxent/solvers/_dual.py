@@ -10,9 +10,10 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 
 from maxent._rows import Array, Ragged, Rows
 from maxent.entropies import Entropy, Relative, Scaled, Shifted
@@ -184,6 +185,65 @@ class SlowRows(DualRows):
         self.residual = self.residual + self.weights[i] * self.parts[i].moments(step)
         self.w = -self.problem.potential.grad(self.residual)
         return True
+
+
+class CompiledRows(DualRows):
+    """Samples and an elastic penalty: a whole pass in a compiled kernel."""
+
+    def __init__(self, problem: Problem, point: Rows) -> None:
+        super().__init__(problem, point)
+        features, cost = problem.features, unwrap(problem.entropy).cost
+        shape = -1, features.n_outputs
+        l1, l2 = problem.potential.elastic(features.n_features)  # type: ignore[misc]
+        self.l1, self.inverse = l1.reshape(shape), 1 / l2.reshape(shape)
+        cost = np.zeros(features.n_outputs) if cost is None else cost
+        self.costs = np.array(cost, dtype=np.float64, ndmin=2)
+        self.samples = _compressed(features.X)
+        # the largest curvature 1/l2 over the outputs, feature by feature
+        squares = features.X.power(2) if sparse.issparse(features.X) else features.X**2
+        with np.errstate(divide="ignore"):
+            bound = np.asarray(squares @ self.inverse.max(axis=1), dtype=np.float64)
+            self.steps = 1 / (self.weights * bound)
+        self._refresh()
+
+    def _refresh(self) -> None:
+        problem = self.problem
+        self.residual = (problem.moments(self.point) - problem.target).reshape(self.l1.shape)
+        self.w = -problem.potential.grad(self.residual.ravel()).reshape(self.l1.shape)
+
+    def pass_over(self, order: Array) -> Array:
+        """One step for each row of the order; the rows that have moved."""
+        moved = self.move_all(
+            order,
+            self.costs,
+            *self.samples,
+            self.weights,
+            self.steps,
+            self.l1,
+            self.inverse,
+            self.point,
+            self.residual,
+            self.w,
+        )
+        return order[:moved]
+
+    def move_all(self, order: Array, *arrays: Array) -> int:
+        """One step for each row of the order; how many, put at its front, have moved."""
+        raise NotImplementedError
+
+    def state(self) -> PairState:
+        """The state here; rounding in the residual ends with it."""
+        self._refresh()
+        return super().state()
+
+
+def _compressed(X: Any) -> tuple[Array, Array, Array]:
+    """Values, columns (none where X is dense) and offsets of the rows."""
+    if sparse.issparse(X):
+        X = sparse.csr_array(X)
+        return X.data.astype(np.float64), X.indices.astype(np.int64), X.indptr.astype(np.int64)
+    values = np.ascontiguousarray(X, dtype=np.float64).ravel()
+    return values, np.empty(0, np.int64), np.arange(len(X) + 1) * X.shape[1]
 
 
 def row(rows: Rows, i: int) -> Array:

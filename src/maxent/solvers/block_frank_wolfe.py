@@ -10,8 +10,15 @@ from maxent.domains import Simplex
 from maxent.entropies import Zero
 from maxent.maps import SampleMap
 from maxent.problem import Problem, State
-from maxent.solvers._dual import DualRows, DualSolver, PairState, SlowRows, pair_state, unwrap
-from maxent.solvers.dual_coordinate import CompiledRows
+from maxent.solvers._dual import (
+    CompiledRows,
+    DualRows,
+    DualSolver,
+    PairState,
+    SlowRows,
+    pair_state,
+    unwrap,
+)
 
 
 @dataclass(frozen=True)
@@ -49,7 +56,7 @@ class BlockFrankWolfe(DualSolver):
         hinge = isinstance(recipe.entropy, Zero) and isinstance(recipe.entropy.domain, Simplex)
         plain = isinstance(features, SampleMap) and features.whole
         if hinge and plain and problem.potential.elastic(features.n_features) is not None:
-            return _PairwiseRows(problem, point, 0, 1.0, 0.0)
+            return _PairwiseRows(problem, point)
         return _OracleRows(problem, point)
 
 
@@ -79,20 +86,8 @@ class _OracleRows(SlowRows):
 class _PairwiseRows(CompiledRows):
     """Mass from the worst class in use to the best one."""
 
-    def pass_over(self, order: Array) -> Array:
-        """One step for each row of the order; the rows that have moved."""
+    def move_all(self, order: Array, *arrays: Array) -> int:
+        """Pairwise steps."""
         from maxent._kernels.dual import pairwise_pass
 
-        moved = pairwise_pass(
-            order,
-            self.model[3],
-            *self.samples,
-            self.weights,
-            self.steps,
-            self.l1,
-            self.inverse,
-            self.point,
-            self.residual,
-            self.w,
-        )
-        return order[:moved]
+        return int(pairwise_pass(order, *arrays))

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from maxent._rows import Array, Rows
 from maxent.domains import Simplex
@@ -22,7 +20,7 @@ from maxent.entropies import (
 )
 from maxent.maps import SampleMap
 from maxent.problem import Problem
-from maxent.solvers._dual import DualRows, DualSolver, PairState, SlowRows, unwrap
+from maxent.solvers._dual import CompiledRows, DualRows, DualSolver, SlowRows, unwrap
 
 
 @dataclass(frozen=True)
@@ -54,7 +52,7 @@ class DualCoordinateAscent(DualSolver):
         plain = isinstance(features, SampleMap) and features.whole
         if compiled is None or not plain or problem.potential.elastic(features.n_features) is None:
             return _ProxRows(problem, point)
-        return CompiledRows(problem, point, *compiled)
+        return _ClosedRows(problem, point, *compiled)
 
 
 def _kernel(entropy: Entropy) -> tuple[int, float, float] | None:
@@ -95,65 +93,17 @@ class _ProxRows(SlowRows):
         return self.change(i, old, new)
 
 
-class CompiledRows(DualRows):
-    """Samples and an elastic penalty."""
+class _ClosedRows(CompiledRows):
+    """Steps through the proximity operators that the kernels know."""
 
     def __init__(
         self, problem: Problem, point: Rows, kind: int, power: float, temperature: float
     ) -> None:
         super().__init__(problem, point)
-        features, recipe = problem.features, unwrap(problem.entropy)
-        shape = -1, features.n_outputs
-        l1, l2 = problem.potential.elastic(features.n_features)  # type: ignore[misc]
-        self.l1, self.inverse = l1.reshape(shape), 1 / l2.reshape(shape)
-        cost = np.zeros(features.n_outputs) if recipe.cost is None else recipe.cost
-        self.model = (
-            kind,
-            power,
-            recipe.temperature * temperature,
-            np.array(cost, dtype=np.float64, ndmin=2),
-        )
-        self.samples = _compressed(features.X)
-        # the largest curvature 1/l2 over the outputs, feature by feature
-        squares = features.X.power(2) if sparse.issparse(features.X) else features.X**2
-        with np.errstate(divide="ignore"):
-            bound = np.asarray(squares @ self.inverse.max(axis=1), dtype=np.float64)
-            self.steps = 1 / (self.weights * bound)
-        self._refresh()
+        self.model = kind, power, unwrap(problem.entropy).temperature * temperature
 
-    def _refresh(self) -> None:
-        problem = self.problem
-        self.residual = (problem.moments(self.point) - problem.target).reshape(self.l1.shape)
-        self.w = -problem.potential.grad(self.residual.ravel()).reshape(self.l1.shape)
-
-    def pass_over(self, order: Array) -> Array:
-        """One step for each row of the order; the rows that have moved."""
+    def move_all(self, order: Array, *arrays: Array) -> int:
+        """p_i <- prox_{tau_i Omega}(p_i + tau_i theta_i)."""
         from maxent._kernels.dual import pass_over
 
-        moved = pass_over(
-            order,
-            *self.model,
-            *self.samples,
-            self.weights,
-            self.steps,
-            self.l1,
-            self.inverse,
-            self.point,
-            self.residual,
-            self.w,
-        )
-        return order[:moved]
-
-    def state(self) -> PairState:
-        """The state here; rounding in the residual ends with it."""
-        self._refresh()
-        return super().state()
-
-
-def _compressed(X: Any) -> tuple[Array, Array, Array]:
-    """Values, columns (none where X is dense) and offsets of the rows."""
-    if sparse.issparse(X):
-        X = sparse.csr_array(X)
-        return X.data.astype(np.float64), X.indices.astype(np.int64), X.indptr.astype(np.int64)
-    values = np.ascontiguousarray(X, dtype=np.float64).ravel()
-    return values, np.empty(0, np.int64), np.arange(len(X) + 1) * X.shape[1]
+        return int(pass_over(order, *self.model, *arrays))

@@ -22,13 +22,15 @@ def _(x: Tensor, kind: str, parameter: float, parameters: Tensor | None) -> Tens
 
 @torch.library.custom_op("maxent::loss", mutates_args=())
 def _loss_op(
-    x: Tensor, target: Tensor, kind: str, parameter: float, check: bool
+    x: Tensor, target: Tensor, kind: str, parameter: float, ignore: int, check: bool
 ) -> tuple[Tensor, Tensor]:
-    return _dispatch.loss(x, target, kind, parameter, check)
+    return _dispatch.loss(x, target, kind, parameter, ignore, check)
 
 
 @_loss_op.register_fake
-def _(x: Tensor, target: Tensor, kind: str, parameter: float, check: bool) -> tuple[Tensor, Tensor]:
+def _(
+    x: Tensor, target: Tensor, kind: str, parameter: float, ignore: int, check: bool
+) -> tuple[Tensor, Tensor]:
     return x.new_empty(x.shape[0], dtype=_dispatch.compute_type(x)), torch.empty_like(x)
 
 
@@ -37,10 +39,41 @@ def _runs_here(x: Tensor) -> bool:
     return not torch.compiler.is_compiling() and type(x) is Tensor
 
 
+def _eager(x: Tensor) -> bool:
+    """Whether nothing but backward may look at what is done: no torch.func, no forward mode."""
+    return (
+        _runs_here(x)
+        and not torch._C._are_functorch_transforms_active()
+        and torch.autograd.forward_ad._current_level < 0
+    )
+
+
+def apply_map(x: Tensor, parameters: Tensor | None, kind: str, parameter: float) -> Tensor:
+    """p of each row of a contiguous (rows, size) tensor, by the shortest way to it."""
+    p: Tensor
+    if not _eager(x):
+        p = Map.apply(x, parameters, kind, parameter)
+    elif torch.is_grad_enabled() and (
+        x.requires_grad or (parameters is not None and parameters.requires_grad)
+    ):
+        p = EagerMap.apply(x, parameters, kind, parameter)
+    else:
+        p = _dispatch.as_map(x, kind, parameter, parameters)
+    return p
+
+
+def apply_loss(
+    x: Tensor, target: Tensor, kind: str, parameter: float, ignore: int, check: bool
+) -> Tensor:
+    """The loss of each row."""
+    chosen = EagerLoss if _eager(x) else Loss
+    loss: Tensor = chosen.apply(x, target, kind, parameter, ignore, check)[0]
+    return loss
+
+
 def fused(x: Tensor, kind: str) -> bool:
     """Whether ``LossSum`` takes these scores: outside of torch.func and torch.compile alone."""
-    plain = _runs_here(x) and not torch._C._are_functorch_transforms_active()
-    return plain and _dispatch.fuses(x, kind)
+    return _eager(x) and _dispatch.fuses(x, kind)
 
 
 def _fold(x: Tensor | None, batch: int, dim: int | None) -> Tensor | None:
@@ -95,38 +128,50 @@ class Map(torch.autograd.Function):
         return p.unflatten(0, (batch, -1)), 0
 
 
+class EagerMap(torch.autograd.Function):
+    """``Map`` without torch.func, whose checks of every call cost as much as a small map."""
+
+    @staticmethod
+    def forward(ctx: Any, *inputs: Any) -> Tensor:
+        p = Map.forward(*inputs)
+        Map.setup_context(ctx, inputs, p)
+        return p
+
+    backward = Map.backward
+
+
 class Loss(torch.autograd.Function):
     """The loss of each row, and its gradient p - y, kept so that backward is one product."""
 
     @staticmethod
     def forward(
-        x: Tensor, target: Tensor, kind: str, parameter: float, check: bool
+        x: Tensor, target: Tensor, kind: str, parameter: float, ignore: int, check: bool
     ) -> tuple[Tensor, Tensor]:
         run = _dispatch.loss if _runs_here(x) else _loss_op
-        both: tuple[Tensor, Tensor] = run(x, target, kind, parameter, check)
+        both: tuple[Tensor, Tensor] = run(x, target, kind, parameter, ignore, check)
         return both
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-        _, target, ctx.kind, ctx.parameter, _ = inputs
+        _, target, ctx.kind, ctx.parameter, _, _ = inputs
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(output[1], target)
 
     @staticmethod
     def backward(
         ctx: Any, g: Tensor | None, g_residual: Tensor | None
-    ) -> tuple[Tensor | None, None, None, None, None]:
+    ) -> tuple[Tensor | None, None, None, None, None, None]:
         residual, target = ctx.saved_tensors
         dx = None if g is None else (g[:, None] * residual).to(residual.dtype)
         if g_residual is not None:  # a second derivative: the residual is the map less y
             if target.is_floating_point():
                 p = residual + target.to(residual.dtype)
             else:  # an ignored row, whose residual is 0, becomes a vertex: derivative 0
-                own = target.clamp_min(0)[:, None]
+                own = target.clamp(0, residual.shape[1] - 1)[:, None]
                 p = residual.scatter_add(1, own, torch.ones_like(own, dtype=residual.dtype))
             second = _dispatch.vjp(ctx.kind, p, g_residual, ctx.parameter, None)
             dx = second if dx is None else dx + second
-        return dx, None, None, None, None
+        return dx, None, None, None, None, None
 
     @staticmethod
     def vmap(
@@ -136,13 +181,26 @@ class Loss(torch.autograd.Function):
         target: Tensor,
         kind: str,
         parameter: float,
+        ignore: int,
         check: bool,
     ) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
         """More rows."""
         batch = info.batch_size
         rows, targets = _fold(x, batch, in_dims[0]), _fold(target, batch, in_dims[1])
-        loss, residual = Loss.apply(rows, targets, kind, parameter, check)
+        loss, residual = Loss.apply(rows, targets, kind, parameter, ignore, check)
         return (loss.unflatten(0, (batch, -1)), residual.unflatten(0, (batch, -1))), (0, 0)
+
+
+class EagerLoss(torch.autograd.Function):
+    """``Loss`` without torch.func."""
+
+    @staticmethod
+    def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, Tensor]:
+        both = Loss.forward(*inputs)
+        Loss.setup_context(ctx, inputs, both)
+        return both
+
+    backward = Loss.backward
 
 
 class LossSum(torch.autograd.Function):
@@ -154,30 +212,37 @@ class LossSum(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        x: Tensor, target: Tensor, share: Tensor, parameter: float, check: bool
-    ) -> tuple[Tensor, Tensor]:
-        loss, gradient = _dispatch.shared_loss(x, target, share, parameter, check)
-        return loss.sum(), gradient
+        ctx: Any,
+        x: Tensor,
+        target: Tensor,
+        share: Tensor | None,
+        parameter: float,
+        ignore: int,
+        check: bool,
+    ) -> Tensor:
+        loss, gradient = _dispatch.shared_loss(x, target, share, parameter, ignore, check)
+        ctx.parameter, ctx.ignore, ctx.spent = parameter, ignore, False
+        ctx.save_for_backward(x, target, share, gradient)
+        return loss.sum()
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-        x, target, share, ctx.parameter, _ = inputs
-        ctx.mark_non_differentiable(output[1])
-        ctx.set_materialize_grads(False)
-        ctx.save_for_backward(x, target, share, output[1])
-        ctx.spent = False
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor | None, unused: None) -> tuple[Tensor | None, ...]:
-        if g is None:
-            return None, None, None, None, None
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         x, target, share, gradient = ctx.saved_tensors
         if torch.is_grad_enabled():  # to be differentiated again
-            _, residual = Loss.apply(x, target, "tsallis", ctx.parameter, False)
-            gradient = ((g * share)[:, None] * residual).to(x.dtype)
+            _, residual = EagerLoss.apply(x, target, "tsallis", ctx.parameter, ctx.ignore, False)
+            gradient = (_scaled(g, share)[..., None] * residual).to(x.dtype)
         elif ctx.spent:
-            _, gradient = _dispatch.shared_loss(x, target, share * g, ctx.parameter, False)
+            scaled = _scaled(g, share).expand(len(x)).contiguous()
+            both = _dispatch.shared_loss(x, target, scaled, ctx.parameter, ctx.ignore, False)
+            gradient = both[1]
         else:
             ctx.spent = True
             _dispatch.rescale(gradient, g)
-        return gradient, None, None, None, None
+        return gradient, None, None, None, None, None
+
+
+def _scaled(g: Tensor, share: Tensor | None) -> Tensor:
+    """g times what a row's loss is multiplied by: a share, or one over a number of rows."""
+    if share is None:
+        return g
+    return g * share if share.ndim else g / share.clamp(min=1)

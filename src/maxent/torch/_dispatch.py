@@ -92,29 +92,32 @@ def as_map(x: Tensor, kind: str, parameter: float, parameters: Tensor | None) ->
 
 
 def loss(
-    x: Tensor, target: Tensor, kind: str, parameter: float, check: bool
+    x: Tensor, target: Tensor, kind: str, parameter: float, ignore: int, check: bool
 ) -> tuple[Tensor, Tensor]:
     """The Fenchel-Young loss (rows,) and its gradient p - y, for labels or rows of probabilities.
 
-    The label -1 is ignored: loss and gradient 0, as in rows that are -inf everywhere. Other
-    negative labels come lowered by 1.
+    Loss and gradient are 0 for the label ``ignore`` and in rows that are -inf everywhere; the loss
+    of a label that is no column is NaN.
     """
     labels = not target.is_floating_point()
-    if check:
-        (_check_labels if labels else _check_probabilities)(target, x.shape[1])
+    if check and labels:
+        _check_labels(target, x.shape[1], ignore)
+    elif check:
+        _check_probabilities(target, x.shape[1])
     if len(x) == 0:
         return x.new_empty(0, dtype=compute_type(x)), torch.empty_like(x)
     triton = _module("triton", x)
     if labels and triton is not None and kind == "tsallis" and triton.supported(x):
-        fused: tuple[Tensor, Tensor] = triton.tsallis_loss(x, target, parameter)
+        fused: tuple[Tensor, Tensor] = triton.tsallis_loss(x, target, parameter, ignore)
         return fused
     rows = x.to(compute_type(x))
     residual, top, value = _conjugate(rows, kind, parameter, None)
     void = top == -math.inf
     if labels:
-        void = void | (target < 0)
-        own = target.clamp_min(0)[:, None]
+        own = target.clamp(0, x.shape[1] - 1)[:, None]
         value = value + (top[:, None] - rows.gather(1, own))[:, 0]
+        value = torch.where(own[:, 0] == target, value, math.nan)
+        void = void | (target == ignore)
         residual.scatter_add_(1, own, torch.full_like(own, -1, dtype=rows.dtype))
     else:
         y = target.to(rows.dtype)
@@ -135,14 +138,17 @@ def fuses(x: Tensor, kind: str) -> bool:
 
 
 def shared_loss(
-    x: Tensor, target: Tensor, share: Tensor, parameter: float, check: bool
+    x: Tensor, target: Tensor, share: Tensor | None, parameter: float, ignore: int, check: bool
 ) -> tuple[Tensor, Tensor]:
-    """Losses by labels and their gradients, each row times its share, in one pass."""
+    """Losses by labels and their gradients, each row times its share, in one pass.
+
+    share : one number a row, or a single one by which all are divided.
+    """
     if check:
-        _check_labels(target, x.shape[1])
+        _check_labels(target, x.shape[1], ignore)
     triton = _load("triton")
     assert triton is not None
-    both: tuple[Tensor, Tensor] = triton.tsallis_loss(x, target, parameter, share)
+    both: tuple[Tensor, Tensor] = triton.tsallis_loss(x, target, parameter, ignore, share)
     return both
 
 
@@ -225,12 +231,11 @@ def _check_parameters(kind: str, parameters: Tensor, size: int) -> None:
         raise ValueError(f"{name} needs {rule}, the tensor given has {wrong:.6g}")
 
 
-def _check_labels(target: Tensor, size: int) -> None:
-    wrong = (target < -1) | (target >= size)
+def _check_labels(target: Tensor, size: int, ignore: int) -> None:
+    wrong = ((target < 0) | (target >= size)) & (target != ignore)
     if bool(wrong.any()):
-        label = int(target[wrong][0])
         raise IndexError(
-            f"label {label + (label < 0)} is out of range for {size} classes: labels are "
+            f"label {int(target[wrong][0])} is out of range for {size} classes: labels are "
             f"0 to {size - 1}, or ignore_index"
         )
 

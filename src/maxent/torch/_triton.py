@@ -216,13 +216,25 @@ def _mass_and_gain(p, u):
 
 
 @triton.jit
+def _share(share_ptr, row, SHARED: tl.constexpr):
+    """What a row's loss is multiplied by."""
+    if SHARED == 1:
+        share = tl.load(share_ptr + row)
+    elif SHARED == 2:
+        share = 1.0 / tl.maximum(tl.load(share_ptr).to(tl.float32), 1.0)
+    else:
+        share = 1.0
+    return share
+
+
+@triton.jit
 def _label(
     x_ptr, out_ptr, loss_ptr, target, used, mass, gain, base, t, share, alpha, n_cols,
     KIND: tl.constexpr, WIDE: tl.constexpr,
 ):  # fmt: skip
     """The loss of a row, NaN for a label that is none of the columns, and the gradient there."""
     one = tl.arange(0, 1)
-    inside = used & (target < n_cols) & (one == 0)
+    inside = used & (target >= 0) & (target < n_cols) & (one == 0)
     own = tl.load(x_ptr + target + one, mask=inside, other=float("nan"))
     own = _above(own, base, WIDE)
     loss = _loss(mass, gain, own, t, alpha, KIND)
@@ -254,7 +266,7 @@ def _held(
 
 @triton.jit
 def _resident(
-    x_ptr, out_ptr, loss_ptr, target_ptr, share_ptr, alpha_ptr, alpha, n_cols,
+    x_ptr, out_ptr, loss_ptr, target_ptr, share_ptr, alpha_ptr, alpha, ignore, n_cols,
     R: tl.constexpr, C: tl.constexpr, KIND: tl.constexpr, STEPS: tl.constexpr,
     LOSS: tl.constexpr, SHARED: tl.constexpr, PER_ROW: tl.constexpr, WIDE: tl.constexpr,
 ):  # fmt: skip
@@ -279,8 +291,8 @@ def _resident(
         t, p = _held(x, heads, base, alpha, R, C, KIND, STEPS, WIDE)
     if LOSS:
         target = tl.load(target_ptr + row)
-        used = (target >= 0) & (top != float("-inf"))
-        share = tl.load(share_ptr + row) if SHARED else 1.0
+        used = (target != ignore) & (top != float("-inf"))
+        share = _share(share_ptr, row, SHARED)
         mass, gain = _mass_and_gain(p, _above(x, base, WIDE))
         p = tl.where(used, p * share, 0.0)
     tl.store(out_ptr + cols, p.to(out_ptr.dtype.element_ty), mask=inside)
@@ -392,7 +404,7 @@ def _visit(
 
 @triton.jit
 def _assemble(
-    x_ptr, out_ptr, head_ptr, place_ptr, loss_ptr, target_ptr, share_ptr, alpha_ptr, alpha,
+    x_ptr, out_ptr, head_ptr, place_ptr, loss_ptr, target_ptr, share_ptr, alpha_ptr, alpha, ignore,
     n_cols, n_places,
     PLACES: tl.constexpr, R: tl.constexpr, C: tl.constexpr, FEW: tl.constexpr,
     SOME: tl.constexpr, MANY: tl.constexpr, KIND: tl.constexpr, STEPS: tl.constexpr,
@@ -410,8 +422,8 @@ def _assemble(
     top = tl.max(z, 0)
     base = tl.where(top == float("-inf"), 0.0, top)
     target = tl.load(target_ptr + row) if LOSS else 0
-    used = (target >= 0) & (top != float("-inf"))
-    share = tl.load(share_ptr + row) if SHARED else 1.0
+    used = (target != ignore) & (top != float("-inf"))
+    share = _share(share_ptr, row, SHARED)
     t = _solve(z, base, base * 0.0, alpha, KIND, STEPS, False)
     # rounding may end a little above the solution; a NaN stays
     t = tl.where(t <= 1e-5, t * 0.0, t - 1e-5)
@@ -466,13 +478,16 @@ def tsallis_loss(
     x: torch.Tensor,
     target: torch.Tensor,
     alpha: float | torch.Tensor,
+    ignore: int = -100,
     share: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Loss (rows,) in float32 and its gradient p - y, both times ``share`` (rows,) if given.
+    """Loss (rows,) in float32 and its gradient p - y, both times ``share``.
 
-    Negative labels and rows of -inf alone give zeros, a label beyond the columns a loss of NaN.
+    share : one number a row, or a single one by which all are divided (where it is not 0).
+
+    Labels to ignore and rows of -inf alone give zeros, a label that is no column a loss of NaN.
     """
-    out, loss = _launch(x, alpha, target, share)
+    out, loss = _launch(x, alpha, target, ignore, share)
     return loss, out
 
 
@@ -495,6 +510,7 @@ def _launch(
     x: torch.Tensor,
     alpha: float | torch.Tensor,
     target: torch.Tensor | None,
+    ignore: int = 0,
     share: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     rows, cols = x.shape
@@ -508,7 +524,8 @@ def _launch(
         value, POWER if _POWER_FROM.value <= value <= 2 else ANY
     )
     settings = {"KIND": kind, "STEPS": _STEPS, "PER_ROW": per_row}
-    settings |= {"LOSS": target is not None, "SHARED": share is not None}
+    settings |= {"LOSS": target is not None}
+    settings["SHARED"] = 0 if share is None else 1 if share.ndim else 2
     wide = value > 2  # p = d^(1/(alpha - 1)) of a small d needs its digits
     settings["WIDE"] = wide
     # a pointer that no kernel follows stands for what is not given
@@ -517,7 +534,7 @@ def _launch(
     if cols <= (_RESIDENT_WIDE if wide else _RESIDENT):
         (r, c), warps, limits = _tile(cols, x.element_size(), kind)
         _resident[(rows,)](
-            x, out, loss, *given, value, cols, r, c, num_warps=warps, **limits, **settings
+            x, out, loss, *given, value, ignore, cols, r, c, num_warps=warps, **limits, **settings
         )
         return out, loss
     r, c, warps = _LONG
@@ -527,7 +544,7 @@ def _launch(
     places = torch.empty((rows, _MANY), dtype=torch.int32, device=x.device)
     _heads[(rows, pieces)](x, out, heads, cols, pieces, r, c, num_warps=warps)
     _assemble[(rows,)](
-        x, out, heads, places, loss, *given, value, cols, pieces * c,
+        x, out, heads, places, loss, *given, value, ignore, cols, pieces * c,
         triton.next_power_of_2(pieces * c), r, c, _FEW, _SOME, _MANY, **settings,
         num_warps=warps if kind in (SPARSEMAX, ENTMAX15) else 2 * warps,
     )  # fmt: skip

@@ -8,7 +8,7 @@ from numbers import Real
 import torch
 from torch import Tensor
 
-from maxent.torch._autograd import Loss, LossSum, Map, fused
+from maxent.torch._autograd import LossSum, apply_loss, apply_map, fused
 from maxent.torch._dispatch import compute_type
 from maxent.torch.entropies import Entropy, as_entropy
 
@@ -184,8 +184,7 @@ def fenchel_young_loss(
     if reduction not in _REDUCTIONS:
         raise ValueError(f'reduction must be "none", "mean" or "sum", got {reduction!r}')
     input = _scores(input, dim, None, "fenchel_young_loss")
-    moved = input.movedim(dim, -1)
-    lead = moved.shape[:-1]
+    moved = _last(input, dim)
     if target.requires_grad:
         raise ValueError("targets are not differentiated: pass target.detach()")
     if target.is_floating_point():
@@ -194,50 +193,62 @@ def fenchel_young_loss(
                 f"probabilities need the shape of the scores {tuple(input.shape)}, got "
                 f"{tuple(target.shape)}; class indices must be integers"
             )
-        rows_of_target = target.movedim(dim, -1).reshape(-1, moved.shape[-1])
-        counted = None
+        rows_of_target = _rows(_last(target, dim))
+        labels = False
     else:
-        rows_of_target, counted = _labels(target, lead, ignore_index)
+        rows_of_target = _labels(target, moved.shape[:-1])
+        labels = True
     kind, parameter = chosen.kind, chosen.parameter
     if check is None:
         check = input.device.type == "cpu"
     check = check and not torch.compiler.is_compiling()
     rows = _rows(moved)
-    share = _shares(rows, rows_of_target, counted, weight, reduction)
-    if share is not None and counted is not None and fused(rows, kind):
-        total: Tensor = LossSum.apply(rows, rows_of_target, share, parameter, check)[0]
+    if labels and reduction != "none" and fused(rows, kind):
+        share = _divisor(rows, rows_of_target, ignore_index, weight, reduction)
+        total: Tensor = LossSum.apply(rows, rows_of_target, share, parameter, ignore_index, check)
         return total
-    loss, _ = Loss.apply(rows, rows_of_target, kind, parameter, check)
+    loss = apply_loss(rows, rows_of_target, kind, parameter, ignore_index, check)
+    share = _shares(rows, rows_of_target, ignore_index, weight, reduction)
     if share is not None:
         loss = loss * share
-    return loss.reshape(lead) if reduction == "none" else loss.sum()
+    return loss.reshape(moved.shape[:-1]) if reduction == "none" else loss.sum()
+
+
+def _divisor(
+    rows: Tensor, target: Tensor, ignore_index: int, weight: Tensor | None, reduction: str
+) -> Tensor | None:
+    """For ``LossSum``: without weights the number of labels that count stands for their shares."""
+    if weight is not None:
+        return _shares(rows, target, ignore_index, weight, reduction)
+    return (target != ignore_index).sum() if reduction == "mean" else None
 
 
 def _shares(
-    rows: Tensor, target: Tensor, counted: Tensor | None, weight: Tensor | None, reduction: str
+    rows: Tensor, target: Tensor, ignore_index: int, weight: Tensor | None, reduction: str
 ) -> Tensor | None:
     """What each row's loss is multiplied by; None for 1."""
     dtype = compute_type(rows)
+    labels = not target.is_floating_point()
     if weight is not None:
         weight = _class_weights(weight, rows.shape[-1]).to(dtype)
-        if counted is None:
-            share = target.to(dtype) @ weight
+        if labels:
+            share = weight[target.clamp(0, rows.shape[-1] - 1)] * (target != ignore_index)
         else:
-            share = weight[target.clamp_min(0)] * counted
-    elif reduction == "none" or (counted is None and reduction == "sum"):
+            share = target.to(dtype) @ weight
+    elif reduction != "mean":
         return None
-    elif counted is None:
-        share = rows.new_ones(len(rows), dtype=dtype)
+    elif labels:
+        share = (target != ignore_index).to(dtype)
     else:
-        share = counted.to(dtype)
+        share = rows.new_ones(len(rows), dtype=dtype)
     if reduction == "mean":
         mass = share.sum()
         share = share / torch.where(mass > 0, mass, 1)
     return share
 
 
-def _labels(target: Tensor, lead: torch.Size, ignore_index: int) -> tuple[Tensor, Tensor]:
-    """Labels in a row, as ``_dispatch.loss`` takes them, and which are not ignored."""
+def _labels(target: Tensor, lead: torch.Size) -> Tensor:
+    """Labels in a row."""
     if target.dtype == torch.bool or target.is_complex():
         raise TypeError(
             f"targets must be class indices (integers) or probabilities (floats), got "
@@ -249,10 +260,7 @@ def _labels(target: Tensor, lead: torch.Size, ignore_index: int) -> tuple[Tensor
             f"probabilities of their own shape in floats, got {tuple(target.shape)} of "
             f"{target.dtype}"
         )
-    labels = target.reshape(-1).long()
-    ignored = labels == ignore_index
-    labels = torch.where(ignored, -1, torch.where(labels < 0, labels - 1, labels))
-    return labels, ~ignored
+    return target.reshape(-1).long()
 
 
 def _class_weights(weight: Tensor, size: int) -> Tensor:
@@ -274,15 +282,23 @@ def _mapped(
     name: str,
 ) -> Tensor:
     x = _scores(x, dim, mask, name)
-    moved = x.movedim(dim, -1)
+    moved = _last(x, dim)
     if parameters is not None:
         parameters = _parameter_rows(x, parameters, dim, name)
-    p: Tensor = Map.apply(_rows(moved), parameters, kind, parameter)
-    return p.reshape(moved.shape).movedim(-1, dim)
+    p = apply_map(_rows(moved), parameters, kind, parameter)
+    if moved.ndim != 2:
+        p = p.reshape(moved.shape)
+    return p if moved is x else p.movedim(-1, dim)
+
+
+def _last(x: Tensor, dim: int) -> Tensor:
+    """x with a dimension moved to the end: x itself where it is there."""
+    return x if dim in (-1, x.ndim - 1) else x.movedim(dim, -1)
 
 
 def _rows(moved: Tensor) -> Tensor:
-    return moved.reshape(-1, moved.shape[-1]).contiguous()
+    rows = moved if moved.ndim == 2 else moved.reshape(-1, moved.shape[-1])
+    return rows.contiguous()
 
 
 def _parameter_rows(x: Tensor, parameters: Tensor, dim: int, name: str) -> Tensor:
