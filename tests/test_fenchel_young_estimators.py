@@ -889,3 +889,41 @@ def test_a_function_as_kernel_is_not_saved(tmp_path):
     model = classifier(kernel=lambda A, B: A @ B.T, tol=1e-6).fit(X0, Y0)
     with pytest.raises(TypeError, match="a model file holds numbers, never code"):
         mx.save(model, tmp_path / "model.json")
+
+
+@pytest.mark.parametrize("alpha", [1, 1.5, 2])
+@pytest.mark.parametrize("kernel", [None, "linear"])
+def test_a_shift_of_the_columns_changes_the_intercept_alone(alpha, kernel):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 3))
+    y = (X @ rng.normal(size=(3, 3)) + rng.normal(size=(80, 3))).argmax(axis=1)
+    here = mx.FenchelYoungClassifier(alpha=alpha, kernel=kernel, tol=1e-9).fit(X, y)
+    there = mx.FenchelYoungClassifier(alpha=alpha, kernel=kernel, tol=1e-9)
+    there.fit(X + 1e4 * (kernel is None) + 10, y)
+    assert there.objective_ == pytest.approx(here.objective_, abs=1e-7)
+    assert there.gap_ < 1e-6
+    if kernel is None:
+        np.testing.assert_allclose(there.coef_, here.coef_, atol=1e-3)
+
+
+def test_gamma_auto_is_one_over_the_number_of_columns():
+    rng = np.random.default_rng(1)
+    X, y = rng.normal(size=(30, 4)), np.arange(30) % 2
+    auto = mx.FenchelYoungClassifier(kernel="rbf", gamma="auto").fit(X, y)
+    number = mx.FenchelYoungClassifier(kernel="rbf", gamma=0.25).fit(X, y)
+    np.testing.assert_array_equal(auto.predict_proba(X), number.predict_proba(X))
+    with pytest.raises(ValueError, match='"scale", "auto" or a positive number'):
+        mx.FenchelYoungClassifier(kernel="rbf", gamma="wide").fit(X, y)
+
+
+def test_rows_without_labels_are_no_k_subsets():
+    Y = np.array([[1, 0, 1], [0, 0, 0], [1, 1, 0]])
+    with pytest.raises(ValueError, match="row 1 of Y has none"):
+        mx.FenchelYoungMultilabel("k-subsets").fit(np.eye(3), Y)
+
+
+def test_a_certificate_that_says_nothing_is_told():
+    rng = np.random.default_rng(0)
+    X, y = 1e6 * rng.normal(size=(60, 3)), np.arange(60) % 3
+    with pytest.warns(mx.ConvergenceWarning, match="standardize X"):
+        mx.FenchelYoungClassifier(alpha=1).fit(X, y)

@@ -842,3 +842,34 @@ def test_training_reaches_a_separating_model(name):
         losses.append(float(loss.detach()))
     assert losses[-1] < 0.2 * losses[0]
     assert (criterion.predict(model(x)).argmax(1) == y).all()
+
+
+@pytest.mark.parametrize("name", ["sparsemax", "entmax15", "softmax"])
+def test_a_dimension_that_is_not_there(name):
+    with pytest.raises(IndexError, match=r"dim 9 of scores of shape \(2, 3\).* -2 to 1"):
+        getattr(mt, name)(torch.zeros(2, 3), dim=9)
+
+
+def test_lists_are_no_targets_or_weights():
+    x = torch.zeros(2, 3)
+    with pytest.raises(TypeError, match="targets must be a tensor, got list"):
+        mt.fenchel_young_loss(x, [0, 1])
+    with pytest.raises(TypeError, match="weight must be a tensor, got list"):
+        mt.fenchel_young_loss(x, torch.tensor([0, 1]), weight=[1.0, 1.0, 1.0])
+
+
+def test_settings_are_refused_when_they_are_given():
+    with pytest.raises(ValueError, match='"none", "mean" or "sum"'):
+        mt.FenchelYoungLoss(reduction="all")
+
+
+def test_meta_tensors_have_shapes():
+    x = torch.empty(2, 4, device="meta")
+    assert mt.sparsemax(x).shape == mt.entmax(x, 1.3, dim=0).shape == (2, 4)
+
+
+def test_a_fixed_alpha_keeps_its_digits():
+    layer = mt.Entmax(1.3).bfloat16()
+    assert "alpha=1.3," in repr(layer)
+    x = torch.randn(3, 5, dtype=torch.float64)
+    assert torch.equal(layer(x), mt.entmax(x, 1.3))

@@ -68,6 +68,7 @@ class Compiler:
         self.programs.append(compile(source, target=GPUTarget("cuda", 90, 32), options=options))
 
 
+@pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")
 @pytest.mark.parametrize(
     ("dtype", "alpha", "columns", "loss"),
     [

@@ -6,9 +6,11 @@ penalizes; that of a kernel model a factor L of the Gram matrix, K = L L'.
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import cached_property
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
@@ -28,7 +30,7 @@ from maxent.estimators._saving import SavesLabels
 from maxent.maps import SampleMap
 from maxent.potentials import Equality, Families, Potential, Quadratic
 from maxent.problem import Problem, State
-from maxent.solvers import Interrupted, Solution, choose
+from maxent.solvers import ConvergenceWarning, Interrupted, Solution, Status, choose
 
 DEFAULT = Quadratic(1e-3)
 KERNELS = ("linear", "rbf", "poly", "precomputed")
@@ -133,6 +135,9 @@ class Fit:
 
     ``X`` is the design without ones; ``observed`` are rows of the entropy's domain. With
     ``pair`` the scores are [0, s], one output for two classes (Fenchel-Young paper, §4.4).
+
+    With a free intercept the columns of a dense design may be shifted: it is solved about their
+    means, where rounding and curvature do not depend on how far from 0 they lie.
     """
 
     entropy: Entropy
@@ -147,13 +152,21 @@ class Fit:
     def n_outputs(self) -> int:
         return 1 if self.pair else self.observed.shape[1]
 
+    @cached_property
+    def center(self) -> Array:
+        """What is taken off the columns."""
+        if not self.intercept or sparse.issparse(self.X):
+            return np.zeros(self.X.shape[1])
+        return np.asarray(self.weight @ self.X)
+
     def problem(self) -> Problem:
         """mean loss + V*(weights), with a free intercept for each output."""
         X, potential, outputs = self.X, self.potential, self.n_outputs
         size = X.shape[1] * outputs
         if self.intercept:
             ones = np.ones((X.shape[0], 1))
-            X = sparse.hstack([X, ones], "csc") if sparse.issparse(X) else np.hstack([X, ones])
+            dense = not sparse.issparse(X)
+            X = np.hstack([X - self.center, ones]) if dense else sparse.hstack([X, ones], "csc")
             potential = Families([potential, Equality()], [size, outputs])
         features = SampleMap(X, self.observed.shape[1])
         if self.pair:
@@ -164,13 +177,15 @@ class Fit:
 
     def pack(self, coef: Array, intercept: Array) -> Array:
         """w of weights (columns, outputs) and intercepts."""
-        return np.concatenate([coef.ravel(), intercept if self.intercept else []])
+        free = intercept + self.center @ coef if self.intercept else []
+        return np.concatenate([coef.ravel(), free])
 
     def unpack(self, w: Array) -> tuple[Array, Array]:
         """Weights (columns, outputs) and intercepts of w."""
         cut = w.size - (self.n_outputs if self.intercept else 0)
+        coef = w[:cut].reshape(-1, self.n_outputs)
         rest = w[cut:] if self.intercept else np.zeros(self.n_outputs)
-        return w[:cut].reshape(-1, self.n_outputs), rest.copy()
+        return coef, rest - self.center @ coef
 
     def gap(self, state: State, p: Array) -> float:
         """The duality gap at p moved to where the intercepts' moments match exactly.
@@ -442,6 +457,14 @@ class FenchelYoungModel(SavesLabels, BaseEstimator):
         self.objective_ = self.loss_ + state.penalty
         self.n_iter_ = solution.n_iter
         self.entropy_ = entropy
+        if solution.status is Status.CONVERGED and self.objective_ < self.gap_ < np.inf:
+            warnings.warn(
+                f"the fit meets tol, but its duality gap {self.gap_:.3g} is larger than the "
+                f"objective {self.objective_:.3g} and certifies nothing: columns of very large or "
+                "very different sizes; standardize X, or give a smaller tol",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
 
     # -- kernels -------------------------------------------------------------------------------
 
@@ -458,8 +481,12 @@ class FenchelYoungModel(SavesLabels, BaseEstimator):
             square = float(np.mean(weight @ (X.multiply(X) if sparse.issparse(X) else X**2)))
             spread = square - mean**2
             return 1 / (X.shape[1] * spread) if spread > 1e-15 * square else 1.0
+        if isinstance(self.gamma, str) and self.gamma == "auto":
+            return 1.0 / X.shape[1]
         if isinstance(self.gamma, str):
-            raise ValueError(f'gamma must be "scale" or a positive number, got {self.gamma!r}')
+            raise ValueError(
+                f'gamma must be "scale", "auto" or a positive number, got {self.gamma!r}'
+            )
         return positive("gamma", self.gamma)
 
     # -- scores --------------------------------------------------------------------------------

@@ -455,6 +455,11 @@ class FenchelYoungMultilabel(ClassifierMixin, MultiOutputMixin, FenchelYoungMode
         counts = Y.sum(axis=1)
         least, most = int(counts.min()), int(counts.max())
         k = least if self.k is None else self.k
+        if self.k is None and least == 0:
+            raise ValueError(
+                f"kind='k-subsets' has the same number of labels in every sample, and row "
+                f"{int(counts.argmin())} of Y has none; leave such rows out or take another kind"
+            )
         if isinstance(k, bool) or not isinstance(k, Integral) or not 1 <= k <= Y.shape[1]:
             raise ValueError(
                 f"k must be an integer from 1 to the number of labels, {Y.shape[1]}, got {k!r}"

@@ -79,7 +79,8 @@ class DualSolver(Solver):
         if not problem.potential.strong_convexity() > 0:
             return (
                 f"the penalty of {problem.potential!r} is not strongly convex (its V has no "
-                "Lipschitz gradient); use Quadratic or ElasticNet, or the solver FISTA"
+                "Lipschitz gradient); use Quadratic or ElasticNet on all weights (a free intercept "
+                "has no penalty: fit_intercept=False), or the solver FISTA"
             )
         if not problem.entropy.convex:
             return f"{problem.entropy!r} is not convex, so a row has no best distribution"

@@ -36,7 +36,7 @@ def _(
 
 def _runs_here(x: Tensor) -> bool:
     """Whether the tensor has memory of its own: no tracing, no fake or other subclass."""
-    return not torch.compiler.is_compiling() and type(x) is Tensor
+    return not torch.compiler.is_compiling() and type(x) is Tensor and not x.is_meta
 
 
 def _eager(x: Tensor) -> bool:

@@ -234,14 +234,15 @@ def _label(
 ):  # fmt: skip
     """The loss of a row, NaN for a label that is none of the columns, and the gradient there."""
     one = tl.arange(0, 1)
-    inside = used & (target >= 0) & (target < n_cols) & (one == 0)
-    own = tl.load(x_ptr + target + one, mask=inside, other=float("nan"))
+    column = tl.where(used, target, -1) + one
+    inside = (column >= 0) & (column < n_cols)
+    own = tl.load(x_ptr + column, mask=inside, other=float("nan"))
     own = _above(own, base, WIDE)
     loss = _loss(mass, gain, own, t, alpha, KIND)
     tl.store(loss_ptr + one, tl.where(used, loss * share, 0.0))
     p, _ = _entries(own, t, alpha, KIND)
     tl.debug_barrier()  # p itself has been written there before
-    tl.store(out_ptr + target + one, ((p - 1.0) * share).to(out_ptr.dtype.element_ty), mask=inside)
+    tl.store(out_ptr + column, ((p - 1.0) * share).to(out_ptr.dtype.element_ty), mask=inside)
 
 
 @triton.jit
@@ -255,8 +256,9 @@ def _held(
         if KIND == 3:  # powers are dear: with the second largest of a place fewer steps see all
             z = _above(x, 0.0, False)
             second = tl.max(tl.where(z == heads[None, :], float("-inf"), z), 0)
-            heads = tl.reshape(tl.join(heads, second), (2 * C,), can_reorder=True)
-        t = _solve(heads, base, t, alpha, KIND, STEPS, False)
+            t = _solve(tl.trans(tl.join(heads, second)), base, t, alpha, KIND, STEPS, False)
+        else:
+            t = _solve(heads, base, t, alpha, KIND, STEPS, False)
     if WIDE:
         t = t.to(tl.float64)
     t = _solve(x, base, t, alpha, KIND, STEPS, WIDE)
@@ -331,8 +333,9 @@ def _columns(
     """Columns (R, KEPT) of the places kept, from number ``first`` on, and which of them exist."""
     number = first + tl.arange(0, KEPT)
     known = number < count
-    place = tl.load(place_ptr + number, mask=known & (whole == 0), other=0)
-    place = tl.where(whole, number, place)
+    listed = tl.where(whole, 0, count)
+    place = tl.load(place_ptr + number, mask=number < listed, other=0)
+    place = tl.where(number < listed, place, number)
     cols = (place // C * (R * C) + place % C)[None, :] + tl.arange(0, R)[:, None] * C
     return cols, known[None, :] & (cols < n_cols)
 
@@ -523,7 +526,7 @@ def _launch(
     kind = {2.0: SPARSEMAX, 1.5: ENTMAX15}.get(
         value, POWER if _POWER_FROM.value <= value <= 2 else ANY
     )
-    settings = {"KIND": kind, "STEPS": _STEPS, "PER_ROW": per_row}
+    settings = {"KIND": kind, "STEPS": _STEPS, "PER_ROW": per_row, "enable_fp_fusion": True}
     settings |= {"LOSS": target is not None}
     settings["SHARED"] = 0 if share is None else 1 if share.ndim else 2
     wide = value > 2  # p = d^(1/(alpha - 1)) of a small d needs its digits

@@ -181,10 +181,13 @@ def fenchel_young_loss(
     tensor([0.0000, 0.5625])
     """
     chosen = as_entropy(entropy)
-    if reduction not in _REDUCTIONS:
-        raise ValueError(f'reduction must be "none", "mean" or "sum", got {reduction!r}')
+    check_reduction(reduction)
     input = _scores(input, dim, None, "fenchel_young_loss")
     moved = _last(input, dim)
+    if not isinstance(target, Tensor):
+        raise TypeError(
+            f"targets must be a tensor, got {type(target).__name__}; use torch.as_tensor"
+        )
     if target.requires_grad:
         raise ValueError("targets are not differentiated: pass target.detach()")
     if target.is_floating_point():
@@ -212,6 +215,12 @@ def fenchel_young_loss(
     if share is not None:
         loss = loss * share
     return loss.reshape(moved.shape[:-1]) if reduction == "none" else loss.sum()
+
+
+def check_reduction(reduction: str) -> None:
+    """Refuse a reduction that there is not."""
+    if reduction not in _REDUCTIONS:
+        raise ValueError(f'reduction must be "none", "mean" or "sum", got {reduction!r}')
 
 
 def _divisor(
@@ -243,7 +252,7 @@ def _shares(
         share = rows.new_ones(len(rows), dtype=dtype)
     if reduction == "mean":
         mass = share.sum()
-        share = share / torch.where(mass > 0, mass, 1)
+        share = share / torch.where(mass != 0, mass, 1)
     return share
 
 
@@ -264,6 +273,8 @@ def _labels(target: Tensor, lead: torch.Size) -> Tensor:
 
 
 def _class_weights(weight: Tensor, size: int) -> Tensor:
+    if not isinstance(weight, Tensor):
+        raise TypeError(f"weight must be a tensor, got {type(weight).__name__}; use torch.tensor")
     if weight.shape != (size,):
         raise ValueError(
             f"weight needs one number for each of {size} classes, got a tensor of "
@@ -321,6 +332,11 @@ def _scores(x: Tensor, dim: int, mask: Tensor | None, name: str) -> Tensor:
     _floating(x, name)
     if x.ndim == 0:
         raise ValueError(f"{name} needs at least one dimension, got a scalar; use x.reshape(1)")
+    if not -x.ndim <= dim < x.ndim:
+        raise IndexError(
+            f"{name}: dim {dim} of scores of shape {tuple(x.shape)}; it must lie from {-x.ndim} "
+            f"to {x.ndim - 1}"
+        )
     if x.shape[dim] == 0:
         raise ValueError(f"{name} needs something to choose from: dim {dim} has size 0")
     if mask is None:

@@ -83,7 +83,8 @@ class Entmax(_Map):
         if not bool(((given >= 1) & (given < math.inf)).all()):
             raise ValueError(f"Entmax needs finite alphas >= 1, got {alpha!r}")
         if not learnable:
-            self.register_buffer("fixed_alpha", given, persistent=self._number is None)
+            if self._number is None:
+                self.register_buffer("fixed_alpha", given)
             return
         if not bool((given > 1).all()):
             raise ValueError(f"a learnable alpha starts above 1, got {alpha!r}")
@@ -95,7 +96,7 @@ class Entmax(_Map):
         """The alpha in use."""
         if self.learnable:
             return 1 + nn.functional.softplus(self.raw_alpha)
-        return self.fixed_alpha
+        return self.fixed_alpha if self._number is None else torch.tensor(self._number)
 
     def extra_repr(self) -> str:
         """Alpha and dimension."""
@@ -196,6 +197,7 @@ class FenchelYoungLoss(nn.Module):
     ) -> None:
         super().__init__()
         self.entropy = as_entropy(entropy)
+        functional.check_reduction(reduction)
         self.reduction = reduction
         self.ignore_index = ignore_index
         self.register_buffer("weight", weight)
