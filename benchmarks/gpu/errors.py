@@ -1,0 +1,46 @@
+"""Largest errors of the Triton maps against float64: python -m benchmarks.gpu.errors.
+
+On a CUDA device over rows of all lengths; without one in Triton's interpreter (set
+TRITON_INTERPRET=1) over short rows.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from benchmarks.gpu.sweep import kernels, reference
+
+ALPHAS = (1.0001, 1.05, 1.1, 1.33, 1.5, 1.75, 1.95, 1.999, 2.0, 2.5, 3.0, 5.0)
+SCALES = (0.1, 1.0, 3.0, 10.0, 30.0, 100.0)
+
+
+def worst(alpha: float, columns: tuple[int, ...], rows: int, device: str, each: bool) -> float:
+    """Over sizes and scales, with one alpha, or the same one given for each row."""
+    map_ = kernels().tsallis_map
+    error = 0.0
+    for size in columns:
+        for scale in SCALES:
+            x = scale * torch.randn(rows, size, device=device)
+            given = torch.full((rows,), alpha, device=device) if each else alpha
+            error = max(error, float((map_(x, given).double() - reference(x, alpha)).abs().max()))
+    return error
+
+
+def main() -> None:
+    """A line an alpha."""
+    torch.manual_seed(0)
+    there = torch.cuda.is_available()
+    columns = (7, 100, 1024, 5000, 32000, 40000, 131072) if there else (7, 100, 1000)
+    settings = {
+        "columns": columns,
+        "rows": 64 if there else 2,
+        "device": "cuda" if there else "cpu",
+    }
+    print(f"{settings['device']}, columns {columns}, scales {SCALES}: one alpha, one for each row")
+    for alpha in ALPHAS:
+        errors = [worst(alpha, each=each, **settings) for each in (False, True)]
+        print(f"alpha {alpha:<7g} {errors[0]:.1e} {errors[1]:.1e}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
