@@ -78,6 +78,7 @@ class Compiler:
         ("float16", 1.33, 1000, True),
         ("float32", [1.2, 1.01], 1000, False),
         ("float32", 3.0, 60, True),
+        ("bfloat16", 1.01, 1000, False),
         ("bfloat16", 1.33, 50000, True),
         ("float32", 3.0, 50000, False),
     ],
@@ -102,4 +103,5 @@ def test_kernels_compile_for_a_device(dtype, alpha, columns, loss, monkeypatch):
     for (program,) in used.values():
         assert program.asm["cubin"]
     last = used.get("_resident", used.get("_assemble"))[0].asm["ptx"]
-    assert ("lg2.approx.ftz" in last) == (alpha == 1.33 if isinstance(alpha, float) else True)
+    assert ("lg2.approx.ftz" in last) == (not isinstance(alpha, float) or alpha not in (1.5, 2.0))
+    assert ".f64" not in last

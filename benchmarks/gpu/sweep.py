@@ -34,8 +34,22 @@ def reference(x: torch.Tensor, alpha: float) -> torch.Tensor:
         t = (low + high) / 2
         mass = (z - t).clamp(min=0).pow(1 / (alpha - 1)).sum(1, keepdim=True)
         low, high = torch.where(mass > 1, t, low), torch.where(mass > 1, high, t)
-    p = (z - low).clamp(min=0).pow(1 / (alpha - 1))
-    return p / p.sum(1, keepdim=True)
+    if alpha <= 2:
+        p = (z - low).clamp(min=0).pow(1 / (alpha - 1))
+        return p / p.sum(1, keepdim=True)
+    # beyond, no threshold in float64 has the digits of a small p: the smallest is sought itself
+    above = torch.where(z > low, z - torch.where(z > low, z, 0).min(1, keepdim=True).values, -1)
+    low, high = torch.zeros_like(low), torch.ones_like(low)
+    for _ in range(60):
+        t = (low + high) / 2
+        mass = (
+            (above + t.pow(alpha - 1))
+            .pow(1 / (alpha - 1))
+            .where(above >= 0, 0)
+            .sum(1, keepdim=True)
+        )
+        low, high = torch.where(mass > 1, low, t), torch.where(mass > 1, t, high)
+    return (above + low.pow(alpha - 1)).pow(1 / (alpha - 1)).where(above >= 0, 0)
 
 
 def ms(call: Callable[..., object], *arguments: object) -> float:
