@@ -49,7 +49,11 @@ def _alone(rows: list[dict[str, str]]) -> list[str]:
 def _on_a_device() -> list[str]:
     """Sparse maps and losses on a GPU: a line a shape, ms, the target in brackets."""
     rows = _rows("gpu")
-    shown = ["copy", "torch.softmax", *(f"maxent alpha={a}" for a in ("2", "1.5", "1.33", "1.05", "3"))]
+    shown = [
+        "copy",
+        "torch.softmax",
+        *(f"maxent alpha={a}" for a in ("2", "1.5", "1.33", "1.05", "3")),
+    ]
     shown += ["torch cross-entropy", "maxent loss 2", "maxent loss 1.5"]
     lines = [
         "One H200, ms through the public functions (target); losses forward and backward:",

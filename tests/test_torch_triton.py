@@ -105,3 +105,23 @@ def test_kernels_compile_for_a_device(dtype, alpha, columns, loss, monkeypatch):
     last = used.get("_resident", used.get("_assemble"))[0].asm["ptx"]
     assert ("lg2.approx.ftz" in last) == (not isinstance(alpha, float) or alpha not in (1.5, 2.0))
     assert ".f64" not in last
+
+
+@pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")
+@pytest.mark.parametrize(
+    ("dtype", "alpha", "columns"),
+    [("float32", 2.0, 1000), ("bfloat16", 1.33, 32000), ("float32", [1.5, 3.0], 50000)],
+)
+def test_the_backward_kernel_compiles_for_a_device(dtype, alpha, columns, monkeypatch):
+    torch = needs("torch")
+    needs("triton")
+    from maxent.torch import _triton_backward
+
+    compiler = Compiler(_triton_backward._vjp)
+    monkeypatch.setattr(_triton_backward, "_vjp", compiler)
+    p = torch.zeros(2, columns, dtype=getattr(torch, dtype))
+    alpha = torch.tensor(alpha) if isinstance(alpha, list) else alpha
+    _triton_backward.tsallis_vjp(p, p, alpha)
+    (program,) = compiler.programs
+    assert program.asm["cubin"]
+    assert ".local" not in program.asm["ptx"]

@@ -9,7 +9,7 @@ import torch
 
 import maxent as mx
 import maxent.torch as mt
-from maxent.torch import _dispatch, _triton
+from maxent.torch import _derivatives, _dispatch, _triton, _triton_backward
 
 ALPHAS = (1.0, 1.001, 1.05, 1.1, 1.25, 1.5, 1.75, 2.0, 2.01, 3.0, 5.0)
 INF = float("inf")
@@ -174,3 +174,44 @@ def test_shapes_at_the_edge():
     assert _triton.supported(torch.empty(2, 5))
     assert not _triton.supported(torch.empty(2, 5, dtype=torch.float64))
     assert not _triton.supported(torch.empty(2, 0))
+
+
+@pytest.mark.parametrize("columns", [64, 8])  # a row at once, and in pieces
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-6), (torch.bfloat16, 2**-7)])
+@pytest.mark.parametrize("alpha", [*ALPHAS, (1.0, 1.3, 2.0, 3.0)])
+def test_backward_is_the_plain_one(alpha, dtype, tolerance, columns, monkeypatch):
+    monkeypatch.setattr(_triton_backward, "_RESIDENT", columns)
+    alphas = torch.tensor(alpha).expand(4)
+    rows = [exact(row[None], a)[0] for row, a in zip(scores(27), alphas.tolist(), strict=True)]
+    p = torch.stack(rows).to(dtype)
+    g = torch.randn(4, 27, generator=torch.Generator().manual_seed(0)).to(dtype)
+    given = alphas if isinstance(alpha, tuple) else alpha
+    product = _triton_backward.tsallis_vjp(p, g, given)
+    right = _derivatives.vjp("tsallis", p.double(), g.double(), alphas.double()[:, None])
+    assert product.dtype is dtype
+    # beyond alpha = 2 weights are large where p is small, and their products cancel
+    weights = torch.where(p > 0, p.double(), 1) ** (2 - alphas[:, None].double()).clamp(max=0)
+    assert ((product.double() - right).abs() <= tolerance * weights * (1 + right.abs())).all()
+    assert not product[2].any()  # a row without scores
+
+
+@pytest.mark.parametrize("alpha", [1.0, 1.3, 1.5, 2.0, 3.0])
+def test_backward_keeps_a_nan_in_its_row(alpha):
+    p = exact(scores(27), 1.5).float()
+    p[0] = float("nan")
+    product = _triton_backward.tsallis_vjp(p, torch.ones_like(p), alpha)
+    assert product[0].isnan().all()
+    assert product[1:].isfinite().all()
+
+
+def test_maps_go_back_through_the_kernel(on_device):
+    x = scores(27)[[0, 1, 3]].requires_grad_()
+    g = torch.randn(3, 27, generator=torch.Generator().manual_seed(0))
+    (there,) = torch.autograd.grad(mt.entmax(x, 1.3), x, g)
+    with mt.backend("plain"):
+        p = mt.entmax(x.detach().double(), 1.3)
+    right = _derivatives.vjp("tsallis", p, g.double(), 1.3)
+    assert (there.double() - right).abs().max() < 1e-5
+    batch = torch.eye(27).repeat(3, 1).reshape(3, 27, 27)
+    (many,) = torch.autograd.grad(mt.entmax(x, 1.3), x, batch.movedim(1, 0), is_grads_batched=True)
+    assert many.shape == (27, 3, 27)

@@ -72,6 +72,19 @@ def maps(table: Table, shape: str, x: torch.Tensor, target: float) -> None:
         table.add(shape, f"maxent alpha={alpha:g}", time, kernel, float(error.max()), limit)
 
 
+def backward(table: Table, shape: str, x: torch.Tensor) -> None:
+    """The product with the Jacobian alone."""
+    g = torch.randn_like(x)
+    leaf = x.clone().requires_grad_()
+
+    def back(p: torch.Tensor) -> float:
+        return ms(lambda: torch.autograd.grad(p, leaf, g, retain_graph=True))
+
+    table.add(shape, "torch.softmax backward", back(torch.softmax(leaf, -1)))
+    for alpha in (2.0, 1.5, 1.33):
+        table.add(shape, f"maxent backward alpha={alpha:g}", back(mt.entmax(leaf, alpha)))
+
+
 def losses(table: Table, shape: str, x: torch.Tensor, target: float) -> None:
     """Forward and backward of cross-entropy and of our losses."""
     y = torch.randint(0, x.shape[1], (len(x),), device="cuda")
@@ -97,6 +110,7 @@ def main() -> None:
             shape = f"{n} x {d} {str(dtype).removeprefix('torch.')}"
             x = torch.randn(n, d, device="cuda").to(dtype)
             maps(table, shape, x, TARGETS[n, d][place])
+            backward(table, shape, x)
             first = (n, d) == SHAPES[0] and dtype is torch.float32
             losses(table, shape, x, LOSS_TARGET if first else 0)
             for name, times in RECORDED.items() if first else ():

@@ -19,7 +19,11 @@ from torch import Tensor
 
 from maxent.torch import _derivatives, _plain
 
-_MODULES = {"numba": "maxent.torch._compiled", "triton": "maxent.torch._triton"}
+_MODULES = {
+    "numba": "maxent.torch._compiled",
+    "triton": "maxent.torch._triton",
+    "triton backward": "maxent.torch._triton_backward",
+}
 _forced: ContextVar[str | None] = ContextVar("backend", default=None)
 
 
@@ -36,7 +40,7 @@ def backend(name: str) -> Iterator[None]:
     ...     mt.sparsemax(torch.tensor([0.0, 0.5, 3.0]))
     tensor([0., 0., 1.])
     """
-    if name not in ("plain", *_MODULES):
+    if name not in ("plain", "numba", "triton"):
         raise ValueError(f'backend must be "plain", "numba" or "triton", got {name!r}')
     if name in _MODULES and _load(name) is None:
         raise ImportError(f"the backend {name!r} needs {name}: pip install {name}")
@@ -170,6 +174,15 @@ def vjp(kind: str, p: Tensor, g: Tensor, parameter: float, parameters: Tensor | 
             alphas = None if parameters is None else _array(parameters.double())
             fused = compiled.tsallis_vjp(*arrays, parameter, alphas)
             return torch.from_numpy(fused).to(p.dtype)
+        triton = _module("triton", p)
+        if triton is not None and triton.supported(p) and _has_memory(g):
+            alpha = parameter if parameters is None else parameters.to(torch.float32).contiguous()
+            backward = _load("triton backward")
+            assert backward is not None
+            product: Tensor = backward.tsallis_vjp(
+                p.contiguous(), g.to(p.dtype).contiguous(), alpha
+            )
+            return product
     rows, cotangent = p.to(compute_type(p)), g.to(compute_type(p))
     return _derivatives.vjp(kind, rows, cotangent, _column(parameter, parameters, rows)).to(p.dtype)
 
@@ -196,6 +209,15 @@ def _softmax(x: Tensor) -> Tensor:
 
 def _array(x: Tensor):  # type: ignore[no-untyped-def]
     return x.detach().contiguous().numpy()
+
+
+def _has_memory(g: Tensor) -> bool:
+    """Whether a kernel may read it: not a batch of gradients (is_grads_batched)."""
+    try:
+        g.data_ptr()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _arrays(p: Tensor, g: Tensor):  # type: ignore[no-untyped-def]
