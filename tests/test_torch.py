@@ -498,6 +498,10 @@ def test_wrong_input_is_named():
         mt.normmax(x, torch.tensor(2.0, requires_grad=True))
     with pytest.raises(ValueError, match="k from 0 to 4"):
         mt.budget(x, 5)
+    with pytest.raises(ValueError, match="q > 1"):
+        mt.Normmax(1.0)
+    with pytest.raises(ValueError, match="k from 0 to the size of dim, got -1"):
+        mt.Budget(-1)
     with pytest.raises(IndexError, match="label 4 is out of range for 4 classes"):
         mt.fenchel_young_loss(x, torch.tensor([0, 4, 1]))
     with pytest.raises(IndexError, match="label -2 is out of range"):

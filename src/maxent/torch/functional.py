@@ -94,10 +94,7 @@ def normmax(
     if isinstance(q, Tensor):
         _constant(q, "normmax", "q")
         return _mapped(x, dim, mask, "norm", 0.0, q, "normmax")
-    q = _number(q, "normmax", "q")
-    if not q > 1:
-        raise ValueError(f"normmax needs q > 1 (inf allowed), got {q!r}")
-    return _mapped(x, dim, mask, "norm", q, None, "normmax")
+    return _mapped(x, dim, mask, "norm", check_exponent(q), None, "normmax")
 
 
 def budget(x: Tensor, k: float | Tensor, dim: int = -1, mask: Tensor | None = None) -> Tensor:
@@ -114,10 +111,8 @@ def budget(x: Tensor, k: float | Tensor, dim: int = -1, mask: Tensor | None = No
     if isinstance(k, Tensor):
         _constant(k, "budget", "k")
         return _mapped(x, dim, mask, "budget", 0.0, k, "budget")
-    k = _number(k, "budget", "k")
     size = _scores(x, dim, None, "budget").shape[dim]
-    if not 0 <= k <= size:
-        raise ValueError(f"budget needs k from 0 to {size}, the size of dim {dim}, got {k!r}")
+    k = check_budget(k, size, f"{size}, the size of dim {dim}")
     return _mapped(x, dim, mask, "budget", k, None, "budget")
 
 
@@ -215,6 +210,22 @@ def fenchel_young_loss(
     if share is not None:
         loss = loss * share
     return loss.reshape(moved.shape[:-1]) if reduction == "none" else loss.sum()
+
+
+def check_exponent(q: float) -> float:
+    """q of normmax as a float, above 1."""
+    q = _number(q, "normmax", "q")
+    if not q > 1:
+        raise ValueError(f"normmax needs q > 1 (inf allowed), got {q!r}")
+    return q
+
+
+def check_budget(k: float, most: float = math.inf, said: str = "the size of dim") -> float:
+    """k of budget as a float, from 0 to the size of the dimension, where that is known."""
+    k = _number(k, "budget", "k")
+    if not 0 <= k <= most:
+        raise ValueError(f"budget needs k from 0 to {said}, got {k!r}")
+    return k
 
 
 def check_reduction(reduction: str) -> None:

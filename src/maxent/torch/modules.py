@@ -117,8 +117,10 @@ class Normmax(_Map):
     Normmax(q=3.0, dim=-1)
     """
 
-    def __init__(self, q: float = 2.0, dim: int = -1) -> None:
+    def __init__(self, q: float | Tensor = 2.0, dim: int = -1) -> None:
         super().__init__(dim)
+        if not isinstance(q, Tensor):
+            functional.check_exponent(q)
         self.q = q
 
     def extra_repr(self) -> str:
@@ -137,8 +139,10 @@ class Budget(_Map):
     Budget(k=2, dim=-1)
     """
 
-    def __init__(self, k: float, dim: int = -1) -> None:
+    def __init__(self, k: float | Tensor, dim: int = -1) -> None:
         super().__init__(dim)
+        if not isinstance(k, Tensor):
+            functional.check_budget(k)
         self.k = k
 
     def extra_repr(self) -> str:
