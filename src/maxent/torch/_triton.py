@@ -39,6 +39,8 @@ _POWER_FROM = tl.constexpr(1.1)
 _TWO_FROM = 1.25  # from here on the second largest of a place saves a step that sees all
 # instructions of the device itself; Triton's interpreter and other devices have none of them
 _NVIDIA = tl.constexpr(torch.version.hip is None and not triton.knobs.runtime.interpret)
+# reduced over all axes at once, threads begin with what they hold; not in the interpreter
+_ALL_AXES = tl.constexpr(not triton.knobs.runtime.interpret)
 
 
 @triton.jit
@@ -57,11 +59,45 @@ def _add3(a0, a1, a2, b0, b1, b2):
 
 
 @triton.jit
-def _vector(x):
-    """A vector in any order: threads reduce what they hold before they exchange anything."""
+def _sum2(x, y):
+    """Sums over two tiles or vectors."""
+    if len(x.shape) == 2 and _ALL_AXES:
+        a, b = tl.reduce((x, y), None, _add2)
+    else:
+        a, b = _sum2_by_axis(x, y)
+    return a, b
+
+
+@triton.jit
+def _sum2_by_axis(x, y):
+    """The same in fewer registers."""
     if len(x.shape) == 2:
-        x = tl.reshape(x, (x.numel,), can_reorder=True)
-    return x
+        x, y = tl.reduce((x, y), 0, _add2)
+    return tl.reduce((x, y), 0, _add2)
+
+
+@triton.jit
+def _sum3(x, y, z):
+    """Sums over three."""
+    if len(x.shape) == 2 and _ALL_AXES:
+        a, b, c = tl.reduce((x, y, z), None, _add3)
+    else:
+        if len(x.shape) == 2:
+            x, y, z = tl.reduce((x, y, z), 0, _add3)
+        a, b, c = tl.reduce((x, y, z), 0, _add3)
+    return a, b, c
+
+
+@triton.jit
+def _sum2_least(x, y, z):
+    """Sums over two and the least of a third."""
+    if len(x.shape) == 2 and _ALL_AXES:
+        a, b, c = tl.reduce((x, y, z), None, _add2_min)
+    else:
+        if len(x.shape) == 2:
+            x, y, z = tl.reduce((x, y, z), 0, _add2_min)
+        a, b, c = tl.reduce((x, y, z), 0, _add2_min)
+    return a, b, c
 
 
 @triton.jit
@@ -309,17 +345,15 @@ def _sums(x, second, ref, off, alpha, KIND: tl.constexpr):
         s += more_s
     if KIND == STEEP:
         third = tl.where(_steep_gap(x, ref, off, alpha) <= 0.0, float("inf"), x)
-        a, b, third = tl.reduce((_vector(p), _vector(s), _vector(third)), 0, _add2_min)
+        a, b, third = _sum2_least(p, s, third)
     elif KIND == FLAT:
         third = _third(x, s, ref, off, alpha)
-        a, b, third = tl.reduce((_vector(p), _vector(s), _vector(third)), 0, _add3)
+        a, b, third = _sum3(p, s, third)
     elif KIND == POWER:
-        a, b = tl.reduce((_vector(p), _vector(s)), 0, _add2)
+        a, b = _sum2(p, s)
         third = a
     else:
-        if len(x.shape) == 2:  # fewer registers than as a vector
-            p, s = tl.reduce((p, s), 0, _add2)
-        a, b = tl.reduce((p, s), 0, _add2)
+        a, b = _sum2_by_axis(p, s)
         third = a
     return a, b, third
 
@@ -358,7 +392,7 @@ def _loss(mass, gain, own, t, alpha, KIND: tl.constexpr):
 @triton.jit
 def _mass_and_gain(p, u):
     """Sums of p and p u over a tile."""
-    return tl.reduce((_vector(p), _vector(p * tl.where(p > 0.0, u, 0.0))), 0, _add2)
+    return _sum2(p, p * tl.where(p > 0.0, u, 0.0))
 
 
 @triton.jit

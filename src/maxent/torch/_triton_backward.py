@@ -10,7 +10,7 @@ import torch
 import triton
 import triton.language as tl
 
-from maxent.torch._triton import ENTMAX15, SPARSEMAX, _add2, _exp2, _kind, _log2, _vector
+from maxent.torch._triton import ENTMAX15, SPARSEMAX, _exp2, _kind, _log2, _sum2
 
 _RESIDENT = 32768  # columns of a row held in registers; longer rows are read twice
 _WARPS = 16
@@ -52,12 +52,12 @@ def _vjp(
         alpha = tl.load(alpha_ptr + row)
     cols = tl.arange(0, R)[:, None] * C + tl.arange(0, C)[None, :]
     s, g = _products(p_ptr, g_ptr, cols, n_cols, alpha, KIND)
-    mass, gain = tl.reduce((_vector(s), _vector(s * g)), 0, _add2)
+    mass, gain = _sum2(s, s * g)
     if not WHOLE:
         first = R * C
         while first < n_cols:
             s, g = _products(p_ptr, g_ptr, first + cols, n_cols, alpha, KIND)
-            more, much = tl.reduce((_vector(s), _vector(s * g)), 0, _add2)
+            more, much = _sum2(s, s * g)
             mass += more
             gain += much
             first += R * C
