@@ -68,7 +68,6 @@ class Compiler:
         self.programs.append(compile(source, target=GPUTarget("cuda", 90, 32), options=options))
 
 
-@pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")
 @pytest.mark.parametrize(
     ("dtype", "alpha", "columns", "loss"),
     [
@@ -107,7 +106,6 @@ def test_kernels_compile_for_a_device(dtype, alpha, columns, loss, monkeypatch):
     assert ".f64" not in last
 
 
-@pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")
 @pytest.mark.parametrize(
     ("dtype", "alpha", "columns"),
     [("float32", 2.0, 1000), ("bfloat16", 1.33, 32000), ("float32", [1.5, 3.0], 50000)],

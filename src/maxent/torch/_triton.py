@@ -25,6 +25,7 @@ import triton
 import triton.language as tl
 
 _STEPS = 40  # at most
+_FUSED = {"enable_fp_fusion": True}  # Triton 3.9 warns where it is left to the default
 _RESIDENT = 32768  # columns of a row held in registers
 _LONG = (16, 512, 4)  # R and C of the pieces of longer rows, warps
 _LONG_POWERS = {"num_warps": 8, "maxnreg": 128}  # where powers are taken
@@ -721,7 +722,7 @@ def tsallis_loss(
 def rescale(x: torch.Tensor, factor: torch.Tensor) -> None:
     """x times a number on the device, in place; x is not even read where that is 1."""
     size = x.numel()
-    _rescale[(triton.cdiv(size, _BLOCK),)](x, factor, size, _BLOCK, num_warps=4)
+    _rescale[(triton.cdiv(size, _BLOCK),)](x, factor, size, _BLOCK, num_warps=4, **_FUSED)
 
 
 @triton.jit
@@ -748,7 +749,7 @@ def _launch(
     per_row = isinstance(alpha, torch.Tensor)
     value = 0.0 if per_row else float(alpha)
     kind = _kind(value)
-    settings = {"KIND": kind.value, "STEPS": _STEPS, "PER_ROW": per_row, "enable_fp_fusion": True}
+    settings = {"KIND": kind.value, "STEPS": _STEPS, "PER_ROW": per_row, **_FUSED}
     settings |= {"LOSS": target is not None}
     settings["DIGITS"] = 2 if x.element_size() == 4 or target is not None else 1
     settings["SHARED"] = 0 if share is None else 1 if share.ndim else 2
@@ -768,7 +769,7 @@ def _launch(
     pieces = triton.cdiv(cols, r * c)
     heads = torch.empty((rows, pieces * c), dtype=x.dtype, device=x.device)
     places = torch.empty((rows, _SOME), dtype=torch.int32, device=x.device)
-    _heads[(rows, pieces)](x, out, heads, cols, pieces, r, c, num_warps=warps)
+    _heads[(rows, pieces)](x, out, heads, cols, pieces, r, c, num_warps=warps, **_FUSED)
     limits = {"num_warps": warps} if kind is SPARSEMAX or kind is ENTMAX15 else _LONG_POWERS
     _assemble[(rows,)](
         x, out, heads, places, loss, *given, value, ignore, cols, pieces * c,

@@ -10,7 +10,7 @@ import torch
 import triton
 import triton.language as tl
 
-from maxent.torch._triton import ENTMAX15, SPARSEMAX, _exp2, _kind, _log2, _sum2
+from maxent.torch._triton import _FUSED, ENTMAX15, SPARSEMAX, _exp2, _kind, _log2, _sum2
 
 _RESIDENT = 32768  # columns of a row held in registers; longer rows are read twice
 _WARPS = 16
@@ -90,7 +90,6 @@ def tsallis_vjp(p: torch.Tensor, g: torch.Tensor, alpha: float | torch.Tensor) -
     places = min(block, warps * 32 * (16 // p.element_size()))
     _vjp[(rows,)](
         p, g, out, alpha if per_row else p, value, cols, block // places, places,
-        KIND=_kind(value).value, PER_ROW=per_row, WHOLE=cols <= block, num_warps=warps,
-        enable_fp_fusion=True,
+        KIND=_kind(value).value, PER_ROW=per_row, WHOLE=cols <= block, num_warps=warps, **_FUSED,
     )  # fmt: skip
     return out
