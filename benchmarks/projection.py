@@ -21,7 +21,7 @@ from benchmarks.density import PATIENCE, ROOT, peak
 from benchmarks.peers import elapid, elapid_raster
 from benchmarks.report import Row, missing
 from benchmarks.timing import median
-from maxent.species.layers import Layers
+from maxent.species.layers.layers import Layers
 from maxent.species.projection import project
 
 SUITE = "projection"

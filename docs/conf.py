@@ -8,6 +8,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "src"))
 
+import maxent
 from maxent import __version__
 
 project = "maxent"
@@ -67,6 +68,45 @@ def tidy_docstring(app, what, name, obj, options, lines: list[str]) -> None:
     lines[:] = out
 
 
+_PUBLIC = re.compile(r"^\.\. public:: (maxent\.\w+)$", re.MULTILINE)
+_DIRECTIVE = re.compile(
+    r"^\.\. (?:py:)?(currentmodule|autoclass|autofunction):: (\S+)$", re.MULTILINE
+)
+
+
+def described(text: str) -> list[str]:
+    """The full names that a page of the reference describes."""
+    module, names = "", []
+    for kind, name in _DIRECTIVE.findall(text):
+        if kind == "currentmodule":
+            module = name
+        else:
+            names.append(name if name.startswith("maxent.") else f"{module}.{name}")
+    return names
+
+
+def write_out(text: str) -> str:
+    """``.. public:: module`` as the directives of its public names that have none on the page."""
+    alone = described(text)
+
+    def directives(match: re.Match[str]) -> str:
+        names = [name for name in maxent._PUBLIC[match[1]] if f"maxent.{name}" not in alone]
+        classes = {name for name in names if isinstance(getattr(maxent, name), type)}
+        options = "\n   :members:\n   :show-inheritance:"
+        return "\n\n".join(
+            f".. autoclass:: {name}{options}" if name in classes else f".. autofunction:: {name}"
+            for name in names
+        )
+
+    return _PUBLIC.sub(directives, text)
+
+
+def list_public_names(app, docname: str, source: list[str]) -> None:
+    """Write the lists of public names out before a page is parsed."""
+    source[0] = write_out(source[0])
+
+
 def setup(app) -> None:
-    """Connect the docstring filter."""
+    """Connect the filters of pages and docstrings."""
+    app.connect("source-read", list_public_names)
     app.connect("autodoc-process-docstring", tidy_docstring)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import csv
 import time
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -60,9 +59,7 @@ def timed(
             raise _OutOfTime(state, iteration)
 
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", mx.ConvergenceWarning)
-            s = solver.solve(problem, callback=watch)
+        s = solver.run(problem, callback=watch)
         found = (s.objective, s.gap, s.optimality, s.n_iter, s.status.value)
     except _OutOfTime as stop:
         state = stop.state

@@ -10,7 +10,6 @@ gap is the smallest so far, its rate is fitted over the second half of the round
 from __future__ import annotations
 
 import csv
-import warnings
 from pathlib import Path
 
 import numpy as np
@@ -62,9 +61,7 @@ def runs() -> dict[str, tuple[mx.Solver, type[mx.MatrixMap]]]:
 
 def gaps(solver: mx.Solver, features: type[mx.MatrixMap]) -> np.ndarray:
     """The smallest gap up to each round, the start included."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", mx.ConvergenceWarning)  # a run may end at ROUNDS
-        history = solver.solve(problem(features)).history
+    history = solver.run(problem(features)).history  # a run may end at ROUNDS
     return np.minimum.accumulate([record["gap"] for record in history])
 
 

@@ -170,6 +170,7 @@ ABSTRACT = {
     "Operator",
     "SumProductDomain",
     "Entropy",
+    "MeasuredEntropy",
     "Potential",
     "ElasticPotential",
     "FeatureMap",
@@ -178,6 +179,12 @@ ABSTRACT = {
     "Solver",
 }
 MADE_BY_SOLVING = {
+    "DensityTask",
+    "Explanation",
+    "FittedDensity",
+    "MeanPlace",
+    "Points",
+    "Recipe",
     "Problem",
     "State",
     "Solution",

@@ -475,7 +475,7 @@ BAD = [
         lambda: bounds.printable_bound(np.inf, [1.0], 0.1, 0.1),
         "sample_loss must be a finite number",
     ),
-    (lambda: bounds.printable_bound(1.0, [1.0], [0.1, 0.2], 0.1), "one entry a weight, 1, got 2"),
+    (lambda: bounds.printable_bound(1.0, [1.0], [0.1, 0.2], 0.1), "one entry per weight, 1, got 2"),
     (lambda: bounds.printable_bound(1.0, [1.0], 0.1, 0.1, 0), "n_cells must be an integer >= 1"),
 ]
 

@@ -28,6 +28,13 @@ def test_every_public_class_is_in_the_catalogue():
     assert public - names - ABSTRACT - MADE_BY_SOLVING == set()
 
 
+@pytest.mark.parametrize("room", ["domains", "entropies", "potentials", "solvers", "structured"])
+def test_every_class_of_a_room_is_public(room):
+    module = getattr(mx, room)
+    classes = {n for n in module.__all__ if inspect.isclass(getattr(module, n))}
+    assert classes <= set(mx.__all__)
+
+
 def test_every_public_name_has_a_docstring_and_an_example():
     for name in mx.__all__:
         thing = getattr(mx, name)

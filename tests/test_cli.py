@@ -1,13 +1,21 @@
 """The command line: output, exit codes, one-line errors."""
 
+import dataclasses
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 import maxent
-from maxent import cli, demo
+from maxent import cli
+from maxent.cli._options import Fields
+from maxent.demo import learning as demo
+from maxent.species.inputs import LayerFiles, RecordFile
+from maxent.species.options import GROUPS, options_of
+from maxent.species.settings import Settings
 
 SUMMARY = {
     "fits": [
@@ -116,10 +124,144 @@ def test_module_runs():
 
 def test_rich_and_typer_stay_in_the_command():
     code = (
-        "import sys, maxent, maxent.demo, maxent.io; maxent.Problem; "
+        "import sys, maxent, maxent.demo.learning, maxent.io; maxent.Problem; "
         "print([m for m in ('typer', 'rich', 'matplotlib', 'sklearn') if m in sys.modules])"
     )
     result = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert result.stdout.strip() == "[]"
+
+
+# -- options that come from fields ----------------------------------------------------------------
+
+
+def _options(command):
+    """The options of a command by their first flag; a flag that stands twice fails."""
+    listed = [(p.opts[0], p) for p in typer.main.get_command(cli.main).commands[command].params]
+    assert len(dict(listed)) == len(listed)
+    return dict(listed)
+
+
+def _flag(name, option):
+    return option.flags[0] if option.flags else f"--{name.replace('_', '-')}"
+
+
+@pytest.mark.parametrize("cls", [Settings, LayerFiles, RecordFile])
+def test_every_field_is_one_option_of_fit(cls):
+    shown, fields = _options("fit"), options_of(cls)
+    for name, option in fields.items():
+        parameter = shown[_flag(name, option)]
+        assert parameter.help == option.help
+        assert parameter.rich_help_panel == option.group
+        assert option.group in GROUPS
+    required = {f.name for f in dataclasses.fields(cls) if f.default is dataclasses.MISSING}
+    rest = {f.name for f in dataclasses.fields(cls)} - fields.keys() - required
+    assert rest == ({"diagnostic_cells", "verbose"} if cls is Settings else set())
+
+
+@pytest.mark.parametrize(
+    ("command", "other"),
+    [
+        ("fit", ()),
+        ("tune", ("--features",)),  # several to try
+        ("evaluate", ()),
+        ("project", ("--output", "--threshold")),  # none forced; rules of the model
+    ],
+)
+def test_defaults_are_those_of_the_fields(command, other):
+    shown = _options(command)
+    typed = {parameter.name: parameter.default for parameter in shown.values()}
+    classes = {Settings: (), LayerFiles: (("layers",),), RecordFile: ("records.csv",)}
+    for cls, given in classes.items():
+        flags = {name: _flag(name, option) for name, option in options_of(cls).items()}
+        names = [name for name, flag in flags.items() if flag in shown and flag not in other]
+        if names:
+            assert Fields(cls, *names).maker(typed)(*given) == cls(*given)
+
+
+TYPED = {
+    "--features": ("lq", "lq"),
+    "--potential": ("elastic", "elastic"),
+    "--entropy": ("tsallis:1.5", "tsallis:1.5"),
+    "--multiplier": ("2.5", 2.5),
+    "--preset": ("maxnet", "maxnet"),
+    "--background": ("all", None),
+    "--bias-as": ("prior", "prior"),
+    "--keep-duplicates": (None, True),
+    "--thin": ("3.5", 3.5),
+    "--minimum": ("7", 7),
+    "--test-share": ("0.25", 0.25),
+    "--cv": ("random", "random"),
+    "--folds": ("5", 5),
+    "--replicates": ("6", 6),
+    "--replicate-type": ("subsample", "subsample"),
+    "--no-jackknife": (None, False),
+    "--bootstrap": ("8", 8),
+    "--permutations": ("9", 9),
+    "--prevalence": ("0.4", 0.4),
+    "--output": ("raw", ("cloglog", "raw")),
+    "--no-clamp": (None, False),
+    "--threshold": ("0.3", "0.3"),
+    "--seed": ("11", 11),
+}
+
+
+def test_what_is_typed_reaches_the_fit(run, monkeypatch):
+    from maxent.species import workflow
+
+    calls = []
+
+    def fake(records, layers, out, settings, **others):
+        calls.append((records, layers, out, settings, others))
+        return []
+
+    monkeypatch.setattr(workflow, "fit_files", fake)
+    args = [word for flag, (text, _) in TYPED.items() for word in (flag, text) if word is not None]
+    args += ["--x", "east", "--y", "north", "--species-column", "taxon", "--crs", "EPSG:3035"]
+    args += ["-c", "soil", "-c", "biome", "--align", "finest", "--resampling", "average"]
+    args += ["--layers-crs", "EPSG:4326", "--project", "future", "--target-group", "-o", "out"]
+    result = run("fit", "records.csv", "a.tif", "b.tif", *args)
+    assert result.exit_code == 0, result.output
+    ((records, layers, out, settings, others),) = calls
+    for name, option in options_of(Settings).items():
+        flag = _flag(name, option)
+        text, value = TYPED[flag if flag in TYPED else flag.replace("--", "--no-", 1)]
+        assert getattr(settings, name) == value
+        assert value != getattr(Settings(), name), f"{flag} {text} is the default"
+    opened = LayerFiles(("a.tif", "b.tif"), ("soil", "biome"), "finest", "average", "EPSG:4326")
+    assert records == RecordFile("records.csv", "taxon", "east", "north", "EPSG:3035")
+    assert (layers, out) == (opened, Path("out"))
+    assert others["projections"] == [dataclasses.replace(opened, sources=("future",))]
+    assert others["group"] == records
+
+
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [
+        (("--bias-as", "both"), "--bias-as must be one of background, prior, got 'both'"),
+        (("--replicate-type", "x"), "--replicate-type must be one of bootstrap, subsample"),
+        (("--background", "few"), "--background is a number of cells or all, got 'few'"),
+        (("--align", "x"), "--align must be one of refuse, first, finest, coarsest, got 'x'"),
+        (("--test-share", "1"), "0.99"),
+        (("--threshold", "best"), "--threshold must be a number or one of: Fixed cumulative"),
+    ],
+)
+def test_what_a_field_refuses_is_wrong_usage(run, typed, message):
+    result = run("fit", "records.csv", "layers", *typed)
+    assert result.exit_code == 2
+    said = " ".join(result.output.replace("│", " ").split())
+    assert message in said
+
+
+def test_letters_and_potentials_are_those_of_their_tables():
+    from maxent.features.letters import ALL
+    from maxent.potentials import BY_NAME
+    from maxent.species import Settings
+
+    Settings(features=ALL)
+    for name in BY_NAME:
+        Settings(potential=name)
+    for wrong in ({"features": ALL + "x"}, {"potential": "l1"}):
+        with pytest.raises(ValueError, match=ALL if "features" in wrong else "smooth-box, laplace"):
+            Settings(**wrong)

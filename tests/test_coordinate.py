@@ -10,7 +10,7 @@ from scipy import optimize, sparse
 
 import maxent as mx
 from maxent.features import Schema, bind, fit_operators
-from maxent.solvers import _steps
+from maxent.solvers import steps
 from maxent.testing import check_solver
 
 RULES = ("structmaxent2", "structmaxent1", "line-search")
@@ -45,17 +45,17 @@ def scaling_bound(eta, w, f, p, mu, beta):
 
 
 def hoeffding(w, f, p, mu, beta):
-    return _steps.hoeffding_step(w, p @ f - mu, beta, np.ptp(f) / 2)
+    return steps.hoeffding_step(w, p @ f - mu, beta, np.ptp(f) / 2)
 
 
 def scaling(w, f, p, mu, beta):
-    return _steps.scaling_step(w, p @ f, mu, beta, f.min(), f.max())
+    return steps.scaling_step(w, p @ f, mu, beta, f.min(), f.max())
 
 
 STEPS = {
     "hoeffding": (hoeffding, hoeffding_bound),
     "scaling": (scaling, scaling_bound),
-    "line search": (_steps.line_search_step, change),
+    "line search": (steps.line_search_step, change),
 }
 
 
@@ -153,7 +153,7 @@ def test_the_steps_of_the_figures():
 def test_line_search_solves_its_equation_to_twelve_digits():
     for w, f, p, mu, beta in cases(seed=2):
         width = np.ptp(f)
-        step = _steps.line_search_step(w, f, p, mu, beta)
+        step = steps.line_search_step(w, f, p, mu, beta)
         if step == -w:
             tilted = softmax(np.log(p) - w * f)
             assert abs(tilted @ f - mu) <= beta * (1 + 1e-12)
@@ -173,7 +173,7 @@ def test_a_feature_with_two_values_makes_the_scaling_step_exact():
     for w, beta in itertools.product([0.0, 0.7, -2.0], [0.0, 0.02, 0.2]):
         f = np.where(rng.uniform(size=50) < 0.3, 2.0, -1.0)
         p, mu = rng.dirichlet(np.ones(50)), rng.uniform(-0.3, 1.3)
-        exact = _steps.line_search_step(w, f, p, mu, beta)
+        exact = steps.line_search_step(w, f, p, mu, beta)
         np.testing.assert_allclose(scaling(w, f, p, mu, beta), exact, rtol=1e-12, atol=1e-14)
 
 
@@ -183,13 +183,13 @@ def test_steps_of_many_features_at_once():
     beta, low = rng.uniform(0, 0.3, size=30), rng.normal(size=30)
     high = low + rng.uniform(0.5, 2, size=30)
     p_mean, s_mean = low + q * (high - low), low + s * (high - low)
-    scaled = _steps.scaling_step(w, p_mean, s_mean, beta, low, high)
+    scaled = steps.scaling_step(w, p_mean, s_mean, beta, low, high)
     assert 0 < np.isnan(scaled).sum() < 30
     for j in range(30):
-        one = _steps.scaling_step(w[j], p_mean[j], s_mean[j], beta[j], low[j], high[j])
+        one = steps.scaling_step(w[j], p_mean[j], s_mean[j], beta[j], low[j], high[j])
         np.testing.assert_array_equal(one, scaled[j])
-        one = _steps.hoeffding_step(w[j], (p_mean - s_mean)[j], beta[j], (high - low)[j] / 2)
-        every = _steps.hoeffding_step(w, p_mean - s_mean, beta, (high - low) / 2)
+        one = steps.hoeffding_step(w[j], (p_mean - s_mean)[j], beta[j], (high - low)[j] / 2)
+        every = steps.hoeffding_step(w, p_mean - s_mean, beta, (high - low) / 2)
         np.testing.assert_array_equal(one, every[j])
 
 
@@ -199,7 +199,7 @@ def test_the_violation_is_the_slope_of_the_objective():
     beta = np.array([0.0, 0.01, 0.3, 0.01, 0.3, 0.02])
     w = np.array([0.0, 0.0, 0.0, 1.5, -0.4, -2.0])
     problem = mx.Problem(mx.Shannon(), X, mx.Box(beta), observed=observed)
-    d = _steps.violation(w, problem.state(w).gradient, beta)
+    d = steps.violation(w, problem.state(w).gradient, beta)
     size = 1e-6
     for j in range(6):
         ends = [problem.dual(w + size * sign * np.eye(6)[j]) for sign in (-1, 1)]
@@ -225,13 +225,13 @@ def test_the_violation_is_the_slope_of_the_objective():
 )
 def test_no_scaling_step_without_conditions_8(p_mean, s_mean, beta, high):
     for w in (0.0, 1.0, -1.0):
-        assert np.isnan(_steps.scaling_step(w, p_mean, s_mean, beta, 0.0, high))
+        assert np.isnan(steps.scaling_step(w, p_mean, s_mean, beta, 0.0, high))
 
 
 def test_steps_without_a_best_length():
     p = np.array([0.2, 0.3, 0.5])
     f = np.array([1.0, 3.0, 1.0])
-    line = _steps.line_search_step
+    line = steps.line_search_step
     # no mean of f reaches the goal: the scores move by 50, whatever the weight
     assert line(0.0, f, p, 3.0, 0.0) == 25.0
     assert line(-7.0, f, p, 3.5, 0.2) == 25.0
@@ -248,9 +248,9 @@ def test_steps_without_a_best_length():
     # constant features can only cost
     assert line(1.5, np.full(3, 0.7), p, 0.7, 0.0) == -1.5
     assert line(1.5, np.array([0.7, 0.7, 9.0]), masked, 0.9, 0.1) == -1.5
-    assert _steps.hoeffding_step(1.5, 0.05, 0.1, 0.0) == -1.5
-    assert _steps.hoeffding_step(1.5, 0.2, 0.1, 0.0) == -np.inf
-    assert _steps.hoeffding_step(1.5, -0.2, 0.1, 0.0) == np.inf
+    assert steps.hoeffding_step(1.5, 0.05, 0.1, 0.0) == -1.5
+    assert steps.hoeffding_step(1.5, 0.2, 0.1, 0.0) == -np.inf
+    assert steps.hoeffding_step(1.5, -0.2, 0.1, 0.0) == np.inf
 
 
 @pytest.mark.parametrize("tiny", [1e-20, 1e-200])
@@ -259,7 +259,7 @@ def test_line_search_finds_steps_from_far_away(tiny):
     f = np.append(rng.uniform(0, 0.5, size=200), 1.0)
     p = np.append(np.full(200, (1 - tiny) / 200), tiny)
     for w, sign in itertools.product([0.0, -300.0, 300.0], [1, -1]):
-        step = _steps.line_search_step(sign * w, sign * f, p, sign * 0.8, 0.05)
+        step = steps.line_search_step(sign * w, sign * f, p, sign * 0.8, 0.05)
         eta = sign * step
         goal = 0.8 - np.sign(w + eta) * 0.05
         assert step == -sign * w or abs(softmax(np.log(p) + eta * f) @ f - goal) < 1e-12
@@ -272,7 +272,7 @@ def test_line_search_with_masses_of_any_size():
         f = rng.uniform(size=5) * rng.choice([1, 0.1, 0.01], size=5)
         p = softmax(rng.normal(size=5) * (1, 10, 40)[k % 3])
         w, mu = rng.normal() * 20, rng.uniform(f.min(), f.max())
-        step = _steps.line_search_step(w, f, p, mu, 0.0)
+        step = steps.line_search_step(w, f, p, mu, 0.0)
         assert abs(softmax(np.log(p) + step * f) @ f - mu) < 1e-12 * np.ptp(f)
 
 
@@ -436,6 +436,17 @@ def test_failing_conditions_are_named_once_and_the_fit_converges():
     assert solution.status is mx.Status.CONVERGED
     assert abs(solution.p @ X[:, 0] - 0.59) < 1e-8
     assert "feature 0: low < E_p[f] < high with E_p[f] = 1, in the range [0, 1]" in text
+
+
+def test_a_rule_that_falls_back_can_be_quiet():
+    at = steps.Coordinate(w=0.0, beta=0.3, p_mean=0.5, s_mean=0.1, low=0.0, high=1.0)
+    column, p = np.array([0.0, 1.0]), np.array([0.5, 0.5])
+    rule = steps.StepRule("structmaxent1")
+    with pytest.warns(UserWarning, match=r"conditions \(8\) of StructMaxent1 fail for f: low"):
+        loud = rule(lambda: "f", column, p, at)
+    assert rule(lambda: "f", column, p, at) == loud  # it has been said
+    quiet = steps.StepRule("structmaxent1", warn=False)(lambda: "f", column, p, at)
+    assert quiet == loud == steps.hoeffding_step(0.0, 0.4, 0.3, 0.5)
 
 
 def test_a_step_costs_one_pass_over_all_features():

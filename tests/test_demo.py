@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import maxent as mx
-from maxent import demo
+from maxent.demo import learning as demo
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,7 @@ import pytest
 from scipy import sparse
 
 import maxent as mx
+from maxent.maps import kernel_root, pivot_coefficients
 from maxent.solvers._dual import unwrap
 
 RNG = np.random.default_rng(0)
@@ -296,8 +297,30 @@ def test_a_gaussian_kernel_has_sparse_dual_variables():
 def test_kernels_must_be_kernels():
     with pytest.raises(ValueError, match="symmetric matrix"):
         mx.KernelMap(np.ones((3, 2)))
-    with pytest.raises(ValueError, match="positive semidefinite"):
+    with pytest.raises(ValueError, match="positive semi-definite"):
         mx.KernelMap(np.array([[0.0, 1.0], [1.0, 0.0]]))
+    with pytest.raises(ValueError, match="is zero"):
+        mx.KernelMap(np.zeros((2, 2)))
+
+
+def test_the_root_of_a_kernel_has_its_rank_and_forgives_rounding():
+    Z = RNG.normal(size=(300, 3))
+    distance = ((Z[:, None] - Z[None]) ** 2).sum(axis=-1)
+    smooth, full = np.exp(-distance / 50), np.exp(-5 * distance)
+    twice = np.block([[full, full], [full, full]])
+    for K, ranks in ((full, {300}), (twice, {300}), (Z @ Z.T, {3}), (smooth, range(60, 200))):
+        root, pivots = kernel_root(K)
+        assert pivots.size == root.shape[1] in ranks
+        np.testing.assert_allclose(root @ root.T, K, atol=1e-12 * K.max())
+        assert (np.triu(root[pivots], 1) == 0).all()
+        W = RNG.normal(size=(pivots.size, 2))
+        C = pivot_coefficients(root, pivots, W)
+        assert np.count_nonzero(C.any(axis=1)) == pivots.size
+        np.testing.assert_allclose(root.T @ C, W, atol=1e-8)
+    single = np.exp(-distance / 5).astype(np.float32).astype(np.float64)
+    assert np.linalg.eigvalsh(single)[0] < 0
+    root, _ = kernel_root(single)
+    np.testing.assert_allclose(root @ root.T, single, atol=3e-7)
 
 
 @pytest.mark.parametrize("tau", [1e-6, 0.3, 1.0, 50.0, 1e6])

@@ -1,3 +1,6 @@
+from dataclasses import dataclass
+
+import numpy as np
 import pytest
 
 import maxent as mx
@@ -8,6 +11,83 @@ from maxent.testing import check_entropy
 @pytest.mark.parametrize(("entropy", "size"), ENTROPIES, ids=lambda x: repr(x)[:60])
 def test_mathematics(entropy, size):
     check_entropy(entropy, size)
+
+
+@dataclass(frozen=True)
+class ChiSquare(mx.MeasuredEntropy):
+    """A user's own: Omega(p) = 1/2 sum_i p_i^2 / q_i, whose map is p_i = q_i [theta_i - tau]_+."""
+
+    link_power = 1.0
+    margin = 1.0
+
+    def _value(self, p, q=None):
+        square = np.square(np.maximum(p, 0), dtype=np.float64)
+        return 0.5 * np.sum(np.where(p > 0, square / (1 if q is None else q), 0), axis=1)
+
+    def _conjugate(self, theta, q=None):
+        top = theta.max(axis=1, keepdims=True)
+        x = np.maximum((theta - top).astype(np.float64), -1e150)
+        mass = np.broadcast_to(1.0 if q is None else q, x.shape)
+        order = np.argsort(-x, axis=1)
+        steps, weight = (np.take_along_axis(z, order, axis=1) for z in (x, mass))
+        tau = (np.cumsum(weight * steps, axis=1) - 1) / np.cumsum(weight, axis=1)
+        last = np.sum(steps > tau, axis=1, keepdims=True) - 1
+        p = mass * np.maximum(x - np.take_along_axis(tau, last, axis=1), 0)
+        score = np.sum(np.where(p > 0, x, 0) * p, axis=1)
+        return top[:, 0] + score - self._value(p, q), p.astype(theta.dtype)
+
+
+@pytest.mark.parametrize("entropy", [ChiSquare(), mx.Relative(ChiSquare(), [1.0, 2.0, 4.0, 2.0])])
+def test_an_own_entropy_takes_a_base_measure(entropy):
+    check_entropy(entropy, 4)
+
+
+def test_an_own_measured_entropy_agrees_with_its_closed_forms():
+    theta, q0 = np.array([[0.3, -1.0, 0.2, 0.9], [0.0, 0.1, 0.2, 0.3]]), [0.1, 0.2, 0.4, 0.3]
+    own, known = mx.Relative(ChiSquare(), q0), mx.Relative(mx.SquaredNorm(), q0)
+    np.testing.assert_allclose(own.conjugate(theta)[1], known.conjugate(theta)[1], atol=1e-12)
+    np.testing.assert_allclose(own.prox(theta, 0.7), known.prox(theta, 0.7), atol=1e-7)
+
+
+def test_base_measures_that_are_normalised_stay_as_they_are():
+    rng = np.random.default_rng(0)
+    for size in (1, 2, 7, 100, 10_001):
+        relative = mx.Relative(mx.Shannon(), rng.random((3, size)) ** 9)
+        np.testing.assert_array_equal(mx.Relative(mx.Shannon(), relative.q0).q0, relative.q0)
+
+
+@pytest.mark.parametrize(
+    ("entropy", "power"),
+    [
+        (mx.Shannon(), 0.0),
+        (mx.Shannon(domain=mx.Cube()), None),
+        (mx.Tsallis(1.5), 0.5),
+        (mx.NormEntropy(3.0), 2.0),
+        (mx.NormEntropy(float("inf")), float("inf")),
+        (mx.SquaredNorm(1.5), 0.5),
+        (mx.SquaredNorm(domain=mx.Euclidean()), None),
+        (mx.Renyi(0.5), -0.5),
+        (mx.Relative(mx.Renyi(3.0), [0.5, 0.5]), 2.0),
+        (mx.PairwiseHinge("squared", 3), None),
+        (mx.FermiDirac(), None),
+    ],
+    ids=repr,
+)
+def test_link_power(entropy, power):
+    assert entropy.link_power == power
+
+
+class WrongLink(mx.Tsallis):
+    """The power of another alpha."""
+
+    link_power = 1.0
+
+
+class WrongMeasure(mx.Tsallis):
+    """Takes the base measure for the counting measure."""
+
+    def _conjugate(self, theta, q=None):
+        return super()._conjugate(theta)
 
 
 class WrongMap(mx.Shannon):
@@ -45,6 +125,8 @@ class WrongMargin(mx.Tsallis):
         (WrongDerivative(1.5), "hvp differs"),
         (WrongStep(1.5), r"prox at tau = 0\.3"),
         (WrongMargin(2.0), "of its margin"),
+        (WrongLink(1.5), "link_power"),
+        (WrongMeasure(1.5), "scores of 0 do not give q0"),
     ],
 )
 def test_a_broken_entropy_is_caught(entropy, message):

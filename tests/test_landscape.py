@@ -11,7 +11,7 @@ from scipy.stats import chisquare, entropy, pearsonr, spearmanr
 from conftest import needs
 from maxent.datasets import agreement, virtual_landscape, write_landscape
 from maxent.datasets.landscape import _noise, _way
-from maxent.species.grid import Grid
+from maxent.species.layers.grid import Grid
 
 FLOATS = ["elevation", "temperature", "seasonality", "precipitation", "coast_distance"]
 
@@ -47,7 +47,7 @@ def test_the_place_makes_sense(landscape):
     land = landscape.land
     value = {name: landscape.layers[name][land].astype(float) for name in FLOATS}
     row, column = np.nonzero(land)
-    # temperature: lower on mountains and in the south, six degrees a kilometre and 0.85 a degree
+    # temperature: lower on mountains (six degrees per kilometre) and in the south (0.85 per degree)
     A = np.column_stack([np.ones(row.size), value["elevation"] / 1000, row * 0.05])
     (_, lapse, southward), *_ = np.linalg.lstsq(A, value["temperature"], rcond=None)
     assert lapse == pytest.approx(-5.8, abs=0.3)
@@ -101,12 +101,12 @@ def test_records_follow_truth_times_effort():
         cell = landscape.grid.cells_at(x, y)
         assert land.ravel()[cell].all()
         row, column = np.divmod(cell, landscape.grid.width)
-        found = np.bincount(row // 10 * 26 + column // 10, minlength=20 * 26)
+        counted = np.bincount(row // 10 * 26 + column // 10, minlength=20 * 26)
         coarse = np.nan_to_num(density / np.nansum(density)).reshape(20, 10, 26, 10)
         expected = x.size * coarse.sum(axis=(1, 3)).ravel()
         order = np.argsort(expected)  # rare squares together, so that each bin has ten
         bins = np.cumsum(expected[order]) // 10
-        observed, wanted = (np.bincount(bins.astype(int), v[order]) for v in (found, expected))
+        observed, wanted = (np.bincount(bins.astype(int), v[order]) for v in (counted, expected))
         keep = wanted > 0
         assert keep.sum() > 50
         assert chisquare(observed[keep], wanted[keep]).pvalue > 0.01
@@ -114,10 +114,10 @@ def test_records_follow_truth_times_effort():
     truth = np.nan_to_num(landscape.truth).reshape(20, 10, 26, 10).sum(axis=(1, 3)).ravel()
     cell = landscape.grid.cells_at(landscape.x, landscape.y)
     row, column = np.divmod(cell, landscape.grid.width)
-    found = np.bincount(row // 10 * 26 + column // 10, minlength=20 * 26)
+    counted = np.bincount(row // 10 * 26 + column // 10, minlength=20 * 26)
     common = truth * 5000 > 5
-    wanted = truth[common] / truth[common].sum() * found[common].sum()
-    assert chisquare(found[common], wanted).pvalue < 1e-50
+    wanted = truth[common] / truth[common].sum() * counted[common].sum()
+    assert chisquare(counted[common], wanted).pvalue < 1e-50
 
 
 def test_records_lie_anywhere_in_their_cells(landscape):
@@ -240,18 +240,18 @@ def test_files_read_back_equal(tmp_path):
 
 def test_agreement_is_what_scipy_says():
     rng = np.random.default_rng(0)
-    truth, found = rng.uniform(size=(2, 6, 7))
-    truth[0, :3], found[2, :2] = np.nan, np.nan
-    both = np.isfinite(truth) & np.isfinite(found)
-    p, q = truth[both] / truth[both].sum(), found[both] / found[both].sum()
-    measured = agreement(found, truth)
+    truth, drawn = rng.uniform(size=(2, 6, 7))
+    truth[0, :3], drawn[2, :2] = np.nan, np.nan
+    both = np.isfinite(truth) & np.isfinite(drawn)
+    p, q = truth[both] / truth[both].sum(), drawn[both] / drawn[both].sum()
+    measured = agreement(drawn, truth)
     assert measured == {
         "pearson": pytest.approx(pearsonr(p, q).statistic),
         "spearman": pytest.approx(spearmanr(p, q).statistic),
         "kl": pytest.approx(entropy(p, q)),
         "total_variation": pytest.approx(0.5 * np.abs(p - q).sum()),
     }
-    assert agreement(17 * found, truth) == pytest.approx(measured)
+    assert agreement(17 * drawn, truth) == pytest.approx(measured)
 
 
 def test_agreement_with_itself_and_with_its_absence():
@@ -264,7 +264,7 @@ def test_agreement_with_itself_and_with_its_absence():
 
 
 @pytest.mark.parametrize(
-    ("found", "message"),
+    ("drawn", "message"),
     [
         (np.ones((2, 3)), r"one shape, got \(2, 3\) and \(2, 2\)"),
         (np.zeros((2, 2)), "must be densities"),
@@ -272,9 +272,9 @@ def test_agreement_with_itself_and_with_its_absence():
         (np.full((2, 2), np.nan), "must be densities"),
     ],
 )
-def test_agreement_refuses_what_is_no_density(found, message):
+def test_agreement_refuses_what_is_no_density(drawn, message):
     with pytest.raises(ValueError, match=message):
-        agreement(found, np.full((2, 2), 0.25))
+        agreement(drawn, np.full((2, 2), 0.25))
 
 
 def test_taking_the_effort_out_brings_a_fit_closer_to_the_truth(landscape):

@@ -4,7 +4,7 @@ from scipy import sparse
 
 import maxent as mx
 from maxent.solvers import newton_cg
-from maxent.solvers._hessian import Curvature, Samples, WrittenOut, second_order
+from maxent.solvers._hessian import Curvature, FullHessian, Samples, second_order
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(150, 30))
@@ -105,7 +105,7 @@ def test_few_features_are_written_out():
     observed = RNG.dirichlet(np.full(40, 0.3))
     problem = mx.Problem(mx.Tsallis(1.5), cells, mx.LaplacePrior(0.1), observed=observed)
     curvature = second_order(problem)
-    assert type(curvature) is WrittenOut
+    assert type(curvature) is FullHessian
     state = problem.state(RNG.normal(size=4))
     v = RNG.normal(size=4)
     expected = Curvature(problem).at(state).product(v)

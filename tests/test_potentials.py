@@ -11,6 +11,7 @@ import pytest
 from scipy import integrate, optimize
 
 from maxent.potentials import (
+    BY_NAME,
     Ball,
     Box,
     DualBall,
@@ -28,6 +29,7 @@ from maxent.potentials import (
     ShiftedPotential,
     SmoothBox,
     SquaredNormPotential,
+    make_potential,
 )
 from maxent.testing.potentials import check_potential
 
@@ -115,7 +117,7 @@ def test_every_public_class_is_checked():
     public = {
         c
         for c in concrete(Potential)
-        if c.__module__ == "maxent.potentials" and not c.__name__.startswith("_")
+        if c.__module__.startswith("maxent.potentials.") and not c.__name__.startswith("_")
     }
     checked = set().union(*(inside(p) for p in ALL.values()))
     assert public - {ElasticPotential} == checked
@@ -222,6 +224,35 @@ def test_check_potential_fails_on_a_broken_one(potential, message):
 def test_check_potential_names_potential_and_place():
     with pytest.raises(AssertionError, match=r"_WrongStep\(beta.*v = .*step = "):
         check_potential(_WrongStep(0.5), SIZE)
+
+
+# -- names -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_potentials_by_name(name):
+    potential = make_potential(name, np.full(SIZE, 0.3))
+    check_potential(potential, SIZE)
+    parts = potential.elastic(SIZE)
+    assert BY_NAME[name].dense == (parts is None or not parts[0].any())
+    assert make_potential(potential, np.ones(SIZE)) is potential
+
+
+def test_named_potentials_have_the_units_of_beta():
+    beta = np.array([0.1, 0.2])
+    assert make_potential("box", beta) == Box(beta)
+    assert make_potential("quadratic", beta) == Quadratic(beta**2)
+    assert make_potential("elastic", beta) == ElasticNet(beta / 2, beta**2 / 2)
+    assert make_potential("ball", beta) == Ball(float(np.linalg.norm(beta)))
+    assert make_potential("smooth-box", beta) == SmoothBox(beta, 0.1)
+    assert make_potential("laplace", beta) == LaplacePrior(beta**2)
+    assert make_potential("equality", beta) == Equality()
+
+
+@pytest.mark.parametrize("given", ["l1", None, 0.1, ["box"]])
+def test_unknown_names_of_potentials_are_refused(given):
+    with pytest.raises(ValueError, match=r"a Potential or one of box, quadratic.*, got"):
+        make_potential(given, np.ones(2))
 
 
 # -- references ------------------------------------------------------------------------------------
@@ -583,7 +614,7 @@ def test_shifted_gauge_and_critical_multiplier():
         (lambda: QuadraticForm(np.zeros((0, 0))), "finite square matrix"),
         (lambda: QuadraticForm([[1.0, 0.5], [0.0, 1.0]]), "must be symmetric"),
         (lambda: QuadraticForm([[1.0, 2.0], [2.0, 1.0]]), "positive semidefinite.*eigenvalue -1"),
-        (lambda: Families([], []), "one size a potential"),
+        (lambda: Families([], []), "one size per potential"),
         (lambda: Families([Box(1.0)], [1, 2]), "1 potentials and 2 sizes"),
         (lambda: Families([Box(1.0)], [0]), "integers >= 1"),
         (lambda: Families([Box(1.0)], [1.5]), "integers >= 1"),

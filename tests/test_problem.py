@@ -169,7 +169,7 @@ BAD = [
     ({"features": [[np.nan], [1.0]], "target": [0.0]}, "NaN or infinity"),
     ({"features": np.empty((0, 2)), "target": [0.0, 0.0]}, "non-empty matrix"),
     ({"features": np.ones(3), "target": [0.0]}, "non-empty matrix"),
-    ({"features": np.ones((3, 2)), "target": [0.0]}, r"one moment a feature, shape \(2,\)"),
+    ({"features": np.ones((3, 2)), "target": [0.0]}, r"one moment per feature, shape \(2,\)"),
     ({"features": np.ones((3, 1)), "target": [np.inf]}, "must be finite"),
     ({"features": np.ones((3, 1))}, "either the target moments or the observed"),
     ({"features": np.ones((3, 1)), "observed": [1.0, 0.0]}, r"shape of the scores \(3,\)"),
@@ -181,7 +181,7 @@ BAD = [
     ({"features": np.ones((3, 1)), "target": [1.0], "weights": [1.0]}, "single row"),
     (
         {"features": mx.SampleMap(np.ones((3, 1))), "target": [1.0], "weights": [1.0]},
-        r"one entry a row, shape \(3,\)",
+        r"one entry per row, shape \(3,\)",
     ),
     (
         {"features": mx.SampleMap(np.ones((2, 1))), "target": [1.0], "weights": [1.0, -1.0]},

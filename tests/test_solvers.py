@@ -108,6 +108,33 @@ def test_max_iter_is_reported():
     assert solution.n_iter == 2
 
 
+def test_run_returns_the_status_and_never_warns():
+    problem, hasty = _density(mx.Box(0.01)), mx.FISTA(max_iter=2, tol=1e-14)
+    with pytest.warns(mx.ConvergenceWarning):
+        warned = hasty.solve(problem)
+    quiet = hasty.run(problem)  # a warning would be an error here
+    assert quiet.status is warned.status is mx.Status.MAX_ITER
+    np.testing.assert_array_equal(quiet.w, warned.w)
+    again = problem.run("fista", max_iter=2, tol=1e-14)
+    assert again.status is mx.Status.MAX_ITER
+    np.testing.assert_array_equal(again.w, warned.w)
+    path = list(mx.solution_path(problem, [2.0, 1.0], hasty, warn=False))
+    assert [s.status for _, _, s in path] == [mx.Status.MAX_ITER] * 2
+
+
+def test_the_warning_points_at_the_line_that_asked():
+    problem, hasty = _density(mx.Box(0.01)), mx.FISTA(max_iter=2, tol=1e-14)
+    calls = (
+        lambda: hasty.solve(problem),
+        lambda: problem.solve(hasty),
+        lambda: list(mx.solution_path(problem, [1.0], hasty)),
+    )
+    for call in calls:
+        with pytest.warns(mx.ConvergenceWarning) as caught:
+            call()
+        assert [w.filename for w in caught] == [__file__]
+
+
 def test_interruption_keeps_the_best_point():
     def stop(count, state):
         if count == 3:

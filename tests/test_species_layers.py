@@ -10,13 +10,13 @@ import pytest
 
 from conftest import needs
 from maxent import load, save
-from maxent.species._crs import same_crs, short_crs
-from maxent.species._extras import geo
-from maxent.species.alignment import same_grid
-from maxent.species.background import _keys, _lowest, draw_background
-from maxent.species.grid import EARTH_RADIUS, OUTSIDE, Grid, Window, great_circle
-from maxent.species.layers import Layers
-from maxent.species.sources import raster_files
+from maxent.species.crs import same_crs, short_crs
+from maxent.species.extras import geo
+from maxent.species.layers.background import _keys, _lowest, draw_background
+from maxent.species.layers.grid import EARTH_RADIUS, OUTSIDE, Grid, Window, great_circle
+from maxent.species.layers.layers import Layers
+from maxent.species.layers.placement import same_grid
+from maxent.species.layers.sources import raster_files
 
 rasterio = needs("rasterio")
 pyproj = needs("pyproj")
@@ -61,7 +61,7 @@ def whole(layers):
 
 def check(layers, name, expected, known):
     """One layer is as expected where it is known, and known where expected."""
-    values, valid = next(s for s in layers._sources if s.name == name).read(
+    values, valid = next(s for s in layers.sources if s.name == name).read(
         Window(0, 0, layers.grid.height, layers.grid.width)
     )
     np.testing.assert_array_equal(valid, known)
@@ -379,7 +379,7 @@ def test_xarray_of_bands_is_what_the_file_is(tmp_path):
             assert layers.names == ("warm", "wet")
             assert layers.grid == Grid("EPSG:4326", DEGREES, WIDTH, HEIGHT)
             for name, stored in zip(layers.names, bands, strict=True):
-                values, known = next(s for s in layers._sources if s.name == name).read(WHOLE)
+                values, known = next(s for s in layers.sources if s.name == name).read(WHOLE)
                 np.testing.assert_array_equal(known, stored != 4)
                 np.testing.assert_allclose(values[known], (stored * 0.1 + 5)[known], rtol=1e-6)
 
@@ -404,7 +404,7 @@ def test_xarray_that_cannot_be_used():
     cases = [
         (ramp(), "expected an xarray Dataset or DataArray, got ndarray"),
         (plain.rename(x="column"), "'a' has dimensions y, column; expected one of x, longitude"),
-        (plain.expand_dims(["time", "band"]), "dimensions time, band beside x and y"),
+        (plain.expand_dims(["time", "band"]), "dimensions time, band besides x and y"),
         (plain.astype(str), "'a' holds <U.*expected numbers"),
         (plain[:1], "'a' needs at least two rows"),
         (plain.isel(x=[0, 1, 5]), "'a': its coordinates are not evenly spaced"),
@@ -449,8 +449,21 @@ def test_a_file_without_a_place(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         write(tmp_path / "nowhere.tif", ramp(), transform=(1, 0, 0, 0, 1, 0), crs=None)
-    with pytest.raises(ValueError, match=r"nowhere.tif: the file does not say where its cells lie"):
+    message = "does not say where its cells lie"
+    with pytest.raises(ValueError, match=rf"nowhere.tif: the file {message}"):
         Layers.open(tmp_path / "nowhere.tif")
+    (tmp_path / "picture.png").write_bytes(_picture(ramp()))
+    unplaced = pytest.warns(rasterio.errors.NotGeoreferencedWarning)
+    with unplaced, pytest.raises(ValueError, match=rf"picture.png: the file {message}"):
+        Layers.open(tmp_path / "picture.png")
+
+
+def _picture(values):
+    from io import BytesIO
+
+    buffer = BytesIO()
+    needs("PIL.Image").fromarray(values.astype(np.uint8)).save(buffer, format="PNG")
+    return buffer.getvalue()
 
 
 @pytest.mark.parametrize("warped", [False, True])
@@ -642,7 +655,7 @@ def test_values_on_another_grid(tmp_path, rng, target, dtype, nodata):
             f"{tmp_path / 'a.tif'} resampled (bilinear) to {grid.describe()}",
             f"{tmp_path / 'soil.tif'} resampled (nearest) to {grid.describe()}",
         )
-        bilinear, known = layers._sources[0].read(Window(0, 0, grid.height, grid.width))
+        bilinear, known = layers.sources[0].read(Window(0, 0, grid.height, grid.width))
         expected = reprojected(array, source, grid, "bilinear", nodata)
         np.testing.assert_array_equal(known, np.isfinite(expected))
         np.testing.assert_allclose(bilinear[known], expected[known], rtol=1e-5)
@@ -669,7 +682,7 @@ def test_places_stay_where_they_are(tmp_path, target):
     x, y = source.centres(np.arange(source.size))
     write(tmp_path / "plane.tif", (x + 3 * y).reshape(HEIGHT, WIDTH))
     with Layers.open(tmp_path, like=grid) as layers:
-        values, known = layers._sources[0].read(Window(0, 0, grid.height, grid.width))
+        values, known = layers.sources[0].read(Window(0, 0, grid.height, grid.width))
     known[[0, -1]] = known[:, [0, -1]] = False
     x, y = grid.centres(np.flatnonzero(known))
     if grid.crs != "EPSG:4326":
@@ -691,7 +704,7 @@ def test_nodata_of_one_band_is_not_mixed_into_its_values(tmp_path, rng):
         inside = (np.arange(grid.size) % grid.width < 75).reshape(60, 80)  # 15 degrees of 0.2
         hidden = ((y < 47.5) & (y > 45.5)).reshape(60, 80)
         check(layers, "a_2", np.full((60, 80), 7), inside)
-        values, known = layers._sources[0].read(Window(0, 0, 60, 80))
+        values, known = layers.sources[0].read(Window(0, 0, 60, 80))
         assert (values[known] == 100).all()
         assert known[inside & ~hidden].all()
         assert not known[~inside].any()
@@ -892,7 +905,7 @@ def test_single_cells(tmp_path, rng):
         assert list(table.columns) == ["a", "b"]
         assert len(table) == known.size == 0
         for cell in (OUTSIDE, whole_a.size):
-            with pytest.raises(IndexError, match=f"cell {cell} is outside of the grid, 400 x 300"):
+            with pytest.raises(IndexError, match=f"cell {cell} is outside the grid, 400 x 300"):
                 layers.at([3, cell])
 
 
@@ -932,7 +945,7 @@ def test_threads_read_what_one_reads(tmp_path, rng, like):
                 np.testing.assert_array_equal(
                     one.values[name][one.valid], other.values[name][one.valid]
                 )
-        files = {s.file for s in layers._sources}
+        files = {s.file for s in layers.sources}
         assert len(files) == 2  # the bands of a file share it
         opened = [dataset for file in files for dataset in file._open]
         assert not any(dataset.closed for dataset in opened)
@@ -1152,7 +1165,7 @@ def test_no_background(tmp_path):
         cases = {
             "zero.tif": r"zero.tif: the bias raster is 0 wherever the layers are known",
             "right.tif": "no cell has a value in all 2 layers",
-            "minus.tif": r"minus.tif: the bias raster has negative values, to -719; expected",
+            "minus.tif": r"minus.tif: the bias raster has negative values, down to -719; expected",
             "bare.tif": r"bare.tif, band 1: the bias raster must be one layer, got bare_1, bare_2",
             "wide.tif": r"wide.tif: the bias raster has 5 x 5 cells .*like=layers.grid",
         }

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from conftest import needs
-from maxent.species._crs import is_geographic
-from maxent.species.cleaning import clean, thin
-from maxent.species.grid import EARTH_RADIUS, Grid
-from maxent.species.locating import located
-from maxent.species.occurrences import Occurrences, read_occurrences
-from maxent.species.swd import read_swd, swd_sample, write_swd
+from maxent.species.crs import is_geographic
+from maxent.species.layers.grid import EARTH_RADIUS, Grid
+from maxent.species.records.cleaning import clean, thin
+from maxent.species.records.locating import located
+from maxent.species.records.occurrences import Occurrences, read_occurrences
+from maxent.species.records.swd import read_swd, swd_sample, write_swd
 
 DEGREES = Grid("EPSG:4326", (1.0, 0.0, -80.0, 0.0, -1.0, 10.0), width=40, height=40)
 METRES = Grid("EPSG:32719", (1e4, 0.0, 0.0, 0.0, -1e4, 9.9e6), width=100, height=300)
@@ -270,7 +270,7 @@ def test_vector_files_without_species_with_gaps_and_with_several_layers(tmp_path
     np.testing.assert_array_equal(records.x, [1.0, np.nan])
     frame.to_file(tmp_path / "lynx.gpkg", layer="second")
     (note,) = read_occurrences(tmp_path / "lynx.gpkg").notes
-    assert note.startswith("lynx.gpkg: More than one layer")
+    assert note == "lynx.gpkg: More than one layer; 'first' was read, not 'second'"
 
 
 def _point(x, y):
@@ -331,7 +331,9 @@ def test_wrong_options_are_named(tmp_path):
         message = rf"records\.csv: no column 'foo', as {option}= \(--{flag}\) says; the columns"
         with pytest.raises(ValueError, match=message):
             read_occurrences(path, **{option: "foo"})
-    with pytest.raises(ValueError, match=r"crs='EPSG:1' \(--crs\) is no coordinate reference"):
+    with pytest.raises(
+        ValueError, match=r"crs='EPSG:1' \(--crs\) is not a known coordinate reference"
+    ):
         read_occurrences(path, crs="EPSG:1")
     with pytest.raises(ValueError, match=r"no record of 'b'; it has 'a'"):
         read_occurrences(path).of("b")
@@ -549,7 +551,7 @@ def test_cleaning_thins_last():
     [
         ("EPSG:32719", 1.0, []),
         ("EPSG:2263", 1200 / 3937, []),
-        (None, 1.0, ["the layers do not say their unit: thinned as if 2 km were 2000"]),
+        (None, 1.0, ["the layers do not state their unit: thinned as if 2 km were 2000"]),
     ],
 )
 def test_thinning_on_a_projected_grid_is_in_km(crs, unit, notes):
@@ -706,7 +708,7 @@ def test_rows_with_missing_variables_are_left_out(tmp_path):
         (
             "species,x,y,v,w\na,1,2,3,\na,1,2,,-9999\n",
             (),
-            r"every row lacks a variable .* with most gaps, which is 'w'",
+            r"every row lacks a variable .* with the most gaps, which is 'w'",
         ),
     ],
 )

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-import maxent.species.projection as projection
 from conftest import needs
 from maxent import MaxentDensity, Tsallis, load, save
 from maxent.features import (
@@ -28,9 +27,9 @@ from maxent.features import (
 )
 from maxent.features.base import Bound, Operator
 from maxent.features.scoring import Scorer
-from maxent.species.layers import Layers
-from maxent.species.projection import project, project_xarray
-from maxent.species.similarity import Reference
+from maxent.species.layers.layers import Layers
+from maxent.species.layers.similarity import Reference
+from maxent.species.projection import drawing, geotiff, plan, project, project_xarray
 
 rasterio = needs("rasterio")
 pandas = needs("pandas")
@@ -101,11 +100,11 @@ def test_scores_are_those_of_the_operators(kind, dtype, clamp):
         operators, low, high = fitted_operators(CLASSES[kind], fitted_with, rng)
         weights = rng.normal(size=sum(o.n_features for o in operators))
         cells = new_cells(operators, low, high, dtype, rng)
-        found = Scorer.of(operators, weights, low, high).scores(cells, clamp)
+        scores = Scorer.of(operators, weights, low, high).scores(cells, clamp)
         expected = old_scores(operators, weights, low, high, cells, clamp)
         scale = np.abs(weights).sum() if clamp else np.abs(expected).max()
         assert np.ptp(expected) > 0.1
-        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-13 * scale)
+        np.testing.assert_allclose(scores, expected, rtol=1e-12, atol=1e-13 * scale)
 
 
 def test_a_value_at_a_threshold_is_not_above_it():
@@ -114,8 +113,8 @@ def test_a_value_at_a_threshold_is_not_above_it():
     scorer = Scorer.of(operators, np.array([1.0, 10.0, 100.0]), x.min(0), x.max(0))
     knots = operators[0].knot
     at = np.concatenate([knots, np.nextafter(knots, np.inf), np.nextafter(knots, -np.inf)])
-    found = scorer.scores(Cells(at[None], np.empty((0, 9), dtype=np.int32)))
-    np.testing.assert_array_equal(found, [0, 1, 11, 1, 11, 111, 0, 1, 11])
+    scores = scorer.scores(Cells(at[None], np.empty((0, 9), dtype=np.int32)))
+    np.testing.assert_array_equal(scores, [0, 1, 11, 1, 11, 111, 0, 1, 11])
     np.testing.assert_array_equal(scorer.scores(Schema.of(x).read(x)), [0, 1, 11, 111])
 
 
@@ -126,9 +125,9 @@ def test_many_knots_in_a_small_part_of_the_range():
     weights = rng.normal(size=operators[0].n_features)
     at = np.sort(np.concatenate([x[:, 0], operators[0].knot]))
     scorer = Scorer.of(operators, weights, x.min(0), x.max(0))
-    found = scorer.scores(Cells(at[None], np.empty((0, at.size), dtype=np.int32)))
+    scores = scorer.scores(Cells(at[None], np.empty((0, at.size), dtype=np.int32)))
     expected = ((at[:, None] > operators[0].knot) * weights).sum(axis=1)
-    np.testing.assert_allclose(found, expected, atol=1e-9)
+    np.testing.assert_allclose(scores, expected, atol=1e-9)
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,8 +188,8 @@ def test_a_missing_value_has_no_score():
     operators, low, high = fitted_operators([Hinge()], "float64", rng)
     scorer = Scorer.of(operators, np.ones(operators[0].n_features), low, high)
     values = np.array([[np.nan, 1.0], [3.0, 3.0], [200.0, 200.0]])
-    found = scorer.scores(Cells(values, np.zeros((1, 2), dtype=np.int32)))
-    np.testing.assert_array_equal(np.isnan(found), [True, False])
+    scores = scorer.scores(Cells(values, np.zeros((1, 2), dtype=np.int32)))
+    np.testing.assert_array_equal(np.isnan(scores), [True, False])
 
 
 # -- similarity ----------------------------------------------------------------------------------
@@ -269,8 +268,10 @@ def test_similarity_of_missing_values_and_of_words(places):
     np.testing.assert_array_equal(np.isnan(mess), np.arange(150) < 8)
     np.testing.assert_array_equal(variable == -1, np.arange(150) < 8)
     words = pandas.DataFrame({"soil": ["clay", "sand", "clay"]})
-    found, _ = Reference.of(words).similarity({"soil": np.array(["sand", "rock"], dtype=object)})
-    np.testing.assert_array_equal(found, [100, -100])
+    similarity, _ = Reference.of(words).similarity(
+        {"soil": np.array(["sand", "rock"], dtype=object)}
+    )
+    np.testing.assert_array_equal(similarity, [100, -100])
 
 
 def test_a_long_reference_is_thinned():
@@ -388,12 +389,12 @@ def scene(tmp_path_factory):
 @pytest.mark.parametrize("clamp", [True, False])
 def test_maps_are_the_predictions(scene, tmp_path, clamp):
     with scene.open() as layers:
-        found = project(
+        written = project(
             scene.model, layers, tmp_path, outputs=OUTPUTS, clamp=clamp, extras=("clamping",)
         )
-    assert found.n_cells == scene.known.sum()
-    assert found.files == {what: f"{what}.tif" for what in (*OUTPUTS, "clamping")}
-    assert sorted(os.listdir(tmp_path)) == sorted(found.files.values())
+    assert written.n_cells == scene.known.sum()
+    assert written.files == {what: f"{what}.tif" for what in (*OUTPUTS, "clamping")}
+    assert sorted(os.listdir(tmp_path)) == sorted(written.files.values())
     for output in OUTPUTS:
         expected = scene.model.predict(scene.frame, output, clamp=clamp)
         least = np.finfo(np.float32).tiny  # below it single precision has fewer digits
@@ -405,19 +406,19 @@ def test_maps_are_the_predictions(scene, tmp_path, clamp):
     limits = scene.table.min(), scene.table.max()
     names = ["heat", "rain"]
     outside = (scene.frame < limits[0])[names] | (scene.frame > limits[1])[names]
-    assert found.n_clamped == outside.any(axis=1).sum() > 0
-    assert found.n_unseen == found.n_extrapolated == 0
-    assert found.seconds > 0
+    assert written.n_clamped == outside.any(axis=1).sum() > 0
+    assert written.n_unseen == written.n_extrapolated == 0
+    assert written.seconds > 0
 
 
 def test_similarity_maps(scene, tmp_path):
     reference = Reference.of(scene.table, ["soil"])
     with scene.open() as layers:
-        found = project(
+        written = project(
             scene.model, layers, tmp_path, reference=reference, extras=("mess", "mod"), name="now"
         )
-    assert found.name == "now"
-    assert found.classes == {1: "heat", 2: "rain", 3: "soil"}
+    assert written.name == "now"
+    assert written.classes == {1: "heat", 2: "rain", 3: "soil"}
     sample = np.random.default_rng(0).choice(int(scene.known.sum()), 400, replace=False)
     rows = {name: column.to_numpy()[sample] for name, column in scene.frame.items()}
     mess, variable = brute_mess(rows, scene.table, ["soil"])
@@ -425,7 +426,7 @@ def test_similarity_maps(scene, tmp_path):
     assert (mess < 0).any()
     values = read(tmp_path / "mess.tif")
     np.testing.assert_allclose(values[scene.known][sample], mess, rtol=1e-6)
-    assert found.n_extrapolated == (values < 0).sum() > 0
+    assert written.n_extrapolated == (values < 0).sum() > 0
     with rasterio.open(tmp_path / "mod.tif") as file:
         assert (file.dtypes[0], file.nodata) == ("uint8", 0)
         numbers, tags = file.read(1), file.tags()
@@ -463,7 +464,7 @@ def test_presence_at_a_threshold(scene, tmp_path):
 
 def test_statistics_of_replicates(scene, tmp_path):
     with scene.open() as layers:
-        found = project(scene.model, layers, tmp_path, replicates=scene.replicates, extras=())
+        written = project(scene.model, layers, tmp_path, replicates=scene.replicates, extras=())
     each = np.array([m.predict(scene.frame, "cloglog") for m in scene.replicates])
     assert np.ptp(each, axis=0).max() > 0.01
     expected = {
@@ -473,7 +474,7 @@ def test_statistics_of_replicates(scene, tmp_path):
         "max": np.max(each, axis=0),
         "median": np.median(each, axis=0),
     }
-    assert list(found.files) == ["cloglog", *(f"replicates_{s}" for s in STATISTICS)]
+    assert list(written.files) == ["cloglog", *(f"replicates_{s}" for s in STATISTICS)]
     for statistic, values in expected.items():
         path = tmp_path / f"replicates_{statistic}.tif"
         scene.check(path, values, rtol=1e-6, atol=1e-7)
@@ -502,25 +503,25 @@ def test_windows_and_threads_make_no_difference(scene, tmp_path, monkeypatch, ce
     options = {"outputs": ("raw", "cloglog"), "reference": Reference.of(scene.table, ["soil"])}
     with scene.open() as layers:
         whole = project_xarray(scene.model, layers, **options)
-        monkeypatch.setattr(projection, "_CELLS", cells * threads)
-        monkeypatch.setattr(projection, "_CHUNK", 300)
-        windows = projection._windows(layers, threads)
+        monkeypatch.setattr(drawing, "_CELLS", cells * threads)
+        monkeypatch.setattr(plan, "_CHUNK", 300)
+        windows = drawing._windows(layers, threads)
         assert len(windows) > 5 or cells > 700
-        found = project(scene.model, layers, tmp_path, threads=threads, **options)
-    assert found.n_cells == whole.attrs["n_cells"]
-    assert found.n_extrapolated == whole.attrs["n_extrapolated"] > 0
-    assert found.n_clamped == whole.attrs["n_clamped"] > 0
-    for what, file in found.files.items():
+        written = project(scene.model, layers, tmp_path, threads=threads, **options)
+    assert written.n_cells == whole.attrs["n_cells"]
+    assert written.n_extrapolated == whole.attrs["n_extrapolated"] > 0
+    assert written.n_clamped == whole.attrs["n_clamped"] > 0
+    for what, file in written.files.items():
         np.testing.assert_array_equal(read(tmp_path / file), whole[what].values)
 
 
 def test_files_in_tiles_of_odd_sides(scene, tmp_path, monkeypatch):
-    monkeypatch.setattr(projection, "_CELLS", 1000)
+    monkeypatch.setattr(drawing, "_CELLS", 1000)
     expected = scene.model.predict(scene.frame, "cloglog")
     with scene.open() as layers:
-        source = layers._sources[0]
+        source = layers.sources[0]
         monkeypatch.setattr(type(source), "block_shape", lambda self: (23, 29))
-        height, width = projection._windows(layers, 1)[0][2:]
+        height, width = drawing._windows(layers, 1)[0][2:]
         assert height % 16 == width % 16 == 0
         project(scene.model, layers, tmp_path, threads=1, extras=())
     scene.check(tmp_path / "cloglog.tif", expected, rtol=1e-6)
@@ -545,10 +546,10 @@ def test_files_are_cloud_optimized(wide, tmp_path, cog):
     folder, values, model = wide
     target = tmp_path / "new" / "map.tif"
     with Layers.open(folder) as layers:
-        found = project(
+        written = project(
             model, layers, target, outputs=("cloglog", "raw"), extras=(), cog=cog, tags={"A": "b"}
         )
-    assert found.files == {"cloglog": "map.tif", "raw": "map_raw.tif"}
+    assert written.files == {"cloglog": "map.tif", "raw": "map_raw.tif"}
     assert sorted(os.listdir(target.parent)) == ["map.tif", "map_raw.tif"]
     known = ~np.isnan(values)
     with rasterio.open(target) as file:
@@ -578,11 +579,11 @@ def test_files_are_cloud_optimized(wide, tmp_path, cog):
 
 def test_empty_windows_are_not_scored(wide, tmp_path, monkeypatch):
     _, _, model = wide
-    monkeypatch.setattr(projection, "_CELLS", 1100 * 40)
+    monkeypatch.setattr(drawing, "_CELLS", 1100 * 40)
     scored = []
-    inner = projection._Plan._columns
+    inner = plan.Plan._columns
     monkeypatch.setattr(
-        projection._Plan,
+        plan.Plan,
         "_columns",
         lambda self, columns, tally: scored.append(1) or inner(self, columns, tally),
     )
@@ -590,8 +591,8 @@ def test_empty_windows_are_not_scored(wide, tmp_path, monkeypatch):
     empty[300:310] = 0.5
     write(tmp_path / "noise.tif", empty, np.nan)
     with Layers.open(tmp_path / "noise.tif") as layers:
-        found = project(model, layers, tmp_path / "out", extras=(), threads=1)
-    assert found.n_cells == 11_000
+        written = project(model, layers, tmp_path / "out", extras=(), threads=1)
+    assert written.n_cells == 11_000
     assert 1 <= len(scored) <= 2
     np.testing.assert_array_equal(np.isnan(read(tmp_path / "out" / "cloglog.tif")), np.isnan(empty))
 
@@ -616,7 +617,7 @@ def test_a_missing_layer_is_named(scene, tmp_path):
 
 
 def test_an_unseen_category_has_no_effect(scene, tmp_path, monkeypatch):
-    monkeypatch.setattr(projection, "_CELLS", 2000)
+    monkeypatch.setattr(drawing, "_CELLS", 2000)
     soil = scene.columns["soil"].copy()
     new = scene.known & (np.arange(HEIGHT * WIDTH).reshape(soil.shape) % 7 == 0)
     soil[new] = 9
@@ -628,8 +629,8 @@ def test_an_unseen_category_has_no_effect(scene, tmp_path, monkeypatch):
         warnings.simplefilter("ignore")
         expected = scene.model.predict(frame, "cloglog")
     with Layers.open(files) as layers, pytest.warns(UserWarning, match="not there") as caught:
-        found = project(scene.model, layers, tmp_path / "out", extras=())
-    assert found.n_unseen == new.sum()
+        written = project(scene.model, layers, tmp_path / "out", extras=())
+    assert written.n_unseen == new.sum()
     (message,) = [str(w.message) for w in caught]
     assert f"{new.sum()} of {scene.known.sum()} cells" in message
     assert message.endswith("soil 3, 9")
@@ -696,7 +697,7 @@ def test_a_density_with_zeros(scene, tmp_path):
 
 def interrupting(layers, at, stop):
     """Something happens while a window is read."""
-    source = layers._sources[0]
+    source = layers.sources[0]
     inner, seen = source.read, []
 
     def reading(window):
@@ -715,7 +716,7 @@ def raising():
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("stop", [raising, lambda: signal.raise_signal(signal.SIGINT)])
 def test_an_interrupt_leaves_nothing(scene, tmp_path, monkeypatch, threads, stop):
-    monkeypatch.setattr(projection, "_CELLS", 600)
+    monkeypatch.setattr(drawing, "_CELLS", 600)
     (tmp_path / "cloglog.tif").write_text("of before")
     for folder in (tmp_path, tmp_path / "new" / "maps"):
         with scene.open() as layers:
@@ -777,7 +778,7 @@ def test_a_folder_that_cannot_be_written_to(scene, tmp_path, monkeypatch):
         def refuse(*args, **kwargs):
             raise PermissionError(13, "Permission denied")
 
-        monkeypatch.setattr(projection.tempfile, "mkdtemp", refuse)
+        monkeypatch.setattr(geotiff.tempfile, "mkdtemp", refuse)
         with pytest.raises(OSError, match=r"Permission denied.*choose another folder"):
             project(scene.model, layers, tmp_path)
     assert os.listdir(tmp_path) == ["file"]
@@ -803,10 +804,10 @@ def test_maps_in_memory_are_those_in_files(scene, tmp_path):
         "replicates": scene.replicates[:2],
     }
     with scene.open() as layers:
-        found = project(scene.model, layers, tmp_path, **options)
+        written = project(scene.model, layers, tmp_path, **options)
         maps = project_xarray(scene.model, layers, **options)
-    assert list(maps.data_vars) == list(found.files)
-    for what, file in found.files.items():
+    assert list(maps.data_vars) == list(written.files)
+    for what, file in written.files.items():
         with rasterio.open(tmp_path / file) as stored:
             np.testing.assert_array_equal(maps[what].values, stored.read(1))
             np.testing.assert_equal(maps[what].rio.nodata, stored.nodata)
@@ -818,9 +819,9 @@ def test_maps_in_memory_are_those_in_files(scene, tmp_path):
     np.testing.assert_allclose(maps["y"][:2], [9.875, 9.625])
     assert maps["mod"].attrs["classes"] == ["heat", "rain", "soil"]
     assert maps.attrs == {
-        "n_cells": found.n_cells,
-        "n_extrapolated": found.n_extrapolated,
-        "n_clamped": found.n_clamped,
+        "n_cells": written.n_cells,
+        "n_extrapolated": written.n_extrapolated,
+        "n_clamped": written.n_clamped,
         "n_unseen": 0,
     }
 

@@ -20,7 +20,7 @@ import maxent as mx
 from conftest import needs, needs_program
 from maxent import io
 from maxent.species import results
-from maxent.species.grid import Grid
+from maxent.species.layers.grid import Grid
 
 SECTIONS = [
     *("summary", "map", "projections", "omission", "thresholds", "evaluation", "replicates"),
@@ -347,7 +347,7 @@ def test_key_numbers(written):
     said = page.source.split('<dl class="tiles">')[1].split("</dl>")[0].split("<dt>")
     tiles = {part.split("</dt>")[0]: re.sub("<[^>]+>", "|", part) for part in said[1:]}
     mean = np.mean([row["test_auc"] for row in result.replicates[0].table[:3]])
-    assert f"|{int(result.model.n_presences_)}|" in tiles["Records"]
+    assert f"|{int(result.model.n_presences)}|" in tiles["Records"]
     assert "10 more for testing" in tiles["Records"]
     assert "|12,345|" in tiles["Background points"]
     assert "|0.877|" in tiles["AUC, training"]
@@ -355,7 +355,7 @@ def test_key_numbers(written):
     assert f"|{mean:.3f}|" in tiles["AUC, spatial cross-validation"]
     assert f"|{np.exp(0.98765):.1f} times" in tiles["Gain"].replace("records are ", "|")
     assert "|0.912|" in tiles["Boyce index"]
-    mantissa, power = f"{result.model.gap_:.0e}".split("e")
+    mantissa, power = f"{result.model.certificate.gap:.0e}".split("e")
     assert f"solved to within {mantissa}e{int(power)} of the optimum" in tiles["Duality gap"]
 
 
@@ -432,18 +432,20 @@ def test_bars_have_the_length_of_their_numbers():
 
 def test_fitted_model(written):
     _, result, page = written
-    weights = result.model.coef_
+    weights = result.model.coef
     rows = page.table("Features by weight")[1:]
     expected = sorted(weights, key=lambda name: -abs(weights[name]))[:30]
     assert [row[0] for row in rows] == expected
-    betas = dict(zip(weights, result.model.beta_, strict=True))
+    betas = dict(zip(weights, result.model.beta, strict=True))
     for name, _, weight, beta in rows:
         assert float(weight) == pytest.approx(weights[name], abs=5.1e-5)
         assert float(beta) == pytest.approx(betas[name], abs=5.1e-6)
     fit = dict(page.table("The fit"))
-    assert float(fit["Regularized gain"]) == pytest.approx(result.model.gain_, abs=5.1e-5)
+    assert float(fit["Regularized gain"]) == pytest.approx(
+        result.model.certificate.gain, abs=5.1e-5
+    )
     assert fit["Guarantee"] == result.bound
-    assert fit["Solver"] == f"converged after {result.model.n_iter_} iterations"
+    assert fit["Solver"] == f"converged after {result.model.certificate.n_iter} iterations"
     settings = dict(page.table("Settings")[1:])
     assert settings == {"features": "lqhc", "thin": "none", "outputs": "cloglog", "clamp": "yes"}
     assert page.table("Layers")[3] == [VARIABLES[2], "layers/2 & <co>.tif", "categorical"]
@@ -578,9 +580,9 @@ def test_records_are_dots_at_their_places(written):
     assert left + across < width < left + 1.3 * across
     column = (left + (result.records["x"] + 60) / 15 * across).astype(int)
     row = (top - result.records["y"] / 10 * down).astype(int)
-    found, test = colours[row, column], result.records["test"]
-    assert near(found[test], (217, 70, 239)) == test.sum()
-    assert near(found[~test], (255, 255, 255)) >= 0.9 * (~test).sum()  # few lie under others
+    dots, test = colours[row, column], result.records["test"]
+    assert near(dots[test], (217, 70, 239)) == test.sum()
+    assert near(dots[~test], (255, 255, 255)) >= 0.9 * (~test).sum()  # few lie under others
     for name in ("training records", "test records", "no data"):
         assert f"</span>{name}</li>" in page.source
 
@@ -620,13 +622,13 @@ def test_a_variable_keeps_its_colour_on_other_maps():
     grid = Grid(None, (1.0, 0.0, 0.0, 0.0, -1.0, 0.0), 2, 2)
     classes = {1: "a", 2: "b", 3: "c"}
     with drawing():
-        found = [
+        legends = [
             dict(maps.class_picture(maps.Raster(np.ma.array(values), grid, None), classes, 60)[1])
             for values in ([[1, 2], [3, 3]], [[3, 3], [3, 2]])
         ]
-    assert list(found[0].values()) == ["a", "b", "c"]
-    assert list(found[1].values()) == ["b", "c"]
-    assert found[1].items() <= found[0].items()
+    assert list(legends[0].values()) == ["a", "b", "c"]
+    assert list(legends[1].values()) == ["b", "c"]
+    assert legends[1].items() <= legends[0].items()
 
 
 def test_mess_is_white_at_zero(tmp_path):
@@ -920,8 +922,8 @@ def seen(written, index, tmp_path_factory):
     arguments = ("--window-size=1400,1000", "--virtual-time-budget=20000", "--dump-dom")
     done = chromium(profile, *arguments, (folder / "frames.html").as_uri())
     text = re.search(r'<pre id="facts">(.*?)</pre>', done.stdout, re.DOTALL).group(1)
-    found = json.loads(text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"))
-    return {(facts["page"], facts["width"]): facts for facts in found}
+    measured = json.loads(text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"))
+    return {(facts["page"], facts["width"]): facts for facts in measured}
 
 
 @pytest.mark.parametrize("width", [1280, 390])

@@ -10,7 +10,7 @@ import pytest
 
 from maxent import MaxentDensity
 from maxent.species.diagnostics import evaluate
-from maxent.species.grid import Grid
+from maxent.species.layers.grid import Grid
 from maxent.species.results import (
     Evaluation,
     Importance,
@@ -20,11 +20,10 @@ from maxent.species.results import (
     Sample,
     SpeciesResult,
 )
+from maxent.species.slugs import slug, slugs
 from maxent.species.tables import (
     results_row,
     results_rows,
-    slug,
-    slugs,
     write_results,
     write_tables,
 )
@@ -221,16 +220,16 @@ def test_values_of_the_row(data, result, tmp_path):
     expected = {
         "Species": result.species,
         "#Training samples": 40,
-        "Regularized training gain": model.gain_,
-        "Unregularized training gain": model.unregularized_gain_,
-        "Iterations": model.n_iter_,
+        "Regularized training gain": model.certificate.gain,
+        "Unregularized training gain": model.certificate.unregularized_gain,
+        "Iterations": model.certificate.n_iter,
         "Training AUC": scores["auc"],
         "#Test samples": 16,
         "Test gain": tests["gain"],
         "Test AUC": tests["auc"],
         "AUC Standard Deviation": tests["auc_sd"],
         "#Background points": 400,
-        "Entropy": model.entropy_,
+        "Entropy": model.raw_entropy,
         "Prevalence (average probability of presence over background sites)": model.predict(
             sample.X, "cloglog"
         ).mean(),
@@ -240,13 +239,13 @@ def test_values_of_the_row(data, result, tmp_path):
         "Training maximum TSS Cloglog threshold": scores["tss_threshold"],
         "Training log loss": scores["log_loss"],
         "AICc": scores["aicc"],
-        "Nonzero weights": len(model.coef_),
+        "Nonzero weights": len(model.coef),
         "AUC expected if the model is right": scores["max_auc"],
         "Test Boyce index": tests["boyce"],
         "Test maximum TSS": tests["max_tss"],
         "Test maximum TSS Cloglog threshold": tests["tss_threshold"],
         "Test log loss": tests["log_loss"],
-        "Duality gap": model.gap_,
+        "Duality gap": model.certificate.gap,
         "Seconds": 0.75,
     }
     titles = {"train_gain": "Training gain", "test_gain": "Test gain", "test_auc": "AUC"}
@@ -446,7 +445,7 @@ def test_sample_averages(data, result, tmp_path):
 
 
 def test_sample_averages_of_names(data, model, result):
-    from maxent.species.tables import _averages
+    from maxent.species.tables.fit_tables import _averages
 
     sample, _ = data
     names = sample.X.assign(eco=sample.X["eco"].map(dict(zip(range(1, 5), "dcba", strict=True))))
@@ -576,10 +575,10 @@ def test_slug(name, expected, tmp_path):
 
 def test_slugs_do_not_collide():
     names = ["A b", "a B", "A?b", "a_b_2", "A b", "straße", "STRASSE", "", "?"]
-    found = slugs(names)
-    assert list(found) == list(dict.fromkeys(names))
-    assert found["A b"] == "A_b"
-    assert found["a B"] == "a_B_2"
-    assert found["A?b"] == "A_b_3"
-    assert found["a_b_2"] == "a_b_2_2"
-    assert len({file.casefold() for file in found.values()}) == len(found)
+    files = slugs(names)
+    assert list(files) == list(dict.fromkeys(names))
+    assert files["A b"] == "A_b"
+    assert files["a B"] == "a_B_2"
+    assert files["A?b"] == "A_b_3"
+    assert files["a_b_2"] == "a_b_2_2"
+    assert len({file.casefold() for file in files.values()}) == len(files)

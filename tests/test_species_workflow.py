@@ -1,6 +1,8 @@
 """The `maxent` command on files: outputs, batches, bad input, nothing half-written."""
 
+import ast
 import csv
+import graphlib
 import json
 import os
 import re
@@ -20,7 +22,7 @@ import maxent as mx
 from conftest import lacking, needs
 from maxent import cli, species
 from maxent.datasets.landscape import virtual_landscape, write_landscape
-from maxent.species import outputs, workflow
+from maxent.species import fitting, job, outputs
 
 rasterio = needs("rasterio")
 
@@ -104,7 +106,7 @@ def test_fit_is_certified_and_its_map_is_the_model(fitted, data):
     out, _ = fitted
     model = species.load_model(out / "model.json")
     assert model.species == "Arbor fictus"
-    assert model.density.gap_ < 1e-7
+    assert model.density.certificate.gap < 1e-7
     with species.Layers.open(data / "layers", categorical=["biome"]) as layers:
         block = next(layers.blocks(cells=10**9))
     expected = model.density.predict(block.frame(), output="cloglog")
@@ -148,7 +150,7 @@ def test_the_command_to_repeat_repeats(data, tmp_path, run):
     again = told.split()[1:]
     again[again.index(str(first))] = str(second)
     assert run(*again).exit_code == 0
-    one, two = (species.load_model(f / "model.json").density.coef_ for f in (first, second))
+    one, two = (species.load_model(f / "model.json").density.coef for f in (first, second))
     assert one == two
 
 
@@ -183,9 +185,9 @@ def test_project_evaluate_and_lambdas(fitted, data, run, tmp_path):
     )
     assert result.exit_code == 0, result.output
     (row,) = _rows(scores)
-    found = mx.load(out / "result.json")
+    fit = mx.load(out / "result.json")
     assert int(row["n_presences"]) == 80
-    assert abs(float(row["auc"]) - found.evaluation.scores["auc"]) < 0.05
+    assert abs(float(row["auc"]) - fit.evaluation.scores["auc"]) < 0.05
     # absences instead of background, against a direct computation
     absences = data / "target_group.csv"
     result = run(
@@ -200,7 +202,7 @@ def test_project_evaluate_and_lambdas(fitted, data, run, tmp_path):
     )
     assert result.exit_code == 0, result.output
     (row,) = _rows(scores)
-    model = found.model
+    model = fit.model
     with species.Layers.open(data / "layers", categorical=["biome"]) as layers:
         values = []
         for path in (data / "occurrences.csv", absences):
@@ -269,7 +271,7 @@ def test_swd(data, run, tmp_path):
     X_all = pd.concat([drawn.X, X[known]], ignore_index=True)
     counts = np.repeat([0.0, 1.0], [len(drawn.X), int(known.sum())])
     direct = mx.MaxentDensity("lqc", categorical=["biome"]).fit(X_all, counts)
-    assert model.gain_ == pytest.approx(direct.gain_, abs=1e-6)
+    assert model.certificate.gain == pytest.approx(direct.gain_, abs=1e-6)
     assert (tmp_path / "out" / "projections" / "layers" / "cloglog.tif").exists()
 
 
@@ -317,17 +319,17 @@ def test_background_choices(data, tmp_path, run, landscape):
         "prior": ["--bias", data / "effort.tif", "--bias-as", "prior", "--background", "all"],
         "all": ["--background", "all"],
     }
-    found = {}
+    results = {}
     for name, extra in options.items():
         result = run(*base, *extra, "-o", tmp_path / name)
         assert result.exit_code == 0, result.output
-        found[name] = mx.load(tmp_path / name / "result.json")
+        results[name] = mx.load(tmp_path / name / "result.json")
     land = int(np.isfinite(landscape.truth).sum())
-    assert found["all"].n_background == found["prior"].n_background == land
-    assert found["bias"].n_background == 500
+    assert results["all"].n_background == results["prior"].n_background == land
+    assert results["bias"].n_background == 500
     group = species.read_occurrences(data / "target_group.csv")
     cells = landscape.grid.cells_at(group.x, group.y)
-    assert found["group"].n_background == np.unique(cells).size
+    assert results["group"].n_background == np.unique(cells).size
     # the effort taken out: the same as the estimator with that prior
     records = species.read_occurrences(data / "occurrences.csv")
     counts = np.zeros(landscape.truth.size)
@@ -338,7 +340,7 @@ def test_background_choices(data, tmp_path, run, landscape):
         effort = file.read(1)[block.valid]
     model = mx.MaxentDensity("lqc", categorical=["biome"])
     model.fit(block.frame(), counts[block.valid.ravel()], prior=effort)
-    assert found["prior"].model.gain_ == pytest.approx(model.gain_, abs=1e-7)
+    assert results["prior"].model.certificate.gain == pytest.approx(model.gain_, abs=1e-7)
 
 
 def test_the_demonstration_knows_its_truth(tmp_path, run):
@@ -356,6 +358,41 @@ def test_the_demonstration_knows_its_truth(tmp_path, run):
         assert (out / "results" / name).exists()
         assert name.split("/")[0] in result.output
     assert run("demo", "-o", out, "-q").output == ""  # again, into the same folder
+
+
+def test_what_a_fit_warns_of_is_a_note(data, landscape, tmp_path, run):
+    shutil.copytree(data / "layers", tmp_path / "layers")
+    with rasterio.open(data / "effort.tif") as file:
+        profile, effort = file.profile, file.read(1)
+    with rasterio.open(tmp_path / "layers" / "flat.tif", "w", **profile) as file:
+        file.write(np.where(np.isfinite(effort), np.float32(7), np.float32(np.nan)), 1)
+    out, said = tmp_path / "out", "constant columns are not used: flat"
+    args = ["fit", data / "occurrences.csv", tmp_path / "layers", *CATEGORY, *FAST, "--no-maps"]
+    result = run(*args, "--background", "500", "-o", out)
+    assert result.exit_code == 0, result.output
+    assert f"note: {said}" in result.stderr
+    assert said in mx.load(out / "result.json").notes
+    assert said in (out / "report.html").read_text(encoding="utf-8")
+    assert run(*args, "--background", "500", "-o", out, "--overwrite", "-q").output == ""
+
+
+def test_remarks_on_a_fit():
+    import pandas as pd
+
+    X = pd.DataFrame({"warm": np.linspace(0, 1, 60), "flat": 1.0, "soil": np.tile([1, 2], 30)})
+    sample = species.Sample(X, np.where(np.arange(60) > 45, 1.0, 0.0))
+    test = species.Sample(X.assign(soil=np.repeat([2, 3, 4], 20)), np.repeat([1.0, 1.0, 0.0], 20))
+    with pytest.warns(UserWarning, match="constant columns"):
+        model = mx.MaxentDensity("lc", categorical=["soil"]).fit(X, sample.counts)
+    constant = "constant columns are not used: flat"
+    new = "soil: levels 3 of the test records were not there at the fit; they get no effect"
+    density = model.density_
+    assert fitting._remarks(density, sample, None) == [constant]
+    assert fitting._remarks(density, sample, test) == [constant, new]
+    told = replace(density.certificate, status=mx.Status.STALLED, n_iter=7, gap=0.00123)
+    density = replace(density, certificate=told)
+    stuck = "the fit did not converge (stalled after 7 iterations): its duality gap is 1.2e-03"
+    assert fitting._remarks(density, sample, None) == [constant, stuck]
 
 
 # -- many species --------------------------------------------------------------------------------
@@ -745,7 +782,7 @@ def test_earlier_results_come_back_after_a_kill_between_two_renames(tmp_path):
 def test_the_rules_of_thresholds_are_those_of_the_table():
     rng = np.random.default_rng(0)
     table = mx.evaluation.thresholds(rng.random(9), rng.random(50), rng.random(5))
-    assert {row.name for row in table} == set(species.model.RULES)
+    assert {row.name for row in table} == set(species.settings.RULES)
 
 
 # -- settings ------------------------------------------------------------------------------------
@@ -769,14 +806,14 @@ def test_bad_settings(settings, word):
 
 def test_fingerprint_sees_what_matters(data, tmp_path):
     records = species.read_occurrences(data / "occurrences.csv")
-    task = workflow.Task("a", tmp_path, False, records)
-    shared = workflow.Shared(species.Settings())
-    same = workflow._fingerprint(task, replace(shared, command="other words"))
-    assert workflow._fingerprint(task, shared) == same
+    task = job.Job("a", tmp_path, False, records)
+    shared = job.Shared(species.Settings())
+    same = job.fingerprint(task, replace(shared, command="other words"))
+    assert job.fingerprint(task, shared) == same
     moved = replace(records, x=records.x + 1e-9)
     for other in (
-        workflow._fingerprint(replace(task, records=moved), shared),
-        workflow._fingerprint(task, replace(shared, settings=species.Settings(multiplier=2.0))),
+        job.fingerprint(replace(task, records=moved), shared),
+        job.fingerprint(task, replace(shared, settings=species.Settings(multiplier=2.0))),
     ):
         assert other != same
 
@@ -800,3 +837,45 @@ def test_summary_file_is_plain(fitted):
     summary = json.loads(Path(out / "summary.json").read_text(encoding="utf-8"))
     assert summary["row"]["status"] == "ok"
     assert summary["row"]["gap"] < 1e-7
+
+
+# -- the house -----------------------------------------------------------------------------------
+
+
+ROOMS = ("species", "datasets", "demo", "cli")
+
+
+def _room(module):
+    return module.split(".")[1] if "." in module else ""
+
+
+def _imports():
+    """(module, imported module, name) of every import, those in functions and for types too."""
+    root = Path(mx.__file__).parents[1]
+    files = {}
+    for path in root.glob("maxent/**/*.py"):
+        parts = path.relative_to(root).with_suffix("").parts
+        files[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    for module, path in files.items():
+        if _room(module) in ROOMS:
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                for alias in node.names if isinstance(node, ast.ImportFrom) else ():
+                    full = f"{node.module}.{alias.name}"
+                    yield module, full if full in files else node.module, alias.name
+
+
+def test_modules_stand_above_those_they_import():
+    imports = list(_imports())
+    needed = {}
+    for module, other, _ in imports:
+        needed.setdefault(module, set()).add(other)
+    assert len(needed) > 50
+    graphlib.TopologicalSorter(needed).prepare()  # raises where there is a circle
+    below = {module: {_room(other) for other in others} for module, others in needed.items()}
+    for module, rooms in below.items():
+        if _room(module) == "species":
+            assert not rooms & {"datasets", "demo", "cli"}, module
+        if _room(module) == "datasets":
+            assert not rooms & {"demo", "cli"}, module
+    private = [i for i in imports if _room(i[1]) in ROOMS and i[2].startswith("_")]
+    assert private == []

@@ -19,7 +19,7 @@ from maxent import io
 from maxent.estimators._class_map import ClassMap, ClassPart, Ones
 from maxent.estimators.structural_classifier import StructMaxentClassifier
 from maxent.families import Family, Monomials, Proposal, Search, Trees
-from maxent.families.base import WrittenOut
+from maxent.families.base import FeatureRows
 from maxent.features import Operator, Schema
 from maxent.solvers import choose
 
@@ -52,7 +52,7 @@ class PairTerms(Operator):
         return np.array([u[:, i] * u[:, j] for i, j in self.pairs])
 
     def bind(self, cells, clamp=False):
-        return WrittenOut(self.columns(cells, clamp))
+        return FeatureRows(self.columns(cells, clamp))
 
 
 class PairSearch(Search):
@@ -431,11 +431,11 @@ def interrupt_solve(monkeypatch, number):
     """The solve of that number, from 1, is interrupted after its first step."""
     calls = count(1)
 
-    def solve(self, solver, w0, **settings):
+    def run(self, solver, w0, **settings):
         stop = _interrupt if next(calls) == number else None
-        return replace(choose(solver, self), **settings).solve(self, w0, callback=stop)
+        return replace(choose(solver, self), **settings).run(self, w0, callback=stop)
 
-    monkeypatch.setattr(mx.Problem, "solve", solve)
+    monkeypatch.setattr(mx.Problem, "run", run)
 
 
 def _interrupt(*_):
@@ -611,9 +611,9 @@ def test_the_map_is_its_matrix():
     rng = np.random.default_rng(0)
     n, classes = 2500, 3
     parts = [
-        ClassPart(WrittenOut(rng.uniform(size=(2, n))), 2, np.array([1, 4])),
+        ClassPart(FeatureRows(rng.uniform(size=(2, n))), 2, np.array([1, 4])),
         ClassPart(Ones(), 0, np.array([0])),
-        ClassPart(WrittenOut(rng.uniform(size=(3, n))), 0, np.array([2, 3, 5])),
+        ClassPart(FeatureRows(rng.uniform(size=(3, n))), 0, np.array([2, 3, 5])),
     ]
     features = ClassMap(parts, n, classes)
     F = np.zeros((n, classes, 6))

@@ -3,7 +3,6 @@
 # ruff: noqa: D102 - the base class documents the methods
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -17,7 +16,7 @@ class Huber(Potential):
 
     beta: float
     delta: float
-    smooth_conjugate: ClassVar[bool] = True
+    smooth_conjugate = True
 
     def value(self, r):
         inside = np.abs(r).max(initial=0) <= self.beta * (1 + 1e-12)

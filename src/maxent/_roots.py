@@ -21,8 +21,8 @@ def bracketed_root(f: Callable[[Array, Array], Array], low: Array, high: Array) 
     rows = np.arange(a.size)
     fa, fb = f(a, rows), f(b, rows)
     # where rounding leaves no change of sign the root sits at an end
-    found = np.where(fb <= 0, b, np.where(fa >= 0, a, np.nan))
-    live = np.isnan(found)
+    roots = np.where(fb <= 0, b, np.where(fa >= 0, a, np.nan))
+    live = np.isnan(roots)
     rows, a, b, fa, fb = rows[live], a[live], b[live], fa[live], fb[live]
     c, fc = a.copy(), fa.copy()
     t = np.full(rows.size, 0.5)
@@ -42,7 +42,7 @@ def bracketed_root(f: Callable[[Array, Array], Array], low: Array, high: Array) 
         done = (width <= 2 * tolerance) | (fa == 0) | (fb == 0)
         if done.any():
             exact = np.where(fa == 0, a, np.where(fb == 0, b, x_best))
-            found[rows[done]] = exact[done]
+            roots[rows[done]] = exact[done]
             keep = ~done
             rows, a, b, c = rows[keep], a[keep], b[keep], c[keep]
             fa, fb, fc = fa[keep], fb[keep], fc[keep]
@@ -57,5 +57,5 @@ def bracketed_root(f: Callable[[Array, Array], Array], low: Array, high: Array) 
             least = tolerance / width
         t = np.where(inverse_quadratic & np.isfinite(t), t, 0.5)
         t = np.clip(t, least, 1 - least)
-    found[rows] = (a + b) / 2
-    return found
+    roots[rows] = (a + b) / 2
+    return roots

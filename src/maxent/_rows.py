@@ -14,9 +14,12 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import ArrayLike, NDArray
 
+from maxent import io
+
 Array = NDArray[Any]
 
 
+@io.register
 @dataclass(frozen=True, eq=False)
 class Ragged(NDArrayOperatorsMixin):
     """Rows of different sizes: ``values`` (total,) cut at ``offsets`` (rows + 1,).
@@ -70,6 +73,24 @@ class Ragged(NDArrayOperatorsMixin):
                 raise ValueError("two Ragged batches must have rows of the same sizes")
         plain = [x.values if isinstance(x, Ragged) else x for x in inputs]
         return Ragged(getattr(ufunc, method)(*plain, **kwargs), self.offsets)
+
+    def __setmodel__(self, state: dict[str, Any]) -> None:
+        """Compiled kernels trust the offsets, so a file may not bring wrong ones."""
+        values, offsets = state["values"], state["offsets"]
+        sound = (
+            isinstance(values, np.ndarray)
+            and isinstance(offsets, np.ndarray)
+            and values.ndim == offsets.ndim == 1
+            and offsets.dtype.kind == "i"
+            and offsets.size > 0
+            and offsets[0] == 0
+            and offsets[-1] == values.size
+            and bool((np.diff(offsets) >= 0).all())
+        )
+        if not sound:
+            raise ValueError("the offsets must grow from 0 to the number of values")
+        object.__setattr__(self, "values", values)
+        object.__setattr__(self, "offsets", offsets)
 
 
 Rows: TypeAlias = Any
@@ -156,7 +177,7 @@ def like(result: Rows, template: Rows) -> Rows:
 
 
 def leading(values: Array, template: Rows) -> Array:
-    """Undo :func:`as_rows` on one number a row."""
+    """Undo :func:`as_rows` on one number per row."""
     return values if isinstance(template, Ragged) else values.reshape(template.shape[:-1])
 
 

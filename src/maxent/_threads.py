@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _SMALL = 1 << 15  # entries below which a hand-over to threads costs more than it gains
-_pool: ThreadPoolExecutor | None = None
+_pool: tuple[int, ThreadPoolExecutor] | None = None  # with the number of its threads
 _lock = threading.Lock()
 
 
@@ -42,22 +42,24 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_pool)
 
 
-def _executor() -> ThreadPoolExecutor:
+def executor() -> ThreadPoolExecutor:
+    """The pool that all kernels share, with as many threads as the setting asks for."""
     global _pool
     with _lock:
-        if _pool is None or _pool._max_workers != num_threads():
-            _pool = ThreadPoolExecutor(num_threads(), "maxent")
-        return _pool
+        threads = num_threads()
+        if _pool is None or _pool[0] != threads:
+            _pool = threads, ThreadPoolExecutor(threads, "maxent")
+        return _pool[1]
 
 
 def over_rows(work: Callable[[int, int], None], rows: int, size: int) -> None:
-    """Run ``work(start, stop)`` over blocks that cover ``range(rows)``; ``size`` entries a row."""
+    """Run ``work(start, stop)`` over blocks that cover all rows, of ``size`` entries each."""
     threads = min(num_threads(), rows)
     caller_is_worker = threading.current_thread() is not threading.main_thread()
     if threads == 1 or rows * size < _SMALL or caller_is_worker:
         work(0, rows)
         return
-    # several blocks a thread, so that a busy core does not hold up the others
+    # several blocks per thread, so that a busy core does not hold up the others
     blocks = min(rows, 4 * threads)
     cuts = [rows * i // blocks for i in range(blocks + 1)]
     waiting = list(pairwise(cuts))[::-1]
@@ -70,7 +72,7 @@ def over_rows(work: Callable[[int, int], None], rows: int, size: int) -> None:
                 return
             work(start, stop)
 
-    helpers = [_executor().submit(drain) for _ in range(threads - 1)]
+    helpers = [executor().submit(drain) for _ in range(threads - 1)]
     drain()
     for helper in helpers:
         if not helper.cancel():  # one that has not started by now is not needed

@@ -97,7 +97,7 @@ def _vector(name: str, value: Numbers, length: int | None = None) -> Array:
 def _check_fits(name: str, array: Array, n: int) -> None:
     if array.ndim and array.size != n:
         raise ValueError(
-            f"{name} must be a number or have one entry a weight, {n}, got {array.size}"
+            f"{name} must be a number or have one entry per weight, {n}, got {array.size}"
         )
 
 
@@ -174,7 +174,7 @@ def dkw_beta(k: int, m: int, delta: float) -> float:
 def mixed_beta(
     monotone: Any, n_variables: int, m: int, delta: float, sd: Numbers | None = None
 ) -> Array:
-    """One beta a [0, 1] feature, where some are monotone in a single variable and some are not.
+    """One beta per [0, 1] feature, where some are monotone in a single variable and some are not.
 
     ``monotone`` says which are (linear, threshold, hinge; not quadratic, product or category) and
     ``n_variables`` how many variables these come from. The event of ``dkw_beta`` for each of the k
@@ -194,10 +194,10 @@ def mixed_beta(
     monotone = np.asarray(monotone)
     if monotone.ndim != 1 or monotone.dtype != bool or not monotone.size:
         raise ValueError(f"monotone must be a vector of booleans, got {monotone!r}")
-    found = int(monotone.sum())
+    count = int(monotone.sum())
     # no more variables than monotone features can matter
-    k = min(_count("n_variables", n_variables, least=min(found, 1)), found)
-    events = k + monotone.size - found
+    k = min(_count("n_variables", n_variables, least=min(count, 1)), count)
+    events = k + monotone.size - count
     if sd is None:
         return np.full(monotone.size, hoeffding_beta(events, m, delta))
     sd = _vector("sd", sd, monotone.size)

@@ -1,6 +1,6 @@
 """Saving and loading: one strict JSON file, written atomically, that executes nothing when read.
 
-    {"format": "maxent", "version": 1, "maxent_version": "...", "model": ...}
+    {"format": "maxent", "version": 2, "maxent_version": "...", "model": ...}
 
 A model is written as the arguments that make it again. Every JSON object inside ``model`` is one
 of these, and everything else is a plain JSON value:
@@ -21,12 +21,13 @@ from __future__ import annotations
 
 import base64
 import dataclasses
-import itertools
+import inspect
 import json
 import math
 import os
 import re
 import secrets
+import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from enum import Enum
@@ -34,16 +35,11 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-from scipy import sparse
 
 import maxent
-from maxent import domains, entropies, losses, maps, potentials, solvers
-from maxent._rows import Ragged
 from maxent._version import __version__
-from maxent.problem import Problem
-from maxent.structured import Chain
 
-FORMAT, VERSION = "maxent", 1
+FORMAT, VERSION = "maxent", 2  # 1 held every attribute of an estimator; it is still read
 
 State = Mapping[str, Any]
 Class = TypeVar("Class", bound=type)
@@ -105,9 +101,10 @@ def register(
 ) -> Class:
     """Let instances of a class be saved and loaded by the name of the class; a decorator.
 
-    What is written is, in this order: ``get(instance)``, ``instance.__getmodel__()``, the fields
-    of a dataclass that its constructor takes. It is read by ``make(state)``, by
-    ``__setmodel__(state)`` on an instance made without a constructor, or by the constructor.
+    What is written is the first of these that there is: ``get(instance)``,
+    ``instance.__getmodel__()``, the fields of a dataclass that its constructor takes. It is read by
+    ``make(state)``, by ``__setmodel__(state)`` on an instance made without a constructor, or by the
+    constructor. A class that cannot be saved says why in its attribute ``__unsaved__``, a string.
     """
     if issubclass(cls, Enum):
         _ENUMS[cls.__name__] = cls
@@ -117,9 +114,7 @@ def register(
         raise ValueError(
             f"a class named {cls.__name__!r} is registered already, {known.cls!r}; rename yours"
         )
-    if get is None or make is None:
-        get, make = _default_hooks(cls)
-    _REGISTRY[cls.__name__] = _Entry(cls, get, make)
+    _REGISTRY[cls.__name__] = _Entry(cls, get or _writer(cls), make or _reader(cls))
     return cls
 
 
@@ -177,7 +172,9 @@ def _encode(x: Any) -> Any:
         return {"dict": [[_encode(key), _encode(value)] for key, value in x.items()]}
     if type(x) is np.ndarray:
         return _encode_array(x)
-    if sparse.issparse(x):
+    if hasattr(x, "tocsc"):  # scipy is imported where a matrix of it is met
+        from scipy import sparse
+
         columns = sparse.csc_array(x)
         parts = [_encode_array(part) for part in (columns.data, columns.indices, columns.indptr)]
         return {"csc": parts, "shape": [int(n) for n in columns.shape]}
@@ -194,12 +191,9 @@ def _encode(x: Any) -> Any:
 
 def _why_not(x: Any) -> str:
     name = f"{type(x).__module__}.{type(x).__qualname__}"
-    if isinstance(x, entropies.Youngized):
-        return (
-            f"{name} cannot be saved: it holds a Python function (the loss), and a model file "
-            "holds numbers only; save the other parts and make the entropy again with "
-            "fenchel_youngize"
-        )
+    reason = getattr(type(x), "__unsaved__", None)
+    if reason is not None:
+        return f"{name} cannot be saved: {reason}"
     if callable(x) and not isinstance(x, type):
         return f"{name} cannot be saved: a model file holds numbers, never code"
     return (
@@ -209,11 +203,11 @@ def _why_not(x: Any) -> str:
 
 
 def _encode_array(x: np.ndarray[Any, Any]) -> dict[str, Any]:
-    found = {"array": _base64(_portable(x)), "dtype": _dtype_name(x.dtype), "shape": list(x.shape)}
+    tagged = {"array": _base64(_portable(x)), "dtype": _dtype_name(x.dtype), "shape": list(x.shape)}
     # the order in memory decides the order of sums in BLAS, hence the last bits of a fit
     if x.ndim > 1 and x.flags.f_contiguous and not x.flags.c_contiguous:
-        found["layout"] = "F"
-    return found
+        tagged["layout"] = "F"
+    return tagged
 
 
 def _portable(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -247,9 +241,9 @@ def _refuse_constant(name: str) -> None:
 
 def _check_header(document: Any) -> None:
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        found = document.get("format") if isinstance(document, dict) else type(document).__name__
+        given = document.get("format") if isinstance(document, dict) else type(document).__name__
         raise ValueError(
-            f'found format {found!r}, expected a JSON object with "format": "{FORMAT}"; '
+            f'found format {given!r}, expected a JSON object with "format": "{FORMAT}"; '
             "give a file written by maxent.save"
         )
     version = document.get("version")
@@ -292,9 +286,7 @@ def _list(x: Any, what: str, length: int | None = None) -> list[Any]:
 def _decode_class(x: State) -> Any:
     name, state = str(x["class"]), x["state"]
     if name not in _REGISTRY:
-        for package in (maxent, maxent.species):
-            if name in package._HOME:
-                getattr(package, name)  # loads its module, which registers its classes
+        _import(name)
     entry = _REGISTRY.get(name)
     if entry is None:
         raise ValueError(
@@ -308,6 +300,13 @@ def _decode_class(x: State) -> Any:
         return entry.make(decoded)
     except Exception as error:  # a constructor may fail in any way on a wrong state
         raise ValueError(f"the file describes an invalid {name}: {error}") from error
+
+
+def _import(name: str) -> None:
+    """Import the module of a public name, which registers its classes."""
+    for package in (maxent, maxent.species):
+        if name in package.__all__:
+            getattr(package, name)
 
 
 def _dtype(name: Any) -> np.dtype[Any]:
@@ -344,6 +343,8 @@ def _decode_scalar(x: State) -> Any:
 
 
 def _decode_sparse(x: State) -> Any:
+    from scipy import sparse
+
     data, indices, indptr = (_decode(part) for part in _list(x["csc"], "csc", 3))
     shape = tuple(_list(x["shape"], "a shape", 2))
     try:
@@ -361,9 +362,11 @@ def _decode_float(x: State) -> float:
 
 
 def _decode_enum(x: State) -> Enum:
-    name, member = _list(x["enum"], "enum", 2)
-    kind = _ENUMS.get(name) if isinstance(name, str) else None
-    if kind is None or not isinstance(member, str) or member not in kind.__members__:
+    name, member = (str(part) for part in _list(x["enum"], "enum", 2))
+    if name not in _ENUMS:
+        _import(name)
+    kind = _ENUMS.get(name)
+    if kind is None or member not in kind.__members__:
         raise _broken(f"the enumeration member {name!r}.{member!r}", f"one of {sorted(_ENUMS)}")
     return kind[member]
 
@@ -388,136 +391,54 @@ _READERS: dict[str, tuple[set[str], Callable[[State], Any]]] = {
 }
 
 
-# -- what is known -------------------------------------------------------------------------------
-
-_PARTS = {
-    "Entropy": entropies.Entropy,
-    "Domain": domains.Domain,
-    "Potential": potentials.Potential,
-}
+# -- classes -------------------------------------------------------------------------------------
 
 
-def _default_hooks(cls: type) -> tuple[Callable[[Any], State], Callable[[State], Any]]:
-    if hasattr(cls, "__getmodel__") and hasattr(cls, "__setmodel__"):
-
-        def revive(state: State) -> Any:
-            instance: Any = object.__new__(cls)
-            instance.__setmodel__(state)
-            return instance
-
-        return lambda instance: instance.__getmodel__(), revive
+def _writer(cls: type) -> Callable[[Any], State]:
+    """What instances of a class are written as."""
+    if hasattr(cls, "__getmodel__"):
+        return lambda instance: instance.__getmodel__()
     if not dataclasses.is_dataclass(cls):
         raise TypeError(
             f"{cls.__name__} is no dataclass: give it __getmodel__ and __setmodel__, or call "
             "register with get and make"
         )
-    arguments = {field.name: field.type for field in dataclasses.fields(cls) if field.init}
+    names = [field.name for field in dataclasses.fields(cls) if field.init]
+    return lambda instance: {name: getattr(instance, name) for name in names}
 
-    def build(state: State) -> Any:
+
+def _reader(cls: type) -> Callable[[State], Any]:
+    """How instances of a class are made from what was written."""
+    return _revive(cls) if hasattr(cls, "__setmodel__") else _construct(cls)
+
+
+def _revive(cls: type) -> Callable[[State], Any]:
+    def revive(state: State) -> Any:
+        instance: Any = object.__new__(cls)
+        instance.__setmodel__(state)
+        return instance
+
+    return revive
+
+
+def _construct(cls: type) -> Callable[[State], Any]:
+    arguments = inspect.signature(cls).parameters
+
+    def construct(state: State) -> Any:
         unknown = state.keys() - arguments.keys()
         if unknown:
             raise ValueError(f"unknown arguments {sorted(unknown)}, expected {sorted(arguments)}")
         for name, value in state.items():
-            part = _PARTS.get(str(arguments[name]))
+            part = _abstract(cls, arguments[name].annotation)
             if part is not None and not isinstance(value, part):
                 raise TypeError(f"{name} must be of type {part.__name__}, got {value!r:.60}")
         return cls(**state)
 
-    return lambda instance: {name: getattr(instance, name) for name in arguments}, build
+    return construct
 
 
-def _make_relative(state: State) -> entropies.Relative:
-    """Dividing by a sum of 1 that is off by rounding would change the last bits of q0."""
-    relative = entropies.Relative(**state)
-    saved = np.asarray(state["q0"], dtype=np.float64)
-    if np.allclose(relative.q0, saved, rtol=1e-12, atol=0):
-        object.__setattr__(relative, "q0", saved)
-        object.__setattr__(relative, "_measure", np.atleast_2d(saved))
-    return relative
-
-
-def _make_ragged(state: State) -> Ragged:
-    """Compiled kernels trust the offsets, so a file may not bring wrong ones."""
-    values, offsets = state["values"], state["offsets"]
-    sound = (
-        isinstance(values, np.ndarray)
-        and isinstance(offsets, np.ndarray)
-        and values.ndim == offsets.ndim == 1
-        and offsets.dtype.kind == "i"
-        and offsets.size > 0
-        and offsets[0] == 0
-        and offsets[-1] == values.size
-        and bool((np.diff(offsets) >= 0).all())
-    )
-    if not sound:
-        raise ValueError("the offsets must grow from 0 to the number of values")
-    return Ragged(values, offsets)
-
-
-def _get_problem(problem: Problem) -> State:
-    """The target follows from the observed distribution, where there is one."""
-    names = ["entropy", "features", "potential", "weights"]
-    names.append("target" if problem.observed is None else "observed")
-    return {name: getattr(problem, name) for name in names}
-
-
-def _get_chain_map(chain: maps.ChainMap) -> State:
-    k = chain.n_states
-    sizes = np.diff(chain._offsets)
-    return {"X": chain.X, "lengths": (sizes + k * k) // (k + k * k), "n_states": k}
-
-
-def _make_chain_map(state: State) -> maps.ChainMap:
-    X = sparse.csr_array(state["X"]) if sparse.issparse(state["X"]) else state["X"]
-    cuts = np.concatenate([[0], np.cumsum(state["lengths"])])
-    if cuts[-1] != X.shape[0]:
-        raise ValueError(f"the lengths add up to {cuts[-1]} positions, X has {X.shape[0]}")
-    parts = [X[a:b] for a, b in itertools.pairwise(cuts)]
-    return maps.ChainMap(parts, state["n_states"])
-
-
-def _register_own() -> None:
-    plain: list[type] = [
-        *(domains.Simplex, domains.Cube, domains.NonNegative, domains.Euclidean, domains.KSubset),
-        *(domains.Product, domains.ScaledDomain, Chain),
-        *(entropies.Shannon, entropies.Tsallis, entropies.NormEntropy, entropies.SquaredNorm),
-        *(entropies.Renyi, entropies.PairwiseHinge, entropies.Zero, entropies.FermiDirac),
-        *(entropies.BinaryGini, entropies.OneVsAll, entropies.Shifted, entropies.Scaled),
-        *(potentials.Equality, potentials.Box, potentials.Ball, potentials.NormBall),
-        *(potentials.Quadratic, potentials.QuadraticForm, potentials.ElasticNet),
-        *(potentials.SquaredNormPotential, potentials.NormPlusSquare, potentials.SmoothBox),
-        *(potentials.DualBall, potentials.LaplacePrior, potentials.Families),
-        *(potentials.ScaledPotential, potentials.ShiftedPotential),
-        *(solvers.FISTA, solvers.LBFGS, solvers.ProxNewton, solvers.CuttingPlane),
-        *(solvers.SUMMET, solvers.PLUMMET, solvers.BallSearch, solvers.CoordinateDescent),
-        *(solvers.NewtonCG, solvers.DualCoordinateAscent, solvers.BlockFrankWolfe),
-        *(solvers.Solution, solvers.Status, losses.FenchelYoungLoss),
-    ]
-    for cls in plain:
-        register(cls)
-    arguments = _default_hooks
-    register(entropies.Relative, get=arguments(entropies.Relative)[0], make=_make_relative)
-    register(Ragged, get=arguments(Ragged)[0], make=_make_ragged)
-    register(Problem, get=_get_problem, make=arguments(Problem)[1])
-    register(
-        maps.MatrixMap, get=lambda m: {"X": m.X}, make=lambda state: maps.MatrixMap(state["X"])
-    )
-    register(
-        maps.IdentityMap,
-        get=lambda m: {"size": m.n_features},
-        make=lambda state: maps.IdentityMap(state["size"]),
-    )
-    register(
-        maps.SampleMap,
-        get=lambda m: {"X": m.X, "n_outputs": m.n_outputs},
-        make=lambda state: maps.SampleMap(state["X"], state["n_outputs"]),
-    )
-    register(
-        maps.KernelMap,
-        get=lambda m: {"root": m.X, "pivots": m._pivots, "n_outputs": m.n_outputs},
-        make=lambda state: maps.KernelMap.from_root(**state),
-    )
-    register(maps.ChainMap, get=_get_chain_map, make=_make_chain_map)
-
-
-_register_own()
+def _abstract(cls: type, annotation: Any) -> type | None:
+    """The abstract class that an argument is annotated with: nothing else may be put there."""
+    if isinstance(annotation, str):
+        annotation = getattr(sys.modules.get(cls.__module__), annotation, None)
+    return annotation if inspect.isabstract(annotation) else None

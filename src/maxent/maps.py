@@ -10,12 +10,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from copy import copy
 from functools import partial, reduce, singledispatch
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import linalg, sparse
 
+from maxent import io
 from maxent._rows import Array, Ragged, Rows
 from maxent._threads import all_finite, one_blas_thread, over_rows
 
@@ -32,7 +34,7 @@ class FeatureMap(ABC):
 
     @abstractmethod
     def moments(self, p: Rows) -> Array:
-        """F p, one number a feature; p has the shape of the scores."""
+        """F p, one number per feature; p has the shape of the scores."""
 
     def ranges(self) -> tuple[Array, Array]:
         """Smallest and largest value of each feature over the cells."""
@@ -161,6 +163,7 @@ def _weighted_product(A: Any, weight: Array, B: Any, every: int = 1) -> Array:
     return product * (len(A) / used)
 
 
+@io.register
 class MatrixMap(ColumnMap):
     """Features of the cells of one row: F' = X with X (cells, features), dense or sparse.
 
@@ -174,6 +177,9 @@ class MatrixMap(ColumnMap):
 
     def __repr__(self) -> str:
         return f"MatrixMap({self.X.shape[0]} cells, {self.n_features} features)"
+
+    def __getmodel__(self) -> dict[str, Any]:
+        return {"X": self.X}
 
     def scores(self, w: Array) -> Array:
         """X w."""
@@ -205,8 +211,9 @@ class MatrixMap(ColumnMap):
         return gram
 
 
+@io.register
 class IdentityMap(ColumnMap):
-    """One feature a cell: F = identity, as in the relaxation path.
+    """One feature per cell: F = identity, as in the relaxation path.
 
     >>> IdentityMap(3).moments(np.array([0.2, 0.3, 0.5]))
     array([0.2, 0.3, 0.5])
@@ -220,6 +227,9 @@ class IdentityMap(ColumnMap):
 
     def __repr__(self) -> str:
         return f"IdentityMap({self.size})"
+
+    def __getmodel__(self) -> dict[str, Any]:
+        return {"size": self.n_features}
 
     def scores(self, w: Array) -> Array:
         """w at its cells, 0 elsewhere."""
@@ -249,6 +259,7 @@ class IdentityMap(ColumnMap):
         return gram
 
 
+@io.register
 class SampleMap(ColumnMap, RowMap):
     """Linear models: scores (samples, outputs) = X W, with w = W flattened (features, outputs).
 
@@ -273,6 +284,9 @@ class SampleMap(ColumnMap, RowMap):
         return (
             f"SampleMap({self.n_rows} samples, {self.n_features} weights, {self.n_outputs} outputs)"
         )
+
+    def __getmodel__(self) -> dict[str, Any]:
+        return {"X": self.X, "n_outputs": self.n_outputs}
 
     @property
     def whole(self) -> bool:
@@ -351,6 +365,72 @@ class SampleMap(ColumnMap, RowMap):
         return gram
 
 
+_SYMMETRIC = 1e-8  # relative difference that rounding may leave between K and its transpose
+_EXACT = 1e-8  # share of the largest entry of K that its root may miss
+_NEGATIVE = 1e-6  # share of the largest eigenvalue below which a negative one is rounding
+
+
+def kernel_root(K: Array) -> tuple[Array, Array]:
+    """X (rows, rank) with X X' = K, and the rows at which it is lower triangular.
+
+    By pivoted Cholesky, which stops at the rank of K. Where rounding has left K slightly
+    indefinite (a kernel in float32) it is the root of the nearest matrix that is not.
+
+    >>> root, pivots = kernel_root(np.array([[4.0, 0.0, 2.0], [0.0, 1.0, 0.0], [2.0, 0.0, 1.0]]))
+    >>> root, pivots.tolist()
+    (array([[2., 0.],
+           [0., 1.],
+           [1., 0.]]), [0, 1])
+    """
+    size = float(np.abs(K).max(initial=0.0))
+    square = K.ndim == 2 and K.shape[0] == K.shape[1]
+    if not square or not np.allclose(K, K.T, rtol=_SYMMETRIC, atol=1e-12 * size):
+        raise ValueError(
+            "the matrix of a kernel on its own rows must be a symmetric matrix, one row and one "
+            f"column per sample, got shape {K.shape}"
+            + (f" with entries up to {np.abs(K - K.T).max():.3g} apart" if square else "")
+        )
+    if size == 0:
+        raise ValueError("the kernel's matrix is zero: nothing can be learned from it")
+    with one_blas_thread():
+        root, pivots, missed = _pivoted_cholesky(K)
+        if missed > _EXACT * size:
+            root, pivots, _ = _pivoted_cholesky(_nearest_semidefinite(K))
+    return root, pivots
+
+
+def pivot_coefficients(root: Array, pivots: Array, W: Array) -> Array:
+    """The C (rows, outputs) with X'C = W, 0 off the pivots of the root X."""
+    C = np.zeros((len(root), W.shape[1]))
+    C[pivots] = linalg.solve_triangular(root[pivots], W, trans="T", lower=True)
+    return C
+
+
+def _pivoted_cholesky(K: Array) -> tuple[Array, Array, float]:
+    """The root, its pivots, and the largest entry of K - X X'."""
+    factor, order, rank, _ = linalg.lapack.dpstrf(K, lower=1)
+    order -= 1  # LAPACK counts from 1
+    root = np.empty((len(K), rank))
+    root[order] = np.tril(factor)[:, :rank]
+    rest = order[rank:]  # the rows of the pivots hold by construction
+    missed = np.abs(root[rest] @ root[rest].T - K[np.ix_(rest, rest)]).max(initial=0.0)
+    return root, order[:rank], float(missed)
+
+
+def _nearest_semidefinite(K: Array) -> Array:
+    """K without the negative part of its spectrum, which must be rounding."""
+    values, vectors = linalg.eigh(K)
+    if values[0] < -_NEGATIVE * max(float(values[-1]), 0.0):
+        raise ValueError(
+            f"the kernel is not positive semi-definite: its matrix has eigenvalues from "
+            f"{values[0]:.3g} to {values[-1]:.3g}. Give a kernel that is an inner product, or add "
+            "a multiple of the identity"
+        )
+    half = vectors * np.sqrt(np.maximum(values, 0))
+    return half @ half.T
+
+
+@io.register
 class KernelMap(SampleMap):
     """Kernel models: scores K C, K (samples, samples) the kernel and C (samples, outputs).
 
@@ -365,16 +445,7 @@ class KernelMap(SampleMap):
     """
 
     def __init__(self, K: Any, n_outputs: int = 1) -> None:
-        K = np.asarray(_matrix(K, "K"), dtype=np.float64)
-        size = float(np.abs(K).max())
-        if K.shape[0] != K.shape[1] or np.abs(K - K.T).max() > 1e-10 * size:
-            raise ValueError(f"K must be a symmetric matrix, one row a sample, got shape {K.shape}")
-        factor, pivots, rank, _ = linalg.lapack.dpstrf(K, lower=1)
-        self._pivots = pivots[:rank] - 1
-        root = np.empty((len(K), rank))
-        root[pivots - 1] = np.tril(factor)[:, :rank]
-        if not np.abs(root @ root.T - K).max() <= 1e-8 * size:
-            raise ValueError("K must be positive semidefinite; add a multiple of the identity")
+        root, self._pivots = kernel_root(np.asarray(_matrix(K, "K"), dtype=np.float64))
         super().__init__(root, n_outputs)
 
     @classmethod
@@ -385,18 +456,21 @@ class KernelMap(SampleMap):
         SampleMap.__init__(kernel, root, n_outputs)
         return kernel
 
+    def __getmodel__(self) -> dict[str, Any]:
+        return {"root": self.X, "pivots": self._pivots, "n_outputs": self.n_outputs}
+
+    def __setmodel__(self, state: dict[str, Any]) -> None:
+        vars(self).update(vars(KernelMap.from_root(**state)))
+
     def __repr__(self) -> str:
         return f"KernelMap({self.n_rows} samples, rank {self.X.shape[1]}, {self.n_outputs} outputs)"
 
     def coefficients(self, w: Array) -> Array:
         """A C with X'C = W: scores of new samples are K(new, samples) C. 0 off the pivots."""
-        factor = self.X[self._pivots]
-        C = np.zeros((self.X.shape[0], self.n_outputs))
-        weights = np.asarray(w).reshape(-1, self.n_outputs)
-        C[self._pivots] = linalg.solve_triangular(factor, weights, trans="T", lower=True)
-        return C
+        return pivot_coefficients(self.X, self._pivots, np.asarray(w).reshape(-1, self.n_outputs))
 
 
+@io.register
 class ChainMap(RowMap):
     """Linear chain models: unary scores X W for each position and one transition matrix.
 
@@ -435,6 +509,16 @@ class ChainMap(RowMap):
         return (
             f"ChainMap({self.n_rows} sequences, {self.n_features} weights, {self.n_states} states)"
         )
+
+    def __getmodel__(self) -> dict[str, Any]:
+        return {"X": self.X, "lengths": self._lengths, "n_states": self.n_states}
+
+    def __setmodel__(self, state: dict[str, Any]) -> None:
+        X = sparse.csr_array(state["X"]) if sparse.issparse(state["X"]) else state["X"]
+        cuts = np.concatenate([[0], np.cumsum(state["lengths"])])
+        if cuts[-1] != X.shape[0]:
+            raise ValueError(f"the lengths add up to {cuts[-1]} positions, X has {X.shape[0]}")
+        ChainMap.__init__(self, [X[a:b] for a, b in pairwise(cuts)], state["n_states"])
 
     def scores(self, w: Array) -> Ragged:
         """Unary and transition scores of every sequence."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from maxent.potentials import scaled
 from maxent.problem import Problem
-from maxent.solvers.base import Solution
+from maxent.solvers import Solution, choose
 
 
 def multiplier_grid(problem: Problem, n: int = 20, smallest: float = 1e-2) -> list[float]:
@@ -20,16 +20,24 @@ def multiplier_grid(problem: Problem, n: int = 20, smallest: float = 1e-2) -> li
 
     Where no finite multiplier makes all weights 0 (a quadratic) the grid starts at 1 / smallest.
     """
-    largest = problem.potential.critical_multiplier(problem.state(_zeros(problem)).gradient)
+    largest = problem.potential.critical_multiplier(problem.origin().gradient)
     if not (np.isfinite(largest) and largest > 0):
         largest = 1 / smallest
     return [float(c) for c in largest * np.geomspace(1, smallest, n)]
 
 
 def solution_path(
-    problem: Problem, multipliers: Sequence[float], solver: Any = "auto", **settings: Any
+    problem: Problem,
+    multipliers: Sequence[float],
+    solver: Any = "auto",
+    *,
+    warn: bool = True,
+    **settings: Any,
 ) -> Iterator[tuple[float, Problem, Solution]]:
     """(c, the problem with the potential c V(. / c), its solution), largest c first.
+
+    ``settings`` replace the solver's own. With ``warn=False`` a solution that missed its tolerance
+    is told by its status alone.
 
     >>> from maxent import Box, Shannon
     >>> cells = np.arange(5.0)[:, None]
@@ -37,13 +45,13 @@ def solution_path(
     >>> [round(float(s.w[0]), 2) for _, _, s in solution_path(problem, [20.0, 10.0, 1.0])]
     [0.0, 0.26, 0.93]
     """
-    w = _zeros(problem)
+    start = problem.origin()
+    problem, w = start.problem, start.w  # its unit is that of every multiplier
     for c in sorted(map(float, multipliers), reverse=True):
         other = problem.with_potential(scaled(problem.potential, c))
-        solution = other.solve(solver, w, **settings)
+        chosen = choose(solver, other, **settings)
+        solution = chosen.run(other, w)
+        if warn:
+            chosen.warn_unless_converged(solution, stacklevel=2)
         w = solution.w
         yield c, other, solution
-
-
-def _zeros(problem: Problem) -> Any:
-    return np.zeros(problem.features.n_features)

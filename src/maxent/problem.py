@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import reprlib
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from maxent import io
 from maxent._rows import Array, Ragged, Rows, as_float, n_rows, row_dot, row_scale
 from maxent.domains import Simplex, one_hot
 from maxent.entropies import Entropy, Relative, Shannon, Tsallis
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 _INSIDE = 0.99  # how far a point is pulled into an open domain
 
 
+@io.register
 @dataclass(frozen=True, eq=False)
 class Problem:
     """An entropy, a feature map, a potential and observed moments.
@@ -39,7 +41,7 @@ class Problem:
     features : a FeatureMap, or a matrix of the cells' features (dense or scipy-sparse).
     potential : V, on the residual F p - mu.
     target : the observed moments mu. Leave it out where ``observed`` is given.
-    weights : a_i, one a row; 1/rows by default (1 for a single row).
+    weights : a_i, one per row; 1/rows by default (1 for a single row).
     observed : the observed distribution (labels as one-hot rows, the empirical distribution over
         cells) whose moments are mu. It gives a finite duality gap where V is an indicator.
 
@@ -59,6 +61,7 @@ class Problem:
     weights: Any = None
     observed: Any = None
     _count: int | None = field(init=False, repr=False, default=None)
+    _unit: float | None = field(init=False, repr=False, default=None)
 
     def __post_init__(self) -> None:
         for part, kind in ((self.entropy, Entropy), (self.potential, Potential)):
@@ -79,7 +82,7 @@ class Problem:
         target = np.asarray(self.target, dtype=np.float64)
         if target.shape != (features.n_features,):
             raise ValueError(
-                f"the target needs one moment a feature, shape ({features.n_features},), "
+                f"the target needs one moment per feature, shape ({features.n_features},), "
                 f"got {target.shape}"
             )
         if not np.isfinite(target).all():
@@ -93,6 +96,12 @@ class Problem:
     def _set(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
 
+    def __getmodel__(self) -> dict[str, Any]:
+        """The target follows from the observed distribution, where there is one."""
+        names = ["entropy", "features", "potential", "weights"]
+        names.append("target" if self.observed is None else "observed")
+        return {name: getattr(self, name) for name in names}
+
     def _checked_weights(self) -> Array | None:
         rows = self._count
         if self.weights is None:
@@ -100,7 +109,7 @@ class Problem:
         weights = np.asarray(self.weights, dtype=np.float64)
         if rows is None or weights.shape != (rows,):
             raise ValueError(
-                f"weights must have one entry a row, shape ({rows},), got {weights.shape}"
+                f"weights must have one entry per row, shape ({rows},), got {weights.shape}"
                 if rows is not None
                 else "weights are for problems with several rows; this map has a single row"
             )
@@ -138,10 +147,26 @@ class Problem:
         """sum a_i values_i."""
         return float(np.sum(values) if self.weights is None else values @ self.weights)
 
-    @cached_property
+    @property
     def unit(self) -> float:
         """The size of the moments, observed and at w = 0: what a residual is measured against."""
-        return self.state(np.zeros(self.features.n_features)).moment_size
+        return self._measured_unit if self._unit is None else self._unit
+
+    @cached_property
+    def _measured_unit(self) -> float:
+        return self.origin().moment_size
+
+    def with_unit(self, unit: float) -> Problem:
+        """The same problem whose ``unit`` is known."""
+        other = copy(self)
+        other._set("_unit", unit)
+        return other
+
+    def origin(self) -> State:
+        """The state at w = 0; its problem is this one with the unit that the state gives."""
+        state = self.state(np.zeros(self.features.n_features))
+        problem = self if self._unit is not None else self.with_unit(state.moment_size)
+        return state.transfer(problem, state.w, state.gradient)
 
     def state(self, w: Any, theta: Rows | None = None) -> State:
         """Everything known at w; ``theta`` = F'w where it is at hand already."""
@@ -191,11 +216,21 @@ class Problem:
     def solve(self, solver: Solver | str = "auto", w0: Any = None, **settings: Any) -> Solution:
         """Minimise the dual; ``solver`` is a Solver, a name or "auto".
 
-        ``settings`` replace the solver's own: ``problem.solve(tol=1e-6, verbose=0)``.
+        ``settings`` replace the solver's own: ``problem.solve(tol=1e-6, verbose=0)``. A
+        ConvergenceWarning tells of a solution that missed its tolerance.
         """
         from maxent.solvers import choose
 
-        return replace(choose(solver, self), **settings).solve(self, w0)
+        chosen = choose(solver, self, **settings)
+        solution = chosen.run(self, w0)
+        chosen.warn_unless_converged(solution, stacklevel=2)
+        return solution
+
+    def run(self, solver: Solver | str = "auto", w0: Any = None, **settings: Any) -> Solution:
+        """As ``solve``, without a ConvergenceWarning: the caller reads the solution's status."""
+        from maxent.solvers import choose
+
+        return choose(solver, self, **settings).run(self, w0)
 
     def with_potential(self, potential: Potential) -> Problem:
         """The same problem under another potential."""
@@ -223,17 +258,17 @@ class Problem:
         the weighted sum of the rows' divergences and the root of that of their squared distances,
         named ``mean_kl`` and ``rms_l2``.
         """
-        found = {"fenchel_young": gap}
+        known = {"fenchel_young": gap}
         inner = self.entropy.entropy if isinstance(self.entropy, Relative) else self.entropy
         shannon = isinstance(inner, Shannon) or (isinstance(inner, Tsallis) and inner.alpha == 1)
         if shannon and isinstance(self.entropy.domain, Simplex):
-            found["kl" if self._count is None else "mean_kl"] = gap
+            known["kl" if self._count is None else "mean_kl"] = gap
             if self._count is None:
-                found["l1"] = float(np.sqrt(2 * gap))
+                known["l1"] = float(np.sqrt(2 * gap))
         if np.isfinite(self.entropy.smoothness):
             distance = float(np.sqrt(2 * self.entropy.smoothness * gap))
-            found["l2" if self._count is None else "rms_l2"] = distance
-        return found
+            known["l2" if self._count is None else "rms_l2"] = distance
+        return known
 
 
 def _shape(rows: Rows) -> str:
@@ -242,33 +277,38 @@ def _shape(rows: Rows) -> str:
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """A point w of the dual with what follows from it, each computed once and when asked for."""
+    """A point w of the dual with what follows from it, each computed once and when asked for.
+
+    ``known_image`` and ``known_gradient`` are the ``image`` and the ``gradient`` here, where
+    another state at the same scores has computed them.
+    """
 
     problem: Problem
     w: Array
     theta: Rows
-
-    @cached_property
-    def _map(self) -> tuple[Array, Rows]:
-        return self.problem.entropy.conjugate(self.theta)
+    known_image: tuple[Array, Rows] | None = field(default=None, repr=False, kw_only=True)
+    known_gradient: Array | None = field(default=None, repr=False, kw_only=True)
 
     def transfer(self, problem: Problem, w: Array, gradient: Array | None = None) -> State:
         """The state of another problem at the same scores; what is known already is kept."""
-        other = State(problem, w, self.theta)
-        other.__dict__["_map"] = self._map
-        if gradient is not None:
-            other.__dict__["gradient"] = gradient
-        return other
+        return State(problem, w, self.theta, known_image=self.image, known_gradient=gradient)
+
+    @cached_property
+    def image(self) -> tuple[Array, Rows]:
+        """Omega*(theta) of each row and p_w, which one call of the entropy gives."""
+        if self.known_image is not None:
+            return self.known_image
+        return self.problem.entropy.conjugate(self.theta)
 
     @property
     def conjugate(self) -> Array:
         """Omega*(theta) of each row."""
-        return self._map[0]
+        return self.image[0]
 
     @property
     def p(self) -> Rows:
         """p_w = grad Omega*(theta)."""
-        return self._map[1]
+        return self.image[1]
 
     @property
     def prediction(self) -> Rows:
@@ -293,6 +333,8 @@ class State:
     @cached_property
     def gradient(self) -> Array:
         """F p_w - mu, the gradient of the smooth part and the residual of p_w."""
+        if self.known_gradient is not None:
+            return self.known_gradient
         return self.problem.moments(self.p) - self.problem.target
 
     @property
@@ -313,7 +355,7 @@ class State:
 
     def relative_violation(self, gradient: Array) -> float:
         """The largest violation with this (sub)gradient, in units of the moments."""
-        return float(np.max(self._violation(gradient), initial=0.0)) / self._unit
+        return float(np.max(self._violation(gradient), initial=0.0)) / self.problem.unit
 
     @cached_property
     def violation(self) -> Array:
@@ -323,13 +365,7 @@ class State:
     @cached_property
     def optimality(self) -> float:
         """The largest violation in units of the moments: 0 at the optimum, no gap needed."""
-        return float(np.max(self.violation, initial=0.0)) / self._unit
-
-    @property
-    def _unit(self) -> float:
-        if not self.w.any():  # this is the state that the unit is taken from
-            self.problem.__dict__.setdefault("unit", self.moment_size)
-        return self.problem.unit
+        return float(np.max(self.violation, initial=0.0)) / self.problem.unit
 
     @cached_property
     def gap(self) -> float:

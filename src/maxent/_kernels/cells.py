@@ -181,7 +181,7 @@ def add_curve(x, codes, low, high, upper, intercept, slope, bend, theta):
 
 @njit(cache=True, nogil=True)
 def write_curves(values, variable, kind, knot, low, high, parabola, root, start, stop, out):
-    """out[j, i] = root_i f_j(cell i), one row a feature; knots in units of x."""
+    """out[j, i] = root_i f_j(cell i), one row per feature; knots in units of x."""
     r = root[start:stop]
     for j in range(kind.size):
         v = variable[j]

@@ -1,4 +1,4 @@
-"""Dynamic programmes on chains, one sequence a row.
+"""Dynamic programmes on chains, one sequence per row.
 
 A row of T positions and K states holds T K unary entries, then (T-1) K K transition entries
 [t, from, to]. All kernels take the flat values of a batch, where its rows are cut (offsets) and

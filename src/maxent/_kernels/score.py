@@ -1,4 +1,4 @@
-"""Scores, similarities and level codes of many cells: a few look-ups in flat tables a cell."""
+"""Scores, similarities and level codes of many cells: a few look-ups in flat tables per cell."""
 
 import numpy as np
 from numba import njit

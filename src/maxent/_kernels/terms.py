@@ -123,7 +123,7 @@ def term_moments(values, codes, place, numbers, power, cuts, factor, p, start, s
 
 @njit(cache=True, nogil=True)
 def write_terms(values, codes, place, numbers, power, cuts, factor, root, start, stop, out):
-    """out[j, i] = root_i f_j(i), one row a feature."""
+    """out[j, i] = root_i f_j(i), one row per feature."""
     tile, base = np.empty((power.size, _TILE)), np.empty(_TILE)
     for begin in range(start, stop, _TILE):
         source = root[begin : min(begin + _TILE, stop)]

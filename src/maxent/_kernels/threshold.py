@@ -17,7 +17,7 @@ import math
 from typing import Any
 
 import numpy as np
-from llvmlite import ir  # type: ignore[import-untyped]
+from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 
-_BLOCK = 32
+BLOCK = 32
 _SQRT_HALF_BITS = 0x3FE6A09E667F3BCD
 _SHIFT = 6755399441055744.0  # 1.5 * 2^52: adding it rounds to an integer, kept in the low bits
 _SHIFT_BITS = 0x4338000000000000
@@ -35,17 +35,17 @@ _NEAR = 3e-3  # excess of the sum from which Halley's step replaces Newton's
 
 
 @intrinsic
-def _block_maximum(typing_context: Any, row: Any, start: Any) -> Any:
-    """Largest of row[start : start + _BLOCK], NaN if any is NaN: one pass finds both."""
+def block_maximum(typing_context: Any, row: Any, start: Any) -> Any:
+    """Largest of row[start : start + BLOCK], NaN if any is NaN: one pass finds both."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         array_type = signature.args[0]
         element = context.get_value_type(array_type.dtype)
-        vector = ir.VectorType(element, _BLOCK)
+        vector = ir.VectorType(element, BLOCK)
         data = context.make_array(array_type)(context, builder, args[0]).data
         pointer = builder.bitcast(builder.gep(data, [args[1]]), vector.as_pointer())
         block = builder.load(pointer, align=array_type.dtype.bitwidth // 8)
-        name = f"llvm.vector.reduce.fmaximum.v{_BLOCK}f{array_type.dtype.bitwidth}"
+        name = f"llvm.vector.reduce.fmaximum.v{BLOCK}f{array_type.dtype.bitwidth}"
         function = cgutils.get_or_insert_function(
             builder.module, ir.FunctionType(element, [vector]), name
         )
@@ -300,15 +300,15 @@ def _survey(row: Array, maxima: Array) -> tuple[int, float]:
 
     The scores after the last whole block stand for themselves.
     """
-    blocks = row.size // _BLOCK
-    groups = blocks + row.size % _BLOCK
+    blocks = row.size // BLOCK
+    groups = blocks + row.size % BLOCK
     for b in range(blocks):
-        maxima[b] = _block_maximum(row, b * _BLOCK)
-    for i in range(row.size % _BLOCK):
-        maxima[blocks + i] = row[blocks * _BLOCK + i]
+        maxima[b] = block_maximum(row, b * BLOCK)
+    for i in range(row.size % BLOCK):
+        maxima[blocks + i] = row[blocks * BLOCK + i]
     top = -np.inf
-    for b in range(0, groups, _BLOCK):
-        largest = np.float64(_block_maximum(maxima, b))
+    for b in range(0, groups, BLOCK):
+        largest = np.float64(block_maximum(maxima, b))
         if math.isnan(largest):
             return groups, largest
         top = max(top, largest)
@@ -335,14 +335,14 @@ def _gather(
     cut64 = top + (sigma - 1.0) / scale
     slack = 3e-7 if scores.itemsize == 4 else 5e-16
     cut = scores.dtype.type(cut64 - slack * (abs(top) + abs(cut64)))
-    blocks = scores.size // _BLOCK if groups > 0 else 0
+    blocks = scores.size // BLOCK if groups > 0 else 0
     n = 0
     for b in range(blocks):
         if maxima[b] >= cut:
-            for i in range(b * _BLOCK, (b + 1) * _BLOCK):
+            for i in range(b * BLOCK, (b + 1) * BLOCK):
                 index[n] = i
                 n += scores[i] >= cut
-    for i in range(blocks * _BLOCK, scores.size):
+    for i in range(blocks * BLOCK, scores.size):
         index[n] = i
         n += scores[i] >= cut
     for j in range(n):
@@ -383,7 +383,7 @@ def _gather_weighted(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _solve(
+def solve_row(
     row: Array,
     scale: float,
     k: float,
@@ -402,7 +402,7 @@ def _solve(
         if not -np.inf < top < np.inf:
             return 0, top, 0.0
         sigma = 0.0
-        if row.size > 2 * _BLOCK:
+        if row.size > 2 * BLOCK:
             n = _gather(maxima[:groups], maxima, 0, top, scale, 0.0, v, q, index)
             k1 = max(k, 1.0)
             n, sigma, _ = _climb(v, q, w, index, n, k1, 0.0, rough and k > 1.0, 4, 0.1)
@@ -433,7 +433,7 @@ def _solve(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _scatter(v: Array, w: Array, index: Array, n: int, p: Array) -> float:
+def scatter(v: Array, w: Array, index: Array, n: int, p: Array) -> float:
     """Put w, scaled to sum 1, into p, a row of zeros; return the mean of v under it."""
     total, mean = 0.0, 0.0
     for j in range(n):
@@ -461,17 +461,17 @@ def tsallis_rows(
     size = theta.shape[1]
     v, q, w = np.empty(size + 4), np.empty(size + 4), np.empty(size + 4)
     index = np.empty(size + 4, np.int64)
-    maxima = np.empty(size // _BLOCK + 2 * _BLOCK, theta.dtype)
+    maxima = np.empty(size // BLOCK + 2 * BLOCK, theta.dtype)
     for b in range(maxima.size):
         maxima[b] = -np.inf
     none = np.empty(0)
     for r in range(start, stop):
         rows = weights.shape[0]
         weight = none if rows == 0 else weights[0 if rows == 1 else r]
-        n, top, sigma = _solve(theta[r], a, k, weight, k, v, q, w, index, maxima)
+        n, top, sigma = solve_row(theta[r], a, k, weight, k, v, q, w, index, maxima)
         if n == 0:
             return r
-        mean = _scatter(v, w, index, n, p[r])
+        mean = scatter(v, w, index, n, p[r])
         # <theta, p> - Omega(p), in which p_i^(alpha - 1) = 1 + v_i - sigma
         value[r] = top + (mean + sigma / a) / alpha
     return -1
@@ -489,16 +489,16 @@ def norm_rows(
     size = theta.shape[1]
     v, q, w = np.empty(size + 4), np.empty(size + 4), np.empty(size + 4)
     index = np.empty(size + 4, np.int64)
-    maxima = np.empty(size // _BLOCK + 2 * _BLOCK, theta.dtype)
+    maxima = np.empty(size // BLOCK + 2 * BLOCK, theta.dtype)
     for b in range(maxima.size):
         maxima[b] = -np.inf
     none = np.empty(0)
     for r in range(start, stop):
         rows = weights.shape[0]
         weight = none if rows == 0 else weights[0 if rows == 1 else r]
-        n, top, sigma = _solve(theta[r], 1.0, k, weight, k - 1.0, v, q, w, index, maxima)
+        n, top, sigma = solve_row(theta[r], 1.0, k, weight, k - 1.0, v, q, w, index, maxima)
         if n == 0:
             return r
-        _scatter(v, w, index, n, p[r])
+        scatter(v, w, index, n, p[r])
         value[r] = top + sigma
     return -1

@@ -20,6 +20,7 @@ from rich.table import Table
 from maxent._version import __version__
 from maxent.cli import species
 from maxent.cli._console import console, one_line_errors, settings
+from maxent.cli._screen import Screen
 
 main = typer.Typer(
     name="maxent",
@@ -106,14 +107,19 @@ def demo(
     seed: Annotated[int, typer.Option(help="Seed of the generated data.", min=0)] = 0,
 ) -> None:
     """Fit a virtual species on a generated landscape: map, report, and how close to the truth."""
-    if not learning:
-        species.demo(out, seed, quiet)
-        return
-    from maxent import demo as demonstration
+    if learning:
+        from maxent.demo import learning as densities
 
-    summary = demonstration.run(out, seed=seed, quiet=True)
-    if not quiet:
-        _show_fits(summary)
+        summary = densities.run(out, seed=seed, quiet=True)
+        if not quiet:
+            _show_fits(summary)
+    else:
+        from maxent.demo import species as virtual
+
+        with Screen(quiet) as screen:
+            summary = virtual.run(out, seed=seed, listener=screen)
+        for line in () if quiet else summary["lines"]:
+            console().print(escape(line), soft_wrap=True)
 
 
 def _show_fits(summary: dict[str, Any]) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import typer
@@ -15,7 +17,7 @@ settings = {"debug": False}
 
 
 def console(stderr: bool = False) -> Console:
-    """Made at each use: tests and pipes change the streams. No wrapping where nobody looks."""
+    """Made at each use: tests and pipes change the streams. No wrapping off a terminal."""
     made = Console(stderr=stderr, highlight=False)
     return made if made.is_terminal else Console(stderr=stderr, highlight=False, width=200)
 
@@ -23,6 +25,19 @@ def console(stderr: bool = False) -> Console:
 def complain(text: str) -> None:
     """One line on standard error."""
     console(stderr=True).print(f"[bold red]error:[/] {escape(text)}", soft_wrap=True)
+
+
+@contextmanager
+def recorded_warnings() -> Iterator[list[str]]:
+    """The texts of warnings, each once, to be shown as notes; filled at the end.
+
+    Recording changes the whole process. Only a command may do so: it has the process to itself.
+    """
+    notes: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)  # deprecations are not for users
+        yield notes
+    notes += dict.fromkeys(str(warning.message) for warning in caught)
 
 
 def one_line_errors(command: Callable[..., None]) -> Callable[..., None]:

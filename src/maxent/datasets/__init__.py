@@ -1,4 +1,4 @@
-"""Data made by the package itself, for demonstrations and tests."""
+"""Data that the package generates, for demonstrations and tests."""
 
 from __future__ import annotations
 

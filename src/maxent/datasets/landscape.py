@@ -2,7 +2,7 @@
 
 The island lies in an empty part of the Indian Ocean, 70 to 83 degrees east and south of 25 degrees
 south. Trade winds from the east bring rain, which falls before a mountain range; most records come
-from beside the roads.
+from near the roads.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from scipy import ndimage
 from scipy.special import rel_entr
 
 from maxent._rows import Array
-from maxent.species._extras import geo
-from maxent.species.grid import Grid
+from maxent.species.extras import geo
+from maxent.species.layers.grid import Grid
 
 SPECIES = "Arbor fictus"
 _GROUP = ("Arbor socius", "Frutex imaginatus", "Herba commentata", "Palma nusquam")
@@ -28,12 +28,12 @@ _KM = 111.2  # in a degree of latitude
 _SEA = 255  # nodata of the categories
 _WARMING, _DRYING = 2.5, 0.9
 
-# (temperature, log precipitation) in units of their deviations about the mean: where each of the
-# biomes 1 to 6 is at home
+# (temperature, log precipitation) in standard deviations from the mean: where each of the biomes
+# 1 to 6 is at home
 _BIOMES = np.array(
     [[-1.6, 0.3], [-0.5, 0.9], [0.6, 1.0], [0.9, -0.1], [-0.3, -0.4], [0.6, -1.5]], dtype=float
 )
-_HOME = {2: 4.0, 5: 3.0}  # biomes that the species prefers, and how many times
+_HOME = {2: 4.0, 5: 3.0}  # biomes that the species prefers, and how many times as much
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,7 +259,7 @@ def _records(rng: np.random.Generator, grid: Grid, density: Array, n: int) -> tu
     p = np.nan_to_num(density.ravel())
     cell = rng.choice(p.size, size=n, p=p / p.sum())
     x, y = grid.centres(cell)
-    # off the very edge, so that six digits behind the point leave a record in its cell
+    # away from the very edge, so that rounding to six decimals leaves a record in its cell
     jitter = rng.uniform(-0.49, 0.49, size=(2, n))
     dx, dy = grid.cell_size
     return np.round(x + dx * jitter[0], 6), np.round(y + dy * jitter[1], 6)

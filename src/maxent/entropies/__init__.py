@@ -1,15 +1,18 @@
 """Entropies: convex regularisers Omega, each with its map, conjugate, derivative and prox."""
 
-from maxent.entropies.base import Entropy
+from maxent.entropies.base import Entropy, MeasuredEntropy
 from maxent.entropies.hinge import PairwiseHinge, Youngized, fenchel_youngize
+from maxent.entropies.norms import NormEntropy, SquaredNorm
+from maxent.entropies.renyi import Renyi
 from maxent.entropies.separable import BinaryGini, FermiDirac, OneVsAll
-from maxent.entropies.simplex import NormEntropy, Renyi, Shannon, SquaredNorm, Tsallis
+from maxent.entropies.simplex import Shannon, Tsallis
 from maxent.entropies.wrappers import Relative, Scaled, Shifted, Zero
 
 __all__ = [
     "BinaryGini",
     "Entropy",
     "FermiDirac",
+    "MeasuredEntropy",
     "NormEntropy",
     "OneVsAll",
     "PairwiseHinge",

@@ -8,30 +8,52 @@ optimum, where one more tangent makes the bound tight: the planes stay the certi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import optimize
 
 from maxent._rows import Array
 
-if TYPE_CHECKING:
-    from maxent.entropies.hinge import Youngized
+Loss = Callable[[Array], tuple[Array, Array]]  # s -> (loss_i(s), their gradients)
 
 _MAX_ROUNDS = 500
 _POLISH_EVERY = 8
 _HIGHS = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
 
+@dataclass(frozen=True, eq=False)
+class Search:
+    """Where the losses are minimised: |s_j| <= radius, to a relative tolerance."""
+
+    loss: Loss
+    n_classes: int
+    radius: float
+    tolerance: float
+
+    def best_response(self, weights: Array) -> float:
+        """H(p) = min_s sum_i p_i loss_i(s)."""
+        return _solve(_Risk(self, np.maximum(weights, 0), np.zeros(self.n_classes)))[0]
+
+    def minimax(self, theta: Array) -> tuple[float, Array]:
+        """min_s max_i (loss_i(s) + theta_i) and the p that attains the maximum over the simplex."""
+        live = np.isfinite(theta)
+        lowest = theta[live].min() - 4 * self.radius * self.n_classes
+        return _solve(_Risk(self, None, np.where(live, theta, lowest)))
+
+
+@dataclass(frozen=True, eq=False)
 class _Risk:
     """sum_i weights_i loss_i(s), or without weights max_i (loss_i(s) + theta_i)."""
 
-    def __init__(self, entropy: Youngized, weights: Array | None, theta: Array) -> None:
-        self.entropy, self.weights, self.theta = entropy, weights, theta
+    search: Search
+    weights: Array | None
+    theta: Array
 
     def tangents(self, point: Array) -> tuple[Array, Array]:
         """All losses at the point with their gradients."""
-        values, jacobian = self.entropy.loss(point)
+        values, jacobian = self.search.loss(point)
         return np.asarray(values, dtype=np.float64), np.asarray(jacobian, dtype=np.float64)
 
     def __call__(self, point: Array) -> float:
@@ -40,7 +62,8 @@ class _Risk:
 
     def polish(self, point: Array) -> Array:
         """A local solver from here: of the epigraph problem for a maximum, else of the sum."""
-        d, box = point.size, [(-self.entropy.radius, self.entropy.radius)] * point.size
+        d, radius = point.size, self.search.radius
+        box = [(-radius, radius)] * d
         if self.weights is not None:
             weights = self.weights
 
@@ -56,7 +79,7 @@ class _Risk:
             "fun": lambda z: z[d] - self.tangents(z[:d])[0] - self.theta,
             "jac": lambda z: np.hstack([-self.tangents(z[:d])[1], np.ones((d, 1))]),
         }
-        found = optimize.minimize(
+        lowest = optimize.minimize(
             lambda z: z[d],
             np.append(point, self(point)),
             jac=lambda z: np.append(np.zeros(d), 1.0),
@@ -65,20 +88,20 @@ class _Risk:
             method="SLSQP",
             options={"ftol": 1e-15, "maxiter": 200},
         )
-        return np.clip(found.x[:d], -self.entropy.radius, self.entropy.radius)
+        return np.clip(lowest.x[:d], -radius, radius)
 
 
 def _solve(risk: _Risk) -> tuple[float, Array]:
     """The minimum, and the weights of the losses that are active in it.
 
-    Variables of the programme: s (d), one bound u_i a loss (d), their common bound (1).
+    Variables of the programme: s (d), one bound u_i per loss (d), their common bound (1).
     """
-    entropy, theta = risk.entropy, risk.theta
-    d = entropy.n_classes
+    search, theta = risk.search, risk.theta
+    d = search.n_classes
     minimax = risk.weights is None
     share = np.zeros(d) if risk.weights is None else risk.weights
     cost = np.concatenate([np.zeros(d), share, [1.0 * minimax]])
-    bounds = [(-entropy.radius, entropy.radius)] * d + [(None, None)] * d
+    bounds = [(-search.radius, search.radius)] * d + [(None, None)] * d
     bounds += [(None, None) if minimax else (0.0, 0.0)]
     above = np.hstack([np.zeros((d, d)), np.eye(d), -np.ones((d, 1))])  # u_i + theta_i <= bound
     rows, limits = ([above] if minimax else []), ([-theta] if minimax else [])
@@ -90,7 +113,7 @@ def _solve(risk: _Risk) -> tuple[float, Array]:
         values, jacobian = risk.tangents(point)
         rows.append(np.hstack([jacobian, -np.eye(d), np.zeros((d, 1))]))
         limits.append(jacobian @ point - values)
-        found = optimize.linprog(
+        programme = optimize.linprog(
             cost,
             np.vstack(rows),
             np.concatenate(limits),
@@ -98,28 +121,16 @@ def _solve(risk: _Risk) -> tuple[float, Array]:
             method="highs",
             options=_HIGHS,
         )
-        if found.status != 0:
-            raise ArithmeticError(f"the cutting-plane programme failed: {found.message}")
-        slack = entropy.tolerance * (1 + abs(best))
-        if found.fun - best > 100 * slack:
+        if programme.status != 0:
+            raise ArithmeticError(f"the cutting-plane programme failed: {programme.message}")
+        slack = search.tolerance * (1 + abs(best))
+        if programme.fun - best > 100 * slack:
             break  # tangents above the loss
-        if best - found.fun <= slack:
-            p = np.maximum(-np.asarray(found.ineqlin.marginals[:d]), 0) if minimax else share
+        if best - programme.fun <= slack:
+            p = np.maximum(-np.asarray(programme.ineqlin.marginals[:d]), 0) if minimax else share
             return best, p / p.sum()
-        point = risk.polish(best_point) if count % _POLISH_EVERY == 0 else found.x[:d]
+        point = risk.polish(best_point) if count % _POLISH_EVERY == 0 else programme.x[:d]
     raise ArithmeticError(
         f"no certificate after {count} cutting planes (best {best:.6g}, bound "
-        f"{found.fun:.6g}); is the loss convex, and its jacobian that of its values?"
+        f"{programme.fun:.6g}); is the loss convex, and its jacobian that of its values?"
     )
-
-
-def best_response(entropy: Youngized, weights: Array) -> float:
-    """H(p) = min_s sum_i p_i loss_i(s)."""
-    return _solve(_Risk(entropy, np.maximum(weights, 0), np.zeros(entropy.n_classes)))[0]
-
-
-def minimax(entropy: Youngized, theta: Array) -> tuple[float, Array]:
-    """min_s max_i (loss_i(s) + theta_i) and the p that attains the maximum over the simplex."""
-    live = np.isfinite(theta)
-    lowest = theta[live].min() - 4 * entropy.radius * entropy.n_classes
-    return _solve(_Risk(entropy, None, np.where(live, theta, lowest)))

@@ -1,4 +1,4 @@
-"""Renyi entropies beyond 1: an exact one-dimensional search.
+"""Renyi entropies: their value, and beyond beta = 1 an exact one-dimensional search.
 
 With k = beta/(beta-1), H = -k log ||p||_beta and -log x = max_c (log c + 1 - c x), so
     Omega*(theta) = max_c  h(c) + k (log c + 1),   h(c) = max_p <theta, p> - k c ||p||_beta,
@@ -10,21 +10,33 @@ methods can stop at a minimum here (docs, "Differences from the papers").
 from __future__ import annotations
 
 import heapq
+from collections.abc import Callable
 
 import numpy as np
+from scipy import special
 
-from maxent._maps import norm_map
-from maxent._rows import Array, row_dot
+from maxent._rows import Array, Rows, row_dot
+from maxent.entropies._measures import log_ratio, measure_norm
 from maxent.entropies.base import same_type
+from maxent.oracles import norm_map
 
 _TOLERANCE = 1e-13
 _MAX_PIECES = 4000
 
 
+def negative_renyi(p: Rows, beta: float, q: Array | None) -> Array:
+    """-H of each row, log(sum_j q_j (p_j/q_j)^beta) / (beta - 1), beta != 1."""
+    p = np.maximum(p, 0).astype(np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log_terms = beta * log_ratio(p, q)
+        if q is not None:
+            log_terms = log_terms + np.log(q)
+    terms = np.where(p > 0, log_terms, -np.inf)
+    return special.logsumexp(terms, axis=1) / (beta - 1)
+
+
 def maximise(theta: Array, beta: float, q: Array | None) -> tuple[Array, Array]:
     """Conjugate value and maximiser of each row."""
-    from maxent.entropies.simplex import Renyi
-
     x = theta.astype(np.float64)
     p = np.empty_like(x)
     for i, row in enumerate(x):
@@ -34,7 +46,7 @@ def maximise(theta: Array, beta: float, q: Array | None) -> tuple[Array, Array]:
     top = np.max(x, axis=1, keepdims=True)
     with np.errstate(invalid="ignore"):
         shifted = np.where(p > 0, x - top, 0.0)
-    return top[:, 0] + row_dot(shifted, p) - Renyi(beta)._value(p, q), p
+    return top[:, 0] + row_dot(shifted, p) - negative_renyi(p, beta, q), p
 
 
 def _best_row(theta: Array, beta: float, q: Array | None) -> Array:
@@ -82,16 +94,21 @@ def _best_row(theta: Array, beta: float, q: Array | None) -> Array:
             best, best_p = total(middle, h), p
         heapq.heappush(pieces, (-bound(a, middle, h_a, h), a, middle, h_a, h))
         heapq.heappush(pieces, (-bound(middle, b, h, h_b), middle, b, h, h_b))
-    return _polish(best_p, scores, k, beta, q, inner)
+    return _polish(best_p, scores, beta, q, inner)
 
 
-def _polish(p: Array, scores: Array, k: float, beta: float, q: Array | None, inner) -> Array:  # type: ignore[no-untyped-def]
+def _polish(
+    p: Array,
+    scores: Array,
+    beta: float,
+    q: Array | None,
+    inner: Callable[[float], tuple[float, Array]],
+) -> Array:
     """Fixed point c = 1/||p||: the last digits, which the flat top of the bound cannot give."""
-    from maxent.entropies.simplex import Renyi, measure_norm
 
     def objective(point: Array) -> float:
         used = point > 0
-        return float(scores[used] @ point[used] - Renyi(beta)._value(point[None], q)[0])
+        return float(scores[used] @ point[used] - negative_renyi(point[None], beta, q)[0])
 
     value = objective(p)
     for _ in range(200):

@@ -1,7 +1,7 @@
 """Entropy: a convex regulariser Omega on a domain, known through its conjugate.
 
 Conventions. ``theta`` and ``p`` are batches of rows (last axis, or Ragged); values are one
-float64 number a row; outputs keep the float type of the input. Omega is +inf off its domain.
+float64 number per row; outputs keep the float type of the input. Omega is +inf off its domain.
 Public methods check their input once; the hooks ``_value``, ``_conjugate`` ... see clean float
 rows with one leading axis.
 """
@@ -10,36 +10,75 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from maxent._moreau import prox_by_moreau
 from maxent._rows import Array, Ragged, Rows, as_float, as_rows, check_scores, flat, leading, like
-from maxent.domains import Domain, Simplex, _central_difference
+from maxent.domains import Domain, Simplex, central_difference
+from maxent.entropies._moreau import prox_by_moreau
 
 
 class Entropy(ABC):
     """Omega on a domain. A subclass writes ``_value`` and ``_conjugate``; the rest is derived.
 
-    Attributes
-    ----------
-    domain : the convex set Omega lives on.
-    margin : separation margin of the loss (Fenchel-Young paper, §5), None where there is none.
-    smoothness : Lipschitz constant of grad Omega* in the 2-norm, inf where there is none known.
-    differentiable : whether Omega* has a gradient everywhere (Omega strictly convex).
-    convex : whether Omega is convex (Renyi beyond 1 is not; its loss still is).
-    has_curvature : whether the Jacobian is a diagonal less a rank one, see ``curvature``.
+    What else it knows it says by overriding the properties here, with a class attribute
+    (``margin = 1.0``) where the answer is always the same.
     """
 
-    domain: Domain = Simplex()
-    margin: float | None = None
-    smoothness: float = np.inf
-    differentiable: bool = True
-    convex: bool = True
-    has_curvature: bool = False
-    _has_measure: ClassVar[bool] = False  # hooks take a base measure q: works with Relative
-    _checks_scores: ClassVar[bool] = False  # the kernel itself refuses bad scores
+    @property
+    def domain(self) -> Domain:
+        """The convex set Omega lives on."""
+        return Simplex()
+
+    @property
+    def margin(self) -> float | None:
+        """Separation margin of the loss (Fenchel-Young paper, §5), None where there is none."""
+        return None
+
+    @property
+    def smoothness(self) -> float:
+        """Lipschitz constant of grad Omega* in the 2-norm, inf where none is known."""
+        return np.inf
+
+    @property
+    def differentiable(self) -> bool:
+        """Whether Omega* has a gradient everywhere (Omega strictly convex)."""
+        return True
+
+    @property
+    def convex(self) -> bool:
+        """Whether Omega is convex (Renyi beyond 1 is not; its loss still is)."""
+        return True
+
+    @property
+    def has_curvature(self) -> bool:
+        """Whether the Jacobian is a diagonal less a rank one, see ``curvature``."""
+        return False
+
+    @property
+    def has_prox(self) -> bool:
+        """Whether ``prox`` is there: by a differentiable conjugate, else only in closed form."""
+        return self.convex and self.differentiable
+
+    @property
+    def link_power(self) -> float | None:
+        """The power a of the map p_i = q_i [slope (theta_i - tau)]_+^(1/a), None for other maps.
+
+        q is the base measure, 1 without one; slope and tau belong to the whole row. At a = 0 the
+        map is p_i = q_i exp(theta_i - tau), at a = inf p_i = slope q_i where theta_i > tau, else 0.
+        """
+        return None
+
+    @property
+    def link_slope(self) -> float | None:
+        """The slope of that map where it is the same for every row, else None."""
+        return None
+
+    @property
+    def _checks_scores(self) -> bool:
+        """Whether the conjugate refuses bad scores itself, so that they need no look before."""
+        return False
 
     def value(self, p: Any) -> Array:
         """Omega(p) of each row; +inf outside the domain."""
@@ -95,10 +134,49 @@ class Entropy(ABC):
     def _conjugate(self, theta: Rows) -> tuple[Array, Rows]: ...
 
     def _hvp(self, theta: Rows, p: Rows, v: Rows) -> Rows:
-        return _central_difference(lambda t: self._conjugate(t)[1], theta, v)
+        return central_difference(lambda t: self._conjugate(t)[1], theta, v)
 
     def _prox(self, eta: Rows, tau: float) -> Rows:
-        return prox_by_moreau(self, eta, tau)
+        self._require_gradient()
+        return prox_by_moreau(self._conjugate, self._hvp, eta, tau)
+
+    def _require_gradient(self) -> None:
+        if not self.differentiable:
+            raise NotImplementedError(
+                f"{self!r} has no closed proximity operator and its conjugate has kinks"
+            )
+
+
+class MeasuredEntropy(Entropy):
+    """An entropy of the simplex against a base measure q, such as sum_i q_i phi(p_i / q_i).
+
+    Every hook takes q after its other arguments: None for the counting measure (q_i = 1), which is
+    the entropy itself, else an array of one row, (1, size), or of one row per row of the batch.
+    That is all that :class:`Relative` needs to make the entropy relative to a default distribution.
+    Where q_i = 0, p_i must be 0.
+    """
+
+    @abstractmethod
+    def _value(self, p: Rows, q: Array | None = None) -> Array: ...
+
+    @abstractmethod
+    def _conjugate(self, theta: Rows, q: Array | None = None) -> tuple[Array, Rows]: ...
+
+    def _hvp(self, theta: Rows, p: Rows, v: Rows, q: Array | None = None) -> Rows:
+        return central_difference(lambda t: self._conjugate(t, q)[1], theta, v)
+
+    def _prox(self, eta: Rows, tau: float, q: Array | None = None) -> Rows:
+        self._require_gradient()
+        return prox_by_moreau(
+            lambda theta: self._conjugate(theta, q),
+            lambda theta, p, v: self._hvp(theta, p, v, q),
+            eta,
+            tau,
+        )
+
+    def curvature(self, theta: Rows, p: Rows, q: Array | None = None) -> tuple[Array, Array | None]:
+        """(d, u) with Jacobian diag(d) - u u' row by row, under the base measure."""
+        return super().curvature(theta, p)
 
 
 def finite(values: Array, theta: Rows) -> Array:

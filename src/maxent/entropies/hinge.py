@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 import numpy as np
 
+from maxent import io
 from maxent._rows import Array, Rows
+from maxent.entropies._cutting_plane import Loss, Search
 from maxent.entropies.base import Entropy, same_type
-from maxent.entropies.simplex import NormEntropy
+from maxent.entropies.norms import NormEntropy
 
 _MARGINS: dict[str, Callable[[int], float]] = {
     "hinge": lambda d: float(d),
@@ -19,6 +20,7 @@ _MARGINS: dict[str, Callable[[int], float]] = {
 }
 
 
+@io.register
 @dataclass(frozen=True)
 class PairwiseHinge(Entropy):
     """The three hinge entropies of Prop. 10 on d classes, with tau(p) = 1 - max p.
@@ -37,6 +39,7 @@ class PairwiseHinge(Entropy):
 
     kind: str
     n_classes: int
+    has_prox = True
 
     def __post_init__(self) -> None:
         if self.kind not in _MARGINS:
@@ -45,12 +48,12 @@ class PairwiseHinge(Entropy):
             raise ValueError(f"n_classes must be an integer >= 2, got {self.n_classes!r}")
 
     @property
-    def margin(self) -> float:  # type: ignore[override]
+    def margin(self) -> float:
         """sup_p H(p)/(1 - max p), eq. (22): d, d - 1/2 and d^2/2."""
         return _MARGINS[self.kind](self.n_classes)
 
     @property
-    def differentiable(self) -> bool:  # type: ignore[override]
+    def differentiable(self) -> bool:
         """False for the plain hinge."""
         return self.kind != "hinge"
 
@@ -91,9 +94,6 @@ class PairwiseHinge(Entropy):
         return super()._prox(eta, tau)
 
 
-Loss = Callable[[Array], tuple[Array, Array]]
-
-
 @dataclass(frozen=True, eq=False)
 class Youngized(Entropy):
     """The entropy H(p) = inf_theta sum_i p_i loss_i(theta) of a convex loss, eq. (34).
@@ -107,17 +107,21 @@ class Youngized(Entropy):
     n_classes: int
     radius: float = 50.0
     tolerance: float = 1e-9
-    differentiable: ClassVar[bool] = False  # type: ignore[misc]
+    differentiable = False
+    __unsaved__ = (
+        "it holds a Python function (the loss), and a model file holds numbers only; save the "
+        "other parts and make the entropy again with fenchel_youngize"
+    )
+
+    @property
+    def _search(self) -> Search:
+        return Search(self.loss, self.n_classes, self.radius, self.tolerance)
 
     def _value(self, p: Rows) -> Array:
-        from maxent.entropies._cutting_plane import best_response
-
-        return np.array([-best_response(self, weights=row) for row in p.astype(np.float64)])
+        return np.array([-self._search.best_response(row) for row in p.astype(np.float64)])
 
     def _conjugate(self, theta: Rows) -> tuple[Array, Rows]:
-        from maxent.entropies._cutting_plane import minimax
-
-        pairs = [minimax(self, row) for row in theta.astype(np.float64)]
+        pairs = [self._search.minimax(row) for row in theta.astype(np.float64)]
         p = np.array([pair[1] for pair in pairs]).reshape(theta.shape)
         return np.array([pair[0] for pair in pairs]), same_type(p, theta)
 

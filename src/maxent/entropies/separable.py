@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
-from maxent._maps import sigmoid_map
+from maxent import io
 from maxent._roots import bracketed_root
 from maxent._rows import Array, Rows, row_sum
-from maxent.domains import Cube, Domain, Simplex
+from maxent.domains import Cube, Simplex
 from maxent.entropies.base import Entropy, finite, same_type
 from maxent.entropies.wrappers import Wrapper
+from maxent.oracles import sigmoid_map
 
 
+@io.register
 @dataclass(frozen=True)
 class FermiDirac(Entropy):
     """Omega(p) = sum_j p_j log p_j + (1 - p_j) log(1 - p_j) on the cube: sigmoid, logistic loss.
@@ -23,10 +24,10 @@ class FermiDirac(Entropy):
     array([0.5])
     """
 
-    domain: ClassVar[Domain] = Cube()  # type: ignore[misc]
-    smoothness: ClassVar[float] = 0.25  # type: ignore[misc]
-    has_curvature: ClassVar[bool] = True  # type: ignore[misc]
-    _checks_scores: ClassVar[bool] = True
+    domain = Cube()
+    smoothness = 0.25
+    has_curvature = True
+    _checks_scores = True
 
     def _value(self, p: Rows) -> Array:
         return Cube().negentropy(np.clip(p, 0, 1))
@@ -53,6 +54,7 @@ class FermiDirac(Entropy):
         return same_type(sigmoid_map(u[:, None])[1].reshape(eta.shape), eta)
 
 
+@io.register
 @dataclass(frozen=True)
 class BinaryGini(Entropy):
     """Omega(p) = sum_j p_j^2 - p_j on the cube: the sparse sigmoid clip((1 + theta)/2, 0, 1).
@@ -63,10 +65,10 @@ class BinaryGini(Entropy):
     array([0. , 0.5, 1. ])
     """
 
-    domain: ClassVar[Domain] = Cube()  # type: ignore[misc]
-    margin: ClassVar[float] = 1.0  # type: ignore[misc]
-    smoothness: ClassVar[float] = 0.5  # type: ignore[misc]
-    has_curvature: ClassVar[bool] = True  # type: ignore[misc]
+    domain = Cube()
+    margin = 1.0
+    smoothness = 0.5
+    has_curvature = True
 
     def _value(self, p: Rows) -> Array:
         return row_sum(p * (p - 1))
@@ -88,6 +90,7 @@ class BinaryGini(Entropy):
         return np.clip((eta + tau) / (1 + 2 * tau), 0, 1)
 
 
+@io.register
 @dataclass(frozen=True)
 class OneVsAll(Wrapper):
     """Omega(p) = sum_j omega([p_j, 1 - p_j]) on the cube, for any entropy of the simplex (§6.1).
@@ -100,15 +103,15 @@ class OneVsAll(Wrapper):
     """
 
     entropy: Entropy
-    domain: ClassVar[Domain] = Cube()  # type: ignore[misc]
-    has_curvature: ClassVar[bool] = False  # type: ignore[misc]
+    domain = Cube()
+    has_curvature = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.entropy.domain, Simplex):
             raise TypeError(f"OneVsAll needs an entropy of the simplex, got {self.entropy!r}")
 
     @property
-    def margin(self) -> float | None:  # type: ignore[override]
+    def margin(self) -> float | None:
         """The margin of the binary loss."""
         return self.entropy.margin
 

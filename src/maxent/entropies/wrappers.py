@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
+from maxent import io
 from maxent._rows import Array, Ragged, Rows, as_float, as_rows, row_dot
 from maxent.domains import Domain, Simplex
-from maxent.entropies.base import Entropy, double, positive, same_type
+from maxent.entropies.base import Entropy, MeasuredEntropy, double, positive, same_type
 
 
+@io.register
 @dataclass(frozen=True)
 class Zero(Entropy):
     """Omega = 0 on the domain: its map is the argmax, its loss the (structured) perceptron.
@@ -21,17 +23,19 @@ class Zero(Entropy):
     """
 
     domain: Domain = Simplex()
-    differentiable: ClassVar[bool] = False  # type: ignore[misc]
+    differentiable = False
+    has_prox = True
+    _checks_scores = True
 
     def _value(self, p: Rows) -> Array:
         return 0.0 * row_dot(p, p)
 
     def _conjugate(self, theta: Rows) -> tuple[Array, Rows]:
-        vertex = self.domain._argmax(theta)
+        vertex = self.domain.argmax(theta)
         return row_dot(theta, vertex), vertex
 
     def _prox(self, eta: Rows, tau: float) -> Rows:
-        return self.domain._project(eta)
+        return self.domain.project(eta)
 
 
 class Wrapper(Entropy):
@@ -40,31 +44,32 @@ class Wrapper(Entropy):
     entropy: Entropy
 
     @property
-    def domain(self) -> Domain:  # type: ignore[override]
+    def domain(self) -> Domain:
         """Domain of the wrapped entropy."""
         return self.entropy.domain
 
     @property
-    def smoothness(self) -> float:  # type: ignore[override]
+    def smoothness(self) -> float:
         """Smoothness of the wrapped entropy."""
         return self.entropy.smoothness
 
     @property
-    def differentiable(self) -> bool:  # type: ignore[override]
+    def differentiable(self) -> bool:
         """As the wrapped entropy."""
         return self.entropy.differentiable
 
     @property
-    def convex(self) -> bool:  # type: ignore[override]
+    def convex(self) -> bool:
         """As the wrapped entropy."""
         return self.entropy.convex
 
     @property
-    def has_curvature(self) -> bool:  # type: ignore[override]
+    def has_curvature(self) -> bool:
         """As the wrapped entropy."""
         return self.entropy.has_curvature
 
 
+@io.register
 @dataclass(frozen=True, eq=False)
 class Shifted(Wrapper):
     """Omega(p) - <c, p>, so that Omega*(theta + c): a cost-sensitive loss (§3.4).
@@ -91,6 +96,11 @@ class Shifted(Wrapper):
         if not np.isfinite(values).all():
             raise ValueError("the cost must be finite; use -inf in the scores to exclude an entry")
         object.__setattr__(self, "cost", cost)
+
+    @property
+    def has_prox(self) -> bool:
+        """As the wrapped entropy."""
+        return self.entropy.has_prox
 
     def _shift(self, theta: Rows) -> Rows:
         shape = getattr(theta, "shape", None)
@@ -120,6 +130,7 @@ class Shifted(Wrapper):
         return same_type(self.entropy._prox(double(eta) + tau * self.cost, tau), eta)
 
 
+@io.register
 @dataclass(frozen=True, eq=False)
 class Relative(Wrapper):
     """Omega(p) = sum_i q_i phi(p_i / q_i): the entropy against a default distribution q0.
@@ -135,14 +146,14 @@ class Relative(Wrapper):
 
     entropy: Entropy
     q0: Any
-    margin: ClassVar[None] = None  # type: ignore[misc]
     _measure: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.entropy.domain, Simplex) and self.entropy._has_measure):
+        measured = isinstance(self.entropy, MeasuredEntropy)
+        if not (measured and isinstance(self.entropy.domain, Simplex)):
             raise TypeError(
-                f"Relative needs an entropy of the simplex that is an integral (Shannon, Tsallis, "
-                f"NormEntropy, SquaredNorm, Renyi), got {self.entropy!r}"
+                "Relative needs a MeasuredEntropy of the simplex (Shannon, Tsallis, NormEntropy, "
+                f"SquaredNorm, Renyi), got {self.entropy!r}"
             )
         q = np.asarray(self.q0, dtype=np.float64)
         if q.ndim not in (1, 2) or q.size == 0:
@@ -157,8 +168,13 @@ class Relative(Wrapper):
         object.__setattr__(self, "q0", q)
         object.__setattr__(self, "_measure", np.atleast_2d(q))
 
-    def __repr__(self) -> str:  # q0 has an entry a cell
+    def __repr__(self) -> str:  # q0 has an entry per cell
         return f"Relative({self.entropy!r}, q0 of shape {np.shape(self.q0)})"
+
+    @property
+    def _measured(self) -> MeasuredEntropy:
+        assert isinstance(self.entropy, MeasuredEntropy)
+        return self.entropy
 
     def _fits(self, rows: Rows) -> Array:
         if isinstance(rows, Ragged) or self._measure.shape[-1] != rows.shape[-1]:
@@ -169,31 +185,33 @@ class Relative(Wrapper):
         return self._measure
 
     @property
-    def smoothness(self) -> float:  # type: ignore[override]
-        """That of KL for Shannon; scaled by the largest mass for Tsallis up to 2."""
-        return self.entropy.smoothness  # q_i <= 1: (q phi(p/q))'' = phi''(p/q)/q >= phi''(p/q)
+    def smoothness(self) -> float:
+        """At most that of the entropy inside: phi''(p/q)/q >= phi''(p/q), as q <= 1."""
+        return self.entropy.smoothness
+
+    @property
+    def link_power(self) -> float | None:
+        """As the wrapped entropy."""
+        return self.entropy.link_power
 
     def _value(self, p: Rows) -> Array:
-        return self.entropy._value(p, self._fits(p))  # type: ignore[call-arg]
+        return self._measured._value(p, self._fits(p))
 
     def _conjugate(self, theta: Rows) -> tuple[Array, Rows]:
-        return self.entropy._conjugate(theta, self._fits(theta))  # type: ignore[call-arg]
+        return self._measured._conjugate(theta, self._fits(theta))
 
     def _hvp(self, theta: Rows, p: Rows, v: Rows) -> Rows:
-        return self.entropy._hvp(theta, p, v, self._fits(p))  # type: ignore[call-arg]
+        return self._measured._hvp(theta, p, v, self._fits(p))
 
     def curvature(self, theta: Rows, p: Rows) -> tuple[Array, Array | None]:
         """The wrapped entropy's under the base measure."""
-        return self.entropy.curvature(theta, p, self._fits(p))  # type: ignore[call-arg]
+        return self._measured.curvature(theta, p, self._fits(p))
 
     def _prox(self, eta: Rows, tau: float) -> Rows:
-        from maxent.entropies.simplex import Shannon, Tsallis
-
-        if isinstance(self.entropy, Shannon | Tsallis):
-            return self.entropy._prox(eta, tau, self._fits(eta))
-        return super()._prox(eta, tau)
+        return self._measured._prox(eta, tau, self._fits(eta))
 
 
+@io.register
 @dataclass(frozen=True)
 class Scaled(Wrapper):
     """t Omega(p), a temperature: (t Omega)*(theta) = t Omega*(theta / t).
@@ -210,15 +228,20 @@ class Scaled(Wrapper):
         positive("the temperature", self.temperature)
 
     @property
-    def margin(self) -> float | None:  # type: ignore[override]
+    def margin(self) -> float | None:
         """t times the margin."""
         inside = self.entropy.margin
         return None if inside is None else self.temperature * inside
 
     @property
-    def smoothness(self) -> float:  # type: ignore[override]
+    def smoothness(self) -> float:
         """1/t times the smoothness."""
         return self.entropy.smoothness / self.temperature
+
+    @property
+    def has_prox(self) -> bool:
+        """As the wrapped entropy."""
+        return self.entropy.has_prox
 
     def _value(self, p: Rows) -> Array:
         return self.temperature * self.entropy._value(p)

@@ -1,6 +1,6 @@
 """scikit-learn estimators over the one problem."""
 
-from maxent.estimators.density import MaxentDensity, Profile
+from maxent.estimators.density import MaxentDensity
 from maxent.estimators.density_cv import MaxentDensityCV
 from maxent.estimators.fenchel_young import (
     FenchelYoungClassifier,
@@ -8,9 +8,9 @@ from maxent.estimators.fenchel_young import (
     FenchelYoungRegressor,
 )
 from maxent.estimators.fenchel_young_cv import FenchelYoungClassifierCV
-from maxent.estimators.lambdas import read_lambdas, write_lambdas
-from maxent.estimators.structural import StructMaxent, StructMaxentCV
+from maxent.estimators.structural import StructMaxent
 from maxent.estimators.structural_classifier import StructMaxentClassifier
+from maxent.estimators.structural_cv import StructMaxentCV
 
 __all__ = [
     "FenchelYoungClassifier",
@@ -19,10 +19,7 @@ __all__ = [
     "FenchelYoungRegressor",
     "MaxentDensity",
     "MaxentDensityCV",
-    "Profile",
     "StructMaxent",
     "StructMaxentCV",
     "StructMaxentClassifier",
-    "read_lambdas",
-    "write_lambdas",
 ]

@@ -84,10 +84,10 @@ class ClassMap(ColumnMap):
     def moments(self, p: Rows) -> Array:
         """sum_i p[i, y_j] phi_j(x_i)."""
         by_class = np.ascontiguousarray(p.T, dtype=np.float64)
-        found = np.empty(self.n_features)
+        moments = np.empty(self.n_features)
         for bound, output, numbers in self.parts:
-            found[numbers] = bound.moments(by_class[output])
-        return found
+            moments[numbers] = bound.moments(by_class[output])
+        return moments
 
     def ranges(self) -> tuple[Array, Array]:
         """0 and 1: features are scaled, and 0 for all other classes."""

@@ -1,241 +1,268 @@
-"""What MaxentDensity is made of: checked input, merged cells, the link from scores to density."""
+"""What the estimators of densities share: checked tables, prediction, and what a fit says."""
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
-from numbers import Real
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.exceptions import DataConversionWarning
+from sklearn.utils.validation import check_array, check_is_fitted
 
-from maxent import io
+from maxent._checks import masses
 from maxent._rows import Array
-from maxent.entropies import Entropy, NormEntropy, Renyi, Shannon, SquaredNorm, Tsallis
-from maxent.features import Cells, FeatureClass, OperatorMap, Schema
+from maxent.bounds import LossBound
+from maxent.density import Explanation, FittedDensity, Profile
+from maxent.density.points import check_missing
+from maxent.density.version1 import density_of_version_1, is_version_1
+from maxent.estimators._saving import SavesFields
+from maxent.features import Schema
+from maxent.features.cells import is_frame, take_rows
+from maxent.solvers.base import Status
 
-_TABLE = 10_000  # entries of the stored cumulative distribution at most
+COLUMNS = ("feature_names_in_", "n_features_in_")  # what is kept of the table of a fit
 
 
-@io.register
-@dataclass(frozen=True)
-class DensityLink:
-    """Density against the default as a function of the score alone, up to normalisation.
+class DensityEstimator(SavesFields, DensityMixin, BaseEstimator):
+    """An estimator that holds a ``density_``, a FittedDensity, after ``fit``."""
 
-    exp(theta - shift) for ``power`` 0, else [slope (theta - shift)]_+^(1 / power): the maps of all
-    entropies are of this form, with power alpha - 1 for Tsallis, q - 1 for norms (an indicator for
-    q = inf) and beta - 1 for Renyi.
-    """
+    missing: str
+    prevalence: float
+    density_: FittedDensity
+    n_features_in_: int
+    feature_names_in_: Array
+    _fitted_fields: ClassVar[tuple[str, ...]] = (*COLUMNS, "density_")
 
-    power: float
-    shift: float
-    slope: float = 1.0
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        tags.input_tags.allow_nan = self.missing == "drop"
+        return tags
 
-    @classmethod
-    def of(cls, entropy: Entropy, theta: Array, ratio: Array) -> DensityLink:
-        """The link of a fitted density, from the scores and p / q0 of its cells."""
-        a = cls.power_of(entropy)
-        top = int(np.argmax(theta))
-        if a == 0:
-            return cls(0.0, float(theta[top]))
-        inside = ratio > 0
-        low = int(np.argmin(np.where(inside, theta, np.inf)))
-        if np.isinf(a):
-            outside = theta[~inside]
-            edge = outside.max() if outside.size else theta[low] - 1.0
-            return cls(a, float(edge + theta[low]) / 2)
-        # ratio^power is linear in the score, with a known slope for Tsallis
-        slope = a
-        if not isinstance(entropy, Tsallis):
-            rise = ratio[top] ** a - ratio[low] ** a
-            slope = rise / (theta[top] - theta[low]) if theta[top] > theta[low] else np.sign(a)
-        return cls(a, float(theta[top] - ratio[top] ** a / slope), float(slope))
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "density_")
 
-    @staticmethod
-    def power_of(entropy: Entropy) -> float:
-        """The power of an entropy's map."""
-        if isinstance(entropy, Shannon):
-            return 0.0
-        if isinstance(entropy, Tsallis):
-            return float(entropy.alpha - 1)
-        if isinstance(entropy, SquaredNorm | NormEntropy):
-            return float(entropy.q - 1)
-        if isinstance(entropy, Renyi):
-            return float(entropy.beta - 1)
-        raise ValueError(
-            "a density needs an entropy of the simplex with a default density: Shannon, Tsallis, "
-            f"NormEntropy, SquaredNorm or Renyi, got {entropy!r}"
+    def _hold(self, density: FittedDensity, fitted: DensityEstimator) -> Self:
+        """Take a density, for the columns that another estimator was fitted to."""
+        self.density_, self.n_features_in_ = density, fitted.n_features_in_
+        if hasattr(fitted, "feature_names_in_"):
+            self.feature_names_in_ = fitted.feature_names_in_
+        return self
+
+    # -- the input -----------------------------------------------------------------------------
+
+    def _table(self, X: Any, y: Any) -> tuple[Any, Array]:
+        X = self._checked(X, reset=True)
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None: the "
+                "number of occurrences in each row of X, 0 for background"
+            )
+        y = check_array(y, ensure_2d=False, dtype="numeric", input_name="y")
+        if y.ndim == 2 and y.shape[1] == 1:
+            warnings.warn(
+                "A column-vector y was passed when a 1d array was expected",
+                DataConversionWarning,
+                stacklevel=3,
+            )
+            y = y[:, 0]
+        if y.shape != (len(X),):
+            raise ValueError(
+                f"y must have one count per row of X, shape ({len(X)},), got {y.shape}: "
+                "inconsistent numbers of samples"
+            )
+        return X, y.astype(np.float64)
+
+    def _checked(self, X: Any, reset: bool) -> Any:
+        """A table of the right shape: frames stay frames, the rest becomes an array."""
+        from sklearn.utils.validation import _check_feature_names, _check_n_features
+
+        check_missing(self.missing)
+        _check_feature_names(self, X, reset=reset)
+        if not is_frame(X):
+            text = np.asarray(X).dtype.kind in "UO" if not hasattr(X, "tocsr") else False
+            X = check_array(
+                X,
+                dtype=object if text and _has_text(X) else "numeric",
+                ensure_all_finite=False,
+                ensure_min_samples=1,
+                estimator=self,
+                input_name="X",
+            )
+        elif not len(X) or not len(X.columns):
+            raise ValueError(f"X is empty: {len(X)} rows, {len(X.columns)} columns")
+        _check_n_features(self, X, reset=reset)
+        return X
+
+    # -- prediction ----------------------------------------------------------------------------
+
+    def predict(self, X: Any, output: str = "raw", *, clamp: bool = True) -> Array:
+        """The density at the rows of X.
+
+        ``output``: "raw" sums to 1 over the cells of the fit; "logistic" and "cloglog" are
+        tau v / (1 - tau + tau v) and 1 - exp(-v) with v = raw exp(entropy_); "cumulative" is 100
+        times the mass of the cells whose raw value is at most this one; "log" is log raw.
+        ``clamp`` holds variables and features within their ranges at the fit. Rows with a missing
+        value give NaN with ``missing="drop"``, else an error.
+        """
+        check_is_fitted(self)
+        theta = self.density_.scores(
+            self._checked(X, reset=False), clamp=clamp, missing=self.missing
         )
+        return self.density_.output(theta, output, self.prevalence)
 
-    def log(self, theta: Array) -> Array:
-        """Log of the unnormalised density."""
-        if self.power == 0:
-            return theta - self.shift
-        inside = self.slope * (theta - self.shift)
-        if self.power < 0:  # a pole at the shift, which no cell of the fit reaches
-            inside = np.maximum(inside, np.finfo(np.float64).tiny)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            log = np.log(inside) / self.power
-        return np.where(inside > 0, log, np.where(np.isnan(theta), np.nan, -np.inf))
+    def score_samples(self, X: Any) -> Array:
+        """Log density at each row."""
+        return self.predict(X, output="log")
 
-    def __call__(self, theta: Array) -> Array:
-        return np.exp(self.log(theta))
+    def log_loss(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """-sum y log p(x) / sum y, p normalised over the cells of the fit."""
+        y = np.asarray(y, dtype=np.float64)
+        counts = y * masses("sample_weight", sample_weight, len(y))
+        if counts.shape != (len(X),) or (counts < 0).any() or not counts.sum() > 0:
+            raise ValueError(
+                f"y must hold one count per row of X ({len(X)} rows), none negative and one "
+                "positive"
+            )
+        present = counts > 0
+        log_density = self.score_samples(take_rows(X if is_frame(X) else np.asarray(X), present))
+        return float(-(counts[present] @ log_density) / counts.sum())
 
-    def log_partition(self, log_total: float) -> float:
-        """log sum exp(theta) for Shannon; the log of the normalisation otherwise."""
-        return log_total + (self.shift if self.power == 0 else 0.0)
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Mean log density of the occurrences y in the rows of X; of all rows without y."""
+        check_is_fitted(self)
+        return -self.log_loss(X, np.ones(len(X)) if y is None else y, sample_weight)
 
+    # -- what the fit says ---------------------------------------------------------------------
 
-def take_rows(X: Any, rows: Any) -> Any:
-    """Some rows of a frame or an array."""
-    if hasattr(X, "iloc"):
-        return X.iloc[rows]
-    return X[rows]
+    def _fitted(self) -> FittedDensity:
+        check_is_fitted(self)
+        return self.density_
 
+    def profile(self, variable: str | int, n: int = 200) -> Profile:
+        """The additive part of the exponent in one variable; see ``FittedDensity.profile``."""
+        return self._fitted().profile(variable, n)
 
-def masses(name: str, values: Any, count: int) -> Array:
-    """A finite, non-negative number a row; ones by default."""
-    if values is None:
-        return np.ones(count)
-    if isinstance(values, Real):
-        values = np.full(count, float(values))
-    masses = np.asarray(values, dtype=np.float64)
-    if masses.shape != (count,):
-        raise ValueError(f"{name} must have one entry a row, shape ({count},), got {masses.shape}")
-    if not np.isfinite(masses).all() or (masses < 0).any():
-        raise ValueError(f"{name} must be finite and non-negative")
-    return masses
+    def explain(self, X: Any, *, clamp: bool = True) -> Explanation:
+        """Each variable's share of the exponent at each row; see ``FittedDensity.explain``."""
+        density = self._fitted()
+        return density.explain(self._checked(X, reset=False), clamp=clamp)
 
+    def bound(self, delta: float = 0.05) -> LossBound:
+        """A bound on the log loss on new occurrences; see ``FittedDensity.bound``."""
+        return self._fitted().bound(delta)
 
-def positive(name: str, value: Any) -> float:
-    """A positive number."""
-    if not (isinstance(value, Real) and 0 < float(value) < np.inf):
-        raise ValueError(f"{name} must be a positive number, got {value!r}")
-    return float(value)
+    def summary(self) -> str:
+        """The fit in a few lines: data, features in use, gain, certificate and guarantee."""
+        return self._fitted().summary()
 
+    @property
+    def schema_(self) -> Schema:
+        """Columns, categories and levels."""
+        return self._attribute("schema")
 
-def check_counts(y: Array, weight: Array, prior: Array) -> None:
-    """Counts that a density can be fitted to."""
-    if not len(y):
-        raise ValueError("no row is left after dropping missing values")
-    if (y < 0).any():
-        raise ValueError(
-            f"y counts the occurrences in each row and cannot be negative: got {y.min():g}"
-        )
-    if (y != np.floor(y)).any():
-        raise ValueError(
-            f"y counts the occurrences in each row: expected integers, got "
-            f"{y[y != np.floor(y)][0]:g}; weights go into sample_weight"
-        )
-    if len(y) == 1:
-        raise ValueError("X has one sample: a density needs several cells, background among them")
-    if not weight.any():
-        raise ValueError("all sample weights are zero")
-    y, prior = y[weight > 0], prior[weight > 0]
-    if not y.any():
-        raise ValueError("y holds no presence: at least one row needs y > 0")
-    if (y == y[0]).all():
-        raise ValueError(
-            f"every row has y = {y[0]:g}, so there is nothing to tell presences from: add the "
-            "background cells as rows with y = 0"
-        )
-    lost = int(((y > 0) & (prior <= 0)).sum())
-    if lost:
-        raise ValueError(
-            f"{lost} presences lie where the prior is 0, so no density can explain them: give "
-            "those rows a positive prior or leave them out"
-        )
+    @property
+    def coef_(self) -> dict[str, float]:
+        """Weight of every feature in use, by its name."""
+        return self._attribute("coef")
 
+    @property
+    def beta_(self) -> Array:
+        """Penalty of every feature in use."""
+        return self._attribute("beta")
 
-def warn_constant(cells: Cells, schema: Schema) -> None:
-    """Say which columns tell nothing."""
-    same = cells.values.min(axis=1, initial=np.inf) == cells.values.max(axis=1, initial=-np.inf)
-    names = [name for name, constant in zip(schema.continuous, same, strict=True) if constant]
-    names += [n for n, v in zip(schema.categorical, schema.levels, strict=True) if len(v) < 2]
-    if names:
-        warnings.warn(f"constant columns are not used: {', '.join(names)}", stacklevel=5)
+    @property
+    def n_features_(self) -> int:
+        """Number of features, in use or not."""
+        return self._attribute("n_features")
 
+    @property
+    def n_presences_(self) -> float:
+        """Number of occurrences."""
+        return self._attribute("n_presences")
 
-def checked_classes(features: Any) -> list[FeatureClass]:
-    """A list of feature classes."""
-    listed = [features] if isinstance(features, FeatureClass) else list(features)
-    wrong = [f for f in listed if not isinstance(f, FeatureClass)]
-    if wrong or not listed:
-        raise ValueError(
-            "features must be letters or a list of feature classes such as Linear() and "
-            f"Hinge(knots=20), got {features!r}"
-        )
-    return listed
+    @property
+    def n_points_(self) -> float:
+        """Number of points that the density is over."""
+        return self._attribute("n_points")
 
+    @property
+    def log_partition_(self) -> float:
+        """log sum exp<w, f> over the cells."""
+        return self._attribute("log_partition")
 
-def spread(features: OperatorMap, observed: Array, m: float) -> tuple[Array, Array]:
-    """Mean and standard deviation (m - 1) of every feature over the presences."""
-    mean = features.moments(observed)
-    variance = np.maximum(features.squares(observed) - mean**2, 0.0)
-    return mean, np.sqrt(variance * (m / (m - 1) if m > 1 else 1.0))
+    @property
+    def entropy_(self) -> float:
+        """Entropy of the raw output."""
+        return self._attribute("raw_entropy")
 
+    @property
+    def gap_(self) -> float:
+        """Duality gap."""
+        return self._certified("gap")
 
-def with_mass(
-    cells: Cells, counts: Array, mass: Array, prior: Array
-) -> tuple[Cells, Array, Array, Array]:
-    """The cells that have mass under the default density."""
-    kept = mass * prior > 0
-    if kept.all():
-        return cells, counts, mass, prior
-    return cells.take(kept), counts[kept], mass[kept], prior[kept]
+    @property
+    def optimality_(self) -> float:
+        """Violation of the optimality conditions."""
+        return self._certified("optimality")
 
+    @property
+    def gain_(self) -> float:
+        """Gain over the default density, less the penalty."""
+        return self._certified("gain")
 
-def domain_points(
-    cells: Cells, counts: Array, mass: Array, prior: Array, merge: bool
-) -> tuple[Cells, Array, Array, Array]:
-    """The points a density is over: cells with mass, equal ones as one where ``merge`` says so."""
-    cells, counts, mass, prior = with_mass(cells, counts, mass, prior)
-    if not merge:
-        return cells, counts, mass, prior
-    return with_mass(cells, *merged(cells, counts, mass), prior)
+    @property
+    def unregularized_gain_(self) -> float:
+        """Gain over the default density."""
+        return self._certified("unregularized_gain")
 
+    @property
+    def guarantees_(self) -> dict[str, float]:
+        """What the gap says of the distance to the optimum."""
+        return self._certified("guarantees")
 
-def merged(cells: Cells, counts: Array, mass: Array) -> tuple[Array, Array]:
-    """Each presence moved to an equal background row, or to the first equal presence.
+    @property
+    def n_iter_(self) -> int:
+        """Iterations of the solver."""
+        return self._certified("n_iter")
 
-    Presences at one point make one point of mass 1, however many they are.
-    """
-    # rows are compared by a 64-bit hash: one in 1e9 tables of 5 million cells has a false match
-    rng = np.random.default_rng(0)
-    key = np.zeros(cells.n_cells, dtype=np.uint64)
-    for column in (*cells.values, *cells.codes):
-        bits = (column + 0.0).astype(np.float64).view(np.uint64)  # + 0.0: -0 is 0
-        key = (key ^ bits) * (rng.integers(1 << 62, dtype=np.uint64) * np.uint64(2) + np.uint64(1))
-        key ^= key >> np.uint64(29)
-    counts, mass = counts.copy(), mass.copy()
-    presences = np.flatnonzero(counts > 0)
-    home: dict[int, int] = {}
-    wanted = np.sort(key[presences])
-    found = wanted[np.minimum(np.searchsorted(wanted, key), wanted.size - 1)] == key
-    background = np.flatnonzero((counts == 0) & found)
-    for row in background[::-1]:
-        home[int(key[row])] = int(row)
-    own = set(presences.tolist()) - set(home.values())
-    for row in presences:
-        target = home.setdefault(int(key[row]), int(row))
-        if target != row:
-            counts[target] += counts[row]
-            if target in own:
-                mass[target] += mass[row]
-            counts[row] = mass[row] = 0.0
-    alone = np.array(sorted(own), dtype=np.intp)
-    mass[alone] = np.minimum(mass[alone], 1.0)
-    return counts, mass
+    @property
+    def status_(self) -> Status | None:
+        """Why the solver stopped."""
+        return self._certified("status")
+
+    @property
+    def history_(self) -> list[dict[str, float]]:
+        """One record per iteration."""
+        return self._certified("history")
+
+    def _attribute(self, name: str) -> Any:
+        if not hasattr(self, "density_"):
+            raise AttributeError(f"{type(self).__name__} is not fitted yet: call fit first")
+        return getattr(self.density_, name)
+
+    def _certified(self, name: str) -> Any:
+        return getattr(self._attribute("certificate"), name)
+
+    # -- saving --------------------------------------------------------------------------------
+
+    def __setmodel__(self, state: dict[str, Any]) -> None:
+        super().__setmodel__(self._from_version_1(state) if is_version_1(state) else state)
+        if hasattr(self, "density_") and not isinstance(self.density_, FittedDensity):
+            raise ValueError(f"density_ is {self.density_!r:.60}, expected a FittedDensity")
+
+    def _from_version_1(self, state: dict[str, Any]) -> dict[str, Any]:
+        """The fields of today from the attributes that version 1 wrote."""
+        known = (*self._parameters(), *self._fitted_fields)
+        fields = {name: state[name] for name in known if name in state}
+        if "feature_names_in_" in fields:
+            fields["feature_names_in_"] = [fields["feature_names_in_"], "|O"]
+        return fields | {"density_": density_of_version_1(state)}
 
 
-def cumulative_table(raw: Array, mass: Array) -> tuple[Array, Array]:
-    """Raw values and the share of mass at or below each, thinned to a table."""
-    order = np.argsort(raw)
-    values, below = raw[order], np.cumsum((mass * raw)[order])
-    last = np.append(np.flatnonzero(np.diff(values)), values.size - 1)
-    values, below = values[last], below[last] / below[-1]
-    if values.size > _TABLE:
-        even = np.searchsorted(below, np.linspace(0, 1, _TABLE))
-        chosen = np.unique(np.concatenate([[0], np.minimum(even, values.size - 1)]))
-        values, below = values[chosen], below[chosen]
-    return values, below
+def _has_text(X: Any) -> bool:
+    array = np.asarray(X)
+    return array.ndim == 2 and any(isinstance(v, str) for v in array.ravel()[:1000])

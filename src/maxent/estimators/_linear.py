@@ -1,7 +1,7 @@
 """Linear and kernel models under a Fenchel-Young loss: what their estimators share.
 
 The design of a linear model is X with a column of ones for the intercept, which no potential
-penalizes; that of a kernel model a factor L of the Gram matrix, K = L L'.
+penalizes; that of a kernel model a root L of the Gram matrix, K = L L'.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from numbers import Integral, Real
 from typing import Any, NamedTuple
@@ -21,20 +21,19 @@ from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kerne
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from maxent._checks import positive
 from maxent._rows import Array
 from maxent._threads import one_blas_thread
 from maxent.domains import Cube, KSubset, NonNegative, Simplex
 from maxent.entropies import Entropy, Scaled, Shannon, Tsallis
-from maxent.estimators._density import positive
-from maxent.estimators._saving import SavesLabels
-from maxent.maps import SampleMap
+from maxent.estimators._saving import SavesFields
+from maxent.maps import SampleMap, kernel_root, pivot_coefficients
 from maxent.potentials import Equality, Families, Potential, Quadratic
 from maxent.problem import Problem, State
 from maxent.solvers import ConvergenceWarning, Interrupted, Solution, Status, choose
 
 DEFAULT = Quadratic(1e-3)
 KERNELS = ("linear", "rbf", "poly", "precomputed")
-_NEGATIVE = 1e-6  # share of the largest eigenvalue below which a negative one is rounding
 
 
 class Layout(NamedTuple):
@@ -90,14 +89,14 @@ def _check_size(potential: Potential, n_columns: int, n_outputs: int) -> None:
         raise ValueError(
             f"the potential does not fit the weights: {error} ({n_columns} columns x {n_outputs} "
             "outputs, those of a column side by side; two classes have one output). Give it one "
-            "number, or a number a weight"
+            "number, or one per weight"
         ) from error
 
 
 def _columns(key: Any, n_columns: int, names: Any) -> Array:
     members = list(key) if isinstance(key, tuple) else [key]
     known = {} if names is None else {name: i for i, name in enumerate(names)}
-    found = []
+    columns = []
     for member in members:
         column = known.get(member, member)
         if isinstance(column, bool) or not isinstance(column, Integral):
@@ -108,10 +107,10 @@ def _columns(key: Any, n_columns: int, names: Any) -> Array:
             )
         if not -n_columns <= int(column) < n_columns:
             raise ValueError(f"potential: column {column} of a group, and X has {n_columns}")
-        found.append(int(column) % n_columns)
-    if not found:
+        columns.append(int(column) % n_columns)
+    if not columns:
         raise ValueError("potential: an empty group of columns; leave it out")
-    return np.array(found)
+    return np.array(columns)
 
 
 def simplex_entropy(given: Any, alpha: float) -> Entropy:
@@ -134,7 +133,8 @@ class Fit:
     """A linear model's problem: how weights and intercepts lie in w, and the certificate.
 
     ``X`` is the design without ones; ``observed`` are rows of the entropy's domain. With
-    ``pair`` the scores are [0, s], one output for two classes (Fenchel-Young paper, §4.4).
+    ``pair`` the scores are [0, s], one output for two classes (Fenchel-Young paper, §4.4);
+    ``pivots`` are those of a design that is the root of a kernel.
 
     With a free intercept the columns of a dense design may be shifted: it is solved about their
     means, where rounding and curvature do not depend on how far from 0 they lie.
@@ -147,6 +147,7 @@ class Fit:
     weight: Array
     intercept: bool
     pair: bool = False
+    pivots: Array | None = None
 
     @property
     def n_outputs(self) -> int:
@@ -236,64 +237,52 @@ def gram(kernel: Any, X: Any, Z: Any, gamma: float, degree: float, coef0: float)
     return K
 
 
-def factor(K: Array) -> Array:
-    """L (rows, rank) with K = L L'; refuses what is no kernel."""
-    if not np.allclose(K, K.T, rtol=1e-8, atol=1e-12 * float(np.abs(K).max(initial=0.0))):
-        raise ValueError("the kernel's matrix on the training rows must be symmetric")
-    values, vectors = linalg.eigh(K)
-    largest = max(float(values[-1]), 0.0)
-    if values[0] < -_NEGATIVE * max(largest, 1e-300):
-        raise ValueError(
-            f"the kernel is not positive semi-definite: its matrix has eigenvalues from "
-            f"{values[0]:.3g} to {values[-1]:.3g}. Give a kernel that is an inner product"
-        )
-    kept = values > len(K) * np.finfo(np.float64).eps * largest
-    if not kept.any():
-        raise ValueError("the kernel's matrix is zero: nothing can be learned from it")
-    return np.asarray(vectors[:, kept] * np.sqrt(values[kept]))
-
-
-def representer(L: Array, used: Array, W: Array) -> Array:
+def representer(L: Array, pivots: Array, used: Array, W: Array) -> Array:
     """A (rows used, outputs) with L_used' A = W, or nearest to it (representer theorem).
 
     At the optimum W = L'A with A = weight (observed - p) / strength, so the rows that are predicted
     exactly have none of it, and W lies in the span of the others. Solving for A in that span moves
     W no further from the optimum, while reading A off p would amplify what is left of the gap.
+    Of several A the shortest is taken.
     """
-    if used.all():
-        return np.asarray(L @ (W / np.sum(L**2, axis=0)[:, None]))  # columns are orthogonal
-    found = linalg.lstsq(L[used].T, W, lapack_driver="gelsy")
-    return np.asarray(found[0])
+    if used.all() and pivots.size == used.size:  # there is one A alone
+        return pivot_coefficients(L, pivots, W)
+    return np.asarray(linalg.lstsq(L[used].T, W, lapack_driver="gelsy")[0])
 
 
-# -- the estimators' base --------------------------------------------------------------------------
+def probabilities(entropy: Entropy, theta: Array, temperature: float) -> Array:
+    """p(theta / T)."""
+    if temperature != 1:
+        entropy = Scaled(entropy, positive("temperature", temperature))
+    return np.asarray(entropy.conjugate(theta)[1])
 
 
-class FenchelYoungModel(SavesLabels, BaseEstimator):
-    """Fitting and scores of linear and kernel models; subclasses read y and make predictions."""
+# -- the estimators' bases -------------------------------------------------------------------------
+
+
+class FenchelYoungBase(SavesFields, BaseEstimator):
+    """The parameters and tables of models that are fitted, and of those that are chosen."""
 
     fit_intercept: bool
     potential: Any
     kernel: Any = None
-    gamma: Any
-    degree: float
-    coef0: float
     solver: Any
     tol: float
     max_iter: int | None
-    warm_start: bool
     temperature: float
     random_state: Any
     verbose: int
 
-    entropy_: Entropy
-    coef_: Array
-    intercept_: Array
-    dual_coef_: Array
+    @abstractmethod
+    def _scores(self, X: Any) -> Array:
+        """Scores (rows, outputs)."""
 
     @abstractmethod
-    def _entropy(self) -> Entropy:
-        """The entropy that the parameters ask for."""
+    def _probabilities(self, theta: Array) -> Array:
+        """p(theta / T)."""
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "entropy_")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -304,8 +293,6 @@ class FenchelYoungModel(SavesLabels, BaseEstimator):
     @property
     def _precomputed(self) -> bool:
         return isinstance(self.kernel, str) and self.kernel == "precomputed"
-
-    # -- fitting -------------------------------------------------------------------------------
 
     def _check(self) -> None:
         positive("temperature", self.temperature)
@@ -326,8 +313,8 @@ class FenchelYoungModel(SavesLabels, BaseEstimator):
             and as_potential(self.potential).strength.ndim == 0
         ):
             raise ValueError(
-                "a kernel model has one weight a feature of the kernel's space, and its penalty is "
-                f"Quadratic(strength) with one number > 0, got {self.potential!r}"
+                "a kernel model has one weight per feature of the kernel's space, and its penalty "
+                f"is Quadratic(strength) with one number > 0, got {self.potential!r}"
             )
 
     def _table(self, X: Any, reset: bool) -> Any:
@@ -345,6 +332,28 @@ class FenchelYoungModel(SavesLabels, BaseEstimator):
                 f"shape {X.shape}"
             )
         return X
+
+
+class FenchelYoungModel(FenchelYoungBase):
+    """Fitting and scores of linear and kernel models; subclasses read y and make predictions."""
+
+    gamma: Any
+    degree: float
+    coef0: float
+    warm_start: bool
+
+    entropy_: Entropy
+    coef_: Array
+    intercept_: Array
+    dual_coef_: Array
+
+    _fitted_fields = (
+        *("feature_names_in_", "n_features_in_", "classes_", "gamma_", "intercept_", "coef_"),
+        *("dual_coef_", "support_", "X_fit_", "gap_", "optimality_", "loss_", "objective_"),
+        *("n_iter_", "entropy_"),
+    )
+
+    # -- fitting -------------------------------------------------------------------------------
 
     def _in_use(self, X: Any, weight: Array) -> tuple[Any, Array]:
         """X without the rows of weight 0, and the numbers of the others."""
@@ -382,11 +391,13 @@ class FenchelYoungModel(SavesLabels, BaseEstimator):
             outputs = 1 if pair else observed.shape[1]
             names = getattr(self, "feature_names_in_", None)
             potential, order = laid_out(self.potential, X.shape[1], outputs, names)
-            design = X if order is None else X[:, order]
+            design, pivots = X if order is None else X[:, order], None
         else:
             potential, order = as_potential(self.potential), None
-            design = factor(self._gram(X, weight))
-        fit = Fit(trained, design, potential, observed, weight, bool(self.fit_intercept), pair)
+            design, pivots = kernel_root(self._gram(X, weight))
+        fit = Fit(
+            *(trained, design, potential, observed, weight, bool(self.fit_intercept), pair, pivots)
+        )
         problem = fit.problem()
         start = None
         if warm is not None:
@@ -405,13 +416,21 @@ class FenchelYoungModel(SavesLabels, BaseEstimator):
 
     def _run(self, problem: Problem, start: Array | None) -> Solution:
         solver = choose(self.solver, problem)
-        wanted = {"tol": self.tol, "verbose": self.verbose}
+        wanted: dict[str, Any] = {"tol": self.tol, "verbose": self.verbose}
         if self.max_iter is not None:
             wanted["max_iter"] = int(self.max_iter)
         draws = "random_state" in {field.name for field in fields(solver)}
         if draws and self.random_state is not None:
             wanted["random_state"] = int(check_random_state(self.random_state).randint(2**31))
-        return problem.solve(solver, start, **wanted)
+        solver = replace(solver, **wanted)
+        solution = solver.run(problem, start)
+        solver.warn_unless_converged(solution, stacklevel=4)  # the line that called ``fit``
+        return solution
+
+    def _forget(self, name: str) -> None:
+        """Leave nothing of an earlier fit that this one does not set."""
+        if hasattr(self, name):
+            delattr(self, name)
 
     def _warm(self, n_outputs: int, n_columns: int) -> tuple[Array, Array] | None:
         """The last weights, where ``warm_start`` asks for them and they fit."""
@@ -435,15 +454,15 @@ class FenchelYoungModel(SavesLabels, BaseEstimator):
             self.intercept_ -= self.intercept_.mean()  # scores count up to what all share
         p, w = np.asarray(solution.p), solution.w
         for name in ("coef_", "dual_coef_", "support_", "X_fit_"):
-            self.__dict__.pop(name, None)
-        if self.kernel is None:
+            self._forget(name)
+        if fit.pivots is None:
             self.coef_ = np.empty(coef.T.shape)
             self.coef_[:, slice(None) if order is None else order] = coef.T + 0.0  # no -0
         else:
             used = (p != fit.observed).any(axis=1)
             used[0] |= not used.any()
             with one_blas_thread():
-                dual = representer(fit.X, used, coef)
+                dual = representer(fit.X, fit.pivots, used, coef)
             self.dual_coef_ = np.ascontiguousarray(dual.T)
             self.support_ = rows[used]
             if not self._precomputed:
@@ -492,9 +511,11 @@ class FenchelYoungModel(SavesLabels, BaseEstimator):
     # -- scores --------------------------------------------------------------------------------
 
     def _scores(self, X: Any) -> Array:
-        """Scores (rows, outputs)."""
         check_is_fitted(self)
-        X = self._table(X, reset=False)
+        return self._table_scores(self._table(X, reset=False))
+
+    def _table_scores(self, X: Any) -> Array:
+        """Scores (rows, outputs) of a table that was read."""
         if hasattr(self, "coef_"):
             theta = X @ self.coef_.T
         elif hasattr(self, "X_fit_"):
@@ -505,11 +526,4 @@ class FenchelYoungModel(SavesLabels, BaseEstimator):
         return np.asarray(theta) + self.intercept_
 
     def _probabilities(self, theta: Array) -> Array:
-        """p(theta / T)."""
-        entropy = self.entropy_
-        if self.temperature != 1:
-            entropy = Scaled(entropy, positive("temperature", self.temperature))
-        return np.asarray(entropy.conjugate(theta)[1])
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "entropy_")
+        return probabilities(self.entropy_, theta, self.temperature)

@@ -1,27 +1,53 @@
-"""Saved estimators with labels."""
+"""Saved estimators: their parameters and the fitted attributes that they declare."""
 
 from __future__ import annotations
 
-from typing import Any
+import inspect
+from typing import Any, ClassVar
 
 import numpy as np
 
 _LABELS = ("classes_", "feature_names_in_")  # may be arrays of Python strings
 
 
-class SavesLabels:
-    """The hooks of ``maxent.io``: all attributes, labels as lists with their types."""
+class SavesFields:
+    """The hooks of ``maxent.io``, field by field; labels are lists with their types."""
+
+    _fitted_fields: ClassVar[tuple[str, ...]]  # in the order in which ``fit`` sets them
+    _retired_fields: ClassVar[tuple[str, ...]] = ()  # in older files, of no use today
 
     def __getmodel__(self) -> dict[str, Any]:
-        state = dict(vars(self))
+        own = vars(self)
+        state = {
+            name: own[name] for name in (*self._parameters(), *self._fitted_fields) if name in own
+        }
         for name in _LABELS:
             if name in state:
                 state[name] = [state[name].tolist(), state[name].dtype.str]
         return state
 
     def __setmodel__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        for name in _LABELS:
+        parameters = self._parameters()
+        known = (*parameters, *self._fitted_fields)
+        unknown = sorted(state.keys() - {*known, *self._retired_fields})
+        if unknown:
+            raise ValueError(
+                f"it has fields {unknown} that {type(self).__name__} does not know, expected some "
+                f"of {sorted(known)}; a file of a newer maxent needs that version"
+            )
+        for name, default in parameters.items():
+            setattr(self, name, state.get(name, default))
+        for name in self._fitted_fields:
             if name in state:
-                values, dtype = state[name]
-                setattr(self, name, np.array(values, dtype=dtype))
+                setattr(self, name, _labels(state[name]) if name in _LABELS else state[name])
+
+    @classmethod
+    def _parameters(cls) -> dict[str, Any]:
+        """The arguments of the constructor and their defaults, in its order."""
+        _, *arguments = inspect.signature(cls.__init__).parameters.values()
+        return {argument.name: argument.default for argument in arguments}
+
+
+def _labels(saved: list[Any]) -> Any:
+    values, dtype = saved
+    return np.array(values, dtype=dtype)

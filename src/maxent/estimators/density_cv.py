@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from itertools import product
 from numbers import Integral
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-from joblib import Parallel, delayed
 from sklearn.base import clone
 from sklearn.model_selection import check_cv
 
 from maxent import evaluation, io
-from maxent._progress import Progress
+from maxent._jobs import in_threads
 from maxent._rows import Array
 from maxent._threads import one_blas_thread
-from maxent.estimators._density import masses, take_rows
+from maxent.density import Table
+from maxent.estimators._density import COLUMNS, DensityEstimator
 from maxent.estimators.density import MaxentDensity
-from maxent.features.cells import missing_rows
+from maxent.features import Schema
+from maxent.features.cells import take_rows
 
-Scorer = Callable[[MaxentDensity, Any, Array, Array, Array], float]
+Score = Callable[[MaxentDensity, Any, Array, Array, Array], float]
 
 
 def log_loss_score(model: MaxentDensity, X: Any, y: Array, weight: Array, test: Array) -> float:
@@ -49,11 +49,11 @@ def auc_score(model: MaxentDensity, X: Any, y: Array, weight: Array, test: Array
     )
 
 
-_SCORERS: dict[str, Scorer] = {"log_loss": log_loss_score, "auc": auc_score}
+_SCORES: dict[str, Score] = {"log_loss": log_loss_score, "auc": auc_score}
 
 
 @io.register
-class MaxentDensityCV(MaxentDensity):
+class MaxentDensityCV(DensityEstimator):
     """A MaxentDensity whose settings are chosen by (spatially blocked) cross-validation.
 
     Every combination of ``features``, ``potentials`` and ``entropies`` is fitted on the training
@@ -118,6 +118,11 @@ class MaxentDensityCV(MaxentDensity):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
+    _fitted_fields: ClassVar[tuple[str, ...]] = (
+        *COLUMNS,
+        *("best_params_", "best_score_", "cv_results_", "density_"),
+    )
+
     def fit(
         self,
         X: Any,
@@ -133,50 +138,30 @@ class MaxentDensityCV(MaxentDensity):
         ``coordinates`` (rows, 2) make spatial blocks where no ``cv`` is given; ``groups`` go to
         the splitter.
         """
-        X, y = self._table(X, y)
-        weight = masses("sample_weight", sample_weight, len(y))
-        prior_mass = masses("prior", prior, len(y))
-        if self.missing == "drop":
-            keep = ~missing_rows(X)
-            X, y, weight, prior_mass = take_rows(X, keep), y[keep], weight[keep], prior_mass[keep]
-            coordinates, groups = (
-                None if rows is None else np.asarray(rows)[keep] for rows in (coordinates, groups)
-            )
-        splits = list(self._splitter(coordinates).split(X, y, groups))
+        table = Table.of(*self._table(X, y), sample_weight, prior, self.missing)
+        splitter = self._splitter(table.aligned(coordinates))
+        splits = list(splitter.split(table.X, table.y, table.aligned(groups)))
         candidates = self._candidates()
         multipliers = sorted(map(float, self.multipliers), reverse=True)
-        progress = Progress("MaxentDensityCV", self.verbose)
-        done = 0
+        schema = Schema.of(table.X, self.categorical)
+        jobs = [(candidate, *split) for candidate in candidates for split in splits]
 
-        def run(candidate: dict[str, Any], train: Array, test: Array) -> list[float]:
-            nonlocal done
-            scores = self._held_out(candidate, multipliers, X, y, weight, prior_mass, train, test)
-            done += 1
-            progress.update(f"{done} of {len(candidates) * len(splits)} paths")
-            return scores
+        def held_out(job: tuple[dict[str, Any], Array, Array]) -> list[float]:
+            return self._held_out(job[0], multipliers, table, schema, *job[1:])
 
-        jobs = (delayed(run)(c, *split) for c in candidates for split in splits)
-        # both settings are the whole process's, so they are made here and not in the threads
-        with warnings.catch_warnings(), one_blas_thread():
-            # a fold may hold a constant column or miss a level; the fit to all rows still warns
-            warnings.filterwarnings("ignore", message="constant columns|.*levels .* were not there")
-            try:
-                found = Parallel(n_jobs=self.n_jobs, prefer="threads")(jobs)
-            finally:
-                progress.close()
-        scores = np.array(found).reshape(len(candidates), len(splits), len(multipliers))
-        self._choose(candidates, multipliers, scores)
-        best = self._estimator(self.best_params_).fit(X, y, weight, prior_mass)
-        fitted = {k: v for k, v in vars(best).items() if k.startswith("_") or k.endswith("_")}
-        self.__dict__.update(fitted)
+        with one_blas_thread():
+            scores = in_threads(
+                "MaxentDensityCV", held_out, jobs, self.n_jobs, self.verbose, "paths"
+            )
+        shape = len(candidates), len(splits), len(multipliers)
+        self._choose(candidates, multipliers, np.array(scores).reshape(shape))
+        best = self._estimator(self.best_params_)
+        self.density_ = best.fit(table.X, table.y, table.weight, table.prior).density_
         return self
 
     def path(self, *args: Any, **settings: Any) -> list[MaxentDensity]:
         """The path of the chosen model; see ``MaxentDensity.path``."""
         return self._estimator(self.best_params_).path(*args, **settings)
-
-    def _entropy(self) -> Any:
-        return self._estimator(self.best_params_)._entropy()
 
     def _candidates(self) -> list[dict[str, Any]]:
         names = {"features": "features", "potential": "potentials", "entropy": "entropies"}
@@ -206,32 +191,34 @@ class MaxentDensityCV(MaxentDensity):
             )
         return check_cv(self.cv)
 
-    def _scorer(self) -> Scorer:
+    def _score(self) -> Score:
         scoring = self.scoring
         if callable(scoring):
             return lambda model, X, y, weight, test: float(scoring(model, X, y, test))
-        if self.scoring not in _SCORERS:
+        if self.scoring not in _SCORES:
             raise ValueError(
-                f"scoring must be a function or one of {', '.join(_SCORERS)}, got {self.scoring!r}"
+                f"scoring must be a function or one of {', '.join(_SCORES)}, got {self.scoring!r}"
             )
-        return _SCORERS[self.scoring]
+        return _SCORES[self.scoring]
 
     def _held_out(
         self,
         candidate: dict[str, Any],
         multipliers: Sequence[float],
-        X: Any,
-        y: Array,
-        weight: Array,
-        prior: Array,
+        table: Table,
+        schema: Schema,
         train: Array,
         test: Array,
     ) -> list[float]:
         """The score of every multiplier on one split, along one warm-started path."""
-        estimator, score = clone(self._estimator(candidate)), self._scorer()
-        prepared = estimator._prepare(take_rows(X, train), y[train], weight[train], prior[train])
-        models = estimator._path(prepared, multipliers)
-        return [score(model, X, y, weight, test) for model in models]
+        estimator, score = self._estimator(candidate), self._score()
+        recipe = estimator.recipe()
+        # the levels of all rows: one that the training rows lack has no effect
+        path = recipe.task_of(recipe.points(table.take(train), schema)).path(multipliers)
+        models = (
+            clone(estimator).set_params(multiplier=c)._hold(density, self) for c, density in path
+        )
+        return [score(model, table.X, table.y, table.weight, test) for model in models]
 
     def _choose(
         self, candidates: list[dict[str, Any]], multipliers: Sequence[float], scores: Array

@@ -14,18 +14,71 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
 from maxent import io
+from maxent._checks import masses
 from maxent._rows import Array
 from maxent.domains import Cube, KSubset, NonNegative
 from maxent.entropies import BinaryGini, Entropy, FermiDirac, Shifted, SquaredNorm
-from maxent.estimators._density import masses
-from maxent.estimators._linear import FenchelYoungModel, simplex_entropy
+from maxent.estimators._linear import FenchelYoungBase, FenchelYoungModel, simplex_entropy
 
 KINDS = ("one-vs-all", "sparse", "cube", "cone", "k-subsets")
 _SUM = 1e-6  # by which proportions may miss 1
 
 
+class Classifies(ClassifierMixin, FenchelYoungBase):
+    """Labels, costs and predictions of a classifier with a score for each class."""
+
+    cost: Any
+    classes_: Array
+
+    def _labels(self, X: Any, y: Any) -> Array:
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None: give "
+                "one label per row of X"
+            )
+        y = column_or_1d(y, warn=True)
+        assert_all_finite(y, input_name="y")
+        check_classification_targets(y)
+        check_consistent_length(X, y)
+        return y
+
+    def _cost(self) -> Array | None:
+        if self.cost is None:
+            return None
+        cost, count = np.asarray(self.cost, dtype=np.float64), self.classes_.size
+        if cost.shape != (count, count):
+            raise ValueError(
+                f"cost must have a row and a column for each of {count} classes "
+                f"{self.classes_.tolist()}, shape {(count, count)}, got {cost.shape}"
+            )
+        if not np.isfinite(cost).all() or (cost < 0).any() or np.diag(cost).any():
+            raise ValueError(
+                "cost must be finite and not negative, and 0 on the diagonal: the right answer "
+                f"costs nothing; got {cost.tolist()}"
+            )
+        return cost
+
+    def decision_function(self, X: Any) -> Array:
+        """Scores of each class; with two classes the second's less the first's."""
+        theta = self._scores(X)
+        return theta[:, 0] if self.classes_.size == 2 else theta
+
+    def predict_proba(self, X: Any) -> Array:
+        """Probability of each class, exactly 0 where the entropy makes it so."""
+        theta = self._scores(X)
+        if self.classes_.size == 2:
+            theta = np.hstack([np.zeros_like(theta), theta])
+        return self._probabilities(theta)
+
+    def predict(self, X: Any) -> Array:
+        """The class of the largest score."""
+        theta = self._scores(X)
+        best = theta[:, 0] > 0 if self.classes_.size == 2 else np.argmax(theta, axis=1)
+        return self.classes_[best.astype(np.intp)]
+
+
 @io.register
-class FenchelYoungClassifier(ClassifierMixin, FenchelYoungModel):
+class FenchelYoungClassifier(Classifies, FenchelYoungModel):
     """Logistic regression's family: class probabilities from any entropy of the simplex.
 
     Minimises  mean loss + V*(W),  the mean weighted by the samples', with the Fenchel-Young loss
@@ -38,8 +91,8 @@ class FenchelYoungClassifier(ClassifierMixin, FenchelYoungModel):
     potential : V, whose conjugate V* is the penalty on the weights: any Potential; a number s for
         ``Quadratic(s)``, s/2 ||W||^2, 0 for no penalty; a dict {columns: potential} for groups of
         columns (a position, a name or a tuple of them). ``Quadratic(1e-3)`` by default. In terms of
-        scikit-learn's C, s = 1 / (C n). Potentials with a number a weight take W (features,
-        classes) row by row; two classes have one weight a feature, the second's.
+        scikit-learn's C, s = 1 / (C n). Potentials with one number per weight take W
+        (features, classes) row by row; two classes have one weight per feature, the second's.
     cost : (classes, classes), what it costs to answer column j where row i is true, in the order
         of ``classes_``: not negative, 0 on the diagonal. Scores are raised by it in training, never
         in prediction (Fenchel-Young paper, §3.4). ``Zero()`` with 1 - identity is Crammer and
@@ -137,7 +190,7 @@ class FenchelYoungClassifier(ClassifierMixin, FenchelYoungModel):
                 "samples of at least two classes"
             )
         if not np.array_equal(classes, getattr(self, "classes_", classes)):
-            self.__dict__.pop("coef_", None)  # weights of other classes are no start
+            self._forget("coef_")  # weights of other classes are no start
         self.classes_ = classes
         weight = weight * self._class_weights(labels, weight)[labels]
         cost = self._cost()
@@ -145,18 +198,6 @@ class FenchelYoungClassifier(ClassifierMixin, FenchelYoungModel):
         observed = np.eye(classes.size)[labels]
         self._solve(X, observed, weight, entropy, rows, trained, pair=classes.size == 2)
         return self
-
-    def _labels(self, X: Any, y: Any) -> Array:
-        if y is None:
-            raise ValueError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None: give "
-                "one label a row of X"
-            )
-        y = column_or_1d(y, warn=True)
-        assert_all_finite(y, input_name="y")
-        check_classification_targets(y)
-        check_consistent_length(X, y)
-        return y
 
     def _class_weights(self, labels: Array, weight: Array) -> Array:
         """The factor of each class."""
@@ -176,40 +217,6 @@ class FenchelYoungClassifier(ClassifierMixin, FenchelYoungModel):
             )
         return np.asarray(factors)
 
-    def _cost(self) -> Array | None:
-        if self.cost is None:
-            return None
-        cost, count = np.asarray(self.cost, dtype=np.float64), self.classes_.size
-        if cost.shape != (count, count):
-            raise ValueError(
-                f"cost must have a row and a column for each of {count} classes "
-                f"{self.classes_.tolist()}, shape {(count, count)}, got {cost.shape}"
-            )
-        if not np.isfinite(cost).all() or (cost < 0).any() or np.diag(cost).any():
-            raise ValueError(
-                "cost must be finite and not negative, and 0 on the diagonal: the right answer "
-                f"costs nothing; got {cost.tolist()}"
-            )
-        return cost
-
-    def decision_function(self, X: Any) -> Array:
-        """Scores of each class; with two classes the second's less the first's."""
-        theta = self._scores(X)
-        return theta[:, 0] if self.classes_.size == 2 else theta
-
-    def predict_proba(self, X: Any) -> Array:
-        """Probability of each class, exactly 0 where the entropy makes it so."""
-        theta = self._scores(X)
-        if self.classes_.size == 2:
-            theta = np.hstack([np.zeros_like(theta), theta])
-        return self._probabilities(theta)
-
-    def predict(self, X: Any) -> Array:
-        """The class of the largest score."""
-        theta = self._scores(X)
-        best = theta[:, 0] > 0 if self.classes_.size == 2 else np.argmax(theta, axis=1)
-        return self.classes_[best.astype(np.intp)]
-
 
 @io.register
 class FenchelYoungRegressor(RegressorMixin, MultiOutputMixin, FenchelYoungModel):
@@ -219,7 +226,7 @@ class FenchelYoungRegressor(RegressorMixin, MultiOutputMixin, FenchelYoungModel)
     sum 1. Predictions are such rows.
 
     Parameters are those of ``FenchelYoungClassifier`` without cost and class_weight; a potential
-    with a number a weight takes W (features, columns of Y) row by row. ``score`` is the mean
+    with one number per weight takes W (features, columns of Y) row by row. ``score`` is the mean
     coefficient of determination of the columns.
 
     Attributes: coef_ (columns of Y, features), intercept_ (columns of Y,), and loss_, objective_,
@@ -320,7 +327,7 @@ class FenchelYoungRegressor(RegressorMixin, MultiOutputMixin, FenchelYoungModel)
 
 @io.register
 class FenchelYoungMultilabel(ClassifierMixin, MultiOutputMixin, FenchelYoungModel):
-    """Several labels a sample: losses of the cube, the cone and of sets of k labels (§6, §7.3).
+    """Several labels per sample: losses of the cube, the cone and of sets of k labels (§6, §7.3).
 
     Minimises  mean loss + V*(W)  over 0/1 targets Y (samples, labels).
 
@@ -335,9 +342,9 @@ class FenchelYoungMultilabel(ClassifierMixin, MultiOutputMixin, FenchelYoungMode
         - "k-subsets": the projection on {0 <= p <= 1, sum p = k}, for sets of exactly k labels;
         - an Entropy of one of these domains, such as ``OneVsAll(Tsallis(1.5))``.
 
-    k : labels a sample for "k-subsets"; None takes it from Y.
+    k : labels per sample for "k-subsets"; None takes it from Y.
 
-    The others are those of ``FenchelYoungClassifier``; a potential with a number a weight takes
+    The others are those of ``FenchelYoungClassifier``; a potential with one number per weight takes
     W (features, labels) row by row.
 
     Attributes: coef_ (labels, features), intercept_ (labels,), and loss_, objective_, gap_,
@@ -351,6 +358,8 @@ class FenchelYoungMultilabel(ClassifierMixin, MultiOutputMixin, FenchelYoungMode
            [0, 1],
            [1, 1]])
     """
+
+    _retired_fields = ("_size",)  # the k of the sets, which ``entropy_`` knows
 
     def __init__(
         self,
@@ -394,7 +403,7 @@ class FenchelYoungMultilabel(ClassifierMixin, MultiOutputMixin, FenchelYoungMode
         tags.classifier_tags.multi_label = True
         return tags
 
-    def _entropy(self) -> Entropy:
+    def _entropy(self, Y: Array) -> Entropy:
         plain: dict[str, Entropy] = {
             "one-vs-all": FermiDirac(),
             "sparse": BinaryGini(),
@@ -405,7 +414,7 @@ class FenchelYoungMultilabel(ClassifierMixin, MultiOutputMixin, FenchelYoungMode
         if isinstance(kind, str) and kind in plain:
             return plain[kind]
         if isinstance(kind, str) and kind == "k-subsets":
-            return SquaredNorm(domain=KSubset(self._size))
+            return SquaredNorm(domain=KSubset(self._set_size(Y)))
         if isinstance(kind, Entropy) and isinstance(kind.domain, Cube | NonNegative | KSubset):
             return kind
         raise ValueError(
@@ -421,9 +430,7 @@ class FenchelYoungMultilabel(ClassifierMixin, MultiOutputMixin, FenchelYoungMode
         weight = masses("sample_weight", sample_weight, len(Y))
         X, rows = self._in_use(X, weight)
         weight, Y = weight[rows], Y[rows]
-        if isinstance(self.kind, str) and self.kind == "k-subsets":
-            self._size = self._set_size(Y)
-        entropy = self._entropy()
+        entropy = self._entropy(Y)
         entropy.domain.require(Y, "y")
         self.classes_ = np.arange(Y.shape[1])
         self._solve(X, Y, weight, entropy, rows)
@@ -441,7 +448,7 @@ class FenchelYoungMultilabel(ClassifierMixin, MultiOutputMixin, FenchelYoungMode
         if Y.ndim != 2:
             raise ValueError(
                 "y must be a matrix (samples, labels) of 0 and 1, got shape "
-                f"{Y.shape}; for one class a sample use FenchelYoungClassifier"
+                f"{Y.shape}; for one class per sample use FenchelYoungClassifier"
             )
         other = np.setdiff1d(Y, [0.0, 1.0])
         if other.size:
@@ -467,7 +474,7 @@ class FenchelYoungMultilabel(ClassifierMixin, MultiOutputMixin, FenchelYoungMode
         if not least == most == k:
             raise ValueError(
                 f'kind="k-subsets" is for samples with exactly k labels each, and y has {least} to '
-                f"{most} a sample where k is {self.k!r}; use another kind, or leave samples out"
+                f"{most} per sample where k is {self.k!r}; use another kind, or leave samples out"
             )
         return int(k)
 
@@ -483,7 +490,7 @@ class FenchelYoungMultilabel(ClassifierMixin, MultiOutputMixin, FenchelYoungMode
         """0/1 labels: those over one half, or the best set of k."""
         theta = self._scores(X)
         if isinstance(self.entropy_.domain, KSubset):
-            found = np.asarray(self.entropy_.domain.argmax(theta))
+            labels = np.asarray(self.entropy_.domain.argmax(theta))
         else:
-            found = self._probabilities(theta) > 0.5
-        return found.astype(np.int64)
+            labels = self._probabilities(theta) > 0.5
+        return labels.astype(np.int64)

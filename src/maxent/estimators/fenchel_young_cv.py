@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -12,14 +12,16 @@ from sklearn.base import clone
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import check_is_fitted
 
 from maxent import io
+from maxent._checks import masses, positive
 from maxent._progress import Progress
 from maxent._rows import Array
 from maxent._threads import one_blas_thread
-from maxent.estimators._density import masses, positive
-from maxent.estimators._linear import as_potential
-from maxent.estimators.fenchel_young import FenchelYoungClassifier
+from maxent.entropies import Entropy
+from maxent.estimators._linear import as_potential, probabilities
+from maxent.estimators.fenchel_young import Classifies, FenchelYoungClassifier
 from maxent.potentials import Quadratic, scaled
 
 ALPHAS = (1.0, 1.25, 1.5, 1.75, 2.0)
@@ -28,14 +30,17 @@ _SHARED = (
     *("fit_intercept", "class_weight", "solver", "tol", "max_iter", "temperature"),
     *("random_state", "verbose"),
 )
+_OF_BOTH = ("feature_names_in_", "n_features_in_", "classes_")
+# fields of the best estimator in files written before it was held as one
+_OLDER = tuple(x for x in FenchelYoungClassifier._fitted_fields if x not in _OF_BOTH)
 Score = Callable[[FenchelYoungClassifier, Any, Array, Array], tuple[float, ...]]
 
 
 @io.register
-class FenchelYoungClassifierCV(FenchelYoungClassifier):
+class FenchelYoungClassifierCV(Classifies):
     """A ``FenchelYoungClassifier`` whose alpha and strength come from cross-validation.
 
-    The own losses of two entropies are on different scales, so they do not compare. By default
+    The losses of two entropies are on different scales and cannot be compared. By default
     the best accuracy wins, and of equally accurate ones the smallest Brier score, the squared error
     of the probabilities, which is proper and finite where probabilities are 0; then the largest
     strength. In each fold and for each alpha the strengths are a warm-started path, largest first.
@@ -53,11 +58,12 @@ class FenchelYoungClassifierCV(FenchelYoungClassifier):
 
     Attributes
     ----------
+    best_estimator_ : the ``FenchelYoungClassifier`` fitted to all samples with the best parameters,
+        whose coef_, intercept_, entropy_, loss_, objective_, gap_, optimality_ and n_iter_ are
+        attributes here as well; classes_.
     best_params_ : alpha and strength; best_score_ : their mean held-out accuracy (or score).
     cv_results_ : a row for each alpha and strength: their values, mean and sd over the splits of
         accuracy and brier (or of score), and those of every split.
-
-    Those of ``FenchelYoungClassifier``, of the fit to all samples with the best parameters.
 
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
@@ -66,8 +72,12 @@ class FenchelYoungClassifierCV(FenchelYoungClassifier):
     (0.001, 4)
     """
 
-    kernel: ClassVar[None] = None  # type: ignore[misc]
-    warm_start: ClassVar[bool] = False  # type: ignore[misc]
+    best_estimator_: FenchelYoungClassifier
+
+    _fitted_fields = (
+        *("feature_names_in_", "n_features_in_", "classes_", "best_params_", "best_score_"),
+        *("cv_results_", "best_estimator_"),
+    )
 
     def __init__(
         self,
@@ -121,26 +131,88 @@ class FenchelYoungClassifierCV(FenchelYoungClassifier):
 
         def run(alpha: float, train: Array, test: Array) -> list[tuple[float, ...]]:
             nonlocal done
-            found = self._path(alpha, strengths, table, y, weight, train, test, measure)
+            scores = self._path(alpha, strengths, table, y, weight, train, test, measure)
             done += 1
             progress.update(f"{done} of {len(alphas) * len(splits)} paths")
-            return found
+            return scores
 
         jobs = (delayed(run)(alpha, *split) for alpha in alphas for split in splits)
         with one_blas_thread():  # the whole process's, so it is set here and not in the threads
             try:
-                found = Parallel(n_jobs=self.n_jobs, prefer="threads")(jobs)
+                measured = Parallel(n_jobs=self.n_jobs, prefer="threads")(jobs)
             finally:
                 progress.close()
         shape = (len(alphas), len(splits), len(strengths), len(names))
-        by_name = np.array(found).reshape(shape).transpose(3, 0, 2, 1)
+        by_name = np.array(measured).reshape(shape).transpose(3, 0, 2, 1)
         scores = np.ascontiguousarray(by_name).reshape(len(names), -1, len(splits))
         grid = [(alpha, strength) for alpha in alphas for strength in strengths]
         self._choose(grid, dict(zip(names, scores, strict=True)))
-        best = self._estimator(**self.best_params_).set_params(cost=self.cost)
-        best.fit(X, y, weight)
-        self.__dict__.update({k: v for k, v in vars(best).items() if k.endswith("_")})
+        self.best_estimator_ = self._best().fit(X, y, weight)
         return self
+
+    # -- the fit to all samples ----------------------------------------------------------------
+
+    @property
+    def coef_(self) -> Array:
+        """Weights (classes, features); with two classes (1, features), the second's."""
+        return self.best_estimator_.coef_
+
+    @property
+    def intercept_(self) -> Array:
+        """Constants (classes,) or (1,)."""
+        return self.best_estimator_.intercept_
+
+    @property
+    def entropy_(self) -> Entropy:
+        """The entropy in use."""
+        return self.best_estimator_.entropy_
+
+    @property
+    def loss_(self) -> float:
+        """Mean loss on the training rows."""
+        return self.best_estimator_.loss_
+
+    @property
+    def objective_(self) -> float:
+        """The loss with the penalty."""
+        return self.best_estimator_.objective_
+
+    @property
+    def gap_(self) -> float:
+        """Duality gap."""
+        return self.best_estimator_.gap_
+
+    @property
+    def optimality_(self) -> float:
+        """Violation of the optimality conditions."""
+        return self.best_estimator_.optimality_
+
+    @property
+    def n_iter_(self) -> int:
+        """Iterations of the solver."""
+        return self.best_estimator_.n_iter_
+
+    def _scores(self, X: Any) -> Array:
+        check_is_fitted(self)
+        return self.best_estimator_._table_scores(self._table(X, reset=False))
+
+    def _probabilities(self, theta: Array) -> Array:
+        return probabilities(self.entropy_, theta, self.temperature)
+
+    def __setmodel__(self, state: dict[str, Any]) -> None:
+        older = {name: state[name] for name in _OLDER if name in state}
+        super().__setmodel__({name: state[name] for name in state if name not in older})
+        if older:
+            best = self._best()
+            of_both = {name: state[name] for name in _OF_BOTH if name in state}
+            best.__setmodel__({**best.get_params(deep=False), **of_both, **older})
+            self.best_estimator_ = best
+
+    # -- the choice ----------------------------------------------------------------------------
+
+    def _best(self) -> FenchelYoungClassifier:
+        """The model of the best parameters, not fitted."""
+        return self._estimator(**self.best_params_).set_params(cost=self.cost)
 
     def _estimator(self, alpha: float, strength: float) -> FenchelYoungClassifier:
         base = Quadratic(1.0) if self.potential is None else self.potential
@@ -168,12 +240,12 @@ class FenchelYoungClassifierCV(FenchelYoungClassifier):
             here = np.isin(self.classes_, y[train][weight[train] > 0])
             model.set_params(cost=np.asarray(self.cost)[np.ix_(here, here)])
         inside, outside = _safe_indexing(X, train), _safe_indexing(X, test)
-        found = []
+        scores = []
         for strength in strengths:
             potential = self._estimator(alpha, strength).potential
             model.set_params(potential=potential).fit(inside, y[train], weight[train])
-            found.append(measure(model, outside, y[test], weight[test]))
-        return found
+            scores.append(measure(model, outside, y[test], weight[test]))
+        return scores
 
     def _measure(self) -> tuple[Score, list[str]]:
         if self.scoring is None:

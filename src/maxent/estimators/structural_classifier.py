@@ -17,14 +17,14 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from maxent import io
+from maxent._checks import masses
 from maxent._progress import Progress
 from maxent._rows import Array, row_scale
 from maxent._threads import one_blas_thread
 from maxent.domains import Simplex
 from maxent.entropies import Entropy, Shannon, Shifted
 from maxent.estimators._class_map import ClassMap, ClassPart, Ones
-from maxent.estimators._density import masses, take_rows, warn_constant
-from maxent.estimators._saving import SavesLabels
+from maxent.estimators._saving import SavesFields
 from maxent.estimators._structural import (
     CHANGE,
     FEWEST,
@@ -37,10 +37,16 @@ from maxent.estimators._structural import (
 )
 from maxent.families import Family, Monomials, Proposal, Terms, Trees
 from maxent.features import Cells, Schema
-from maxent.features.cells import is_frame, missing_rows
+from maxent.features.cells import (
+    constant_columns,
+    is_frame,
+    missing_rows,
+    not_used,
+    take_rows,
+)
 from maxent.potentials import Box
 from maxent.problem import Problem, State
-from maxent.solvers import ConvergenceWarning, _steps
+from maxent.solvers import ConvergenceWarning, steps
 
 RULES = ("corrective", "line-search")
 _TIGHTEST = 1e-10  # duality gap of a round's solve at least
@@ -48,7 +54,7 @@ _SAME = 1e-6  # share of a value within which a proposal is a chosen feature, fo
 
 
 @io.register
-class StructMaxentClassifier(ClassifierMixin, SavesLabels, BaseEstimator):
+class StructMaxentClassifier(ClassifierMixin, SavesFields, BaseEstimator):
     """Class probabilities with features from a union of families (conditional structural maxent).
 
     p_w[y|x] is proportional to exp(sum_j w_j phi_j(x) [y = y_j]), and w minimises (14)
@@ -80,7 +86,7 @@ class StructMaxentClassifier(ClassifierMixin, SavesLabels, BaseEstimator):
 
     Attributes
     ----------
-    classes_; features_ : a dict a feature in use: name, class, weight, family, level (k), beta,
+    classes_; features_ : a dict per feature in use: name, class, weight, family, level (k), beta,
         largest weight first; n_features_ : how many. coef_ : weights by (name, class).
     intercept_ : weight of each class's constant.
     loss_ : mean loss over the samples; objective_ : with the penalty.
@@ -90,7 +96,7 @@ class StructMaxentClassifier(ClassifierMixin, SavesLabels, BaseEstimator):
         found, inf where Ctrl-C stopped their search. As the objective F is convex,
         F(w) - F(w*) <= violation_ ||w - w*||_1 for any weights w* of the features they would
         find, chosen or not.
-    n_rounds_; history_ : a dict a round and one for the start: seconds, objective, gap,
+    n_rounds_; history_ : a dict per round and one for the start: seconds, objective, gap,
         violation, features.
 
     Variables are held within their ranges at the fit when predicting. A sample of weight s counts
@@ -102,6 +108,12 @@ class StructMaxentClassifier(ClassifierMixin, SavesLabels, BaseEstimator):
     >>> model.features_[0]["name"], bool(model.violation_ <= 1e-4)
     ('x0 * x1', True)
     """
+
+    _fitted_fields = (
+        *("feature_names_in_", "n_features_in_", "classes_", "schema_", "intercept_", "_parts_"),
+        *("_chosen_", "n_features_", "objective_", "gap_", "violation_", "loss_", "n_rounds_"),
+        "history_",
+    )
 
     def __init__(
         self,
@@ -153,8 +165,10 @@ class StructMaxentClassifier(ClassifierMixin, SavesLabels, BaseEstimator):
         self._check_sample(len(y))
         self.schema_ = Schema.of(X, self.categorical)
         cells = self.schema_.read(X)
-        warn_constant(cells, self.schema_)
-        growth = _Growth(self, families, cells, labels, weight)
+        constant = constant_columns(cells, self.schema_)
+        if constant:
+            warnings.warn(not_used(constant), stacklevel=2)
+        growth = _ClassGrowth(self, families, cells, labels, weight)
         with one_blas_thread():
             try:
                 growth.run()
@@ -164,7 +178,7 @@ class StructMaxentClassifier(ClassifierMixin, SavesLabels, BaseEstimator):
         self._finish(growth)
         return self
 
-    def _finish(self, growth: _Growth) -> None:
+    def _finish(self, growth: _ClassGrowth) -> None:
         state = growth.reached()
         w, kept = state.w, np.flatnonzero(state.w)
         self.intercept_ = np.zeros(self.classes_.size)
@@ -251,7 +265,7 @@ class StructMaxentClassifier(ClassifierMixin, SavesLabels, BaseEstimator):
         if y is None:
             raise ValueError(
                 "StructMaxentClassifier requires y to be passed, but the target y is None: give "
-                "one label a row of X"
+                "one label per row of X"
             )
         y = column_or_1d(y, warn=True)
         assert_all_finite(y, input_name="y")
@@ -325,7 +339,7 @@ class _Candidate(NamedTuple):
     violation: float
 
 
-class _Growth:
+class _ClassGrowth:
     """Chosen features with their weights, growing round by round.
 
     ``reached`` gives the state after the last whole round, ``history[-1]`` is its record: an
@@ -383,14 +397,14 @@ class _Growth:
 
     def operators(self, w: Array) -> list[tuple[int, Any, Array]]:
         """Class, features in use as one operator, and their weights, family by family."""
-        found = []
+        parts = []
         for (_, output), (terms, index) in self._terms.items():
             mine = w[[j for j in index if j < w.size]]  # less what an interrupted round added
             used = np.flatnonzero(mine)
             operator = terms.operator()
             if used.size and operator is not None:
-                found.append((output, operator.restrict(used), mine[used]))
-        return found
+                parts.append((output, operator.restrict(used), mine[used]))
+        return parts
 
     # -- how it grows --------------------------------------------------------------------------
 
@@ -409,7 +423,7 @@ class _Growth:
                         "the families propose no feature: the model has constants alone",
                         stacklevel=3,
                     )
-                old = np.abs(_steps.violation(state.w, state.gradient, self.beta))
+                old = np.abs(steps.violation(state.w, state.gradient, self.beta))
                 violation = float(max([old.max(), *(c.violation for c in candidates)]))
                 self.history[-1]["violation"] = violation
                 progress.update(f"round {count}, violation {violation:.1e}")
@@ -448,12 +462,12 @@ class _Growth:
         residual = np.ascontiguousarray(row_scale(state.p - self.observed, self.weight).T)
         best = []
         for y in self.outputs:
-            found = [
+            proposed = [
                 self._candidate(family, y, proposal)
                 for family, search in enumerate(self.searches)
                 for proposal in search.propose(residual[y])
             ]
-            best += [max(found, key=lambda c: c.violation)] if found else []
+            best += [max(proposed, key=lambda c: c.violation)] if proposed else []
         return sorted(best, key=lambda c: -c.violation)
 
     def _candidate(self, family: int, output: int, proposal: Proposal) -> _Candidate:
@@ -507,7 +521,6 @@ class _Growth:
         problem = self._posed(entropy, features.restrict(index), self.beta[index])
         # a violation v is worth v^2 / 2 or more where the smoothness is at most 1: all below tol
         tol = max(self.model.tol**2 / 4, _TIGHTEST)
-        with warnings.catch_warnings():  # ``run`` looks at what violations are left
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            rest[index] = problem.solve("auto", self.w[index], tol=tol, verbose=0).w
+        # ``run`` looks at what violations are left
+        rest[index] = problem.run("auto", self.w[index], tol=tol, verbose=0).w
         self.w = rest  # a new array: states keep their weights

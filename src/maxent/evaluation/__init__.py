@@ -15,7 +15,6 @@ says so.
 
 from __future__ import annotations
 
-from maxent import io
 from maxent.evaluation.cuts import (
     MaxTSS,
     OmissionCurve,
@@ -79,6 +78,3 @@ __all__ = [
     "thresholds",
     "tss",
 ]
-
-for _saved in (PresenceKFold, SpatialBlocks, Checkerboard, BufferedLeaveOneOut):
-    io.register(_saved)

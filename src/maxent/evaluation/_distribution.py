@@ -26,7 +26,7 @@ def as_predictions(values: ArrayLike, name: str) -> Array:
 
 
 def as_weights(weights: ArrayLike, size: int, name: str) -> Array:
-    """Weights as a float64 vector: one a row, finite, non-negative, not all zero."""
+    """Weights as a float64 vector: one per row, finite, non-negative, not all zero."""
     array = np.asarray(weights, dtype=np.float64)
     if array.shape != (size,):
         raise ValueError(f"{name} must be a vector of {size} numbers, got shape {array.shape}")

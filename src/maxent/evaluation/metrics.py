@@ -85,8 +85,8 @@ def auc_delong(presence: ArrayLike, background: ArrayLike) -> AUC:
     Both shares come from ranks (Sun and Xu, 2014) instead of the m x n comparisons. The report of
     Maxent prints the variance of their equation (2), lower by a share of about 1 / m.
 
-    >>> found = auc_delong([0.9, 0.8, 0.3], [0.1, 0.5, 0.2, 0.7])
-    >>> round(found.auc, 4), round(found.sd, 4)
+    >>> result = auc_delong([0.9, 0.8, 0.3], [0.1, 0.5, 0.2, 0.7])
+    >>> round(result.auc, 4), round(result.sd, 4)
     (0.8333, 0.1925)
     """
     wins, beaten = _structural_components(presence, background, "presence", "background")
@@ -256,12 +256,12 @@ def boyce(
     width = window * (high - low)
     starts = np.linspace(low, high - width, n_bins)
     ends = np.linspace(low + width, high, n_bins)
-    found = _inside(at_presence, starts, ends)
+    observed = _inside(at_presence, starts, ends)
     expected = _inside(at_background, starts, ends)
     ratio = np.full(n_bins, np.nan)
     known = expected > 0
     # one division of whole numbers: equal ratios are equal to the last bit
-    ratio[known] = (found[known] * at_background.size) / (expected[known] * at_presence.size)
+    ratio[known] = (observed[known] * at_background.size) / (expected[known] * at_presence.size)
     suitability = (starts + ends) / 2
     x, f = suitability[known], ratio[known]
     if remove_duplicates:

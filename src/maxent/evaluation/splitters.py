@@ -17,6 +17,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from maxent import io
 from maxent._rows import Array
 
 Split = tuple[Array, Array]
@@ -76,6 +77,7 @@ def _check_enough(presence: Array, n_splits: int) -> None:
         )
 
 
+@io.register
 @dataclass(frozen=True)
 class PresenceKFold(_Splitter):
     """Folds of the presences; the background belongs to every training and every test set.
@@ -132,7 +134,7 @@ class _Spatial(_Splitter):
         if given is None:
             raise ValueError(
                 f"{type(self).__name__} needs coordinates: give them when you make it, or as "
-                "groups, one (x, y) a row"
+                "groups, one (x, y) per row"
             )
         places = _as_coordinates(given)
         if len(places) != rows:
@@ -184,11 +186,11 @@ class _Blocked(_Spatial):
         places = self._places(groups, presence.size)
         _check_enough(presence, n_splits)
         fold = self._folds(places, presence)
-        found = np.bincount(fold[presence], minlength=n_splits)
-        if not found.all():
+        per_fold = np.bincount(fold[presence], minlength=n_splits)
+        if not per_fold.all():
             raise ValueError(
-                f"fold {np.argmin(found)} has no presences (presences per fold: {found.tolist()}); "
-                "change the size of the blocks or their number"
+                f"fold {np.argmin(per_fold)} has no presences (presences per fold: "
+                f"{per_fold.tolist()}); change the size of the blocks or their number"
             )
         everywhere = ~presence if self.background == "all" else np.zeros_like(presence)
         holding = np.unique(fold[~presence])
@@ -203,6 +205,7 @@ class _Blocked(_Spatial):
         )
 
 
+@io.register
 @dataclass(frozen=True, eq=False)
 class SpatialBlocks(_Blocked):
     """Contiguous blocks: the model is judged where it was not trained.
@@ -249,25 +252,26 @@ class SpatialBlocks(_Blocked):
     def _dealt(self, cells: Array, presence: Array) -> Array:
         column, row = (np.unique(axis, return_inverse=True)[1] for axis in cells.T)
         block = np.unique(column * len(cells) + row, return_inverse=True)[1]
-        found = np.bincount(block, weights=presence).astype(int)
-        occupied = np.count_nonzero(found)
+        presences = np.bincount(block, weights=presence).astype(int)
+        occupied = np.count_nonzero(presences)
         if occupied < self.n_splits:
             raise ValueError(
                 f"the presences lie in {occupied} blocks of size {self.size!r}, too few for "
                 f"n_splits={self.n_splits}; use smaller blocks or fewer folds"
             )
-        order = np.random.default_rng(self.random_state).permutation(found.size)
-        order = order[np.argsort(-found[order], kind="stable")]  # large blocks first
-        fold = np.empty(found.size, dtype=np.int64)
+        order = np.random.default_rng(self.random_state).permutation(presences.size)
+        order = order[np.argsort(-presences[order], kind="stable")]  # large blocks first
+        fold = np.empty(presences.size, dtype=np.int64)
         load = [(0, k) for k in range(self.n_splits)]
         for b in order[:occupied]:
             total, k = load[0]
             fold[b] = k
-            heapq.heapreplace(load, (total + int(found[b]), k))
-        fold[order[occupied:]] = np.arange(found.size - occupied) % self.n_splits
+            heapq.heapreplace(load, (total + int(presences[b]), k))
+        fold[order[occupied:]] = np.arange(presences.size - occupied) % self.n_splits
         return fold[block]
 
 
+@io.register
 @dataclass(frozen=True, eq=False)
 class Checkerboard(_Blocked):
     """Squares of a checkerboard: 2 folds, or 4 where a coarser board divides each of them.
@@ -310,6 +314,7 @@ class Checkerboard(_Blocked):
         return fine if self.levels == 1 else 2 * fine + (cells // 2).sum(axis=1) % 2
 
 
+@io.register
 @dataclass(frozen=True, eq=False)
 class BufferedLeaveOneOut(_Spatial):
     """One presence at a time, judged by a model that saw nothing within a radius of it.

@@ -16,7 +16,7 @@ import numpy as np
 
 from maxent import io
 from maxent._rows import Array
-from maxent.features.base import Bound, Operator, part_of
+from maxent.features.base import Bound, Operator, part_of, variables_used
 from maxent.features.cells import Cells, Schema
 
 
@@ -96,7 +96,7 @@ class FunctionFeatures(Operator):
     letter: str
 
     @property
-    def n_features(self) -> int:  # type: ignore[override]
+    def n_features(self) -> int:
         """Number of functions."""
         return len(self.functions)
 
@@ -113,13 +113,13 @@ class FunctionFeatures(Operator):
         names = self.names()
         return FunctionFeatures({names[j]: self.functions[names[j]] for j in index}, self.letter)
 
-    def bind(self, cells: Cells, clamp: bool = False) -> WrittenOut:
+    def bind(self, cells: Cells, clamp: bool = False) -> FeatureRows:
         """The functions at every cell, held within [0, 1]."""
         rows = [np.clip(f(cells), 0.0, 1.0) for f in self.functions.values()]
-        return WrittenOut(np.array(rows, dtype=np.float64).reshape(len(rows), cells.n_cells))
+        return FeatureRows(np.array(rows, dtype=np.float64).reshape(len(rows), cells.n_cells))
 
 
-class WrittenOut(Bound):
+class FeatureRows(Bound):
     """Features as rows of numbers: for a few features, or few cells."""
 
     def __init__(self, rows: Array) -> None:
@@ -137,13 +137,13 @@ class WrittenOut(Bound):
         """sum_i p_i f_j(i)^2."""
         return np.asarray(self.rows**2 @ p)
 
-    def restrict(self, index: Array) -> WrittenOut:
+    def restrict(self, index: Array) -> FeatureRows:
         """Some of the features."""
-        return WrittenOut(self.rows[index])
+        return FeatureRows(self.rows[index])
 
-    def take(self, cells: Array) -> WrittenOut:
+    def take(self, cells: Array) -> FeatureRows:
         """The same features on some of the cells."""
-        return WrittenOut(self.rows[:, cells])
+        return FeatureRows(self.rows[:, cells])
 
     def write(self, root: Array, start: int, stop: int, out: Array) -> None:
         """out[j, i] = root_i f_j(i)."""
@@ -158,7 +158,7 @@ class Several(Operator):
     operators: tuple[Operator, ...]
 
     @property
-    def n_features(self) -> int:  # type: ignore[override]
+    def n_features(self) -> int:
         """Number of features."""
         return sum(o.n_features for o in self.operators)
 
@@ -169,6 +169,10 @@ class Several(Operator):
     def kinds(self) -> Array:
         """Those of the operators."""
         return np.concatenate([o.kinds() for o in self.operators])
+
+    def uses(self, names: Sequence[str]) -> Array:
+        """Those of the operators."""
+        return variables_used(self.operators, names)
 
     def restrict(self, index: Array) -> Several:
         """Some of the features."""
@@ -186,16 +190,13 @@ class ListedTerms(Terms):
         self, cells: Cells, operators: Sequence[Operator] = (), parts: Sequence[Bound] = ()
     ) -> None:
         self.cells, self._operators, self._parts = cells, list(operators), list(parts)
-
-    @property
-    def n_features(self) -> int:  # type: ignore[override]
-        """Number of features."""
-        return sum(part.n_features for part in self._parts)
+        self.n_features = sum(part.n_features for part in parts)
 
     def append(self, operator: Operator) -> None:
         """Bind it and keep it."""
         self._operators.append(operator)
         self._parts.append(operator.bind(self.cells))
+        self.n_features += operator.n_features
 
     def operator(self) -> Operator | None:
         """All as one."""
@@ -245,7 +246,7 @@ def empirical_complexity(
 ) -> float:
     """R_m(H_k) of the records, E_sigma sup_phi |(1/m) sum_i sigma_i phi(x_i)|, by simulation.
 
-    ``counts`` are records a cell, sigma fair signs of the records; the supremum is that of the
+    ``counts`` are records per cell, sigma fair signs of the records; the supremum is that of the
     greedy search, so from level 2 on this is an estimate from below.
     """
     counts = np.asarray(counts, dtype=np.int64)
@@ -253,6 +254,6 @@ def empirical_complexity(
     best = []
     for _ in range(draws):
         signs = 2 * rng.binomial(counts, 0.5) - counts
-        found = [abs(p.value) for p in search.propose(signs / m) if p.level <= level]
-        best.append(max(found, default=0.0))
+        values = [abs(p.value) for p in search.propose(signs / m) if p.level <= level]
+        best.append(max(values, default=0.0))
     return float(np.mean(best))

@@ -14,9 +14,9 @@ from maxent.families.base import Proposal, Search
 from maxent.features.base import Operator, OperatorMap
 from maxent.potentials import Box
 from maxent.problem import Problem, State
-from maxent.solvers import _steps
+from maxent.solvers import steps
 
-RULES = ("corrective", *_steps.RULES)
+RULES = ("corrective", *steps.RULES)
 LOW, HIGH = 0.0, 1.0  # the range of every feature
 
 
@@ -30,7 +30,7 @@ class Candidate(NamedTuple):
 
 
 @dataclass(eq=False)
-class _Grown:
+class _Chosen:
     """The chosen features of one family."""
 
     levels: list[int] = field(default_factory=list)
@@ -39,7 +39,7 @@ class _Grown:
     index: dict[str, int] = field(default_factory=dict)  # by name
 
 
-class Growth:
+class DensityGrowth:
     """Chosen features with their weights, and the density they make.
 
     ``penalty(family, level)`` is beta_k. Features are numbered family by family.
@@ -55,13 +55,13 @@ class Growth:
         self.searches, self.penalty = list(searches), penalty
         self.entropy, self.observed = entropy, observed
         self.terms = [search.terms() for search in searches]
-        self._grown = [_Grown() for _ in searches]
+        self._chosen = [_Chosen() for _ in searches]
         self.theta = np.zeros(observed.size)
 
     # -- what there is -------------------------------------------------------------------------
 
     def _gathered(self, name: str) -> Array:
-        return np.concatenate([np.array(getattr(g, name), dtype=np.float64) for g in self._grown])
+        return np.concatenate([np.array(getattr(c, name), dtype=np.float64) for c in self._chosen])
 
     @property
     def w(self) -> Array:
@@ -81,7 +81,7 @@ class Growth:
     @property
     def family(self) -> Array:
         """Which family each feature is of."""
-        return np.repeat(np.arange(len(self._grown)), [len(g.w) for g in self._grown])
+        return np.repeat(np.arange(len(self._chosen)), [len(c.w) for c in self._chosen])
 
     def operators(self) -> list[Operator]:
         """One for each family with features."""
@@ -108,32 +108,32 @@ class Growth:
 
     def candidates(self, r: Array) -> list[Candidate]:
         """What the families propose for cell weights r = p - observed, worst violation first."""
-        found = []
+        candidates = []
         for family, search in enumerate(self.searches):
             for proposal in search.propose(r):
                 beta = self.penalty(family, proposal.level)
-                found.append(Candidate(family, proposal, beta, abs(proposal.value) - beta))
-        return sorted(found, key=lambda c: -c.violation)
+                candidates.append(Candidate(family, proposal, beta, abs(proposal.value) - beta))
+        return sorted(candidates, key=lambda c: -c.violation)
 
     def add(self, candidate: Candidate) -> int:
         """Take a feature in with weight 0, unless it is there; its number."""
-        grown, operator = self._grown[candidate.family], candidate.proposal.operator
+        chosen, operator = self._chosen[candidate.family], candidate.proposal.operator
         (name,) = operator.names()
-        if name not in grown.index:
-            grown.index[name] = len(grown.w)
-            grown.levels.append(candidate.proposal.level)
-            grown.beta.append(candidate.beta)
-            grown.w.append(0.0)
+        if name not in chosen.index:
+            chosen.index[name] = len(chosen.w)
+            chosen.levels.append(candidate.proposal.level)
+            chosen.beta.append(candidate.beta)
+            chosen.w.append(0.0)
             self.terms[candidate.family].append(operator)
-        before = sum(len(g.w) for g in self._grown[: candidate.family])
-        return before + grown.index[name]
+        before = sum(len(c.w) for c in self._chosen[: candidate.family])
+        return before + chosen.index[name]
 
     def set_weights(self, w: Array, theta: Array | None = None) -> None:
         """Replace all weights; ``theta`` are the scores at them, where known."""
         start = 0
-        for grown in self._grown:
-            stop = start + len(grown.w)
-            grown.w, start = w[start:stop].tolist(), stop
+        for chosen in self._chosen:
+            stop = start + len(chosen.w)
+            chosen.w, start = w[start:stop].tolist(), stop
         self.theta = self.features().scores(w) if theta is None else theta
 
     def column(self, j: int) -> Array:
@@ -143,10 +143,10 @@ class Growth:
         one.parts[0].write(np.ones(self.observed.size), 0, self.observed.size, out)
         return out[0]
 
-    def descend(self, j: int, rule: _steps.StepRule, p: Array) -> None:
+    def descend(self, j: int, rule: steps.StepRule, p: Array) -> None:
         """One step of coordinate descent along feature j, p the density (§2.4.2)."""
         w, column = self.w, self.column(j)
-        at = _steps.Coordinate(
+        at = steps.Coordinate(
             w=float(w[j]),
             beta=float(self.beta[j]),
             p_mean=float(p @ column),

@@ -7,6 +7,7 @@ operator that knows the factors of each feature, and its bound.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 from math import log, sqrt
@@ -18,7 +19,7 @@ from maxent import io
 from maxent._rows import Array
 from maxent._threads import over_rows
 from maxent.families.base import Family, Proposal, Search, Terms
-from maxent.features.base import Operator
+from maxent.features.base import Operator, incidence
 from maxent.features.cells import Cells, Schema
 from maxent.maps import sum_of_parts
 
@@ -30,7 +31,7 @@ class FactorTerms(Operator):
     """Products of factors, powers of raw features; feature j has those from cuts[j] to cuts[j + 1].
 
     Raw features are functions of variables scaled by ``low`` and ``high``; the fields of a subclass
-    named in ``per_factor`` say which, with one entry a factor.
+    named in ``per_factor`` say which, with one entry per factor.
     """
 
     variables: tuple[str, ...]
@@ -73,7 +74,7 @@ class FactorTerms(Operator):
         """What each factor's raw feature is called."""
 
     @property
-    def n_features(self) -> int:  # type: ignore[override]
+    def n_features(self) -> int:
         """Number of products."""
         return int(self.cuts.size) - 1
 
@@ -86,6 +87,16 @@ class FactorTerms(Operator):
     def kinds(self) -> Array:
         """The letter of the family."""
         return np.full(self.n_features, self.letter)
+
+    def uses(self, names: Sequence[str]) -> Array:
+        """The variables of the factors."""
+        row, level = self.raw()[0].T
+        variable = np.where(level < 0, row, len(self.variables) + row)
+        return incidence(names, (*self.variables, *self._categories()), variable, self.cuts)
+
+    def _categories(self) -> tuple[str, ...]:
+        """The categorical variables, where raw features have any."""
+        return ()
 
     def restrict(self, index: Array) -> FactorTerms:
         """Some of the products."""
@@ -250,11 +261,11 @@ class FactorSearch(Search):
         q = np.array(r, dtype=np.float64)
         if q.shape != (self.cells.n_cells,):
             raise ValueError(
-                f"r has shape {q.shape}, expected ({self.cells.n_cells},): one weight a cell"
+                f"r has shape {q.shape}, expected ({self.cells.n_cells},): one weight per cell"
             )
         least = _NOTHING * float(np.abs(q).sum())
         factors: list[int] = []
-        found: list[Proposal] = []
+        proposals: list[Proposal] = []
         while len(factors) < self._max_factors:
             values = self._values(q)
             best = self._best(values, q, least, first=not factors)
@@ -263,8 +274,8 @@ class FactorSearch(Search):
             factors.append(best)
             factor, power = np.unique(factors, return_counts=True)
             operator = self._product(factor, power.astype(np.int32))
-            found.append(Proposal(operator, len(factors), float(values[best])))
-        return found
+            proposals.append(Proposal(operator, len(factors), float(values[best])))
+        return proposals
 
     def _best(self, values: Array, q: Array, least: float, first: bool) -> int | None:
         """The raw feature with the largest value among those that change q, now taken into q."""
@@ -327,6 +338,9 @@ class MonomialTerms(FactorTerms):
 
     letter: ClassVar[str] = "m"
     per_factor: ClassVar[tuple[str, ...]] = ("factor",)
+
+    def _categories(self) -> tuple[str, ...]:
+        return self.categorical
 
     def _sound(self) -> bool:
         count = sum(map(len, self.levels)) + len(self.variables)

@@ -13,7 +13,7 @@ from maxent._rows import Array
 from maxent._threads import over_rows
 from maxent.families.base import Family
 from maxent.families.monomials import FactorSearch, FactorTerms, check_count, ranges, scales
-from maxent.features.additive import _FORWARD, _REVERSE, MAX_KNOTS, Additive
+from maxent.features.additive import FORWARD, MAX_KNOTS, REVERSE, Additive
 from maxent.features.cells import Cells, Schema
 
 _MARGIN = 1e-10  # share of the range within which a knot is at its end
@@ -24,7 +24,7 @@ _MARGIN = 1e-10  # share of the range within which a knot is at its end
 class SplineTerms(FactorTerms):
     """Products of hinges (x - t)_+ / (high - t), ``rising``, and (t - x)_+ / (t - low).
 
-    ``variable``, ``knot`` t (in units of the variable) and ``rising`` have one entry a factor.
+    ``variable``, ``knot`` t (in units of the variable) and ``rising`` have one entry per factor.
     """
 
     variable: Array
@@ -132,7 +132,7 @@ def _hinge_curves(cells: Cells, schema: Schema, count: int) -> Additive:
 
     over_rows(work, varying.size, 64 * cells.n_cells)
     sizes = np.array([2 * t.size for t in knots], dtype=np.intp)
-    kinds = [np.repeat([_FORWARD, _REVERSE], t.size) for t in knots]
+    kinds = [np.repeat([FORWARD, REVERSE], t.size) for t in knots]
     unused = np.zeros(low.size)  # the ranges of squares
     return Additive(
         *(schema.continuous, low, high, unused, unused),
@@ -157,7 +157,7 @@ class SplineSearch(FactorSearch):
         hinges = self._hinges
         return SplineTerms(
             *(hinges.variables, hinges.low, hinges.high, cuts, power),
-            *(hinges.variable[factor], hinges.knot[factor], hinges.kind[factor] == _FORWARD),
+            *(hinges.variable[factor], hinges.knot[factor], hinges.kind[factor] == FORWARD),
         )
 
     def _product(self, factor: Array, power: Array) -> SplineTerms:

@@ -18,7 +18,7 @@ from maxent import io
 from maxent._rows import Array
 from maxent._threads import over_rows
 from maxent.families.base import Family, Proposal, Search, Terms
-from maxent.features.base import Operator, replaced
+from maxent.features.base import Operator, incidence, replaced
 from maxent.features.cells import UNKNOWN, Cells, Schema
 from maxent.maps import sum_of_parts
 
@@ -99,7 +99,7 @@ class TreeTerms(Operator):
             raise ValueError("offsets and sets must grow from 0 to the numbers of nodes and levels")
         shapes = {getattr(self, name).shape for name in _PER_NODE}
         if len(shapes) > 1 or self.sets.size != self.variable.size + 1:
-            raise ValueError(f"one entry a node is needed, got shapes {sorted(shapes)}")
+            raise ValueError(f"one entry per node is needed, got shapes {sorted(shapes)}")
         if not self._leads_to_leaves():
             raise ValueError("nodes must lead to later nodes of their tree, or to -1 and -2")
         known = len(self.continuous) + len(self.categorical)
@@ -119,7 +119,7 @@ class TreeTerms(Operator):
         return bool(once and (sizes > 0).all() and (later | (child == -1) | (child == -2)).all())
 
     @property
-    def n_features(self) -> int:  # type: ignore[override]
+    def n_features(self) -> int:
         """Number of trees."""
         return int(self.offsets.size - 1)
 
@@ -162,6 +162,11 @@ class TreeTerms(Operator):
     def kinds(self) -> Array:
         """d."""
         return np.full(self.n_features, "d")
+
+    def uses(self, names: Sequence[str]) -> Array:
+        """The variables of the nodes."""
+        variables = (*self.continuous, *self.categorical)
+        return incidence(names, variables, self.variable, self.offsets)
 
     def restrict(self, index: Array) -> TreeTerms:
         """Some of the trees."""
@@ -264,7 +269,7 @@ class _Subset:
 
 
 class BoundTrees(Terms):
-    """Trees on given cells: one bit a cell and tree.
+    """Trees on given cells: one bit per cell and tree.
 
     Trees share bytes by eight. All sums over a byte's trees are one sum by its 256 values.
     """
@@ -275,12 +280,8 @@ class BoundTrees(Terms):
         self._bytes: list[Array] = []
         self._room = 0  # bits of the last byte that no tree has yet
         self._slots = np.empty(0, dtype=np.intp)  # of each tree: 8 x its byte + its bit
+        self.n_features = 0
         self._groups: list[tuple[Array, Array, Array]] | None = None
-
-    @property
-    def n_features(self) -> int:  # type: ignore[override]
-        """Number of trees."""
-        return int(self._slots.size)
 
     def append(self, operator: Operator) -> None:
         """Work out the trees at every cell."""
@@ -299,6 +300,7 @@ class BoundTrees(Terms):
             first += count
         self._parts.append(operator)
         self._groups = None
+        self.n_features += operator.n_features
 
     def _mark(self, trees: TreeTerms, first: int) -> None:
         """Fill the rest of the last byte with the trees from ``first`` on."""
@@ -379,6 +381,7 @@ class BoundTrees(Terms):
             _room=0,  # the other bits are not its own
             _slots=8 * place + bit,
             _groups=None,
+            n_features=len(index),
         )
 
     def take(self, cells: Array) -> BoundTrees:
@@ -392,7 +395,7 @@ class BoundTrees(Terms):
         )
 
     def write(self, root: Array, start: int, stop: int, out: Array) -> None:
-        """The columns of some cells, one row a tree."""
+        """The columns of some cells, one row per tree."""
         from maxent._kernels.trees import write_bits
 
         for packed, where, bits in self._by_byte():
@@ -417,7 +420,7 @@ class _Leaf(NamedTuple):
 
 
 @dataclass(eq=False)
-class _Growing:
+class _TreeNodes:
     """The nodes of a tree in the order they were made.
 
     ``child`` and ``total`` (nodes, 2) are the node a side leads to, if any so far, and its sum.
@@ -473,7 +476,7 @@ class TreeSearch(Search):
                 self._codes[block, v] = np.where(codes == UNKNOWN, len(levels), codes)
 
     def terms(self) -> BoundTrees:
-        """A place for chosen trees, a bit a cell and tree."""
+        """A place for chosen trees, a bit per cell and tree."""
         return BoundTrees(self.cells)
 
     def propose(self, r: Array) -> list[Proposal]:
@@ -496,7 +499,7 @@ class TreeSearch(Search):
             proposals.append(Proposal(self._operator(tree, links.astype(np.int32)), size, value))
         return proposals
 
-    def _operator(self, tree: _Growing, links: Array) -> TreeTerms:
+    def _operator(self, tree: _TreeNodes, links: Array) -> TreeTerms:
         size, n_continuous = len(links), len(self._thresholds)
         threshold, members = np.zeros(size), [np.empty(0, dtype=np.int32)] * size
         for node, v in enumerate(tree.variable[:size]):
@@ -518,13 +521,13 @@ class TreeSearch(Search):
             np.concatenate([[0], np.cumsum([m.size for m in members])]),
         )
 
-    def _grow(self, r: Array, noise: float) -> _Growing:
+    def _grow(self, r: Array, noise: float) -> _TreeNodes:
         """Split the leaf with the largest gain until there is none, or nodes enough."""
         from maxent._kernels.trees import partition
 
         order = np.flatnonzero(r).astype(np.int32)  # cells of each leaf together
         spare = np.empty_like(order)
-        total, tree = float(r.sum()), _Growing()
+        total, tree = float(r.sum()), _TreeNodes()
         leaves = [self._leaf((0, 0), (0, order.size), total, self._sums(r, order), noise)]
         while len(tree.variable) < self._max_nodes:
             leaf = leaves.pop(int(np.argmax([leaf.gain for leaf in leaves])))

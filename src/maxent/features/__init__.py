@@ -7,9 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from maxent import io
 from maxent.features.additive import Additive, Hinge, Linear, Square, Threshold
-from maxent.features.base import Bound, FeatureClass, Operator, OperatorMap, joined, part_of
+from maxent.features.base import (
+    Bound,
+    FeatureClass,
+    Operator,
+    OperatorMap,
+    joined,
+    part_of,
+    variables_used,
+    with_weights,
+)
 from maxent.features.categorical import Categorical, Levels
 from maxent.features.cells import Cells, Schema
 from maxent.features.product import Interaction, Products
@@ -34,14 +42,9 @@ __all__ = [
     "fit_operators",
     "joined",
     "part_of",
+    "variables_used",
+    "with_weights",
 ]
-
-
-for _saved in (
-    *(Linear, Square, Interaction, Threshold, Hinge, Categorical),
-    *(Additive, Products, Levels, Schema),
-):
-    io.register(_saved)
 
 
 def fit_operators(

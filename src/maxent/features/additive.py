@@ -2,38 +2,41 @@
 
 Together they are a curve, piecewise linear plus a parabola. With each cell's place among the knots
 known, the curve is a table look-up and the means of all its features are one histogram and
-cumulative sums, O(cells + knots) a variable, so that the whole continuum of thresholds and hinges
+cumulative sums, O(cells + knots) per variable, so that the whole continuum of thresholds and hinges
 costs about what one linear feature costs (density paper §8; the jar sorts for the same end).
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from maxent import io
 from maxent._rows import Array
 from maxent._threads import over_rows
-from maxent.features.base import Bound, FeatureClass, Operator, replaced
+from maxent.features.base import Bound, FeatureClass, Operator, incidence, replaced
 from maxent.features.cells import Cells, Schema
+from maxent.features.tables import Curve, Guide, ScoreTables
 
-_LINEAR, _QUADRATIC, _FORWARD, _REVERSE, _THRESHOLD = range(5)  # as in _kernels.cells
+LINEAR, QUADRATIC, FORWARD, REVERSE, THRESHOLD = range(5)  # as in _kernels.cells
 _LETTERS = np.array(["l", "q", "h", "h", "t"])
 _NOISE = 1e-10  # values closer than this share of the range are one value
 MAX_KNOTS = 2**16 - 1  # a variable's at most: a cell's place among them fits two bytes
 
 
+@io.register
 @dataclass(frozen=True, eq=False)
 class Additive(Operator):
     """Curves of single variables.
 
-    ``low`` and ``high`` (one a variable) scale to [0, 1], ``square_low`` and ``square_high`` do so
-    for the squares; ``variable``, ``kind`` and ``knot`` (in units of the variable) have one entry a
-    feature, sorted by variable, kind and knot.
+    ``low`` and ``high`` (one per variable) scale to [0, 1], ``square_low`` and ``square_high`` do
+    so for the squares; ``variable``, ``kind`` and ``knot`` (in units of the variable) have one
+    entry per feature, sorted by variable, kind and knot.
     """
 
     variables: tuple[str, ...]
@@ -46,7 +49,7 @@ class Additive(Operator):
     knot: Array
 
     @property
-    def n_features(self) -> int:  # type: ignore[override]
+    def n_features(self) -> int:
         """Number of features."""
         return int(self.kind.size)
 
@@ -61,6 +64,10 @@ class Additive(Operator):
     def kinds(self) -> Array:
         """l, q, h or t."""
         return _LETTERS[self.kind]
+
+    def uses(self, names: Sequence[str]) -> Array:
+        """The variable of each curve."""
+        return incidence(names, self.variables, self.variable)
 
     def restrict(self, index: Array) -> Additive:
         """Some of the features."""
@@ -81,6 +88,24 @@ class Additive(Operator):
     def bind(self, cells: Cells, clamp: bool = False) -> BoundCurves:
         """The place of every cell among the knots."""
         return BoundCurves(self, cells, clamp)
+
+    def compile(self, tables: ScoreTables, w: Array) -> None:
+        """A table of linear pieces for every variable."""
+        empty = Cells(np.empty((len(self.variables), 0)), np.empty((0, 0), dtype=np.int32))
+        tables.curves += self.bind(empty).curves(w)
+
+    def thinned(self, records: Cells, knots: int) -> Array:
+        """Of each curve that many, even in rank, and those on both sides of every record."""
+        other = (np.diff(self.variable) != 0) | (np.diff(self.kind) != 0)
+        edges = [0, *(np.flatnonzero(other) + 1).tolist(), self.n_features]
+        chosen = [np.empty(0, dtype=np.intp)]
+        for first, end in pairwise(edges):
+            even = np.linspace(0, end - first - 1, min(knots, end - first)).astype(np.intp)
+            values = records.values[self.variable[first]]
+            above = np.searchsorted(self.knot[first:end], values)
+            near = np.concatenate([above - 1, above]).clip(0, end - first - 1)
+            chosen.append(first + np.concatenate([even, near]))
+        return np.unique(np.concatenate(chosen))
 
 
 class _Places(NamedTuple):
@@ -123,7 +148,7 @@ class BoundCurves(Bound):
         over_rows(encode, len(used), 16 * cells.n_cells)
 
     def _encode(self, v: int, where: slice) -> None:
-        has_knot = self.kind[where] >= _FORWARD
+        has_knot = self.kind[where] >= FORWARD
         knots, place = np.unique(self.knot[where][has_knot], return_inverse=True)
         self.position[where][has_knot] = place
         low, high = self.low[v], self.high[v]
@@ -154,21 +179,45 @@ class BoundCurves(Bound):
         places = {v: self.places[v]._replace(codes=self.places[v].codes[cells]) for v in used}
         return replaced(self, values=values, places=places)
 
-    def add_scores(self, w: Array, theta: Array) -> None:
-        """theta += the curves, from their tables."""
-        from maxent._kernels.cells import add_curve, curve_tables
+    def _tables(self, v: int, where: slice, w: Array) -> tuple[Array, Array, float]:
+        """Value and slope of a curve between every two knots, and its bend."""
+        from maxent._kernels.cells import curve_tables
 
+        unit, rest, upper, _ = self.places[v]
+        intercept, slope = np.empty((2, unit.size + 1))
+        bend = curve_tables(
+            self.kind[where], self.position[where], unit, rest, upper, w[where],
+            self.parabola[:, v], intercept, slope,
+        )  # fmt: skip
+        return intercept, slope, bend
+
+    def curves(self, w: Array) -> list[Curve]:
+        """The curve of every variable, in units of the variable."""
         curves = []
         for v, where in self.used:
-            if not w[where].any():
-                continue
-            unit, rest, upper, codes = self.places[v]
-            intercept, slope = np.empty((2, unit.size + 1))
-            bend = curve_tables(
-                self.kind[where], self.position[where], unit, rest, upper, w[where],
-                self.parabola[:, v], intercept, slope,
-            )  # fmt: skip
-            curves.append((v, codes, upper, intercept, slope, bend))
+            low, high, kind = self.low[v], self.high[v], self.kind[where]
+            intercept, slope, bend = self._tables(v, where, w)
+            knots = np.unique(self.knot[where][kind >= FORWARD])
+            guide = Guide.of(knots, low, high)
+            scale = 1.0 / (high - low)
+            is_upper = np.arange(slope.size) >= self.places[v].upper  # these are in high - x
+            signed = np.where(is_upper, -scale, scale) * slope
+            pieces = np.column_stack([intercept, signed, np.where(is_upper, high, low)])
+            square = w[where][kind == QUADRATIC].sum()
+            bent = bend * scale * scale
+            numbers = [low, guide.per_unit, bent, scale, *self.parabola[:, v], square]
+            curves.append(Curve(v, np.array(numbers), knots, guide.before, pieces))
+        return curves
+
+    def add_scores(self, w: Array, theta: Array) -> None:
+        """theta += the curves, from their tables."""
+        from maxent._kernels.cells import add_curve
+
+        curves = [
+            (v, self.places[v].codes, self.places[v].upper, *self._tables(v, where, w))
+            for v, where in self.used
+            if w[where].any()
+        ]
 
         def work(start: int, stop: int) -> None:
             part = slice(start, stop)
@@ -184,14 +233,14 @@ class BoundCurves(Bound):
 
     def _lift_squares(self, w: Array, theta: Array) -> None:
         """Hold squares at 0 or above: a value may be nearer to 0 than that of any cell was."""
-        for j in np.flatnonzero((self.kind == _QUADRATIC) & (w != 0)):
+        for j in np.flatnonzero((self.kind == QUADRATIC) & (w != 0)):
             v = self.variable[j]
             u = (self.values[v] - self.low[v]) / (self.high[v] - self.low[v])
             c0, c1, c2 = self.parabola[:, v]
             theta -= w[j] * np.minimum(c0 + u * (c1 + c2 * u), 0.0)
 
     def moments(self, p: Array) -> Array:
-        """One histogram a variable and its cumulative sums."""
+        """One histogram per variable and its cumulative sums."""
         from maxent._kernels.cells import mean_curves
 
         return self._over_variables(mean_curves, p)
@@ -217,7 +266,7 @@ class BoundCurves(Bound):
         return out
 
     def write(self, root: Array, start: int, stop: int, out: Array) -> None:
-        """The columns of some cells, one row a feature."""
+        """The columns of some cells, one row per feature."""
         from maxent._kernels.cells import write_curves
 
         write_curves(
@@ -263,17 +312,17 @@ class _CurveClass(FeatureClass):
             return []
         low, high = cells.values.min(axis=1), cells.values.max(axis=1)
         square = np.zeros((2, count))
-        found: list[list[tuple[int, Array]]] = [[] for _ in range(count)]
+        knots: list[list[tuple[int, Array]]] = [[] for _ in range(count)]
 
         def work(first: int, last: int) -> None:
             for v in range(first, last):
                 x = cells.values[v]
                 square[:, v] = _square_range(x, float(low[v]), float(high[v]))
                 if high[v] > low[v]:
-                    found[v] = self._knots(x, x[presences])
+                    knots[v] = self._knots(x, x[presences])
 
         over_rows(work, count, 64 * cells.n_cells)
-        parts = [(v, k, t) for v in range(count) for k, t in found[v]]
+        parts = [(v, k, t) for v in range(count) for k, t in knots[v]]
         if not parts:
             return []
         operator = Additive(
@@ -298,6 +347,7 @@ def _square_range(x: Array, low: float, high: float) -> tuple[float, float]:
     return (float(np.abs(x).min()) ** 2 if low < 0 < high else min(ends)), max(ends)
 
 
+@io.register
 @dataclass(frozen=True)
 class Linear(_CurveClass):
     """f = x scaled to [0, 1].
@@ -308,9 +358,10 @@ class Linear(_CurveClass):
     """
 
     def _knots(self, x: Array, presences: Array) -> list[tuple[int, Array]]:
-        return [(_LINEAR, np.full(1, np.nan))]
+        return [(LINEAR, np.full(1, np.nan))]
 
 
+@io.register
 @dataclass(frozen=True)
 class Square(_CurveClass):
     """f = x^2 scaled to [0, 1]: with Linear, means and variances match.
@@ -321,9 +372,10 @@ class Square(_CurveClass):
     """
 
     def _knots(self, x: Array, presences: Array) -> list[tuple[int, Array]]:
-        return [(_QUADRATIC, np.full(1, np.nan))]
+        return [(QUADRATIC, np.full(1, np.nan))]
 
 
+@io.register
 @dataclass(frozen=True)
 class Hinge(_CurveClass):
     """f = (x - t)_+ / (max - t) and (t - x)_+ / (t - min).
@@ -346,11 +398,12 @@ class Hinge(_CurveClass):
         if self.knots is None:
             between = _midpoints(x, presences, thin=True)
             between = between[(between > x.min()) & (between < x.max())]
-            return [(_FORWARD, between), (_REVERSE, between)]
+            return [(FORWARD, between), (REVERSE, between)]
         even = np.linspace(float(x.min()), float(x.max()), self.knots)
-        return [(_FORWARD, even[:-1]), (_REVERSE, even[1:])]
+        return [(FORWARD, even[:-1]), (REVERSE, even[1:])]
 
 
+@io.register
 @dataclass(frozen=True)
 class Threshold(_CurveClass):
     """f = [x > t].
@@ -372,9 +425,9 @@ class Threshold(_CurveClass):
 
     def _knots(self, x: Array, presences: Array) -> list[tuple[int, Array]]:
         if self.knots is None:
-            return [(_THRESHOLD, _midpoints(x, presences, thin=False))]
+            return [(THRESHOLD, _midpoints(x, presences, thin=False))]
         even = np.linspace(float(x.min()), float(x.max()), self.knots + 2)[1:-1]
-        return [(_THRESHOLD, np.nextafter(even, -np.inf))]  # maxnet counts x = t as above
+        return [(THRESHOLD, np.nextafter(even, -np.inf))]  # maxnet counts x = t as above
 
 
 def _check_knots(knots: Any, least: int) -> None:

@@ -8,7 +8,7 @@ A ``FeatureClass`` is what a user asks for (``Hinge(knots=50)``); fitted to cell
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
 from typing import Any, ClassVar
 
@@ -17,6 +17,7 @@ import numpy as np
 from maxent._rows import Array, Rows
 from maxent._threads import one_blas_thread
 from maxent.features.cells import Cells, Schema
+from maxent.features.tables import ScoreTables
 from maxent.maps import ColumnMap, sum_of_parts
 
 _BLOCK = 1024  # cells whose columns are written out at once: they stay in cache
@@ -34,7 +35,10 @@ class FeatureClass(ABC):
 class Operator(ABC):
     """A fitted family of features with values in [0, 1] on the cells of the fit."""
 
-    n_features: int
+    @property
+    @abstractmethod
+    def n_features(self) -> int:
+        """Number of features."""
 
     @abstractmethod
     def names(self) -> list[str]:
@@ -52,9 +56,28 @@ class Operator(ABC):
     def bind(self, cells: Cells, clamp: bool = False) -> Bound:
         """This operator on given cells; ``clamp`` holds the features within [0, 1]."""
 
+    def uses(self, names: Sequence[str]) -> Array:
+        """(names, features): whether a feature uses the variable of that name.
+
+        By default all of them: what does not say what it looks at may look at anything.
+        """
+        return np.ones((len(names), self.n_features), dtype=bool)
+
     def join(self, other: Operator) -> Operator | None:
         """Both as one operator, where that makes a faster map; None otherwise."""
         return None
+
+    def compile(self, tables: ScoreTables, w: Array) -> None:
+        """Add the weighted features to the tables of a scorer.
+
+        By default the operator itself, to be bound to the cells that are scored; so is a subclass
+        of one with tables that overrides ``bind`` alone.
+        """
+        tables.others.append((self, w))
+
+    def thinned(self, records: Cells, knots: int) -> Array:
+        """The index of features that can stand for all: all, where none is nearly another."""
+        return np.arange(self.n_features)
 
 
 class Bound(ABC):
@@ -225,27 +248,59 @@ class OperatorMap(ColumnMap):
 
 def joined(operators: Sequence[Operator]) -> list[Operator]:
     """Operators with those that can share a pass over the cells made one."""
-    found: list[Operator] = []
+    kept: list[Operator] = []
     for operator in operators:
-        for i, earlier in enumerate(found):
+        for i, earlier in enumerate(kept):
             both = earlier.join(operator)
             if both is not None:
-                found[i] = both
+                kept[i] = both
                 break
         else:
-            found.append(operator)
-    return found
+            kept.append(operator)
+    return kept
 
 
 def part_of(operators: Sequence[Operator], index: Array) -> list[Operator]:
     """Each operator that holds some of the features ``index``, cut down to them."""
-    found, start = [], 0
+    parts, start = [], 0
     for operator in operators:
         mine = index[(index >= start) & (index < start + operator.n_features)]
         if mine.size:
-            found.append(operator.restrict(mine - start))
+            parts.append(operator.restrict(mine - start))
         start += operator.n_features
-    return found
+    return parts
+
+
+def with_weights(operators: Sequence[Operator], w: Array) -> Iterator[tuple[Operator, Array]]:
+    """Each operator with the weights of its features."""
+    start = 0
+    for operator in operators:
+        yield operator, w[start : start + operator.n_features]
+        start += operator.n_features
+
+
+def variables_used(operators: Sequence[Operator], names: Sequence[str]) -> Array:
+    """(names, features): whether a feature of the operators uses the variable of that name."""
+    none = np.zeros((len(names), 0), dtype=bool)
+    return np.concatenate([none, *(operator.uses(names) for operator in operators)], axis=1)
+
+
+def incidence(
+    names: Sequence[str], variables: Sequence[str], variable: Array, cuts: Array | None = None
+) -> Array:
+    """``Operator.uses`` of features that use ``variables[v]``, v in ``variable``.
+
+    Feature j has the entries from cuts[j] to cuts[j + 1]; one entry each without cuts.
+    """
+    place = {name: i for i, name in enumerate(names)}
+    row = np.array([place.get(name, len(names)) for name in variables], dtype=np.intp)[variable]
+    feature = np.arange(variable.size)
+    if cuts is not None:
+        feature = np.repeat(np.arange(cuts.size - 1), np.diff(cuts))
+    count = variable.size if cuts is None else cuts.size - 1
+    used = np.zeros((len(names) + 1, count), dtype=bool)  # the last row: none of the names
+    used[row, feature] = True
+    return used[:-1]
 
 
 def replaced(thing: Any, **attributes: Any) -> Any:

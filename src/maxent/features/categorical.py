@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from maxent import io
 from maxent._rows import Array
-from maxent.features.base import Bound, FeatureClass, Operator, replaced
+from maxent.features.base import Bound, FeatureClass, Operator, incidence, replaced
 from maxent.features.cells import Cells, Schema
+from maxent.features.tables import ScoreTables
 
 
+@io.register
 @dataclass(frozen=True, eq=False)
 class Levels(Operator):
     """[x = level], for the levels ``level`` of the categorical variables ``variable``."""
@@ -22,7 +26,7 @@ class Levels(Operator):
     level: Array
 
     @property
-    def n_features(self) -> int:  # type: ignore[override]
+    def n_features(self) -> int:
         """Number of indicators."""
         return int(self.level.size)
 
@@ -35,6 +39,10 @@ class Levels(Operator):
         """c."""
         return np.full(self.n_features, "c")
 
+    def uses(self, names: Sequence[str]) -> Array:
+        """The variable of each level."""
+        return incidence(names, self.variables, self.variable)
+
     def restrict(self, index: Array) -> Levels:
         """Some of the indicators."""
         return replace(self, variable=self.variable[index], level=self.level[index])
@@ -42,6 +50,24 @@ class Levels(Operator):
     def bind(self, cells: Cells, clamp: bool = False) -> BoundLevels:
         """The indicators on given cells."""
         return BoundLevels(self, cells)
+
+    def compile(self, tables: ScoreTables, w: Array) -> None:
+        """A weight for every level of every variable."""
+        sizes = [len(levels) for levels in self.levels]
+        tables.levels += _level_weights(self.variable, self.level, sizes, w)
+
+
+def _level_weights(
+    variable: Array, level: Array, sizes: Sequence[int], w: Array
+) -> list[tuple[int, Array]]:
+    """The variables in use, each with the weight of every level."""
+    tables = []
+    for v in np.unique(variable):
+        mine = variable == v
+        table = np.zeros(sizes[v])
+        table[level[mine]] = w[mine]
+        tables.append((int(v), table))
+    return tables
 
 
 class BoundLevels(Bound):
@@ -67,10 +93,7 @@ class BoundLevels(Bound):
         """theta += the weight of each cell's level."""
         from maxent._kernels.cells import add_levels
 
-        for v in np.unique(self.variable):
-            mine = self.variable == v
-            table = np.zeros(self.sizes[v])
-            table[self.level[mine]] = w[mine]
+        for v, table in _level_weights(self.variable, self.level, self.sizes, w):
             add_levels(self.codes[v], table, theta)
 
     def moments(self, p: Array) -> Array:
@@ -88,14 +111,15 @@ class BoundLevels(Bound):
     squares = moments  # an indicator is its own square
 
     def write(self, root: Array, start: int, stop: int, out: Array) -> None:
-        """The columns of some cells, one row an indicator."""
+        """The columns of some cells, one row per indicator."""
         for row, (v, level) in enumerate(zip(self.variable, self.level, strict=True)):
             out[row] = np.where(self.codes[v, start:stop] == level, root[start:stop], 0.0)
 
 
+@io.register
 @dataclass(frozen=True)
 class Categorical(FeatureClass):
-    """f = [x = level], one indicator a level.
+    """f = [x = level], one indicator per level.
 
     With ``occupied`` (the jar's rule) only levels with a presence, so that a level nobody has
     looked at is not declared unsuitable.

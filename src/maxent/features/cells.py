@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from maxent import io
 from maxent._rows import Array
 from maxent._threads import all_finite, over_rows
 
@@ -35,6 +36,7 @@ class Cells:
         )
 
 
+@io.register
 @dataclass(frozen=True)
 class Schema:
     """Which columns a table has, which are categorical and what their levels are.
@@ -129,6 +131,29 @@ def _missing(column: Array) -> Array:
 def is_frame(X: Any) -> bool:
     """Whether X has named columns (pandas, polars ...)."""
     return hasattr(X, "columns") and hasattr(X, "__getitem__") and not isinstance(X, np.ndarray)
+
+
+def take_rows(X: Any, rows: Any) -> Any:
+    """Some rows of a frame or an array."""
+    if hasattr(X, "iloc"):
+        return X.iloc[rows]
+    return X[rows]
+
+
+def constant_columns(cells: Cells, schema: Schema) -> list[str]:
+    """The columns that have one value and so tell nothing."""
+    low, high = (
+        cells.values.min(axis=1, initial=np.inf),
+        cells.values.max(axis=1, initial=-np.inf),
+    )
+    names = [name for name, same in zip(schema.continuous, low == high, strict=True) if same]
+    levels = zip(schema.categorical, schema.levels, strict=True)
+    return names + [name for name, known in levels if len(known) < 2]
+
+
+def not_used(columns: Sequence[str]) -> str:
+    """What to tell a user whose table has constant columns."""
+    return f"constant columns are not used: {', '.join(columns)}"
 
 
 def _names(X: Any) -> list[str]:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from maxent import io
 from maxent._rows import Array
 from maxent._threads import over_rows
-from maxent.features.base import Bound, FeatureClass, Operator, replaced
+from maxent.features.base import Bound, FeatureClass, Operator, incidence, replaced
 from maxent.features.cells import Cells, Schema
+from maxent.features.tables import Pairs, ScoreTables
 from maxent.maps import sum_of_parts
 
 _BLOCK = 2048  # cells whose variables stay in cache
 
 
+@io.register
 @dataclass(frozen=True, eq=False)
 class Products(Operator):
     """x_i x_j scaled to [0, 1] over the cells of the fit."""
@@ -28,7 +32,7 @@ class Products(Operator):
     most: Array
 
     @property
-    def n_features(self) -> int:  # type: ignore[override]
+    def n_features(self) -> int:
         """Number of pairs."""
         return int(self.first.size)
 
@@ -41,6 +45,11 @@ class Products(Operator):
         """p."""
         return np.full(self.n_features, "p")
 
+    def uses(self, names: Sequence[str]) -> Array:
+        """Both factors."""
+        both = (incidence(names, self.variables, part) for part in (self.first, self.second))
+        return np.logical_or(*both)
+
     def restrict(self, index: Array) -> Products:
         """Some of the pairs."""
         names = ("first", "second", "least", "most")
@@ -49,6 +58,16 @@ class Products(Operator):
     def bind(self, cells: Cells, clamp: bool = False) -> BoundProducts:
         """The products on given cells."""
         return BoundProducts(self, cells, clamp)
+
+    def compile(self, tables: ScoreTables, w: Array) -> None:
+        """Four coefficients in the scaled variables for every pair."""
+        empty = Cells(np.empty((len(self.variables), 0)), np.empty((0, 0), dtype=np.int32))
+        bound = self.bind(empty)
+        unit, place = np.unique([self.first, self.second], return_inverse=True)
+        first, second = place.reshape(2, -1)
+        scaling = np.column_stack([bound.low[unit], bound.scale[unit]])
+        columns = [bound.constant, bound.slope_first, bound.slope_second, bound.pair, w]
+        tables.pairs.append(Pairs(unit, scaling, first, second, np.column_stack(columns)))
 
 
 class BoundProducts(Bound):
@@ -142,7 +161,7 @@ class BoundProducts(Bound):
         return total
 
     def write(self, root: Array, start: int, stop: int, out: Array) -> None:
-        """The columns of some cells, one row a pair."""
+        """The columns of some cells, one row per pair."""
         from maxent._kernels.cells import write_products
 
         write_products(
@@ -151,6 +170,7 @@ class BoundProducts(Bound):
         )  # fmt: skip
 
 
+@io.register
 @dataclass(frozen=True)
 class Interaction(FeatureClass):
     """f = x_i x_j scaled to [0, 1], for i < j: with Linear and Square, covariances match.

@@ -66,16 +66,17 @@ class Rows:
 
 def read(prior: Any, observed: Any, multiplicity: Any = None) -> Rows:
     """Check prior, observation and multiplicities; counts are told from probabilities."""
-    given, shape = _vector("observed", observed), None
+    given, shape = vector("observed", observed), None
     if prior is None:
         u, u_scale = np.ones_like(given), None
     else:
-        u, shape = _vector("prior", prior), np.shape(prior)
+        u, shape = vector("prior", prior), np.shape(prior)
     if u.shape != given.shape:
         raise ValueError(
-            f"prior has shape {shape} and observed {np.shape(observed)}: give both one value a row"
+            f"prior has shape {shape} and observed {np.shape(observed)}: give both one value per "
+            "row"
         )
-    m = np.ones(u.size) if multiplicity is None else _vector("multiplicity", multiplicity)
+    m = np.ones(u.size) if multiplicity is None else vector("multiplicity", multiplicity)
     if m.shape != u.shape:
         raise ValueError(
             f"multiplicity has {m.size} values for {u.size} rows: give the number of symbols of "
@@ -89,7 +90,8 @@ def read(prior: Any, observed: Any, multiplicity: Any = None) -> Rows:
     return Rows(u, given, m, u_scale, _scale("observed", observed, given, m))
 
 
-def _vector(name: str, values: Any) -> Array:
+def vector(name: str, values: Any) -> Array:
+    """Counts or probabilities as one row of floats: finite, not negative."""
     array = np.asarray(values)
     if array.dtype.kind not in "biuf":
         raise TypeError(f"{name} must hold numbers, got an array of type {array.dtype}")

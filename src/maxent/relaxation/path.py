@@ -14,7 +14,9 @@ from maxent._kernels.euclidean import euclidean
 from maxent._kernels.sweep import sweep
 from maxent._kernels.tangents import hull
 from maxent._rows import Array
-from maxent.relaxation import inputs, selection
+from maxent.relaxation import inputs
+from maxent.relaxation.drawing import draw
+from maxent.relaxation.selection import HeldOut, best_nu
 from maxent.relaxation.single import DIVERGENCES, check_choice, probabilities, stop_message
 
 METHODS = ("auto", "local", "global", "uniform", "hull")
@@ -46,8 +48,8 @@ class RelaxationPath:
 
     Parameters
     ----------
-    prior : u, probabilities or counts a row; None for a uniform one.
-    observed : q, probabilities or counts. Counts are used as they are, without rounding.
+    prior : u, one probability or count per row; None for a uniform one.
+    observed : q, likewise. Counts are used as they are, without rounding.
     multiplicity : m, how many symbols a row stands for; 1 by default. Equal rows are joined, and
         ``from_counts`` makes one row of all symbols that are not listed.
     divergence : "kl", or "euclidean" for 1/2 sum_j m_j (p_j - u_j)^2 over p >= 0 (§9).
@@ -89,7 +91,7 @@ class RelaxationPath:
         divergence: str = "kl",
     ) -> None:
         if observed is None:
-            raise ValueError("observed is missing: give counts or probabilities, one a row")
+            raise ValueError("observed is missing: give counts or probabilities, one per row")
         check_choice("divergence", divergence, DIVERGENCES)
         self.prior, self.observed, self.multiplicity = prior, observed, multiplicity
         self.divergence = divergence
@@ -156,7 +158,7 @@ class RelaxationPath:
     def fit(self, method: str = "auto") -> RelaxationPath:
         """Find all knots.
 
-        method : "local" (§6, O(n) a knot), "uniform" (§7, a constant prior, O(n log n) in all),
+        method : "local" (§6, O(n) per knot), "uniform" (§7, a constant prior, O(n log n) in all),
         "global" (§7, O(n^2 log n) however many knots there are), "hull" (next knots as tangents to
         convex hulls, a few microseconds each), or "auto", the fastest for these rows.
         """
@@ -214,7 +216,7 @@ class RelaxationPath:
     def at(self, nu: Any, index: Any = None) -> Array:
         """p(nu), for one nu or many: shape of nu, then of the rows (``index``, or all of them).
 
-        O(log(segments)) a value for a few rows.
+        O(log(segments)) per value for a few rows.
         """
         values = self._values(nu)
         rows = slice(None) if index is None else index
@@ -273,14 +275,21 @@ class RelaxationPath:
         self._check_fitted()
         if self.divergence != "kl":
             raise ValueError("select is for the path of relative entropy")
-        return selection.best_nu(self, self._counts(counts))
+        weights = self._counts(counts)
+        seen = np.flatnonzero(weights)
+        knots = np.append(self.nu[1:], self.nu_stop)
+        return best_nu(
+            HeldOut(weights[seen], self._u[seen], self._q[seen], knots, self._ratio(knots))
+        )
 
     def plot(self, ax: Any = None, lines: int = 20) -> Any:
         """Draw mu(nu) with the lines u_j mu - q_j nu = 1 and -1 that bend it (Figs 2 and 5)."""
         self._check_fitted()
-        from maxent.relaxation.drawing import draw
-
-        return draw(self, ax, lines)
+        last = float(self.nu[-1]) if self.segments > 1 else 1.0
+        end = min(1.15 * last, self.nu_stop)
+        nu, mu = np.append(self.nu, end), np.append(self.mu, self._ratio(np.array([end])) * end)
+        bending = self.divergence == "kl"
+        return draw(nu, mu, self._u, self._q, ax, lines if bending else 0)
 
     # -- saving --------------------------------------------------------------------------------
 
@@ -292,7 +301,7 @@ class RelaxationPath:
 
     def __setmodel__(self, state: dict[str, Any]) -> None:
         segments, symbols = state.pop("segments"), state.pop("symbols")
-        self.__init__(**state)  # type: ignore[misc]
+        RelaxationPath.__init__(self, **state)
         if symbols is not None:
             self._named(symbols)
         if segments is not None:
@@ -329,11 +338,11 @@ class RelaxationPath:
         return joined.reshape(values.shape)[()]
 
     def _counts(self, counts: Any) -> Array:
-        weights = inputs._vector("counts", counts)
+        weights = inputs.vector("counts", counts)
         if weights.size != self._rows.n:
             raise ValueError(f"counts has {weights.size} values for {self._rows.n} rows")
         if not weights.any():
-            raise ValueError("counts is all zero: give held-out counts, one a row")
+            raise ValueError("counts is all zero: give held-out counts, one per row")
         return weights
 
 

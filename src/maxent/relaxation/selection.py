@@ -10,41 +10,55 @@ Runs are halved, the most promising first, until no bound is above the best valu
 from __future__ import annotations
 
 import heapq
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import brentq
 
 from maxent._rows import Array
-
-if TYPE_CHECKING:
-    from maxent.relaxation.path import RelaxationPath
+from maxent.relaxation.single import probabilities
 
 _SLACK = 1e-13  # share of a log likelihood that rounding may hide
 
 
-def best_nu(path: RelaxationPath, counts: Array) -> float:
-    """The nu, from the first knot to infinity or the path's stop, of the largest likelihood."""
-    seen = np.flatnonzero(counts)
-    weights, u, q = counts[seen], path._u[seen], path._q[seen]
-    if not (u > 0).all():
-        raise ValueError(
-            f"{int((u == 0).sum())} rows with held-out counts have prior 0, and p = 0 at every nu: "
-            "give them a positive prior"
-        )
-    if path.segments == 1:
-        return float(path.nu_stop)
-    knots = np.append(path.nu[1:], path.nu_stop)
-    z, t = path._ratio(knots), 1 / knots
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Counts of the rows that were seen, and those rows along a path.
 
-    def value(place: int) -> float:
-        return _log_likelihood(weights, path.at(knots[place], seen))
+    weights : the counts; u, q : prior and observation of their rows; nu : the knots, the last one
+    infinity or the path's stop; z : mu / nu at them.
+    """
 
-    def bound(first: int, last: int) -> float:
+    weights: Array
+    u: Array
+    q: Array
+    nu: Array
+    z: Array
+
+    def at(self, place: int) -> Array:
+        """p at a knot."""
+        return probabilities(self.u, self.q, self.z[place], 1 / self.nu[place], "kl")
+
+    def log_likelihood(self, place: int) -> float:
+        """At a knot."""
+        return _log_likelihood(self.weights, self.at(place))
+
+    def bound(self, first: int, last: int) -> float:
+        """No log likelihood between two knots is larger."""
         run = slice(first, last + 1)
-        return _bound(weights, u, q, z[run], t[run])
+        return _bound(self.weights, self.u, self.q, self.z[run], 1 / self.nu[run])
 
-    last = len(knots) - 1
+
+def best_nu(seen: HeldOut) -> float:
+    """The nu of the largest likelihood, from the first knot to the last."""
+    if not (seen.u > 0).all():
+        raise ValueError(
+            f"{int((seen.u == 0).sum())} rows with held-out counts have prior 0, and p = 0 at "
+            "every nu: give them a positive prior"
+        )
+    knots, value, last = seen.nu, seen.log_likelihood, seen.nu.size - 1
+    if last == 0:  # the path never bends
+        return float(knots[0])
     best, nu = max((value(0), float(knots[0])), (value(last), float(knots[last])))
     runs = [(-np.inf, 0, last)]
     while runs:
@@ -52,12 +66,12 @@ def best_nu(path: RelaxationPath, counts: Array) -> float:
         if -above <= best + _SLACK * abs(best):
             break
         if last - first == 1:
-            best, nu = max((best, nu), _inside(path, seen, weights, knots[first], knots[last]))
+            best, nu = max((best, nu), _inside(seen, first, last))
             continue
         middle = (first + last) // 2
         best, nu = max((best, nu), (value(middle), float(knots[middle])))
         for part in ((first, middle), (middle, last)):
-            heapq.heappush(runs, (-bound(*part), *part))
+            heapq.heappush(runs, (-seen.bound(*part), *part))
     return nu
 
 
@@ -80,18 +94,18 @@ def _log_likelihood(weights: Array, p: Array) -> float:
         return float(weights @ np.log(p))
 
 
-def _inside(
-    path: RelaxationPath, seen: Array, weights: Array, first: float, last: float
-) -> tuple[float, float]:
+def _inside(seen: HeldOut, first: int, last: int) -> tuple[float, float]:
     """The largest likelihood within a segment, and its nu."""
-    start, change = path.at(first, seen), path.at(last, seen) - path.at(first, seen)
+    weights, start = seen.weights, seen.at(first)
+    change = seen.at(last) - start
 
     def slope(share: float) -> float:
         with np.errstate(divide="ignore"):
             return float(weights @ (change / (start + share * change)))
 
     if not slope(0.0) > 0 > slope(1.0):
-        return -np.inf, first  # an end is the best, and ends are known
+        return -np.inf, float(seen.nu[first])  # an end is the best, and ends are known
     share = float(brentq(slope, 0.0, 1.0, xtol=1e-15))
-    t = (1 - share) / first + share / last
-    return _log_likelihood(weights, start + share * change), float(1 / t if t > 0 else last)
+    t = (1 - share) / seen.nu[first] + share / seen.nu[last]
+    best = _log_likelihood(weights, start + share * change)
+    return best, float(1 / t if t > 0 else seen.nu[last])

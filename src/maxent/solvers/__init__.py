@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 from maxent.problem import Problem
 from maxent.solvers.ball_search import BallSearch
 from maxent.solvers.base import ConvergenceWarning, Interrupted, Solution, Solver, Status
@@ -54,8 +57,15 @@ _BY_NAME: dict[str, type[Solver]] = {
 _MANY, _MANY_OF_ONE_ROW = 100, 2000  # features beyond which Newton steps cost too much
 
 
-def choose(solver: Solver | str, problem: Problem) -> Solver:
-    """The solver asked for, or for "auto" the first of the list that fits the problem."""
+def choose(solver: Solver | str, problem: Problem, **settings: Any) -> Solver:
+    """The solver asked for, or for "auto" the first of the list that fits the problem.
+
+    ``settings`` replace its own.
+    """
+    return replace(_chosen(solver, problem), **settings)
+
+
+def _chosen(solver: Solver | str, problem: Problem) -> Solver:
     if isinstance(solver, Solver):
         return solver
     if isinstance(solver, type) and issubclass(solver, Solver):

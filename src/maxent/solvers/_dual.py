@@ -1,7 +1,7 @@
-"""What solvers share that move the distributions p_i of the rows and let the weights follow.
+"""For solvers that move the distributions p_i of the rows and let the weights follow.
 
 V has a gradient where its penalty is strongly convex, and then w = -grad V(F p - mu) is optimal
-for p: the second part of the duality gap is 0, the first is a sum of one Fenchel-Young gap a row.
+for p: the second part of the duality gap is 0, the first a sum of one Fenchel-Young gap per row.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from maxent._rows import Array, Ragged, Rows
 from maxent.entropies import Entropy, Relative, Scaled, Shifted
 from maxent.maps import RowMap
 from maxent.problem import Problem, State
-from maxent.solvers.base import Solver
+from maxent.solvers.base import Solver, elastic_terms
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,11 +89,11 @@ class DualSolver(Solver):
             return f"{inside!r} has a base measure for each row; use NewtonCG or FISTA"
         return None
 
-    def _initial(self, problem: Problem, w: Array) -> State:
+    def _initial(self, state: State) -> State:
         """From the observed distribution, whose weights are 0, or from p_w."""
-        start = problem.state(w)
-        known = problem.observed is not None and not w.any()
-        point = problem.observed if known else start.p
+        problem = state.problem
+        known = problem.observed is not None and not state.w.any()
+        point = problem.observed if known else state.p
         if isinstance(point, Ragged):
             return pair_state(problem, Ragged(point.values.astype(np.float64), point.offsets))
         return pair_state(problem, np.array(point, dtype=np.float64))
@@ -195,7 +195,7 @@ class CompiledRows(DualRows):
         super().__init__(problem, point)
         features, cost = problem.features, unwrap(problem.entropy).cost
         shape = -1, features.n_outputs
-        l1, l2 = problem.potential.elastic(features.n_features)  # type: ignore[misc]
+        l1, l2 = elastic_terms(problem)
         self.l1, self.inverse = l1.reshape(shape), 1 / l2.reshape(shape)
         cost = np.zeros(features.n_outputs) if cost is None else cost
         self.costs = np.array(cost, dtype=np.float64, ndmin=2)

@@ -41,7 +41,7 @@ def second_order(problem: Problem) -> Curvature:
     features = problem.features
     simple = problem.entropy.has_curvature and isinstance(features, ColumnMap)
     if simple and features.n_features <= _FEW:
-        return WrittenOut(problem)
+        return FullHessian(problem)
     if simple and isinstance(features, SampleMap) and features.whole:
         return Samples(problem)
     return Curvature(problem)
@@ -85,7 +85,7 @@ def _diagonal(hessian: Array) -> Array:
     return hessian if hessian.ndim == 1 else np.diag(hessian)
 
 
-class WrittenOut(Curvature):
+class FullHessian(Curvature):
     """Few features: the matrix itself, whose factor is an exact preconditioner."""
 
     def at(self, state: State, damping: float = 0.0) -> Model:

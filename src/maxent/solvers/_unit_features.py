@@ -25,7 +25,7 @@ _EXCLUDED = 1e-16  # mass that may stay on excluded cells
 
 
 @dataclass(frozen=True)
-class Bound:
+class GainBound:
     """A lower bound on what a change of lambda gains, feature by feature, q = E_p[f'].
 
     F_j(delta) = -growth(q_j, delta) + delta mu_j - V_j*(-lambda_j - delta) + V_j*(-lambda_j).
@@ -60,8 +60,8 @@ def _parallel_growth(q: Array, delta: Array) -> Array:
 
 
 # eq. (24) and (40) of the density paper
-SELECTIVE = Bound(special.expit, _log_odds, _selective_growth)
-PARALLEL = Bound(np.exp, _log, _parallel_growth)
+SELECTIVE = GainBound(special.expit, _log_odds, _selective_growth)
+PARALLEL = GainBound(np.exp, _log, _parallel_growth)
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +90,7 @@ class UnitFeatures:
         potential's domain; else None.
     """
 
-    def __init__(self, problem: Problem, bound: Bound, theta: Array) -> None:
+    def __init__(self, problem: Problem, bound: GainBound, theta: Array) -> None:
         self.problem, self.bound = problem, bound
         self._low, high = problem.features.ranges()
         magnitude = np.maximum(np.abs(self._low), np.abs(high))
@@ -199,10 +199,16 @@ class UnitFeatures:
             goal, gains = self.best(self._means(state.gradient + self.problem.target), state.w)
         else:
             goal, gains = self.best(self.means(state.theta), state.w)
-        measured = UnitState(self.problem, state.w, state.theta, self, goal, gains)
-        known = state.__dict__.items()
-        measured.__dict__.update({k: v for k, v in known if k in ("_map", "gradient")})
-        return measured
+        return UnitState(
+            self.problem,
+            state.w,
+            state.theta,
+            self,
+            goal,
+            gains,
+            known_image=state.image,
+            known_gradient=state.gradient,
+        )
 
     def state(self, w: Array) -> State:
         """The problem's state at w, where excluded cells are empty up to rounding.

@@ -8,6 +8,7 @@ from itertools import islice
 
 import numpy as np
 
+from maxent import io
 from maxent._rows import Array
 from maxent.potentials import NormBall, Quadratic
 from maxent.problem import Problem, State
@@ -18,6 +19,7 @@ _NARROW = 1e-14  # a strength known to this share is known
 _VANISHING = 1e-12  # a strength that fell by this factor means that the ball is out of reach
 
 
+@io.register
 @dataclass(frozen=True)
 class BallSearch(Solver):
     """||F p - mu||_2 <= radius as the quadratic problem whose optimum lies on that sphere.
@@ -52,7 +54,8 @@ class BallSearch(Solver):
         return needs_gradient(problem)
 
     def _iterate(self, problem: Problem, state: State) -> Iterator[State]:
-        ball = problem.potential.radius  # type: ignore[attr-defined]
+        assert isinstance(problem.potential, NormBall)
+        ball = float(problem.potential.radius)
         size, residual = (float(np.linalg.norm(x)) for x in (state.w, state.gradient))
         log_strength = float(np.log(ball / size if size else ball * residual))
         least = log_strength + np.log(_VANISHING)
@@ -88,12 +91,12 @@ class BallSearch(Solver):
             Quadratic(strength),
             target=problem.target,
             weights=problem.weights,
-        )
+        ).with_unit(problem.unit)
         inner = choose(self.inner, quadratic)
         lack = inner.missing(quadratic)
         if lack:
             raise TypeError(f"{type(inner).__name__} cannot be the inner solver: {lack}")
-        steps = inner._iterate(quadratic, state := inner._initial(quadratic, w))
+        steps = inner._iterate(quadratic, state := inner._initial(quadratic.state(w)))
         for state in islice(steps, inner.max_iter):
             error = float(np.linalg.norm(state.gradient + strength * state.w))
             if error * float(np.linalg.norm(state.w)) <= self.tol / 16:

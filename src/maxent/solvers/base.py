@@ -2,7 +2,8 @@
 
 A solver is a frozen dataclass of its own settings. It declares what it needs of a problem, and
 writes one generator, ``_iterate``, which yields a State after each step; stopping, history,
-callbacks and interruption are handled here, once.
+callbacks and interruption are handled here, once. ``run`` returns the status, and ``solve`` warns
+as well where the tolerance was missed.
 """
 
 from __future__ import annotations
@@ -17,12 +18,14 @@ from typing import Any
 
 import numpy as np
 
+from maxent import io
 from maxent._progress import Progress
 from maxent._rows import Array, Rows
 from maxent._threads import one_blas_thread
 from maxent.problem import Problem, State
 
 
+@io.register
 class Status(Enum):
     """Why a solver stopped."""
 
@@ -33,6 +36,7 @@ class Status(Enum):
     INTERRUPTED = "interrupted"
 
 
+@io.register
 @dataclass(frozen=True, eq=False)
 class Solution:
     """What a solver found.
@@ -43,7 +47,7 @@ class Solution:
     gap : duality gap, inf where none exists (then see ``optimality``).
     optimality : violation of the optimality conditions, in units of the moments.
     objective : the dual objective at w; n_iter, status.
-    history : one record an iteration with keys seconds, objective, gap, optimality; ``SUMMET`` and
+    history : one record per iteration with keys seconds, objective, gap, optimality; ``SUMMET`` and
         ``PLUMMET`` add auxiliary, the value of their auxiliary function.
     guarantees : what the gap says of the distance to the optimum (Problem.guarantees).
     """
@@ -124,26 +128,45 @@ class Solver(ABC):
     def _iterate(self, problem: Problem, state: State) -> Iterator[State]:
         """Yield the state after each step from ``state``; return when no progress is possible."""
 
-    def _initial(self, problem: Problem, w: Array) -> State:
-        """The state a run starts from: the first that ``_iterate`` and ``_measures`` see."""
-        return problem.state(w)
+    def _initial(self, state: State) -> State:
+        """What ``_iterate`` and ``_measures`` see first, made of the plain state at the start."""
+        return state
 
     def _measures(self, state: State) -> dict[str, float]:
         """Further entries of a state's record in the history."""
         return {}
 
     def solve(self, problem: Problem, w0: Any = None, callback: Callback | None = None) -> Solution:
-        """Minimise the dual from w0 (0 by default)."""
+        """Minimise the dual from w0 (0 by default); warn where the tolerance is not reached."""
+        solution = self.run(problem, w0, callback)
+        self.warn_unless_converged(solution, stacklevel=2)
+        return solution
+
+    def run(self, problem: Problem, w0: Any = None, callback: Callback | None = None) -> Solution:
+        """As ``solve``, without a ConvergenceWarning: the caller reads the solution's status."""
         lack = self.missing(problem)
         if lack:
             raise TypeError(f"{type(self).__name__} cannot solve this problem: {lack}")
         with one_blas_thread():
-            return self._run(problem, self._start(problem, w0), callback)
+            w = self._start(problem, w0)
+            start = problem.state(w) if w.any() else problem.origin()
+            return self._descend(self._initial(start), callback)
 
-    def _run(self, problem: Problem, start: Array, callback: Callback | None) -> Solution:
-        state = self._initial(problem, start)
-        if not start.any():  # known for free
-            problem.__dict__.setdefault("unit", state.moment_size)
+    def warn_unless_converged(self, solution: Solution, stacklevel: int = 1) -> None:
+        """A ConvergenceWarning for a solution of this solver that missed its tolerance.
+
+        ``stacklevel`` counts frames as in ``warnings.warn``: 1 is the line of this call.
+        """
+        if solution.status is Status.CONVERGED:
+            return
+        warnings.warn(
+            f"{type(self).__name__} {solution}, tol {self.tol:g}; raise max_iter or tol, try "
+            "another solver, or check that the target can be reached at all",
+            ConvergenceWarning,
+            stacklevel=stacklevel + 1,
+        )
+
+    def _descend(self, state: State, callback: Callback | None) -> Solution:
         begin = perf_counter()
         history = [self._record(state, begin)]
         status = Status.MAX_ITER
@@ -152,7 +175,7 @@ class Solver(ABC):
             if self._done(state):
                 status = Status.CONVERGED
             else:
-                iterations = self._iterate(problem, state)
+                iterations = self._iterate(state.problem, state)
                 for count, state in enumerate(iterations, start=1):
                     history.append(self._record(state, begin))
                     progress.update(
@@ -175,15 +198,7 @@ class Solver(ABC):
             raise Interrupted(solution) from stop
         finally:
             progress.close()
-        solution = self._solution(state, status, history)
-        if status is not Status.CONVERGED:
-            warnings.warn(
-                f"{type(self).__name__} {solution}, tol {self.tol:g}; raise max_iter or tol, try "
-                "another solver, or check that the target can be reached at all",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
-        return solution
+        return self._solution(state, status, history)
 
     def _done(self, state: State) -> bool:
         return (state.gap if np.isfinite(state.gap) else state.optimality) <= self.tol
@@ -220,6 +235,13 @@ class Solver(ABC):
             history=history,
             guarantees=state.problem.guarantees(state.gap),
         )
+
+
+def elastic_terms(problem: Problem) -> tuple[Array, Array]:
+    """l1 and l2 of each weight, for a solver whose ``missing`` has made sure of them."""
+    terms = problem.potential.elastic(problem.features.n_features)
+    assert terms is not None
+    return terms
 
 
 def needs_gradient(problem: Problem) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from maxent import io
 from maxent._rows import Array, Rows, row_dot
 from maxent.domains import Simplex
 from maxent.entropies import Zero
@@ -21,6 +22,7 @@ from maxent.solvers._dual import (
 )
 
 
+@io.register
 @dataclass(frozen=True)
 class BlockFrankWolfe(DualSolver):
     """Steps towards p_w, row by row (Lacoste-Julien et al., 2013), for a strongly convex penalty.

@@ -12,16 +12,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from maxent import io
 from maxent._rows import Array
 from maxent.problem import Problem, State
-from maxent.solvers import _steps
 from maxent.solvers._unit_features import SELECTIVE, UnitFeatures
-from maxent.solvers.base import Solver
-from maxent.solvers.scaling import SUMMET, _column
+from maxent.solvers.base import Solver, elastic_terms
+from maxent.solvers.scaling import SUMMET, column_scores
+from maxent.solvers.steps import RULES, Coordinate, StepRule, violation
 
-RULES = _steps.RULES
 
-
+@io.register
 @dataclass(frozen=True)
 class CoordinateDescent(Solver):
     """One weight at a time, that of the steepest slope d_j, by the step of a rule.
@@ -89,8 +89,8 @@ class _Descent:
     """The steps of one solve."""
 
     def __init__(self, problem: Problem, unit: UnitFeatures, rule: str) -> None:
-        self.problem, self.rule = problem, _steps.StepRule(rule)
-        self.beta = problem.potential.elastic(problem.features.n_features)[0]  # type: ignore[index]
+        self.problem, self.rule = problem, StepRule(rule)
+        self.beta, _ = elastic_terms(problem)
         self.low, self.high = problem.features.ranges()
         self.constant = unit.constant
         # what slopes are divided by: degenerate features are left to UnitFeatures
@@ -101,11 +101,11 @@ class _Descent:
         if state.w[self.constant].any():
             state = self.problem.state(np.where(self.constant, 0.0, state.w))
         for _ in range(steps):
-            slopes = _steps.violation(state.w, state.gradient, self.beta) / self.width
+            slopes = violation(state.w, state.gradient, self.beta) / self.width
             j = int(np.argmax(np.abs(slopes)))
             if slopes[j] == 0:
                 break
-            column = _column(self.problem.features, j, 1.0)
+            column = column_scores(self.problem.features, j, 1.0)
             w = state.w.copy()
             w[j] += self._step(state, j, column)
             change = w[j] - state.w[j]
@@ -120,7 +120,7 @@ class _Descent:
             lambda: f"feature {j}",
             column,
             state.p,
-            _steps.Coordinate(
+            Coordinate(
                 w=state.w[j],
                 beta=self.beta[j],
                 p_mean=state.gradient[j] + mu,

@@ -10,11 +10,13 @@ from functools import cached_property
 import numpy as np
 from scipy import optimize
 
+from maxent import io
 from maxent._rows import Array, Rows
 from maxent.problem import Problem, State
-from maxent.solvers.base import Solver
+from maxent.solvers.base import Solver, elastic_terms
 
 
+@io.register
 @dataclass(frozen=True)
 class CuttingPlane(Solver):
     """Perceptrons and hinges, plain or structured: Omega* is a maximum of linear functions.
@@ -44,7 +46,7 @@ class CuttingPlane(Solver):
         )
 
     def _iterate(self, problem: Problem, state: State) -> Iterator[State]:
-        l1, l2 = problem.potential.elastic(problem.features.n_features)  # type: ignore[misc]
+        l1, l2 = elastic_terms(problem)
         master = _QuadraticMaster(l2) if l2.any() else _LinearMaster(l1)
         answers: list[Rows] = []
         while True:
@@ -74,20 +76,17 @@ class MixedState(State):
     @cached_property
     def gap(self) -> float:
         """Gap at the mixture; the box needs the pull towards the observed distribution."""
-        residual = self.problem.moments(self.mixture) - self.problem.target
-        gauge = self.problem.potential.gauge(residual)
-        if gauge <= 1:
-            return self._gap(self.mixture, residual)
-        if self.problem.observed is None or not np.isfinite(gauge):
-            return np.inf
-        s = 1 / gauge
-        return self._gap(s * self.mixture + (1 - s) * self.problem.observed, s * residual)
+        return self.pulled_gap(self.mixture, self.residual)
 
     @cached_property
     def optimality(self) -> float:
         """Of the residual of the mixture, which is a subgradient once its entropy part is 0."""
-        residual = self.problem.moments(self.mixture) - self.problem.target
-        return max(self.relative_violation(residual), self.entropy_gap(self.mixture))
+        return max(self.relative_violation(self.residual), self.entropy_gap(self.mixture))
+
+    @cached_property
+    def residual(self) -> Array:
+        """F p - mu of the mixture."""
+        return self.problem.moments(self.mixture) - self.problem.target
 
 
 class _Master(ABC):
@@ -154,10 +153,10 @@ class _LinearMaster(_Master):
         cost = np.concatenate([self.l1, self.l1, [1.0]])
         rows = np.hstack([self.planes, -self.planes, -np.ones((count, 1))])
         bounds = [(0, None)] * (2 * size) + [(None, None)]
-        found = optimize.linprog(cost, rows, self.entropies, bounds=bounds, method="highs")
-        if found.status != 0:  # too few planes leave w unbounded: keep it in a wide box
+        answer = optimize.linprog(cost, rows, self.entropies, bounds=bounds, method="highs")
+        if answer.status != 0:  # too few planes leave w unbounded: keep it in a wide box
             wide = [(0, 1e6)] * (2 * size) + [(None, None)]
-            found = optimize.linprog(cost, rows, self.entropies, bounds=wide, method="highs")
-        mixture = np.maximum(-np.asarray(found.ineqlin.marginals), 0)
+            answer = optimize.linprog(cost, rows, self.entropies, bounds=wide, method="highs")
+        mixture = np.maximum(-np.asarray(answer.ineqlin.marginals), 0)
         self.mixture = mixture / mixture.sum()
-        return found.x[:size] - found.x[size : 2 * size], self.mixture
+        return answer.x[:size] - answer.x[size : 2 * size], self.mixture

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from maxent import io
 from maxent._rows import Array, Rows
 from maxent.domains import Simplex
 from maxent.entropies import (
     BinaryGini,
     Entropy,
     FermiDirac,
-    Relative,
     Shannon,
     SquaredNorm,
     Tsallis,
@@ -23,6 +23,7 @@ from maxent.problem import Problem
 from maxent.solvers._dual import CompiledRows, DualRows, DualSolver, SlowRows, unwrap
 
 
+@io.register
 @dataclass(frozen=True)
 class DualCoordinateAscent(DualSolver):
     """SDCA (Shalev-Shwartz and Zhang, 2016) for a strongly convex penalty and several rows.
@@ -41,8 +42,7 @@ class DualCoordinateAscent(DualSolver):
         """Rows, a strongly convex penalty, and a proximity operator of the entropy."""
         lack = super().missing(problem)
         inside = unwrap(problem.entropy).entropy
-        closed = type(inside)._prox is not Entropy._prox and not isinstance(inside, Relative)
-        if lack is None and not (inside.differentiable or closed):
+        if lack is None and not inside.has_prox:
             return f"{inside!r} has no proximity operator; use BlockFrankWolfe"
         return lack
 

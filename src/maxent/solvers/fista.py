@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from maxent import io
 from maxent.problem import Problem, State
 from maxent.solvers.base import Solver, needs_gradient
 
 
+@io.register
 @dataclass(frozen=True)
 class FISTA(Solver):
     """Any differentiable conjugate, any potential: the solver that always applies.

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from maxent import io
 from maxent._rows import Array
 from maxent.problem import Problem, State
 from maxent.solvers.base import Solver, needs_gradient
 
 
+@io.register
 @dataclass(frozen=True)
 class LBFGS(Solver):
     """Limited-memory quasi-Newton (Liu and Nocedal, 1989) with a weak-Wolfe line search.

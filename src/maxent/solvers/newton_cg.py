@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from maxent import io
 from maxent._rows import Array, Rows, row_dot
 from maxent.problem import Problem, State
 from maxent.solvers._hessian import Model, second_order
@@ -21,6 +22,7 @@ _CUT = 0.5  # share of a step below which the model is damped: it reached beyond
 _DAMPING = 4.0  # by which the damping grows and shrinks
 
 
+@io.register
 @dataclass(frozen=True)
 class NewtonCG(Solver):
     """Semismooth Newton steps, each by preconditioned conjugate gradients.
@@ -30,7 +32,7 @@ class NewtonCG(Solver):
     entries that have some, so sparsemax is cheaper than softmax.
 
     accuracy : share of the gradient, in the norm of the preconditioner, that a step may leave.
-    cg_iter : products with the Hessian a step at most.
+    cg_iter : products with the Hessian per step, at most.
     """
 
     max_iter: int = 500
@@ -60,10 +62,10 @@ class NewtonCG(Solver):
             gradient = state.gradient - problem.potential.conjugate_gradient(-state.w)
             model = curvature.at(state, damping)
             step = self._step(model, gradient)
-            found = _search(problem, state, gradient, step)
-            if found is None:
+            reached = _search(problem, state, gradient, step)
+            if reached is None:
                 return
-            state, length = found
+            state, length = reached
             yield state
             if length < _CUT:
                 damping = max(damping * _DAMPING, _bend(model, step))

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from maxent import io
 from maxent._rows import Array, Rows, flat, row_scale
 from maxent.maps import ColumnMap
 from maxent.potentials import ElasticPotential
 from maxent.problem import Problem, State
-from maxent.solvers.base import Solver, needs_gradient
+from maxent.solvers.base import Solver, elastic_terms, needs_gradient
 
 _STEPS = 10  # Newton steps on a working set at most, before all features are looked at
 _WORTH = {False: 0.03, True: 0.3}  # share of the optimality to which a working set is solved
@@ -29,6 +30,7 @@ _POOR_RATE = 0.5  # above this share a larger sample makes the Hessian
 _MORE = 8  # times as large
 
 
+@io.register
 @dataclass(frozen=True)
 class ProxNewton(Solver):
     """Newton steps on the features that matter, by coordinate descent on their Gram matrix.
@@ -82,10 +84,9 @@ class _WorkingSet:
 
     def __init__(self, whole: Problem, index: Array, points: int) -> None:
         self.whole, self.index = whole, index
-        l1, l2 = whole.potential.elastic(whole.features.n_features)  # type: ignore[misc]
+        l1, l2 = elastic_terms(whole)
         self.l1, self.l2 = l1[index], l2[index]
-        self.problem = whole.restrict(index, Elastic(self.l1, self.l2))
-        self.problem.__dict__["unit"] = whole.unit
+        self.problem = whole.restrict(index, Elastic(self.l1, self.l2)).with_unit(whole.unit)
         self.points = points  # rows, or cells of a single row
         self.sample = _SAMPLE
         self.damping = 0.0
@@ -155,8 +156,12 @@ class _WorkingSet:
 class Elastic(ElasticPotential):
     """The penalty of a working set: any l1 and l2, zeros included."""
 
-    _l1: Array
-    _l2: Array
+    l1: Array
+    l2: Array
+
+    def coefficients(self) -> tuple[Array, Array]:
+        """As given."""
+        return self.l1, self.l2
 
 
 def _curvature(state: State) -> tuple[Rows, Rows | None]:

@@ -14,20 +14,21 @@ from typing import ClassVar
 
 import numpy as np
 
+from maxent import io
 from maxent._rows import Array
 from maxent.domains import Simplex
 from maxent.entropies import Relative, Shannon, Shifted
 from maxent.maps import ColumnMap, FeatureMap
 from maxent.potentials import NormBall
 from maxent.problem import Problem, State
-from maxent.solvers._unit_features import PARALLEL, SELECTIVE, Bound, UnitFeatures, UnitState
+from maxent.solvers._unit_features import PARALLEL, SELECTIVE, GainBound, UnitFeatures, UnitState
 from maxent.solvers.base import Solver
 
 
 class _Scaling(Solver):
     """What the selective and the parallel update share."""
 
-    _bound: ClassVar[Bound]
+    _bound: ClassVar[GainBound]
 
     @classmethod
     def missing(cls, problem: Problem) -> str | None:
@@ -53,9 +54,8 @@ class _Scaling(Solver):
             return f"{features!r} does not know the ranges of its features; {others}"
         return None
 
-    def _initial(self, problem: Problem, w: Array) -> UnitState:
-        state = problem.state(w)
-        return UnitFeatures(problem, self._bound, state.theta).measure(state)
+    def _initial(self, state: State) -> UnitState:
+        return UnitFeatures(state.problem, self._bound, state.theta).measure(state)
 
     def _measures(self, state: State) -> dict[str, float]:
         assert isinstance(state, UnitState)
@@ -79,6 +79,7 @@ class _Scaling(Solver):
         """The next weights."""
 
 
+@io.register
 @dataclass(frozen=True)
 class SUMMET(_Scaling):
     """Selective update: the one weight, and the step, that maximise the bound F_j.
@@ -104,7 +105,7 @@ class SUMMET(_Scaling):
 
     max_iter: int = 20_000
     sweep: int = 10
-    _bound: ClassVar[Bound] = SELECTIVE
+    _bound: ClassVar[GainBound] = SELECTIVE
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -123,11 +124,12 @@ class SUMMET(_Scaling):
             new = goal[j] / unit.size[j]
             if not gains[j] > 0 or new == w[j]:
                 break
-            theta += _column(features, j, new - w[j])
+            theta += column_scores(features, j, new - w[j])
             w[j] = new
         return w
 
 
+@io.register
 @dataclass(frozen=True)
 class PLUMMET(_Scaling):
     """Parallel update: all weights at once, each to the maximum of its own bound.
@@ -151,7 +153,7 @@ class PLUMMET(_Scaling):
 
     max_iter: int = 100_000
     overrelax: float = 1.0
-    _bound: ClassVar[Bound] = PARALLEL
+    _bound: ClassVar[GainBound] = PARALLEL
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -159,10 +161,10 @@ class PLUMMET(_Scaling):
             raise ValueError(f"overrelax must be >= 1, got {self.overrelax!r}")
 
     def _iterate(self, problem: Problem, state: State) -> Iterator[State]:
-        if self.overrelax == 1 or state.unit.ray is not None:  # type: ignore[attr-defined]
+        assert isinstance(state, UnitState)
+        if self.overrelax == 1 or state.unit.ray is not None:
             yield from super()._iterate(problem, state)
             return
-        assert isinstance(state, UnitState)
         length = 1.0
         while True:
             plain = self._update(problem, state)
@@ -186,7 +188,7 @@ def _longer(w: Array, plain: Array, length: float) -> Array:
     return np.where(longer * plain > 0, longer, plain)
 
 
-def _column(features: FeatureMap, j: int, change: float) -> Array:
+def column_scores(features: FeatureMap, j: int, change: float) -> Array:
     """What the scores gain from a change of one weight."""
     if isinstance(features, ColumnMap):
         return features.restrict(np.array([j])).scores(np.array([change]))

@@ -1,5 +1,19 @@
 """maxent.species: from occurrence records and rasters to a map and a report (extra ``geo``).
 
+A room uses those that stand before it in this table, and none that stand after it.
+
+================================================  ================================================
+``extras``, ``crs``, ``options``                  libraries, coordinate systems, fields as options
+``layers/``                                       rasters on one grid
+``results``, ``records/``                         what a fit consists of; occurrence records
+``settings``, ``inputs``                          what a fit is told, and the files it reads
+``model``, ``region``, ``diagnostics/``           a saved density; species on cells; their scores
+``fitting``, ``projection/``                      one species fitted and judged; its maps
+``slugs``, ``tables/``, ``report/``, ``outputs``  what is written, and the folders for it
+``job``, ``workflow``                             one species or many, from files to folders
+``scoring``, ``tuning``                           a model scored on new records; settings chosen
+================================================  ================================================
+
 >>> from maxent import species
 >>> species.Settings(features="lq", multiplier=2.0).multiplier
 2.0
@@ -11,16 +25,21 @@ import importlib
 from typing import Any
 
 _PUBLIC = {
-    "background": ["Drawn", "draw_background"],
-    "cleaning": ["Cleaned", "clean", "thin"],
     "diagnostics": ["evaluate", "importance", "jackknife", "replicate", "responses"],
-    "fitting": ["Prepared", "Region", "Settings", "fit_species", "prepare", "survey"],
-    "grid": ["Grid", "Window"],
-    "layers": ["Block", "Layers"],
-    "locating": ["located"],
+    "fitting": ["fit_species"],
+    "inputs": ["LayerFiles", "RecordFile"],
+    "job": ["rewrite_report"],
+    "layers.background": ["Drawn", "draw_background"],
+    "layers.grid": ["Grid", "Window"],
+    "layers.layers": ["Block", "Layers"],
+    "layers.similarity": ["Reference"],
     "model": ["SpeciesModel", "load_model"],
-    "occurrences": ["Occurrences", "read_occurrences"],
     "projection": ["project", "project_xarray"],
+    "records.cleaning": ["Cleaned", "clean", "thin"],
+    "records.locating": ["located"],
+    "records.occurrences": ["Occurrences", "read_occurrences"],
+    "records.swd": ["SWD", "read_swd", "swd_sample", "write_swd"],
+    "region": ["Prepared", "Region", "prepare", "survey"],
     "report": ["write_index", "write_map_png", "write_report"],
     "results": [
         "CleaningStep",
@@ -34,13 +53,13 @@ _PUBLIC = {
         "SpeciesResult",
     ],
     "scoring": ["score_records"],
-    "similarity": ["Reference"],
-    "swd": ["SWD", "read_swd", "swd_sample", "write_swd"],
+    "settings": ["Settings"],
     "tables": ["write_results", "write_tables"],
     "tuning": ["tune", "tune_files"],
-    "workflow": ["LayerFiles", "RecordFile", "fit_files", "fit_swd", "rewrite_report"],
+    "workflow": ["fit_files", "fit_swd"],
 }
 _HOME = {name: module for module, names in _PUBLIC.items() for name in names}
+_ROOMS = {module.partition(".")[0] for module in _PUBLIC}
 
 __all__ = sorted(_HOME)
 
@@ -50,7 +69,7 @@ def __getattr__(name: str) -> Any:
         value = getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
         globals()[name] = value
         return value
-    if name in _PUBLIC:
+    if name in _ROOMS:
         return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

@@ -8,34 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from maxent import io
-from maxent.estimators import MaxentDensity, read_lambdas
-from maxent.species.similarity import Reference
-
-RULES = (  # of the table of thresholds
-    "Fixed cumulative value 1",
-    "Fixed cumulative value 5",
-    "Fixed cumulative value 10",
-    "Minimum training presence",
-    "10 percentile training presence",
-    "Equal training sensitivity and specificity",
-    "Maximum training sensitivity plus specificity",
-    "Equal test sensitivity and specificity",
-    "Maximum test sensitivity plus specificity",
-    "Balance training omission, predicted area and threshold value",
-    "Equate entropy of thresholded and original distributions",
-)
-
-
-def check_rule(rule: str | None) -> None:
-    """Refuse a threshold that is no number and no rule's name or start of a name."""
-    if rule is None or any(name.lower().startswith(rule.lower()) for name in RULES):
-        return
-    try:
-        float(rule)
-    except ValueError:
-        raise ValueError(
-            f"threshold must be a number or one of: {'; '.join(RULES)}; got {rule!r}"
-        ) from None
+from maxent.density import FittedDensity, fitted_density, read_lambdas
+from maxent.species.layers.similarity import Reference
 
 
 @io.register
@@ -46,17 +20,20 @@ class SpeciesModel:
     Attributes
     ----------
     species : its name.
-    density : the fitted MaxentDensity.
+    density : the FittedDensity; a fitted estimator given is asked for its own.
     reference : the environment of the fit, for similarity maps; None where it is not known.
     thresholds : rule -> cloglog value.
     crs : of the layers of the fit.
     """
 
     species: str
-    density: MaxentDensity
+    density: FittedDensity
     reference: Reference | None = None
     thresholds: dict[str, float] | None = None
     crs: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "density", fitted_density(self.density))
 
     def threshold(self, rule: str) -> float:
         """The cloglog value of a rule, by its name or the start of it, or of a number."""
@@ -65,16 +42,16 @@ class SpeciesModel:
         except ValueError:
             pass
         known = self.thresholds or {}
-        found = [v for name, v in known.items() if name.lower().startswith(rule.lower())]
-        if not found:
+        values = [v for name, v in known.items() if name.lower().startswith(rule.lower())]
+        if not values:
             raise ValueError(
                 f"no threshold rule {rule!r}; give a number or one of: {'; '.join(known)}"
             )
-        return found[0]
+        return values[0]
 
 
 def load_model(path: str | os.PathLike[str]) -> SpeciesModel:
-    """Read ``model.json``, a saved MaxentDensity or maxent.jar's ``.lambdas``."""
+    """Read ``model.json``, a saved density or maxent.jar's ``.lambdas``."""
     path = Path(path)
     if path.is_dir():
         path = path / "model.json"
@@ -82,11 +59,11 @@ def load_model(path: str | os.PathLike[str]) -> SpeciesModel:
         raise FileNotFoundError(f"{path}: no such model; give a model.json or a .lambdas file")
     if path.suffix == ".lambdas":
         return SpeciesModel(path.stem, read_lambdas(path))
-    found: Any = io.load(path)
-    if isinstance(found, MaxentDensity):
-        return SpeciesModel(path.stem, found)
-    if not isinstance(found, SpeciesModel):
+    loaded: Any = io.load(path)
+    if isinstance(loaded, FittedDensity) or hasattr(loaded, "density_"):
+        return SpeciesModel(path.stem, loaded)
+    if not isinstance(loaded, SpeciesModel):
         raise ValueError(
-            f"{path} holds a {type(found).__name__}; expected the model.json of `maxent fit`"
+            f"{path} holds a {type(loaded).__name__}; expected the model.json of `maxent fit`"
         )
-    return found
+    return loaded

@@ -14,7 +14,7 @@ from pathlib import Path
 
 RESULT = "result.json"
 MODEL = "model.json"
-MARKS = (RESULT, "tuning.json", "landscape.json")  # one of them says that a folder is ours
+MARKS = (RESULT, "tuning.json", "landscape.json")  # any of them marks a folder as ours
 _LOCK = ".{}.lock"
 
 
@@ -22,7 +22,7 @@ _LOCK = ".{}.lock"
 def staged(folder: Path, overwrite: bool = False) -> Iterator[Path]:
     """A new folder to write to, which takes the place of ``folder`` at the end.
 
-    Whatever goes wrong before, Ctrl-C too, ``folder`` is as it was.
+    Whatever goes wrong before that, Ctrl-C included, ``folder`` stays as it was.
     """
     check_free(folder, overwrite)
     stage = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}.partial")
@@ -37,7 +37,7 @@ def staged(folder: Path, overwrite: bool = False) -> Iterator[Path]:
 
 
 def check_free(folder: Path, overwrite: bool = False) -> None:
-    """Refuse to write over files that are not ours, or results that may still be wanted."""
+    """Refuse to overwrite files that are not ours, or results that may still be wanted."""
     if folder.exists() and not folder.is_dir():
         raise FileExistsError(f"{folder} is a file; give a folder for the results")
     if not folder.is_dir() or not any(folder.iterdir()):
@@ -72,7 +72,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def tidy(folder: Path) -> None:
-    """Clear away what runs that were killed left in and beside a folder; its lock must be held."""
+    """Clear away what killed runs left in and beside a folder; its lock must be held."""
     beside = [p for p in folder.parent.glob(f".{folder.name}.*") if _stage_of(p) == folder.name]
     inside = [p for p in folder.glob(".*") if _stage_of(p)] if folder.is_dir() else []
     for left in (*beside, *inside):
@@ -84,9 +84,9 @@ def tidy(folder: Path) -> None:
 
 
 def _stage_of(path: Path) -> str | None:
-    """The folder that a leftover was to become, None for other files."""
-    found = re.fullmatch(r"\.(.+)\.[0-9a-f]{8}\.(partial|old)", path.name)
-    return found[1] if found else None
+    """The folder that a leftover was meant to become, None for other files."""
+    match = re.fullmatch(r"\.(.+)\.[0-9a-f]{8}\.(partial|old)", path.name)
+    return match[1] if match else None
 
 
 def _take(lock: Path, folder: Path) -> None:

@@ -13,8 +13,8 @@ import numpy as np
 
 from maxent import io
 from maxent._rows import Array
-from maxent.estimators import MaxentDensity
-from maxent.species.grid import Grid
+from maxent.density import FittedDensity, fitted_density
+from maxent.species.layers.grid import Grid
 
 
 @io.register
@@ -29,11 +29,11 @@ class CleaningStep:
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """The points a species is fitted to, one row a cell: environment, counts and places.
+    """The points a species is fitted to, one row per cell: environment, counts and places.
 
     Attributes
     ----------
-    X : a table, one column a layer.
+    X : a table, one column per layer.
     counts : occurrences in each row, 0 for background.
     coordinates : (rows, 2), None where the places are not known.
     prior : sampling effort, which the fit takes out again; None for even effort.
@@ -78,7 +78,7 @@ class Evaluation:
         records, and the same of the test records where there are any (None without).
     roc : "train" and "test": false_positive_rate, true_positive_rate.
     omission : threshold (cloglog), raw, cumulative, area, training_omission, test_omission.
-    thresholds : a row a rule: name, value (cloglog), raw, cumulative, area, training_omission,
+    thresholds : one row per rule: name, value (cloglog), raw, cumulative, area, training_omission,
         test_omission, p_value.
     calibration : predicted, observed, low, high: share of presences in bins of the prediction
         against what the model expects there.
@@ -102,8 +102,8 @@ class Replicates:
     Attributes
     ----------
     kind : "blocks", "checkerboard", "random", "bootstrap" or "subsample".
-    table : a row a replicate: name, n_train, n_test, train_auc, test_auc, auc_difference,
-        test_gain, boyce, omission_minimum, omission_10_percentile, gain, gap.
+    table : one row per replicate: name, n_train, n_test, train_auc, test_auc,
+        auc_difference, test_gain, boyce, omission_minimum, omission_10_percentile, gain, gap.
     roc : false_positive_rate, and mean and sd of the true positive rate over replicates.
     omission : cumulative, and mean and sd of the test omission.
     coordinates, fold : of the presences, for a picture of the blocks; None without places.
@@ -214,7 +214,7 @@ class SpeciesResult:
     """
 
     species: str
-    model: MaxentDensity
+    model: FittedDensity
     settings: dict[str, Any]
     command: str
     created: str
@@ -235,3 +235,6 @@ class SpeciesResult:
     tables: dict[str, str]
     bound: str
     seconds: dict[str, float]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "model", fitted_density(self.model))

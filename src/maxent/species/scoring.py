@@ -12,11 +12,11 @@ import numpy as np
 
 from maxent import evaluation, io
 from maxent._rows import Array
-from maxent.species.background import draw_background
-from maxent.species.grid import OUTSIDE
-from maxent.species.layers import Layers
+from maxent.species.inputs import LayerFiles, RecordFile
+from maxent.species.layers.background import draw_background
+from maxent.species.layers.grid import OUTSIDE
+from maxent.species.layers.layers import Layers
 from maxent.species.model import SpeciesModel
-from maxent.species.workflow import LayerFiles, RecordFile
 
 _RULES = {
     "omission_minimum": "Minimum training presence",
@@ -40,7 +40,7 @@ def score_records(
     ``species`` picks records by name (default: those of the model's species if the file has them,
     else all). Records on cells without values are left out and counted.
     """
-    with layers.open(only=model.density.schema_.names) as opened:
+    with layers.open(only=model.density.schema.names) as opened:
         at_presence, lost = _predictions(model, records, opened, species or (model.species,))
         if absences is None:
             drawn = draw_background(opened, background, seed=seed, verbose=verbose)
@@ -75,7 +75,7 @@ def score_records(
 
 
 def write_scores(scores: dict[str, Any], path: Path) -> None:
-    """One row of a CSV file."""
+    """Write the scores as a CSV file of one row."""
     lines = text.StringIO()
     writer = csv.DictWriter(lines, list(scores), lineterminator="\n")
     writer.writeheader()
@@ -84,28 +84,28 @@ def write_scores(scores: dict[str, Any], path: Path) -> None:
 
 
 def _cloglog(model: SpeciesModel, log_raw: Array) -> Array:
-    return -np.expm1(-np.exp(log_raw + model.density.entropy_))
+    return -np.expm1(-np.exp(log_raw + model.density.raw_entropy))
 
 
 def _predictions(
     model: SpeciesModel, records: RecordFile, layers: Layers, species: Sequence[str]
 ) -> tuple[Array, int]:
     """Log density at the records, and how many of them lie on cells without values."""
-    found, _ = records.read(layers.grid)
-    names = found.names()
+    located, _ = records.read(layers.grid)
+    names = located.names()
     chosen = [name for name in species if name in names]
     if species and not chosen and species != (model.species,):
         raise ValueError(
             f"{records.path}: no species {species[0]!r}; it has {', '.join(names[:10])}"
         )
     if chosen:
-        found = found.take(np.flatnonzero(np.isin(found.species.astype(str), chosen)))
-    cells = layers.grid.cells_at(found.x, found.y)
+        located = located.take(np.flatnonzero(np.isin(located.species.astype(str), chosen)))
+    cells = layers.grid.cells_at(located.x, located.y)
     inside = cells != OUTSIDE
     X, known = layers.at(cells[inside])
     if not known.any():
         raise ValueError(
-            f"{records.path}: none of its {len(found)} records lies on a cell with data; check "
+            f"{records.path}: none of its {len(located)} records lies on a cell with data; check "
             "coordinates and CRS (--x, --y, --crs)"
         )
-    return model.density.predict(X[known], output="log"), int(len(found) - known.sum())
+    return model.density.predict(X[known], output="log"), int(len(located) - known.sum())

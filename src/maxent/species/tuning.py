@@ -14,17 +14,18 @@ import numpy as np
 
 from maxent import evaluation, io
 from maxent.estimators import MaxentDensityCV
-from maxent.species import tables
-from maxent.species.fitting import Prepared, Settings, prepare
+from maxent.species.inputs import LayerFiles, RecordFile, chosen_species
 from maxent.species.outputs import locked, staged
-from maxent.species.workflow import LayerFiles, RecordFile, chosen_species, survey_files
+from maxent.species.region import Prepared, prepare, survey_files
+from maxent.species.settings import Settings
+from maxent.species.slugs import slugs
 
 _COLUMNS = ("features", "potential", "multiplier", "mean_score", "sd_score", "n_splits")
 
 
 @dataclass(frozen=True, eq=False)
 class Tuned:
-    """The choices for one species: rows best first, the files written, and what to type next."""
+    """What was tried for one species, best first, the files written, and what to type next."""
 
     species: str
     rows: list[dict[str, Any]]
@@ -86,13 +87,13 @@ def tune_files(
     jobs: int = 1,
     overwrite: bool = False,
 ) -> list[Tuned]:
-    """Tune every species of a file; ``tuning.csv`` and ``tuning.png`` for each in ``out``."""
+    """Tune every species of a file, with a table and a picture of each in ``out``."""
     with locked(out), staged(out, overwrite) as place:
         surveyed = survey_files(records, layers, settings, bias=bias, group=group)
         region = surveyed.region
         names = chosen_species(surveyed.records.names(), species, records.path)
-        found = []
-        for name, slug in tables.slugs(names).items():
+        tuned = []
+        for name, slug in slugs(names).items():
             ready = prepare(region, surveyed.records.of(name), settings)
             rows = tune(
                 ready,
@@ -108,10 +109,10 @@ def tune_files(
             io.write_atomically(place / files[0], _csv(rows))
             io.write_atomically(place / files[1], _picture(name, rows, scoring))
             advice = _advice(records, layers, name if len(names) > 1 else None, rows[0])
-            found.append(Tuned(name, rows, [out / f for f in files], advice))
-        best = {one.species: {k: one.rows[0][k] for k in _COLUMNS[:3]} for one in found}
+            tuned.append(Tuned(name, rows, [out / f for f in files], advice))
+        best = {one.species: {k: one.rows[0][k] for k in _COLUMNS[:3]} for one in tuned}
         io.save(best, place / "tuning.json")
-    return found
+    return tuned
 
 
 def _csv(rows: Sequence[dict[str, Any]]) -> bytes:

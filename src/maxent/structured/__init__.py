@@ -1,27 +1,7 @@
-"""Structured domains: polytopes whose oracles are dynamic programmes."""
+"""Structured domains: polytopes whose oracles are dynamic programmes. Simple ones are here too."""
 
-from maxent.domains import (
-    Cube,
-    Domain,
-    Euclidean,
-    KSubset,
-    NonNegative,
-    Product,
-    ScaledDomain,
-    Simplex,
-    SumProductDomain,
-)
+from maxent import domains
+from maxent.domains import *  # noqa: F403
 from maxent.structured.chain import Chain
 
-__all__ = [
-    "Chain",
-    "Cube",
-    "Domain",
-    "Euclidean",
-    "KSubset",
-    "NonNegative",
-    "Product",
-    "ScaledDomain",
-    "Simplex",
-    "SumProductDomain",
-]
+__all__ = ["Chain", *domains.__all__]

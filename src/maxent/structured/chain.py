@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from scipy import sparse, special
 from scipy.sparse.linalg import splu
 
+from maxent import io
 from maxent._rows import Array, Ragged, Rows, as_float, as_rows, flat, leading, like, row_sum
 from maxent._threads import over_rows
 from maxent.domains import SumProductDomain
 
 
+@io.register
 @dataclass(frozen=True)
 class Chain(SumProductDomain):
     """Paths through ``n_states`` states: the marginal polytope of a chain.
@@ -31,8 +33,8 @@ class Chain(SumProductDomain):
     """
 
     n_states: int
-    constant_norm: ClassVar[bool] = True  # type: ignore[misc]
-    ragged: ClassVar[bool] = True  # type: ignore[misc]
+    constant_norm = True
+    ragged = True
 
     def __post_init__(self) -> None:
         if not isinstance(self.n_states, int | np.integer) or self.n_states < 1:

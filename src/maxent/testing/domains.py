@@ -47,12 +47,12 @@ def check_domain(domain: Domain, size: int, random_state: int = 0) -> None:
             _check_sums(domain, scores, vertices)
 
 
-def _close(what: str, found: Any, expected: Any, tolerance: float) -> None:
+def _close(what: str, actual: Any, expected: Any, tolerance: float) -> None:
     """Assert that two arrays agree; +-inf must agree exactly."""
-    found, expected = np.asarray(found), np.asarray(expected)
-    assert found.shape == expected.shape, f"{what}: shape {found.shape}, not {expected.shape}"
+    actual, expected = np.asarray(actual), np.asarray(expected)
+    assert actual.shape == expected.shape, f"{what}: shape {actual.shape}, not {expected.shape}"
     with np.errstate(invalid="ignore"):
-        error = np.where(found == expected, 0.0, np.abs(found - expected))
+        error = np.where(actual == expected, 0.0, np.abs(actual - expected))
     worst = np.max(error, initial=0.0)
     assert worst <= tolerance, f"{what}: off by {worst:.2e}, tolerance {tolerance:.0e}"
 
@@ -97,7 +97,7 @@ def _allowed(scores: Array, vertices: Array) -> list[Array]:
 
 
 def _forbid(theta: Array, vertices: Array, rng: np.random.Generator) -> Array | None:
-    """Scores with one entry of -inf a row that some vertex avoids; None if there is no such."""
+    """Scores with one entry of -inf per row that some vertex avoids; None if there is no such."""
     avoidable = np.flatnonzero((vertices == 0).any(axis=0))
     if (vertices < 0).any() or avoidable.size == 0 or theta.shape[1] == 1:
         return None
@@ -112,9 +112,9 @@ def _finite(scores: Array) -> Array:
 
 def _check_argmax(domain: Domain, theta: Array, vertices: Array) -> None:
     """Argmax is a vertex, and none is better."""
-    found = np.asarray(domain.argmax(theta))
+    best_vertices = np.asarray(domain.argmax(theta))
     for i, (row, vertex, allowed) in enumerate(
-        zip(theta, found, _allowed(theta, vertices), strict=True)
+        zip(theta, best_vertices, _allowed(theta, vertices), strict=True)
     ):
         nearest = np.abs(allowed - vertex).max(axis=1).min()
         assert nearest <= 1e-12, f"argmax of row {i} is {nearest:.2e} away from every vertex"

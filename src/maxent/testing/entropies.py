@@ -6,7 +6,7 @@ import numpy as np
 
 from maxent._rows import Array, row_dot
 from maxent.domains import Simplex
-from maxent.entropies import Entropy, Scaled
+from maxent.entropies import Entropy, MeasuredEntropy, Relative, Scaled
 from maxent.losses import FenchelYoungLoss
 
 _SCALES = (1e-5, 1e-2, 1.0, 30.0, 1e4)
@@ -16,8 +16,9 @@ def check_entropy(entropy: Entropy, size: int, random_state: int = 0) -> None:
     """Raise AssertionError where ``entropy`` breaks a property, on random rows of ``size``.
 
     Conjugacy (equality at the maximiser, inequality elsewhere, the subgradient inequality),
-    derivatives by differences, the proximity operator at three steps, smoothness, margin,
-    temperature, float32, -inf scores, leading shapes and independence of rows.
+    derivatives by differences, the proximity operator at three steps, smoothness, margin, the link
+    to a density, temperature, float32, -inf scores, leading shapes, independence of rows, and for a
+    MeasuredEntropy what a base measure promises.
     """
     rng = np.random.default_rng(random_state)
     points = _domain_points(entropy, size, rng)
@@ -35,6 +36,9 @@ def check_entropy(entropy: Entropy, size: int, random_state: int = 0) -> None:
     _check_float32(entropy, theta)
     if isinstance(entropy.domain, Simplex):
         _check_simplex(entropy, theta, rng)
+        _check_link(entropy, theta)
+        if isinstance(entropy, MeasuredEntropy):
+            _check_measure(entropy, theta, rng)
 
 
 def _fail_if(wrong: bool, message: str) -> None:
@@ -158,7 +162,9 @@ def _check_prox(entropy: Entropy, eta: Array) -> None:
         try:
             p = np.asarray(entropy.prox(eta, tau))
         except NotImplementedError:
+            _fail_if(entropy.has_prox, f"{entropy!r}: has_prox promises what prox refuses")
             return
+        _fail_if(not entropy.has_prox, f"{entropy!r}: prox is there, has_prox says that it is not")
         _fail_if(
             not entropy.domain.contains(p, 1e-8).all(), f"{entropy!r}: prox({tau}) left the domain"
         )
@@ -221,3 +227,51 @@ def _check_simplex(entropy: Entropy, theta: Array, rng: np.random.Generator) -> 
                 (value < 1e-12) != zero,
                 f"{entropy!r}: loss {value:.2e} at {share} of its margin {entropy.margin}",
             )
+
+
+def _check_link(entropy: Entropy, theta: Array) -> None:
+    """The map is the one that ``link_power`` promises: a line through two points gives the rest."""
+    power = entropy.link_power
+    if power is None:
+        return
+    density = np.asarray(entropy.conjugate(theta)[1]) / getattr(entropy, "q0", 1.0)
+    for score, ratio in zip(theta, density, strict=True):
+        inside = ratio > 0
+        low, high = score[inside].min(), score.max()
+        if power == 0:
+            expected = ratio.max() * np.exp(score - high)
+        elif np.isinf(power):
+            expected = np.where(score >= low, ratio.max(), 0.0)
+        elif low == high:
+            continue
+        else:
+            ends = np.array([ratio[score == low][0], ratio.max()]) ** power
+            line = ends[1] + (ends[1] - ends[0]) * (score - high) / (high - low)
+            expected = np.where(score >= low, np.maximum(line, 1e-300) ** (1 / power), 0.0)
+            _fail_if(
+                bool((line[~inside] > 1e-9).any()),
+                f"{entropy!r}: link_power {power} promises mass where the map has none",
+            )
+        _fail_if(
+            not np.allclose(ratio, expected, rtol=1e-6, atol=1e-9),
+            f"{entropy!r}: the map is not of the form that link_power {power} promises",
+        )
+
+
+def _check_measure(entropy: MeasuredEntropy, theta: Array, rng: np.random.Generator) -> None:
+    """Scores of 0 give back the base measure, and a cell may be split into two halves."""
+    size = theta.shape[1]
+    q0 = rng.dirichlet(np.full(size, 3.0))
+    relative = Relative(entropy, q0)
+    _fail_if(
+        not np.allclose(relative.conjugate(np.zeros(size))[1], q0, atol=1e-9),
+        f"{entropy!r}: relative to q0, scores of 0 do not give q0",
+    )
+    last, half = np.append(np.arange(size), size - 1), np.append(q0[:-1], [q0[-1] / 2] * 2)
+    values, p = relative.conjugate(theta)
+    split_values, split_p = Relative(entropy, half).conjugate(theta[:, last])
+    joined = np.column_stack([split_p[:, : size - 1], split_p[:, size - 1 :].sum(axis=1)])
+    _fail_if(
+        not (np.allclose(split_values, values) and np.allclose(joined, p, atol=1e-8)),
+        f"{entropy!r}: relative to q0, splitting a cell into two halves changes the map",
+    )

@@ -240,11 +240,11 @@ class _Check:
             for d in directions:
                 h = 1e-6 * (float(np.linalg.norm(v)) or self.scale) / float(np.linalg.norm(d))
                 ends = V.conjugate_gradient(v + h * d), V.conjugate_gradient(v - h * d)
-                found = (ends[0] - ends[1]) / (2 * h)
+                measured = (ends[0] - ends[1]) / (2 * h)
                 stated = hessian * d if hessian.ndim == 1 else hessian @ d
                 rounding = 1e-15 * (np.abs(ends[0]) + np.abs(ends[1])) / h
-                if (np.abs(found - stated) > 1e-4 * np.abs(stated).max() + rounding).any():
-                    _fail(V, f"conjugate_hessian gives {stated}, differences {found}", v=v, d=d)
+                if (np.abs(measured - stated) > 1e-4 * np.abs(stated).max() + rounding).any():
+                    _fail(V, f"conjugate_hessian gives {stated}, differences {measured}", v=v, d=d)
 
     def _differences(
         self,
@@ -264,12 +264,12 @@ class _Check:
             high, low = function(x + h * d), function(x - h * d)
             if not np.isfinite(high - low):
                 continue
-            found, stated = (high - low) / (2 * h), float(slope @ d)
+            measured, stated = (high - low) / (2 * h), float(slope @ d)
             rounding = 1e-14 * (abs(high) + abs(low)) / h
-            if not abs(found - stated) <= _DIFFERENCE * float(np.linalg.norm(slope)) + rounding:
+            if not abs(measured - stated) <= _DIFFERENCE * float(np.linalg.norm(slope)) + rounding:
                 _fail(
                     self.potential,
-                    f"{name} says slope {stated:.8g}, central differences {found:.8g}",
+                    f"{name} says slope {stated:.8g}, central differences {measured:.8g}",
                     x=x,
                     direction=d,
                 )

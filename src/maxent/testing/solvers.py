@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from maxent._rows import Array
-from maxent.entropies import FermiDirac, Relative, Shannon, Shifted, Tsallis, Zero
+from maxent.entropies import Entropy, FermiDirac, Relative, Shannon, Shifted, Tsallis, Zero
 from maxent.maps import FeatureMap, MatrixMap, SampleMap
 from maxent.potentials import (
     Ball,
@@ -45,7 +45,7 @@ def known_problems(random_state: int = 0) -> Iterator[KnownProblem]:
     X = rng.uniform(-1, 1, size=(cells, features))
     q0 = rng.dirichlet(np.full(cells, 5.0))
     samples = rng.normal(size=(40, 3))
-    maps: list[tuple[str, object, FeatureMap]] = [
+    maps: list[tuple[str, Entropy, FeatureMap]] = [
         ("density", Relative(Shannon(), q0), MatrixMap(X)),
         ("sparse density", Relative(Tsallis(1.5), q0), MatrixMap(X)),
         ("classifier", Tsallis(2.0), SampleMap(samples, 3)),
@@ -65,9 +65,9 @@ def known_problems(random_state: int = 0) -> Iterator[KnownProblem]:
         for potential in potentials:
             v = 0.8 * rng.normal(size=features_map.n_features)
             x = potential.prox_conjugate(v, 1.0)
-            start = Problem(entropy, features_map, potential, np.zeros_like(v))  # type: ignore[arg-type]
+            start = Problem(entropy, features_map, potential, np.zeros_like(v))
             moments = start.state(-x).gradient
-            known = Problem(entropy, features_map, potential, moments - (v - x))  # type: ignore[arg-type]
+            known = Problem(entropy, features_map, potential, moments - (v - x))
             yield KnownProblem(f"{name}, {potential!r}", known, -x)
     labels = np.eye(3)[rng.integers(0, 3, size=40)]
     for potential in (Quadratic(0.5), Box(0.05)):

@@ -10,7 +10,7 @@ import math
 import numpy as np
 from numba import njit
 
-from maxent._kernels.threshold import _BLOCK, _block_maximum, _scatter, _solve
+from maxent._kernels.threshold import BLOCK, block_maximum, scatter, solve_row
 from maxent._threads import over_rows
 
 
@@ -57,7 +57,7 @@ def _conjugate_rows(theta, norm, parameter, parameters, p, top, excess, start, s
     size = theta.shape[1]
     v, q, w = np.empty(size + 4), np.empty(size + 4), np.empty(size + 4)
     index = np.empty(size + 4, np.int64)
-    maxima = np.full(size // _BLOCK + 2 * _BLOCK, -np.inf).astype(theta.dtype)
+    maxima = np.full(size // BLOCK + 2 * BLOCK, -np.inf).astype(theta.dtype)
     none = np.empty(0)
     for r in range(start, stop):
         value = parameters[r] if parameters.size > 0 else parameter
@@ -66,16 +66,16 @@ def _conjugate_rows(theta, norm, parameter, parameters, p, top, excess, start, s
             n = 0 if math.isnan(excess[r]) else 1
         elif norm:
             k = 1.0 if value == np.inf else value / (value - 1.0)
-            n, largest, sigma = _solve(theta[r], 1.0, k, none, k - 1.0, v, q, w, index, maxima)
+            n, largest, sigma = solve_row(theta[r], 1.0, k, none, k - 1.0, v, q, w, index, maxima)
             if n > 0:
-                _scatter(v, w, index, n, p[r])
+                scatter(v, w, index, n, p[r])
                 excess[r] = sigma
         else:
             a = value - 1.0
-            n, largest, sigma = _solve(theta[r], a, 1 / a, none, 1 / a, v, q, w, index, maxima)
+            n, largest, sigma = solve_row(theta[r], a, 1 / a, none, 1 / a, v, q, w, index, maxima)
             if n > 0:
                 # see tsallis_rows of the core
-                excess[r] = (_scatter(v, w, index, n, p[r]) + sigma / a) / value
+                excess[r] = (scatter(v, w, index, n, p[r]) + sigma / a) / value
         top[r] = largest
         if n == 0:
             fill = 0.0 if largest == -np.inf else np.nan
@@ -97,12 +97,12 @@ def _vjp_rows(p, g, alpha, alphas, out, start, stop):
         exponent = 2.0 - (alphas[r] if alphas.size > 0 else alpha)
         n = 0
         # most blocks of a sparse row are zero: one comparison each
-        for b in range(size // _BLOCK):
-            if _block_maximum(p[r], b * _BLOCK) > 0.0:
-                for i in range(b * _BLOCK, (b + 1) * _BLOCK):
+        for b in range(size // BLOCK):
+            if block_maximum(p[r], b * BLOCK) > 0.0:
+                for i in range(b * BLOCK, (b + 1) * BLOCK):
                     index[n] = i
                     n += p[r, i] > 0.0
-        for i in range(size - size % _BLOCK, size):
+        for i in range(size - size % BLOCK, size):
             index[n] = i
             n += p[r, i] > 0.0
         total, product = 0.0, 0.0

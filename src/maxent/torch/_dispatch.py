@@ -17,6 +17,7 @@ from types import ModuleType
 import torch
 from torch import Tensor
 
+from maxent._rows import Array
 from maxent.torch import _derivatives, _plain
 
 _MODULES = {
@@ -74,7 +75,7 @@ def compute_type(x: Tensor) -> torch.dtype:
 
 
 def as_map(x: Tensor, kind: str, parameter: float, parameters: Tensor | None) -> Tensor:
-    """p of each row; kind "tsallis", "norm" or "budget", with one parameter or one a row."""
+    """p of each row; kind "tsallis", "norm" or "budget", with one parameter or one per row."""
     if parameters is not None and parameters.device.type == "cpu":
         _check_parameters(kind, parameters, x.shape[1])
     if x.numel() == 0:
@@ -146,7 +147,7 @@ def shared_loss(
 ) -> tuple[Tensor, Tensor]:
     """Losses by labels and their gradients, each row times its share, in one pass.
 
-    share : one number a row, or a single one by which all are divided.
+    share : one number per row, or a single one by which all are divided.
     """
     if check:
         _check_labels(target, x.shape[1], ignore)
@@ -207,7 +208,7 @@ def _softmax(x: Tensor) -> Tensor:
     return p
 
 
-def _array(x: Tensor):  # type: ignore[no-untyped-def]
+def _array(x: Tensor) -> Array:
     return x.detach().contiguous().numpy()
 
 
@@ -220,7 +221,7 @@ def _has_memory(g: Tensor) -> bool:
     return True
 
 
-def _arrays(p: Tensor, g: Tensor):  # type: ignore[no-untyped-def]
+def _arrays(p: Tensor, g: Tensor) -> tuple[Array, Array] | None:
     """Both as arrays, or None where g is a batch of gradients (is_grads_batched) without memory."""
     try:
         return _array(p.to(compute_type(p))), _array(g.to(compute_type(p)))

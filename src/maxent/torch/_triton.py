@@ -461,7 +461,7 @@ def _resident(
     R: tl.constexpr, C: tl.constexpr, KIND: tl.constexpr, TWO: tl.constexpr, STEPS: tl.constexpr,
     LOSS: tl.constexpr, DIGITS: tl.constexpr, SHARED: tl.constexpr, PER_ROW: tl.constexpr,
 ):  # fmt: skip
-    """A row a program, held in registers."""
+    """One row per program, held in registers."""
     row = tl.program_id(0).to(tl.int64)
     x_ptr += row * n_cols
     out_ptr += row * n_cols
@@ -651,7 +651,7 @@ def _assemble(
     STEPS: tl.constexpr, LOSS: tl.constexpr, DIGITS: tl.constexpr, SHARED: tl.constexpr,
     PER_ROW: tl.constexpr,
 ):  # fmt: skip
-    """A long row a program."""
+    """One long row per program."""
     row = tl.program_id(0).to(tl.int64)
     x_ptr += row * n_cols
     out_ptr += row * n_cols
@@ -697,7 +697,7 @@ def supported(x: torch.Tensor) -> bool:
 def tsallis_map(x: torch.Tensor, alpha: float | torch.Tensor) -> torch.Tensor:
     """p of each row of a contiguous (rows, columns) tensor; rows of -inf alone give zeros.
 
-    alpha : one number, or one a row (float32), at least 1.
+    alpha : one number, or one per row (float32), at least 1.
     """
     return _launch(x, alpha, None)[0]
 
@@ -711,7 +711,7 @@ def tsallis_loss(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Loss (rows,) in float32 and its gradient p - y, both times ``share``.
 
-    share : one number a row, or a single one by which all are divided (where it is not 0).
+    share : one number per row, or a single one by which all are divided (where it is not 0).
 
     Labels to ignore and rows of -inf alone give zeros, a label that is no column a loss of NaN.
     """

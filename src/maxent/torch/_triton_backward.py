@@ -43,7 +43,7 @@ def _vjp(
     R: tl.constexpr, C: tl.constexpr, KIND: tl.constexpr, PER_ROW: tl.constexpr,
     WHOLE: tl.constexpr,
 ):  # fmt: skip
-    """A row a program."""
+    """One row per program."""
     row = tl.program_id(0).to(tl.int64)
     p_ptr += row * n_cols
     g_ptr += row * n_cols
@@ -77,7 +77,7 @@ def _vjp(
 def tsallis_vjp(p: torch.Tensor, g: torch.Tensor, alpha: float | torch.Tensor) -> torch.Tensor:
     """The Jacobian of each row's map, at p, times g: contiguous (rows, columns), one type.
 
-    alpha : one number, or one a row (float32).
+    alpha : one number, or one per row (float32).
     """
     rows, cols = p.shape
     out = torch.empty_like(p)

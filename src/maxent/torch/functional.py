@@ -59,7 +59,7 @@ def entmax(
     """argmax_p <x, p> + H_alpha(p), alpha >= 1: softmax at 1, sparsemax at 2.
 
     ``alpha`` is a number or a tensor that broadcasts against x with size 1 along ``dim``, one
-    alpha a head for example; it is differentiated, and its derivative at 1 is finite. A number
+    alpha per head for example; it is differentiated, and its derivative at 1 is finite. A number
     below 1 is refused; so is a tensor with one on the CPU, while on CUDA, where looking would wait
     for the device, its rows are NaN.
 
@@ -159,7 +159,7 @@ def fenchel_young_loss(
         ``Shannon()``, ``Tsallis(alpha)``, ``NormEntropy(q)``.
     reduction : "mean" over the targets that are not ignored, "sum" or "none".
     ignore_index : the label whose rows do not count.
-    weight : one number a class. A row counts as much as its class (with probabilities: their mean
+    weight : one number per class. A row counts as much as its class (with probabilities: their mean
         weight), and "mean" divides by the sum of these.
     dim : where the classes are. The default is the last dimension; ``torch``'s cross_entropy has
         them at 1.
@@ -324,7 +324,7 @@ def _rows(moved: Tensor) -> Tensor:
 
 
 def _parameter_rows(x: Tensor, parameters: Tensor, dim: int, name: str) -> Tensor:
-    """One parameter a row from a tensor that broadcasts against x."""
+    """One parameter per row from a tensor that broadcasts against x."""
     shape = list(x.shape)
     shape[dim] = 1
     if not parameters.is_floating_point():

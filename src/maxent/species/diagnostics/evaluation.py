@@ -10,7 +10,7 @@ import numpy as np
 
 from maxent import evaluation as metrics
 from maxent._rows import Array
-from maxent.estimators import MaxentDensity
+from maxent.density import FittedDensity, fitted_density
 from maxent.species.diagnostics.refits import per_record
 from maxent.species.results import Evaluation, Sample
 
@@ -21,13 +21,13 @@ _Z = 1.6448536269514722  # 90 % of a normal distribution lie within
 
 @dataclass(frozen=True, eq=False)
 class _Predicted:
-    """Log of the raw output and cloglog output, one entry an occurrence or a background row."""
+    """Log of the raw output and cloglog output, one entry per occurrence or background row."""
 
     log: Array
     cloglog: Array
 
     @classmethod
-    def at(cls, model: MaxentDensity, sample: Sample, counts: Array) -> _Predicted:
+    def at(cls, model: FittedDensity, sample: Sample, counts: Array) -> _Predicted:
         """Predictions in the rows of a sample, repeated by counts."""
         rows = np.flatnonzero(counts > 0)
         X = sample.X.iloc[rows]
@@ -35,7 +35,7 @@ class _Predicted:
         return cls(*(per_record(values, counts[rows]) for values in outputs))
 
 
-def evaluate(model: MaxentDensity, sample: Sample, test: Sample | None = None) -> Evaluation:
+def evaluate(model: Any, sample: Sample, test: Sample | None = None) -> Evaluation:
     """How well the model tells the presences from the background rows of the sample.
 
     ``test`` holds records that were kept from the fit (rows with counts > 0); they are compared
@@ -59,6 +59,7 @@ def evaluate(model: MaxentDensity, sample: Sample, test: Sample | None = None) -
     """
     if test is not None and not (test.counts > 0).any():
         raise ValueError(f"the test sample has {len(test.counts)} rows but no occurrence")
+    model = fitted_density(model)
     background = _Predicted.at(model, sample, sample.at_background.astype(np.int64))
     train = _Predicted.at(model, sample, sample.counts)
     held_out = None if test is None else _Predicted.at(model, test, test.counts)
@@ -100,26 +101,26 @@ def _scores(presence: _Predicted, background: _Predicted) -> dict[str, float]:
 
 
 def _fit_scores(
-    model: MaxentDensity, train: _Predicted, background: _Predicted
+    model: FittedDensity, train: _Predicted, background: _Predicted
 ) -> dict[str, float]:
-    n, k = train.log.size, model._weights_.size
+    n, k = train.log.size, model.weights.size
     expected = metrics.auc(background.log, background.log, presence_weights=np.exp(background.log))
     return {
-        "gain": model.gain_,
-        "unregularized_gain": model.unregularized_gain_,
+        "gain": model.certificate.gain,
+        "unregularized_gain": model.certificate.unregularized_gain,
         "n_parameters": float(k),
         "aicc": metrics.aicc(float(train.log.sum()), k, n),
-        "entropy": model.entropy_,
+        "entropy": model.raw_entropy,
         "prevalence": float(background.cloglog.mean()),
         "max_auc": expected,
     }
 
 
 def _test_scores(
-    model: MaxentDensity, held_out: _Predicted, background: _Predicted
+    model: FittedDensity, held_out: _Predicted, background: _Predicted
 ) -> dict[str, float]:
     scores = _scores(held_out, background)
-    return scores | {"gain": math.log(model.n_points_) - scores["log_loss"]}
+    return scores | {"gain": math.log(model.n_points) - scores["log_loss"]}
 
 
 def _roc(presence: _Predicted, background: _Predicted) -> dict[str, Array]:
@@ -135,7 +136,7 @@ def _omission(
     test = None if held_out is None else held_out.log
     curve = metrics.omission_curve(train.log, background.log, test, np.exp(background.log))
     kept = thinned(curve.cumulative, _POINTS)
-    found = {
+    curves = {
         "threshold": _cloglog_at(curve.threshold, train, background, held_out),
         "raw": np.exp(curve.threshold),
         "cumulative": curve.cumulative,
@@ -143,8 +144,8 @@ def _omission(
         "training_omission": curve.training_omission,
     }
     if curve.test_omission is not None:
-        found["test_omission"] = curve.test_omission
-    return {name: values[kept] for name, values in found.items()}
+        curves["test_omission"] = curve.test_omission
+    return {name: values[kept] for name, values in curves.items()}
 
 
 def _thresholds(
@@ -178,11 +179,11 @@ def _calibration(presence: _Predicted, background: _Predicted, prefix: str) -> d
         return np.bincount(place, weights, minlength=starts.size)
 
     mass = np.exp(background.log - background.log.max())
-    n, found = presence.log.size, counted(presence.log)
-    middle = (found + _Z**2 / 2) / (n + _Z**2)
-    half = _Z / (n + _Z**2) * np.sqrt(found * (n - found) / n + _Z**2 / 4)
+    n, inside = presence.log.size, counted(presence.log)
+    middle = (inside + _Z**2 / 2) / (n + _Z**2)
+    half = _Z / (n + _Z**2) * np.sqrt(inside * (n - inside) / n + _Z**2 / 4)
     shares = {
-        "observed": found / n,
+        "observed": inside / n,
         "low": np.maximum(middle - half, 0.0),
         "high": np.minimum(middle + half, 1.0),
     }

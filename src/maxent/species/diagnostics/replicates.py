@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from maxent import evaluation as metrics
+from maxent._jobs import in_threads
 from maxent._rows import Array
-from maxent.estimators import MaxentDensity
+from maxent._threads import one_blas_thread
+from maxent.density import FittedDensity, Recipe, Table, as_recipe
+from maxent.features import Cells, Schema
 from maxent.species.diagnostics.refits import (
     check_whole,
     coarse,
     deviation,
-    fit_sample,
     per_record,
-    run_all,
 )
 from maxent.species.results import Replicates, Sample
 
@@ -54,11 +55,11 @@ class _Scored(NamedTuple):
     row: dict[str, Any]
     true_positive_rate: Array
     omission: Array
-    model: MaxentDensity
+    model: FittedDensity
 
 
 def replicate(
-    estimator: MaxentDensity,
+    recipe: Any,
     sample: Sample,
     *,
     kind: str = "blocks",
@@ -68,7 +69,7 @@ def replicate(
     n_jobs: int | None = None,
     verbose: int = 1,
     keep_models: bool = False,
-) -> tuple[Replicates, list[MaxentDensity]]:
+) -> tuple[Replicates, list[FittedDensity]]:
     """Fit on some of the records and score on the others, ``n`` times; and the models if kept.
 
     Kinds:
@@ -92,7 +93,9 @@ def replicate(
     """
     check_whole("n", n, 1)
     splits = _splits(sample, kind, n, test_share, seed)
-    refit = coarse(estimator)
+    recipe = as_recipe(recipe)
+    schema = Schema.of(sample.X, recipe.categorical)
+    whole = _Whole(sample, schema, schema.read(sample.X))
 
     def run(item: tuple[int, _Split]) -> _Scored | dict[str, Any]:
         number, split = item
@@ -102,12 +105,14 @@ def replicate(
             "n_test": int(split.test.sum()),
         }
         try:
-            return _scored(refit, sample, split, row)
+            return _scored(recipe, whole, split, row)
         except ValueError as error:
             return row | dict.fromkeys(_SCORES, math.nan) | {"error": str(error)}
 
-    found = run_all(f"{kind} replicates", run, list(enumerate(splits)), n_jobs, verbose)
-    scored = [part for part in found if isinstance(part, _Scored)]
+    with one_blas_thread():  # for all threads
+        jobs = list(enumerate(splits))
+        parts = in_threads(f"{kind} replicates", run, jobs, n_jobs, verbose)
+    scored = [part for part in parts if isinstance(part, _Scored)]
     presence = sample.counts > 0
     places = None if sample.coordinates is None else sample.coordinates[presence]
     fold = None
@@ -115,7 +120,7 @@ def replicate(
         fold = np.argmax([split.test[presence] > 0 for split in splits], axis=0)
     made = Replicates(
         kind=kind,
-        table=[part.row if isinstance(part, _Scored) else part for part in found],
+        table=[part.row if isinstance(part, _Scored) else part for part in parts],
         roc=_averaged("false_positive_rate", _RATES, [s.true_positive_rate for s in scored]),
         omission=_averaged("cumulative", _CUMULATIVE, [s.omission for s in scored]),
         coordinates=places,
@@ -189,22 +194,32 @@ def _checkerboard(sample: Sample, n: int) -> metrics.Checkerboard:
     side = float(np.ptp(places[presence], axis=0).max())
     if side == 0:
         raise ValueError("all records are at one place, which no checkerboard can divide")
-    boards = [metrics.Checkerboard(places, side / k, levels=n // 2) for k in _SQUARES]  # type: ignore[arg-type]
-    found = [np.bincount(b.folds(sample.counts)[presence], minlength=n).min() for b in boards]
-    return boards[int(np.argmax(found))]
+    levels: Literal[1, 2] = 1 if n == 2 else 2
+    boards = [metrics.Checkerboard(places, side / k, levels=levels) for k in _SQUARES]
+    least = [np.bincount(b.folds(sample.counts)[presence], minlength=n).min() for b in boards]
+    return boards[int(np.argmax(least))]
 
 
 # -- scores ------------------------------------------------------------------------------------
 
 
-def _scored(
-    estimator: MaxentDensity, sample: Sample, split: _Split, row: dict[str, Any]
-) -> _Scored:
+@dataclass(frozen=True, eq=False)
+class _Whole:
+    """The whole sample, read once: replicates know the levels of all its rows."""
+
+    sample: Sample
+    schema: Schema
+    cells: Cells
+
+
+def _scored(recipe: Recipe, whole: _Whole, split: _Split, row: dict[str, Any]) -> _Scored:
     if not split.test.any():
         raise ValueError("no record is left to test with")
-    part = replace(sample, counts=split.train).take(np.flatnonzero(split.domain))
-    model = fit_sample(estimator, part)
-    log, cloglog = (model.predict(sample.X, output) for output in ("log", "cloglog"))
+    sample = whole.sample
+    table = Table.of(sample.X, split.train, prior=sample.prior, missing=recipe.missing)
+    points = recipe.points(table.take(np.flatnonzero(split.domain)), whole.schema)
+    model = coarse(recipe.task_of(points)).fit().density
+    log, cloglog = (model.at(whole.cells, output) for output in ("log", "cloglog"))
     trained, tested = (per_record(log, counts) for counts in (split.train, split.test))
     background, reference = log[split.domain & sample.at_background], log[split.reference]
     rules = metrics.thresholds(trained, background, background_raw=np.exp(background))
@@ -219,10 +234,10 @@ def _scored(
         "boyce": metrics.boyce(per_record(cloglog, split.test), cloglog[split.reference]).index,
         "omission_minimum": metrics.omission(tested, cut["Minimum training presence"]),
         "omission_10_percentile": metrics.omission(tested, cut["10 percentile training presence"]),
-        "gain": model.gain_,
-        "gap": model.gap_,
+        "gain": model.certificate.gain,
+        "gap": model.certificate.gap,
     }
-    cumulative = per_record(model.predict(sample.X, "cumulative"), split.test)
+    cumulative = per_record(model.at(whole.cells, "cumulative"), split.test)
     return _Scored(
         row | scores | {"error": ""},
         _true_positive_rate(tested, reference),

@@ -9,11 +9,19 @@ from typing import Any
 
 import numpy as np
 
+from maxent._jobs import in_threads
 from maxent._rows import Array
-from maxent.estimators import MaxentDensity
+from maxent._threads import one_blas_thread
+from maxent.density import DensityTask, Fit, FittedDensity, fitted_density
 from maxent.features import Schema
-from maxent.species._extras import geo
-from maxent.species.diagnostics.refits import Refit, Refits, check_whole, refitting, run_all
+from maxent.species.diagnostics.refits import (
+    KNOTS,
+    check_whole,
+    coarse,
+    fit_if_any,
+    sample_task,
+)
+from maxent.species.extras import geo
 from maxent.species.results import Response, Sample
 
 _BAND = (5, 95)  # percentiles
@@ -21,8 +29,8 @@ _UNIFORM = -math.expm1(-1)  # cloglog output of the uniform density, everywhere
 
 
 def responses(
-    estimator: MaxentDensity,
-    model: MaxentDensity,
+    recipe: Any,
+    model: Any,
     sample: Sample,
     *,
     bootstrap: int = 20,
@@ -35,7 +43,7 @@ def responses(
 
     ``n`` values from the least to the largest of the sample, or all levels. In a marginal curve of
     ``model`` the others stand at their mean over the records, or at the level with most of them.
-    The band holds 90 % of the curves of ``bootstrap`` refits of ``estimator`` to records drawn with
+    The band holds 90 % of the curves of ``bootstrap`` refits by ``recipe`` to records drawn with
     replacement, over the same points and with the others standing at the same values; there is
     none where it is 0. These refits choose hinges and thresholds from 200 even in rank for each
     variable, those next to the records and those that the fit to all records uses: bands are
@@ -43,42 +51,43 @@ def responses(
     """
     check_whole("bootstrap", bootstrap, 0)
     check_whole("n", n, 2)
-    axes = _Axes.of(model.schema_, sample, n)
-    refits = Refits.of(estimator, sample)
-
-    with refitting():
-        refit = _resampler(refits, refits.fit() if bootstrap else None)
-
-    def marginal(observed: Array) -> list[Array]:
-        return axes.marginal(refit(observed))
-
-    def single(v: int) -> list[Array]:
-        alone = refits.only(v)
-        whole = alone.fit()
-        refit = _resampler(alone, whole)
-        models = [refit(observed) for observed in alone.resampled(bootstrap, seed)]
-        return [axes.single(v, fitted) for fitted in (whole and whole.model, *models)]
-
-    resampled = refits.resampled(bootstrap, seed)
-    repeated = run_all("bootstrap of response curves", marginal, resampled, n_jobs, verbose)
+    density = fitted_density(model)
+    axes = _Axes.of(density.schema, sample, n)
     variables = range(len(axes.tables))
-    alone = run_all("responses to single variables", single, variables, n_jobs, verbose)
-    curves = axes.marginal(model)
+    with one_blas_thread():  # for all threads below
+        task = coarse(sample_task(recipe, sample))
+        refit = _resampler(task, fit_if_any(task) if bootstrap else None)
+
+        def marginal(drawn: Array) -> list[Array]:
+            return axes.marginal(refit(drawn))
+
+        def single(v: int) -> list[Array]:
+            alone = task.only(density.schema.names[v])
+            whole = fit_if_any(alone)
+            refit = _resampler(alone, whole)
+            repeated = [refit(drawn) for drawn in alone.resampled(bootstrap, seed)]
+            return [axes.single(v, one) for one in (whole and whole.density, *repeated)]
+
+        drawn = task.resampled(bootstrap, seed)
+        title = "bootstrap of response curves"
+        repeated = in_threads(title, marginal, drawn, n_jobs, verbose)
+        alone = in_threads("responses to single variables", single, variables, n_jobs, verbose)
+    curves = axes.marginal(density)
     return [
         *(axes.response("marginal", v, curves[v], [r[v] for r in repeated]) for v in variables),
         *(axes.response("single", v, alone[v][0], alone[v][1:]) for v in variables),
     ]
 
 
-def _resampler(refits: Refits, whole: Refit | None) -> Callable[[Array], MaxentDensity | None]:
-    """The model of resampled occurrences, from the fit to all; None for the uniform density."""
+def _resampler(task: DensityTask, whole: Fit | None) -> Callable[[Array], FittedDensity | None]:
+    """The density of resampled counts, from the fit to all; None for the uniform density."""
     if whole is None:
-        return lambda observed: None
-    thinned, index = refits.thinned(whole.w)
+        return lambda counts: None
+    thinned, index = task.thinned(whole.w, KNOTS)
 
-    def fit(observed: Array) -> MaxentDensity | None:
-        found = thinned.fit(observed, whole.w[index])
-        return found and found.model
+    def fit(counts: Array) -> FittedDensity | None:
+        resampled = fit_if_any(thinned.with_counts(counts), whole.w[index])
+        return resampled and resampled.density
 
     return fit
 
@@ -100,9 +109,9 @@ class _Axes:
         for name in schema.names:
             column = np.asarray(sample.X[name])
             if name in levels:
-                found = [counts[column == level].sum() for level in levels[name]]
+                records = [counts[column == level].sum() for level in levels[name]]
                 moving[name] = np.array(levels[name])
-                typical[name] = levels[name][int(np.argmax(found))]
+                typical[name] = levels[name][int(np.argmax(records))]
             else:
                 column = column.astype(np.float64)
                 moving[name] = np.linspace(column.min(), column.max(), n)
@@ -110,15 +119,15 @@ class _Axes:
         frame = geo("pandas").DataFrame
         return cls(schema, [frame(typical | {name: x}) for name, x in moving.items()])
 
-    def marginal(self, model: MaxentDensity | None) -> list[Array]:
+    def marginal(self, density: FittedDensity | None) -> list[Array]:
         """The curves of all variables, predicted at once."""
         sizes = [len(table) for table in self.tables]
         everything = geo("pandas").concat(self.tables, ignore_index=True)
-        return np.split(_cloglog(model, everything), np.cumsum(sizes)[:-1])
+        return np.split(_cloglog(density, everything), np.cumsum(sizes)[:-1])
 
-    def single(self, v: int, model: MaxentDensity | None) -> Array:
+    def single(self, v: int, density: FittedDensity | None) -> Array:
         """The curve of a model that uses this variable alone."""
-        return _cloglog(model, self.tables[v])
+        return _cloglog(density, self.tables[v])
 
     def response(self, kind: str, v: int, y: Array, repeated: list[Array]) -> Response:
         """A curve and, where it was repeated, its band."""
@@ -128,5 +137,7 @@ class _Axes:
         return Response(name, kind, name in self.schema.categorical, x, y, low, high)
 
 
-def _cloglog(model: MaxentDensity | None, table: Any) -> Array:
-    return np.full(len(table), _UNIFORM) if model is None else model.predict(table, "cloglog")
+def _cloglog(density: FittedDensity | None, table: Any) -> Array:
+    if density is None:
+        return np.full(len(table), _UNIFORM)
+    return density.predict(table, "cloglog")

@@ -1,4 +1,4 @@
-"""Reports: one self-contained page a species, an index of many, and a map for a slide."""
+"""Reports: one self-contained page per species, an index of many, and a map for a slide."""
 
 from maxent.species.report.index import write_index
 from maxent.species.report.maps import write_map_png

@@ -244,7 +244,7 @@ def _band(ax: Any, x: Array, mean: Array, sd: Array, label: str) -> None:
 
 
 def _legend_above(figure: Any, ax: Any) -> None:
-    """Where curves fill the axes."""
+    """A legend above the axes, for curves that fill them."""
     left, bottom, width, _ = ax.get_position().bounds
     ax.set_position((left, bottom, width, 0.7))
     ax.xaxis.set_label_coords(0.5, -0.112)

@@ -29,7 +29,7 @@ _HEAD = (
 def write_index(
     rows: list[dict[str, Any]], folder: Path, title: str = "Species distribution models"
 ) -> Path:
-    """Write ``index.html``: a line a species with its scores and a link to its report.
+    """Write ``index.html``: one line per species with its scores and a link to its report.
 
     A row holds species, status ("ok" or "failed"), error, report and thumbnail (relative to the
     folder), n_records, auc, test_auc, gain, gap and seconds; what it lacks stays empty.

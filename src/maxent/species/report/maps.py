@@ -1,4 +1,4 @@
-"""Maps of the report: rasters read small through their overviews, drawn in map coordinates."""
+"""Maps of the report: rasters read through their overviews, drawn in map coordinates."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import numpy as np
 
 from maxent._rows import Array
 from maxent.io import write_atomically
-from maxent.species._extras import geo
-from maxent.species.grid import Grid
+from maxent.species.extras import geo
+from maxent.species.layers.grid import Grid
 from maxent.species.report.figures import Picture, drawing
 from maxent.species.results import MapFiles, SpeciesResult
 
@@ -24,7 +24,7 @@ SMALL = 600  # pixels along the longer side of maps that stand in pairs
 DPI = 208
 _PIXELS = 4.5e6  # of all maps that stand in pairs
 _PAGE_PIXELS_PER_INCH = 135
-TRAIN_DOT, TEST_DOT = "#ffffff", "#d946ef"  # a lighter violet than lines': it lies on dark colours
+TRAIN_DOT, TEST_DOT = "#ffffff", "#d946ef"  # lighter than violet lines, to stand out on dark
 _TRAINING = "training layers"
 CLASS_COLOURS = (
     *("#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#b07aa1", "#76b7b2", "#edc948", "#9c755f"),
@@ -50,7 +50,7 @@ _SUITABILITY = ("cloglog", "logistic", "cumulative", "raw", "log")
 
 @dataclass(frozen=True, eq=False)
 class Raster:
-    """A map made small: ``values`` (masked where nothing is known) on ``grid``.
+    """A map in few pixels: ``values`` (masked where nothing is known) on ``grid``.
 
     ``unit`` is that of its coordinates: "degree", the name of a length, or None if not known.
     """
@@ -101,7 +101,7 @@ def suitability_kind(files: MapFiles) -> str | None:
 
 
 def shared_dpi(n: int) -> float:
-    """Dots an inch of ``n`` maps that stand in pairs, so that the page stays small."""
+    """Dots per inch of ``n`` maps that stand in pairs, so that the page stays small."""
     inches = max(n, 1) * BOX * (BOX + 1.5)
     return float(np.clip(np.sqrt(_PIXELS / inches), 60, SMALL / BOX))
 
@@ -147,13 +147,13 @@ def fold_picture(
             np.zeros(backdrop.values.shape), np.ma.getmaskarray(backdrop.values)
         )
         _image(ax, backdrop, known, ListedColormap(["#ffffff"]), (0, 1), "nearest")
-    found, place = np.unique(fold, return_inverse=True)
-    colours = [CLASS_COLOURS[i % len(CLASS_COLOURS)] for i in range(len(found))]
+    folds, place = np.unique(fold, return_inverse=True)
+    colours = [CLASS_COLOURS[i % len(CLASS_COLOURS)] for i in range(len(folds))]
     chosen = np.array(colours)[place]
     ax.scatter(
         *coordinates.T, s=2 * _dot(len(fold)), c=chosen, edgecolors="#333b38", linewidths=0.3
     )
-    labels = [names.get(int(number), f"fold {number}") for number in found]
+    labels = [names.get(int(number), f"fold {number}") for number in folds]
     return _png(figure, dpi, _class_palette(CLASS_COLOURS)), list(zip(colours, labels, strict=True))
 
 
@@ -320,7 +320,7 @@ def _around(coordinates: Array) -> Raster:
 
 
 def _write_title(figure: Any, text: str) -> None:
-    """Above the map, as large as it fits; nothing where the font lacks a letter."""
+    """A title above the map, as large as fits; none where the font lacks a letter."""
     from matplotlib.font_manager import FontProperties, findfont, get_font
     from matplotlib.textpath import TextPath
 

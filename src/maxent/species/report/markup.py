@@ -235,7 +235,7 @@ def key(items: Iterable[tuple[str, str]]) -> Html:
 
 
 def document(title: str, body: Html, policy: str | None = None) -> bytes:
-    """A whole page; ``policy`` says what it may load, anything beside it where left out."""
+    """A whole page; ``policy`` says what it may load, and without one it may load any file."""
     head = element(
         "head",
         Html('<meta charset="utf-8">'),

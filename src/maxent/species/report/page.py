@@ -1,4 +1,4 @@
-"""report.html: one page a species, with everything inside."""
+"""report.html: one page per species, with everything inside."""
 
 from __future__ import annotations
 

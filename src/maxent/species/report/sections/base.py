@@ -28,7 +28,7 @@ class Context:
 
     @classmethod
     def of(cls, result: SpeciesResult, folder: Path) -> Context:
-        """Read the main map; share the room that all others may take."""
+        """Read the main map, and divide the room for all others among them."""
         written = maps.training_map(result)
         kind = None if written is None else maps.suitability_kind(written)
         region = None

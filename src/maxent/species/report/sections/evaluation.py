@@ -90,7 +90,7 @@ def omission_and_roc(context: Context) -> Html | None:
 
 
 def thresholds(context: Context) -> Html | None:
-    """The rules to make a map of presence and absence."""
+    """Rules that turn the map into presence and absence."""
     rules = context.result.evaluation.thresholds
     if not rules:
         return None

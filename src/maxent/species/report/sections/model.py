@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from maxent.estimators import MaxentDensity
+from maxent.features.letters import LETTERS
 from maxent.species.report.markup import (
     Html,
     bar,
@@ -22,14 +22,6 @@ from maxent.species.report.sections.base import Context
 from maxent.species.results import SpeciesResult
 
 _TOP_FEATURES = 30
-_CLASSES = {
-    "l": "linear",
-    "q": "quadratic",
-    "p": "product",
-    "t": "threshold",
-    "h": "hinge",
-    "c": "categorical",
-}
 
 
 def model(context: Context) -> Html:
@@ -51,22 +43,31 @@ def model(context: Context) -> Html:
 
 
 def _fit_table(result: SpeciesResult) -> Html:
-    fitted = result.model
-    kinds = [kind for operator in fitted._operators_ for kind in operator.kinds()]
-    in_use = ", ".join(f"{kinds.count(c)} {name}" for c, name in _CLASSES.items() if c in kinds)
+    fitted, told = result.model, result.model.certificate
+    kinds = fitted.kinds.tolist()
+    in_use = ", ".join(
+        f"{kinds.count(letter)} {known.name}"
+        for letter, known in LETTERS.items()
+        if letter in kinds
+    )
     rows: dict[str, Any] = {
-        "Features in use": f"{count(len(kinds))} of {count(fitted.n_features_)}"
-        + (f" ({in_use})" if in_use else ""),
-        "Feature classes asked for": plain(fitted.features),
-        "Regularization": f"{plain(fitted.potential)}, multiplier {plain(fitted.multiplier)}, "
-        + _penalties(fitted),
+        "Features in use": f"{count(len(kinds))} of {count(fitted.n_features)}"
+        + (f" ({in_use})" if in_use else "")
     }
-    if fitted.status_ is not None:
+    asked = result.settings
+    if "features" in asked:
+        rows["Feature classes asked for"] = plain(asked["features"])
+    if {"potential", "multiplier"} <= asked.keys():
+        rows["Regularization"] = (
+            f"{plain(asked['potential'])}, multiplier {plain(asked['multiplier'])}, penalties by "
+            f"the tables of {asked.get('preset') or 'maxent'}"
+        )
+    if told.status is not None:
         rows |= {
-            "Regularized gain": fixed(fitted.gain_, 4),
-            "Unregularized gain": fixed(fitted.unregularized_gain_, 4),
-            "Solver": f"{fitted.status_.value} after {count(fitted.n_iter_)} iterations",
-            "Duality gap": f"{small(max(fitted.gap_, 0.0), 1)}: the objective is at most this far "
+            "Regularized gain": fixed(told.gain, 4),
+            "Unregularized gain": fixed(told.unregularized_gain, 4),
+            "Solver": f"{told.status.value} after {count(told.n_iter)} iterations",
+            "Duality gap": f"{small(max(told.gap, 0.0), 1)}: the objective is at most this far "
             "from the optimum, so another solver could not do better by more",
         }
     if result.bound:
@@ -74,18 +75,11 @@ def _fit_table(result: SpeciesResult) -> Html:
     return _plain_table("The fit", "", "", rows)
 
 
-def _penalties(fitted: MaxentDensity) -> str:
-    rule = fitted.regularization
-    if rule is None:
-        return f"penalties by the tables of {fitted.preset or 'maxent'}"
-    return f"penalties: {getattr(rule, '__name__', rule)}"
-
-
 def _feature_table(result: SpeciesResult) -> Html | None:
-    weights = result.model.coef_
+    weights = result.model.coef
     if not weights:
         return None
-    betas = dict(zip(weights, result.model.beta_.tolist(), strict=True))
+    betas = dict(zip(weights, result.model.beta.tolist(), strict=True))
     order = sorted(weights, key=lambda name: -abs(weights[name]))[:_TOP_FEATURES]
     most = abs(weights[order[0]])
     rows = [

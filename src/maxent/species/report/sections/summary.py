@@ -11,7 +11,7 @@ from maxent.species.results import SpeciesResult
 
 def _points(result: SpeciesResult) -> str:
     """What the background stands for, and how many points the density is over."""
-    added = round(result.model.n_points_) - result.n_background
+    added = round(result.model.n_points) - result.n_background
     if added <= 0:
         return "stand for the region"
     return f"stand for the region; with {count(added)} cells of records the density's points"
@@ -37,7 +37,7 @@ def _tiles(result: SpeciesResult) -> list[Html]:
     n_test = tests.get("n", int(np.sum(result.records["test"])))
     held_out = f"for training, {count(n_test)} more for testing" if n_test else "used for the fit"
     tiles = [
-        ("Records", count(model.n_presences_), held_out),
+        ("Records", count(model.n_presences), held_out),
         ("Background points", count(result.n_background), _points(result)),
         ("AUC, training", fixed(scores.get("auc")), "1 is perfect, 0.5 is random"),
     ]
@@ -51,7 +51,7 @@ def _tiles(result: SpeciesResult) -> list[Html]:
         says = "places" if chosen.kind in SPATIAL else "records"
         word = "spatial cross-validation" if chosen.kind in SPATIAL else chosen.kind
         tiles.append((f"AUC, {word}", fixed(mean), f"± {fixed(sd)} on {says} kept from the fit"))
-    gain = scores.get("gain", model.gain_)
+    gain = scores.get("gain", model.certificate.gain)
     if np.isfinite(gain):
         ratio = fixed(np.exp(scores.get("unregularized_gain", gain)), 1)
         says = f"regularized; records are {ratio} times likelier than on an even map"
@@ -59,8 +59,8 @@ def _tiles(result: SpeciesResult) -> list[Html]:
     if "boyce" in scores:
         says = "1: records grow denser with suitability"
         tiles.append(("Boyce index", fixed(scores["boyce"]), says))
-    if np.isfinite(model.gap_):
-        gap = small(max(model.gap_, 0.0))
+    if np.isfinite(model.certificate.gap):
+        gap = small(max(model.certificate.gap, 0.0))
         tiles.append(("Duality gap", gap, f"solved to within {gap} of the optimum"))
     return [
         element(

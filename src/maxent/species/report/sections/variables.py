@@ -96,24 +96,24 @@ def _level_bars(variable: str, kinds: dict[str, Response]) -> Html:
 
 def contributions(context: Context) -> Html | None:
     """Percent contribution and permutation importance."""
-    found = context.result.importance
-    if found is None:
+    importance = context.result.importance
+    if importance is None:
         return None
-    order = np.argsort(-found.contribution, kind="stable")
-    most = float(found.contribution.max(initial=0.0)) or 1.0
-    spread = found.permutation + found.permutation_sd
-    widest = float(np.nanmax(np.append(spread, found.permutation), initial=0.0)) or 1.0
+    order = np.argsort(-importance.contribution, kind="stable")
+    most = float(importance.contribution.max(initial=0.0)) or 1.0
+    spread = importance.permutation + importance.permutation_sd
+    widest = float(np.nanmax(np.append(spread, importance.permutation), initial=0.0)) or 1.0
     rows = []
     for i in order:
-        mean, sd = float(found.permutation[i]), float(found.permutation_sd[i])
+        mean, sd = float(importance.permutation[i]), float(importance.permutation_sd[i])
         rows.append(
             [
-                found.variables[i],
-                bar(float(found.contribution[i]), (0, most), "main"),
-                fixed(found.contribution[i], 1),
+                importance.variables[i],
+                bar(float(importance.contribution[i]), (0, most), "main"),
+                fixed(importance.contribution[i], 1),
                 bar(mean, (0, widest), "second", (max(mean - sd, 0), mean + sd)),
                 f"{fixed(mean, 1)} ± {fixed(sd, 1)}",
-                f"{fixed(found.auc_drop[i], 4)} ± {fixed(found.auc_drop_sd[i], 4)}",
+                f"{fixed(importance.auc_drop[i], 4)} ± {fixed(importance.auc_drop_sd[i], 4)}",
             ]
         )
     head = ["Variable", "Percent contribution", "", "Permutation importance", "", "Drop of AUC"]
@@ -144,10 +144,10 @@ def contributions(context: Context) -> Html | None:
 
 def jackknife(context: Context) -> Html | None:
     """Every variable alone and left out."""
-    found = context.result.jackknife
-    if found is None or not found.variables:
+    refits = context.result.jackknife
+    if refits is None or not refits.variables:
         return None
-    shown = [name for name in _JACKKNIFE if name in found.scores]
+    shown = [name for name in _JACKKNIFE if name in refits.scores]
     return joined(
         [
             paragraph(
@@ -166,7 +166,7 @@ def jackknife(context: Context) -> Html | None:
             ),
             element(
                 "div",
-                *(_jackknife_chart(found.variables, name, found.scores[name]) for name in shown),
+                *(_jackknife_chart(refits.variables, name, refits.scores[name]) for name in shown),
                 class_="pair",
             ),
         ]
@@ -174,19 +174,19 @@ def jackknife(context: Context) -> Html | None:
 
 
 def _best_variables(result: SpeciesResult) -> Html | None:
-    found = result.jackknife
-    assert found is not None
-    scores = found.scores.get("train_gain")
+    refits = result.jackknife
+    assert refits is not None
+    scores = refits.scores.get("train_gain")
     if scores is None:
         return None
     only, without = (np.asarray(scores[name], dtype=float) for name in ("only", "without"))
     best, missed = int(np.nanargmax(only)), int(np.nanargmin(without))
     return paragraph(
         "The variable with the highest training gain on its own is ",
-        element("strong", found.variables[best]),
+        element("strong", refits.variables[best]),
         f" ({fixed(only[best])}): it has the most useful information by itself. The one whose "
         "absence lowers the gain most is ",
-        element("strong", found.variables[missed]),
+        element("strong", refits.variables[missed]),
         f" (from {fixed(scores['all'])} to {fixed(without[missed])}): it has the most information "
         "that the others do not have.",
     )

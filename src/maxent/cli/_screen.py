@@ -1,0 +1,109 @@
+"""What commands on species show: how a run goes, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from maxent._progress import Progress as LogLines
+from maxent.cli._console import PARTLY, complain, console
+
+_LOOSE = 1e-6  # a duality gap above it is worth a word
+
+
+class Screen:
+    """How a run goes, on standard error: a bar on a terminal, a line now and then elsewhere."""
+
+    def __init__(self, quiet: bool) -> None:
+        screen = console(stderr=True)
+        self._bar = Progress(
+            TextColumn("[bold]{task.fields[species]}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TextColumn("{task.description}"),
+            TimeElapsedColumn(),
+            console=screen,
+            transient=True,
+            disable=quiet or not screen.is_terminal,
+        )
+        self._log = LogLines("maxent", verbose=int(not quiet and not screen.is_terminal))
+        self._task: Any = None
+        self._done = self._total = 0
+
+    def __enter__(self) -> Screen:
+        self._bar.start()
+        self._task = self._bar.add_task("reading layers", total=None, species="")
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._bar.stop()
+
+    def begin(self, species: Sequence[str]) -> None:
+        """Know how many there are."""
+        self._total = len(species)
+        self._bar.update(self._task, total=self._total, description="")
+
+    def stage(self, species: str, name: str) -> None:
+        """Show the step."""
+        self._bar.update(self._task, description=name, species=escape(species))
+        self._log.update(f"{self._done} of {self._total} done, {species}: {name}")
+
+    def done(self, row: dict[str, Any]) -> None:
+        """Count it."""
+        self._done += 1
+        self._bar.update(self._task, advance=1, species=escape(row["species"]))
+        self._log.update(f"{self._done} of {self._total} done")
+
+
+def show_notes(notes: Iterable[str], screen: Console) -> None:
+    """One line each."""
+    for note in notes:
+        screen.print(f"[yellow]note:[/] {escape(note)}", soft_wrap=True)
+
+
+def conclude(rows: Sequence[dict[str, Any]], out: Path, notes: Iterable[str], quiet: bool) -> None:
+    """The scores of all species, and where to look; exits with its own code if some failed."""
+    failed = [row for row in rows if row["status"] != "ok"]
+    for row in failed:
+        complain(f"{row['species']}: {row['error']}")
+    if not quiet:
+        fitted = [row for row in rows if row["status"] == "ok"]
+        loose = [
+            f"{row['species']}: solved to a gap of {row['gap']:.0e} only; see its report"
+            for row in fitted
+            if row["gap"] > _LOOSE
+        ]
+        told = [note for row in fitted for note in row.get("notes", ())]
+        show_notes(dict.fromkeys([*notes, *told, *loose]), console(stderr=True))
+        if fitted:
+            console().print(_scores(fitted))
+        page = out / ("report.html" if len(rows) == 1 else "index.html")
+        console().print(f"open {escape(str(page))}", soft_wrap=True)
+    if failed:
+        raise typer.Exit(PARTLY)
+
+
+def _scores(rows: Sequence[dict[str, Any]]) -> Table:
+    table = Table()
+    for name in ("species", "records", "AUC", "AUC held out", "gain", "gap", "seconds"):
+        table.add_column(name, justify="left" if name == "species" else "right")
+    for row in rows:
+        held = "" if row["test_auc"] is None else f"{row['test_auc']:.3f}"
+        kept = " (kept)" if row.get("resumed") else ""
+        table.add_row(
+            escape(row["species"]),
+            str(row["n_records"]),
+            f"{row['auc']:.3f}",
+            held,
+            f"{row['gain']:.3f}",
+            f"{row['gap']:.0e}",
+            f"{row['seconds']:.1f}{kept}",
+        )
+    return table

@@ -1,0 +1,36 @@
+"""Maximum-entropy densities over cells: points, the task of fitting them, and what is fitted.
+
+``Recipe`` (what a user chooses) and ``Points`` (the data) make a ``DensityTask``, whose fit is a
+``FittedDensity``: a value that predicts, explains itself and is the model file.
+"""
+
+from maxent.density.explanation import Explanation, MeanPlace
+from maxent.density.lambdas import read_lambdas, write_lambdas
+from maxent.density.link import DensityLink
+from maxent.density.model import OUTPUTS, Certificate, FittedDensity, fitted_density
+from maxent.density.origin import FromFamilies, Offered
+from maxent.density.points import Points, Table
+from maxent.density.profile import Profile
+from maxent.density.recipe import Recipe, as_recipe
+from maxent.density.task import DensityTask, Fit
+
+__all__ = [
+    "OUTPUTS",
+    "Certificate",
+    "DensityLink",
+    "DensityTask",
+    "Explanation",
+    "Fit",
+    "FittedDensity",
+    "FromFamilies",
+    "MeanPlace",
+    "Offered",
+    "Points",
+    "Profile",
+    "Recipe",
+    "Table",
+    "as_recipe",
+    "fitted_density",
+    "read_lambdas",
+    "write_lambdas",
+]

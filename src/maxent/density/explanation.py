@@ -1,0 +1,151 @@
+"""Explanations: each variable's share of a density's exponent at a place.
+
+The exponent theta(x) = sum_j w_j f_j(x) is compared with that of the mean place z: continuous
+variables at their means over the cells of the fit, categorical ones spread over their levels as the
+cells are. A share is the Shapley value of the variable in the game
+
+    v(S) = theta(x_S, z_rest),      shares add up to theta(x) - theta(z).
+
+Shapley values add over features, and a feature gives nothing to variables that it does not use, so
+that features which use the same variables U are taken together, as one theta_U:
+
+- one variable: theta_U(x) - theta_U(z);
+- a sum of products of two: with u = x_a - z_a and v = x_b - z_b,
+  c (x_a x_b - z_a z_b) = c (z_b u + z_a v + u v). The parts of u and of v alone go to a and b, and
+  half of the rest to each: c u (z_b + x_b) / 2 to a;
+- any U: the mean over all orders of its variables, 2^|U| values of theta_U.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from math import factorial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from maxent import io
+from maxent._rows import Array
+from maxent.features import Cells, OperatorMap, Schema, bind, part_of, variables_used
+
+if TYPE_CHECKING:
+    from maxent.density.model import FittedDensity
+
+_MOST_VARIABLES = 12  # of one feature: 4096 values of it at every row
+_BLOCK = 1 << 14  # rows explained at once
+
+
+@io.register
+@dataclass(frozen=True, eq=False)
+class MeanPlace:
+    """The mean of each continuous variable, and the shares of the levels of the others."""
+
+    values: Array
+    shares: tuple[Array, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """Each variable's share of the exponent: ``shares`` (rows, variables).
+
+    ``base`` is the exponent at the mean place; base + shares.sum(axis=1) is that of each row.
+    """
+
+    variables: tuple[str, ...]
+    shares: Array
+    base: float
+
+    @property
+    def exponent(self) -> Array:
+        """sum_j w_j f_j at each row."""
+        return self.base + self.shares.sum(axis=1)
+
+
+def explain(density: FittedDensity, cells: Cells, place: MeanPlace, clamp: bool) -> Explanation:
+    """See ``FittedDensity.explain``; ``cells`` are within the ranges that they are held to."""
+    names = density.schema.names
+    shares = np.zeros((cells.n_cells, len(names)))
+    base = 0.0
+    for group, index in _groups(density):
+        operators, w = part_of(density.operators, index), density.weights[index]
+        for start in range(0, max(cells.n_cells, 1), _BLOCK):
+            rows = np.arange(start, min(start + _BLOCK, cells.n_cells))
+            game = _Game(density.schema, place, cells.take(rows), group, clamp)
+            values = {members: game.value(operators, w, members) for members in game.coalitions()}
+            shares[np.ix_(rows, group)] += _shapley(values, len(group), rows.size)
+        base += float(values[(False,) * len(group)])
+    return Explanation(names, shares, base)
+
+
+def _groups(density: FittedDensity) -> Iterator[tuple[Array, Array]]:
+    """Sets of variables, by number, each with the features that use just these."""
+    uses = variables_used(density.operators, density.schema.names)
+    sets, group = np.unique(uses, axis=1, return_inverse=True)
+    for g, used in enumerate(sets.T):
+        if used.sum() > _MOST_VARIABLES:
+            raise ValueError(
+                f"a feature uses {int(used.sum())} variables and can be explained with at most "
+                f"{_MOST_VARIABLES}: exact shares take 2^{int(used.sum())} values at every row"
+            )
+        yield np.flatnonzero(used), np.flatnonzero(group.ravel() == g)
+
+
+def _shapley(values: dict[tuple[bool, ...], Any], size: int, rows: int) -> Array:
+    """(rows, size): the mean over all orders of what each player adds."""
+    shares = np.zeros((rows, size))
+    for members, value in values.items():
+        count = sum(members)
+        for player, inside in enumerate(members):
+            # a coalition counts for the orders in which the player comes last in it or next
+            others = count - 1 if inside else count
+            weight = factorial(others) * factorial(size - 1 - others) / factorial(size)
+            shares[:, player] += (weight if inside else -weight) * value
+    return shares
+
+
+@dataclass(frozen=True, eq=False)
+class _Game:
+    """The variables ``group`` at the values of the cells or at the mean place."""
+
+    schema: Schema
+    place: MeanPlace
+    cells: Cells
+    group: Array
+    clamp: bool
+
+    def coalitions(self) -> Iterator[tuple[bool, ...]]:
+        """Which variables are at the cells' values, the others being at the mean place."""
+        return product((False, True), repeat=len(self.group))
+
+    def value(self, operators: list[Any], w: Array, members: tuple[bool, ...]) -> Any:
+        """theta_U with the members at the cells; a number where there is none."""
+        total: Any = 0.0
+        for share, cells in self._mixed(members):
+            features: OperatorMap = bind(operators, cells, self.clamp)
+            total = total + share * features.scores(w)
+        return total if any(members) else float(total[0])
+
+    def _mixed(self, members: tuple[bool, ...]) -> Iterator[tuple[float, Cells]]:
+        """The cells with the others at the mean place: one table for every choice of levels."""
+        count = self.cells.n_cells if any(members) else 1
+        values, codes = self.cells.values[:, :count].copy(), self.cells.codes[:, :count].copy()
+        if values.shape[1] < count:  # no rows at all: the mean place is still one
+            values, codes = np.zeros((len(values), 1)), np.zeros((len(codes), 1), dtype=np.int32)
+        absent = []
+        for v, inside in zip(self.group, members, strict=True):
+            name = self.schema.names[v]
+            if inside:
+                continue
+            if name in self.schema.categorical:
+                absent.append(self.schema.categorical.index(name))
+            else:
+                row = self.schema.continuous.index(name)
+                values[row] = self.place.values[row]
+        for levels in product(*(np.flatnonzero(self.place.shares[v]) for v in absent)):
+            share = 1.0
+            for v, level in zip(absent, levels, strict=True):
+                codes[v] = level
+                share *= float(self.place.shares[v][level])
+            yield share, Cells(values, codes)

@@ -1,0 +1,79 @@
+"""The link from scores to density: what a fitted entropy predicts at a cell it has never seen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from maxent import io
+from maxent._rows import Array
+from maxent.entropies import Entropy
+
+
+@io.register
+@dataclass(frozen=True)
+class DensityLink:
+    """Density against the default as a function of the score alone, up to normalisation.
+
+    exp(theta - shift) for ``power`` 0, else [slope (theta - shift)]_+^(1 / power): the maps of all
+    entropies with a ``link_power`` are of this form.
+
+    >>> DensityLink(power=1.0, shift=2.0)(np.array([1.0, 2.5, 4.0]))
+    array([0. , 0.5, 2. ])
+    """
+
+    power: float
+    shift: float
+    slope: float = 1.0
+
+    @classmethod
+    def of(cls, entropy: Entropy, theta: Array, ratio: Array) -> DensityLink:
+        """The link of a fitted density, from the scores and p / q0 of its cells."""
+        power = required_power(entropy)
+        top = int(np.argmax(theta))
+        if power == 0:
+            return cls(0.0, float(theta[top]))
+        inside = ratio > 0
+        low = int(np.argmin(np.where(inside, theta, np.inf)))
+        if np.isinf(power):
+            outside = theta[~inside]
+            edge = outside.max() if outside.size else theta[low] - 1.0
+            return cls(power, float(edge + theta[low]) / 2)
+        # ratio^power is linear in the score
+        slope = entropy.link_slope
+        if slope is None:
+            rise = ratio[top] ** power - ratio[low] ** power
+            apart = theta[top] > theta[low]
+            slope = rise / (theta[top] - theta[low]) if apart else np.sign(power)
+        return cls(power, float(theta[top] - ratio[top] ** power / slope), float(slope))
+
+    def log(self, theta: Array) -> Array:
+        """Log of the unnormalised density."""
+        if self.power == 0:
+            return theta - self.shift
+        inside = self.slope * (theta - self.shift)
+        if self.power < 0:  # a pole at the shift, which no cell of the fit reaches
+            inside = np.maximum(inside, np.finfo(np.float64).tiny)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            log = np.log(inside) / self.power
+        return np.where(inside > 0, log, np.where(np.isnan(theta), np.nan, -np.inf))
+
+    def __call__(self, theta: Array) -> Array:
+        """The unnormalised density."""
+        return np.exp(self.log(theta))
+
+    def log_partition(self, log_total: float) -> float:
+        """log sum exp(theta) for Shannon; the log of the normalisation otherwise."""
+        return log_total + (self.shift if self.power == 0 else 0.0)
+
+
+def required_power(entropy: Entropy) -> float:
+    """The power of an entropy's map; an error where a density could not be predicted from it."""
+    power = entropy.link_power
+    if power is None:
+        raise ValueError(
+            "a density needs an entropy of the simplex with a default density: Shannon, Tsallis, "
+            f"NormEntropy, SquaredNorm or Renyi, got {entropy!r}"
+        )
+    return power

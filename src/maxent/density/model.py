@@ -1,0 +1,379 @@
+"""FittedDensity: a fitted density as a value; its fields are the format of model files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from maxent import bounds, io
+from maxent._rows import Array
+from maxent.bounds import LossBound
+from maxent.density.explanation import Explanation, MeanPlace, explain
+from maxent.density.link import DensityLink
+from maxent.density.origin import Origin
+from maxent.density.points import Points, check_missing
+from maxent.density.profile import Profile, profile
+from maxent.entropies import Entropy, Relative, Shannon
+from maxent.features import Cells, Operator, Schema, part_of
+from maxent.features.cells import is_frame, missing_rows, take_rows
+from maxent.features.scoring import Scorer
+from maxent.problem import Problem
+from maxent.solvers.base import Solution, Status
+
+OUTPUTS = ("raw", "logistic", "cloglog", "cumulative", "log")
+_BLOCK = 1 << 16  # rows predicted at once
+_TABLE = 10_000  # entries of the stored cumulative distribution at most
+
+
+@io.register
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """How good a fit is.
+
+    status : why the solver stopped; None where no fit is known (a lambdas file).
+    gap : duality gap; optimality : violation of the optimality conditions.
+    gain, unregularized_gain : gain over the default density, with and without the penalty.
+    guarantees : what the gap says of the distance to the optimum.
+    history : one record per iteration.
+    """
+
+    status: Status | None
+    gap: float
+    optimality: float
+    gain: float
+    unregularized_gain: float
+    n_iter: int
+    guarantees: dict[str, float]
+    history: list[dict[str, float]]
+
+    @classmethod
+    def of(cls, problem: Problem, solution: Solution) -> Certificate:
+        """The certificate of a solution."""
+        gain = problem.dual(np.zeros(problem.features.n_features)) - solution.objective
+        return cls(
+            status=solution.status,
+            gap=solution.gap,
+            optimality=solution.optimality,
+            gain=gain,
+            unregularized_gain=gain + problem.penalty(solution.w),
+            n_iter=solution.n_iter,
+            guarantees=solution.guarantees,
+            history=solution.history,
+        )
+
+
+@io.register
+@dataclass(frozen=True, eq=False)
+class FittedDensity:
+    """A density over cells, fitted: all that prediction, reports and files need, and no data.
+
+    With theta = sum_j w_j f_j(x) the raw output is link(theta) / exp(log_total), which sums to 1
+    over the points of the fit, each as often as it counts.
+
+    Attributes
+    ----------
+    schema : columns, which are categorical, and their levels.
+    operators, weights, beta : the features in use, their weights and their penalties.
+    low, high : range of each continuous variable at the fit, to which it is clamped.
+    entropy, link, log_total : the entropy, its map from scores to density, and the normalisation.
+    raw_entropy : the entropy of the raw output, from which logistic and cloglog are made.
+    cumulative : (2, n), raw values and the mass of the points at or below each.
+    mean_place : what explanations are relative to; None where it is not known.
+    n_points, n_presences, n_features : of the fit; the features include those not in use.
+    biased : whether the fit had a prior that differs from point to point.
+    merged : whether rows with equal values were one point.
+    origin : what the features were chosen from.
+    certificate : gap, gain, status of the fit.
+    prevalence : tau of the logistic output.
+
+    >>> from maxent import MaxentDensity
+    >>> X = np.linspace(0, 1, 50)[:, None]
+    >>> density = MaxentDensity("lq").fit(X, np.arange(50) > 30).density_
+    >>> density.coef.keys(), bool(abs(density.predict(X).sum() - 1) < 1e-12)
+    (dict_keys(['x0']), True)
+    """
+
+    schema: Schema
+    operators: tuple[Operator, ...]
+    weights: Array
+    beta: Array
+    low: Array
+    high: Array
+    entropy: Entropy
+    link: DensityLink
+    log_total: float
+    raw_entropy: float
+    cumulative: Array
+    mean_place: MeanPlace | None
+    n_points: float
+    n_presences: float
+    n_features: int
+    biased: bool
+    merged: bool
+    origin: Origin
+    certificate: Certificate
+    prevalence: float
+
+    def __post_init__(self) -> None:
+        count = sum(operator.n_features for operator in self.operators)
+        variables = (len(self.schema.continuous),)
+        expected = {
+            "weights": (count,),
+            "beta": (count,),
+            "low": variables,
+            "high": variables,
+            "cumulative": (2, np.shape(self.cumulative)[-1]),
+        }
+        for name, shape in expected.items():
+            if np.shape(getattr(self, name)) != shape:
+                raise ValueError(
+                    f"{name} has shape {np.shape(getattr(self, name))}, expected {shape}"
+                )
+
+    @classmethod
+    def of(
+        cls,
+        points: Points,
+        operators: list[Operator],
+        beta: Array,
+        problem: Problem,
+        solution: Solution,
+        origin: Origin,
+        prevalence: float,
+    ) -> FittedDensity:
+        """The density of a solution; ``operators`` and ``beta`` are all those of the problem."""
+        entropy = problem.entropy
+        assert isinstance(entropy, Relative)
+        theta = problem.features.scores(solution.w)
+        link = DensityLink.of(entropy.entropy, theta, np.asarray(solution.p) / entropy.q0)
+        log_density = link.log(theta)
+        density = np.exp(log_density)
+        total = float(points.mass @ density)
+        log_total = float(np.log(total))  # over the cells, without the prior
+        raw = density / total
+        log_raw = np.where(raw > 0, log_density - log_total, 0.0)
+        used = np.flatnonzero(solution.w)
+        low, high = points.ranges
+        return cls(
+            schema=points.schema,
+            operators=tuple(part_of(operators, used)),
+            weights=solution.w[used],
+            beta=beta[used],
+            low=low,
+            high=high,
+            entropy=entropy.entropy,
+            link=link,
+            log_total=log_total,
+            raw_entropy=float(-(points.mass * raw) @ log_raw),
+            cumulative=cumulative_table(raw, points.mass),
+            mean_place=MeanPlace(*points.mean_place()),
+            n_points=points.n_points,
+            n_presences=points.n_presences,
+            n_features=problem.features.n_features,
+            biased=points.biased,
+            merged=points.merged,
+            origin=origin,
+            certificate=Certificate.of(problem, solution),
+            prevalence=prevalence,
+        )
+
+    # -- what it is ----------------------------------------------------------------------------
+
+    @property
+    def coef(self) -> dict[str, float]:
+        """Weight of every feature in use, by its name."""
+        names = [name for operator in self.operators for name in operator.names()]
+        return dict(zip(names, self.weights.tolist(), strict=True))
+
+    @property
+    def kinds(self) -> Array:
+        """The letter of every feature in use."""
+        none = np.array([], dtype="U1")
+        return np.concatenate([none, *(operator.kinds() for operator in self.operators)])
+
+    @property
+    def log_partition(self) -> float:
+        """log sum exp(theta) over the points for Shannon, the log of the normalisation else."""
+        return self.link.log_partition(self.log_total)
+
+    @cached_property
+    def scorer(self) -> Scorer:
+        """The weighted sum of the features, compiled to tables."""
+        return Scorer.of(self.operators, self.weights, self.low, self.high)
+
+    # -- prediction ----------------------------------------------------------------------------
+
+    def predict(
+        self, X: Any, output: str = "raw", *, clamp: bool = True, missing: str = "error"
+    ) -> Array:
+        """The density at the rows of X.
+
+        ``output``: "raw" sums to 1 over the cells of the fit; "logistic" and "cloglog" are
+        tau v / (1 - tau + tau v) and 1 - exp(-v) with v = raw exp(raw_entropy); "cumulative" is 100
+        times the mass of the cells whose raw value is at most this one; "log" is log raw.
+        ``clamp`` holds variables and features within their ranges at the fit. Rows with a missing
+        value give NaN with ``missing="drop"``, else an error.
+        """
+        return self.output(self.scores(X, clamp=clamp, missing=missing), output)
+
+    def at(self, cells: Cells, output: str = "log", *, clamp: bool = True) -> Array:
+        """The density at cells that were read by its schema; see ``predict``."""
+        return self.output(self.scorer.scores(cells, clamp), output)
+
+    def scores(self, X: Any, *, clamp: bool = True, missing: str = "error") -> Array:
+        """theta = sum_j w_j f_j at the rows of X; see ``predict``."""
+        check_missing(missing)
+        X = X if is_frame(X) else np.asarray(X)
+        count, drop = int(np.shape(X)[0]), missing == "drop"
+        theta = np.empty(count)
+        for start in range(0, count, _BLOCK):
+            rows = slice(start, start + _BLOCK)
+            part = take_rows(X, rows)
+            theta[rows] = self.scorer.scores(self.schema.read(part, missing=drop), clamp)
+            if drop:
+                theta[rows][missing_rows(part)] = np.nan
+        return theta
+
+    def output(self, theta: Array, output: str, prevalence: float | None = None) -> Array:
+        """An output from scores; see ``predict``."""
+        if output not in OUTPUTS:
+            raise ValueError(f"output must be one of {', '.join(OUTPUTS)}, got {output!r}")
+        log_raw = self.link.log(theta) - self.log_total
+        if output == "log":
+            return log_raw
+        if output == "raw":
+            return np.exp(log_raw)
+        if output == "cumulative":
+            return self._cumulative(np.exp(log_raw))
+        relative = np.exp(log_raw + self.raw_entropy)
+        if output == "cloglog":
+            return -np.expm1(-relative)
+        tau = self.prevalence if prevalence is None else prevalence
+        if not 0 < tau < 1:
+            raise ValueError(f"prevalence must be between 0 and 1, got {tau!r}")
+        with np.errstate(invalid="ignore"):
+            odds = tau * relative / (1 - tau + tau * relative)
+        return np.where(np.isinf(relative), 1.0, odds)
+
+    def _cumulative(self, raw: Array) -> Array:
+        values, mass = self.cumulative
+        if not values.size:
+            raise ValueError(
+                "the cumulative output needs the distribution of the raw output, which a "
+                "lambdas file does not hold: read it with read_lambdas(path, background=...)"
+            )
+        place = np.searchsorted(values, raw * (1 + 1e-12), side="right")
+        below = np.concatenate([[0.0], mass])[place]
+        return np.where(np.isnan(raw), np.nan, 100 * below)
+
+    # -- what it says --------------------------------------------------------------------------
+
+    def profile(self, variable: str | int, n: int = 200) -> Profile:
+        """The feature profile of a variable: its additive part of the exponent (density paper §8).
+
+        Products belong to several variables and are left out; ``Profile.complete`` says whether
+        there are any.
+        """
+        return profile(self, variable, n)
+
+    def explain(self, X: Any, *, clamp: bool = True, place: Any = None) -> Explanation:
+        """Each variable's share of the exponent at the rows of X, relative to the mean place.
+
+        Exact Shapley values: shares[i, v] is what the value of variable v adds to theta(x_i), the
+        mean over all orders in which variables move from the mean place to x_i (docs/density.md).
+        They add up to theta(x_i) - theta(mean place). ``place`` is a MeanPlace for models whose
+        file does not hold one, or another place to compare with.
+
+        >>> from maxent import MaxentDensity
+        >>> X = np.random.default_rng(0).normal(size=(200, 2))
+        >>> density = MaxentDensity("lqp", verbose=0).fit(X, X.sum(axis=1) > 1).density_
+        >>> told = density.explain(X[:3])
+        >>> bool(np.allclose(told.exponent, density.scores(X[:3]))), told.shares.shape
+        (True, (3, 2))
+        """
+        place = self.mean_place if place is None else place
+        if place is None:
+            raise ValueError(
+                "this model does not know its mean place (it comes from a lambdas file or from a "
+                "model file of version 1): give place=MeanPlace(values, shares)"
+            )
+        cells = self.schema.read(X if is_frame(X) else np.asarray(X))
+        if clamp:
+            low, high = self.scorer.limits(cells.values.dtype)
+            values = np.clip(cells.values, low[:, None], high[:, None])
+            cells = Cells(values.astype(cells.values.dtype, copy=False), cells.codes)
+        return explain(self, cells, place, clamp)
+
+    def bound(self, delta: float = 0.05) -> LossBound:
+        """An upper bound on the log loss on new occurrences, with probability 1 - delta.
+
+        L_pi(w) <= L_sample(w) + sum_j beta_j |w_j| for any fitted w, beta_j from ``origin``: the
+        inequalities of Dvoretzky-Kiefer-Wolfowitz and Hoeffding over all features the fit could
+        choose from, or the complexity of the families that features were grown from.
+        """
+        if not isinstance(self.entropy, Shannon):
+            raise ValueError(
+                f"the bound is for the log loss: entropy Shannon, not {self.entropy!r}"
+            )
+        if np.isnan(self.n_presences):
+            raise ValueError(
+                "a bound needs the loss on the presences and their number, which a lambdas file "
+                "does not hold; fit the model to have one"
+            )
+        m = max(int(self.n_presences), 1)
+        beta = self.origin.deviations(self.kinds, len(self.schema.continuous), m, delta)
+        loss = -self.certificate.unregularized_gain
+        uniform = float(self.n_points).is_integer() and not self.biased
+        if uniform:  # the loss is relative to the default density, which is one over the points
+            loss += float(np.log(self.n_points))
+        cells = int(self.n_points) if uniform else None
+        return bounds.printable_bound(loss, self.weights, beta, delta, cells)
+
+    def summary(self) -> str:
+        """The fit in a few lines: data, features in use, gain, certificate and guarantee."""
+        told = self.certificate
+        features = f"{len(self.weights)} of {self.n_features} features in use"
+        if told.status is None:
+            return (
+                f"{self.n_points:g} points, {features}, entropy {self.raw_entropy:.4f}\n"
+                "read from a lambdas file: gain and certificate are not known"
+            )
+        lines = [
+            f"{self.n_presences:g} presences, {self.n_points:g} points, {features}",
+            f"regularized gain {told.gain:.4f}, unregularized {told.unregularized_gain:.4f}",
+            f"{told.status.value} after {told.n_iter} iterations, duality gap {told.gap:.1e}",
+        ]
+        if isinstance(self.entropy, Shannon):
+            lines.append(str(self.bound()))
+        return "\n".join(lines)
+
+
+def fitted_density(model: Any) -> FittedDensity:
+    """The density itself, or that of a fitted estimator."""
+    density = getattr(model, "density_", model)
+    if hasattr(density, "__sklearn_is_fitted__"):
+        from sklearn.utils.validation import check_is_fitted
+
+        check_is_fitted(density)
+    if not isinstance(density, FittedDensity):
+        raise TypeError(
+            "expected a FittedDensity or a fitted estimator such as MaxentDensity, got "
+            f"{model!r:.80}"
+        )
+    return density
+
+
+def cumulative_table(raw: Array, mass: Array) -> Array:
+    """(2, n): raw values and the share of mass at or below each, thinned to a table."""
+    order = np.argsort(raw)
+    values, below = raw[order], np.cumsum((mass * raw)[order])
+    last = np.append(np.flatnonzero(np.diff(values)), values.size - 1)
+    values, below = values[last], below[last] / below[-1]
+    if values.size > _TABLE:
+        even = np.searchsorted(below, np.linspace(0, 1, _TABLE))
+        chosen = np.unique(np.concatenate([[0], np.minimum(even, values.size - 1)]))
+        values, below = values[chosen], below[chosen]
+    return np.array([values, below])

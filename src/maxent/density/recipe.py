@@ -1,0 +1,197 @@
+"""Recipe: what a user chooses before any data, and the task it makes of points."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from maxent import io, potentials
+from maxent._checks import positive
+from maxent._rows import Array
+from maxent.density import regularization
+from maxent.density.link import required_power
+from maxent.density.points import Points, Table
+from maxent.density.task import DensityTask
+from maxent.entropies import Entropy, Shannon
+from maxent.features import FeatureClass, Schema, bind, joined
+from maxent.features.cells import not_used
+from maxent.features.letters import ALL, LETTERS
+from maxent.potentials import Potential
+
+_DENSE_KNOTS = 50  # of a variable, where every feature is in use
+
+
+class Preset(NamedTuple):
+    """What a program does: knots, levels, regularization, and equal rows as one point."""
+
+    knots: int | None
+    occupied: bool
+    rule: regularization.Rule
+    merge: bool
+
+
+PRESETS = {
+    None: Preset(None, True, regularization.jar, False),
+    "maxent": Preset(None, True, regularization.jar, True),
+    "maxnet": Preset(50, False, regularization.maxnet, True),
+}
+
+
+@io.register
+@dataclass(frozen=True, eq=False)
+class Recipe:
+    """Features, potential, entropy and solver of a density; see ``MaxentDensity`` for each.
+
+    >>> task = Recipe(features="lq").task([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])
+    >>> task.fit().density.coef.keys()
+    dict_keys(['x0'])
+    """
+
+    features: Any = "auto"
+    potential: Any = "box"
+    entropy: Any = "shannon"
+    solver: Any = "auto"
+    multiplier: float = 1.0
+    preset: str | None = None
+    regularization: Any = None
+    categorical: Iterable[Any] = ()
+    tol: float = 1e-7
+    missing: str = "error"
+    prevalence: float = 0.5
+    verbose: int = 1
+
+    def task(self, X: Any, y: Any, sample_weight: Any = None, prior: Any = None) -> DensityTask:
+        """The density of cells X with y occurrences in each (0: background), to be fitted."""
+        return self.task_of(self.points(Table.of(X, y, sample_weight, prior, self.missing)))
+
+    def points(self, table: Table, schema: Schema | None = None) -> Points:
+        """The points of checked rows; a ``schema`` given knows levels that these rows lack."""
+        merge = self.chosen_preset().merge
+        return Points.of_table(table, self.categorical, merge=merge, schema=schema)
+
+    def task_of(self, points: Points) -> DensityTask:
+        """The density over given points, to be fitted."""
+        preset, entropy = self.chosen_preset(), self.chosen_entropy()
+        letters, notes = self._letters(points)
+        if points.constant:
+            notes = (not_used(points.constant), *notes)
+        classes = self._classes(letters, preset)
+        schema, presences = points.schema, points.presences
+        operators = joined([o for c in classes for o in c.fit(points.cells, schema, presences)])
+        if not operators:
+            raise ValueError(
+                f"no feature of {self.features!r} varies over the {points.cells.n_cells} cells"
+                + (f": {', '.join(points.constant)} are constant" if points.constant else "")
+            )
+        required_power(entropy)  # refuses what could not be predicted, before the fit
+        task = DensityTask(
+            points,
+            operators,
+            bind(operators, points.cells),
+            self._rule(preset),
+            entropy,
+            self._potential,
+            positive("multiplier", self.multiplier),
+            self.solver,
+            self.tol,
+            self.verbose,
+            self.prevalence,
+            notes,
+        )
+        if task.is_empty:
+            raise ValueError(
+                f"no feature of {self.features!r} varies over the {points.n_presences:g} "
+                'presences: add linear features ("l")'
+            )
+        return task
+
+    # -- choices -------------------------------------------------------------------------------
+
+    def chosen_preset(self) -> Preset:
+        """The preset by its name."""
+        if self.preset not in PRESETS:
+            raise ValueError(f'preset must be None, "maxent" or "maxnet", got {self.preset!r}')
+        return PRESETS[self.preset]
+
+    def chosen_entropy(self) -> Entropy:
+        """The entropy, by its name or itself."""
+        return named_entropy(self.entropy)
+
+    def _rule(self, preset: Preset) -> regularization.Rule:
+        if self.regularization is None:
+            return preset.rule
+        if callable(self.regularization):
+            return regularization.own(self.regularization)
+        if self.regularization == "practical":
+            return regularization.practical
+        raise ValueError(
+            'regularization must be None, "practical" or a function (kinds, mean, sd, m) -> beta, '
+            f"got {self.regularization!r}"
+        )
+
+    def _potential(self, beta: Array) -> Potential:
+        return potentials.make_potential(self.potential, beta)
+
+    # -- features ------------------------------------------------------------------------------
+
+    def _letters(self, points: Points) -> tuple[str | None, tuple[str, ...]]:
+        """Letters of feature classes, None where classes are given; and what to tell the user."""
+        letters = self.features
+        if not isinstance(letters, str):
+            return None, ()
+        if letters == "auto":
+            m = points.n_presences
+            letters = "l" + "q" * (m >= 10) + "h" * (m >= 15) + "p" * (m >= 80) + "c"
+        if not letters or set(letters) - set(ALL):
+            raise ValueError(
+                f'features must be "auto", letters from "{ALL}" or a list of feature classes, got '
+                f"{self.features!r}"
+            )
+        unused = points.schema.categorical
+        if not unused or "c" in letters:
+            return letters, ()
+        if self.preset is not None:  # both programs always use them
+            return letters + "c", ()
+        note = (
+            f"categorical columns {', '.join(unused)} are not used; add c to features={letters!r}"
+        )
+        return letters, (note,)
+
+    def _classes(self, letters: str | None, preset: Preset) -> list[FeatureClass]:
+        if letters is None:
+            return _listed_classes(self.features)
+        knots = preset.knots
+        named = isinstance(self.potential, str) and potentials.BY_NAME.get(self.potential)
+        if knots is None and named and named.dense:
+            knots = _DENSE_KNOTS
+        return [LETTERS[letter].make(knots, preset.occupied) for letter in dict.fromkeys(letters)]
+
+
+def named_entropy(entropy: Any) -> Entropy:
+    """An entropy given as itself or as "shannon"."""
+    if isinstance(entropy, Entropy):
+        return entropy
+    if entropy == "shannon":
+        return Shannon()
+    raise ValueError(f'entropy must be "shannon" or an Entropy, got {entropy!r}')
+
+
+def _listed_classes(features: Any) -> list[FeatureClass]:
+    """A list of feature classes."""
+    listed = [features] if isinstance(features, FeatureClass) else list(features)
+    wrong = [f for f in listed if not isinstance(f, FeatureClass)]
+    if wrong or not listed:
+        raise ValueError(
+            "features must be letters or a list of feature classes such as Linear() and "
+            f"Hinge(knots=20), got {features!r}"
+        )
+    return listed
+
+
+def as_recipe(model: Any) -> Recipe:
+    """The recipe itself, or that of an estimator such as MaxentDensity."""
+    recipe = model.recipe() if hasattr(model, "recipe") else model
+    if not isinstance(recipe, Recipe):
+        raise TypeError(f"expected a Recipe or a MaxentDensity, got {model!r:.80}")
+    return recipe

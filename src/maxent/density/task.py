@@ -1,0 +1,208 @@
+"""DensityTask: all that comes before the first step of a solver, and the fit itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from maxent import potentials
+from maxent._checks import positive
+from maxent._rows import Array
+from maxent.density.model import FittedDensity
+from maxent.density.origin import Offered
+from maxent.density.points import Points
+from maxent.density.regularization import Rule, spread
+from maxent.entropies import Entropy, Relative
+from maxent.features import Operator, OperatorMap, bind, part_of, variables_used
+from maxent.features.letters import MONOTONE
+from maxent.path import multiplier_grid, solution_path
+from maxent.potentials import Potential
+from maxent.problem import Problem
+from maxent.solvers.base import Solution
+
+
+class Fit(NamedTuple):
+    """A density, and the weights of all features of its task: where another fit can start."""
+
+    density: FittedDensity
+    w: Array
+
+
+class Posed(NamedTuple):
+    """The features that the rule leaves in: which, their operators, penalties and problem."""
+
+    chosen: Array
+    operators: list[Operator]
+    beta: Array
+    problem: Problem
+
+
+@dataclass(frozen=True, eq=False)
+class DensityTask:
+    """A density to be fitted: points, features, how they are regularized, and how it is solved.
+
+    Parameters
+    ----------
+    points : what the density is over, with the occurrences.
+    operators : all features to choose from; features : the same, bound to the points.
+    rule : (kinds, mean, sd, m) -> penalties beta_j of all features and which are left out.
+    entropy : Omega; potential : from beta to V, before the multiplier.
+    multiplier : c in V_c(r) = c V(r / c).
+    solver, tol, verbose : as for ``Problem.solve``.
+    prevalence : tau of the logistic output.
+    notes : what a user should know of the data, such as columns that are not used.
+
+    A task is a value: ``only``, ``without``, ``resampled`` and ``thinned`` give others that share
+    what they have in common, and ``fit`` changes nothing.
+    """
+
+    points: Points
+    operators: Sequence[Operator]
+    features: OperatorMap
+    rule: Rule
+    entropy: Entropy
+    potential: Callable[[Array], Potential]
+    multiplier: float = 1.0
+    solver: Any = "auto"
+    tol: float = 1e-7
+    verbose: int = 1
+    prevalence: float = 0.5
+    notes: tuple[str, ...] = ()
+
+    # -- the problem ---------------------------------------------------------------------------
+
+    @cached_property
+    def _rules(self) -> tuple[Array, Array]:
+        """beta_j of every feature by the rule, and the index of those it leaves in."""
+        m = self.points.n_presences
+        kinds = _kinds(self.operators)
+        beta, off = self.rule(kinds, *spread(self.features, self.points.observed, m), m)
+        return beta, np.flatnonzero(~off)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no feature is left to fit with."""
+        return not self.features.n_features or not self._rules[1].size
+
+    @cached_property
+    def posed(self) -> Posed:
+        """The convex problem of the features left in."""
+        if self.is_empty:
+            raise ValueError(f"no feature varies over the {self.points.n_presences:g} presences")
+        beta, index = self._rules
+        operators, features = list(self.operators), self.features
+        if index.size < features.n_features:
+            operators, features = part_of(operators, index), features.restrict(index)
+        beta = beta[index]
+        problem = Problem(
+            Relative(self.entropy, self.points.default),
+            features,
+            potentials.scaled(self.potential(beta), self.multiplier),
+            observed=self.points.observed,
+        )
+        return Posed(index, operators, beta, problem)
+
+    @property
+    def problem(self) -> Problem:
+        """min_p Omega(p || q0) + V(F p - mu), as ``fit`` solves it."""
+        return self.posed.problem
+
+    # -- fitting -------------------------------------------------------------------------------
+
+    def solve(self) -> Solution:
+        """The solution, with a warning where it misses the tolerance."""
+        return self.problem.solve(self.solver, tol=self.tol, verbose=self.verbose)
+
+    def fit(self, w0: Array | None = None) -> Fit:
+        """The density, from the weights w0 of all features.
+
+        Quiet: ``certificate.status`` says whether the tolerance was met.
+        """
+        index = self.posed.chosen
+        start = None if w0 is None else w0[index]
+        solution = self.problem.run(self.solver, start, tol=self.tol, verbose=self.verbose)
+        w = np.zeros(self.features.n_features)
+        w[index] = solution.w
+        return Fit(self.density(solution), w)
+
+    def density(self, solution: Solution) -> FittedDensity:
+        """The density of a solution of the problem."""
+        return self._density(self.problem, solution, self.multiplier)
+
+    def path(
+        self, multipliers: Sequence[float] | None = None, *, n: int = 20, warn: bool = False
+    ) -> Iterator[tuple[float, FittedDensity]]:
+        """A density for every multiplier of V, largest first, each started from the one before.
+
+        By default ``n`` of them equal ratios apart, from where every weight is 0.
+        """
+        if multipliers is None:
+            multipliers = multiplier_grid(self.problem, n)
+        multipliers = [positive("multiplier", c) for c in multipliers]
+        path = solution_path(
+            self.problem, multipliers, self.solver, warn=warn, tol=self.tol, verbose=self.verbose
+        )
+        for c, problem, solution in path:
+            yield c, self._density(problem, solution, self.multiplier * c)
+
+    def _density(self, problem: Problem, solution: Solution, multiplier: float) -> FittedDensity:
+        posed = self.posed
+        others = int((~np.isin(_kinds(posed.operators), MONOTONE)).sum())
+        beta, origin = posed.beta * multiplier, Offered(others)
+        return FittedDensity.of(
+            self.points, posed.operators, beta, problem, solution, origin, self.prevalence
+        )
+
+    # -- other tasks ---------------------------------------------------------------------------
+
+    def only(self, variable: str) -> DensityTask:
+        """The features of one variable, on its distinct values: the same fits, fewer cells."""
+        names = self.points.schema.names
+        uses = variables_used(self.operators, names)
+        mine = uses[names.index(variable)] & (uses.sum(axis=0) == 1)
+        operators = part_of(self.operators, np.flatnonzero(mine))
+        points = self.points.at_values_of(variable)
+        features = bind(operators, points.cells)
+        return replace(self, points=points, operators=operators, features=features)
+
+    def without(self, variable: str) -> tuple[DensityTask, Array]:
+        """The features that do not use a variable, and their index."""
+        names = self.points.schema.names
+        uses = variables_used(self.operators, names)[names.index(variable)]
+        index = np.flatnonzero(~uses)
+        operators, features = part_of(self.operators, index), self.features.restrict(index)
+        return replace(self, operators=operators, features=features), index
+
+    def thinned(self, w: Array, knots: int) -> tuple[DensityTask, Array]:
+        """Fewer features, which hold the density of the weights w, and their index.
+
+        Of each curve that many knots, even in rank, those on both sides of every record and those
+        in use; with all products and levels.
+        """
+        records = self.points.cells.take(self.points.counts > 0)
+        index, start = [np.flatnonzero(w)], 0
+        for operator in self.operators:
+            index.append(start + operator.thinned(records, knots))
+            start += operator.n_features
+        kept = np.unique(np.concatenate(index))
+        operators = part_of(self.operators, kept)
+        features = bind(operators, self.points.cells)
+        return replace(self, operators=operators, features=features), kept
+
+    def resampled(self, n: int, seed: int) -> list[Array]:
+        """``n`` times as many occurrences, drawn with replacement: counts for ``with_counts``."""
+        observed = self.points.observed
+        m, share = round(self.points.n_presences), observed / observed.sum()
+        return list(np.random.default_rng(seed).multinomial(m, share, size=n).astype(np.float64))
+
+    def with_counts(self, counts: Array) -> DensityTask:
+        """The same points and features with other occurrences."""
+        return replace(self, points=self.points.with_counts(counts))
+
+
+def _kinds(operators: Sequence[Operator]) -> Array:
+    return np.concatenate([np.array([], dtype="U1"), *(o.kinds() for o in operators)])

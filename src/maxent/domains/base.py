@@ -1,0 +1,163 @@
+"""Domain: a convex set reached through oracles."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy import optimize
+
+from maxent._rows import (
+    Array,
+    Ragged,
+    Rows,
+    as_float,
+    as_rows,
+    check_scores,
+    flat,
+    leading,
+    like,
+    row_dot,
+    row_sum,
+)
+from maxent.domains._active_set import project_by_argmax
+
+_EPS = 6e-6  # step of central differences: near the cube root of the rounding unit
+
+
+class Domain(ABC):
+    """A convex set, row by row; ``theta`` and ``p`` are batches of rows of one size (or Ragged).
+
+    Subclasses write the hooks ``_argmax`` and ``vertices``; a projection by an active set on
+    ``argmax`` alone comes for nothing, closed forms override ``_project`` and ``_contains``. What
+    else is known is said by overriding the properties here, with a class attribute
+    (``constant_norm = True``) where the answer is always the same.
+    """
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the domain is bounded, hence the convex hull of its vertices."""
+        return True
+
+    @property
+    def constant_norm(self) -> bool:
+        """Whether all vertices (of rows of one size) have the same length."""
+        return False
+
+    @property
+    def ragged(self) -> bool:
+        """Whether rows may have different sizes."""
+        return False
+
+    def check_rows(self, rows: Rows) -> Rows:
+        """Rows with one leading axis; refuses ragged rows where the domain has no use for them."""
+        if isinstance(rows, Ragged) and not self.ragged:
+            raise TypeError(f"{self} needs rows of one size, got Ragged rows; use an array")
+        return as_rows(rows)
+
+    def argmax(self, theta: Any) -> Rows:
+        """One vertex v of each row that maximises <theta, v>."""
+        theta = check_scores(theta)
+        return like(self._argmax(self.check_rows(theta)), theta)
+
+    def project(self, theta: Any) -> Rows:
+        """The nearest point of the domain to each row, argmin_p ||p - theta||^2."""
+        theta = check_scores(theta, "points to project")
+        return like(self._project(self.check_rows(theta)), theta)
+
+    def contains(self, p: Any, atol: float = 1e-9) -> Array:
+        """Whether each row lies in the domain, up to ``atol`` (float32 rows: at least 1e-5)."""
+        p = as_float(p)
+        if p.dtype == np.float32:
+            atol = max(atol, 1e-5)
+        with np.errstate(invalid="ignore"):
+            return leading(self._contains(self.check_rows(p), atol), p)
+
+    def require(self, p: Rows, name: str) -> None:
+        """Refuse points outside the domain, saying which and why."""
+        inside = np.atleast_1d(self.contains(p)).ravel()
+        if inside.all():
+            return
+        row = int(np.flatnonzero(~inside)[0])
+        reason = self._why_outside(_each_row(as_rows(p))[row])
+        raise ValueError(f"row {row} of the {name} is not in {self}: {reason}")
+
+    def _why_outside(self, row: Array) -> str:
+        """What is wrong with a row, and what to do."""
+        if not np.isfinite(row).all():
+            return "it contains NaN or infinity; remove or impute those entries"
+        if row.min() < 0:
+            return f"it has a negative entry ({row.min():.6g})"
+        return f"it sums to {row.sum():.6g} with entries up to {row.max():.6g}"
+
+    @abstractmethod
+    def vertices(self, size: int) -> Array:
+        """All vertices for rows of ``size`` entries, (n_vertices, size); small sizes only."""
+
+    @abstractmethod
+    def _argmax(self, theta: Rows) -> Rows: ...
+
+    def _project(self, theta: Rows) -> Rows:
+        return project_by_argmax(self._argmax, theta)
+
+    def _contains(self, p: Rows, atol: float) -> Array:
+        finite = row_sum(~np.isfinite(p)) == 0
+        if not finite.all():
+            return finite
+        distance = p - self._project(p)
+        return np.sqrt(row_dot(distance, distance)) <= atol
+
+    def project_jvp(self, theta: Rows, p: Rows, v: Rows) -> Rows:
+        """Derivative of ``project`` at theta along v; central differences unless overridden."""
+        return central_difference(self._project, theta, v)
+
+
+class SumProductDomain(Domain):
+    """A domain whose sums over all vertices are tractable: it has a log-partition function."""
+
+    def softmax(self, theta: Any) -> tuple[Array, Rows]:
+        """log sum_v exp<theta, v> of each row, and the mean vertex (the marginals)."""
+        theta = check_scores(theta)
+        log_partition, mean = self._softmax(self.check_rows(theta))
+        return leading(log_partition, theta), like(mean, theta)
+
+    @abstractmethod
+    def _softmax(self, theta: Rows) -> tuple[Array, Rows]: ...
+
+    def negentropy(self, p: Rows) -> Array:
+        """-H of the maximum-entropy distribution with mean p, = max_theta <theta, p> - log Z.
+
+        Fenchel-Young paper, eq. (26). Solved numerically here; closed forms override.
+        """
+        return np.array([self._negentropy_row(row) for row in _each_row(p)])
+
+    def _negentropy_row(self, p: Array) -> float:
+        def negative(theta: Array) -> tuple[float, Array]:
+            log_partition, mean = self._softmax(theta[None])
+            return float(log_partition[0] - theta @ p), np.asarray(mean)[0] - p
+
+        start = np.zeros(p.size)
+        options = {"ftol": 1e-15, "gtol": 1e-10}
+        best = optimize.minimize(negative, start, jac=True, method="L-BFGS-B", options=options)
+        return -float(best.fun)
+
+    def softmax_jvp(self, theta: Rows, p: Rows, v: Rows) -> Rows:
+        """Derivative of the marginals at theta along v (covariance of the vertex times v)."""
+        return central_difference(lambda t: self._softmax(t)[1], theta, v)
+
+
+def _each_row(p: Rows) -> list[Array]:
+    return p.rows() if isinstance(p, Ragged) else list(p)
+
+
+def central_difference(oracle: Callable[[Rows], Rows], theta: Rows, v: Rows) -> Rows:
+    """(oracle(theta + h v) - oracle(theta - h v)) / 2h with h scaled to v."""
+    largest = float(np.max(np.abs(flat(v)), initial=0.0))
+    if largest == 0.0:
+        return 0.0 * v
+    h = _EPS / largest
+    exact = theta.astype(np.float64)  # the step is lost in float32
+    slope = (oracle(exact + h * v) - oracle(exact - h * v)) * (0.5 / h)
+    return slope.astype(theta.dtype)

@@ -1,0 +1,204 @@
+"""Entropies of the simplex made from norms (Fenchel-Young paper, §4.3).
+
+Both know their base measure q, see ``MeasuredEntropy``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from maxent import io
+from maxent._roots import bracketed_root
+from maxent._rows import Array, Rows, row_dot, row_sum
+from maxent.domains import Domain, Simplex
+from maxent.entropies._measures import measure_norm, of_rows
+from maxent.entropies.base import MeasuredEntropy, number, same_type
+from maxent.entropies.simplex import Tsallis
+from maxent.oracles import norm_map
+
+
+@io.register
+@dataclass(frozen=True)
+class NormEntropy(MeasuredEntropy):
+    """Omega(p) = ||p||_q - 1, q in (1, inf], eq. (20); q = inf is Berger-Parker dominance.
+
+    >>> NormEntropy(float("inf")).conjugate([2.0, 1.9, 0.0])[1]
+    array([0.5, 0.5, 0. ])
+    """
+
+    q: float
+    margin = 1.0
+    has_prox = True
+    _checks_scores = True
+
+    def __post_init__(self) -> None:
+        number("NormEntropy's q", self.q)
+        if not self.q > 1:
+            raise ValueError(f"NormEntropy needs q > 1 (inf allowed), got {self.q!r}")
+
+    @property
+    def differentiable(self) -> bool:
+        """False for q = inf: uniform on the support, which jumps."""
+        return bool(np.isfinite(self.q))
+
+    @property
+    def link_power(self) -> float:
+        """q - 1."""
+        return float(self.q - 1)
+
+    def _value(self, p: Rows, q: Array | None = None) -> Array:
+        return measure_norm(np.maximum(p, 0), self.q, q) - 1
+
+    def _conjugate(self, theta: Rows, q: Array | None = None) -> tuple[Array, Rows]:
+        return norm_map(theta, self.q, q)
+
+    def _hvp(self, theta: Rows, p: Rows, v: Rows, q: Array | None = None) -> Rows:
+        if not self.differentiable:
+            return np.zeros_like(p)  # flat between the jumps
+        tau = self._conjugate(theta, q)[0] - 1
+        power = 1 / (self.q - 1)
+        z = np.where(p > 0, theta - tau[:, None], 1.0)
+        base = np.ones(1) if q is None else q
+        g = np.where(p > 0, base * z**power, 0.0)
+        centred = v - row_dot(p, v)[:, None]
+        dg = np.where(p > 0, base * power * z ** (power - 1), 0.0) * centred
+        return same_type((dg - p * row_sum(dg)[:, None]) / row_sum(g)[:, None], p)
+
+    def _prox(self, eta: Rows, tau: float, q: Array | None = None) -> Rows:
+        if np.isfinite(self.q) or q is not None:
+            return super()._prox(eta, tau, q)
+        # prox of tau max on all of R^d, then the simplex: permutation-symmetric, so they compose
+        project = Simplex().project
+        return project(eta - tau * project(eta / tau))
+
+
+@io.register
+@dataclass(frozen=True)
+class SquaredNorm(MeasuredEntropy):
+    """Omega(p) = 1/2 ||p||_q^2, q in (1, 2].
+
+    q = 2 is the projection onto any domain: sparsemax on the simplex, relu on the cone, the
+    squared loss on R^d, SparseMAP on a structure. q < 2 lives on the simplex, where
+    H = 1/2 - Omega is the squared norm entropy of §4.3.
+
+    >>> from maxent.domains import NonNegative
+    >>> SquaredNorm(domain=NonNegative()).conjugate([-1.0, 2.0])
+    (array(2.), array([0., 2.]))
+    """
+
+    q: float = 2.0
+    domain: Domain = Simplex()
+
+    def __post_init__(self) -> None:
+        number("SquaredNorm's q", self.q)
+        if not 1 < self.q <= 2:
+            raise ValueError(f"SquaredNorm needs 1 < q <= 2, got {self.q!r}")
+        if self.q < 2 and not isinstance(self.domain, Simplex):
+            raise ValueError(
+                f"SquaredNorm(q={self.q}) is defined on the simplex only; q = 2 works on "
+                f"{self.domain}"
+            )
+
+    @property
+    def has_curvature(self) -> bool:
+        """For q = 2 on the simplex."""
+        return self.q == 2 and isinstance(self.domain, Simplex)
+
+    @property
+    def margin(self) -> float | None:
+        """1 where all vertices have one length (Prop. 8), none otherwise."""
+        return 1.0 if self.domain.constant_norm else None
+
+    @property
+    def smoothness(self) -> float:
+        """1/(q - 1): Omega is (q-1)-strongly convex in the q-norm, which is above the 2-norm."""
+        return 1 / (self.q - 1)
+
+    @property
+    def link_power(self) -> float | None:
+        """q - 1 on the simplex."""
+        return float(self.q - 1) if isinstance(self.domain, Simplex) else None
+
+    def _value(self, p: Rows, q: Array | None = None) -> Array:
+        if self.q == 2 and q is None:
+            return 0.5 * row_dot(p, p)
+        return 0.5 * measure_norm(np.maximum(p, 0), self.q, q) ** 2
+
+    def _conjugate(self, theta: Rows, q: Array | None = None) -> tuple[Array, Rows]:
+        if self.q == 2 and q is None:
+            p = self.domain.project(theta)
+            with np.errstate(over="ignore", invalid="ignore"):
+                return row_dot(p, theta - 0.5 * p), p
+        top, z = self._threshold(theta, q)
+        base = 1.0 if q is None else q
+        p = base * z ** (1 / (self.q - 1))
+        p /= row_sum(p)[:, None]
+        p = same_type(p, theta)
+        with np.errstate(invalid="ignore"):
+            shifted = np.where(p > 0, theta - top, 0.0)
+        return top[:, 0] + row_dot(shifted, p) - self._value(p, q), p
+
+    def _threshold(self, theta: Rows, q: Array | None) -> tuple[Array, Array]:
+        """Row maxima, and z = [theta - tau]_+ with the tau that makes p sum to one.
+
+        theta - tau = ||p||^(2-q) p^(q-1), so p = z^m ||z||_{q'}^(1-m), m = 1/(q-1).
+        """
+        x = theta.astype(np.float64)
+        base = np.ones((1, 1)) if q is None else np.atleast_2d(q)
+        top = np.max(np.where(base > 0, x, -np.inf), axis=1, keepdims=True)
+        x = np.maximum(np.where(base > 0, x - top, -1e150), -1e150)
+        m = 1 / (self.q - 1)
+
+        def excess(tau: Array, rows: Array) -> Array:
+            w = of_rows(base, rows)
+            z = np.maximum(x[rows] - tau[:, None], 0)
+            largest = np.maximum(z.max(axis=1), 1e-300)
+            ratio = z / largest[:, None]
+            norm = np.sum(w * ratio ** (m + 1), axis=1) ** (1 / (m + 1))
+            with np.errstate(divide="ignore", invalid="ignore"):
+                mass = np.sum(w * ratio**m, axis=1) * norm ** (1 - m) * largest
+            return np.where(z.max(axis=1) > 0, mass, 0.0) - 1
+
+        high = np.zeros(len(x))
+        low = -np.ones(len(x))
+        while (short := excess(low, np.arange(len(x))) < 0).any():
+            low[short] *= 2  # a light top cell (small q) needs a lower threshold
+        tau = bracketed_root(excess, low, high)
+        return top, np.maximum(x - tau[:, None], 0)
+
+    def _hvp(self, theta: Rows, p: Rows, v: Rows, q: Array | None = None) -> Rows:
+        if self.q == 2 and q is None:
+            return self.domain.project_jvp(theta, p, v)
+        # the Hessian of 1/2||.||_q^2 on the support is diagonal + rank one, inverted on sum = 0
+        on = p > 0
+        base = np.ones((1, 1)) if q is None else np.atleast_2d(q)
+        norm = measure_norm(p, self.q, q)[:, None]
+        ratio = np.where(on, p, 1.0) / np.where(base > 0, base, 1.0)
+        inverse = np.where(
+            on, base * ratio ** (2 - self.q) / ((self.q - 1) * norm ** (2 - self.q)), 0.0
+        )
+        g = np.where(on, ratio ** (self.q - 1) * norm ** (1 - self.q), 0.0)
+        coefficient = 2 - self.q
+
+        def solve(rhs: Array) -> Array:
+            """(diag(1/inverse) + coefficient g g')^-1 rhs (Sherman-Morrison)."""
+            y, k = inverse * rhs, inverse * g
+            scale = coefficient * row_dot(g, y) / (1 + coefficient * row_dot(g, k))
+            return y - scale[:, None] * k
+
+        one = solve(on.astype(np.float64))
+        y = solve(np.asarray(v, dtype=np.float64))
+        return same_type(y - one * (row_sum(y) / row_sum(one))[:, None], p)
+
+    def curvature(self, theta: Rows, p: Rows, q: Array | None = None) -> tuple[Array, Array | None]:
+        """The support, centred, for sparsemax."""
+        if not self.has_curvature:
+            return super().curvature(theta, p)
+        return Tsallis(2.0).curvature(theta, p, q)
+
+    def _prox(self, eta: Rows, tau: float, q: Array | None = None) -> Rows:
+        if self.q == 2 and q is None:
+            return self.domain.project(eta / (1 + tau))
+        return super()._prox(eta, tau, q)

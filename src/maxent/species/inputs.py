@@ -1,0 +1,84 @@
+"""The files that a fit reads, and how: rasters, and tables of records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from maxent.species.options import DATA, option
+
+if TYPE_CHECKING:
+    from maxent.species.layers.grid import Grid
+    from maxent.species.layers.layers import Layers
+    from maxent.species.records.occurrences import Occurrences
+
+
+@dataclass(frozen=True)
+class LayerFiles:
+    """Which rasters to open, and how; see ``Layers.open``."""
+
+    sources: tuple[str, ...]
+    categorical: tuple[str, ...] = option(
+        (), "A layer of categories; repeat.", DATA, "--categorical", "-c"
+    )
+    align: str = option(
+        "refuse",
+        "Layers on other grids: refuse, or resample to the grid of the first, finest or coarsest "
+        "layer.",
+        DATA,
+    )
+    resampling: str = option("bilinear", "How to resample; categories: nearest.", DATA)
+    crs: str | None = option(
+        None, "CRS of layers that do not say, such as .asc.", DATA, "--layers-crs"
+    )
+
+    def __post_init__(self) -> None:
+        from maxent.species.layers.alignment import ALIGN
+
+        if self.align not in ALIGN:
+            raise ValueError(f"align must be one of {', '.join(ALIGN)}, got {self.align!r}")
+
+    def open(self, like: Grid | None = None, only: Sequence[str] | None = None) -> Layers:
+        """The layers."""
+        from maxent.species.layers.layers import Layers
+
+        return Layers.open(
+            self.sources,
+            categorical=self.categorical,
+            align=self.align,
+            like=like,
+            resampling=self.resampling,
+            crs=self.crs,
+            only=only,
+        )
+
+
+@dataclass(frozen=True)
+class RecordFile:
+    """A file of records and the names of its columns, where they are not to be guessed."""
+
+    path: str
+    species: str | None = option(None, "Column of names.", DATA, "--species-column")
+    x: str | None = option(None, "Column of longitude or x.", DATA)
+    y: str | None = option(None, "Column of latitude or y.", DATA)
+    crs: str | None = option(None, "CRS of the records, whatever the file says.", DATA)
+
+    def read(self, grid: Grid) -> tuple[Occurrences, list[str]]:
+        """The records in the CRS of the grid, and notes on how they got there."""
+        from maxent.species.records.locating import located
+        from maxent.species.records.occurrences import read_occurrences
+
+        records = read_occurrences(
+            self.path, species=self.species, x=self.x, y=self.y, crs=self.crs
+        )
+        return located(records, grid)
+
+
+def chosen_species(present: Sequence[str], wanted: Sequence[str], path: str) -> list[str]:
+    """The species of a file, or those asked for."""
+    lacking = [name for name in wanted if name not in present]
+    if lacking:
+        some = ", ".join(map(repr, present[:10]))
+        raise ValueError(f"{path}: no species {lacking[0]!r}; it has {some}")
+    return [name for name in present if not wanted or name in wanted]

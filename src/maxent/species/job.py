@@ -1,0 +1,258 @@
+"""One species of a run: fitted, drawn, and written to a folder of its own.
+
+The folder holds ``report.html``, ``map.png``, ``model.json``, ``maps/``, ``projections/``,
+``tables/`` and ``result.json``, from which the report can be made again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from maxent import io
+from maxent.density import FittedDensity, write_lambdas
+from maxent.species import report, tables
+from maxent.species.fitting import fit_species
+from maxent.species.inputs import LayerFiles
+from maxent.species.layers.similarity import Reference
+from maxent.species.model import SpeciesModel
+from maxent.species.outputs import MODEL, RESULT, staged
+from maxent.species.projection import EXTRAS, project
+from maxent.species.records.occurrences import Occurrences
+from maxent.species.region import Prepared, Region, prepare
+from maxent.species.results import MapFiles, SpeciesResult
+from maxent.species.settings import Settings
+from maxent.species.slugs import slug
+
+SUMMARY = "summary.json"
+
+
+@dataclass(frozen=True, eq=False)
+class Shared:
+    """What all species of a run have in common; it is sent to worker processes as it is."""
+
+    settings: Settings
+    categorical: tuple[str, ...] = ()
+    layers: LayerFiles | None = None
+    projections: tuple[LayerFiles, ...] = ()
+    region: Region | None = None
+    command: str = ""
+    lambdas: bool = False
+    maps: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """One species: where its results go, and its records (or a table made from them already)."""
+
+    species: str
+    folder: Path
+    overwrite: bool
+    records: Occurrences | None = None
+    test: Occurrences | None = None
+    prepared: Prepared | None = None
+    notes: tuple[str, ...] = ()
+
+
+def fit_job(job: Job, shared: Shared, stage: Callable[[str], None]) -> dict[str, Any]:
+    """Fit a species and write its folder; returns its summary row."""
+    start = perf_counter()
+    stage("records")
+    prepared = job.prepared
+    if prepared is None:
+        assert shared.region is not None
+        assert job.records is not None
+        prepared = prepare(shared.region, job.records, shared.settings, job.test)
+        prepared = replace(prepared, notes=[*job.notes, *prepared.notes])
+    with staged(job.folder, job.overwrite) as place:
+        result = _write_species(prepared, shared, place, stage)
+        row = _summary(result, job.folder, perf_counter() - start)
+        row["notes"] = [note for note in result.notes if note not in prepared.notes]
+        text = json.dumps({"fingerprint": fingerprint(job, shared), "row": row}, indent=1)
+        io.write_atomically(place / SUMMARY, (text + "\n").encode())
+    return row
+
+
+def _write_species(
+    prepared: Prepared, shared: Shared, place: Path, stage: Callable[[str], None]
+) -> SpeciesResult:
+    settings, region = shared.settings, shared.region
+    sample = prepared.train
+    result, models = fit_species(
+        prepared,
+        settings,
+        categorical=shared.categorical,
+        labels=None if region is None else region.labels,
+        grid=None if region is None else region.grid,
+        command=shared.command,
+        stage=stage,
+    )
+    model = SpeciesModel(
+        result.species,
+        result.model,
+        Reference.of(sample.X[sample.at_background], result.categorical),
+        {row["name"]: float(row["value"]) for row in result.evaluation.thresholds},
+        None if region is None else region.grid.crs,
+    )
+    io.save(model, place / MODEL)
+    extra_files = {"model": MODEL}
+    if shared.lambdas:
+        write_lambdas(result.model, place / f"{slug(result.species)}.lambdas")
+        extra_files["lambdas"] = f"{slug(result.species)}.lambdas"
+    stage("maps")
+    start = perf_counter()
+    maps, notes = _write_maps(model, models, shared, place)
+    result.seconds["maps"] = perf_counter() - start
+    (place / "tables").mkdir()
+    stage("report")
+    result = replace(result, maps=maps, notes=list(dict.fromkeys([*result.notes, *notes])))
+    written = tables.write_tables(result, sample, prepared.test, place / "tables")
+    files = {what: f"tables/{name}" for what, name in written.items()}
+    result = replace(result, tables={**extra_files, **files})
+    start = perf_counter()
+    _write_pages(result, place)
+    result.seconds["report"] = perf_counter() - start
+    io.save(result, place / RESULT)
+    return result
+
+
+def _write_maps(
+    model: SpeciesModel, replicates: Sequence[FittedDensity], shared: Shared, place: Path
+) -> tuple[list[MapFiles], list[str]]:
+    """The map of the training layers, with those of replicates, and of every projection."""
+    maps, notes = [], []
+    if shared.layers is not None and shared.maps:
+        drawn, _ = _write_map(
+            model, shared, shared.layers, place, "maps", "training layers", replicates
+        )
+        maps.append(drawn)
+    for name, files in _named(shared.projections).items():
+        folder = f"projections/{slug(name)}"
+        drawn, more = _write_map(model, shared, files, place, folder, name)
+        maps.append(drawn)
+        notes += more
+    return maps, notes
+
+
+def _named(projections: Sequence[LayerFiles]) -> dict[str, LayerFiles]:
+    """By the name of the folder, or by its whole path where two share a name."""
+    names = [Path(files.sources[0]).name for files in projections]
+    return {
+        name if names.count(name) == 1 else files.sources[0]: files
+        for name, files in zip(names, projections, strict=True)
+    }
+
+
+def _write_map(
+    model: SpeciesModel,
+    shared: Shared,
+    files: LayerFiles,
+    place: Path,
+    folder: str,
+    name: str,
+    replicates: Sequence[FittedDensity] = (),
+) -> tuple[MapFiles, list[str]]:
+    settings = shared.settings
+    (place / folder).mkdir(parents=True)
+    with files.open(only=model.density.schema.names) as layers:
+        written = project(
+            model.density,
+            layers,
+            place / folder,
+            outputs=settings.outputs,
+            clamp=settings.clamp,
+            reference=model.reference,
+            threshold=None if settings.threshold is None else model.threshold(settings.threshold),
+            replicates=replicates,
+            extras=() if files is shared.layers else EXTRAS,
+            name=name,
+            verbose=settings.verbose,
+        )
+        notes = list(layers.notes)
+    beside = {what: f"{folder}/{Path(file).name}" for what, file in written.files.items()}
+    return replace(written, files=beside), notes
+
+
+def _write_pages(result: SpeciesResult, folder: Path) -> Path:
+    if result.maps and "cloglog" in result.maps[0].files:
+        report.write_map_png(result, folder)
+    return report.write_report(result, folder)
+
+
+def rewrite_report(folder: Path) -> Path:
+    """Make report.html and map.png of a folder again from its result.json."""
+    path = Path(folder) / RESULT
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"{path}: no such file; give a folder that `maxent fit` wrote (one species)"
+        )
+    result = io.load(path)
+    if not isinstance(result, SpeciesResult):
+        raise ValueError(f"{path} does not hold the result of `maxent fit`")
+    return _write_pages(result, Path(folder))
+
+
+# -- the summary ----------------------------------------------------------------------------------
+
+
+def _summary(result: SpeciesResult, folder: Path, seconds: float) -> dict[str, Any]:
+    """The row of a species in the index."""
+    test, auc = result.evaluation.test_scores, None
+    folds = [r["test_auc"] for c in result.replicates[:1] for r in c.table if "test_auc" in r]
+    if test is not None:
+        auc = test["auc"]
+    elif folds:
+        auc = float(np.nanmean(folds))
+    return {
+        "species": result.species,
+        "status": "ok",
+        "folder": folder.name,
+        "report": f"{folder.name}/report.html",
+        "thumbnail": f"{folder.name}/map.png" if result.maps else None,
+        "n_records": int(result.model.n_presences),
+        "auc": result.evaluation.scores["auc"],
+        "test_auc": auc,
+        "gain": result.model.certificate.gain,
+        "gap": result.model.certificate.gap,
+        "seconds": seconds,
+        "results": [{k: _plain(v) for k, v in r.items()} for r in tables.results_rows(result)],
+    }
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if hasattr(value, "item") else value
+
+
+def finished(job: Job, shared: Shared) -> dict[str, Any] | None:
+    """The summary row of an earlier run with the same settings and records, if there is one."""
+    try:
+        summary = json.loads((job.folder / SUMMARY).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    if summary.get("fingerprint") != fingerprint(job, shared):
+        return None
+    return dict(summary["row"], resumed=True)
+
+
+def fingerprint(job: Job, shared: Shared) -> str:
+    """A digest of what the results depend on: settings, layers and records."""
+    digest = hashlib.sha256()
+    parts = [shared.settings.listed(), shared.layers, shared.projections, shared.maps]
+    digest.update(repr(parts).encode())
+    arrays: list[Any] = []
+    for records in (job.records, job.test):
+        if records is not None:
+            arrays += [records.x, records.y]
+    if job.prepared is not None:
+        sample = job.prepared.train
+        arrays += [sample.counts, sample.X.to_numpy(dtype=str).astype("U").ravel()]
+    for array in arrays:
+        digest.update(array.tobytes())
+    return digest.hexdigest()

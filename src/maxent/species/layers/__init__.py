@@ -1,0 +1,13 @@
+"""Environmental layers: rasters on one grid, and what is read from them.
+
+====================  ============================================================================
+``grid.py``           where cells lie; pure arithmetic
+``placement.py``      how two grids lie to each other: the same cells, a part, an overlap
+``sources.py``        bands of files that GDAL opens
+``alignment.py``      one grid for sources that come on several
+``array_sources.py``  planes of xarray objects
+``layers.py``         all layers of a region, read one window at a time
+``background.py``     the cells that stand for the region
+``similarity.py``     how similar another place is to the region
+====================  ============================================================================
+"""

@@ -1,0 +1,68 @@
+"""Fields of a dataclass that a command asks for: help, flags and limits stand beside the default.
+
+>>> from dataclasses import dataclass
+>>> @dataclass(frozen=True)
+... class Walk:
+...     pace: str = option("slow", "How fast.", choices=("slow", "brisk"))
+...     def __post_init__(self):
+...         check_options(self)
+>>> options_of(Walk)["pace"].help
+'How fast.'
+>>> Walk("backwards")
+Traceback (most recent call last):
+ValueError: pace must be one of slow, brisk, got 'backwards'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+DATA, BACKGROUND, MODEL = "Records and layers", "Background and bias", "Model"
+CHECKS, OUTPUT = "Evaluation", "Output"
+GROUPS = (None, DATA, BACKGROUND, MODEL, CHECKS, OUTPUT)  # in the order of help
+
+
+@dataclass(frozen=True)
+class Option:
+    """How a field is asked for.
+
+    Attributes
+    ----------
+    help : one line.
+    group : the heading it stands under, None for no heading.
+    flags : the long one and the short one, where they are not made from the field's name.
+    choices : the values that are allowed; least : the smallest one.
+    most : the largest value that can be typed.
+    read : makes a value from what was typed, where that is not the value itself.
+    """
+
+    help: str
+    group: str | None = None
+    flags: tuple[str, ...] = ()
+    choices: tuple[Any, ...] = ()
+    least: float | None = None
+    most: float | None = None
+    read: Callable[[Any], Any] | None = None
+
+
+def option(default: Any, help: str, group: str | None = None, *flags: str, **limits: Any) -> Any:
+    """A field with a default that a command asks for; ``limits`` as in :class:`Option`."""
+    return field(default=default, metadata={"option": Option(help, group, flags, **limits)})
+
+
+def options_of(cls: type) -> dict[str, Option]:
+    """The options of a dataclass, by field; other fields have none."""
+    return {f.name: f.metadata["option"] for f in fields(cls) if "option" in f.metadata}
+
+
+def check_options(instance: Any) -> None:
+    """Refuse a value that is not among the choices of its field, or too small."""
+    for name, asked in options_of(type(instance)).items():
+        value = getattr(instance, name)
+        if asked.choices and value not in asked.choices:
+            words = ", ".join(str(choice) for choice in asked.choices if choice is not None)
+            raise ValueError(f"{name} must be one of {words}, got {value!r}")
+        if asked.least is not None and value < asked.least:
+            raise ValueError(f"{name} must be at least {asked.least}, got {value!r}")

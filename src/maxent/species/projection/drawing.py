@@ -1,0 +1,228 @@
+"""Drawing: windows are read and scored in threads, and handed over in order."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from concurrent.futures import Future, wait
+from contextlib import closing
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from maxent._progress import Progress
+from maxent._rows import Array
+from maxent._threads import executor, num_threads
+from maxent.density import FittedDensity
+from maxent.species.extras import geo
+from maxent.species.layers.background import why_no_cell
+from maxent.species.layers.grid import Grid, Window
+from maxent.species.layers.layers import Layers
+from maxent.species.layers.similarity import Reference
+from maxent.species.projection import geotiff
+from maxent.species.projection.plan import EXTRAS, Plan, Tally
+from maxent.species.results import MapFiles
+
+_CELLS = 1 << 20  # of all windows that are read at one time
+_CACHE = 1 << 27  # bytes of blocks that GDAL keeps
+_COUNTS = ("cells", "extrapolated", "clamped", "unseen")
+
+
+def project(
+    model: FittedDensity,
+    layers: Layers,
+    out: str | os.PathLike[str],
+    *,
+    outputs: Sequence[str] = ("cloglog",),
+    clamp: bool = True,
+    reference: Reference | None = None,
+    threshold: float | None = None,
+    replicates: Sequence[FittedDensity] = (),
+    extras: Sequence[str] = EXTRAS,
+    name: str = "training layers",
+    tags: Mapping[str, str] | None = None,
+    cog: bool = True,
+    threads: int | None = None,
+    verbose: int = 1,
+) -> MapFiles:
+    """Write the maps of a fitted model as GeoTIFFs.
+
+    All files appear at the end, or none of them where something goes wrong, Ctrl-C included.
+
+    Parameters
+    ----------
+    layers : with a layer for every variable of the model, known by its name; others are not read.
+    out : a folder, for ``<map>.tif``; or a .tif file for the first output, with the other maps
+        beside it as ``<stem>_<map>.tif``.
+    outputs : of ``MaxentDensity.predict``: "raw", "log", "logistic", "cloglog", "cumulative".
+    clamp : hold variables and features within their ranges at the fit.
+    reference : the environment of the fit, for "mess" and "mod"; without it these are left out.
+    threshold : a cloglog value: also the map "presence", 1 at and above it and 0 below.
+    replicates : other fits of the same variables: also mean, sd (n - 1), min, max and median of
+        their cloglog outputs.
+    extras : "clamping" is how much clamping changes the cloglog output, "mess" the similarity to
+        the reference and "mod" the number of the most dissimilar variable (``classes`` of the
+        result, and tags CLASS_1, CLASS_2 ... of the file).
+    name : what the result calls these layers.
+    tags : metadata for every file.
+    cog : tiles, overviews and the layout of a cloud-optimized GeoTIFF; else tiles alone.
+    threads : how many read and score, ``num_threads()`` by default.
+    verbose : 0 silences the progress line of long maps.
+    """
+    start = perf_counter()
+    plan = Plan.of(model, layers, outputs, clamp, reference, threshold, replicates, extras)
+    threads = num_threads() if threads is None else max(1, int(threads))
+    targets = geotiff.targets(Path(out), plan.maps)
+    folder = next(iter(targets.values())).parent
+    with (
+        closing(Progress("map", verbose)) as progress,
+        geotiff.workspace(folder) as work,
+        geo("rasterio").Env(GDAL_CACHEMAX=_CACHE),
+    ):
+        windows = _windows(plan.layers, threads)
+        stage = geotiff.Stage(plan.layers.grid, plan.maps, targets, work, windows[0])
+        with stage.open({"LAYERS": name, **(tags or {})}):
+            tally = _run(plan, windows, threads, stage.write, progress)
+        for what, target in targets.items():
+            progress.update(f"writing {target.name}")
+            stage.finish(what, tally.counts["cells"], cog, threads)
+        stage.publish()
+    tally.warn()
+    return MapFiles(
+        name=name,
+        files={what: target.name for what, target in targets.items()},
+        n_cells=tally.counts["cells"],
+        classes=plan.classes(),
+        n_extrapolated=tally.counts["extrapolated"],
+        n_clamped=tally.counts["clamped"],
+        n_unseen=tally.counts["unseen"],
+        seconds=perf_counter() - start,
+    )
+
+
+def project_xarray(
+    model: FittedDensity,
+    layers: Layers,
+    *,
+    outputs: Sequence[str] = ("cloglog",),
+    clamp: bool = True,
+    reference: Reference | None = None,
+    threshold: float | None = None,
+    replicates: Sequence[FittedDensity] = (),
+    extras: Sequence[str] = EXTRAS,
+    threads: int | None = None,
+    verbose: int = 1,
+) -> Any:
+    """The maps of :func:`project` in memory: an xarray Dataset with rioxarray's CRS and transform.
+
+    Attributes of the Dataset are n_cells, n_extrapolated, n_clamped and n_unseen; ``mod`` has its
+    variables as the attribute ``classes``.
+    """
+    plan = Plan.of(model, layers, outputs, clamp, reference, threshold, replicates, extras)
+    threads = num_threads() if threads is None else max(1, int(threads))
+    grid = plan.layers.grid
+    shape = (grid.height, grid.width)
+    arrays = {what: np.full(shape, m.nodata, m.dtype) for what, m in plan.maps.items()}
+
+    def keep(window: Window, maps: Mapping[str, Array]) -> None:
+        row, column, height, width = window
+        for what, values in maps.items():
+            arrays[what][row : row + height, column : column + width] = values
+
+    with closing(Progress("map", verbose)) as progress:
+        tally = _run(plan, _windows(plan.layers, threads), threads, keep, progress)
+    tally.warn()
+    return _dataset(arrays, plan, tally)
+
+
+# -- running -------------------------------------------------------------------------------------
+
+
+def _windows(layers: Layers, threads: int) -> list[Window]:
+    """Windows along the blocks of the files, with the sides of a TIFF tile or full rows."""
+    grid = layers.grid
+    _, _, height, width = layers.windows(_CELLS // threads)[0]
+    if width < grid.width:
+        height, width = (-(-side // 16) * 16 for side in (height, width))
+    return [
+        Window(row, column, min(height, grid.height - row), min(width, grid.width - column))
+        for row in range(0, grid.height, height)
+        for column in range(0, grid.width, width)
+    ]
+
+
+def _run(
+    plan: Plan,
+    windows: Sequence[Window],
+    threads: int,
+    use: Callable[[Window, Mapping[str, Array]], None],
+    progress: Progress,
+) -> Tally:
+    """Draw every window and hand its maps over, in order."""
+    total = Tally()
+    with closing(_in_order(plan.draw, windows, threads)) as parts:
+        for done, (window, maps, tally) in enumerate(parts):
+            total.add(tally)
+            if maps:
+                use(window, maps)
+            progress.update(f"{done + 1} of {len(windows)} windows")
+    if not total.counts["cells"]:
+        raise ValueError(why_no_cell(plan.layers, None, 0))
+    return total
+
+
+def _in_order(
+    work: Callable[[Any], Any], items: Iterable[Any], threads: int
+) -> Generator[Any, None, None]:
+    """``work(item)`` of every item, in threads that are never more than a few items ahead."""
+    if threads == 1 or threading.current_thread() is not threading.main_thread():
+        yield from map(work, items)
+        return
+    # threads that stay, as each holds files open; one item more where all of them are ours
+    pool, ahead = executor(), threads + (threads >= num_threads())
+    waiting: deque[Future[Any]] = deque()
+    try:
+        for item in items:
+            waiting.append(pool.submit(work, item))
+            if len(waiting) >= ahead:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        for future in waiting:
+            future.cancel()
+        wait(waiting)
+
+
+# -- xarray --------------------------------------------------------------------------------------
+
+
+def _dataset(arrays: Mapping[str, Array], plan: Plan, tally: Tally) -> Any:
+    xarray, _, rasterio = geo("xarray"), geo("rioxarray"), geo("rasterio")
+    grid = plan.layers.grid
+    data = xarray.Dataset(
+        {what: (("y", "x"), values) for what, values in arrays.items()},
+        coords=_coordinates(grid),
+        attrs={f"n_{what}": tally.counts[what] for what in _COUNTS},
+    )
+    if grid.crs is not None:
+        data = data.rio.write_crs(grid.crs)
+    data = data.rio.write_transform(rasterio.Affine(*grid.transform))
+    for what, stored in plan.maps.items():
+        data[what] = data[what].rio.write_nodata(stored.nodata)
+    if "mod" in data:
+        data["mod"].attrs["classes"] = list(plan.classes().values())
+    return data
+
+
+def _coordinates(grid: Grid) -> dict[str, Array]:
+    """Centres of columns and rows; a rotated grid has none."""
+    if grid.transform[1] or grid.transform[3]:
+        return {}
+    x, _ = grid.centres(np.arange(grid.width))
+    _, y = grid.centres(np.arange(grid.height) * grid.width)
+    return {"x": x, "y": y}

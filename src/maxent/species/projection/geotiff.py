@@ -1,0 +1,170 @@
+"""Maps as GeoTIFFs: plain files first, then compressed, checked and moved into place together.
+
+Missing values of float maps are NaN: unlike -9999 it is not a value of any output, and no tool
+averages it by mistake.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from maxent._rows import Array
+from maxent.maps import sum_of_parts
+from maxent.species.extras import geo
+from maxent.species.layers.grid import Grid, Window
+from maxent.species.projection.plan import Map
+
+_TILE = 512
+
+
+def targets(out: Path, maps: Iterable[str]) -> dict[str, Path]:
+    """Where each map goes."""
+    if out.suffix.lower() not in (".tif", ".tiff") or out.is_dir():
+        return {what: out / f"{what}.tif" for what in maps}
+    first, *rest = maps
+    return {first: out} | {what: out.with_name(f"{out.stem}_{what}{out.suffix}") for what in rest}
+
+
+@contextmanager
+def workspace(folder: Path) -> Iterator[Path]:
+    """A folder inside ``folder`` for unfinished files, which is removed whatever happens."""
+    made = [f for f in (folder, *folder.parents) if not f.exists()]
+    with _writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        work = Path(tempfile.mkdtemp(prefix=".maxent-", dir=folder))
+    try:
+        yield work
+    except BaseException:  # also Ctrl-C
+        shutil.rmtree(work, ignore_errors=True)
+        for empty in made:
+            with suppress(OSError):
+                empty.rmdir()
+        raise
+    shutil.rmtree(work, ignore_errors=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """The files of all maps: uncompressed in ``work``, then compressed there, then in place.
+
+    A window is a block of the uncompressed files, so that it is written at once.
+    """
+
+    grid: Grid
+    maps: Mapping[str, Map]
+    targets: Mapping[str, Path]
+    work: Path
+    block: Window
+    files: dict[str, Any] = field(default_factory=dict)
+
+    def path(self, what: str) -> Path:
+        """The uncompressed file of a map."""
+        return self.work / f"{what}.stage.tif"
+
+    @contextmanager
+    def open(self, tags: Mapping[str, str]) -> Iterator[None]:
+        """Empty files, closed at the end."""
+        rasterio = geo("rasterio")
+        grid = self.grid
+        tiled = self.block.width < grid.width
+        layout = {"blockxsize": self.block.width} if tiled else {}
+        with ExitStack() as stack:
+            for what, stored in self.maps.items():
+                with _writing(self.targets[what]):
+                    file = rasterio.open(
+                        self.path(what),
+                        "w",
+                        driver="GTiff",
+                        width=grid.width,
+                        height=grid.height,
+                        count=1,
+                        dtype=stored.dtype,
+                        nodata=stored.nodata,
+                        crs=grid.crs,
+                        transform=rasterio.Affine(*grid.transform),
+                        tiled=tiled,
+                        blockysize=self.block.height,
+                        sparse_ok=True,
+                        bigtiff="IF_SAFER",
+                        **layout,
+                    )
+                self.files[what] = stack.enter_context(file)
+                file.set_band_description(1, what)
+                file.update_tags(**{**tags, **stored.tags})
+            yield
+
+    def write(self, window: Window, maps: Mapping[str, Array]) -> None:
+        """One window of every map."""
+        row, column, height, width = window
+        where = geo("rasterio").windows.Window(column, row, width, height)
+        for what, values in maps.items():
+            with _writing(self.targets[what]):
+                self.files[what].write(values, 1, window=where)
+
+    def finish(self, what: str, n_cells: int, cog: bool, threads: int) -> None:
+        """Compress a map and read it back: ``n_cells`` of its cells are known."""
+        target, stored = self.targets[what], self.maps[what]
+        with _writing(target):
+            _compress(self.path(what), self.work / target.name, stored, cog, threads)
+            _check(self.work / target.name, stored, self.grid, n_cells)
+
+    def publish(self) -> None:
+        """Move all maps to where they belong."""
+        for target in self.targets.values():
+            with _writing(target):
+                os.replace(self.work / target.name, target)
+                Path(f"{target}.aux.xml").unlink(missing_ok=True)  # statistics of an older map
+
+
+def _compress(stage: Path, final: Path, stored: Map, cog: bool, threads: int) -> None:
+    """The plain file as a compressed GeoTIFF with tiles, and with overviews for a ``cog``."""
+    floats = stored.dtype.startswith("float")
+    # higher levels take half as long again and save 1 %: most digits of a map are noise
+    options = {"COMPRESS": "DEFLATE", "BIGTIFF": "IF_SAFER", "NUM_THREADS": threads}
+    options |= {"SPARSE_OK": "TRUE"}
+    if cog:
+        options |= {"driver": "COG", "BLOCKSIZE": _TILE, "LEVEL": 1, "PREDICTOR": "YES"}
+        options |= {"OVERVIEW_RESAMPLING": "AVERAGE" if floats else "MODE"}
+    else:
+        options |= {"driver": "GTiff", "TILED": "YES", "BLOCKXSIZE": _TILE, "BLOCKYSIZE": _TILE}
+        options |= {"ZLEVEL": 1, "PREDICTOR": 3 if floats else 2}
+    geo("rasterio.shutil").copy(stage, final, **options)
+    stage.unlink()
+
+
+def _check(final: Path, stored: Map, grid: Grid, n_cells: int) -> None:
+    """Read the map back: GDAL does not always say that the disk was full."""
+
+    def known(first: int, last: int) -> Array:
+        count = 0
+        with geo("rasterio").open(final) as file:
+            for (row, _), window in file.block_windows(1):
+                if first <= row < last:
+                    values = file.read(1, window=window)
+                    count += int(np.count_nonzero((values == values) & (values != stored.nodata)))
+        return np.asarray(count)
+
+    written = sum_of_parts(known, -(-grid.height // _TILE), _TILE * grid.width)
+    if written != n_cells:
+        raise OSError(f"{written} of {n_cells} cells can be read back")
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Any failure as one that names the file and says what to do."""
+    try:
+        yield
+    except Exception as error:  # the errors of GDAL have no public class in common
+        raise OSError(
+            f"{path} cannot be written ({error.__cause__ or error}): free space on the disk, or "
+            "choose another folder that you may write to"
+        ) from error

@@ -1,0 +1,10 @@
+"""Occurrence records: read, brought to the grid of the layers, and cleaned.
+
+==================  ==============================================================================
+``text_table.py``   text tables on disk, whatever their encoding and delimiter
+``occurrences.py``  records of species, from tables and vector files
+``locating.py``     records in the coordinate reference system of the layers
+``cleaning.py``     what a fit cannot use is taken out
+``swd.py``          samples with data: tables that need no rasters
+==================  ==============================================================================
+"""

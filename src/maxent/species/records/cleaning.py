@@ -1,0 +1,203 @@
+"""Cleaning: what a fit cannot use is taken out, step by step, with examples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.spatial import KDTree
+
+from maxent._rows import Array
+from maxent.species.crs import complete, is_geographic
+from maxent.species.extras import geo
+from maxent.species.layers.grid import EARTH_RADIUS, OUTSIDE, Grid, great_circle
+from maxent.species.records.occurrences import Occurrences
+from maxent.species.results import CleaningStep
+
+_EXAMPLES = 5
+_ORDERS = 10  # random orders that thinning tries
+
+
+@dataclass(frozen=True, eq=False)
+class Cleaned:
+    """Records that a fit can use.
+
+    Attributes
+    ----------
+    occurrences : of one species, in the CRS of the grid.
+    cell : the cell of each record.
+    steps : what was taken out and why, in order.
+    notes : what was assumed.
+    """
+
+    occurrences: Occurrences
+    cell: Array
+    steps: list[CleaningStep]
+    notes: list[str]
+
+
+_MISSED = "missing coordinates"
+_BEYOND = "outside the region"
+_UNKNOWN = "in the sea or under nodata"
+_DUPLICATE = "duplicates in a cell"
+_ADVICE = {
+    _MISSED: "Fill in the coordinates",
+    _BEYOND: "Check the coordinate reference system (--crs) and the columns (--x, --y), or give "
+    "layers that cover the records",
+    _UNKNOWN: "Check the nodata values of the layers, and whether the coordinates are precise "
+    "enough for their cells",
+    _DUPLICATE: "Add records from other cells, or give finer layers",
+}
+
+
+def clean(
+    occurrences: Occurrences,
+    grid: Grid,
+    known: Callable[[Array], Array],
+    *,
+    keep_duplicates: bool = False,
+    thin_km: float | None = None,
+    minimum: int = 3,
+    seed: int = 0,
+) -> Cleaned:
+    """Take out the records of one species that a fit on the grid cannot use.
+
+    In this order: missing coordinates, outside the region, in cells without values, all but the
+    first of each cell, too close to each other.
+
+    Parameters
+    ----------
+    occurrences : of one species, brought to the grid by :func:`located`.
+    known : for cells, whether every layer has a value there.
+    keep_duplicates : count every record of a cell, not only the first.
+    thin_km : the smallest distance between two records.
+    minimum : the smallest number of records to continue with.
+    seed : of the random choice in thinning.
+    """
+    steps: list[CleaningStep] = []
+    notes: list[str] = []
+
+    def without(records: Occurrences, lost: Array, what: str) -> Occurrences:
+        where = np.flatnonzero(lost)
+        if where.size:
+            examples = tuple(records.label(i) for i in where[:_EXAMPLES])
+            steps.append(CleaningStep(what, int(where.size), examples))
+        return records.take(~lost)
+
+    rest = without(occurrences, ~complete(occurrences.x, occurrences.y), _MISSED)
+    rest = without(rest, _cells(rest, grid) == OUTSIDE, _BEYOND)
+    if len(rest):
+        rest = without(rest, ~np.asarray(known(_cells(rest, grid)), dtype=bool), _UNKNOWN)
+    _check_places(rest, grid, steps, occurrences, several=minimum > 1)
+    if not keep_duplicates:
+        rest = without(rest, _repeated(_cells(rest, grid)), _DUPLICATE)
+    if thin_km is not None:
+        distance, geographic = _in_units(thin_km, grid, notes)
+        kept = thin(rest.x, rest.y, distance, geographic=geographic, seed=seed)
+        crowded = ~np.isin(np.arange(len(rest)), kept)
+        rest = without(rest, crowded, f"closer than {thin_km:g} km to another")
+    if len(rest) < minimum:
+        raise ValueError(
+            f"{rest.species[0]}: {len(rest)} of {len(occurrences)} records can be used, at least "
+            f"{minimum} are needed{_losses(steps)}. {_advice(steps)}"
+        )
+    return Cleaned(rest, _cells(rest, grid), steps, notes)
+
+
+def _cells(occurrences: Occurrences, grid: Grid) -> Array:
+    return grid.cells_at(occurrences.x, occurrences.y)
+
+
+def _repeated(cell: Array) -> Array:
+    """Which records are not the first of their cell."""
+    repeated = np.ones(len(cell), dtype=bool)
+    repeated[np.unique(cell, return_index=True)[1]] = False
+    return repeated
+
+
+def _check_places(
+    rest: Occurrences,
+    grid: Grid,
+    steps: list[CleaningStep],
+    given: Occurrences,
+    several: bool,
+) -> None:
+    """Some record must be left; where ``several`` are needed they must not all share one cell."""
+    name = given.species[0] if len(given) else given.source
+    if not len(rest):
+        raise ValueError(
+            f"{name}: none of {len(given)} records can be used{_losses(steps)}. {_advice(steps)}"
+        )
+    if several and len(rest) > 1 and len(np.unique(_cells(rest, grid))) == 1:
+        width, height = grid.cell_size
+        raise ValueError(
+            f"{name}: all {len(rest)} records lie in one cell of {width:g} x {height:g} "
+            f"({rest.label(0)}){_losses(steps)}; a fit needs records from several places: give "
+            "finer layers, or check whether the coordinates were rounded"
+        )
+
+
+def _losses(steps: list[CleaningStep]) -> str:
+    lost = [f"{s.records} {s.what} ({s.examples[0]})" for s in steps]
+    return f": {'; '.join(lost)}" if lost else ""
+
+
+def _advice(steps: list[CleaningStep]) -> str:
+    """What to do about the commonest loss."""
+    worst = max(steps, key=lambda step: step.records, default=None)
+    if worst is None:
+        return "Add records of this species"
+    return _ADVICE.get(worst.what, "Thin to a smaller distance (--thin)")
+
+
+def _in_units(km: float, grid: Grid, notes: list[str]) -> tuple[float, bool]:
+    """A distance in the unit that :func:`thin` takes, and whether the grid is in degrees."""
+    if is_geographic(grid.crs, grid.bounds):
+        return km, True
+    if grid.crs is None:
+        notes.append(
+            f"the layers do not state their unit: thinned as if {km:g} km were {1e3 * km:g}"
+        )
+        return 1e3 * km, False
+    _, metres = geo("rasterio").crs.CRS.from_user_input(grid.crs).linear_units_factor
+    return 1e3 * km / metres, False
+
+
+def thin(x: ArrayLike, y: ArrayLike, distance: float, *, geographic: bool, seed: int = 0) -> Array:
+    """Indices of a maximal set of points of which no two are closer than ``distance``.
+
+    ``distance`` is in km along great circles where x and y are degrees (``geographic``), else in
+    the unit of x and y. Points are taken greedily in random order; of several orders the one that
+    keeps most is returned.
+
+    >>> thin([0.0, 1.0, 2.0, 9.0], [0.0, 0.0, 0.0, 0.0], 1.5, geographic=False)
+    array([0, 2, 3])
+    """
+    if not distance > 0:
+        raise ValueError(f"the thinning distance must be positive, got {distance:g}")
+    x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    points, radius = np.column_stack([x, y]), distance
+    if geographic:
+        angle = min(distance / EARTH_RADIUS, np.pi)
+        points, radius = great_circle(x, y), 2 * EARTH_RADIUS * np.sin(angle / 2)
+    radius *= 1 - 1e-12  # rounding must not make neighbours of points at the distance itself
+    alone = KDTree(points).query_ball_point(points, radius, return_length=True) == 1
+    crowded = np.flatnonzero(~alone)
+    tree = KDTree(points[crowded])
+    rng = np.random.default_rng(seed)
+    kept = max((_greedy(tree, radius, rng) for _ in range(_ORDERS)), key=len)
+    return np.sort(np.concatenate([np.flatnonzero(alone), crowded[kept]]))
+
+
+def _greedy(tree: Any, radius: float, rng: np.random.Generator) -> Array:
+    """Points taken in random order, each of which rules its neighbours out."""
+    free = np.ones(tree.n, dtype=bool)
+    kept = []
+    for i in rng.permutation(tree.n):
+        if free[i]:
+            kept.append(i)
+            free[tree.query_ball_point(tree.data[i], radius)] = False
+    return np.array(kept, dtype=np.int64)
