@@ -27,7 +27,7 @@ from sklearn.base import clone
 import maxent as mx
 from experiments import south_america
 from experiments.south_america import DATA, main
-from maxent.estimators.structural import PAPER_GRID, held_out
+from maxent.estimators.structural_cv import PAPER_GRID, held_out
 from maxent.families import Monomials, Trees
 
 RUNS = 10
