@@ -1,22 +1,33 @@
 # Two commands do everything on a fresh machine: `make demo` and `make test`.
-PYTHON ?= python3
-VENV   := .venv
-BIN    := $(VENV)/bin
-CACHE  := $(CURDIR)/.cache
+PYTHON  ?= python3
+VENV    := .venv
+BIN     := $(VENV)/bin
+CACHE   := $(CURDIR)/.cache
+WORKERS ?= 2
+
+# each test file stays with one worker; those with slow tests go first (tests/conftest.py)
+PYTEST  := -m pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder
 
 # Compiled kernels are cached inside the checkout; waiting threads yield their core.
 export NUMBA_CACHE_DIR := $(CACHE)/numba
 export OMP_WAIT_POLICY := PASSIVE
 
-.PHONY: demo test lint bench docs clean
+.PHONY: demo test test-fast test-lowest lint bench docs clean
 
 $(VENV)/.base: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -q -e ".[geo]"
 	touch $@
 
-$(VENV)/.dev: $(VENV)/.base
-	$(BIN)/python -m pip install -q -e ".[dev]"
+$(VENV)/.dev: $(VENV)/.base requirements/dev-constraints.txt
+	$(BIN)/python -m pip install -q -c requirements/dev-constraints.txt -e ".[dev]"
+	touch $@
+
+$(VENV)-lowest/.dev: pyproject.toml requirements/lowest.py
+	test -x $(VENV)-lowest/bin/python || $(PYTHON) -m venv $(VENV)-lowest
+	mkdir -p $(CACHE)
+	$(VENV)-lowest/bin/python requirements/lowest.py > $(CACHE)/lowest.txt
+	$(VENV)-lowest/bin/python -m pip install -q -c $(CACHE)/lowest.txt -e ".[dev]"
 	touch $@
 
 $(VENV)/.bench: $(VENV)/.dev benchmarks/requirements.txt
@@ -27,7 +38,15 @@ demo: $(VENV)/.base          ## a virtual species from records and rasters to ma
 	$(BIN)/maxent demo -o out/demo
 
 test: $(VENV)/.dev           ## the whole suite
-	$(BIN)/python -m pytest -n 2 --dist loadscope
+	$(BIN)/python $(PYTEST)
+
+test-fast: $(VENV)/.dev      ## every module, without the tests that take seconds
+	$(BIN)/python $(PYTEST) -m "not slow"
+
+# what old packages say of each other's future is not ours to mend
+test-lowest: $(VENV)-lowest/.dev  ## the whole suite with the lowest versions pyproject.toml allows
+	NUMBA_CACHE_DIR=$(CACHE)/numba-lowest $(VENV)-lowest/bin/python $(PYTEST) \
+		-W ignore::DeprecationWarning -W ignore::FutureWarning
 
 lint: $(VENV)/.dev           ## format, lint and types
 	$(BIN)/ruff format --check .
@@ -43,4 +62,4 @@ docs: $(VENV)/.dev           ## html in docs/_build, warnings are errors
 	@echo "open docs/_build/html/index.html"
 
 clean:
-	rm -rf $(VENV) .cache docs/_build out build dist
+	rm -rf $(VENV) $(VENV)-lowest .cache docs/_build out build dist

@@ -269,6 +269,7 @@ def _rivals(truth, count=12, seed=5):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", POTENTIALS)
 @pytest.mark.parametrize("entropy", [mx.Shannon(), mx.Tsallis(1.5)], ids=["shannon", "tsallis"])
 def test_lemma_3(name, entropy):

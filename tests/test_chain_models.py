@@ -83,6 +83,7 @@ def test_sparsemap_loss_is_the_distance_to_the_polytope(tagging):
 POTENTIALS = [mx.Quadratic(0.05), mx.Box(0.02), mx.ElasticNet(0.01, 0.05), mx.LaplacePrior(0.1)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("potential", POTENTIALS, ids=repr)
 @pytest.mark.parametrize("kind", ["crf", "sparsemap"])
 def test_smooth_chain_models_solve_to_a_certified_gap(kind, potential, tagging):

@@ -334,6 +334,7 @@ KINDS = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("rule", RULES)
 def test_every_rule_reaches_the_optimum_of_proximal_newton(rule, kind):

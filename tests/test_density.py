@@ -1,9 +1,7 @@
 """MaxentDensity: exactness, presets, outputs, weights and priors, odd input, saving."""
 
-import os
 import pickle
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -16,8 +14,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import maxent as mx
 from conftest import needs
 from maxent.features import Categorical, Hinge, Interaction, Linear, Square, Threshold
-
-DATA = Path(os.environ.get("MAXENT_DATA", Path(__file__).parents[2] / "shared" / "data"))
 
 
 def density(*args, **settings):
@@ -60,7 +56,7 @@ def exponent(model, X, y, **fit):
 
 
 def by_hand(name, beta, w):
-    """The penalty V*(-w), from the table of one-problem.md."""
+    """The penalty V*(-w), potential by potential."""
     if name == "box":
         return beta @ np.abs(w)
     if name == "quadratic":
@@ -189,7 +185,7 @@ def table_beta(kind, kinds, m):
 
 
 def slow_beta(preset, kind, kinds, values, m):
-    """peers-species.md, section 1, for one feature with these values at the presences."""
+    """The rules of the two programs, for one feature with these values at the presences."""
     sd = np.std(values, ddof=1) if m > 1 else 0.0
     beta = table_beta(kind, kinds, m)
     if preset == "maxnet":
@@ -233,82 +229,6 @@ def test_regularization_is_that_of_the_tables(preset, count, letters):
         binary = np.isin(kinds, ["t", "c"])
         assert (at_presences[:, binary].max(axis=0) == 1).all()
         assert (at_presences[:, kinds == "t"].min(axis=0) == 0).all()
-
-
-def synthetic(name):
-    folder = DATA / "synthetic_swd"
-    if not folder.exists():
-        pytest.skip(f"{folder} is not there: set MAXENT_DATA to the folder of the data sets")
-    needs("pyarrow")
-    columns = [f"v{j}" for j in range(1, 11)]
-    parts = [pd.read_parquet(folder / f"{name}_b10000_{part}.parquet") for part in ("bg", "pres")]
-    X = pd.concat(parts, ignore_index=True)[columns]
-    y = np.repeat([0, 1], [len(part) for part in parts])
-    return X, y, pd.read_csv(folder / f"{name}_b10000_maxnet.csv")
-
-
-def regularized_gain(model, X, y, beta):
-    """The definition in synthetic_swd/README.md."""
-    theta = model.predict(X, "log")
-    loss = -theta[y > 0].mean() + special.logsumexp(theta)
-    return np.log(len(X)) - loss - beta @ np.abs(list(model.coef_.values()))
-
-
-@pytest.mark.parametrize(("name", "least"), [("p100", 1.059991), ("p1000", 0.713106)])
-def test_maxnet_preset_reaches_the_gain_of_maxnet(name, least):
-    X, y, peer = synthetic(name)
-    model = density("lqph", preset="maxnet").fit(X, y)
-    assert model.gap_ <= 1e-7
-    assert least <= model.gain_ < least + 0.001
-    assert abs(regularized_gain(model, X, y, model.beta_) - model.gain_) < 1e-9
-    assert model.n_features_ == len(peer)
-    # the penalties, feature by feature: those of linear, square and product are unscaled there
-    posed = model.task(X, y).posed
-    names = [n for o in posed.operators for n in o.names()]
-    expected = {}
-    for feature, penalty in zip(peer["feature"], peer["penalty"], strict=True):
-        if feature.startswith("hinge"):
-            variable, first, last = feature[6:].replace(")", "").split(":")
-            ends = X[variable].min(), X[variable].max()
-            kind = ">" if abs(float(last) - ends[1]) < 1e-9 else "<"
-            if abs(float(first) - ends[0]) < 1e-9 and kind == ">":
-                kind = ">" if ("h", variable, ">", ends[0]) not in expected else "<"
-            knot = float(first) if kind == ">" else float(last)
-            expected["h", variable, kind, knot] = penalty
-        else:
-            plain = feature.replace("I(", "").replace("^2)", "")
-            parts = plain.split(":") if ":" in plain else [plain] * (1 + ("^2" in feature))
-            values = X[parts].prod(axis=1)
-            written = f"{plain}^2" if "^2" in feature else "*".join(parts)
-            expected[written] = penalty / (values.max() - values.min())
-    found = 0
-    knots = {}
-    for (_, variable, kind, knot), penalty in (
-        item for item in expected.items() if isinstance(item[0], tuple)
-    ):
-        knots.setdefault((variable, kind), []).append((knot, penalty))
-    for written, beta in zip(names, posed.beta, strict=True):
-        if written.startswith("hinge"):
-            variable, kind, knot = written[6:-1].replace(">", " > ").replace("<", " < ").split(" ")
-            near = min(knots[variable, kind], key=lambda k: abs(k[0] - float(knot)))
-            assert abs(near[0] - float(knot)) < 1e-6 * (1 + abs(near[0]))
-            assert abs(near[1] - beta) < 1e-8, written
-        else:
-            both = "*".join(reversed(written.split("*")))
-            reference = expected.get(written, expected.get(both))
-            assert abs(reference - beta) < 1e-8 * (1 + beta), written
-        found += 1
-    assert found == 1045
-
-
-@pytest.mark.parametrize(("name", "least"), [("p100", 1.0643), ("p1000", 0.7144)])
-def test_maxent_preset_reaches_the_gain_of_the_jar(name, least):
-    X, y, _ = synthetic(name)
-    model = density("lqph", preset="maxent").fit(X, y)
-    assert model.gap_ <= 1e-7
-    assert least <= model.gain_ < least + 0.001
-    assert abs(regularized_gain(model, X, y, model.beta_) - model.gain_) < 1e-9
-    assert abs(model.predict(X).sum() - 1) < 1e-9
 
 
 def test_presets_merge_presences_with_equal_cells():

@@ -3,44 +3,99 @@
 import doctest
 import re
 import runpy
+import shlex
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import maxent
 from conftest import needs
-from maxent import io
+from maxent import cli, datasets, io
 
-DOCS = Path(__file__).parent.parent / "docs"
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.glob("*.md"))
 EXAMPLES = sorted((DOCS / "examples").glob("*.py"))
-_BLOCK = re.compile(r"^```pycon\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"^```(?P<language>[^\n]*)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(page):
+    """(language, line of its first row, code) of every fenced block."""
+    text = page.read_text()
+    for block in _BLOCK.finditer(text):
+        yield block["language"], text.count("\n", 0, block.start("code")), block["code"]
+
+
+def commands(page):
+    """Every line of the blocks of shell commands."""
+    for language, _, code in blocks(page):
+        if language == "sh":
+            yield from code.splitlines()
 
 
 @pytest.fixture(autouse=True)
-def _own_registry(monkeypatch):
-    """Classes that examples register are forgotten afterwards."""
-    monkeypatch.setattr(io, "_REGISTRY", dict(io._REGISTRY))
+def _forget_what_examples_register():
+    yield
+    for name, entry in list(io._REGISTRY.items()):
+        if not entry.cls.__module__.startswith("maxent."):
+            del io._REGISTRY[name]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
-def test_code_on_pages(page):
-    text = page.read_text()
-    # blank lines instead of prose keep the line numbers of a failure right
-    code = re.sub(r"[^\n]+", "", text)
-    for block in _BLOCK.finditer(text):
-        line = text.count("\n", 0, block.start(1))
-        rows = code.split("\n")
-        rows[line : line + block[1].count("\n")] = block[1].split("\n")[:-1]
-        code = "\n".join(rows)
-    test = doctest.DocTestParser().get_doctest(code, {}, page.name, str(page), 0)
-    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
-    report = []
-    runner.run(test, out=report.append)
+def test_code_on_pages(page, capsys):
+    """Block after block in one namespace; lines of a failure are those of the page."""
+    names: dict = {}
+    report: list[str] = []
+    parser, runner = doctest.DocTestParser(), doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+    for language, line, code in blocks(page):
+        if language == "python":
+            exec(compile("\n" * line + code, str(page), "exec"), names)
+        elif language == "pycon":
+            test = parser.get_doctest(code, names, page.name, str(page), line)
+            runner.run(test, out=report.append, clear_globs=False)
+            names = test.globs
     assert runner.failures == 0, "".join(report)
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda path: path.stem)
+def test_blocks_say_what_they_are(page):
+    """python, pycon and the maxent command are run; text is no code; {directives} are Sphinx's."""
+    for language, line, _ in blocks(page):
+        known = language in ("python", "pycon", "sh", "text") or language.startswith("{")
+        assert known, f"{page.name}, line {line}: {language!r} would not be run"
+    for command in commands(page):
+        known = command.startswith(("maxent ", "make ")) or "not run by the tests" in command
+        assert known, f"{page.name}: {command!r} would not be run"
+
+
+@pytest.fixture
+def a_small_place(tmp_path, monkeypatch):
+    """A folder with the files that the guides speak of; demonstrations are as small."""
+    small = partial(datasets.virtual_landscape, height=40, width=50, n_occurrences=60, n_group=300)
+    monkeypatch.setattr("maxent.demo.species.virtual_landscape", small)
+    datasets.write_landscape(small(seed=1), tmp_path)
+    records = (tmp_path / "occurrences.csv").read_text()
+    (tmp_path / "new-records.csv").write_text(records)
+    several = records.splitlines()
+    several[30:] = [line.replace(line.split(",")[0], "another", 1) for line in several[30:]]
+    (tmp_path / "species.csv").write_text("\n".join(several))
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.slow
+def test_commands_on_pages(a_small_place):
+    """One page after the other in one folder; what two pages have in common once."""
+    pages = [DOCS / "species.md", *PAGES, ROOT / "README.md"]  # its folder out/ is new
+    lines = [line for page in pages for line in commands(page)]
+    for words in dict.fromkeys(tuple(shlex.split(line, comments=True)) for line in lines):
+        if words[0] == "maxent":
+            result = CliRunner().invoke(cli.main, words[1:])
+            assert result.exit_code == 0, f"{shlex.join(words)}\n{result.output}"
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
@@ -73,6 +128,14 @@ def test_every_public_name_is_in_the_reference():
     assert len(described) == len(set(described))
 
 
+def test_links_to_references_lead_to_one():
+    titles = re.findall(r"^### (.+)$", (DOCS / "references.md").read_text(), re.MULTILINE)
+    anchors = {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+    for page in PAGES:
+        assert set(re.findall(r"references\.md#([\w-]+)", page.read_text())) <= anchors, page
+
+
+@pytest.mark.slow
 def test_pages_build_without_warnings(tmp_path):
     for module in ("sphinx", "myst_parser", "furo"):
         needs(module)

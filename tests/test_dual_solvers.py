@@ -69,6 +69,7 @@ def test_hinges_agree_with_cutting_planes(solver, entropy):
     assert abs(problem.primal(solution.p) + solution.objective) <= 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "potential",
     [

@@ -164,10 +164,8 @@ def test_prop_2_4_gradient_is_the_residual(entropy):
         np.testing.assert_allclose(gradient[:, j], slope, atol=2e-5)
 
 
-@each("entropy", STRICT)
+@each("entropy", [entropy for entropy in STRICT if np.isfinite(entropy.smoothness)])
 def test_prop_2_4_smoothness(entropy):
-    if not np.isfinite(entropy.smoothness):
-        pytest.skip("no Lipschitz constant is claimed")
     theta = RNG.normal(size=(400, 4))
     other = theta + RNG.normal(size=theta.shape) * RNG.choice([1e-3, 0.1, 1.0], size=(400, 1))
     moved = np.linalg.norm(predict(entropy, theta) - predict(entropy, other), axis=1)

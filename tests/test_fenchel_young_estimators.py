@@ -833,6 +833,7 @@ def expected_failures(estimator):
     return EXPECTED.get("precomputed" if precomputed else type(estimator).__name__, {})
 
 
+@pytest.mark.slow
 @parametrize_with_checks(
     [
         mx.FenchelYoungClassifier(tol=1e-12, **QUIET),

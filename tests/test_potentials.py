@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 import pytest
 from scipy import integrate, optimize
 
+from conftest import needs
 from maxent.potentials import (
     BY_NAME,
     Ball,
@@ -258,16 +258,6 @@ def test_unknown_names_of_potentials_are_refused(given):
 # -- references ------------------------------------------------------------------------------------
 
 
-def _cvxpy() -> Any:
-    try:
-        import cvxpy
-    except ImportError:
-        if os.environ.get("MAXENT_REQUIRE_ALL") == "1":
-            pytest.fail("cvxpy is not installed and MAXENT_REQUIRE_ALL=1")
-        pytest.skip("cvxpy is not installed")
-    return cvxpy
-
-
 @dataclass
 class Reference:
     """V as a CVXPY program: a function (cvxpy, r) -> (objective, constraints)."""
@@ -320,7 +310,7 @@ _POINT = np.array([1.1, -0.6, 0.05, 2.3])
 
 @pytest.mark.parametrize("name", REFERENCES)
 def test_conjugate_against_cvxpy(name):
-    cp = _cvxpy()
+    cp = needs("cvxpy")
     reference = REFERENCES[name]
     # a point inside dom V*, which a ball on the weights needs
     v = reference.potential.prox_conjugate(_POINT, 1.0) * 0.9
@@ -334,7 +324,7 @@ def test_conjugate_against_cvxpy(name):
 @pytest.mark.parametrize("name", REFERENCES)
 def test_prox_against_cvxpy(name, step):
     # Moreau: prox_{step V*}(v) = v - step argmin_r step/2 ||r - v/step||^2 + V(r)
-    cp = _cvxpy()
+    cp = needs("cvxpy")
     reference = REFERENCES[name]
     r = cp.Variable(SIZE)
     value, constraints = reference.program(cp, r)
@@ -510,7 +500,7 @@ def test_laplace_with_large_lam_is_an_absolute_value():
 
 @pytest.mark.parametrize("lam", [0.5, 3.0])
 def test_laplace_scaling_of_the_variational_solution(lam):
-    # V*_lam(2 w) = V*_{4 lam}(w), one-problem.md remark 2
+    # V*_lam(2 w) = V*_{4 lam}(w), discrimination paper §3.3 (docs/differences.md)
     for w in V_POINTS:
         assert LaplacePrior(lam).conjugate(2 * w) == pytest.approx(
             LaplacePrior(4 * lam).conjugate(w)

@@ -94,6 +94,7 @@ def assert_same_path(path, other, rtol=TOL):
 # -- the knots -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("way", "kind"),
     [(way, kind) for kind in ("positive", "zeros", "constant") for way in WAYS]
@@ -225,6 +226,7 @@ ALONG = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALONG)
 def test_every_p_along_the_path_is_optimal(name):
     rng = np.random.default_rng(3)

@@ -8,6 +8,7 @@ from scipy import optimize, sparse
 
 import maxent as mx
 from catalogue import POTENTIALS
+from conftest import needs
 from maxent.maps import FeatureMap
 
 INF = float("inf")
@@ -51,6 +52,7 @@ def softmax(theta):
     return p / p.sum()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("potential", DECOMPOSABLE, ids=repr)
 @pytest.mark.parametrize("solver", SOLVERS, ids=repr)
 def test_objective_agrees_with_fista_on_every_decomposable_potential(solver, potential):
@@ -214,7 +216,7 @@ def test_a_mean_at_the_end_of_its_range_restricts_the_cells(solver, end):
 
 @pytest.mark.parametrize("solver", SOLVERS, ids=repr)
 def test_restricted_cells_agree_with_a_cone_programme(solver):
-    cp = pytest.importorskip("cvxpy")
+    cp = needs("cvxpy")
     rng = np.random.default_rng(5)
     X = np.column_stack([rng.integers(0, 3, 15) / 2, rng.uniform(size=15)])
     q0 = rng.dirichlet(np.ones(15))

@@ -10,6 +10,7 @@ from maxent.testing import check_solver
 from maxent.testing.solvers import known_problems
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: type(s).__name__)
 def test_every_solver_reaches_its_certificate(solver):
     check_solver(solver)

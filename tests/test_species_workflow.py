@@ -138,6 +138,7 @@ def test_result_is_data_and_makes_the_report_again(fitted, run, tmp_path):
     assert "give a folder that" in empty.output
 
 
+@pytest.mark.slow
 def test_the_command_to_repeat_repeats(data, tmp_path, run):
     """In a process of its own, so that the command line is the real one."""
     first, second = tmp_path / "one", tmp_path / "two"
@@ -343,6 +344,7 @@ def test_background_choices(data, tmp_path, run, landscape):
     assert results["prior"].model.certificate.gain == pytest.approx(model.gain_, abs=1e-7)
 
 
+@pytest.mark.slow
 def test_the_demonstration_knows_its_truth(tmp_path, run):
     out = tmp_path / "demo"
     result = run("demo", "-o", out)
@@ -407,6 +409,7 @@ def several(data, tmp_path):
     return _write_records(tmp_path / "several.csv", rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_batch_reports_failures_and_resumes(several, data, tmp_path, run, jobs):
     out = tmp_path / "batch"
@@ -729,6 +732,7 @@ def test_read_only_folder(tiny_disk, data, run):
     assert "cannot write to" in result.output
 
 
+@pytest.mark.slow
 def test_interrupt_leaves_nothing(data, tmp_path):
     out = tmp_path / "out"
     command = [sys.executable, "-m", "maxent.cli", "fit", str(data / "occurrences.csv")]
@@ -745,6 +749,7 @@ def test_interrupt_leaves_nothing(data, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_interrupted_batch_stops_and_resumes(several, data, tmp_path):
     out = tmp_path / "batch"
     command = [sys.executable, "-m", "maxent.cli", "fit", str(several), str(data / "layers")]

@@ -669,6 +669,7 @@ def test_saved_models_predict_the_same(tmp_path, families, labels):
     assert repr(clone(again)) == repr(clone(model))
 
 
+@pytest.mark.slow
 @parametrize_with_checks([classifier()])
 def test_scikit_learn(estimator, check):
     with warnings.catch_warnings():

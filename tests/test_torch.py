@@ -152,6 +152,7 @@ def test_the_shannon_loss_is_cross_entropy():
 # Derivatives
 
 
+@pytest.mark.slow
 @each_backend
 @each_map
 def test_gradients_of_maps(name, backend):
@@ -167,6 +168,7 @@ def test_batched_gradients(name):
     assert torch.autograd.gradcheck(MAPS[name], x, check_batched_grad=True)
 
 
+@pytest.mark.slow
 @each_backend
 @pytest.mark.parametrize("targets", ["labels", "probabilities"])
 @each_entropy
@@ -185,6 +187,7 @@ def test_gradients_of_losses(name, targets, backend):
         assert torch.autograd.gradgradcheck(loss, x)
 
 
+@pytest.mark.slow
 @each_backend
 @pytest.mark.parametrize("alpha", [1.01, 1.3, 1.5, 1.9, 2.0, 2.4])
 def test_gradients_of_alpha(alpha, backend):
@@ -749,6 +752,7 @@ def test_compiled_with_learnable_alpha():
     close(a, b.numpy(), 1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of the compiler's own modules
 def test_compiled_to_machine_code(tmp_path, monkeypatch):
     if shutil.which("g++") is None and shutil.which("clang++") is None:

@@ -162,6 +162,7 @@ def test_a_parameter_for_each_row():
     torch.testing.assert_close(mt.budget(x, k).sum(1, keepdim=True), k)
 
 
+@pytest.mark.slow
 @each_backend
 @pytest.mark.parametrize("dim", range(4))
 def test_a_parameter_for_each_slice_of_any_dimension(dim, backend):

@@ -10,6 +10,7 @@ import pytest
 from conftest import needs
 
 
+@pytest.mark.slow
 def test_kernels_in_the_interpreter():
     for package in ("torch", "triton"):
         needs(package)

@@ -6,6 +6,7 @@ The interpreter is chosen when Triton is imported, so that these tests have a pr
 import numpy as np
 import pytest
 import torch
+from triton.runtime import interpreter
 
 import maxent as mx
 import maxent.torch as mt
@@ -13,6 +14,33 @@ from maxent.torch import _derivatives, _dispatch, _triton, _triton_backward
 
 ALPHAS = (1.0, 1.001, 1.05, 1.1, 1.25, 1.5, 1.75, 2.0, 2.01, 3.0, 5.0)
 INF = float("inf")
+
+
+class PatchOnce:
+    """The interpreter patches the language at every call of a function; once per launch will do.
+
+    It finds the language in the globals of the function, so that they say what has been patched.
+    """
+
+    def __init__(self, patch):
+        self.patch, self.scopes = patch, {}
+
+    def __call__(self, fn):
+        if id(fn.__globals__) not in self.scopes:
+            self.scopes[id(fn.__globals__)] = self.patch(fn)
+        return self
+
+    def restore(self):
+        for scope in reversed(self.scopes.values()):
+            scope.restore()
+        self.scopes.clear()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _half_the_time():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(interpreter, "_patch_lang", PatchOnce(interpreter._patch_lang))
+        yield
 
 
 PLACES = {  # few and some are kept in registers, else the whole row is read

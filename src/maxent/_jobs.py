@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from joblib import Parallel, delayed
-
 from maxent._progress import Progress
 
 Job = TypeVar("Job")
@@ -22,6 +20,8 @@ def in_threads(
     unit: str = "",
 ) -> list[Result]:
     """``work`` on every job; progress says how many of them are done, in ``unit``."""
+    from joblib import Parallel, delayed
+
     progress = Progress(name, verbose)
     done = 0
 

@@ -10,7 +10,7 @@ import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -98,8 +98,11 @@ def all_finite(values: NDArray[Any]) -> bool:
 @cache
 def _blas() -> Any:
     import scipy.linalg  # noqa: F401 - loads the BLAS that compiled kernels call, to be limited too
-    from threadpoolctl import ThreadpoolController
 
+    try:
+        from threadpoolctl import ThreadpoolController
+    except ImportError:  # slower on busy cores, nothing else
+        return None
     return ThreadpoolController().select(user_api="blas")
 
 
@@ -107,6 +110,8 @@ def one_blas_thread() -> AbstractContextManager[Any]:
     """BLAS without threads of its own: large products are cut up here instead.
 
     Threads inside BLAS wait for one another at every call, which costs a time slice each whenever
-    a neighbour holds a core; blocks from our queue go to whichever thread is free.
+    a neighbour holds a core; blocks from our queue go to whichever thread is free. Where
+    threadpoolctl is missing, BLAS keeps its threads.
     """
-    return _blas().limit(limits=1)
+    blas = _blas()
+    return nullcontext() if blas is None else blas.limit(limits=1)
