@@ -11,6 +11,7 @@ import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -18,9 +19,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from maxent.species import report, tables
+from maxent.species.fingerprints import of_rasters, of_values
 from maxent.species.inputs import LayerFiles, RecordFile, chosen_species
-from maxent.species.job import SUMMARY, Job, Shared, finished, fit_job
+from maxent.species.job import SUMMARY, Job, Shared, begun, finished, fit_job
 from maxent.species.outputs import check_free, locked
+from maxent.species.records.occurrences import Occurrences
 from maxent.species.records.swd import read_swd, swd_sample
 from maxent.species.region import Prepared, survey_files
 from maxent.species.settings import Settings
@@ -96,6 +99,7 @@ def fit_files(
             command,
             lambdas,
             maps,
+            _shared_inputs(layers, bias, surveyed.group, projections),
         )
         folders = _folders(out, names)
         queue = [
@@ -138,7 +142,12 @@ def fit_swd(
         names = chosen_species(present, species, samples)
         _check_out(out, len(names), overwrite, resume)
         shared = Shared(
-            settings, tuple(categorical), None, tuple(projections), None, command, lambdas
+            settings,
+            tuple(categorical),
+            projections=tuple(projections),
+            command=command,
+            lambdas=lambdas,
+            inputs=_shared_inputs(None, None, None, projections),
         )
         folders = _folders(out, names)
         queue = []
@@ -175,7 +184,8 @@ def _run(
     for job in queue:
         kept = finished(job, shared) if resume else None
         if kept is None:
-            waiting.append(job)
+            lost = resume and begun(job, shared)  # the same results again, in place of the rest
+            waiting.append(replace(job, overwrite=True) if lost else job)
         else:
             rows[job.species] = kept
             listener.done(kept)
@@ -244,8 +254,22 @@ def _check_changed(waiting: Sequence[Job], n_species: int) -> None:
     if changed:
         raise FileExistsError(
             f"{changed[0].folder}: the results of {len(changed)} of {n_species} species come from "
-            "other settings or records; fit these again with --overwrite, or give another folder"
+            "other settings, files or records; fit these again with --overwrite, or give another "
+            "folder"
         )
+
+
+def _shared_inputs(
+    layers: LayerFiles | None,
+    bias: str | None,
+    group: Occurrences | None,
+    projections: Sequence[LayerFiles],
+) -> str:
+    """The digest of what all species are fitted to and drawn on."""
+    rasters = [files.sources for files in (layers, *projections) if files is not None]
+    rasters += [(bias,)] if bias is not None else []
+    digests = [of_rasters(sources) for sources in rasters]
+    return of_values(digests, *(() if group is None else (group.x, group.y)))
 
 
 def _folders(out: Path, names: Sequence[str]) -> dict[str, Path]:
