@@ -167,3 +167,61 @@ def test_fingerprint_of_a_mosaic_sees_its_parts(made, tmp_path):
     assert fingerprints.of_rasters([tmp_path / "outer.vrt"]) == before
     _scaled(tmp_path / "part.tif")
     assert fingerprints.of_rasters([tmp_path / "outer.vrt"]) != before
+
+
+# -- what is not written over ----------------------------------------------------------------------
+
+
+def _contents(folder):
+    return {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def test_no_command_writes_over_a_file_it_reads(finished, data, tmp_path, run):
+    model = tmp_path / "model.json"
+    shutil.copy(finished / "model.json", model)
+    records, layers = data / "occurrences.csv", data / "layers"
+    shutil.copy(layers / "temperature.tif", layers / "cloglog.tif")
+    (tmp_path / "link.csv").symlink_to(records)
+    os.link(records, tmp_path / "hard.csv")
+    earlier = tmp_path / "earlier"
+    shutil.copytree(finished, earlier)
+    shutil.copytree(layers, earlier / "layers")
+    before = _contents(tmp_path)
+    layer = layers / "temperature.tif"
+    for args in (
+        ["project", model, *layers.glob("*.tif"), "-o", layers],
+        ["project", model, layers, "-o", layer],
+        ["evaluate", model, records, layers, "-o", records],
+        ["evaluate", model, records, layers, "-o", model],
+        ["evaluate", model, records, layers, "-o", layer],
+        ["evaluate", model, records, layers, "-o", tmp_path / "link.csv"],
+        ["evaluate", model, records, layers, "-o", tmp_path / "hard.csv"],
+        ["evaluate", model, records, layers, "--absences", model, "-o", model],
+        ["fit", records, earlier / "layers", *FAST, "-o", earlier],
+        ["tune", records, earlier / "layers", "-c", "biome", "-o", earlier],
+    ):
+        result = run(*args, "--overwrite")
+        assert result.exit_code == 1, (args, result.output)
+        assert "would be written over" in result.output
+        assert _contents(tmp_path) == before
+
+
+def test_earlier_maps_and_scores_are_replaced_only_where_that_was_asked_for(
+    finished, data, tmp_path, run
+):
+    model, maps = finished / "model.json", tmp_path / "maps"
+    draw = ["project", model, data / "future", "--no-similarity", "-o"]
+    score = ["evaluate", model, data / "occurrences.csv", data / "layers", "-o"]
+    for args, out in ((draw, maps), (score, tmp_path / "scores.csv")):
+        assert run(*args, out).exit_code == 0
+        before = _contents(tmp_path)
+        again = run(*args, out)
+        assert again.exit_code == 1, again.output
+        assert "--overwrite" in again.output
+        assert _contents(tmp_path) == before
+        assert run(*args, out, "--overwrite").exit_code == 0
+    # a single map that is in the way of one of the others
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "mess.tif").write_text("of before")
+    assert run("project", model, data / "future", "-o", tmp_path / "other").exit_code == 1
+    assert _names(tmp_path / "other") == ["mess.tif"]

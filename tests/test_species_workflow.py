@@ -199,6 +199,7 @@ def test_project_evaluate_and_lambdas(fitted, data, run, tmp_path):
         scores,
         "--absences",
         absences,
+        "--overwrite",
     )
     assert result.exit_code == 0, result.output
     (row,) = _rows(scores)

@@ -5,13 +5,11 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
-from maxent.species.extras import geo
-from maxent.species.layers.sources import raster_files
+from maxent.species.inputs import raster_parts
 
 _WHOLE = 1 << 26  # bytes up to which a file is read from end to end
 _END = 1 << 20  # bytes read at either end of a larger one
@@ -55,17 +53,5 @@ def of_file(path: str | os.PathLike[str]) -> str:
 
 
 def of_rasters(sources: Iterable[str]) -> str:
-    """The digest of rasters with all that belongs to them: masks, statistics, parts of a mosaic."""
-    rasterio = geo("rasterio")
-    rasters = [str(path) for path in raster_files(sources)]
-    waiting, digests = list(rasters), {}
-    while waiting:
-        path = waiting.pop()
-        if path in digests or not os.path.isfile(path):
-            continue
-        digests[path] = of_file(path)
-        if path in rasters or path.lower().endswith(".vrt"):
-            # a damaged one is for the reader of the layers to complain of
-            with suppress(rasterio.errors.RasterioIOError), rasterio.open(path) as raster:
-                waiting += raster.files
-    return of_values(sorted(digests.items()))
+    """The digest of rasters and all that belongs to them."""
+    return of_values([(path, of_file(path)) for path in sorted(raster_parts(sources))])

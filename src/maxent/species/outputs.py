@@ -8,7 +8,7 @@ import re
 import secrets
 import shutil
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -51,6 +51,18 @@ def check_free(folder: Path, overwrite: bool = False) -> None:
             f"{folder} holds the results of an earlier run; overwrite them with --overwrite, or "
             "give another folder"
         )
+
+
+def check_unread(out: Path, read: Iterable[str | os.PathLike[str]]) -> None:
+    """Refuse to replace a file, or a folder with a file, that is read, whatever it is called."""
+    target = Path(os.path.realpath(out))
+    for path in read:
+        real = Path(os.path.realpath(path))
+        linked = real.is_file() and target.is_file() and real.samefile(target)
+        if linked or real == target or target in real.parents:
+            raise FileExistsError(
+                f"{path} is read and would be written over; give another place for the results (-o)"
+            )
 
 
 @contextmanager

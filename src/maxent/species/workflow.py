@@ -22,7 +22,7 @@ from maxent.species import report, tables
 from maxent.species.fingerprints import of_rasters, of_values
 from maxent.species.inputs import LayerFiles, RecordFile, chosen_species
 from maxent.species.job import SUMMARY, Job, Shared, begun, finished, fit_job
-from maxent.species.outputs import check_free, locked
+from maxent.species.outputs import check_free, check_unread, locked
 from maxent.species.records.occurrences import Occurrences
 from maxent.species.records.swd import read_swd, swd_sample
 from maxent.species.region import Prepared, survey_files
@@ -86,6 +86,9 @@ def fit_files(
     """
     settings = settings or Settings()
     out = Path(out)
+    tables_read = [file.path for file in (records, test, group) if file is not None]
+    rasters = [bias] if bias is not None else []
+    check_unread(out, [*tables_read, *rasters, *_sources(layers, *projections)])
     with locked(out):
         surveyed = survey_files(records, layers, settings, test=test, bias=bias, group=group)
         names = chosen_species(surveyed.records.names(), species, records.path)
@@ -135,6 +138,7 @@ def fit_swd(
     """Fit every species of a table of samples with data, against a table of background points."""
     settings = settings or Settings()
     out = Path(out)
+    check_unread(out, [samples, background, *_sources(*projections)])
     with locked(out):
         table = read_swd(samples, categorical=categorical)
         points = read_swd(background, categorical=categorical)
@@ -257,6 +261,10 @@ def _check_changed(waiting: Sequence[Job], n_species: int) -> None:
             "other settings, files or records; fit these again with --overwrite, or give another "
             "folder"
         )
+
+
+def _sources(*rasters: LayerFiles) -> list[str]:
+    return [source for files in rasters for source in files.sources]
 
 
 def _shared_inputs(
