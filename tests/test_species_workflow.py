@@ -200,6 +200,7 @@ def test_project_evaluate_and_lambdas(fitted, data, run, tmp_path):
         scores,
         "--absences",
         absences,
+        "--overwrite",
     )
     assert result.exit_code == 0, result.output
     (row,) = _rows(scores)
@@ -765,7 +766,7 @@ def test_interrupted_batch_stops_and_resumes(several, data, tmp_path):
     assert time.monotonic() - start < 20
     assert b"Traceback" not in errors
     left = [p.name for p in out.iterdir()] if out.exists() else []
-    assert all(name.endswith(".partial") for name in left)
+    assert left == []
     # what a killed run leaves does not stand in the way of the next one
     (out / ".Arbor_fictus.0123abcd.partial").mkdir(parents=True, exist_ok=True)
     quick = [*command[:6], *CATEGORY, *FAST, "-o", str(out), "--resume", "--no-maps", "-q"]

@@ -16,7 +16,7 @@ from rich.table import Table
 from maxent.cli._console import console, one_line_errors, recorded_warnings
 from maxent.cli._options import Fields, with_fields
 from maxent.cli._screen import Screen, conclude, show_notes
-from maxent.species.inputs import LayerFiles, RecordFile
+from maxent.species.inputs import LayerFiles, RecordFile, raster_parts
 from maxent.species.options import BACKGROUND, CHECKS, DATA, MODEL, OUTPUT
 from maxent.species.settings import Settings
 
@@ -192,15 +192,18 @@ def project(
 ) -> None:
     """Draw the map of a fitted model on other layers: another place, another climate."""
     from maxent.species.model import load_model
-    from maxent.species.outputs import locked
+    from maxent.species.outputs import check_unread, locked
     from maxent.species.projection import EXTRAS
     from maxent.species.projection import project as draw
+    from maxent.species.projection.geotiff import targets
 
     fitted = load_model(model)
     density = fitted.density
     opened = make_layers(_paths(layers), categorical=density.schema.categorical)
-    if out.exists() and out.is_file() and not overwrite:
-        raise FileExistsError(f"{out} is there already; replace it with --overwrite")
+    outputs = tuple(output or ["cloglog"])
+    given = raster_parts(opened.sources)  # with those that the model does not need
+    for target in targets(out, [*outputs, *EXTRAS, "presence"]).values():
+        check_unread(target, given)
     if out.suffix.lower() not in (".tif", ".tiff"):
         out.mkdir(parents=True, exist_ok=True)
     with (
@@ -212,12 +215,13 @@ def project(
             density,
             stack,
             out,
-            outputs=tuple(output or ["cloglog"]),
+            outputs=outputs,
             clamp=make_settings().clamp,
             reference=fitted.reference if similarity else None,
             threshold=None if threshold is None else fitted.threshold(threshold),
             extras=EXTRAS if similarity else (),
             name=str(layers[0]),
+            overwrite=overwrite,
             verbose=0 if quiet else 1,
         )
     if quiet:
@@ -251,15 +255,22 @@ def evaluate(
     make_records: MakeRecords,
     make_layers: MakeModelLayers,
     make_settings: Annotated[Callable[..., Settings], Fields(Settings, "background", "seed")],
+    overwrite: Overwrite = False,
     quiet: Quiet = False,
 ) -> None:
     """Score a fitted model on records it has not seen."""
     from maxent.species import scoring
     from maxent.species.model import load_model
+    from maxent.species.outputs import check_unread
 
     settings = make_settings()
     fitted = load_model(model)
     records = make_records(str(occurrences))
+    if out is not None:
+        tables = [path for path in (occurrences, absences) if path is not None]
+        check_unread(out, [model, *tables, *raster_parts(layers)])
+        if out.exists() and not overwrite:
+            raise FileExistsError(f"{out} is there already; replace it with --overwrite")
     with recorded_warnings() as notes:
         scores = scoring.score_records(
             fitted,
@@ -323,11 +334,14 @@ def tune(
 ) -> None:
     """Choose feature classes, multiplier and potential by spatially blocked cross-validation."""
     from maxent.species import tuning
+    from maxent.species.outputs import check_unread
 
     files = _paths(layers)
     if not files:
         raise typer.BadParameter("give the layers after the records")
     records = make_records(str(occurrences))
+    read = (occurrences, background_records, bias)
+    check_unread(out, [*files, *(path for path in read if path is not None)])
     with recorded_warnings() as notes:
         tuned = tuning.tune_files(
             records,

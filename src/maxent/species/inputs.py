@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -73,6 +75,26 @@ class RecordFile:
             self.path, species=self.species, x=self.x, y=self.y, crs=self.crs
         )
         return located(records, grid)
+
+
+def raster_parts(sources: Iterable[str | os.PathLike[str]]) -> list[str]:
+    """The files behind rasters and folders of them: masks, statistics, parts of mosaics too."""
+    from maxent.species.extras import geo
+    from maxent.species.layers.sources import raster_files
+
+    rasterio = geo("rasterio")
+    rasters = [str(path) for path in raster_files(sources)]
+    waiting, parts = list(rasters), []
+    while waiting:
+        path = waiting.pop()
+        if path in parts or not os.path.isfile(path):
+            continue
+        parts.append(path)
+        if path in rasters or path.lower().endswith(".vrt"):
+            # a damaged one is for the reader of the layers to complain of
+            with suppress(rasterio.errors.RasterioIOError), rasterio.open(path) as raster:
+                waiting += raster.files
+    return parts
 
 
 def chosen_species(present: Sequence[str], wanted: Sequence[str], path: str) -> list[str]:

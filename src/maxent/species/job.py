@@ -6,7 +6,6 @@ The folder holds ``report.html``, ``map.png``, ``model.json``, ``maps/``, ``proj
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -17,8 +16,9 @@ from typing import Any
 import numpy as np
 
 from maxent import io
+from maxent._version import __version__
 from maxent.density import FittedDensity, write_lambdas
-from maxent.species import report, tables
+from maxent.species import fingerprints, report, tables
 from maxent.species.fitting import fit_species
 from maxent.species.inputs import LayerFiles
 from maxent.species.layers.similarity import Reference
@@ -36,7 +36,10 @@ SUMMARY = "summary.json"
 
 @dataclass(frozen=True, eq=False)
 class Shared:
-    """What all species of a run have in common; it is sent to worker processes as it is."""
+    """What all species of a run have in common; it is sent to worker processes as it is.
+
+    ``inputs`` is the digest of the files that they share, see ``fingerprints.py``.
+    """
 
     settings: Settings
     categorical: tuple[str, ...] = ()
@@ -46,6 +49,7 @@ class Shared:
     command: str = ""
     lambdas: bool = False
     maps: bool = True
+    inputs: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,8 +79,8 @@ def fit_job(job: Job, shared: Shared, stage: Callable[[str], None]) -> dict[str,
         result = _write_species(prepared, shared, place, stage)
         row = _summary(result, job.folder, perf_counter() - start)
         row["notes"] = [note for note in result.notes if note not in prepared.notes]
-        text = json.dumps({"fingerprint": fingerprint(job, shared), "row": row}, indent=1)
-        io.write_atomically(place / SUMMARY, (text + "\n").encode())
+        summary = {"fingerprint": fingerprint(job, shared), "files": _files(place), "row": row}
+        io.write_atomically(place / SUMMARY, (json.dumps(summary, indent=1) + "\n").encode())
     return row
 
 
@@ -231,28 +235,38 @@ def _plain(value: Any) -> Any:
 
 
 def finished(job: Job, shared: Shared) -> dict[str, Any] | None:
-    """The summary row of an earlier run with the same settings and records, if there is one."""
-    try:
-        summary = json.loads((job.folder / SUMMARY).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    if summary.get("fingerprint") != fingerprint(job, shared):
+    """The summary row of an earlier run that was given the same, if all of its files are there."""
+    summary = _earlier(job, shared)
+    if summary is None or not set(summary["files"]) <= set(_files(job.folder)):
         return None
     return dict(summary["row"], resumed=True)
 
 
+def begun(job: Job, shared: Shared) -> bool:
+    """Whether an earlier run that was given the same wrote the folder, whole or not by now."""
+    return _earlier(job, shared) is not None
+
+
+def _earlier(job: Job, shared: Shared) -> dict[str, Any] | None:
+    try:
+        summary = json.loads((job.folder / SUMMARY).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    known = isinstance(summary, dict) and {"fingerprint", "files", "row"} <= summary.keys()
+    return summary if known and summary["fingerprint"] == fingerprint(job, shared) else None
+
+
+def _files(folder: Path) -> list[str]:
+    return sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file())
+
+
 def fingerprint(job: Job, shared: Shared) -> str:
-    """A digest of what the results depend on: settings, layers and records."""
-    digest = hashlib.sha256()
-    parts = [shared.settings.listed(), shared.layers, shared.projections, shared.maps]
-    digest.update(repr(parts).encode())
-    arrays: list[Any] = []
+    """A digest of what the results depend on: settings, files, records and the version."""
+    parts: list[Any] = [__version__, shared.settings.listed(), shared.categorical, shared.layers]
+    parts += [shared.projections, shared.lambdas, shared.maps, shared.inputs, job.species]
     for records in (job.records, job.test):
-        if records is not None:
-            arrays += [records.x, records.y]
+        parts += [None] if records is None else [records.x, records.y]
     if job.prepared is not None:
         sample = job.prepared.train
-        arrays += [sample.counts, sample.X.to_numpy(dtype=str).astype("U").ravel()]
-    for array in arrays:
-        digest.update(array.tobytes())
-    return digest.hexdigest()
+        parts += [sample.X, sample.counts, sample.coordinates, sample.prior, sample.at_background]
+    return fingerprints.of_values(*parts)

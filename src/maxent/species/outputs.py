@@ -1,4 +1,8 @@
-"""Output folders: they appear whole or not at all, and one run at a time writes to them."""
+"""Output folders: they appear whole or not at all, and one run at a time writes to them.
+
+A folder is made beside its place and renamed. Where that cannot be (a mount point, a parent that
+may not be written to, the folder one stands in) it is made inside, and its parts move at the end.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +11,33 @@ import os
 import re
 import secrets
 import shutil
-import socket
-from collections.abc import Iterator
+import stat
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from maxent.species import locks
 
 RESULT = "result.json"
 MODEL = "model.json"
 MARKS = (RESULT, "tuning.json", "landscape.json")  # any of them marks a folder as ours
-_LOCK = ".{}.lock"
+_INSIDE_LOCK = ".lock"
+_INSIDE = re.compile(r"\.[0-9a-f]{8}\.(partial|ready|old)")
+_BESIDE = re.compile(r"\.(.+)\.[0-9a-f]{8}\.(partial|old)")
+
+
+def resolved(folder: Path) -> Path:
+    """The folder itself, whatever link or name leads to it."""
+    return Path(os.path.realpath(folder))
+
+
+def contents(folder: Path) -> list[Path]:
+    """What a folder holds, but for what an unfinished run or the file system keeps there."""
+    return [
+        path
+        for path in folder.iterdir()
+        if path.name not in (_INSIDE_LOCK, "lost+found") and not _INSIDE.fullmatch(path.name)
+    ]
 
 
 @contextmanager
@@ -24,23 +46,35 @@ def staged(folder: Path, overwrite: bool = False) -> Iterator[Path]:
 
     Whatever goes wrong before that, Ctrl-C included, ``folder`` stays as it was.
     """
-    check_free(folder, overwrite)
-    stage = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}.partial")
-    _make(stage)
+    home = resolved(folder)
+    check_free(home, overwrite)
+    here = Path.cwd()
+    inside = not _renamable(home) or home in (here, *here.parents)
+    token = f"{secrets.token_hex(4)}.partial"
+    stage = home / f".{token}" if inside else home.with_name(f".{home.name}.{token}")
     try:
+        stage.mkdir(parents=True)
         yield stage
-        _swap(stage, folder)
+        _sync_all(stage)
+        if inside:
+            _fill(stage, home)
+        else:
+            _swap(stage, home)
+        sync(home)
+        sync(home.parent)
     except OSError as error:
         raise _explained(error, folder) from error
     finally:
         shutil.rmtree(stage, ignore_errors=True)
+        if inside:
+            _settle(home)
 
 
 def check_free(folder: Path, overwrite: bool = False) -> None:
     """Refuse to overwrite files that are not ours, or results that may still be wanted."""
     if folder.exists() and not folder.is_dir():
         raise FileExistsError(f"{folder} is a file; give a folder for the results")
-    if not folder.is_dir() or not any(folder.iterdir()):
+    if not folder.is_dir() or not contents(folder):
         return
     if not any((folder / mark).is_file() for mark in MARKS):
         raise FileExistsError(
@@ -53,96 +87,139 @@ def check_free(folder: Path, overwrite: bool = False) -> None:
         )
 
 
+def check_unread(out: Path, read: Iterable[str | os.PathLike[str]]) -> None:
+    """Refuse to replace a file, or a folder with a file, that is read, whatever it is called."""
+    target = Path(os.path.realpath(out))
+    for path in read:
+        real = Path(os.path.realpath(path))
+        linked = real.is_file() and target.is_file() and real.samefile(target)
+        if linked or real == target or target in real.parents:
+            raise FileExistsError(
+                f"{path} is read and would be written over; give another place for the results (-o)"
+            )
+
+
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Keep other runs out of a folder: a lock file beside it names the run that has it."""
-    folder = Path(os.path.abspath(folder))
+def locked(folder: Path) -> Iterator[locks.Lock]:
+    """Keep other runs out of a folder, which is shown to be one that can be written to."""
+    home = resolved(folder)
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
+        home.parent.mkdir(parents=True, exist_ok=True)
+        if home.is_dir() and not os.access(home, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        path = _lock_of(home)
+        lock = locks.take(path, str(folder))
+    except FileExistsError:
+        raise
     except OSError as error:
         raise _explained(error, folder) from error
-    lock = folder.with_name(_LOCK.format(folder.name))
-    _take(lock, folder)
     try:
-        tidy(folder)
-        yield
+        tidy(home)
+        yield lock
     finally:
         with suppress(OSError):
-            lock.unlink()
+            tidy(home)  # of workers that were stopped
+        lock.release(path)
 
 
 def tidy(folder: Path) -> None:
     """Clear away what killed runs left in and beside a folder; its lock must be held."""
-    beside = [p for p in folder.parent.glob(f".{folder.name}.*") if _stage_of(p) == folder.name]
-    inside = [p for p in folder.glob(".*") if _stage_of(p)] if folder.is_dir() else []
-    for left in (*beside, *inside):
-        home = left.with_name(_stage_of(left) or "")
-        if left.suffix == ".old" and not home.exists():
-            os.replace(left, home)  # killed between two renames: the earlier results come back
-        else:
-            shutil.rmtree(left, ignore_errors=True)
+    with suppress(PermissionError):
+        for left in list(folder.parent.iterdir()):
+            if _stage_of(left) == folder.name:
+                _clear(left)
+    if not folder.is_dir():
+        return
+    _settle(folder)
+    for left in list(folder.iterdir()):
+        name = _stage_of(left)
+        if name is not None and locks.is_free(_lock_of(folder / name)):
+            _clear(left)
+
+
+def _lock_of(home: Path) -> Path:
+    return home.with_name(f".{home.name}.lock") if _renamable(home) else home / _INSIDE_LOCK
+
+
+def _renamable(home: Path) -> bool:
+    """Whether another folder can take the place of this one, which need not be there."""
+    if not home.is_dir():
+        return True
+    if os.path.ismount(home) or not os.access(home.parent, os.W_OK | os.X_OK):
+        return False
+    above = home.parent.stat()
+    mine = not hasattr(os, "geteuid") or os.geteuid() in (0, above.st_uid, home.stat().st_uid)
+    return mine or not above.st_mode & stat.S_ISVTX
 
 
 def _stage_of(path: Path) -> str | None:
     """The folder that a leftover was meant to become, None for other files."""
-    match = re.fullmatch(r"\.(.+)\.[0-9a-f]{8}\.(partial|old)", path.name)
+    match = _BESIDE.fullmatch(path.name)
     return match[1] if match else None
 
 
-def _take(lock: Path, folder: Path) -> None:
-    mine = f"{socket.gethostname()} {os.getpid()}"
-    for _ in range(2):
-        try:
-            with open(lock, "x") as file:
-                file.write(mine)
-            return
-        except FileExistsError:
-            host, _, process = lock.read_text().partition(" ")
-            if host == socket.gethostname() and not _alive(process):
-                with suppress(OSError):  # left by a run that was killed
-                    lock.unlink()
-                continue
-            raise FileExistsError(
-                f"another run (process {process or 'unknown'} on {host or 'unknown'}) is writing "
-                f"to {folder}; wait for it or give another folder. If no such run is left, delete "
-                f"{lock}"
-            ) from None
-        except OSError as error:
-            raise _explained(error, folder) from error
-    raise FileExistsError(f"cannot take the lock {lock}; delete it if no other run is left")
+def _clear(left: Path) -> None:
+    home = left.with_name(_stage_of(left) or "")
+    if left.suffix == ".old" and not home.exists():
+        os.replace(left, home)  # killed between two renames: the earlier results come back
+    else:
+        shutil.rmtree(left, ignore_errors=True)
 
 
-def _alive(process: str) -> bool:
-    if not process.isdigit():
-        return True
-    try:
-        os.kill(int(process), 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True
-
-
-def _make(stage: Path) -> None:
-    try:
-        stage.mkdir(parents=True)
-    except OSError as error:
-        raise _explained(error, stage.parent) from error
-
-
-def _swap(stage: Path, folder: Path) -> None:
-    if not folder.exists():
-        os.replace(stage, folder)
+def _swap(stage: Path, home: Path) -> None:
+    if not home.exists():
+        os.replace(stage, home)
         return
-    old = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}.old")
-    os.replace(folder, old)
+    old = home.with_name(f".{home.name}.{secrets.token_hex(4)}.old")
+    os.replace(home, old)
     try:
-        os.replace(stage, folder)
+        os.replace(stage, home)
     except BaseException:
-        os.replace(old, folder)
+        os.replace(old, home)
         raise
     shutil.rmtree(old, ignore_errors=True)
+
+
+def _fill(stage: Path, home: Path) -> None:
+    """Move the parts of a stage to the folder that it is in, and those of before out of it."""
+    old = stage.with_suffix(".old")
+    old.mkdir()
+    _move(contents(home), old)
+    os.replace(stage, stage.with_suffix(".ready"))  # from here on forward, up to here back
+    _settle(home)
+
+
+def _settle(home: Path) -> None:
+    """Bring what was begun inside a folder to one of its two ends: all new, or all as before."""
+    left = [path for path in home.iterdir() if _INSIDE.fullmatch(path.name)]
+    for ready in (path for path in left if path.suffix == ".ready"):
+        _move(list(ready.iterdir()), home)
+        shutil.rmtree(ready.with_suffix(".old"), ignore_errors=True)
+        ready.rmdir()
+    for path in left:
+        if path.suffix == ".old" and path.exists():
+            _move(list(path.iterdir()), home)
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _move(paths: Iterable[Path], folder: Path) -> None:
+    for path in paths:
+        os.replace(path, folder / path.name)
+
+
+def sync(path: Path) -> None:
+    """Have a file, or the names in a folder, on the disk itself, where the system can."""
+    with suppress(OSError):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _sync_all(folder: Path) -> None:
+    for path in (*folder.rglob("*"), folder):
+        sync(path)
 
 
 def _explained(error: OSError, folder: Path) -> OSError:

@@ -125,6 +125,7 @@ class Surveyed:
     region: Region
     records: Occurrences
     tests: Occurrences | None
+    group: Occurrences | None
     notes: tuple[str, ...]
 
     def tests_of(self, species: str) -> Occurrences | None:
@@ -158,7 +159,7 @@ def survey_files(
         tests = read["test"]
         asked = everything if tests is None else _together(everything, tests)
         region = survey(opened, asked, settings, bias=effort, group=read["group"])
-    return Surveyed(region, everything, tests, tuple(notes))
+    return Surveyed(region, everything, tests, read["group"], tuple(notes))
 
 
 def _together(one: Occurrences, other: Occurrences) -> Occurrences:

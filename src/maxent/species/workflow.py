@@ -6,11 +6,9 @@ them.
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import signal
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -18,13 +16,17 @@ from typing import Any, Protocol
 import numpy as np
 
 from maxent.species import report, tables
+from maxent.species.fingerprints import of_rasters, of_values
 from maxent.species.inputs import LayerFiles, RecordFile, chosen_species
-from maxent.species.job import SUMMARY, Job, Shared, finished, fit_job
-from maxent.species.outputs import check_free, locked
+from maxent.species.job import SUMMARY, Job, Shared, begun, finished, fit_job
+from maxent.species.locks import Lock
+from maxent.species.outputs import check_free, check_unread, contents, locked, resolved
+from maxent.species.records.occurrences import Occurrences
 from maxent.species.records.swd import read_swd, swd_sample
 from maxent.species.region import Prepared, survey_files
 from maxent.species.settings import Settings
 from maxent.species.slugs import slugs
+from maxent.species.workers import Killed, in_processes
 
 
 class Listener(Protocol):
@@ -82,8 +84,11 @@ def fit_files(
     the species that an earlier run of the same settings finished.
     """
     settings = settings or Settings()
-    out = Path(out)
-    with locked(out):
+    out = resolved(out)
+    tables_read = [file.path for file in (records, test, group) if file is not None]
+    rasters = [bias] if bias is not None else []
+    check_unread(out, [*tables_read, *rasters, *_sources(layers, *projections)])
+    with locked(out) as lock:
         surveyed = survey_files(records, layers, settings, test=test, bias=bias, group=group)
         names = chosen_species(surveyed.records.names(), species, records.path)
         _check_out(out, len(names), overwrite, resume)
@@ -96,6 +101,7 @@ def fit_files(
             command,
             lambdas,
             maps,
+            _shared_inputs(layers, bias, surveyed.group, projections),
         )
         folders = _folders(out, names)
         queue = [
@@ -109,7 +115,7 @@ def fit_files(
             )
             for name in names
         ]
-        return _run(queue, shared, out, jobs, resume, listener or Silence())
+        return _run(queue, shared, out, jobs, resume, listener or Silence(), lock)
 
 
 def fit_swd(
@@ -130,15 +136,21 @@ def fit_swd(
 ) -> list[dict[str, Any]]:
     """Fit every species of a table of samples with data, against a table of background points."""
     settings = settings or Settings()
-    out = Path(out)
-    with locked(out):
+    out = resolved(out)
+    check_unread(out, [samples, background, *_sources(*projections)])
+    with locked(out) as lock:
         table = read_swd(samples, categorical=categorical)
         points = read_swd(background, categorical=categorical)
         present = list(dict.fromkeys(map(str, table.species)))
         names = chosen_species(present, species, samples)
         _check_out(out, len(names), overwrite, resume)
         shared = Shared(
-            settings, tuple(categorical), None, tuple(projections), None, command, lambdas
+            settings,
+            tuple(categorical),
+            projections=tuple(projections),
+            command=command,
+            lambdas=lambdas,
+            inputs=_shared_inputs(None, None, None, projections),
         )
         folders = _folders(out, names)
         queue = []
@@ -150,7 +162,7 @@ def fit_swd(
             records = {"x": places[:, 0], "y": places[:, 1], "test": np.zeros(len(places), bool)}
             ready = Prepared(name, sample, None, records, [], [*table.notes, *points.notes])
             queue.append(Job(name, folders[name], overwrite, prepared=ready))
-        return _run(queue, shared, out, jobs, resume, listener or Silence())
+        return _run(queue, shared, out, jobs, resume, listener or Silence(), lock)
 
 
 # -- many species --------------------------------------------------------------------------------
@@ -163,6 +175,7 @@ def _run(
     jobs: int,
     resume: bool,
     listener: Listener,
+    lock: Lock,
 ) -> list[dict[str, Any]]:
     if shared.lambdas and shared.settings.entropy != "shannon":
         raise ValueError(
@@ -175,15 +188,17 @@ def _run(
     for job in queue:
         kept = finished(job, shared) if resume else None
         if kept is None:
-            waiting.append(job)
+            lost = resume and begun(job, shared)  # the same results again, in place of the rest
+            waiting.append(replace(job, overwrite=True) if lost else job)
         else:
             rows[job.species] = kept
             listener.done(kept)
     _check_changed(waiting, len(queue))
     alone = len(queue) == 1
-    for row in _fitted(waiting, shared, jobs, alone, listener):
-        rows[row["species"]] = row
-        listener.done(row)
+    with closing(_fitted(waiting, shared, jobs, alone, listener, lock)) as fitted:
+        for row in fitted:
+            rows[row["species"]] = row
+            listener.done(row)
     ordered = [rows[job.species] for job in queue]
     if not alone:
         _write_batch(ordered, out)
@@ -191,8 +206,8 @@ def _run(
 
 
 def _fitted(
-    queue: Sequence[Job], shared: Shared, jobs: int, alone: bool, listener: Listener
-) -> Iterator[dict[str, Any]]:
+    queue: Sequence[Job], shared: Shared, jobs: int, alone: bool, listener: Listener, lock: Lock
+) -> Generator[dict[str, Any], None, None]:
     if alone:  # its error is the error of the run
         for job in queue:
             yield fit_job(job, shared, partial(listener.stage, job.species))
@@ -201,31 +216,14 @@ def _fitted(
         for job in queue:
             yield _attempt(job, shared, partial(listener.stage, job.species))
         return
-    context = multiprocessing.get_context("spawn")
-    others = set(multiprocessing.active_children())
-    pool = ProcessPoolExecutor(jobs, context, _start_worker, (shared,))
-    try:
-        for future in as_completed([pool.submit(_work, job) for job in queue]):
-            yield future.result()
-    except BaseException:  # Ctrl-C: what is under way is given up, and its leftovers cleared away
-        for process in set(multiprocessing.active_children()) - others:
-            process.terminate()
-        raise
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+    with closing(in_processes(_work, queue, (shared, lock), jobs)) as rows:
+        for job, row in rows:
+            yield _failed(job, str(row)) if isinstance(row, Killed) else row
 
 
-_worker: list[Shared] = []  # what the process was started with
-
-
-def _start_worker(shared: Shared) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started this one
-    os.environ["MAXENT_NUM_THREADS"] = "1"
-    _worker.append(shared)
-
-
-def _work(job: Job) -> dict[str, Any]:
-    return _attempt(job, _worker[0], lambda name: None)
+def _work(job: Job, shared: Shared, lock: Lock) -> dict[str, Any]:
+    """In a process of its own, which holds the lock of the folder for as long as it lives."""
+    return _attempt(job, shared, lambda name: None)
 
 
 def _attempt(job: Job, shared: Shared, stage: Callable[[str], None]) -> dict[str, Any]:
@@ -234,8 +232,11 @@ def _attempt(job: Job, shared: Shared, stage: Callable[[str], None]) -> dict[str
         return fit_job(job, shared, stage)
     except Exception as error:
         text = " ".join(str(error).split()) or type(error).__name__
-        text = text.removeprefix(f"{job.species}: ")
-        return {"species": job.species, "status": "failed", "error": text}
+        return _failed(job, text.removeprefix(f"{job.species}: "))
+
+
+def _failed(job: Job, error: str) -> dict[str, Any]:
+    return {"species": job.species, "status": "failed", "error": error}
 
 
 def _check_changed(waiting: Sequence[Job], n_species: int) -> None:
@@ -244,8 +245,26 @@ def _check_changed(waiting: Sequence[Job], n_species: int) -> None:
     if changed:
         raise FileExistsError(
             f"{changed[0].folder}: the results of {len(changed)} of {n_species} species come from "
-            "other settings or records; fit these again with --overwrite, or give another folder"
+            "other settings, files or records; fit these again with --overwrite, or give another "
+            "folder"
         )
+
+
+def _sources(*rasters: LayerFiles) -> list[str]:
+    return [source for files in rasters for source in files.sources]
+
+
+def _shared_inputs(
+    layers: LayerFiles | None,
+    bias: str | None,
+    group: Occurrences | None,
+    projections: Sequence[LayerFiles],
+) -> str:
+    """The digest of what all species are fitted to and drawn on."""
+    rasters = [files.sources for files in (layers, *projections) if files is not None]
+    rasters += [(bias,)] if bias is not None else []
+    digests = [of_rasters(sources) for sources in rasters]
+    return of_values(digests, *(() if group is None else (group.x, group.y)))
 
 
 def _folders(out: Path, names: Sequence[str]) -> dict[str, Path]:
@@ -266,7 +285,7 @@ def _check_out(out: Path, n_species: int, overwrite: bool, resume: bool) -> None
             f"{out} holds the results of an earlier run; continue it with --resume, replace it "
             "with --overwrite, or give another folder"
         )
-    if out.is_dir() and any(out.iterdir()) and not started:
+    if out.is_dir() and contents(out) and not started:
         raise FileExistsError(
             f"{out} holds other files; give an empty or a new folder for the results"
         )

@@ -46,6 +46,7 @@ def project(
     name: str = "training layers",
     tags: Mapping[str, str] | None = None,
     cog: bool = True,
+    overwrite: bool = True,
     threads: int | None = None,
     verbose: int = 1,
 ) -> MapFiles:
@@ -70,6 +71,7 @@ def project(
     name : what the result calls these layers.
     tags : metadata for every file.
     cog : tiles, overviews and the layout of a cloud-optimized GeoTIFF; else tiles alone.
+    overwrite : replace maps that are there already, which a file that is read never is.
     threads : how many read and score, ``num_threads()`` by default.
     verbose : 0 silences the progress line of long maps.
     """
@@ -77,6 +79,7 @@ def project(
     plan = Plan.of(model, layers, outputs, clamp, reference, threshold, replicates, extras)
     threads = num_threads() if threads is None else max(1, int(threads))
     targets = geotiff.targets(Path(out), plan.maps)
+    geotiff.check_targets(targets.values(), plan.layers, overwrite)
     folder = next(iter(targets.values())).parent
     with (
         closing(Progress("map", verbose)) as progress,

@@ -20,7 +20,11 @@ import numpy as np
 from maxent._rows import Array
 from maxent.maps import sum_of_parts
 from maxent.species.extras import geo
+from maxent.species.inputs import raster_parts
 from maxent.species.layers.grid import Grid, Window
+from maxent.species.layers.layers import Layers
+from maxent.species.layers.sources import FileSource
+from maxent.species.outputs import check_unread
 from maxent.species.projection.plan import Map
 
 _TILE = 512
@@ -32,6 +36,19 @@ def targets(out: Path, maps: Iterable[str]) -> dict[str, Path]:
         return {what: out / f"{what}.tif" for what in maps}
     first, *rest = maps
     return {first: out} | {what: out.with_name(f"{out.stem}_{what}{out.suffix}") for what in rest}
+
+
+def check_targets(targets: Iterable[Path], layers: Layers, overwrite: bool) -> None:
+    """Refuse to write over the layers, or over earlier maps where that was not asked for."""
+    files = {source.file.path for source in layers.sources if isinstance(source, FileSource)}
+    read = raster_parts(sorted(files)) if files else []
+    for target in targets:
+        check_unread(target, read)
+        if target.exists() and not overwrite:
+            raise FileExistsError(
+                f"{target} is there already; replace it with --overwrite (overwrite=True), or give "
+                "another place"
+            )
 
 
 @contextmanager

@@ -1,0 +1,126 @@
+"""Worker processes: each has one job at a time, and one that is killed takes down that job alone.
+
+They end with the process that started them, however that ends.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+
+def in_processes(
+    work: Callable[..., Any], queue: Sequence[Any], common: Sequence[Any], processes: int
+) -> Generator[tuple[Any, Any], None, None]:
+    """(job, ``work(job, *common)``) of every job as it ends; a :class:`Killed` where nothing came.
+
+    ``common`` is sent to each process once, when it starts.
+    """
+    waiting = deque(queue)
+    idle: list[_Worker] = []
+    busy: dict[Any, tuple[_Worker, Any]] = {}
+    try:
+        while waiting or busy:
+            while waiting and len(busy) < processes:
+                worker = idle.pop() if idle else _Worker(work, common)
+                if worker.give(waiting[0]):
+                    busy[worker.line] = worker, waiting.popleft()
+            for line in wait(list(busy)):
+                worker, job = busy.pop(line)
+                answer = worker.answer()
+                if not isinstance(answer, Killed):
+                    idle.append(worker)
+                yield job, answer
+    except BaseException:  # Ctrl-C: what is under way is given up
+        for worker, _ in busy.values():
+            worker.process.terminate()
+        raise
+    finally:
+        for worker in (*idle, *(worker for worker, _ in busy.values())):
+            worker.end()
+
+
+class Killed:
+    """What there is of a job whose process came to an end."""
+
+    def __init__(self, code: int | None) -> None:
+        self.code = code
+
+    def __str__(self) -> str:
+        name = f"exit code {self.code}"
+        if self.code is not None and self.code < 0:
+            name = signal.Signals(-self.code).name
+        return (
+            f"its process was killed ({name}), perhaps for lack of memory; fit it again with "
+            "--resume and fewer species at a time (-j)"
+        )
+
+
+class _Worker:
+    def __init__(self, work: Callable[..., Any], common: Sequence[Any]) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.line, other = context.Pipe()
+        self.process = context.Process(target=_serve, args=(other, work, common), daemon=True)
+        with _deaf():
+            self.process.start()
+        other.close()
+
+    def give(self, job: Any) -> bool:
+        """Hand a job over; False where the process came to an end while it was idle."""
+        try:
+            self.line.send(job)
+        except OSError:
+            self.end()
+            return False
+        return True
+
+    def answer(self) -> Any:
+        try:
+            return self.line.recv()
+        except (EOFError, OSError):
+            self.end()
+            return Killed(self.process.exitcode)
+
+    def end(self) -> None:
+        """It stops when its line is closed."""
+        self.line.close()
+        self.process.join()
+
+
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """A process that starts here never hears Ctrl-C, not even while it imports."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _serve(line: Connection[Any, Any], work: Callable[..., Any], common: Sequence[Any]) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started this one
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    os.environ["MAXENT_NUM_THREADS"] = "1"
+    while True:
+        try:
+            job = line.recv()
+        except EOFError:
+            return
+        line.send(work(job, *common))
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)

@@ -1,0 +1,512 @@
+"""Files and processes when things go wrong: kills, lost files, odd folders, changed inputs."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from conftest import lacking, needs
+from maxent import cli, species
+from maxent.datasets.landscape import virtual_landscape, write_landscape
+from maxent.species import fingerprints, locks, outputs, workers, workflow
+from maxent.species.inputs import LayerFiles, RecordFile
+
+rasterio = needs("rasterio")
+
+FAST = ["-f", "l", "--bootstrap", "0", "--permutations", "0", "--no-jackknife", "--cv", "none"]
+FAST += ["-c", "biome", "--background", "300"]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("landscape")
+    landscape = virtual_landscape(height=30, width=40, n_occurrences=60, n_group=200, seed=3)
+    write_landscape(landscape, folder)
+    return folder
+
+
+@pytest.fixture
+def data(made, tmp_path):
+    """Input files of one's own, to be changed."""
+    folder = tmp_path / "data"
+    shutil.copytree(made, folder)
+    return folder
+
+
+@pytest.fixture
+def run():
+    return lambda *args: CliRunner().invoke(cli.main, [str(a) for a in args])
+
+
+def _fit(data, out, *more):
+    return ["fit", data / "occurrences.csv", data / "layers", *FAST, "-o", out, *more]
+
+
+def _two_species(data):
+    records = species.read_occurrences(data / "occurrences.csv")
+    names = np.where(np.arange(len(records)) % 2, "Arbor fictus", "Herba ficta")
+    rows = [f"{n},{x},{y}" for n, x, y in zip(names, records.x, records.y, strict=True)]
+    text = "\n".join(["species,longitude,latitude", *rows])
+    (data / "occurrences.csv").write_text(text + "\n")
+
+
+def _names(folder):
+    return sorted(p.name for p in folder.iterdir())
+
+
+# -- what --resume keeps ---------------------------------------------------------------------------
+
+
+def _scaled(path):
+    """The same raster with other values, of the same size."""
+    with rasterio.open(path) as file:
+        values, profile = file.read(), file.profile
+    with rasterio.open(path, "w", **profile) as file:
+        file.write(values * np.float32(0.5))
+
+
+@pytest.fixture(scope="module")
+def finished(made, tmp_path_factory):
+    out = tmp_path_factory.mktemp("finished") / "out"
+    args = _fit(made, out, "--bias", made / "effort.tif", "--project", made / "future")
+    result = CliRunner().invoke(cli.main, [str(a) for a in args])
+    assert result.exit_code == 0, result.output
+    return out
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["bias", "no bias", "group", "target group", "layer", "projection", "lambdas", "version"],
+)
+def test_resume_keeps_nothing_that_was_given_something_else(
+    change, finished, made, tmp_path, run, monkeypatch
+):
+    out, data = tmp_path / "out", made
+    shutil.copytree(finished, out)
+    before = (out / "report.html").read_bytes()
+    bias, more = ["--bias", data / "effort.tif"], []
+    changed = {
+        "bias": data / "effort.tif",
+        "layer": data / "layers" / "temperature.tif",
+        "projection": data / "future" / "temperature.tif",
+    }
+    kept = {path: path.read_bytes() for path in changed.values()}
+    if change in changed:
+        _scaled(changed[change])
+    elif change == "version":
+        monkeypatch.setattr(species.job, "__version__", "0.0.0")
+    elif change == "lambdas":
+        more = ["--lambdas"]
+    else:
+        bias = {
+            "no bias": [],
+            "group": ["--background-records", data / "target_group.csv"],
+            "target group": ["--target-group"],
+        }[change]
+    try:
+        args = _fit(data, out, *bias, "--project", data / "future", *more)
+        result = run(*args, "--resume")
+    finally:
+        for path, content in kept.items():
+            path.write_bytes(content)
+    assert result.exit_code == 1, result.output
+    assert "other settings, files or records" in result.output
+    assert (out / "report.html").read_bytes() == before
+
+
+@pytest.mark.parametrize("lost", ["model.json", "maps", "tables/maxentResults.csv"])
+def test_resume_makes_lost_files_again(lost, finished, made, tmp_path, run):
+    out = tmp_path / "out"
+    shutil.copytree(finished, out)
+    args = _fit(made, out, "--bias", made / "effort.tif", "--project", made / "future", "--resume")
+    whole = run(*args)
+    assert whole.exit_code == 0, whole.output
+    assert "(kept)" in whole.output
+    shutil.rmtree(out / lost) if lost == "maps" else (out / lost).unlink()
+    again = run(*args)
+    assert again.exit_code == 0, again.output
+    assert "(kept)" not in again.output
+    assert (out / lost).exists()
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"fingerprint": 1}'])
+def test_resume_with_a_damaged_summary(text, finished, made, tmp_path, run):
+    out = tmp_path / "out"
+    shutil.copytree(finished, out)
+    (out / "summary.json").write_text(text)
+    result = run(*_fit(made, out, "--resume"))
+    assert result.exit_code == 1
+    assert "--overwrite" in result.output
+
+
+def test_fingerprints_of_files(tmp_path, monkeypatch):
+    path = tmp_path / "a.bin"
+    path.write_bytes(bytes(5000))
+    small = fingerprints.of_file(path)
+    path.write_bytes(bytes(2500) + b"1" + bytes(2499))
+    assert fingerprints.of_file(path) != small
+    monkeypatch.setattr(fingerprints, "_WHOLE", 4000)
+    monkeypatch.setattr(fingerprints, "_END", 100)
+    large = fingerprints.of_file(path)
+    assert fingerprints.of_file(path) == large
+    about = path.stat()
+    path.write_bytes(bytes(4999) + b"1")
+    os.utime(path, ns=(about.st_atime_ns, about.st_mtime_ns))
+    assert fingerprints.of_file(path) != large  # its end
+    path.write_bytes(bytes(2500) + b"2" + bytes(2499))
+    os.utime(path, ns=(about.st_atime_ns, about.st_mtime_ns + 1))
+    assert fingerprints.of_file(path) != large  # its time
+
+
+def test_fingerprint_of_a_mosaic_sees_its_parts(made, tmp_path):
+    shutil.copy(made / "effort.tif", tmp_path / "part.tif")
+    with rasterio.open(tmp_path / "part.tif") as file, rasterio.vrt.WarpedVRT(file) as vrt:
+        rasterio.shutil.copy(vrt, tmp_path / "outer.vrt", driver="VRT")
+    before = fingerprints.of_rasters([tmp_path / "outer.vrt"])
+    assert fingerprints.of_rasters([tmp_path / "outer.vrt"]) == before
+    _scaled(tmp_path / "part.tif")
+    assert fingerprints.of_rasters([tmp_path / "outer.vrt"]) != before
+
+
+# -- what is not written over ----------------------------------------------------------------------
+
+
+def _contents(folder):
+    return {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def test_no_command_writes_over_a_file_it_reads(finished, data, tmp_path, run):
+    model = tmp_path / "model.json"
+    shutil.copy(finished / "model.json", model)
+    records, layers = data / "occurrences.csv", data / "layers"
+    shutil.copy(layers / "temperature.tif", layers / "cloglog.tif")
+    (tmp_path / "link.csv").symlink_to(records)
+    os.link(records, tmp_path / "hard.csv")
+    earlier = tmp_path / "earlier"
+    shutil.copytree(finished, earlier)
+    shutil.copytree(layers, earlier / "layers")
+    before = _contents(tmp_path)
+    layer = layers / "temperature.tif"
+    for args in (
+        ["project", model, *layers.glob("*.tif"), "-o", layers],
+        ["project", model, layers, "-o", layer],
+        ["evaluate", model, records, layers, "-o", records],
+        ["evaluate", model, records, layers, "-o", model],
+        ["evaluate", model, records, layers, "-o", layer],
+        ["evaluate", model, records, layers, "-o", tmp_path / "link.csv"],
+        ["evaluate", model, records, layers, "-o", tmp_path / "hard.csv"],
+        ["evaluate", model, records, layers, "--absences", model, "-o", model],
+        ["fit", records, earlier / "layers", *FAST, "-o", earlier],
+        ["tune", records, earlier / "layers", "-c", "biome", "-o", earlier],
+    ):
+        result = run(*args, "--overwrite")
+        assert result.exit_code == 1, (args, result.output)
+        assert "would be written over" in result.output
+        assert _contents(tmp_path) == before
+
+
+def test_earlier_maps_and_scores_are_replaced_only_where_that_was_asked_for(
+    finished, data, tmp_path, run
+):
+    model, maps = finished / "model.json", tmp_path / "maps"
+    draw = ["project", model, data / "future", "--no-similarity", "-o"]
+    score = ["evaluate", model, data / "occurrences.csv", data / "layers", "-o"]
+    for args, out in ((draw, maps), (score, tmp_path / "scores.csv")):
+        assert run(*args, out).exit_code == 0
+        before = _contents(tmp_path)
+        again = run(*args, out)
+        assert again.exit_code == 1, again.output
+        assert "--overwrite" in again.output
+        assert _contents(tmp_path) == before
+        assert run(*args, out, "--overwrite").exit_code == 0
+    # a single map that is in the way of one of the others
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "mess.tif").write_text("of before")
+    assert run("project", model, data / "future", "-o", tmp_path / "other").exit_code == 1
+    assert _names(tmp_path / "other") == ["mess.tif"]
+
+
+# -- worker processes ------------------------------------------------------------------------------
+
+
+def _times(job, factor):
+    if job == 13:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return job * factor
+
+
+def test_a_killed_worker_takes_down_its_own_job_alone():
+    answers = dict(workers.in_processes(_times, [1, 2, 13, 3, 4], (10,), 2))
+    killed = answers.pop(13)
+    assert answers == {1: 10, 2: 20, 3: 30, 4: 40}
+    assert isinstance(killed, workers.Killed)
+    assert "SIGKILL" in str(killed)
+
+
+def _dies_of_herbs(job, shared, lock):
+    if job.species == "Herba ficta":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return workflow._attempt(job, shared, lambda name: None)
+
+
+def test_a_batch_goes_on_without_a_killed_worker(data, tmp_path, monkeypatch):
+    _two_species(data)
+    monkeypatch.setattr(workflow, "_work", _dies_of_herbs)
+    records = RecordFile(str(data / "occurrences.csv"))
+    layers = LayerFiles((str(data / "layers"),), ("biome",))
+    settings = species.Settings("l", bootstrap=0, permutations=0, jackknife=False, cv="none")
+    out = tmp_path / "out"
+    rows = workflow.fit_files(records, layers, out, settings, maps=False, jobs=2)
+    status = {row["species"]: row["status"] for row in rows}
+    assert status == {"Arbor fictus": "ok", "Herba ficta": "failed"}
+    (error,) = [row["error"] for row in rows if row["status"] == "failed"]
+    assert "killed (SIGKILL)" in error
+    assert _names(out) == ["Arbor_fictus", "index.html", "maxentResults.csv"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_workers_end_with_their_parent_and_the_batch_resumes(how, data, tmp_path, run):
+    _two_species(data)
+    out = tmp_path / "out"
+    args = [str(a) for a in _fit(data, out, "--no-maps", "-j", "2")]
+    slow = [*args, "--bootstrap", "100000"]
+    process = subprocess.Popen([sys.executable, "-m", "maxent.cli", *slow])
+    deadline = time.monotonic() + 100
+    while len(list(out.glob(".*.partial"))) < 2 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    children = [
+        int(path.name)
+        for path in Path("/proc").iterdir()
+        if path.name.isdigit() and f") S {process.pid} " in _stat(path).replace(") R ", ") S ")
+    ]
+    assert len(children) >= 2
+    process.send_signal(how)
+    process.wait()
+    resumed = run(*args, "--resume")  # at once: it waits for what is left of the other
+    assert resumed.exit_code == 0, resumed.output
+    assert _names(out) == ["Arbor_fictus", "Herba_ficta", "index.html", "maxentResults.csv"]
+    assert not [child for child in children if _stat(Path(f"/proc/{child}"))]
+
+
+def _stat(path):
+    try:
+        return (path / "stat").read_text()
+    except OSError:
+        return ""
+
+
+# -- locks -----------------------------------------------------------------------------------------
+
+
+def test_a_lock_without_a_holder_is_no_obstacle(tmp_path):
+    path = tmp_path / ".out.lock"
+    for text in ("", "elsewhere 1", "\0\0"):
+        path.write_text(text)
+        with outputs.locked(tmp_path / "out"):
+            pass
+        assert not path.exists()
+
+
+def test_a_lock_has_one_holder(tmp_path):
+    path, inside, most = tmp_path / "lock", [], []
+
+    def take_often():
+        for _ in range(200):
+            descriptor = locks._acquired(path)
+            if descriptor is not None:
+                inside.append(1)
+                most.append(len(inside))
+                inside.pop()
+                locks.Lock(descriptor).release(path)
+
+    threads = [threading.Thread(target=take_often) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert max(most) == 1
+
+
+def test_a_link_leads_to_the_same_lock_and_stays(tmp_path):
+    (tmp_path / "real").mkdir()
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "real")
+    with outputs.locked(tmp_path / "real"), outputs.staged(tmp_path / "real") as stage:
+        with pytest.raises(FileExistsError, match="another run"), outputs.locked(link):
+            pass
+        assert stage.exists()
+        (stage / outputs.RESULT).write_text("1")
+    with outputs.locked(link), outputs.staged(link, overwrite=True) as stage:
+        (stage / outputs.RESULT).write_text("2")
+    assert link.is_symlink()
+    assert (tmp_path / "real" / outputs.RESULT).read_text() == "2"
+    assert _names(tmp_path) == ["link", "real"]
+
+
+def test_a_live_stage_in_a_folder_is_not_cleared_away(tmp_path):
+    live = tmp_path / "a"
+    with outputs.locked(live), outputs.staged(live) as stage, outputs.locked(tmp_path):
+        assert stage.exists()
+    dead = tmp_path / ".a.0123abcd.partial"
+    dead.mkdir()
+    with outputs.locked(tmp_path):
+        assert not dead.exists()
+
+
+# -- folders of all kinds --------------------------------------------------------------------------
+
+
+def _write(folder, text, overwrite=False):
+    with outputs.locked(folder), outputs.staged(folder, overwrite) as stage:
+        (stage / "maps").mkdir()
+        for name in (outputs.RESULT, "maps/a.tif", f"only_{text}"):
+            (stage / name).write_text(text)
+
+
+def _whole(folder):
+    """The text that all files of a folder hold."""
+    (text,) = {p.read_text() for p in folder.rglob("*") if p.is_file()}
+    assert {p.name for p in folder.iterdir()} == {outputs.RESULT, "maps", f"only_{text}"}
+    return text
+
+
+def test_the_folder_one_stands_in(data, tmp_path, run, monkeypatch):
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    for more in ((), ("--overwrite",)):
+        result = run(*_fit(data, ".", "--no-maps", *more))
+        assert result.exit_code == 0, result.output
+        assert (Path.cwd() / "report.html").exists()
+        assert here.samefile(".")
+    assert not [name for name in _names(here) if name.startswith(".")]
+
+
+@pytest.fixture
+def mounted(tmp_path):
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=9m", "tmpfs", str(place)]
+    try:
+        done = subprocess.run(mount, capture_output=True, check=False).returncode == 0
+    except OSError:
+        done = False
+    if not done:
+        lacking("a mount point needs the right to mount a small file system")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+def test_a_mount_point(mounted, data, run):
+    (mounted / "lost+found").mkdir()
+    for more in ((), ("--overwrite",)):
+        result = run(*_fit(data, mounted, "--no-maps", *more))
+        assert result.exit_code == 0, result.output
+        assert (mounted / "report.html").exists()
+        assert not [name for name in _names(mounted) if name.startswith(".")]
+    assert (mounted / "lost+found").is_dir()
+
+
+@pytest.mark.skipif(not hasattr(os, "setresuid"), reason="changes the user")
+def test_a_folder_in_one_that_may_not_be_written_to():
+    with tempfile.TemporaryDirectory() as name:
+        parent, folder, other = (Path(name, p) for p in (".", "mine", "other"))
+        for path in (folder, other):
+            path.mkdir()
+        user = 65534 if os.getuid() == 0 else os.getuid()
+        os.chown(folder, user, -1)
+        os.chmod(other, 0o555)
+        os.chmod(parent, 0o555)
+        before = os.getresuid()
+        os.setresuid(user, user, before[2])
+        try:
+            for text in "12":
+                _write(folder, text, overwrite=True)
+            with pytest.raises(OSError, match="cannot write to"), outputs.locked(other):
+                pass
+            with pytest.raises(OSError, match="cannot write to"), outputs.locked(parent / "new"):
+                pass
+        finally:
+            os.setresuid(*before)
+            os.chmod(parent, 0o755)
+        assert _whole(folder) == "2"
+        assert _names(parent) == ["mine", "other"]
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from maxent.species import outputs
+
+folder, last, inside = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3] == "True"
+if inside:
+    outputs._renamable = lambda home: False
+replace, calls = os.replace, []
+
+def replaced(*args):
+    if len(calls) == last:
+        os._exit(9)
+    calls.append(args)
+    return replace(*args)
+
+os.replace = replaced
+with outputs.locked(folder), outputs.staged(folder, overwrite=True) as stage:
+    (stage / "maps").mkdir()
+    for name in (outputs.RESULT, "maps/a.tif", "only_2"):
+        (stage / name).write_text("2")
+"""
+
+
+@pytest.mark.parametrize(
+    ("inside", "last", "left"),
+    [
+        *((False, 0, "1"), (False, 1, "1"), (False, 2, "2")),
+        *((True, 0, "1"), (True, 2, "1"), (True, 4, "2"), (True, 6, "2"), (True, 7, "2")),
+    ],
+)
+def test_a_kill_at_any_rename_leaves_all_or_nothing(inside, last, left, tmp_path, monkeypatch):
+    if inside:
+        monkeypatch.setattr(outputs, "_renamable", lambda home: False)
+    folder = tmp_path / "[a]*?"
+    folder.mkdir()
+    _write(folder, "1")
+    command = [sys.executable, "-c", KILLED, str(folder), str(last), str(inside)]
+    code = subprocess.run(command, check=False).returncode
+    assert code == (0 if last == (7 if inside else 2) else 9)
+    with outputs.locked(folder):
+        pass
+    assert _whole(folder) == left
+    assert _names(tmp_path) == ["[a]*?"]
+
+
+def test_everything_is_on_the_disk_before_a_folder_appears(tmp_path, monkeypatch):
+    synced, replace = [], os.replace
+    fsync = os.fsync
+
+    def watched(descriptor):
+        synced.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        fsync(descriptor)
+
+    def renamed(source, target):
+        if str(source).endswith(".partial"):
+            names = {Path(path).name for path in synced}
+            assert {outputs.RESULT, "a.tif", "maps", "only_1", Path(source).name} <= names
+            synced.clear()
+        replace(source, target)
+
+    if not Path("/proc/self/fd").exists():
+        pytest.skip("looks for file names in /proc")
+    monkeypatch.setattr(os, "fsync", watched)
+    monkeypatch.setattr(os, "replace", renamed)
+    _write(tmp_path / "out", "1")
+    assert str(tmp_path.resolve()) in synced
