@@ -33,13 +33,14 @@ def num_threads() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _forget_pool() -> None:
-    global _pool
-    _pool = None
+def _forget_threads() -> None:
+    """In a forked child: the threads of its parent, and what they held, are not there."""
+    global _pool, _one_blas_thread
+    _pool, _one_blas_thread = None, _OneBlasThread()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_pool)
+    os.register_at_fork(after_in_child=_forget_threads)
 
 
 def executor() -> ThreadPoolExecutor:
@@ -106,12 +107,43 @@ def _blas() -> Any:
     return ThreadpoolController().select(user_api="blas")
 
 
-def one_blas_thread() -> AbstractContextManager[Any]:
+class _OneBlasThread(AbstractContextManager[None]):
+    """The limit is the whole process's: the thread that comes first sets it and restores it.
+
+    Others that come meanwhile find it set; each restoring what it found would leave it for ever.
+    """
+
+    def __init__(self) -> None:
+        self._lock, self._depth = threading.Lock(), 0
+        self._owner: threading.Thread | None = None
+        self._limit: Any = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._owner is None:
+                blas, self._owner = _blas(), threading.current_thread()
+                self._limit = nullcontext() if blas is None else blas.limit(limits=1)
+                self._limit.__enter__()
+            self._depth += self._owner is threading.current_thread()
+
+    def __exit__(self, *raised: object) -> None:
+        with self._lock:
+            if self._owner is not threading.current_thread():
+                return
+            self._depth -= 1
+            if not self._depth:
+                self._owner = None
+                self._limit.__exit__(*raised)
+
+
+_one_blas_thread = _OneBlasThread()
+
+
+def one_blas_thread() -> AbstractContextManager[None]:
     """BLAS without threads of its own: large products are cut up here instead.
 
     Threads inside BLAS wait for one another at every call, which costs a time slice each whenever
     a neighbour holds a core; blocks from our queue go to whichever thread is free. Where
     threadpoolctl is missing, BLAS keeps its threads.
     """
-    blas = _blas()
-    return nullcontext() if blas is None else blas.limit(limits=1)
+    return _one_blas_thread

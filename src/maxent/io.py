@@ -27,18 +27,21 @@ import math
 import os
 import re
 import secrets
-import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from enum import Enum
+from functools import cache
+from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from types import NoneType, UnionType
+from typing import Any, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
 import maxent
 from maxent._version import __version__
 
+CONVERTED = {"converted": True}  # metadata of a field that takes more than its annotation says
 FORMAT, VERSION = "maxent", 2  # 1 held every attribute of an estimator; it is still read
 
 State = Mapping[str, Any]
@@ -424,21 +427,47 @@ def _revive(cls: type) -> Callable[[State], Any]:
 def _construct(cls: type) -> Callable[[State], Any]:
     arguments = inspect.signature(cls).parameters
 
+    own = getattr(cls, "__dataclass_fields__", {})
+
+    @cache  # when a file is read: modules that import one another are whole by then
+    def hints() -> dict[str, Any]:
+        known = get_type_hints(inspect.getattr_static(cls, "__init__"))
+        return {n: t for n, t in known.items() if n not in own or own[n].metadata != CONVERTED}
+
     def construct(state: State) -> Any:
         unknown = state.keys() - arguments.keys()
         if unknown:
             raise ValueError(f"unknown arguments {sorted(unknown)}, expected {sorted(arguments)}")
         for name, value in state.items():
-            part = _abstract(cls, arguments[name].annotation)
-            if part is not None and not isinstance(value, part):
-                raise TypeError(f"{name} must be of type {part.__name__}, got {value!r:.60}")
+            hint = hints().get(name, Any)
+            if not _is_of(value, hint):
+                said = hint.__name__ if isinstance(hint, type) else str(hint)
+                raise TypeError(f"{name} must be of type {said}, got {value!r:.60}")
         return cls(**state)
 
     return construct
 
 
-def _abstract(cls: type, annotation: Any) -> type | None:
-    """The abstract class that an argument is annotated with: nothing else may be put there."""
-    if isinstance(annotation, str):
-        annotation = getattr(sys.modules.get(cls.__module__), annotation, None)
-    return annotation if inspect.isabstract(annotation) else None
+def _is_of(value: Any, hint: Any) -> bool:
+    """Whether a value is what an argument is annotated with; True where that is not known here."""
+    kind, parts = get_origin(hint) or hint, get_args(hint)
+    if kind in (Union, UnionType):
+        return any(_is_of(value, part) for part in parts)
+    if kind in (float, int):
+        numbers = Real if kind is float else Integral
+        return isinstance(value, numbers) and not isinstance(value, bool)
+    if kind is bool:
+        return isinstance(value, bool | np.bool_)
+    if kind is tuple and len(parts) == 2 and parts[1] is ...:
+        return isinstance(value, tuple) and all(_is_of(item, parts[0]) for item in value)
+    if kind is list:
+        return isinstance(value, list) and all(_is_of(v, part) for v in value for part in parts)
+    if kind is dict:
+        of_key, of_item = parts or (Any, Any)
+        return isinstance(value, dict) and all(
+            _is_of(key, of_key) and _is_of(item, of_item) for key, item in value.items()
+        )
+    plain = kind in (str, np.ndarray, NoneType)
+    if plain or (isinstance(kind, type) and kind.__module__.startswith("maxent")):
+        return isinstance(value, kind)
+    return True

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 from scipy import linalg, sparse
 
 from maxent import io
+from maxent._checks import indices
 from maxent._rows import Array, Ragged, Rows
 from maxent._threads import all_finite, one_blas_thread, over_rows
 
@@ -229,7 +230,16 @@ class IdentityMap(ColumnMap):
         return f"IdentityMap({self.size})"
 
     def __getmodel__(self) -> dict[str, Any]:
-        return {"size": self.n_features}
+        whole = np.array_equal(self._cells, np.arange(self.size))
+        part = {} if whole else {"cells": self._cells}
+        return {"size": self.size} | part
+
+    def __setmodel__(self, state: dict[str, Any]) -> None:
+        IdentityMap.__init__(self, state["size"])
+        if "cells" in state:
+            cells = state["cells"]
+            indices("cells", cells, np.size(cells), self.size)
+            self._cells, self.n_features = cells, cells.size
 
     def scores(self, w: Array) -> Array:
         """w at its cells, 0 elsewhere."""
@@ -286,7 +296,21 @@ class SampleMap(ColumnMap, RowMap):
         )
 
     def __getmodel__(self) -> dict[str, Any]:
-        return {"X": self.X, "n_outputs": self.n_outputs}
+        return {"X": self.X, "n_outputs": self.n_outputs} | self._entries_in_use()
+
+    def __setmodel__(self, state: dict[str, Any]) -> None:
+        SampleMap.__init__(self, state["X"], state["n_outputs"])
+        self._use(state.get("entries"))
+
+    def _entries_in_use(self) -> dict[str, Any]:
+        """What a file says of a restriction."""
+        return {} if self._entries is None else {"entries": self._entries}
+
+    def _use(self, entries: Any) -> None:
+        """Restrict to entries of the flattened W, from a file."""
+        if entries is not None:
+            indices("entries", entries, np.size(entries), self.X.shape[1] * self.n_outputs)
+            self._entries, self.n_features = entries, entries.size
 
     @property
     def whole(self) -> bool:
@@ -457,10 +481,15 @@ class KernelMap(SampleMap):
         return kernel
 
     def __getmodel__(self) -> dict[str, Any]:
-        return {"root": self.X, "pivots": self._pivots, "n_outputs": self.n_outputs}
+        whole = {"root": self.X, "pivots": self._pivots, "n_outputs": self.n_outputs}
+        return whole | self._entries_in_use()
 
     def __setmodel__(self, state: dict[str, Any]) -> None:
-        vars(self).update(vars(KernelMap.from_root(**state)))
+        root, pivots, n_outputs = (state[name] for name in ("root", "pivots", "n_outputs"))
+        vars(self).update(vars(KernelMap.from_root(root, pivots, n_outputs)))
+        self._use(state.get("entries"))
+        # those of a map of some samples are rows of the whole
+        indices("pivots", self._pivots, np.size(self._pivots), np.iinfo(np.intp).max)
 
     def __repr__(self) -> str:
         return f"KernelMap({self.n_rows} samples, rank {self.X.shape[1]}, {self.n_outputs} outputs)"
@@ -492,6 +521,8 @@ class ChainMap(RowMap):
         self.X: Any = (
             sparse.vstack(parts, "csr") if sparse.issparse(parts[0]) else np.concatenate(parts)
         )
+        if int(n_states) != n_states or n_states < 1:
+            raise ValueError(f"ChainMap needs an integer n_states >= 1, got {n_states!r}")
         self.n_states = k = int(n_states)
         self.n_rows = len(parts)
         self.n_features = self.X.shape[1] * k + k * k
@@ -515,6 +546,7 @@ class ChainMap(RowMap):
 
     def __setmodel__(self, state: dict[str, Any]) -> None:
         X = sparse.csr_array(state["X"]) if sparse.issparse(state["X"]) else state["X"]
+        indices("lengths", state["lengths"], np.size(state["lengths"]), X.shape[0] + 1)
         cuts = np.concatenate([[0], np.cumsum(state["lengths"])])
         if cuts[-1] != X.shape[0]:
             raise ValueError(f"the lengths add up to {cuts[-1]} positions, X has {X.shape[0]}")

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from maxent import io
+from maxent._checks import floats
 from maxent._rows import Array
 from maxent.features import Cells, OperatorMap, Schema, bind, part_of, variables_used
 
@@ -44,6 +45,17 @@ class MeanPlace:
 
     values: Array
     shares: tuple[Array, ...]
+
+    def check(self, schema: Schema) -> None:
+        """Complain unless there is a value or a share for every column and level of a schema."""
+        floats("the values of the mean place", self.values, len(schema.continuous))
+        if len(self.shares) != len(schema.levels):
+            raise ValueError(
+                f"the mean place needs shares of {len(schema.levels)} categorical columns, got "
+                f"{len(self.shares)}"
+            )
+        for shares, levels in zip(self.shares, schema.levels, strict=True):
+            floats("the shares of the mean place", shares, len(levels))
 
 
 @dataclass(frozen=True, eq=False)

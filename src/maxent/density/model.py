@@ -118,6 +118,14 @@ class FittedDensity:
     prevalence: float
 
     def __post_init__(self) -> None:
+        for part, kind in (
+            (self.schema, Schema),
+            (self.entropy, Entropy),
+            (self.link, DensityLink),
+            *((operator, Operator) for operator in self.operators),
+        ):
+            if not isinstance(part, kind):
+                raise TypeError(f"expected a {kind.__name__}, got {part!r:.60}")
         count = sum(operator.n_features for operator in self.operators)
         variables = (len(self.schema.continuous),)
         expected = {
@@ -132,6 +140,16 @@ class FittedDensity:
                 raise ValueError(
                     f"{name} has shape {np.shape(getattr(self, name))}, expected {shape}"
                 )
+            if getattr(self, name).dtype.kind != "f":
+                raise ValueError(f"{name} must hold floats, got {getattr(self, name).dtype}")
+        for operator in self.operators:
+            if not operator.matches(self.schema):
+                raise ValueError(
+                    f"the {type(operator).__name__} is for other columns than the schema, which "
+                    f"has {', '.join(self.schema.names)}"
+                )
+        if self.mean_place is not None:
+            self.mean_place.check(self.schema)
 
     @classmethod
     def of(
@@ -300,6 +318,7 @@ class FittedDensity:
                 "this model does not know its mean place (it comes from a lambdas file or from a "
                 "model file of version 1): give place=MeanPlace(values, shares)"
             )
+        place.check(self.schema)
         cells = self.schema.read(X if is_frame(X) else np.asarray(X))
         if clamp:
             low, high = self.scorer.limits(cells.values.dtype)

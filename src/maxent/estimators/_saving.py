@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+_LONGEST = 1 << 16  # bytes of a label
 _LABELS = ("classes_", "feature_names_in_")  # may be arrays of Python strings
 
 
@@ -49,5 +50,8 @@ class SavesFields:
 
 
 def _labels(saved: list[Any]) -> Any:
-    values, dtype = saved
+    values, name = saved
+    dtype = np.dtype(name)
+    if dtype.kind not in "biufUO" or dtype.itemsize > _LONGEST or not isinstance(values, list):
+        raise ValueError(f"labels must be a list of numbers or strings, got dtype {name!r}")
     return np.array(values, dtype=dtype)

@@ -17,7 +17,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from maxent import io
-from maxent._checks import masses
+from maxent._checks import floats, masses
 from maxent._progress import Progress
 from maxent._rows import Array, row_scale
 from maxent._threads import one_blas_thread
@@ -36,7 +36,7 @@ from maxent.estimators._structural import (
     price,
 )
 from maxent.families import Family, Monomials, Proposal, Terms, Trees
-from maxent.features import Cells, Schema
+from maxent.features import Cells, Operator, Schema
 from maxent.features.cells import (
     constant_columns,
     is_frame,
@@ -214,6 +214,20 @@ class StructMaxentClassifier(ClassifierMixin, SavesFields, BaseEstimator):
     def coef_(self) -> dict[tuple[str, Any], float]:
         """Weight of every feature in use, by its name and class."""
         return {(row["name"], row["class"]): row["weight"] for row in self.features_}
+
+    # -- saving --------------------------------------------------------------------------------
+
+    def __setmodel__(self, state: dict[str, Any]) -> None:
+        """Compiled kernels trust the features, so a file may not bring wrong ones."""
+        super().__setmodel__(state)
+        if not hasattr(self, "_parts_"):
+            return
+        floats("intercept_", self.intercept_, self.classes_.size)
+        for output, operator, w in self._parts_:
+            floats("the weights", w, operator.n_features)
+            known = isinstance(operator, Operator) and operator.matches(self.schema_)
+            if not (known and output in range(self.classes_.size)):
+                raise ValueError("the features are for other columns or classes than the model's")
 
     # -- parameters and input ------------------------------------------------------------------
 

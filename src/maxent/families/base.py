@@ -170,6 +170,10 @@ class Several(Operator):
         """Those of the operators."""
         return np.concatenate([o.kinds() for o in self.operators])
 
+    def matches(self, schema: Schema) -> bool:
+        """Those of the operators."""
+        return all(operator.matches(schema) for operator in self.operators)
+
     def uses(self, names: Sequence[str]) -> Array:
         """Those of the operators."""
         return variables_used(self.operators, names)

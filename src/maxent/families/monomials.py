@@ -16,11 +16,12 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from maxent import io
+from maxent._checks import cuts, floats, indices
 from maxent._rows import Array
 from maxent._threads import over_rows
 from maxent.families.base import Family, Proposal, Search, Terms
 from maxent.features.base import Operator, incidence
-from maxent.features.cells import Cells, Schema
+from maxent.features.cells import Cells, Schema, check_levels
 from maxent.maps import sum_of_parts
 
 _NOTHING = 1e-12  # share of the weights below which a value or a change is rounding
@@ -45,25 +46,23 @@ class FactorTerms(Operator):
 
     def __post_init__(self) -> None:
         # compiled kernels trust these numbers, so that a file may not bring wrong ones
-        sizes = {getattr(self, name).shape for name in self.per_factor}
-        if not (
-            self.low.shape == self.high.shape == (len(self.variables),)
-            and sizes == {self.power.shape}
-            and self.cuts.size
-            and self.cuts[0] == 0
-            and self.cuts[-1] == self.power.size
-            and (np.diff(self.cuts) > 0).all()
-            and (self.power > 0).all()
-            and self._sound()
-        ):
+        try:
+            for name in ("low", "high"):
+                floats(name, getattr(self, name), len(self.variables))
+            size = np.size(self.power)
+            indices("power", self.power, size, 1 << 31)
+            if not (self.power > 0).all():
+                raise ValueError("powers must be positive")
+            cuts("cuts", self.cuts, size, least=1)
+            self._check_factors()
+        except ValueError as error:
             raise ValueError(
-                f"the factors of a {type(self).__name__} do not fit together: expected cuts that "
-                "grow from 0 to the number of factors, positive powers and known variables"
-            )
+                f"the factors of a {type(self).__name__} do not fit together: {error}"
+            ) from error
 
     @abstractmethod
-    def _sound(self) -> bool:
-        """Whether every raw feature is one of known variables."""
+    def _check_factors(self) -> None:
+        """Complain unless there is a raw feature of known variables for every power."""
 
     @abstractmethod
     def raw(self) -> tuple[Array, Array]:
@@ -87,6 +86,10 @@ class FactorTerms(Operator):
     def kinds(self) -> Array:
         """The letter of the family."""
         return np.full(self.n_features, self.letter)
+
+    def matches(self, schema: Schema) -> bool:
+        """The continuous columns."""
+        return self.variables == schema.continuous
 
     def uses(self, names: Sequence[str]) -> Array:
         """The variables of the factors."""
@@ -342,9 +345,15 @@ class MonomialTerms(FactorTerms):
     def _categories(self) -> tuple[str, ...]:
         return self.categorical
 
-    def _sound(self) -> bool:
+    def _check_factors(self) -> None:
+        check_levels(self.categorical, self.levels)
         count = sum(map(len, self.levels)) + len(self.variables)
-        return bool(((self.factor >= 0) & (self.factor < count)).all())
+        indices("factor", self.factor, self.power.size, count)
+
+    def matches(self, schema: Schema) -> bool:
+        """The continuous and categorical columns, with the same levels."""
+        known = (self.categorical, self.levels) == (schema.categorical, schema.levels)
+        return known and super().matches(schema)
 
     def raw(self) -> tuple[Array, Array]:
         """Indicators and scaled variables."""

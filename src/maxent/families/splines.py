@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from maxent import io
+from maxent._checks import floats, indices
 from maxent._rows import Array
 from maxent._threads import over_rows
 from maxent.families.base import Family
@@ -34,12 +35,15 @@ class SplineTerms(FactorTerms):
     letter: ClassVar[str] = "s"
     per_factor: ClassVar[tuple[str, ...]] = ("variable", "knot", "rising")
 
-    def _sound(self) -> bool:
-        known = (self.variable >= 0) & (self.variable < len(self.variables))
-        if not known.all():
-            return False
+    def _check_factors(self) -> None:
+        size = self.power.size
+        indices("variable", self.variable, size, len(self.variables))
+        floats("knot", self.knot, size)
+        if self.rising.dtype != bool or self.rising.shape != (size,):
+            raise ValueError(f"rising must be {size} booleans, got {self.rising!r:.60}")
         low, high = self.low[self.variable], self.high[self.variable]
-        return bool(((low < self.knot) & (self.knot < high)).all())
+        if not ((low < self.knot) & (self.knot < high)).all():
+            raise ValueError("every knot must lie inside the range of its variable")
 
     def raw(self) -> tuple[Array, Array]:
         """Hinges: 0 at the knot and 1 at one end of the range."""

@@ -15,11 +15,12 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from maxent import io
+from maxent._checks import cuts, floats, indices
 from maxent._rows import Array
 from maxent._threads import over_rows
 from maxent.families.base import Family, Proposal, Search, Terms
 from maxent.features.base import Operator, incidence, replaced
-from maxent.features.cells import UNKNOWN, Cells, Schema
+from maxent.features.cells import UNKNOWN, Cells, Schema, check_levels
 from maxent.maps import sum_of_parts
 
 _NOISE = 1e-11  # of sum_i |r_i|: what sums of a million cells may be off by
@@ -95,17 +96,24 @@ class TreeTerms(Operator):
 
     def __post_init__(self) -> None:
         """Compiled kernels trust the nodes, so a file may not bring wrong ones."""
-        if not (_cuts_into(self.offsets, self.variable) and _cuts_into(self.sets, self.members)):
-            raise ValueError("offsets and sets must grow from 0 to the numbers of nodes and levels")
-        shapes = {getattr(self, name).shape for name in _PER_NODE}
-        if len(shapes) > 1 or self.sets.size != self.variable.size + 1:
-            raise ValueError(f"one entry per node is needed, got shapes {sorted(shapes)}")
+        check_levels(self.categorical, self.levels)
+        size = np.size(self.variable)
+        indices("variable", self.variable, size, len(self.continuous) + len(self.categorical))
+        floats("threshold", self.threshold, size)
+        for name in ("left", "right"):  # -2 and -1 are leaves
+            indices(name, np.asarray(getattr(self, name)) + 2, size, size + 2)
+        cuts("offsets", self.offsets, size, least=1)
+        cuts("sets", self.sets, np.size(self.members))
+        if self.sets.size != size + 1:
+            raise ValueError(f"sets must have {size + 1} entries, got {self.sets.size}")
         if not self._leads_to_leaves():
             raise ValueError("nodes must lead to later nodes of their tree, or to -1 and -2")
-        known = len(self.continuous) + len(self.categorical)
-        most = max(map(len, self.levels), default=0)
-        if not (_within(self.variable, known) and _within(self.members, most)):
-            raise ValueError("nodes must ask for variables and levels that there are")
+        sizes = list(map(len, self.levels))
+        most = max(sizes, default=0)  # sets of continuous variables are not looked at
+        known = np.array([*(most for _ in self.continuous), *sizes], dtype=np.intp)
+        indices("members", self.members, np.size(self.members), most)
+        if (self.members >= np.repeat(known[self.variable], np.diff(self.sets))).any():
+            raise ValueError("nodes must ask for levels that their variable has")
 
     def _leads_to_leaves(self) -> bool:
         """Whether every node but the first is the child of one earlier node."""
@@ -163,6 +171,11 @@ class TreeTerms(Operator):
         """d."""
         return np.full(self.n_features, "d")
 
+    def matches(self, schema: Schema) -> bool:
+        """The continuous and categorical columns, with the same levels."""
+        mine = (self.continuous, self.categorical, self.levels)
+        return mine == (schema.continuous, schema.categorical, schema.levels)
+
     def uses(self, names: Sequence[str]) -> Array:
         """The variables of the nodes."""
         variables = (*self.continuous, *self.categorical)
@@ -193,21 +206,6 @@ class TreeTerms(Operator):
 
 
 _PER_NODE = ("variable", "threshold", "left", "right")
-
-
-def _cuts_into(cuts: Array, values: Array) -> bool:
-    """Whether these are offsets that grow from 0 to the number of values."""
-    return bool(
-        cuts.ndim == values.ndim == 1
-        and cuts.size
-        and cuts[0] == 0
-        and cuts[-1] == values.size
-        and (np.diff(cuts) >= 0).all()
-    )
-
-
-def _within(codes: Array, count: int) -> bool:
-    return bool(((codes >= 0) & (codes < count)).all())
 
 
 def _entries(offsets: Array, index: Array) -> tuple[Array, Array]:

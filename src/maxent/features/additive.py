@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from maxent import io
+from maxent._checks import floats, indices
 from maxent._rows import Array
 from maxent._threads import over_rows
 from maxent.features.base import Bound, FeatureClass, Operator, incidence, replaced
@@ -48,6 +49,18 @@ class Additive(Operator):
     kind: Array
     knot: Array
 
+    def __post_init__(self) -> None:
+        for name in ("low", "high", "square_low", "square_high"):
+            floats(name, getattr(self, name), len(self.variables))
+        size = np.size(self.kind)
+        indices("kind", self.kind, size, len(_LETTERS))
+        indices("variable", self.variable, size, len(self.variables))
+        if (np.diff(self.variable) < 0).any():  # the knots of one variable are one slice
+            raise ValueError("the features must be sorted by variable")
+        floats("knot", self.knot, size, missing=True)
+        if np.isnan(self.knot[self.kind >= FORWARD]).any():
+            raise ValueError("hinges and thresholds need a knot, got NaN")
+
     @property
     def n_features(self) -> int:
         """Number of features."""
@@ -64,6 +77,10 @@ class Additive(Operator):
     def kinds(self) -> Array:
         """l, q, h or t."""
         return _LETTERS[self.kind]
+
+    def matches(self, schema: Schema) -> bool:
+        """The continuous columns."""
+        return self.variables == schema.continuous
 
     def uses(self, names: Sequence[str]) -> Array:
         """The variable of each curve."""

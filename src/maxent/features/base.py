@@ -56,6 +56,13 @@ class Operator(ABC):
     def bind(self, cells: Cells, clamp: bool = False) -> Bound:
         """This operator on given cells; ``clamp`` holds the features within [0, 1]."""
 
+    def matches(self, schema: Schema) -> bool:
+        """Whether the columns it was fitted to are those of a schema: kernels trust their number.
+
+        By default yes: an operator that reads columns by number overrides this.
+        """
+        return True
+
     def uses(self, names: Sequence[str]) -> Array:
         """(names, features): whether a feature uses the variable of that name.
 

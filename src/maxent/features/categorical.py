@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from maxent import io
+from maxent._checks import indices
 from maxent._rows import Array
 from maxent.features.base import Bound, FeatureClass, Operator, incidence, replaced
-from maxent.features.cells import Cells, Schema
+from maxent.features.cells import Cells, Schema, check_levels
 from maxent.features.tables import ScoreTables
 
 
@@ -24,6 +25,15 @@ class Levels(Operator):
     levels: tuple[tuple[Any, ...], ...]
     variable: Array
     level: Array
+
+    def __post_init__(self) -> None:
+        check_levels(self.variables, self.levels)
+        size = np.size(self.level)
+        indices("variable", self.variable, size, len(self.variables))
+        indices("level", self.level, size, max(map(len, self.levels), default=0))
+        known = np.array([len(levels) for levels in self.levels], dtype=np.intp)
+        if (self.level >= known[self.variable]).any():
+            raise ValueError("every level must be one of its variable")
 
     @property
     def n_features(self) -> int:
@@ -38,6 +48,10 @@ class Levels(Operator):
     def kinds(self) -> Array:
         """c."""
         return np.full(self.n_features, "c")
+
+    def matches(self, schema: Schema) -> bool:
+        """The categorical columns, with the same levels."""
+        return (self.variables, self.levels) == (schema.categorical, schema.levels)
 
     def uses(self, names: Sequence[str]) -> Array:
         """The variable of each level."""

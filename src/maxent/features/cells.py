@@ -50,6 +50,14 @@ class Schema:
     categorical: tuple[str, ...] = ()
     levels: tuple[tuple[Any, ...], ...] = field(default=())
 
+    def __post_init__(self) -> None:
+        unknown = [name for name in self.categorical if name not in self.names]
+        if unknown:
+            raise ValueError(f"the categorical columns {unknown} are not among {self.names}")
+        if len(set(self.categorical)) < len(self.categorical):
+            raise ValueError(f"categorical columns must differ, got {self.categorical}")
+        check_levels(self.categorical, self.levels)
+
     @property
     def continuous(self) -> tuple[str, ...]:
         """Names of the other columns, in order."""
@@ -111,6 +119,15 @@ class Schema:
             f"rows, in {', '.join(names[:10])}. Drop them, impute them"
             + ("" if endless else ', or use missing="drop"')
         )
+
+
+def check_levels(names: Sequence[str], levels: Sequence[Any]) -> None:
+    """Complain unless there is a tuple of different plain levels for every categorical column."""
+    if len(names) != len(levels):
+        raise ValueError(f"{len(names)} categorical columns need as many levels, got {len(levels)}")
+    for name, known in zip(names, levels, strict=True):
+        if not (isinstance(known, tuple) and len(set(known)) == len(known)):
+            raise ValueError(f"the levels of {name!r} must be a tuple without repetitions")
 
 
 def missing_rows(X: Any) -> Array:

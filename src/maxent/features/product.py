@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from maxent import io
+from maxent._checks import floats, indices
 from maxent._rows import Array
 from maxent._threads import over_rows
 from maxent.features.base import Bound, FeatureClass, Operator, incidence, replaced
@@ -31,6 +32,13 @@ class Products(Operator):
     least: Array
     most: Array
 
+    def __post_init__(self) -> None:
+        count, size = len(self.variables), np.size(self.first)
+        for name in ("first", "second"):
+            indices(name, getattr(self, name), size, count)
+        for name, length in (("low", count), ("high", count), ("least", size), ("most", size)):
+            floats(name, getattr(self, name), length)
+
     @property
     def n_features(self) -> int:
         """Number of pairs."""
@@ -44,6 +52,10 @@ class Products(Operator):
     def kinds(self) -> Array:
         """p."""
         return np.full(self.n_features, "p")
+
+    def matches(self, schema: Schema) -> bool:
+        """The continuous columns."""
+        return self.variables == schema.continuous
 
     def uses(self, names: Sequence[str]) -> Array:
         """Both factors."""

@@ -24,6 +24,7 @@ _FEW = 64  # rows up to which the plain recursion is the fastest
 _BLOCK = 32  # rows of a hull
 _AT_ONCE = 2**24  # probabilities computed at a time
 _CERTIFIED = 16  # values of nu at which a fit computes its duality gap
+_COLUMNS = 7  # of a segment, as in _kernels.homotopy
 _LARGEST = 1e280  # nu that stands for infinity where its digits are split
 _EDGE = 1e-12  # of nu q_j, within which a row counts as at its boundary
 
@@ -305,7 +306,7 @@ class RelaxationPath:
         if symbols is not None:
             self._named(symbols)
         if segments is not None:
-            self._with_segments(segments)
+            self._with_segments(_checked(segments))
 
     # -- inside --------------------------------------------------------------------------------
 
@@ -344,6 +345,22 @@ class RelaxationPath:
         if not weights.any():
             raise ValueError("counts is all zero: give held-out counts, one per row")
         return weights
+
+
+def _checked(segments: Any) -> Array:
+    """Segments of a file: compiled kernels look up their rows."""
+    if (
+        isinstance(segments, np.ndarray)
+        and segments.dtype == np.float64
+        and segments.ndim == 2
+        and segments.shape[0] > 0
+        and segments.shape[1] == _COLUMNS
+        and np.isfinite(segments).all()
+        and segments[0, 0] == 0
+        and (np.diff(segments[:, 0]) >= 0).all()
+    ):
+        return np.ascontiguousarray(segments)
+    raise ValueError("the segments must be a table of finite numbers, sorted by nu from 0 on")
 
 
 def _track(rows: inputs.Rows, method: str) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ class SpeciesModel:
     """
 
     species: str
-    density: FittedDensity
+    density: FittedDensity = field(metadata=io.CONVERTED)
     reference: Reference | None = None
     thresholds: dict[str, float] | None = None
     crs: str | None = None

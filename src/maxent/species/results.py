@@ -214,7 +214,7 @@ class SpeciesResult:
     """
 
     species: str
-    model: FittedDensity
+    model: FittedDensity = field(metadata=io.CONVERTED)
     settings: dict[str, Any]
     command: str
     created: str

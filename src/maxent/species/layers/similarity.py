@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from maxent import io
+from maxent._checks import floats
 from maxent._rows import Array
-from maxent.features.cells import UNKNOWN, Schema
+from maxent.features.cells import UNKNOWN, Schema, check_levels
 from maxent.features.tables import Guide
 
 _TABLE = 10_000  # distinct values of a variable that are kept at most
@@ -52,6 +53,21 @@ class Reference:
     values: dict[str, Array]
     below: dict[str, Array]
     levels: dict[str, tuple[Any, ...]]
+
+    def __post_init__(self) -> None:
+        if sorted([*self.values, *self.levels]) != sorted(set(self.variables)):
+            raise ValueError(
+                f"values and levels must be those of {', '.join(self.variables)}, each once, got "
+                f"{', '.join(self.values)} and {', '.join(self.levels)}"
+            )
+        if self.below.keys() != self.values.keys():
+            raise ValueError("below must have an entry for every continuous variable")
+        for name, values in self.values.items():
+            floats(f"values[{name!r}]", values, max(np.size(values), 1))
+            floats(f"below[{name!r}]", self.below[name], values.size)
+            if (np.diff(values) <= 0).any() or not np.isfinite(values).all():
+                raise ValueError(f"values[{name!r}] must be finite and increasing")
+        check_levels(tuple(self.levels), tuple(self.levels.values()))
 
     @classmethod
     def of(cls, X: Any, categorical: Iterable[Any] = ()) -> Reference:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from maxent.species.results import Evaluation, Replicates, Response
 
 TRAIN, TEST, AREA, GREY = "#0f766e", "#7c3aed", "#d97706", "#6b7280"
 _SAMPLES = (("", TRAIN, "training records"), ("test_", TEST, "test records"))
+# settings of matplotlib are the process's own: of two reports at once, each would restore its own
+_ONE_AT_A_TIME = threading.RLock()
 _POINTS_TO_PIXELS = 4 / 3
 _FONTS = "system-ui,-apple-system,'Segoe UI',Roboto,'Liberation Sans',Arial,sans-serif"
 _STYLE: dict[Any, Any] = {
@@ -82,7 +85,7 @@ def drawing(changes: dict[str, Any] | None = None) -> Iterator[None]:
         raise ImportError(
             "the report draws figures and needs matplotlib: pip install maxent[plot]"
         ) from error
-    with matplotlib.rc_context(_STYLE | (changes or {})):
+    with _ONE_AT_A_TIME, matplotlib.rc_context(_STYLE | (changes or {})):
         yield
 
 
