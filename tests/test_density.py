@@ -15,6 +15,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import maxent as mx
 from conftest import needs
+from maxent import bounds
 from maxent.features import Categorical, Hinge, Interaction, Linear, Square, Threshold
 
 DATA = Path(os.environ.get("MAXENT_DATA", Path(__file__).parents[2] / "shared" / "data"))
@@ -898,6 +899,33 @@ def test_the_bound_covers_a_known_truth():
         excess.append(loss - bound.sample_loss)
     assert failures <= 4
     assert max(excess) > 0.05  # the sample loss alone is no bound
+
+
+@pytest.mark.parametrize(("columns", "m"), [(200, 50), (150, 40)])
+def test_the_bound_pays_for_columns_that_were_not_chosen(columns, m):
+    """A uniform truth: what a strong penalty lets in is what chance favours most."""
+    rng = np.random.default_rng(0)
+    X = np.array([rng.permutation(np.arange(600) % 2) for _ in range(columns)]).T.astype(float)
+    failures = 0
+    for _ in range(40):
+        y = np.bincount(rng.integers(600, size=m), minlength=600)
+        path = density("l").task(X, y).path()
+        chosen = next(model for _, model in path if model.coef)
+        failures += -np.mean(chosen.predict(X, "log")) > chosen.bound(0.05).bound + 1e-9
+        beta = bounds.dkw_beta(columns, m, 0.05)
+        weights = np.abs(list(chosen.coef.values())).sum()
+        assert chosen.bound(0.05).deviation == pytest.approx(beta * weights)
+    assert failures <= 2
+
+
+@pytest.mark.parametrize("features", ["c", [Categorical()]])
+def test_the_bound_counts_levels_without_presences(features):
+    X = np.repeat(np.arange(30), 4)[:, None]
+    y = np.where(np.arange(120) % 4 == 0, X[:, 0] < 5, 0)
+    model = density(features, categorical=[0]).fit(X, y)
+    assert model.n_features_ == 5
+    weights = np.abs(list(model.coef_.values())).sum()
+    assert model.bound().deviation == pytest.approx(bounds.hoeffding_beta(30, 5, 0.05) * weights)
 
 
 def test_summary_says_what_was_fitted(fitted):
