@@ -771,6 +771,28 @@ def test_predictions_of_every_entropy_are_the_training_density(entropy):
     assert model.predict(X).sum() == pytest.approx(1)
 
 
+@pytest.mark.parametrize(
+    "entropy", [mx.NormEntropy(2.0), mx.NormEntropy(4.0), mx.SquaredNorm(1.5)], ids=repr
+)
+@pytest.mark.parametrize("presence", [3, 4])
+def test_predictions_where_one_score_has_all_the_mass(entropy, presence):
+    """The line through the supported scores is not there: its slope needs a formula."""
+    X, y = np.arange(5.0)[:, None], np.arange(5) == presence
+    model = density("lq", "equality", entropy=entropy).fit(X, y)
+    p = model.problem(X, y).solve(tol=1e-10, verbose=0).p
+    np.testing.assert_allclose(p, y, atol=1e-5)
+    np.testing.assert_allclose(model.predict(X), p, atol=1e-5)
+
+
+@pytest.mark.parametrize("entropy", [mx.NormEntropy(np.inf), mx.Renyi(2.0)], ids=repr)
+def test_entropies_with_several_densities_for_the_same_scores_are_refused(entropy):
+    X, y = np.arange(5.0)[:, None], np.arange(5) == 4
+    with pytest.raises(ValueError, match="several densities for the same scores"):
+        density("l", entropy=entropy).fit(X, y)
+    with pytest.raises(ValueError, match="several densities for the same scores"):
+        mx.StructMaxent([mx.Monomials(1)], entropy=entropy, verbose=0).fit(X, 5 * y)
+
+
 def test_tsallis_of_order_1_is_shannon():
     X, y = small()
     expected = density("lq").fit(X, y).predict(X)

@@ -148,7 +148,7 @@ class FittedDensity:
         entropy = problem.entropy
         assert isinstance(entropy, Relative)
         theta = problem.features.scores(solution.w)
-        link = DensityLink.of(entropy.entropy, theta, np.asarray(solution.p) / entropy.q0)
+        link = DensityLink.of(entropy.entropy, theta, np.asarray(solution.p), entropy.q0)
         log_density = link.log(theta)
         density = np.exp(log_density)
         total = float(points.mass @ density)
