@@ -10,6 +10,7 @@ RESULTS = Path(__file__).parent / "results"
 EXPERIMENTS = (
     "binary_entropies",
     "guarantees",
+    "printed_bounds",
     "l2_equivalence",
     "south_america",
     "learning_curves",

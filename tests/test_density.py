@@ -13,6 +13,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import maxent as mx
 from conftest import needs
+from maxent import bounds
 from maxent.features import Categorical, Hinge, Interaction, Linear, Square, Threshold
 
 
@@ -690,6 +691,28 @@ def test_predictions_of_every_entropy_are_the_training_density(entropy):
     assert model.predict(X).sum() == pytest.approx(1)
 
 
+@pytest.mark.parametrize(
+    "entropy", [mx.NormEntropy(2.0), mx.NormEntropy(4.0), mx.SquaredNorm(1.5)], ids=repr
+)
+@pytest.mark.parametrize("presence", [3, 4])
+def test_predictions_where_one_score_has_all_the_mass(entropy, presence):
+    """The line through the supported scores is not there: its slope needs a formula."""
+    X, y = np.arange(5.0)[:, None], np.arange(5) == presence
+    model = density("lq", "equality", entropy=entropy).fit(X, y)
+    p = model.problem(X, y).solve(tol=1e-10, verbose=0).p
+    np.testing.assert_allclose(p, y, atol=1e-5)
+    np.testing.assert_allclose(model.predict(X), p, atol=1e-5)
+
+
+@pytest.mark.parametrize("entropy", [mx.NormEntropy(np.inf), mx.Renyi(2.0)], ids=repr)
+def test_entropies_with_several_densities_for_the_same_scores_are_refused(entropy):
+    X, y = np.arange(5.0)[:, None], np.arange(5) == 4
+    with pytest.raises(ValueError, match="several densities for the same scores"):
+        density("l", entropy=entropy).fit(X, y)
+    with pytest.raises(ValueError, match="several densities for the same scores"):
+        mx.StructMaxent([mx.Monomials(1)], entropy=entropy, verbose=0).fit(X, 5 * y)
+
+
 def test_tsallis_of_order_1_is_shannon():
     X, y = small()
     expected = density("lq").fit(X, y).predict(X)
@@ -818,6 +841,33 @@ def test_the_bound_covers_a_known_truth():
         excess.append(loss - bound.sample_loss)
     assert failures <= 4
     assert max(excess) > 0.05  # the sample loss alone is no bound
+
+
+@pytest.mark.parametrize(("columns", "m"), [(200, 50), (150, 40)])
+def test_the_bound_pays_for_columns_that_were_not_chosen(columns, m):
+    """A uniform truth: what a strong penalty lets in is what chance favours most."""
+    rng = np.random.default_rng(0)
+    X = np.array([rng.permutation(np.arange(600) % 2) for _ in range(columns)]).T.astype(float)
+    failures = 0
+    for _ in range(40):
+        y = np.bincount(rng.integers(600, size=m), minlength=600)
+        path = density("l").task(X, y).path()
+        chosen = next(model for _, model in path if model.coef)
+        failures += -np.mean(chosen.predict(X, "log")) > chosen.bound(0.05).bound + 1e-9
+        beta = bounds.dkw_beta(columns, m, 0.05)
+        weights = np.abs(list(chosen.coef.values())).sum()
+        assert chosen.bound(0.05).deviation == pytest.approx(beta * weights)
+    assert failures <= 2
+
+
+@pytest.mark.parametrize("features", ["c", [Categorical()]])
+def test_the_bound_counts_levels_without_presences(features):
+    X = np.repeat(np.arange(30), 4)[:, None]
+    y = np.where(np.arange(120) % 4 == 0, X[:, 0] < 5, 0)
+    model = density(features, categorical=[0]).fit(X, y)
+    assert model.n_features_ == 5
+    weights = np.abs(list(model.coef_.values())).sum()
+    assert model.bound().deviation == pytest.approx(bounds.hoeffding_beta(30, 5, 0.05) * weights)
 
 
 def test_summary_says_what_was_fitted(fitted):

@@ -11,6 +11,7 @@ from sklearn.model_selection import KFold
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import maxent as mx
+from maxent import bounds
 from maxent.evaluation import auc
 from maxent.features import Hinge, Linear
 
@@ -225,6 +226,18 @@ def test_frames_and_levels_that_a_fold_misses():
         model = cv_model(features=("lc", "lqc"), cv=None).fit(frame, y, coordinates=places)
     assert model.best_params_["features"] == "lqc"
     assert model.predict(frame).shape == (150,)
+
+
+def test_the_bound_counts_the_features_of_every_candidate():
+    X, y = bump(150)
+    sets = ("l", "lq", "lqp")
+    model = cv_model(features=sets, multipliers=(1.0,)).fit(X, y)
+    k = X.shape[1]
+    squares, products = k, k * (k - 1) // 2
+    events = k + 0 + squares + (squares + products)
+    weights = np.abs(list(model.coef_.values())).sum()
+    beta = bounds.hoeffding_beta(events, int(y.sum()), 0.05)
+    assert model.bound().deviation == pytest.approx(beta * weights)
 
 
 def test_the_chosen_model_has_all_that_a_density_has(tmp_path):

@@ -176,11 +176,13 @@ def mixed_beta(
 ) -> Array:
     """One beta per [0, 1] feature, where some are monotone in a single variable and some are not.
 
+    All features that a fit could choose from belong here, not only those it has chosen:
     ``monotone`` says which are (linear, threshold, hinge; not quadratic, product or category) and
-    ``n_variables`` how many variables these come from. The event of ``dkw_beta`` for each of the k
-    variables and of Hoeffding's inequality for each of the other n' features fails with
-    probability delta / (k + n') at most if beta = sqrt(log(2 (k + n')/delta) / 2m). By the union
-    bound all hold together with probability 1 - delta: delta is split k : n' between the groups.
+    ``n_variables`` is k, the number of variables whose monotone features it could choose. The event
+    of ``dkw_beta`` for each of the k variables and of Hoeffding's inequality for each of the other
+    n' features fails with probability delta / (k + n') at most if
+    beta = sqrt(log(2 (k + n')/delta) / 2m). By the union bound all hold together with probability
+    1 - delta: delta is split k : n' between the groups.
 
     With the sample standard deviations ``sd`` half of delta goes to this event and half to that of
     ``bernstein_beta`` for all features. Where both hold so does the smaller beta of each feature.
@@ -195,9 +197,7 @@ def mixed_beta(
     if monotone.ndim != 1 or monotone.dtype != bool or not monotone.size:
         raise ValueError(f"monotone must be a vector of booleans, got {monotone!r}")
     count = int(monotone.sum())
-    # no more variables than monotone features can matter
-    k = min(_count("n_variables", n_variables, least=min(count, 1)), count)
-    events = k + monotone.size - count
+    events = _count("n_variables", n_variables, least=min(count, 1)) + monotone.size - count
     if sd is None:
         return np.full(monotone.size, hoeffding_beta(events, m, delta))
     sd = _vector("sd", sd, monotone.size)

@@ -28,25 +28,24 @@ class DensityLink:
     slope: float = 1.0
 
     @classmethod
-    def of(cls, entropy: Entropy, theta: Array, ratio: Array) -> DensityLink:
-        """The link of a fitted density, from the scores and p / q0 of its cells."""
-        power = required_power(entropy)
+    def of(cls, entropy: Entropy, theta: Array, p: Array, q0: Array) -> DensityLink:
+        """The link of a fitted density, from the scores of its cells, p and the default q0."""
+        power, ratio = required_power(entropy), p / q0
         top = int(np.argmax(theta))
         if power == 0:
             return cls(0.0, float(theta[top]))
-        inside = ratio > 0
-        low = int(np.argmin(np.where(inside, theta, np.inf)))
-        if np.isinf(power):
-            outside = theta[~inside]
-            edge = outside.max() if outside.size else theta[low] - 1.0
-            return cls(power, float(edge + theta[low]) / 2)
         # ratio^power is linear in the score
-        slope = entropy.link_slope
+        height = ratio[top] ** power
+        slope = entropy.link_slope(p, q0)
         if slope is None:
-            rise = ratio[top] ** power - ratio[low] ** power
-            apart = theta[top] > theta[low]
-            slope = rise / (theta[top] - theta[low]) if apart else np.sign(power)
-        return cls(power, float(theta[top] - ratio[top] ** power / slope), float(slope))
+            inside = ratio > 0
+            low = int(np.argmin(np.where(inside, theta, np.inf)))
+            if theta[top] > theta[low]:
+                slope = (height - ratio[low] ** power) / (theta[top] - theta[low])
+            else:  # any line from there to 0 at the scores outside
+                outside = np.max(theta[~inside], initial=theta[top] - 1.0)
+                slope = np.sign(power) * height / (theta[top] - outside)
+        return cls(power, float(theta[top] - height / slope), float(slope))
 
     def log(self, theta: Array) -> Array:
         """Log of the unnormalised density."""
@@ -71,6 +70,11 @@ class DensityLink:
 def required_power(entropy: Entropy) -> float:
     """The power of an entropy's map; an error where a density could not be predicted from it."""
     power = entropy.link_power
+    if power is not None and not entropy.differentiable:
+        raise ValueError(
+            f"{entropy!r} has several densities for the same scores, so none can be predicted from "
+            "weights: use an entropy with a single one, such as Shannon or Tsallis"
+        )
     if power is None:
         raise ValueError(
             "a density needs an entropy of the simplex with a default density: Shannon, Tsallis, "

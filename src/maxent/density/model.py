@@ -166,7 +166,7 @@ class FittedDensity:
         entropy = problem.entropy
         assert isinstance(entropy, Relative)
         theta = problem.features.scores(solution.w)
-        link = DensityLink.of(entropy.entropy, theta, np.asarray(solution.p) / entropy.q0)
+        link = DensityLink.of(entropy.entropy, theta, np.asarray(solution.p), entropy.q0)
         log_density = link.log(theta)
         density = np.exp(log_density)
         total = float(points.mass @ density)
@@ -343,7 +343,7 @@ class FittedDensity:
                 "does not hold; fit the model to have one"
             )
         m = max(int(self.n_presences), 1)
-        beta = self.origin.deviations(self.kinds, len(self.schema.continuous), m, delta)
+        beta = self.origin.deviations(len(self.weights), len(self.schema.continuous), m, delta)
         loss = -self.certificate.unregularized_gain
         uniform = float(self.n_points).is_integer() and not self.biased
         if uniform:  # the loss is relative to the default density, which is one over the points

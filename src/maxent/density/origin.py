@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from maxent import bounds, io
 from maxent._rows import Array
+from maxent.features import Operator, Schema
 from maxent.features.letters import MONOTONE
 
 
@@ -16,23 +18,46 @@ from maxent.features.letters import MONOTONE
 class Offered:
     """Features that were all on the table from the start.
 
-    n_not_monotone : how many of them are not monotone in one variable.
+    n_not_monotone : how many of them are not monotone in one variable, whether or not the fit used
+        them: those that it left out after a look at the occurrences are paid for as well.
     """
 
     n_not_monotone: int
 
-    def deviations(self, kinds: Array, n_variables: int, m: int, delta: float) -> Array:
+    @classmethod
+    def of(cls, operators: Sequence[Operator], schema: Schema) -> Offered:
+        """What operators offer, with the levels that are left out for want of occurrences.
+
+        >>> from maxent.features import Categorical, Square, fit_operators
+        >>> cells = Schema.of([["a"], ["b"], ["b"], ["c"]])
+        >>> seen = fit_operators([Categorical(occupied=True)], [["a"], ["b"], ["b"], ["c"]], [1])
+        >>> seen[0].n_features, Offered.of(seen, cells)
+        (1, Offered(n_not_monotone=3))
+        """
+        kinds = kinds_of(operators)
+        levels = int((kinds == "c").sum())
+        others = int((~np.isin(kinds, MONOTONE)).sum()) - levels
+        return cls(others + (max(levels, _n_levels(schema)) if levels else 0))
+
+    @classmethod
+    def at_most(cls, schema: Schema) -> Offered:
+        """Every square, product and level of the columns: where nobody wrote down the choice."""
+        k = len(schema.continuous)
+        return cls(k + k * (k - 1) // 2 + _n_levels(schema))
+
+    def together(self, other: Offered) -> Offered:
+        """What is offered where a search takes one of the two."""
+        return Offered(self.n_not_monotone + other.n_not_monotone)
+
+    def deviations(self, n_used: int, n_variables: int, m: int, delta: float) -> Array:
         """How far the mean of each feature in use may be from the truth, with m occurrences.
 
-        By the inequality of Dvoretzky, Kiefer and Wolfowitz for monotone features and by that of
-        Hoeffding for the others; all hold at once with probability 1 - delta.
+        By the inequality of Dvoretzky, Kiefer and Wolfowitz for the monotone features of all
+        ``n_variables`` and by that of Hoeffding for the others; all hold at once with probability
+        1 - delta.
         """
-        monotone = np.isin(kinds, MONOTONE)
-        others = self.n_not_monotone - int((~monotone).sum())
-        flags = np.concatenate([monotone, np.zeros(others, dtype=bool)])
-        if not flags.size:
-            return np.zeros(0)
-        return bounds.mixed_beta(flags, n_variables, m, delta)[: kinds.size]
+        events = max(n_variables + self.n_not_monotone, 1)
+        return np.full(n_used, bounds.hoeffding_beta(events, m, delta))
 
 
 @io.register
@@ -55,7 +80,7 @@ class FromFamilies:
         if len(sizes) != 1 or not ((self.family >= 0) & (self.family < len(self.families))).all():
             raise ValueError("family, level and complexity need one entry per feature in use")
 
-    def deviations(self, kinds: Array, n_variables: int, m: int, delta: float) -> Array:
+    def deviations(self, n_used: int, n_variables: int, m: int, delta: float) -> Array:
         """2 B_k + sqrt(log(2 p / delta) / (2 m)), p the sets H_k in all."""
         # structural paper, eq. 1, with R_m(H_k) <= B_k of eq. 15
         return bounds.structural_beta(self.complexity, self.n_sets, m, delta)
@@ -74,6 +99,15 @@ class FromFamilies:
             for (name, weight), family, level, price in rows
         ]
         return sorted(features, key=lambda row: -abs(float(row["weight"])))
+
+
+def kinds_of(operators: Sequence[Operator]) -> Array:
+    """The letter of every feature."""
+    return np.concatenate([np.array([], dtype="U1"), *(o.kinds() for o in operators)])
+
+
+def _n_levels(schema: Schema) -> int:
+    return sum(len(levels) for levels in schema.levels)
 
 
 Origin = Offered | FromFamilies

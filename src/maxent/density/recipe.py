@@ -11,10 +11,11 @@ from maxent._checks import positive
 from maxent._rows import Array
 from maxent.density import regularization
 from maxent.density.link import required_power
+from maxent.density.origin import Offered
 from maxent.density.points import Points, Table
 from maxent.density.task import DensityTask
 from maxent.entropies import Entropy, Shannon
-from maxent.features import FeatureClass, Schema, bind, joined
+from maxent.features import FeatureClass, Operator, Schema, bind, joined
 from maxent.features.cells import not_used
 from maxent.features.letters import ALL, LETTERS
 from maxent.potentials import Potential
@@ -73,12 +74,10 @@ class Recipe:
     def task_of(self, points: Points) -> DensityTask:
         """The density over given points, to be fitted."""
         preset, entropy = self.chosen_preset(), self.chosen_entropy()
-        letters, notes = self._letters(points)
+        _, notes = self._letters(points)
         if points.constant:
             notes = (not_used(points.constant), *notes)
-        classes = self._classes(letters, preset)
-        schema, presences = points.schema, points.presences
-        operators = joined([o for c in classes for o in c.fit(points.cells, schema, presences)])
+        operators = self._operators(points)
         if not operators:
             raise ValueError(
                 f"no feature of {self.features!r} varies over the {points.cells.n_cells} cells"
@@ -105,6 +104,10 @@ class Recipe:
                 'presences: add linear features ("l")'
             )
         return task
+
+    def offered(self, points: Points) -> Offered:
+        """What the features of a density over given points are chosen from."""
+        return Offered.of(self._operators(points), points.schema)
 
     # -- choices -------------------------------------------------------------------------------
 
@@ -157,6 +160,12 @@ class Recipe:
             f"categorical columns {', '.join(unused)} are not used; add c to features={letters!r}"
         )
         return letters, (note,)
+
+    def _operators(self, points: Points) -> list[Operator]:
+        """All features that the fit may use."""
+        classes = self._classes(self._letters(points)[0], self.chosen_preset())
+        schema, presences = points.schema, points.presences
+        return joined([o for c in classes for o in c.fit(points.cells, schema, presences)])
 
     def _classes(self, letters: str | None, preset: Preset) -> list[FeatureClass]:
         if letters is None:

@@ -13,12 +13,11 @@ from maxent import potentials
 from maxent._checks import positive
 from maxent._rows import Array
 from maxent.density.model import FittedDensity
-from maxent.density.origin import Offered
+from maxent.density.origin import Offered, kinds_of
 from maxent.density.points import Points
 from maxent.density.regularization import Rule, spread
 from maxent.entropies import Entropy, Relative
 from maxent.features import Operator, OperatorMap, bind, part_of, variables_used
-from maxent.features.letters import MONOTONE
 from maxent.path import multiplier_grid, solution_path
 from maxent.potentials import Potential
 from maxent.problem import Problem
@@ -79,7 +78,7 @@ class DensityTask:
     def _rules(self) -> tuple[Array, Array]:
         """beta_j of every feature by the rule, and the index of those it leaves in."""
         m = self.points.n_presences
-        kinds = _kinds(self.operators)
+        kinds = kinds_of(self.operators)
         beta, off = self.rule(kinds, *spread(self.features, self.points.observed, m), m)
         return beta, np.flatnonzero(~off)
 
@@ -150,9 +149,9 @@ class DensityTask:
             yield c, self._density(problem, solution, self.multiplier * c)
 
     def _density(self, problem: Problem, solution: Solution, multiplier: float) -> FittedDensity:
-        posed = self.posed
-        others = int((~np.isin(_kinds(posed.operators), MONOTONE)).sum())
-        beta, origin = posed.beta * multiplier, Offered(others)
+        posed, beta = self.posed, self.posed.beta * multiplier
+        # not of posed.operators: the rule has looked at the presences
+        origin = Offered.of(self.operators, self.points.schema)
         return FittedDensity.of(
             self.points, posed.operators, beta, problem, solution, origin, self.prevalence
         )
@@ -202,7 +201,3 @@ class DensityTask:
     def with_counts(self, counts: Array) -> DensityTask:
         """The same points and features with other occurrences."""
         return replace(self, points=self.points.with_counts(counts))
-
-
-def _kinds(operators: Sequence[Operator]) -> Array:
-    return np.concatenate([np.array([], dtype="U1"), *(o.kinds() for o in operators)])

@@ -39,7 +39,8 @@ def density_of_version_1(state: Mapping[str, Any], origin: Origin | None = None)
         n_features=int(state["n_features_"]),
         biased=bool(state["_biased"]),
         merged=PRESETS[preset].merge,
-        origin=Offered(int(state["_n_not_monotone"])) if origin is None else origin,
+        # what it was chosen from was not written down whole
+        origin=Offered.at_most(state["schema_"]) if origin is None else origin,
         certificate=Certificate(
             status=state["status_"],
             gap=float(state["gap_"]),

@@ -70,9 +70,11 @@ class Entropy(ABC):
         """
         return None
 
-    @property
-    def link_slope(self) -> float | None:
-        """The slope of that map where it is the same for every row, else None."""
+    def link_slope(self, p: Array, q: Array) -> float | None:
+        """The slope of that map for the row p with base measure q, None where no formula is known.
+
+        Where p has a single score in its support, nothing but a formula tells the slope.
+        """
         return None
 
     @property

@@ -48,6 +48,12 @@ class NormEntropy(MeasuredEntropy):
         """q - 1."""
         return float(self.q - 1)
 
+    def link_slope(self, p: Array, q: Array) -> float | None:
+        """||p||_q^(q-1), from theta_i - tau = (p_i / ||p||_q)^(q-1)."""
+        if np.isinf(self.q):
+            return None
+        return float(measure_norm(p[None], self.q, q)[0] ** (self.q - 1))
+
     def _value(self, p: Rows, q: Array | None = None) -> Array:
         return measure_norm(np.maximum(p, 0), self.q, q) - 1
 
@@ -120,6 +126,10 @@ class SquaredNorm(MeasuredEntropy):
     def link_power(self) -> float | None:
         """q - 1 on the simplex."""
         return float(self.q - 1) if isinstance(self.domain, Simplex) else None
+
+    def link_slope(self, p: Array, q: Array) -> float:
+        """||p||_q^(q-2), from theta_i - tau = ||p||_q^(2-q) p_i^(q-1)."""
+        return float(measure_norm(p[None], self.q, q)[0] ** (self.q - 2))
 
     def _value(self, p: Rows, q: Array | None = None) -> Array:
         if self.q == 2 and q is None:

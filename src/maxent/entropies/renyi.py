@@ -10,7 +10,7 @@ from scipy import special
 from maxent import io
 from maxent._roots import bracketed_root
 from maxent._rows import Array, Rows, row_dot
-from maxent.entropies._measures import of_rows
+from maxent.entropies._measures import measure_norm, of_rows
 from maxent.entropies._renyi_search import maximise, negative_renyi
 from maxent.entropies.base import MeasuredEntropy, positive, same_type
 from maxent.entropies.simplex import Shannon
@@ -53,6 +53,13 @@ class Renyi(MeasuredEntropy):
     def link_power(self) -> float:
         """beta - 1; the slope is negative below beta = 1."""
         return float(self.beta - 1)
+
+    def link_slope(self, p: Array, q: Array) -> float | None:
+        """(beta - 1) / beta sum_i q_i (p_i / q_i)^beta, from the gradient of Omega."""
+        if self.beta == 1:
+            return None
+        norm = measure_norm(p[None], self.beta, q)[0]
+        return float((self.beta - 1) / self.beta * norm**self.beta)
 
     def _value(self, p: Rows, q: Array | None = None) -> Array:
         if self.beta == 1:

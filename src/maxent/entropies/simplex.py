@@ -140,8 +140,7 @@ class Tsallis(MeasuredEntropy):
         """alpha - 1."""
         return float(self.alpha - 1)
 
-    @property
-    def link_slope(self) -> float:
+    def link_slope(self, p: Array, q: Array) -> float:
         """alpha - 1."""
         return float(self.alpha - 1)
 

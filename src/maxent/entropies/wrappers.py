@@ -194,6 +194,10 @@ class Relative(Wrapper):
         """As the wrapped entropy."""
         return self.entropy.link_power
 
+    def link_slope(self, p: Array, q: Array) -> float | None:
+        """As the wrapped entropy."""
+        return self.entropy.link_slope(p, q)
+
     def _value(self, p: Rows) -> Array:
         return self._measured._value(p, self._fits(p))
 

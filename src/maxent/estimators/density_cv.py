@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import reduce
 from itertools import product
 from numbers import Integral
 from typing import Any, ClassVar
@@ -15,7 +17,7 @@ from maxent import evaluation, io
 from maxent._jobs import in_threads
 from maxent._rows import Array
 from maxent._threads import one_blas_thread
-from maxent.density import Table
+from maxent.density import Offered, Table
 from maxent.estimators._density import COLUMNS, DensityEstimator
 from maxent.estimators.density import MaxentDensity
 from maxent.features import Schema
@@ -156,8 +158,15 @@ class MaxentDensityCV(DensityEstimator):
         shape = len(candidates), len(splits), len(multipliers)
         self._choose(candidates, multipliers, np.array(scores).reshape(shape))
         best = self._estimator(self.best_params_)
-        self.density_ = best.fit(table.X, table.y, table.weight, table.prior).density_
+        density = best.fit(table.X, table.y, table.weight, table.prior).density_
+        self.density_ = replace(density, origin=self._offered(table, schema))
         return self
+
+    def _offered(self, table: Table, schema: Schema) -> Offered:
+        """The features of all candidates: the search looked at the occurrences, too."""
+        recipes = [self._estimator({"features": each}).recipe() for each in self.features]
+        points = recipes[0].points(table, schema)
+        return reduce(Offered.together, (recipe.offered(points) for recipe in recipes))
 
     def path(self, *args: Any, **settings: Any) -> list[MaxentDensity]:
         """The path of the chosen model; see ``MaxentDensity.path``."""

@@ -234,8 +234,9 @@ def _check_link(entropy: Entropy, theta: Array) -> None:
     power = entropy.link_power
     if power is None:
         return
-    density = np.asarray(entropy.conjugate(theta)[1]) / getattr(entropy, "q0", 1.0)
-    for score, ratio in zip(theta, density, strict=True):
+    p, q0 = np.asarray(entropy.conjugate(theta)[1]), getattr(entropy, "q0", np.ones(theta.shape))
+    for score, row, q in zip(theta, p, np.broadcast_to(q0, p.shape), strict=True):
+        ratio = row / q
         inside = ratio > 0
         low, high = score[inside].min(), score.max()
         if power == 0:
@@ -256,6 +257,13 @@ def _check_link(entropy: Entropy, theta: Array) -> None:
             not np.allclose(ratio, expected, rtol=1e-6, atol=1e-9),
             f"{entropy!r}: the map is not of the form that link_power {power} promises",
         )
+        slope = entropy.link_slope(row, q)
+        if slope is not None and low < high:
+            rise = (ratio.max() ** power - ratio[score == low][0] ** power) / (high - low)
+            _fail_if(
+                not np.isclose(slope, rise, rtol=1e-6),
+                f"{entropy!r}: link_slope {slope}, and the map rises by {rise}",
+            )
 
 
 def _check_measure(entropy: MeasuredEntropy, theta: Array, rng: np.random.Generator) -> None:
