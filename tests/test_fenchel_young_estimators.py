@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from contextlib import contextmanager
 
 import numpy as np
 import pandas as pd
@@ -18,6 +19,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import maxent as mx
 from conftest import needs
+from maxent.estimators._two_classes import one_output
+from maxent.solvers.newton_cg import NewtonCG
 
 QUIET = {"verbose": 0}
 
@@ -32,6 +35,23 @@ def regressor(*args, **settings):
 
 def multilabel(*args, **settings):
     return mx.FenchelYoungMultilabel(*args, **{"tol": 1e-10, **QUIET, **settings})
+
+
+@contextmanager
+def counted_products():
+    """The vectors that Newton's method multiplies by the Hessian."""
+    seen, step = [], NewtonCG._step
+
+    def counted(self, model, gradient):
+        def product(v):
+            seen.append(v)
+            return model.product(v)
+
+        return step(self, model._replace(product=product), gradient)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(NewtonCG, "_step", counted)
+        yield seen
 
 
 def samples(classes=3, n=60, d=4, seed=0):
@@ -206,6 +226,49 @@ def test_costs_raise_the_scores_in_training_only(classes, entropy):
     np.testing.assert_array_equal(model.predict_proba(X), inner.predict(theta))
 
 
+ONE_OUTPUT = [
+    (mx.Shannon(), mx.FermiDirac),
+    (mx.Tsallis(1.0), mx.FermiDirac),
+    (mx.Tsallis(2.0), mx.BinaryGini),
+    (mx.Tsallis(1.5), mx.OneVsAll),
+    (mx.SquaredNorm(1.5), mx.OneVsAll),
+    (mx.Relative(mx.Shannon(), [0.2, 0.8]), mx.OneVsAll),
+    (mx.Shifted(mx.Tsallis(1.5), [0.3, -0.2]), mx.Shifted),
+    (mx.Zero(), mx.Zero),
+]
+
+
+@pytest.mark.parametrize(("entropy", "kind"), ONE_OUTPUT, ids=lambda x: repr(x))
+def test_one_output_is_two_classes(entropy, kind):
+    one = one_output(entropy)
+    assert isinstance(one, kind)
+    s = np.linspace(-3, 3, 21)[:, None]
+    values, p = entropy.conjugate(np.hstack([np.zeros_like(s), s]))
+    single, q = one.conjugate(s)
+    np.testing.assert_allclose(q[:, 0], p[:, 1], atol=1e-9)
+    gap = values + entropy.value(p) - s[:, 0] * p[:, 1]  # constants cancel in the loss
+    np.testing.assert_allclose(single + one.value(q) - s[:, 0] * q[:, 0], gap, atol=1e-9)
+    y = np.ones((21, 1))
+    both = np.hstack([1 - y, y])
+    np.testing.assert_allclose(single + one.value(y), values + entropy.value(both), atol=1e-9)
+    if one.has_curvature:
+        diagonal, spike = one.curvature(s, q)
+        assert spike is None
+        np.testing.assert_allclose(diagonal, one.hvp(s, q, np.ones_like(s)), atol=1e-6)
+
+
+@pytest.mark.parametrize("alpha", [1.0, 1.5, 2.0])
+def test_many_columns_of_two_classes_take_few_newton_steps(alpha):
+    rng = np.random.default_rng(0)
+    X = sparse.random(300, 500, density=0.05, format="csr", random_state=0)
+    y = (X @ rng.normal(size=500) + 0.3 * rng.logistic(size=300) > 0).astype(int)
+    model = classifier(alpha=alpha, potential=1e-3, tol=1e-6)
+    with counted_products() as products:
+        model.fit(X, y)
+    assert model.gap_ <= 1e-6
+    assert len(products) < 80
+
+
 def test_the_cost_of_a_class_wins_samples_for_it():
     X, y = samples(n=300)
     plain = classifier().fit(X, y)
@@ -249,6 +312,60 @@ def test_the_gap_certifies_on_every_domain(kind):
     free = multilabel(kind, potential=0.01, fit_intercept=False).fit(X, Y)
     assert free.gap_ <= 1e-10
     assert free.objective_ > fine.objective_
+
+
+def with_an_empty_label(kind):
+    if kind in (1.0, 1.5, 2.0):
+        X, Y = proportions()
+        return X, np.hstack([Y, np.zeros((len(Y), 1))])
+    X, Y = indicators()
+    if kind == "k-subsets":
+        Y = np.eye(4, dtype=int)[Y.sum(axis=1) % 4]
+        return X, np.hstack([Y, np.ones((len(Y), 1)), np.zeros((len(Y), 1))])
+    return X, np.hstack([Y, np.zeros((len(Y), 1)), np.ones((len(Y), 1))])
+
+
+def fitted_to(kind, X, Y, **settings):
+    if kind in (1.0, 1.5, 2.0):
+        return regressor(alpha=kind, **settings).fit(X, Y)
+    return multilabel(kind, **settings).fit(X, Y)
+
+
+DOMAINS = [1.0, 1.5, 2.0, "one-vs-all", "sparse", "cube", "cone", "k-subsets"]
+
+
+@pytest.mark.parametrize("kind", DOMAINS)
+def test_a_label_that_never_occurs_leaves_the_gap_small(kind):
+    X, Y = with_an_empty_label(kind)
+    model = fitted_to(kind, X, Y, potential=0.01, tol=1e-6)
+    assert model.gap_ <= 1e-6
+
+
+@pytest.mark.parametrize("potential", [mx.Quadratic(0.01), mx.Box(0.02)])
+@pytest.mark.parametrize("kind", DOMAINS[:-1])
+def test_the_gap_with_an_empty_label_is_never_below_the_suboptimality(kind, potential):
+    X, Y = with_an_empty_label(kind)
+    best = fitted_to(kind, X, Y, potential=potential, tol=1e-9)
+    gaps = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", mx.ConvergenceWarning)
+        for steps in (1, 2, 4, 8, 16, 64, 256):
+            rough = fitted_to(kind, X, Y, potential=potential, solver="fista", max_iter=steps)
+            assert rough.objective_ - best.objective_ <= rough.gap_ < np.inf
+            gaps.append(rough.gap_)
+    assert gaps[-1] < 1e-2 * gaps[0]
+
+
+@pytest.mark.parametrize("alpha", [1.0, 1.5, 2.0])
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("made", [np.asarray, sparse.csr_array])
+def test_solvers_stop_on_the_gap_with_an_intercept_too(alpha, classes, made):
+    X, y = samples(classes)
+    model = classifier(alpha=alpha, potential=0.01, tol=1e-3).fit(made(X + 5), y)
+    best = classifier(alpha=alpha, potential=0.01, tol=1e-12).fit(X + 5, y)
+    assert model.objective_ - best.objective_ <= model.gap_ <= 1e-3
+    assert best.gap_ <= 1e-12
+    assert model.n_iter_ <= best.n_iter_
 
 
 def test_loss_and_objective():
@@ -924,8 +1041,8 @@ def test_rows_without_labels_are_no_k_subsets():
         mx.FenchelYoungMultilabel("k-subsets").fit(np.eye(3), Y)
 
 
-def test_a_certificate_that_says_nothing_is_told():
+def test_columns_of_any_size_are_certified():
     rng = np.random.default_rng(0)
     X, y = 1e6 * rng.normal(size=(60, 3)), np.arange(60) % 3
-    with pytest.warns(mx.ConvergenceWarning, match="standardize X"):
-        mx.FenchelYoungClassifier(alpha=1).fit(X, y)
+    model = mx.FenchelYoungClassifier(alpha=1).fit(X, y)
+    assert model.gap_ <= 1e-6

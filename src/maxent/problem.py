@@ -209,6 +209,10 @@ class Problem:
         p = as_float(p)
         return state.gap_at(p) if np.all(self.entropy.domain.contains(p)) else np.inf
 
+    def certificate(self, state: State) -> float:
+        """The gap that solvers stop on: at p_w pulled into the domain of V."""
+        return state.pulled_gap(state.p, state.gradient)
+
     def optimality(self, w: Array) -> float:
         """Relative violation of the optimality conditions, also where no finite gap exists."""
         return self.state(w).optimality
@@ -369,8 +373,8 @@ class State:
 
     @cached_property
     def gap(self) -> float:
-        """The certificate, at p_w pulled into the domain of V."""
-        return self.pulled_gap(self.p, self.gradient)
+        """The problem's certificate."""
+        return self.problem.certificate(self)
 
     def pulled_gap(self, p: Rows, residual: Array) -> float:
         """The gap at p_s = s p + (1 - s) p~, p~ the observed rows, where s r(p) lies in dom V."""

@@ -104,7 +104,7 @@ class OneVsAll(Wrapper):
 
     entropy: Entropy
     domain = Cube()
-    has_curvature = False
+    _place = 0  # of p_j in its pair
 
     def __post_init__(self) -> None:
         if not isinstance(self.entropy.domain, Simplex):
@@ -125,9 +125,16 @@ class OneVsAll(Wrapper):
 
     def _conjugate(self, theta: Rows) -> tuple[Array, Rows]:
         values, p = self.entropy._conjugate(self._pairs(theta, np.zeros_like(theta)))
-        return values.reshape(theta.shape).sum(axis=1), p[:, 0].reshape(theta.shape)
+        return values.reshape(theta.shape).sum(axis=1), p[:, self._place].reshape(theta.shape)
 
     def _hvp(self, theta: Rows, p: Rows, v: Rows) -> Rows:
         zero = np.zeros_like(theta)
         pairs = self._pairs(theta, zero), self._pairs(p, 1 - p), self._pairs(v, zero)
-        return self.entropy._hvp(*pairs)[:, 0].reshape(theta.shape)
+        return self.entropy._hvp(*pairs)[:, self._place].reshape(theta.shape)
+
+    def curvature(self, theta: Rows, p: Rows) -> tuple[Array, None]:
+        """The entry of p_j in the Jacobian of its pair."""
+        pairs = self._pairs(theta, np.zeros_like(theta)), self._pairs(p, 1 - p)
+        diagonal, spike = self.entropy.curvature(*pairs)
+        slope = diagonal if spike is None else diagonal - spike**2
+        return np.maximum(slope[:, self._place], 0).reshape(theta.shape), None

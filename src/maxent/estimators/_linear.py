@@ -26,6 +26,7 @@ from maxent._rows import Array
 from maxent._threads import one_blas_thread
 from maxent.domains import Cube, KSubset, NonNegative, Simplex
 from maxent.entropies import Entropy, Scaled, Shannon, Tsallis
+from maxent.estimators._intercept import InterceptProblem
 from maxent.estimators._saving import SavesFields
 from maxent.maps import SampleMap, kernel_root, pivot_coefficients
 from maxent.potentials import Equality, Families, Potential, Quadratic
@@ -132,9 +133,8 @@ def simplex_entropy(given: Any, alpha: float) -> Entropy:
 class Fit:
     """A linear model's problem: how weights and intercepts lie in w, and the certificate.
 
-    ``X`` is the design without ones; ``observed`` are rows of the entropy's domain. With
-    ``pair`` the scores are [0, s], one output for two classes (Fenchel-Young paper, §4.4);
-    ``pivots`` are those of a design that is the root of a kernel.
+    ``X`` is the design without ones; ``observed`` are rows of the entropy's domain; ``pivots`` are
+    those of a design that is the root of a kernel.
 
     With a free intercept the columns of a dense design may be shifted: it is solved about their
     means, where rounding and curvature do not depend on how far from 0 they lie.
@@ -146,12 +146,11 @@ class Fit:
     observed: Array
     weight: Array
     intercept: bool
-    pair: bool = False
     pivots: Array | None = None
 
     @property
     def n_outputs(self) -> int:
-        return 1 if self.pair else self.observed.shape[1]
+        return self.observed.shape[1]
 
     @cached_property
     def center(self) -> Array:
@@ -169,12 +168,9 @@ class Fit:
             dense = not sparse.issparse(X)
             X = np.hstack([X - self.center, ones]) if dense else sparse.hstack([X, ones], "csc")
             potential = Families([potential, Equality()], [size, outputs])
-        features = SampleMap(X, self.observed.shape[1])
-        if self.pair:
-            features = features.restrict(np.arange(1, features.n_features, 2))
-        return Problem(
-            self.entropy, features, potential, observed=self.observed, weights=self.weight
-        )
+        features = SampleMap(X, outputs)
+        kind = InterceptProblem if self.intercept else Problem
+        return kind(self.entropy, features, potential, observed=self.observed, weights=self.weight)
 
     def pack(self, coef: Array, intercept: Array) -> Array:
         """w of weights (columns, outputs) and intercepts."""
@@ -189,28 +185,11 @@ class Fit:
         return coef, rest - self.center @ coef
 
     def gap(self, state: State, p: Array) -> float:
-        """The duality gap at p moved to where the intercepts' moments match exactly.
-
-        With m the weighted mean of the observed rows and r that of p - observed, the rows
-        (1 - t) p + t q, q = m - (1 - t)/t r the same for all, have the observed mean: what a free
-        intercept asks for. t is the smallest that keeps q in the domain. Then as everywhere: a
-        part of the way to the observed rows, where the other moments lie in dom V.
-        """
-        if not self.intercept:
+        """The duality gap at p, which is moved to the observed mean where an intercept asks it."""
+        problem = state.problem
+        if not isinstance(problem, InterceptProblem):
             return state.gap_at(p)
-        problem, weight = state.problem, self.weight
-        mean = weight @ self.observed
-        r = weight @ p - mean
-        room = np.full(r.size, np.inf)
-        with np.errstate(over="ignore"):
-            np.divide(mean, r, out=room, where=r > 0)
-            if not isinstance(self.entropy.domain, NonNegative):
-                np.divide(mean - 1, r, out=room, where=r < 0)
-        t = 1 / (1 + max(room.min(), 0.0)) if r.any() else 0.0
-        p = np.maximum((1 - t) * (p - r) + t * mean, 0.0)
-        residual = problem.moments(p) - problem.target
-        residual[-self.n_outputs :] = 0.0  # but for rounding, which Equality refuses
-        return state.pulled_gap(p, residual)
+        return problem.gap_near(state, p, problem.moments(p) - problem.target)
 
 
 # -- kernels -------------------------------------------------------------------------------------
@@ -373,9 +352,9 @@ class FenchelYoungModel(FenchelYoungBase):
         entropy: Entropy,
         rows: Array,
         trained: Entropy | None = None,
-        pair: bool = False,
     ) -> None:
-        """Fit the weights to rows of positive weight; ``trained`` is the entropy with a cost.
+        """Fit the weights to rows of positive weight; ``trained`` is the entropy with a cost, or
+        that of one output for two classes.
 
         ``rows`` are the numbers of the rows in what the user gave.
         """
@@ -386,18 +365,16 @@ class FenchelYoungModel(FenchelYoungBase):
                 "weight: set fit_intercept=False (a constant column of X is a penalized intercept)"
             )
         weight = weight / weight.sum()
-        warm = self._warm(1 if pair else observed.shape[1], X.shape[1])
+        outputs = observed.shape[1]
+        warm = self._warm(outputs, X.shape[1])
         if self.kernel is None:
-            outputs = 1 if pair else observed.shape[1]
             names = getattr(self, "feature_names_in_", None)
             potential, order = laid_out(self.potential, X.shape[1], outputs, names)
             design, pivots = X if order is None else X[:, order], None
         else:
             potential, order = as_potential(self.potential), None
             design, pivots = kernel_root(self._gram(X, weight))
-        fit = Fit(
-            *(trained, design, potential, observed, weight, bool(self.fit_intercept), pair, pivots)
-        )
+        fit = Fit(trained, design, potential, observed, weight, bool(self.fit_intercept), pivots)
         problem = fit.problem()
         start = None
         if warm is not None:
@@ -450,7 +427,7 @@ class FenchelYoungModel(FenchelYoungBase):
         rows: Array,
     ) -> None:
         coef, self.intercept_ = fit.unpack(solution.w)
-        if isinstance(entropy.domain, Simplex | KSubset) and not fit.pair:
+        if isinstance(fit.entropy.domain, Simplex | KSubset):
             self.intercept_ -= self.intercept_.mean()  # scores count up to what all share
         p, w = np.asarray(solution.p), solution.w
         for name in ("coef_", "dual_coef_", "support_", "X_fit_"):
@@ -478,9 +455,9 @@ class FenchelYoungModel(FenchelYoungBase):
         self.entropy_ = entropy
         if solution.status is Status.CONVERGED and self.objective_ < self.gap_ < np.inf:
             warnings.warn(
-                f"the fit meets tol, but its duality gap {self.gap_:.3g} is larger than the "
-                f"objective {self.objective_:.3g} and certifies nothing: columns of very large or "
-                "very different sizes; standardize X, or give a smaller tol",
+                f"the fit meets tol, but with one coefficient per row its duality gap is "
+                f"{self.gap_:.3g}, larger than the objective {self.objective_:.3g}, and certifies "
+                "nothing: the kernel's matrix is nearly singular; give a stronger potential",
                 ConvergenceWarning,
                 stacklevel=4,
             )

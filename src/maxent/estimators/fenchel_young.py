@@ -19,6 +19,7 @@ from maxent._rows import Array
 from maxent.domains import Cube, KSubset, NonNegative
 from maxent.entropies import BinaryGini, Entropy, FermiDirac, Shifted, SquaredNorm
 from maxent.estimators._linear import FenchelYoungBase, FenchelYoungModel, simplex_entropy
+from maxent.estimators._two_classes import one_output
 
 KINDS = ("one-vs-all", "sparse", "cube", "cone", "k-subsets")
 _SUM = 1e-6  # by which proportions may miss 1
@@ -103,7 +104,7 @@ class FenchelYoungClassifier(Classifies, FenchelYoungModel):
         in the kernel's space. gamma, degree, coef0 : of "rbf" and "poly", as in ``SVC``.
     class_weight : None, "balanced" or {class: weight}; multiplies sample weights.
     solver, tol, max_iter : see ``Problem.solve``; max_iter None is the solver's own. Solvers stop
-        at a duality gap of tol, with an intercept at an optimality of tol.
+        at a duality gap of tol.
     warm_start : begin at the last fit's weights, where they fit (linear models).
     temperature : predictions are p(theta / T): towards the most probable class as T falls, towards
         equal probabilities as it grows. Training is not affected.
@@ -115,7 +116,8 @@ class FenchelYoungClassifier(Classifies, FenchelYoungModel):
     intercept_ : (classes,) or (1,). entropy_ : the entropy in use.
     loss_ : mean loss on the training rows; objective_ : with the penalty.
     gap_ : duality gap: ``objective_`` is at most that far above the smallest there is. Also with
-        an intercept: it is taken at the prediction moved to where its mean is exactly that of y.
+        an intercept: it is taken at the prediction with its surplus moved, so that its mean is
+        exactly that of y.
     optimality_ : violation of the optimality conditions; n_iter_.
     dual_coef_, support_, X_fit_ : of a kernel model, the coefficients (classes, rows kept), the
         training rows kept, by number and as rows. Rows that are predicted exactly are not kept,
@@ -196,7 +198,9 @@ class FenchelYoungClassifier(Classifies, FenchelYoungModel):
         cost = self._cost()
         trained = entropy if cost is None else Shifted(entropy, cost[labels])
         observed = np.eye(classes.size)[labels]
-        self._solve(X, observed, weight, entropy, rows, trained, pair=classes.size == 2)
+        if classes.size == 2:
+            trained, observed = one_output(trained), observed[:, 1:]
+        self._solve(X, observed, weight, entropy, rows, trained)
         return self
 
     def _class_weights(self, labels: Array, weight: Array) -> Array:
