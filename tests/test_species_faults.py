@@ -510,3 +510,136 @@ def test_everything_is_on_the_disk_before_a_folder_appears(tmp_path, monkeypatch
     monkeypatch.setattr(os, "replace", renamed)
     _write(tmp_path / "out", "1")
     assert str(tmp_path.resolve()) in synced
+
+
+# -- maps ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def draw(finished, made):
+    model = species.load_model(finished / "model.json")
+
+    def drawn(out, **options):
+        with species.Layers.open(made / "future", categorical=["biome"]) as layers:
+            return species.project(
+                model.density, layers, out, outputs=("cloglog", "raw"), **options
+            )
+
+    return drawn
+
+
+def test_what_a_killed_projection_left_is_cleared_away(draw, tmp_path):
+    dead, live, moving = (tmp_path / f".maxent-{name}" for name in ("dead", "live", "moving"))
+    for work in (dead, live, moving):
+        work.mkdir()
+        (work / "lock").write_text("")
+    (dead / "cloglog.stage.tif").write_text("half a map")
+    (moving / "old").mkdir()
+    (moving / "mess.tif").write_text("of the killed run")
+    lock = locks.take(live / "lock", "")
+    draw(tmp_path, extras=())
+    assert _names(tmp_path) == [".maxent-live", "cloglog.tif", "mess.tif", "raw.tif"]
+    lock.release(live / "lock")
+    draw(tmp_path, extras=())
+    (live / "lock").write_text("")
+    draw(tmp_path, extras=())
+    assert _names(tmp_path) == ["cloglog.tif", "mess.tif", "raw.tif"]
+
+
+@pytest.mark.parametrize("last", range(6))
+def test_new_maps_never_stand_beside_earlier_ones(last, draw, tmp_path, monkeypatch):
+    for name in ("cloglog.tif", "raw.tif"):
+        (tmp_path / name).write_text("of before")
+    replace, calls, seen = os.replace, [], []
+
+    def replaced(*args):
+        calls.append(args)
+        if len(calls) == last + 1 and last < 5:
+            raise KeyboardInterrupt
+        replace(*args)
+        paths = [tmp_path / name for name in ("cloglog.tif", "raw.tif")]
+        seen.append({path.read_bytes() == b"of before" for path in paths if path.exists()})
+
+    monkeypatch.setattr(os, "replace", replaced)
+    if last < 5:
+        with pytest.raises(KeyboardInterrupt):
+            draw(tmp_path, extras=())
+        assert {p.read_text() for p in tmp_path.iterdir()} == {"of before"}
+    else:
+        draw(tmp_path, extras=())
+        assert len(calls) == 5
+        assert b"of before" not in _contents(tmp_path).values()
+        assert all(len(kinds) < 2 for kinds in seen)
+    assert _names(tmp_path) == ["cloglog.tif", "raw.tif"]
+
+
+FORKED = """
+import multiprocessing, sys
+from pathlib import Path
+import numpy as np
+import pandas as pd
+import rasterio
+from maxent import MaxentDensity
+from maxent.species import Layers, project
+
+folder = Path(sys.argv[1])
+values = np.random.default_rng(0).random((1100, 1100)).astype("float32")
+profile = dict(driver="GTiff", width=1100, height=1100, count=1, dtype="float32")
+transform = rasterio.Affine(0.01, 0, 0, 0, -0.01, 0)
+with rasterio.open(folder / "a.tif", "w", crs="EPSG:4326", transform=transform, **profile) as file:
+    file.write(values, 1)
+table = pd.DataFrame({"a": values[0]})
+model = MaxentDensity("l", verbose=0).fit(table, table["a"] > 0.7)
+
+def draw(name):
+    with Layers.open(folder / "a.tif") as layers:
+        return project(model, layers, folder / name, extras=(), threads=2, verbose=0).n_cells
+
+cells = draw("before")
+with multiprocessing.get_context("fork").Pool(1) as pool:
+    try:
+        assert pool.map_async(draw, ["after"]).get(60) == [cells]
+    except multiprocessing.TimeoutError:
+        sys.exit(4)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="a system without fork")
+def test_a_forked_process_projects_after_threads_have(tmp_path):
+    command = [sys.executable, "-W", "ignore", "-c", FORKED, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "after" / "cloglog.tif").exists()
+
+
+# -- Ctrl-C ----------------------------------------------------------------------------------------
+
+
+INTERRUPTED = """
+import os, signal, sys
+
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupt())
+sys.argv = ["maxent", "info"]
+from maxent._command import run
+run()
+"""
+
+
+@pytest.mark.parametrize("module", ["typer", "rich.table", "maxent.cli.species", "maxent._threads"])
+def test_an_interrupt_while_importing(module):
+    command = [sys.executable, "-c", INTERRUPTED.format(module=module)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 130, done.stderr
+    assert "interrupted" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_package_runs_as_the_command():
+    command = [sys.executable, "-m", "maxent", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("maxent ")

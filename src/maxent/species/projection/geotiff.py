@@ -19,15 +19,30 @@ import numpy as np
 
 from maxent._rows import Array
 from maxent.maps import sum_of_parts
+from maxent.species import locks
 from maxent.species.extras import geo
 from maxent.species.inputs import raster_parts
 from maxent.species.layers.grid import Grid, Window
 from maxent.species.layers.layers import Layers
 from maxent.species.layers.sources import FileSource
-from maxent.species.outputs import check_unread
+from maxent.species.outputs import check_unread, sync
 from maxent.species.projection.plan import Map
 
 _TILE = 512
+_WORK = ".maxent-"  # how the folders of unfinished files begin
+_LOCK, _OLD = "lock", "old"  # what is in them besides
+
+
+_forked = False  # a forked process waits forever for the threads that GDAL had before
+
+
+def _mark_forked() -> None:
+    global _forked
+    _forked = True
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_mark_forked)
 
 
 def targets(out: Path, maps: Iterable[str]) -> dict[str, Path]:
@@ -53,20 +68,40 @@ def check_targets(targets: Iterable[Path], layers: Layers, overwrite: bool) -> N
 
 @contextmanager
 def workspace(folder: Path) -> Iterator[Path]:
-    """A folder inside ``folder`` for unfinished files, which is removed whatever happens."""
+    """A folder inside ``folder`` for unfinished files, which is removed whatever happens.
+
+    Its lock tells one that is in use from one that a killed run left, which is cleared away.
+    """
     made = [f for f in (folder, *folder.parents) if not f.exists()]
     with _writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        work = Path(tempfile.mkdtemp(prefix=".maxent-", dir=folder))
+        _clear_dead(folder)
+        work = Path(tempfile.mkdtemp(prefix=_WORK, dir=folder))
     try:
-        yield work
+        with _writing(folder):
+            lock = locks.take(work / "new.lock", str(work))
+            os.replace(work / "new.lock", work / _LOCK)  # held from the moment it has its name
+        try:
+            yield work
+        finally:
+            lock.release(work / _LOCK)
+            shutil.rmtree(work, ignore_errors=True)
     except BaseException:  # also Ctrl-C
         shutil.rmtree(work, ignore_errors=True)
         for empty in made:
             with suppress(OSError):
                 empty.rmdir()
         raise
-    shutil.rmtree(work, ignore_errors=True)
+
+
+def _clear_dead(folder: Path) -> None:
+    """Clear away what killed runs left; maps that were being moved arrive after all."""
+    for work in folder.glob(f"{_WORK}*"):
+        if (work / _LOCK).is_file() and locks.is_free(work / _LOCK):
+            if (work / _OLD).is_dir():
+                for ready in (path for path in work.iterdir() if path.is_file()):
+                    os.replace(ready, folder / ready.name)
+            shutil.rmtree(work, ignore_errors=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,18 +170,40 @@ class Stage:
             _check(self.work / target.name, stored, self.grid, n_cells)
 
     def publish(self) -> None:
-        """Move all maps to where they belong."""
+        """Move all maps to where they belong: new and earlier ones never stand side by side."""
+        targets = list(self.targets.values())
+        for target in targets:
+            sync(self.work / target.name)
+        old = self.work / _OLD
+        old.mkdir()
+        try:
+            for target in (t for t in targets if t.exists()):
+                with _writing(target):
+                    os.replace(target, old / target.name)
+            for target in targets:
+                with _writing(target):
+                    os.replace(self.work / target.name, target)
+                    Path(f"{target}.aux.xml").unlink(missing_ok=True)  # statistics of an older map
+        except BaseException:  # also Ctrl-C
+            self._restore(old)
+            raise
+        sync(targets[0].parent)
+
+    def _restore(self, old: Path) -> None:
+        """The earlier maps where they were, the new ones gone."""
         for target in self.targets.values():
-            with _writing(target):
-                os.replace(self.work / target.name, target)
-                Path(f"{target}.aux.xml").unlink(missing_ok=True)  # statistics of an older map
+            if (old / target.name).exists():
+                os.replace(old / target.name, target)
+            elif not (self.work / target.name).exists():
+                target.unlink(missing_ok=True)
 
 
 def _compress(stage: Path, final: Path, stored: Map, cog: bool, threads: int) -> None:
     """The plain file as a compressed GeoTIFF with tiles, and with overviews for a ``cog``."""
     floats = stored.dtype.startswith("float")
     # higher levels take half as long again and save 1 %: most digits of a map are noise
-    options = {"COMPRESS": "DEFLATE", "BIGTIFF": "IF_SAFER", "NUM_THREADS": threads}
+    options: dict[str, Any] = {"COMPRESS": "DEFLATE", "BIGTIFF": "IF_SAFER"}
+    options |= {"NUM_THREADS": 1 if _forked else threads}
     options |= {"SPARSE_OK": "TRUE"}
     if cog:
         options |= {"driver": "COG", "BLOCKSIZE": _TILE, "LEVEL": 1, "PREDICTOR": "YES"}

@@ -1,0 +1,5 @@
+"""python -m maxent."""
+
+from maxent._command import run
+
+run()
