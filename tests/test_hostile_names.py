@@ -1,0 +1,45 @@
+"""Names from data never become formulas, markup, mathematics or the names of our own files."""
+
+import csv
+import warnings
+
+import pytest
+
+from maxent.species.report.index import write_index
+from maxent.species.scoring import write_scores
+from maxent.species.slugs import slugs
+from maxent.species.tables.text import csv_bytes
+from maxent.species.tuning import _picture
+
+
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r"])
+def test_no_cell_of_a_table_begins_like_a_formula(start, tmp_path):
+    name = f'{start}HYPERLINK("http://example.org")'
+    table = csv_bytes([name, "x"], [[name, "-1.5"], [-1.5, "-1e5"]]).decode()
+    header, first, second = csv.reader(table.splitlines(keepends=True), strict=True)
+    assert header == [f"'{name}", "x"]
+    assert first == [f"'{name}", "-1.5"]
+    assert second == ["-1.5", "-1e5"]
+    write_scores({"species": name, "auc": -0.5}, tmp_path / "scores.csv")
+    with open(tmp_path / "scores.csv", newline="") as file:
+        assert list(csv.DictReader(file)) == [{"species": f"'{name}", "auc": "-0.5"}]
+
+
+def test_the_index_says_what_it_may_load(tmp_path):
+    page = write_index([{"species": "Acer", "status": "ok"}], tmp_path).read_text()
+    assert 'http-equiv="Content-Security-Policy"' in page
+    assert "default-src &#x27;none&#x27;; img-src &#x27;self&#x27; file: data:" in page
+
+
+def test_a_species_is_not_written_over_the_files_of_all():
+    chosen = slugs(["index.html", "Index.HTML", "maxentResults.csv", "tuning.json", "Acer"])
+    assert set(chosen.values()).isdisjoint({"index.html", "maxentResults.csv", "tuning.json"})
+    assert chosen["Acer"] == "Acer"
+
+
+def test_dollars_in_a_name_are_no_mathematics():
+    row = {"features": "l", "potential": "box", "multiplier": 1.0, "mean_score": 0.5}
+    row |= {"sd_score": 0.1, "n_splits": 2}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert _picture(r"A $\frac{$ b", [row], "auc").startswith(b"\x89PNG")
