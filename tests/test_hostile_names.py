@@ -4,7 +4,13 @@ import csv
 import warnings
 
 import pytest
+from rich.markup import escape
+from rich.table import Table
 
+from maxent._kernels.score import fill_guide
+from maxent._progress import Progress
+from maxent.cli import info
+from maxent.cli._console import complain, console
 from maxent.species.report.index import write_index
 from maxent.species.scoring import write_scores
 from maxent.species.slugs import slugs
@@ -43,3 +49,35 @@ def test_dollars_in_a_name_are_no_mathematics():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert _picture(r"A $\frac{$ b", [row], "auc").startswith(b"\x89PNG")
+
+
+def test_a_terminal_gets_no_control_characters_of_a_name(capsys, monkeypatch):
+    name = "Acer \x1b]0;owned\x07 \x9b2J"
+    table = Table()
+    table.add_column("species")
+    table.add_row(escape(name))
+    console().print(table)
+    console().print(escape(name))
+    complain(name)
+    progress = Progress("fit")
+    progress.begin = progress.last = -1000.0
+    progress.update(name)
+    told = capsys.readouterr()
+    for text in (told.out, told.err):
+        assert r"\x1b]0;owned\x07 \x9b2J" in text
+        assert not any(c in text for c in "\x1b\x07\x9b")
+
+
+def test_progress_without_a_standard_error(monkeypatch):
+    monkeypatch.setattr("sys.stderr", None)
+    progress = Progress("fit")
+    progress.begin = progress.last = -1000.0
+    progress.update("half")
+    progress.close()
+
+
+def test_info_shows_where_the_kernels_are(capsys, monkeypatch):
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    info()
+    shown = "".join(capsys.readouterr().out.split())
+    assert "".join(str(fill_guide.stats.cache_path).split()) in shown
