@@ -245,3 +245,41 @@ def test_a_problem_of_a_restricted_map_solves_to_the_same(tmp_path):
     io.save(problem, tmp_path / "problem.json")
     again = io.load(tmp_path / "problem.json")
     identical(problem.solve().p, again.solve().p)
+
+
+# -- small files, huge claims ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        {"class": "IdentityMap", "state": {"size": 10**9}},
+        {
+            "class": "ChainMap",
+            "state": {
+                "X": io._encode(np.ones((1, 1))),
+                "lengths": io._encode(np.array([1])),
+                "n_states": 10**6,
+            },
+        },
+        {
+            "csc": [io._encode(np.empty(0)), *[io._encode(np.zeros(n, dtype=int)) for n in (0, 2)]],
+            "shape": [10**12, 1],
+        },
+    ],
+    ids=["IdentityMap", "ChainMap", "csc"],
+)
+def test_a_small_file_that_claims_much_memory_is_refused(model, tmp_path):
+    path = tmp_path / "small.json"
+    path.write_text(json.dumps({"format": "maxent", "version": 2, "model": model}))
+    with pytest.raises(ValueError, match=r"more than the limit.*MAXENT_MAX_CELLS="):
+        io.load(path)
+
+
+def test_the_limit_of_cells_can_be_raised_and_lowered(tmp_path, monkeypatch):
+    io.save(mx.IdentityMap(100), tmp_path / "map.json")
+    monkeypatch.setenv("MAXENT_MAX_CELLS", "99")
+    with pytest.raises(ValueError, match=r"has 100 cells.*limit of 99.*MAXENT_MAX_CELLS=100"):
+        io.load(tmp_path / "map.json")
+    monkeypatch.setenv("MAXENT_MAX_CELLS", "100")
+    assert io.load(tmp_path / "map.json").size == 100

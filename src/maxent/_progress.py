@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from time import perf_counter
 
+from maxent._terminal import printable
+
 _PATIENCE = 3.0  # seconds of silence first
 _TERMINAL_PAUSE, _LOG_PAUSE = 0.5, 10.0
 
@@ -20,13 +22,15 @@ class Progress:
     def update(self, text: str) -> None:
         """Show ``text`` if it is time to."""
         now = perf_counter()
+        if sys.stderr is None:  # closed by the caller
+            return
         terminal = sys.stderr.isatty()
         pause = _TERMINAL_PAUSE if terminal else _LOG_PAUSE
         if not self.verbose or now - self.begin < _PATIENCE or now - self.last < pause:
             return
         end = "" if terminal else "\n"
         start = "\r\x1b[K" if terminal else ""
-        sys.stderr.write(f"{start}{self.name}: {text}, {now - self.begin:.0f} s{end}")
+        sys.stderr.write(f"{start}{self.name}: {printable(text)}, {now - self.begin:.0f} s{end}")
         sys.stderr.flush()
         self.last, self.shown = now, True
 

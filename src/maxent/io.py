@@ -39,6 +39,7 @@ from typing import Any, NamedTuple, TypeVar, Union, get_args, get_origin, get_ty
 import numpy as np
 
 import maxent
+from maxent._limits import IN_MEMORY, check_cells
 from maxent._version import __version__
 
 CONVERTED = {"converted": True}  # metadata of a field that takes more than its annotation says
@@ -351,6 +352,7 @@ def _decode_sparse(x: State) -> Any:
     data, indices, indptr = (_decode(part) for part in _list(x["csc"], "csc", 3))
     shape = tuple(_list(x["shape"], "a shape", 2))
     try:
+        check_cells(max(shape), "a row or column of a sparse matrix", IN_MEMORY)
         matrix = sparse.csc_array((data, indices, indptr), shape=shape)
         matrix.check_format(full_check=True)  # indices out of range would read foreign memory
     except Exception as error:

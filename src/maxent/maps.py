@@ -19,6 +19,7 @@ from scipy import linalg, sparse
 
 from maxent import io
 from maxent._checks import indices
+from maxent._limits import IN_MEMORY, check_cells
 from maxent._rows import Array, Ragged, Rows
 from maxent._threads import all_finite, one_blas_thread, over_rows
 
@@ -235,6 +236,7 @@ class IdentityMap(ColumnMap):
         return {"size": self.size} | part
 
     def __setmodel__(self, state: dict[str, Any]) -> None:
+        check_cells(state["size"], "an IdentityMap", IN_MEMORY)
         IdentityMap.__init__(self, state["size"])
         if "cells" in state:
             cells = state["cells"]
@@ -299,6 +301,7 @@ class SampleMap(ColumnMap, RowMap):
         return {"X": self.X, "n_outputs": self.n_outputs} | self._entries_in_use()
 
     def __setmodel__(self, state: dict[str, Any]) -> None:
+        check_cells(state["n_outputs"], "one sample of a SampleMap", IN_MEMORY)
         SampleMap.__init__(self, state["X"], state["n_outputs"])
         self._use(state.get("entries"))
 
@@ -548,6 +551,7 @@ class ChainMap(RowMap):
         X = sparse.csr_array(state["X"]) if sparse.issparse(state["X"]) else state["X"]
         indices("lengths", state["lengths"], np.size(state["lengths"]), X.shape[0] + 1)
         cuts = np.concatenate([[0], np.cumsum(state["lengths"])])
+        check_cells(X.shape[0] * state["n_states"] ** 2, "a ChainMap", IN_MEMORY)
         if cuts[-1] != X.shape[0]:
             raise ValueError(f"the lengths add up to {cuts[-1]} positions, X has {X.shape[0]}")
         ChainMap.__init__(self, [X[a:b] for a, b in pairwise(cuts)], state["n_states"])

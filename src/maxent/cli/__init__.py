@@ -84,11 +84,13 @@ def info() -> None:
 
 
 def _kernel_cache() -> str:
-    """Where numba keeps compiled kernels: the setting, or beside the source files."""
+    """Where numba keeps compiled kernels: the setting, beside the sources, or in the home."""
     setting = os.environ.get("NUMBA_CACHE_DIR")
     if setting:
         return f"{setting} (NUMBA_CACHE_DIR)"
-    return f"{Path(__file__).parent / '_kernels' / '__pycache__'} (set NUMBA_CACHE_DIR to move it)"
+    from maxent._kernels.score import fill_guide
+
+    return f"{fill_guide.stats.cache_path} (set NUMBA_CACHE_DIR to move it)"
 
 
 @main.command()

@@ -11,15 +11,25 @@ from typing import Any
 import typer
 from rich.console import Console
 from rich.markup import escape
+from rich.text import Text
+
+from maxent._terminal import printable
 
 FAILED, USAGE, PARTLY, INTERRUPTED = 1, 2, 3, 130
 settings = {"debug": False}
 
 
+class _Plain(Console):
+    """Shows control characters in names instead of sending them to the terminal."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        return super().render_str(printable(text), **options)
+
+
 def console(stderr: bool = False) -> Console:
     """Made at each use: tests and pipes change the streams. No wrapping off a terminal."""
-    made = Console(stderr=stderr, highlight=False)
-    return made if made.is_terminal else Console(stderr=stderr, highlight=False, width=200)
+    made = _Plain(stderr=stderr, highlight=False)
+    return made if made.is_terminal else _Plain(stderr=stderr, highlight=False, width=200)
 
 
 def complain(text: str) -> None:

@@ -17,6 +17,7 @@ from maxent.species.layers.background import draw_background
 from maxent.species.layers.grid import OUTSIDE
 from maxent.species.layers.layers import Layers
 from maxent.species.model import SpeciesModel
+from maxent.species.tables.text import plain_cell
 
 _RULES = {
     "omission_minimum": "Minimum training presence",
@@ -79,7 +80,7 @@ def write_scores(scores: dict[str, Any], path: Path) -> None:
     lines = text.StringIO()
     writer = csv.DictWriter(lines, list(scores), lineterminator="\n")
     writer.writeheader()
-    writer.writerow(scores)
+    writer.writerow({name: plain_cell(value) for name, value in scores.items()})
     io.write_atomically(path, lines.getvalue().encode())
 
 

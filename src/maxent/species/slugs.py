@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Iterable
 
 _DEVICES = re.compile(r"(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])(\..*)?", re.IGNORECASE)
+_OURS = ("index.html", "maxentResults.csv", "tuning.json")  # beside the species
 _MAX_BYTES = 120  # of a name: with what is appended it stays below the 255 that file systems allow
 
 
@@ -37,8 +38,10 @@ def slugs(names: Iterable[str]) -> dict[str, str]:
 
     >>> slugs(["Acer sp.", "acer sp", "Acer sp. 2"])
     {'Acer sp.': 'Acer_sp', 'acer sp': 'acer_sp_2', 'Acer sp. 2': 'Acer_sp._2'}
+    >>> slugs(["index.html"])
+    {'index.html': 'index.html_2'}
     """
-    taken: set[str] = set()
+    taken = {name.casefold() for name in _OURS}
     chosen: dict[str, str] = {}
     for name in dict.fromkeys(names):
         stem = free = slug(name)

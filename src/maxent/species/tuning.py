@@ -153,7 +153,8 @@ def _picture(species: str, rows: Sequence[dict[str, Any]], scoring: str) -> byte
     ax.set_xlabel("regularization multiplier")
     name = {"log_loss": "held-out log density", "auc": "held-out AUC"}.get(scoring, scoring)
     ax.set_ylabel(f"{name} over spatial blocks, mean and standard error")
-    ax.set_title(f"{species}: circled is the best", style="italic" if " " in species else None)
+    style = "italic" if " " in species else None
+    ax.set_title(f"{species}: circled is the best", style=style, parse_math=False)
     ax.legend(title="features")
     buffer = BytesIO()
     figure.savefig(buffer, format="png")

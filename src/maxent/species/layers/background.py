@@ -15,6 +15,7 @@ from maxent.species.layers.grid import OUTSIDE, Window
 from maxent.species.layers.layers import Block, Layers
 from maxent.species.layers.placement import same_grid
 
+_CACHE = 1 << 27  # bytes of blocks that GDAL keeps: each is read once
 _NOT_DRAWN = np.inf  # the key of cells that were only asked for
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # steps of SplitMix64
 
@@ -69,14 +70,15 @@ def draw_background(
     progress = Progress("background", verbose)
     n_windows = len(layers.windows())
     try:
-        for done, block in enumerate(layers.blocks()):
-            valid, columns = block.valid, list(block.values.values())
-            if bias is not None:
-                effort = bias.read(block.window)
-                valid = valid & effort.valid
-                columns.append(_checked(effort, valid, bias))
-            draw.see(block.window, valid, columns, columns[-1] if weighted else None)
-            progress.update(f"{done + 1} of {n_windows} windows")
+        with geo("rasterio").Env(GDAL_CACHEMAX=_CACHE):
+            for done, block in enumerate(layers.blocks()):
+                valid, columns = block.valid, list(block.values.values())
+                if bias is not None:
+                    effort = bias.read(block.window)
+                    valid = valid & effort.valid
+                    columns.append(_checked(effort, valid, bias))
+                draw.see(block.window, valid, columns, columns[-1] if weighted else None)
+                progress.update(f"{done + 1} of {n_windows} windows")
     finally:
         progress.close()
     cells = draw.result()

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from maxent._limits import ON_DISK, check_cells
 from maxent._rows import Array
 from maxent.species.crs import parsed_crs
 from maxent.species.extras import geo
@@ -117,6 +118,7 @@ class Layers:
         notes: list[str] = []
         bands = share_crs(bands, like, notes)
         grid = target_grid(bands, align, notes) if like is None else with_crs(like, bands)
+        check_cells(grid.size, f"the grid of {bands[0].label}, {grid.describe()},", ON_DISK)
         categorical = tuple(categorical)
         aligned = []
         for source in bands:

@@ -20,6 +20,11 @@ from maxent.species.report.markup import (
     table,
 )
 
+# its own thumbnails beside it, and nothing from elsewhere; "self" is not the folder of a local page
+_POLICY = (
+    "default-src 'none'; img-src 'self' file: data:; style-src 'unsafe-inline'; "
+    "script-src 'unsafe-inline'"
+)
 _HEAD = (
     *("Species", "Map", "Status", "Records", "Training AUC", "Test AUC", "Gain"),
     *("Duality gap", "Seconds"),
@@ -58,7 +63,7 @@ def write_index(
         "\n",
     )
     path = folder / "index.html"
-    write_atomically(path, document(title, body))
+    write_atomically(path, document(title, body, _POLICY))
     return path
 
 

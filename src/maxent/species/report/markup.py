@@ -234,12 +234,12 @@ def key(items: Iterable[tuple[str, str]]) -> Html:
     )
 
 
-def document(title: str, body: Html, policy: str | None = None) -> bytes:
-    """A whole page; ``policy`` says what it may load, and without one it may load any file."""
+def document(title: str, body: Html, policy: str) -> bytes:
+    """A whole page; ``policy`` says what it may load."""
     head = element(
         "head",
         Html('<meta charset="utf-8">'),
-        policy and element("meta", http_equiv="Content-Security-Policy", content=policy),
+        element("meta", http_equiv="Content-Security-Policy", content=policy),
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("link", rel="icon", href="data:,"),
         element("title", title),
