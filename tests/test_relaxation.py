@@ -753,3 +753,24 @@ def test_nothing_can_be_asked_before_the_fit(ask):
     given = {"swap": (), "plot": (), "select": ([1, 2],)}.get(ask, (1.0,))
     with pytest.raises(ValueError, match="this RelaxationPath has no knots yet: call fit first"):
         getattr(path, ask)(*given)
+
+
+@pytest.mark.parametrize("method", ["local", "hull", "global"])
+@pytest.mark.parametrize("small", [1e-9, 1e-12, 1e-14, 1e-18])
+def test_one_large_prior_entry_among_tiny_ones(small, method):
+    """Segments are steep once the large entry has left I_0: mu has few digits on them."""
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        n = int(rng.integers(3, 7))
+        u, q = small * rng.random(n), rng.dirichlet(np.ones(n))
+        u[rng.integers(n)] = 1 - u.sum()
+        path = mx.RelaxationPath(u / u.sum(), q).fit(method)
+        knots = path.nu[1:]
+        nu = np.concatenate([knots, knots * (1 + 1e-7), knots * 1.01, 2 * knots[-1:]])
+        np.testing.assert_allclose(path.at(nu).sum(axis=1), 1, atol=1e-10)
+        assert path.gap_ < 1e-10
+
+
+def test_a_ratio_beyond_double_doubles_is_refused():
+    with pytest.raises(ValueError, match=r"prior have the ratio 1.0e\+40.*solve_relaxed"):
+        mx.RelaxationPath([1.0, 1e-40, 1e-40], [0.2, 0.3, 0.5]).fit()

@@ -13,6 +13,7 @@ from numba import njit
 TIE = 1e-14  # events closer than this share of nu are one
 PARALLEL = 2.0**-50  # share of Q u_j within which it equals U q_j: the row neither rises nor falls
 BOUNDARY = 1.0 - 2.0**-40  # a last row further from I_0's middle is at its boundary
+ROUNDING = 2.0**-50  # share of the terms of mu that it may be off by
 _SPLIT = 134217729.0  # 2^27 + 1
 
 
@@ -229,12 +230,49 @@ def uniform(u, q, m):
 
 
 @njit(cache=True, nogil=True)
-def levels_at(nu, index, segments, out):
-    """mu at each nu, on its segment ``index``; beyond an empty I_0 in proportion to nu."""
+def knot_levels(segments, out):
+    """mu at the start of every segment.
+
+    Both segments that meet there give it, the steeper one with fewer digits. As mu never falls,
+    the digits of a flat segment also bound what the steep ones before and after it say.
+    """
+    count = segments.shape[0]
+    error = np.empty(count)
+    out[0], error[0] = 0.0, 0.0
+    for k in range(1, count):
+        nu, before, after = segments[k, 0], segments[k - 1, 1:], segments[k, 1:]
+        if before[0] == 0.0 and after[0] == 0.0:
+            # beyond an empty I_0 in proportion to nu
+            share = nu / segments[k - 1, 0] if k > 1 else nu
+            out[k], error[k] = out[k - 1] * share, error[k - 1] * share
+            continue
+        sums = before if before[0] >= after[0] else after
+        out[k] = level(nu, sums)
+        error[k] = ROUNDING * (abs(sums[2] * nu) + abs(sums[4])) / sums[0]
+    least = 0.0
+    for k in range(1, count):
+        least = max(least, out[k] - error[k])
+        out[k] = max(out[k], least)
+    most = np.inf
+    for k in range(count - 1, 0, -1):
+        most = min(most, out[k] + error[k])
+        out[k] = min(out[k], most)
+
+
+@njit(cache=True, nogil=True)
+def levels_at(nu, index, segments, knots, out):
+    """mu at each nu, on its segment ``index``; beyond an empty I_0 in proportion to nu.
+
+    A steep segment has few digits of mu: at its ends mu is that of the knots, where they are given.
+    """
     for i in range(nu.size):
         k = index[i]
         if segments[k, 1] > 0.0:
             out[i] = level(nu[i], segments[k, 1:])
+            if k < knots.size:
+                out[i] = max(out[i], knots[k])
+            if k + 1 < knots.size:
+                out[i] = min(out[i], knots[k + 1])
         else:
             before = level(segments[k, 0], segments[k - 1, 1:]) if k > 0 else 1.0
             out[i] = before * (nu[i] / segments[k, 0]) if k > 0 else nu[i]

@@ -25,6 +25,7 @@ _BLOCK = 32  # rows of a hull
 _AT_ONCE = 2**24  # probabilities computed at a time
 _CERTIFIED = 16  # values of nu at which a fit computes its duality gap
 _COLUMNS = 7  # of a segment, as in _kernels.homotopy
+_RATIO = 1e32  # of two entries whose sum, a pair of doubles, has digits of both
 _LARGEST = 1e280  # nu that stands for infinity where its digits are split
 _EDGE = 1e-12  # of nu q_j, within which a row counts as at its boundary
 
@@ -81,6 +82,7 @@ class RelaxationPath:
     symbols: tuple[Any, ...] | None = None
     _row_of: dict[Any, int]
     _segments: Array  # (nu, U, Q, M) at the start of each, sums as pairs of doubles
+    _knots: Array  # mu at the start of each segment
     _unit: float  # of the nu of segments
 
     def __init__(
@@ -177,6 +179,9 @@ class RelaxationPath:
         self.nu_stop = self._rows.stop if kl else np.inf
         self._unit = self._rows.observed_scale if kl else 1.0
         self.nu = self._segments[:, 0] * self._unit
+        self._knots = np.empty(len(segments) if kl else 0)  # the euclidean mu may fall
+        if kl:
+            homotopy.knot_levels(self._segments, self._knots)
         self.mu = self._level(self._segments[:, 0])
         self.segments = len(self.nu)
         self.nu_end = float(self.nu[-1]) if self._segments[-1, 1] == 0 else np.inf
@@ -321,7 +326,7 @@ class RelaxationPath:
         """mu at values of nu in the unit of the segments, that of the given counts."""
         place = np.searchsorted(self._segments[:, 0], raw, side="right") - 1
         out = np.empty(raw.size)
-        homotopy.levels_at(raw.ravel(), place.ravel(), self._segments, out)
+        homotopy.levels_at(raw.ravel(), place.ravel(), self._segments, self._knots, out)
         scale = self._rows.prior_scale if self.divergence == "kl" else 1.0
         return out.reshape(raw.shape) * scale
 
@@ -367,6 +372,8 @@ def _track(rows: inputs.Rows, method: str) -> Array:
     """The segments of mu(nu) by one of the methods, in the units of the given counts."""
     some = rows.prior > 0
     u, q, m = rows.prior[some], rows.observed[some], rows.m[some]
+    _check_ratio("prior", u)
+    _check_ratio("observed", q[q > 0])
     u, q, m = _joined(u, q, m, q / u)
     constant = not rows.blocked.any() and u.min() == u.max()
     if method == "uniform" and not constant:
@@ -380,6 +387,16 @@ def _track(rows: inputs.Rows, method: str) -> Array:
     if method == "hull":
         return hull(u, q, m, fixed, limit, _BLOCK)
     return (homotopy.local if method == "local" else sweep)(u, q, m, fixed, limit)
+
+
+def _check_ratio(name: str, values: Array) -> None:
+    """Refuse values of which the smallest would be lost in sums with the largest."""
+    if values.size and values.max() > _RATIO * values.min():
+        raise ValueError(
+            f"the largest and the smallest positive value of {name} have the ratio "
+            f"{values.max() / values.min():.1e}, and a path is exact up to {_RATIO:.0e}: set the "
+            "smallest to 0, or use solve_relaxed at single values of nu"
+        )
 
 
 def _joined(u: Array, q: Array, m: Array, key: Array) -> tuple[Array, Array, Array]:
