@@ -1046,3 +1046,23 @@ def test_columns_of_any_size_are_certified():
     X, y = 1e6 * rng.normal(size=(60, 3)), np.arange(60) % 3
     model = mx.FenchelYoungClassifier(alpha=1).fit(X, y)
     assert model.gap_ <= 1e-6
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_log_probabilities(classes):
+    X, y = samples(classes)
+    model = classifier(alpha=2).fit(X, y)
+    logs = model.predict_log_proba(X)
+    np.testing.assert_allclose(np.exp(logs), model.predict_proba(X), rtol=1e-12)
+    assert np.isneginf(logs).any()
+
+
+def test_fits_are_silent_unless_asked():
+    for kind in (
+        mx.FenchelYoungClassifier,
+        mx.FenchelYoungRegressor,
+        mx.FenchelYoungMultilabel,
+        mx.FenchelYoungClassifierCV,
+        mx.StructMaxentClassifier,
+    ):
+        assert kind().get_params()["verbose"] == 0

@@ -881,3 +881,125 @@ def test_a_fixed_alpha_keeps_its_digits():
     assert "alpha=1.3," in repr(layer)
     x = torch.randn(3, 5, dtype=torch.float64)
     assert torch.equal(layer(x), mt.entmax(x, 1.3))
+
+
+# -- programs made of recorded operations ----------------------------------------------------------
+
+ALPHAS = torch.tensor([[1.0], [1.5], [2.0], [3.0]], dtype=torch.float64)
+RECORDED = {
+    "softmax": mt.softmax,
+    "sparsemax": mt.sparsemax,
+    "entmax15": mt.entmax15,
+    "entmax 1.2": lambda x: mt.entmax(x, 1.2),
+    "entmax 3": lambda x: mt.entmax(x, 3.0),
+    "entmax of a tensor": lambda x: mt.entmax(x, ALPHAS),
+    "normmax": lambda x: mt.normmax(x, 3.0),
+    "normmax inf": lambda x: mt.normmax(x, float("inf")),
+    "budget": lambda x: mt.budget(x, 2.0),
+}
+
+
+# torch's own use of it in forward mode included
+JIT_IS_OLD = pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+
+
+def recorded_scores(seed):
+    generator = torch.Generator().manual_seed(seed)
+    x = 2 * torch.randn(4, 6, dtype=torch.float64, generator=generator)
+    x[1, 2] = -torch.inf
+    return x
+
+
+@JIT_IS_OLD
+@pytest.mark.parametrize("name", RECORDED)
+def test_a_traced_map_is_a_function_of_its_input(name):
+    run = RECORDED[name]
+    traced = torch.jit.trace(run, recorded_scores(0))
+    x = recorded_scores(1).requires_grad_()
+    again = x.detach().clone().requires_grad_()
+    p, q = run(x), traced(again)
+    torch.testing.assert_close(q, p, atol=1e-9, rtol=1e-9)
+    g = torch.randn(4, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
+    p.backward(g)
+    q.backward(g)
+    torch.testing.assert_close(again.grad, x.grad, atol=1e-7, rtol=1e-7)
+
+
+@JIT_IS_OLD
+@pytest.mark.parametrize("entropy", ["shannon", "sparsemax", "entmax15", 1.2, mt.NormEntropy(2.0)])
+@pytest.mark.parametrize("soft", [False, True])
+def test_a_traced_loss_is_a_function_of_its_input(entropy, soft):
+    y = torch.tensor([0, 3, -100, 5])
+    other = torch.tensor([1, -100, 2, 2])
+    if soft:
+        y, other = (torch.softmax(torch.randn(4, 6, dtype=torch.float64), 1) for _ in range(2))
+    criterion = mt.FenchelYoungLoss(entropy)
+    scores = recorded_scores(0).nan_to_num(neginf=-1.0)
+    traced = torch.jit.trace(criterion, (scores, y))
+    x = recorded_scores(1).nan_to_num(neginf=-1.0).requires_grad_()
+    again = x.detach().clone().requires_grad_()
+    value, traced_value = criterion(x, other), traced(again, other)
+    torch.testing.assert_close(traced_value, value, atol=1e-9, rtol=1e-9)
+    value.backward()
+    traced_value.backward()
+    torch.testing.assert_close(again.grad, x.grad, atol=1e-8, rtol=1e-8)
+
+
+@pytest.mark.parametrize("name", ["sparsemax", "entmax15", "entmax 1.2", "budget"])
+def test_an_exported_map_is_a_function_of_its_input(name):
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            return RECORDED[name](x)
+
+    exported = torch.export.export(Model(), (recorded_scores(0),)).module()
+    x = recorded_scores(1)
+    torch.testing.assert_close(exported(x), RECORDED[name](x), atol=1e-9, rtol=1e-9)
+
+
+def test_onnx_export(tmp_path):
+    needs("onnx")
+    path = tmp_path / "map.onnx"
+    torch.onnx.export(mt.Entmax15(), (torch.randn(2, 5),), path, dynamo=False)
+    assert path.stat().st_size > 0
+
+
+@JIT_IS_OLD
+@pytest.mark.parametrize("entropy", ["shannon", "sparsemax", "entmax15", 1.2, mt.NormEntropy(2.0)])
+def test_forward_mode_gives_the_hessian(entropy):
+    y = torch.tensor([0, 3, -100, 5])
+    x = recorded_scores(0).nan_to_num(neginf=-1.0)
+
+    def loss(x):
+        return mt.fenchel_young_loss(x, y, entropy)
+
+    expected = torch.func.jacrev(torch.func.jacrev(loss))(x)
+    torch.testing.assert_close(torch.func.hessian(loss)(x), expected, atol=1e-9, rtol=1e-9)
+    with pytest.raises(NotImplementedError, match=r"use torch\.func\.hessian"):
+        torch.func.jacfwd(torch.func.jacfwd(loss))(x)
+
+
+@JIT_IS_OLD
+def test_forward_mode_of_alpha_is_backward():
+    x = recorded_scores(0)
+    forward, backward = (
+        mode(lambda alpha: mt.entmax(x, alpha))(ALPHAS)
+        for mode in (torch.func.jacfwd, torch.func.jacrev)
+    )
+    torch.testing.assert_close(forward, backward, atol=1e-9, rtol=1e-9)
+
+
+@JIT_IS_OLD
+@pytest.mark.parametrize("name", [name for name in RECORDED if name != "normmax inf"])
+def test_forward_mode_of_a_map_is_backward(name):
+    x = recorded_scores(0).nan_to_num(neginf=-1.0)
+    forward, backward = (mode(RECORDED[name])(x) for mode in (torch.func.jacfwd, torch.func.jacrev))
+    torch.testing.assert_close(forward, backward, atol=1e-9, rtol=1e-9)
+
+
+def test_parameters_that_are_tensors_move_with_their_module():
+    for module, name in (
+        (mt.Normmax(torch.tensor([2.0])), "q"),
+        (mt.Budget(torch.tensor([1.0])), "k"),
+    ):
+        assert list(module.state_dict()) == [name]
+        assert getattr(module.double(), name).dtype == torch.float64

@@ -71,6 +71,11 @@ class Classifies(ClassifierMixin, FenchelYoungBase):
             theta = np.hstack([np.zeros_like(theta), theta])
         return self._probabilities(theta)
 
+    def predict_log_proba(self, X: Any) -> Array:
+        """The logarithms, -inf where the probability is exactly 0."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
     def predict(self, X: Any) -> Array:
         """The class of the largest score."""
         theta = self._scores(X)
@@ -108,7 +113,7 @@ class FenchelYoungClassifier(Classifies, FenchelYoungModel):
     warm_start : begin at the last fit's weights, where they fit (linear models).
     temperature : predictions are p(theta / T): towards the most probable class as T falls, towards
         equal probabilities as it grows. Training is not affected.
-    random_state : of solvers that draw samples. verbose : 0 silences the progress line.
+    random_state : of solvers that draw samples. verbose : 1 shows a progress line.
 
     Attributes
     ----------
@@ -150,7 +155,7 @@ class FenchelYoungClassifier(Classifies, FenchelYoungModel):
         warm_start: bool = False,
         temperature: float = 1.0,
         random_state: Any = None,
-        verbose: int = 1,
+        verbose: int = 0,
     ) -> None:
         self.entropy = entropy
         self.alpha = alpha
@@ -261,7 +266,7 @@ class FenchelYoungRegressor(RegressorMixin, MultiOutputMixin, FenchelYoungModel)
         warm_start: bool = False,
         temperature: float = 1.0,
         random_state: Any = None,
-        verbose: int = 1,
+        verbose: int = 0,
     ) -> None:
         self.entropy = entropy
         self.alpha = alpha
@@ -382,7 +387,7 @@ class FenchelYoungMultilabel(ClassifierMixin, MultiOutputMixin, FenchelYoungMode
         warm_start: bool = False,
         temperature: float = 1.0,
         random_state: Any = None,
-        verbose: int = 1,
+        verbose: int = 0,
     ) -> None:
         self.kind = kind
         self.k = k

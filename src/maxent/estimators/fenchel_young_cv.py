@@ -96,7 +96,7 @@ class FenchelYoungClassifierCV(Classifies):
         temperature: float = 1.0,
         n_jobs: int | None = None,
         random_state: Any = None,
-        verbose: int = 1,
+        verbose: int = 0,
     ) -> None:
         self.alphas = alphas
         self.strengths = strengths

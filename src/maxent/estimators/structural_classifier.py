@@ -82,7 +82,7 @@ class StructMaxentClassifier(ClassifierMixin, SavesFields, BaseEstimator):
         loss; ``Tsallis(1.5)`` gives probabilities that are exactly 0.
     categorical : columns (names or positions) that are categories whatever their type; those of
         type category or string always are.
-    verbose : 0 silences the progress line of long fits.
+    verbose : 1 shows a progress line in long fits.
 
     Attributes
     ----------
@@ -127,7 +127,7 @@ class StructMaxentClassifier(ClassifierMixin, SavesFields, BaseEstimator):
         tol: float = 1e-4,
         entropy: Any = "shannon",
         categorical: Iterable[Any] = (),
-        verbose: int = 1,
+        verbose: int = 0,
     ) -> None:
         self.families = families
         self.lam = lam

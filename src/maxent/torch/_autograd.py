@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from maxent.torch import _derivatives, _dispatch
+from maxent.torch import _derivatives, _dispatch, _plain, _unrolled
 
 
 @torch.library.custom_op("maxent::map", mutates_args=())
@@ -48,11 +48,27 @@ def _eager(x: Tensor) -> bool:
     )
 
 
+def _check_transforms() -> None:
+    """Refuse forward mode within forward mode, which loses the tangents of what was saved."""
+    if torch.compiler.is_compiling() or not torch._C._are_functorch_transforms_active():
+        return
+    functorch = torch._C._functorch
+    stack = functorch.get_interpreter_stack() or []
+    if sum(level.key() == functorch.TransformType.Jvp for level in stack) > 1:
+        raise NotImplementedError(
+            "forward mode within forward mode (jacfwd of jacfwd): use torch.func.hessian or "
+            "jacfwd of jacrev"
+        )
+
+
 def apply_map(x: Tensor, parameters: Tensor | None, kind: str, parameter: float) -> Tensor:
     """p of each row of a contiguous (rows, size) tensor, by the shortest way to it."""
+    if _plain.recording():
+        return _unrolled.as_map(x, kind, parameter, parameters)
+    _check_transforms()
     p: Tensor
     if not _eager(x):
-        p = Map.apply(x, parameters, kind, parameter)
+        p = _map_function().apply(x, parameters, kind, parameter)
     elif torch.is_grad_enabled() and (
         x.requires_grad or (parameters is not None and parameters.requires_grad)
     ):
@@ -66,14 +82,25 @@ def apply_loss(
     x: Tensor, target: Tensor, kind: str, parameter: float, ignore: int, check: bool
 ) -> Tensor:
     """The loss of each row."""
-    chosen = EagerLoss if _eager(x) else Loss
+    if _plain.recording():
+        return _unrolled.loss(x, target, kind, parameter, ignore)
+    _check_transforms()
+    chosen = EagerLoss if _eager(x) else _loss_function()
     loss: Tensor = chosen.apply(x, target, kind, parameter, ignore, check)[0]
     return loss
 
 
+def _map_function() -> type[Map]:
+    return Map if torch.compiler.is_compiling() else ForwardMap
+
+
+def _loss_function() -> type[Loss]:
+    return Loss if torch.compiler.is_compiling() else ForwardLoss
+
+
 def fused(x: Tensor, kind: str) -> bool:
     """Whether ``LossSum`` takes these scores: outside of torch.func and torch.compile alone."""
-    return _eager(x) and _dispatch.fuses(x, kind)
+    return _eager(x) and not _plain.recording() and _dispatch.fuses(x, kind)
 
 
 def _fold(x: Tensor | None, batch: int, dim: int | None) -> Tensor | None:
@@ -124,8 +151,31 @@ class Map(torch.autograd.Function):
         batch = info.batch_size
         rows = _fold(x, batch, in_dims[0])
         assert rows is not None
-        p = Map.apply(rows, _fold(parameters, batch, in_dims[1]), kind, parameter)
+        alphas = _fold(parameters, batch, in_dims[1])
+        p = _map_function().apply(rows, alphas, kind, parameter)
         return p.unflatten(0, (batch, -1)), 0
+
+
+class ForwardMap(Map):
+    """``Map`` with forward mode, which torch.compile refuses to see."""
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        Map.setup_context(ctx, inputs, output)
+        ctx.save_for_forward(output, inputs[1])
+
+    @staticmethod
+    def jvp(ctx: Any, dx: Tensor | None, dparameters: Tensor | None, *_: None) -> Tensor:
+        """Forward mode; the Jacobian in x is symmetric."""
+        p, parameters = ctx.saved_tensors
+        dp = torch.zeros_like(p)
+        if dx is not None:
+            dp = _dispatch.plain_vjp(ctx.kind, p, dx, ctx.parameter, parameters)
+        if dparameters is not None and ctx.kind == "tsallis":
+            dtype = _dispatch.compute_type(p)
+            alphas, change = parameters.to(dtype)[:, None], dparameters.to(dtype)[:, None]
+            dp = dp + _derivatives.alpha_jvp(p.to(dtype), change, alphas).to(p.dtype)
+        return dp
 
 
 class EagerMap(torch.autograd.Function):
@@ -163,12 +213,8 @@ class Loss(torch.autograd.Function):
     ) -> tuple[Tensor | None, None, None, None, None, None]:
         residual, target = ctx.saved_tensors
         dx = None if g is None else (g[:, None] * residual).to(residual.dtype)
-        if g_residual is not None:  # a second derivative: the residual is the map less y
-            if target.is_floating_point():
-                p = residual + target.to(residual.dtype)
-            else:  # an ignored row, whose residual is 0, becomes a vertex: derivative 0
-                own = target.clamp(0, residual.shape[1] - 1)[:, None]
-                p = residual.scatter_add(1, own, torch.ones_like(own, dtype=residual.dtype))
+        if g_residual is not None:  # a second derivative
+            p = _prediction(residual, target)
             second = _dispatch.vjp(ctx.kind, p, g_residual, ctx.parameter, None)
             dx = second if dx is None else dx + second
         return dx, None, None, None, None, None
@@ -187,8 +233,33 @@ class Loss(torch.autograd.Function):
         """More rows."""
         batch = info.batch_size
         rows, targets = _fold(x, batch, in_dims[0]), _fold(target, batch, in_dims[1])
-        loss, residual = Loss.apply(rows, targets, kind, parameter, ignore, check)
+        loss, residual = _loss_function().apply(rows, targets, kind, parameter, ignore, check)
         return (loss.unflatten(0, (batch, -1)), residual.unflatten(0, (batch, -1))), (0, 0)
+
+
+class ForwardLoss(Loss):
+    """``Loss`` with forward mode."""
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+        Loss.setup_context(ctx, inputs, output)
+        ctx.save_for_forward(output[1], inputs[1])
+
+    @staticmethod
+    def jvp(ctx: Any, dx: Tensor, *_: None) -> tuple[Tensor, Tensor]:
+        """Forward mode."""
+        residual, target = ctx.saved_tensors
+        slope = (residual * dx).sum(1).to(_dispatch.compute_type(residual))
+        p = _prediction(residual, target)
+        return slope, _dispatch.plain_vjp(ctx.kind, p, dx, ctx.parameter, None)
+
+
+def _prediction(residual: Tensor, target: Tensor) -> Tensor:
+    """p of the residual p - y; an ignored row, whose residual is 0, is a vertex: derivative 0."""
+    if target.is_floating_point():
+        return residual + target.to(residual.dtype)
+    own = target.clamp(0, residual.shape[1] - 1)[:, None]
+    return residual.scatter_add(1, own, torch.ones_like(own, dtype=residual.dtype))
 
 
 class EagerLoss(torch.autograd.Function):

@@ -30,6 +30,20 @@ def alpha_vjp(p: Tensor, g: Tensor, alpha: Tensor) -> Tensor:
     With a = alpha - 1 and m = -a log p: dp = b - s (sum b / sum s), s = p^(2 - alpha) and
     b = -p log(p)^2 (e^m - 1 - m) / m^2, which is -p log(p)^2 / 2 at alpha = 1.
     """
+    b = _alpha_slope(p, alpha)
+    weights = _weights(p, 2 - alpha)
+    return (g * b).sum(1, keepdim=True) - _mean(weights, g) * b.sum(1, keepdim=True)
+
+
+def alpha_jvp(p: Tensor, change: Tensor, alpha: Tensor) -> Tensor:
+    """dp/dalpha times the change of alpha, (rows, 1)."""
+    b, weights = _alpha_slope(p, alpha), _weights(p, 2 - alpha)
+    total = weights.sum(dim=1, keepdim=True)
+    return change * (b - weights * b.sum(1, keepdim=True) / torch.where(total == 0, 1, total))
+
+
+def _alpha_slope(p: Tensor, alpha: Tensor) -> Tensor:
+    """b of ``alpha_vjp``."""
     a = alpha - 1
     on = p > 0
     base = torch.where(on, p, 1)
@@ -42,9 +56,7 @@ def alpha_vjp(p: Tensor, g: Tensor, alpha: Tensor) -> Tensor:
         series = series * near + 1 / math.factorial(k)
     # p e^m as one power: e^m alone overflows
     far = (base ** (1 - a) - base * (1 + m)) / torch.where(a == 0, 1, a) ** 2
-    b = -torch.where(on, torch.where(small, base * log_p**2 * series, far), 0)
-    weights = _weights(p, 2 - alpha)
-    return (g * b).sum(1, keepdim=True) - _mean(weights, g) * b.sum(1, keepdim=True)
+    return -torch.where(on, torch.where(small, base * log_p**2 * series, far), 0)
 
 
 def _norm_vjp(p: Tensor, g: Tensor, q: float | Tensor) -> Tensor:

@@ -127,7 +127,7 @@ def loss(
     else:
         y = target.to(rows.dtype)
         below = torch.where(y > 0, top[:, None] - rows, 0)
-        value = value + (y * below).sum(1) + _entropy_value(y, kind, parameter)
+        value = value + (y * below).sum(1) + entropy_value(y, kind, parameter)
         residual.sub_(y)
     if bool(void.any()):
         residual.masked_fill_(void[:, None], 0)
@@ -184,6 +184,13 @@ def vjp(kind: str, p: Tensor, g: Tensor, parameter: float, parameters: Tensor | 
                 p.contiguous(), g.to(p.dtype).contiguous(), alpha
             )
             return product
+    return plain_vjp(kind, p, g, parameter, parameters)
+
+
+def plain_vjp(
+    kind: str, p: Tensor, g: Tensor, parameter: float, parameters: Tensor | None
+) -> Tensor:
+    """``vjp`` in operations that can be differentiated in every mode."""
     rows, cotangent = p.to(compute_type(p)), g.to(compute_type(p))
     return _derivatives.vjp(kind, rows, cotangent, _column(parameter, parameters, rows)).to(p.dtype)
 
@@ -233,7 +240,7 @@ def _column(parameter: float, parameters: Tensor | None, x: Tensor) -> float | T
     return parameter if parameters is None else parameters.to(x.dtype)[:, None]
 
 
-def _entropy_value(y: Tensor, kind: str, parameter: float) -> Tensor:
+def entropy_value(y: Tensor, kind: str, parameter: float) -> Tensor:
     """Omega of rows of probabilities."""
     if kind == "norm":
         return torch.linalg.vector_norm(y, parameter, dim=1) - 1

@@ -14,7 +14,12 @@ import torch
 from torch import Tensor
 
 _Solve = Callable[[Tensor, float | Tensor], tuple[Tensor, Tensor]]
-_LOWEST = -1e30  # stands for -inf where a product with 0 must be 0
+LOWEST = -1e30  # stands for -inf where a product with 0 must be 0
+
+
+def recording() -> bool:
+    """Whether operations are being recorded for another program."""
+    return not torch.compiler.is_compiling() and torch.jit.is_tracing()
 
 
 def conjugate(x: Tensor, kind: str, parameter: float | Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -27,7 +32,7 @@ def conjugate(x: Tensor, kind: str, parameter: float | Tensor) -> tuple[Tensor, 
     bad = ~top.isfinite()
     if isinstance(parameter, Tensor):
         bad = bad | ~(parameter > 1 if kind == "norm" else parameter >= 1)
-    v = torch.where(bad, _LOWEST, x - top).clamp_min_(_LOWEST)
+    v = torch.where(bad, LOWEST, x - top).clamp_min_(LOWEST)
     v[:, :1] = torch.where(bad, 0, v[:, :1])  # something to solve, thrown away below
     if kind == "norm":
         p, excess = _on_candidates(_norm, v, parameter, 1.0)
@@ -50,7 +55,7 @@ def _on_candidates(
         return solve(v, parameter)
     row, column = inside.nonzero(as_tuple=True)
     place = torch.arange(len(row), device=v.device) - (count.cumsum(0) - count)[row]
-    few = v.new_full((len(v), width), _LOWEST)
+    few = v.new_full((len(v), width), LOWEST)
     few[row, place] = v[row, column]
     some, excess = solve(few, parameter)
     p = torch.zeros_like(v)
@@ -91,7 +96,7 @@ def _climb(v: Tensor, alpha: float | Tensor) -> tuple[Tensor, Tensor]:
     k = 1 / a
     v = v * a
     sigma = _threshold(v, k)
-    p, _ = _powers(v - sigma, k)
+    p, _ = powers(v - sigma, k)
     p = p / p.sum(dim=1, keepdim=True)
     return p, ((p * v).sum(dim=1, keepdim=True) + sigma / a) / alpha
 
@@ -100,11 +105,11 @@ def _norm(v: Tensor, q: float | Tensor) -> tuple[Tensor, Tensor]:
     """p proportional to z^(k - 1) with k = q / (q - 1), the threshold that of z^k."""
     k = 1 / (1 - 1 / q)
     sigma = _threshold(v, k)
-    _, p = _powers(v - sigma, k)
+    _, p = powers(v - sigma, k)
     return p / p.sum(dim=1, keepdim=True), sigma
 
 
-def _powers(u: Tensor, k: float | Tensor) -> tuple[Tensor, Tensor]:
+def powers(u: Tensor, k: float | Tensor) -> tuple[Tensor, Tensor]:
     """z_+^k and z_+^(k - 1) for z = 1 + u, k >= 1."""
     if isinstance(k, float) and k in (1.0, 2.0):
         z = (1 + u).clamp_min_(0)
@@ -124,7 +129,7 @@ def _threshold(v: Tensor, k: float | Tensor) -> Tensor:
     sigma = torch.zeros_like(v[:, :1])
     eps = 64 * torch.finfo(v.dtype).eps
     for _ in range(200):
-        power, lower = _powers(v - sigma, k)
+        power, lower = powers(v - sigma, k)
         total = power.sum(dim=1, keepdim=True)
         step = -torch.expm1(-total.log() / k) * total / lower.sum(dim=1, keepdim=True)
         sigma = sigma + step
@@ -141,7 +146,7 @@ def _descend(v: Tensor, alpha: float | Tensor) -> tuple[Tensor, Tensor]:
     """
     a = alpha - 1
     k = 1 / a
-    v = (v * a).clamp_min(_LOWEST)
+    v = (v * a).clamp_min(LOWEST)
     scores = v.sort(dim=1, descending=True).values
     low = torch.zeros_like(v[:, :1], dtype=torch.int64)
     high = torch.full_like(low, v.shape[1])
@@ -181,7 +186,7 @@ def budget(x: Tensor, k: float | Tensor) -> Tensor:
     the sorted kinks, solve the linear equation there. Where no more than k scores are finite all
     of them get 1.
     """
-    total = torch.as_tensor(k, dtype=x.dtype, device=x.device).expand(len(x), 1)
+    total = torch.zeros_like(x[:, :1]) + k
     usable = x > -math.inf
     full = usable.sum(dim=1, keepdim=True) <= total
     bad = ~((x < math.inf).all(dim=1, keepdim=True) & (total >= 0))
@@ -196,9 +201,9 @@ def budget(x: Tensor, k: float | Tensor) -> Tensor:
     def mass(tau: Tensor) -> Tensor:
         return (v - tau).clamp_(0, 1).sum(dim=1, keepdim=True)
 
-    while bool((high - low > 1).any()):
+    for _ in range(32 if recording() else kinks.shape[1].bit_length()):
         middle = (low + high) // 2
-        above = mass(kinks.gather(1, middle)) >= total
+        above = (mass(kinks.gather(1, middle)) >= total) | (middle == low)
         low, high = torch.where(above, middle, low), torch.where(above, high, middle)
     left, right = kinks.gather(1, low), kinks.gather(1, high)
     centre = left + (right - left) / 2

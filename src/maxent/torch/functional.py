@@ -10,6 +10,7 @@ from torch import Tensor
 
 from maxent.torch._autograd import LossSum, apply_loss, apply_map, fused
 from maxent.torch._dispatch import compute_type
+from maxent.torch._plain import recording
 from maxent.torch.entropies import Entropy, as_entropy
 
 _REDUCTIONS = ("none", "mean", "sum")
@@ -25,9 +26,9 @@ def softmax(x: Tensor, dim: int = -1, mask: Tensor | None = None) -> Tensor:
     >>> softmax(torch.zeros(3), mask=torch.tensor([True, True, False]))
     tensor([0.5000, 0.5000, 0.0000])
     """
-    if not torch.compiler.is_compiling():
+    if not (torch.compiler.is_compiling() or recording()):
         return _mapped(x, dim, mask, "tsallis", 1.0, None, "softmax")
-    # operations that the compiler fuses with their neighbours
+    # operations that the compiler fuses with their neighbours, and that tracing knows
     x = _scores(x, dim, mask, "softmax")
     empty = x.amax(dim, keepdim=True) == -math.inf
     return torch.softmax(x.masked_fill(empty, 0), dim).masked_fill(empty, 0)
@@ -111,8 +112,11 @@ def budget(x: Tensor, k: float | Tensor, dim: int = -1, mask: Tensor | None = No
     if isinstance(k, Tensor):
         _constant(k, "budget", "k")
         return _mapped(x, dim, mask, "budget", 0.0, k, "budget")
-    size = _scores(x, dim, None, "budget").shape[dim]
-    k = check_budget(k, size, f"{size}, the size of dim {dim}")
+    if recording():
+        k = check_budget(k)
+    else:
+        size = _scores(x, dim, None, "budget").shape[dim]
+        k = check_budget(k, size, f"{size}, the size of dim {dim}")
     return _mapped(x, dim, mask, "budget", k, None, "budget")
 
 
@@ -186,7 +190,7 @@ def fenchel_young_loss(
     if target.requires_grad:
         raise ValueError("targets are not differentiated: pass target.detach()")
     if target.is_floating_point():
-        if target.shape != input.shape:
+        if not recording() and target.shape != input.shape:
             raise ValueError(
                 f"probabilities need the shape of the scores {tuple(input.shape)}, got "
                 f"{tuple(target.shape)}; class indices must be integers"
@@ -199,7 +203,7 @@ def fenchel_young_loss(
     kind, parameter = chosen.kind, chosen.parameter
     if check is None:
         check = input.device.type == "cpu"
-    check = check and not torch.compiler.is_compiling()
+    check = check and not (torch.compiler.is_compiling() or recording())
     rows = _rows(moved)
     if labels and reduction != "none" and fused(rows, kind):
         share = _divisor(rows, rows_of_target, ignore_index, weight, reduction)
@@ -260,7 +264,7 @@ def _shares(
     elif labels:
         share = (target != ignore_index).to(dtype)
     else:
-        share = rows.new_ones(len(rows), dtype=dtype)
+        share = torch.ones_like(rows[:, 0], dtype=dtype)
     if reduction == "mean":
         mass = share.sum()
         share = share / torch.where(mass != 0, mass, 1)
@@ -274,7 +278,7 @@ def _labels(target: Tensor, lead: torch.Size) -> Tensor:
             f"targets must be class indices (integers) or probabilities (floats), got "
             f"{target.dtype}; convert with target.long() or target.float()"
         )
-    if target.shape != lead:
+    if not recording() and target.shape != lead:
         raise ValueError(
             f"scores need class indices of shape {tuple(lead)} (theirs without dim) or "
             f"probabilities of their own shape in floats, got {tuple(target.shape)} of "
@@ -348,7 +352,7 @@ def _scores(x: Tensor, dim: int, mask: Tensor | None, name: str) -> Tensor:
             f"{name}: dim {dim} of scores of shape {tuple(x.shape)}; it must lie from {-x.ndim} "
             f"to {x.ndim - 1}"
         )
-    if x.shape[dim] == 0:
+    if not recording() and x.shape[dim] == 0:  # a comparison of shapes cannot be recorded
         raise ValueError(f"{name} needs something to choose from: dim {dim} has size 0")
     if mask is None:
         return x

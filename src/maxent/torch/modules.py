@@ -117,11 +117,15 @@ class Normmax(_Map):
     Normmax(q=3.0, dim=-1)
     """
 
+    q: float | Tensor
+
     def __init__(self, q: float | Tensor = 2.0, dim: int = -1) -> None:
         super().__init__(dim)
-        if not isinstance(q, Tensor):
+        if isinstance(q, Tensor):
+            self.register_buffer("q", q)
+        else:
             functional.check_exponent(q)
-        self.q = q
+            self.q = q
 
     def extra_repr(self) -> str:
         """Exponent and dimension."""
@@ -139,11 +143,15 @@ class Budget(_Map):
     Budget(k=2, dim=-1)
     """
 
+    k: float | Tensor
+
     def __init__(self, k: float | Tensor, dim: int = -1) -> None:
         super().__init__(dim)
-        if not isinstance(k, Tensor):
+        if isinstance(k, Tensor):
+            self.register_buffer("k", k)
+        else:
             functional.check_budget(k)
-        self.k = k
+            self.k = k
 
     def extra_repr(self) -> str:
         """Budget and dimension."""
