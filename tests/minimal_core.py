@@ -23,7 +23,7 @@ class Refusal(importlib.abc.MetaPathFinder):
 def import_everything(package):
     """Every module that does not belong to a room which needs more."""
     for module in pkgutil.walk_packages(package.__path__, "maxent.", onerror=lambda name: None):
-        if not module.name.startswith(MORE):
+        if not module.name.startswith(MORE) and not module.name.endswith("__main__"):
             importlib.import_module(module.name)
 
 

@@ -16,7 +16,17 @@ import maxent
 ROOT = Path(maxent.__file__).parent
 
 # private modules of the top level that serve every package, which may use their public names
-COMMON = {"_checks", "_jobs", "_kernels", "_limits", "_progress", "_roots", "_rows", "_terminal"}
+COMMON = {
+    "_command",
+    "_checks",
+    "_jobs",
+    "_kernels",
+    "_limits",
+    "_progress",
+    "_roots",
+    "_rows",
+    "_terminal",
+}
 COMMON |= {"_threads", "_version"}
 
 # imports inside functions that close a circle, and why

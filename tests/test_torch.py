@@ -956,13 +956,6 @@ def test_an_exported_map_is_a_function_of_its_input(name):
     torch.testing.assert_close(exported(x), RECORDED[name](x), atol=1e-9, rtol=1e-9)
 
 
-def test_onnx_export(tmp_path):
-    needs("onnx")
-    path = tmp_path / "map.onnx"
-    torch.onnx.export(mt.Entmax15(), (torch.randn(2, 5),), path, dynamo=False)
-    assert path.stat().st_size > 0
-
-
 @JIT_IS_OLD
 @pytest.mark.parametrize("entropy", ["shannon", "sparsemax", "entmax15", 1.2, mt.NormEntropy(2.0)])
 def test_forward_mode_gives_the_hessian(entropy):
