@@ -168,6 +168,7 @@ ABSTRACT = {
     "Family",
     "FeatureClass",
     "Operator",
+    "StructuredDomain",
     "SumProductDomain",
     "Entropy",
     "MeasuredEntropy",

@@ -16,6 +16,7 @@ _PUBLIC = {
     "maxent._rows": ["Ragged"],
     "maxent.domains": [
         "Domain",
+        "StructuredDomain",
         "SumProductDomain",
         "Simplex",
         "Cube",

@@ -6,7 +6,7 @@ best vertex), ``project`` (the nearest point) and, where sums over all vertices 
 so every entropy written for oracles works on every domain that has them.
 """
 
-from maxent.domains.base import Domain, SumProductDomain, central_difference
+from maxent.domains.base import Domain, StructuredDomain, SumProductDomain, central_difference
 from maxent.domains.simple import Cube, Euclidean, KSubset, NonNegative, Simplex, one_hot
 from maxent.domains.wrappers import Product, ScaledDomain
 
@@ -19,6 +19,7 @@ __all__ = [
     "Product",
     "ScaledDomain",
     "Simplex",
+    "StructuredDomain",
     "SumProductDomain",
     "central_difference",
     "one_hot",

@@ -113,6 +113,23 @@ class Domain(ABC):
         """Derivative of ``project`` at theta along v; central differences unless overridden."""
         return central_difference(self._project, theta, v)
 
+    @property
+    def has_project_kl(self) -> bool:
+        """Whether ``project_kl`` is there, which ``MeanEntropy`` needs."""
+        return type(self)._project_kl is not Domain._project_kl
+
+    def project_kl(self, theta: Any) -> Rows:
+        """argmax_p <theta, p> - sum p log p: exp(theta) projected in the Kullback-Leibler sense."""
+        theta = check_scores(theta)
+        return like(self._project_kl(self.check_rows(theta)), theta)
+
+    def _project_kl(self, theta: Rows) -> Rows:
+        raise TypeError(f"{self} has no Kullback-Leibler projection")
+
+    def project_kl_jvp(self, theta: Rows, p: Rows, v: Rows) -> Rows:
+        """Derivative of ``project_kl`` at theta along v; central differences unless overridden."""
+        return central_difference(self._project_kl, theta, v)
+
 
 class SumProductDomain(Domain):
     """A domain whose sums over all vertices are tractable: it has a log-partition function."""
@@ -146,6 +163,39 @@ class SumProductDomain(Domain):
     def softmax_jvp(self, theta: Rows, p: Rows, v: Rows) -> Rows:
         """Derivative of the marginals at theta along v (covariance of the vertex times v)."""
         return central_difference(lambda t: self._softmax(t)[1], theta, v)
+
+
+class StructuredDomain(SumProductDomain):
+    """A domain of structures (paths, trees) that can also list the best ones and draw some.
+
+    Several structures per row come as a list of batches, each of the shape of the scores.
+    """
+
+    def kbest(self, theta: Any, k: int) -> tuple[Array, list[Rows]]:
+        """Scores (rows, k) of the k best vertices of each row, falling, and the k batches of them.
+
+        Where a row has fewer than k vertices, the rest score -inf and are rows of zeros.
+        """
+        theta = check_scores(theta)
+        if not isinstance(k, int | np.integer) or k < 1:
+            raise ValueError(f"kbest needs an integer k >= 1, got {k!r}")
+        scores, batches = self._kbest(self.check_rows(theta), int(k))
+        shape = (*leading(scores[:, 0], theta).shape, int(k))
+        return scores.reshape(shape), [like(batch, theta) for batch in batches]
+
+    def sample(self, theta: Any, n: int = 1, random_state: Any = None) -> list[Rows]:
+        """n batches of vertices, each row drawn with probability exp<theta, v> / Z."""
+        theta = check_scores(theta)
+        if not isinstance(n, int | np.integer) or n < 1:
+            raise ValueError(f"sample needs an integer n >= 1, got {n!r}")
+        rng = np.random.default_rng(random_state)
+        return [like(batch, theta) for batch in self._sample(self.check_rows(theta), int(n), rng)]
+
+    @abstractmethod
+    def _kbest(self, theta: Rows, k: int) -> tuple[Array, list[Rows]]: ...
+
+    @abstractmethod
+    def _sample(self, theta: Rows, n: int, rng: np.random.Generator) -> list[Rows]: ...
 
 
 def _each_row(p: Rows) -> list[Array]:
