@@ -55,8 +55,11 @@ def test_losses_against_enumeration(kind, tagging):
     sequences, labels, observed, cost = tagging
     chain = mx.Chain(K)
     entropy = mx.Shannon(domain=chain) if kind == "crf" else mx.Shifted(mx.Zero(domain=chain), cost)
-    scores = mx.ChainMap(sequences, K).scores(np.random.default_rng(1).normal(size=4 * K + K * K))
+    w = np.random.default_rng(1).normal(size=4 * K + K * K)
+    scores = mx.ChainMap(sequences, K, tied=False).scores(w)
     values = mx.FenchelYoungLoss(entropy).value(scores, observed)
+    tied = mx.ChainMap(sequences, K).scores(w)
+    np.testing.assert_allclose(mx.FenchelYoungLoss(entropy).value(tied, observed), values, 1e-12)
     expected = [
         _loss(kind, row, y, len(y), c)
         for row, y, c in zip(scores.rows(), labels, cost.rows(), strict=True)
@@ -67,7 +70,8 @@ def test_losses_against_enumeration(kind, tagging):
 def test_sparsemap_loss_is_the_distance_to_the_polytope(tagging):
     sequences, _, observed, _ = tagging
     entropy = mx.SquaredNorm(domain=mx.Chain(K))
-    scores = mx.ChainMap(sequences, K).scores(np.random.default_rng(1).normal(size=4 * K + K * K))
+    w = np.random.default_rng(1).normal(size=4 * K + K * K)
+    scores = mx.ChainMap(sequences, K, tied=False).scores(w)
     p = mx.FenchelYoungLoss(entropy).predict(scores)
     values = mx.FenchelYoungLoss(entropy).value(scores, observed)
     # Table 1: 1/2 ||y - theta||^2 - 1/2 ||p - theta||^2
@@ -90,7 +94,8 @@ def test_smooth_chain_models_solve_to_a_certified_gap(kind, potential, tagging):
     sequences, _, observed, _ = tagging
     chain = mx.Chain(K)
     entropy = mx.Shannon(domain=chain) if kind == "crf" else mx.SquaredNorm(domain=chain)
-    problem = mx.Problem(entropy, mx.ChainMap(sequences, K), potential, observed=observed)
+    chains = mx.ChainMap(sequences, K, tied=kind == "crf")
+    problem = mx.Problem(entropy, chains, potential, observed=observed)
     solution = problem.solve()
     assert solution.status is mx.Status.CONVERGED
     assert solution.gap <= 1e-8

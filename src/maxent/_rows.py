@@ -1,7 +1,8 @@
 """Rows: the one shape convention of the library.
 
 Scores ``theta`` and points ``p`` are batches of rows. A batch is either an array whose last
-axis is the row, or, where rows have different sizes, a :class:`Ragged`. Every reduction over
+axis is the row, or, where rows have different sizes, a :class:`Ragged`, or, where rows of
+different sizes end in a block that many of them share, a :class:`Tied`. Every reduction over
 rows goes through the functions here, so that entropies, losses and problems are written once.
 """
 
@@ -93,14 +94,96 @@ class Ragged(NDArrayOperatorsMixin):
         object.__setattr__(self, "offsets", offsets)
 
 
+@io.register
+@dataclass(frozen=True, eq=False)
+class Tied(NDArrayOperatorsMixin):
+    """Ragged rows that end in a block of one size: row i is ``own`` row i, then ``tied`` row i.
+
+    ``tied`` has one row per row of ``own``, or a single one that all of them share, as the
+    transition scores of a chain model do; the sum of such a batch and one with a block per row
+    has a block per row. Inner products, sums and weights act on the rows written out.
+
+    >>> scores = Tied(Ragged.from_rows([[1.0, 2.0], [3.0]]), np.array([[10.0]]))
+    >>> scores.rows()
+    [array([ 1.,  2., 10.]), array([ 3., 10.])]
+    """
+
+    own: Ragged
+    tied: Array
+
+    def __post_init__(self) -> None:
+        if self.tied.ndim != 2 or len(self.tied) not in (1, len(self.own)):
+            raise ValueError(
+                f"the tied block needs one row, or one per row of the batch ({len(self.own)}), "
+                f"got shape {self.tied.shape}"
+            )
+
+    def rows(self) -> list[Array]:
+        """The rows written out."""
+        blocks = np.broadcast_to(self.tied, (len(self), self.tied.shape[1]))
+        return [np.concatenate(pair) for pair in zip(self.own.rows(), blocks, strict=True)]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the entries."""
+        return np.result_type(self.own.dtype, self.tied.dtype)
+
+    def astype(self, dtype: Any, copy: bool = True) -> Tied:
+        """The same rows with entries of another type."""
+        return Tied(self.own.astype(dtype, copy=copy), self.tied.astype(dtype, copy=copy))
+
+    def copy(self) -> Tied:
+        """Rows that share no memory with these."""
+        return Tied(self.own.copy(), self.tied.copy())
+
+    def __len__(self) -> int:
+        return len(self.own)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if method != "__call__" or "out" in kwargs:
+            return NotImplemented
+        if not all(isinstance(x, Tied) or np.ndim(x) == 0 for x in inputs):
+            raise TypeError("rows with a tied block combine with numbers and with rows of one kind")
+        both = [
+            [getattr(x, part) if isinstance(x, Tied) else x for x in inputs]
+            for part in ("own", "tied")
+        ]
+        return Tied(*(ufunc(*parts, **kwargs) for parts in both))
+
+    def __setmodel__(self, state: dict[str, Any]) -> None:
+        if not (isinstance(state["own"], Ragged) and isinstance(state["tied"], np.ndarray)):
+            raise ValueError("tied rows are Ragged rows and an array of blocks")
+        object.__setattr__(self, "own", state["own"])
+        object.__setattr__(self, "tied", state["tied"])
+        self.__post_init__()
+
+
 Rows: TypeAlias = Any
-"""A batch of rows: an array whose last axis is the row, or a Ragged, which acts like one."""
+"""A batch of rows: an array whose last axis is the row, or a Ragged or Tied, which act like one."""
+
+
+def uneven(x: Any) -> bool:
+    """Whether the rows may differ in size."""
+    return isinstance(x, Ragged | Tied)
+
+
+def same_cuts(x: Rows, y: Rows) -> bool:
+    """Whether two batches have rows of the same sizes, laid out alike."""
+    if isinstance(x, Tied) and isinstance(y, Tied):
+        return same_cuts(x.own, y.own) and x.tied.shape[1] == y.tied.shape[1]
+    if isinstance(x, Ragged) and isinstance(y, Ragged):
+        return np.array_equal(x.offsets, y.offsets)
+    return not uneven(x) and not uneven(y) and np.shape(x) == np.shape(y)
 
 
 def as_float(x: Any) -> Rows:
     """Floating rows: float32 and float64 are kept, everything else becomes float64."""
     if isinstance(x, Ragged):
         return Ragged(np.ascontiguousarray(as_float(x.values)), x.offsets)
+    if isinstance(x, Tied):
+        own, tied = as_float(x.own), np.ascontiguousarray(as_float(x.tied))
+        kind = np.result_type(own.dtype, tied.dtype)
+        return Tied(own.astype(kind, copy=False), tied.astype(kind, copy=False))
     a = np.asarray(x)
     if a.dtype == np.float16:
         return a.astype(np.float32)
@@ -114,16 +197,26 @@ def as_float(x: Any) -> Rows:
 
 def n_rows(x: Rows) -> int:
     """Number of rows in a batch."""
-    return len(x) if isinstance(x, Ragged) else int(np.prod(x.shape[:-1], dtype=np.int64))
+    return len(x) if uneven(x) else int(np.prod(x.shape[:-1], dtype=np.int64))
+
+
+def parts(x: Rows) -> tuple[Array, ...]:
+    """The arrays that hold the entries, each as one vector (a view where possible)."""
+    if isinstance(x, Tied):
+        return x.own.values, x.tied.reshape(-1)
+    return (x.values,) if isinstance(x, Ragged) else (np.reshape(x, -1),)
 
 
 def flat(x: Rows) -> Array:
-    """All entries as one vector (a view where possible)."""
-    return x.values if isinstance(x, Ragged) else np.reshape(x, -1)
+    """All entries as one vector (a view unless the rows have a tied block)."""
+    vectors = parts(x)
+    return vectors[0] if len(vectors) == 1 else np.concatenate(vectors)
 
 
 def row_sum(x: Rows) -> Array:
     """Sum of each row, accumulated in float64."""
+    if isinstance(x, Tied):
+        return row_sum(x.own) + row_sum(x.tied)
     if isinstance(x, Ragged):
         # reduceat repeats the next entry for an empty row, so empty rows are masked to 0
         sizes = np.diff(x.offsets)
@@ -139,7 +232,9 @@ def row_sum(x: Rows) -> Array:
 
 def row_dot(x: Rows, y: Rows) -> Array:
     """Inner product of each pair of rows in float64; 0 * inf counts as 0."""
-    if isinstance(x, Ragged) or isinstance(y, Ragged):
+    if isinstance(x, Tied) and isinstance(y, Tied):
+        return row_dot(x.own, y.own) + row_dot(x.tied, y.tied)
+    if uneven(x) or uneven(y):
         return row_sum(_finite_product(x, y))
     with np.errstate(invalid="ignore", over="ignore"):
         product = np.einsum("...i,...i->...", x, y, dtype=np.float64)
@@ -161,6 +256,8 @@ def _finite_product(x: Any, y: Any) -> Rows:
 def row_scale(x: Rows, weights: ArrayLike) -> Rows:
     """Each row times its own weight."""
     weights = np.asarray(weights)
+    if isinstance(x, Tied):
+        return Tied(row_scale(x.own, weights), x.tied * weights[:, None])
     if isinstance(x, Ragged):
         return Ragged(x.values * np.repeat(weights, np.diff(x.offsets)), x.offsets)
     return x * weights[..., None].astype(x.dtype, copy=False)
@@ -168,25 +265,43 @@ def row_scale(x: Rows, weights: ArrayLike) -> Rows:
 
 def as_rows(x: Rows) -> Rows:
     """The batch with one leading axis: what the hooks of domains and entropies receive."""
-    return x if isinstance(x, Ragged) else np.ascontiguousarray(x.reshape(-1, x.shape[-1]))
+    return x if uneven(x) else np.ascontiguousarray(x.reshape(-1, x.shape[-1]))
 
 
 def like(result: Rows, template: Rows) -> Rows:
     """Undo :func:`as_rows` on an array of rows."""
-    return result if isinstance(result, Ragged) else np.reshape(result, np.shape(template))
+    return result if uneven(result) else np.reshape(result, np.shape(template))
 
 
 def leading(values: Array, template: Rows) -> Array:
     """Undo :func:`as_rows` on one number per row."""
-    return values if isinstance(template, Ragged) else values.reshape(template.shape[:-1])
+    return values if uneven(template) else values.reshape(template.shape[:-1])
+
+
+def take_row(rows: Rows, i: int) -> Rows:
+    """Row i as a batch of one, a view."""
+    if isinstance(rows, Tied):
+        return Tied(
+            take_row(rows.own, i), rows.tied[i : i + 1] if len(rows.tied) > 1 else rows.tied
+        )
+    if isinstance(rows, Ragged):
+        values = rows.values[rows.offsets[i] : rows.offsets[i + 1]]
+        return Ragged(values, np.array([0, values.size]))
+    return rows[i : i + 1]
+
+
+def put_row(rows: Rows, i: int, batch: Rows) -> None:
+    """Overwrite row i with a batch of one."""
+    for place, new in zip(parts(take_row(rows, i)), parts(batch), strict=True):
+        place[...] = new
 
 
 def check_scores(theta: Any, name: str = "scores") -> Rows:
     """Scores as float rows; refuses NaN, +inf, empty rows and rows without a finite score."""
     theta = as_float(theta)
-    values = flat(theta)
-    if isinstance(theta, Ragged):
-        sizes = np.diff(theta.offsets)
+    if uneven(theta):
+        own = theta.own if isinstance(theta, Tied) else theta
+        sizes = np.diff(own.offsets)
     else:
         if theta.ndim == 0:
             raise ValueError(f"{name} must have at least one axis, got a single number")
@@ -194,9 +309,8 @@ def check_scores(theta: Any, name: str = "scores") -> Rows:
     if (sizes == 0).any():
         raise ValueError(f"{name} have an empty row; every row needs at least one entry")
     with np.errstate(over="ignore", invalid="ignore"):
-        suspicious = values.size and not np.isfinite(np.add.reduce(values))
-    if suspicious:
-        _explain_scores(theta, values, name)
+        if not all(np.isfinite(np.add.reduce(values)) for values in parts(theta)):
+            _explain_scores(theta, flat(theta), name)
     return theta
 
 
@@ -207,7 +321,7 @@ def _explain_scores(theta: Rows, values: Array, name: str) -> None:
         raise ValueError(
             f"{name} contain +inf; use -inf to exclude an entry, finite values otherwise"
         )
-    rows = theta.rows() if isinstance(theta, Ragged) else np.reshape(theta, (-1, theta.shape[-1]))
+    rows = theta.rows() if uneven(theta) else np.reshape(theta, (-1, theta.shape[-1]))
     dead = [i for i, row in enumerate(rows) if np.isneginf(row).all()]
     if dead:
         raise ValueError(

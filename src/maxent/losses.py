@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from maxent import io
-from maxent._rows import Array, Ragged, Rows, as_float, row_dot
+from maxent._rows import Array, Rows, as_float, row_dot, uneven
 from maxent.domains import Simplex, one_hot
 from maxent.entropies.base import Entropy
 
@@ -87,9 +87,13 @@ class FenchelYoungLoss:
 
     def _target(self, theta: Rows, y: Any) -> Rows:
         """y as rows of the domain, whatever its form."""
-        if isinstance(theta, Ragged):
-            if not isinstance(y, Ragged):
-                raise TypeError("ragged scores need ragged targets; a Chain makes them with encode")
+        if uneven(theta):
+            y = self.entropy.domain.conform(as_float(y), theta)
+            if type(y) is not type(theta):
+                raise TypeError(
+                    f"scores that are {type(theta).__name__} rows need such targets; a Chain makes "
+                    "them with encode (tied=True for tied transitions)"
+                )
             target: Rows = y
         else:
             target = self._array_target(theta, np.asarray(y))

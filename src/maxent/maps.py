@@ -10,7 +10,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from copy import copy
 from functools import partial, reduce, singledispatch
-from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,7 +19,7 @@ from scipy import linalg, sparse
 from maxent import io
 from maxent._checks import indices
 from maxent._limits import IN_MEMORY, check_cells
-from maxent._rows import Array, Ragged, Rows
+from maxent._rows import Array, Ragged, Rows, Tied
 from maxent._threads import all_finite, one_blas_thread, over_rows
 
 
@@ -507,37 +506,33 @@ class ChainMap(RowMap):
     """Linear chain models: unary scores X W for each position and one transition matrix.
 
     ``sequences`` is a list of (length, features) matrices; w = [W (features, states) flattened,
-    transitions (states, states) flattened]. Scores are Ragged rows for the domain ``Chain``.
+    transitions (states, states) flattened]. Scores are rows for the domain ``Chain``: with
+    ``tied`` the unary scores and one block of transitions that all sequences share, without it
+    one block per position, which is what a projection (SparseMAP) needs.
 
-    >>> chain = ChainMap([np.ones((2, 1))], n_states=2)
-    >>> chain.scores(np.arange(6.0)).rows()[0]
-    array([0., 1., 0., 1., 2., 3., 4., 5.])
+    >>> ChainMap([np.ones((2, 1))], n_states=2).scores(np.arange(6.0)).rows()
+    [array([0., 1., 0., 1., 2., 3., 4., 5.])]
     """
 
-    def __init__(self, sequences: list[ArrayLike], n_states: int) -> None:
+    def __init__(self, sequences: list[ArrayLike], n_states: int, tied: bool = True) -> None:
         if not len(sequences):
             raise ValueError("ChainMap needs at least one sequence")
         parts = [_matrix(x, f"sequence {i}") for i, x in enumerate(sequences)]
         widths = {x.shape[1] for x in parts}
         if len(widths) > 1:
             raise ValueError(f"sequences have different numbers of features: {sorted(widths)}")
-        self.X: Any = (
-            sparse.vstack(parts, "csr") if sparse.issparse(parts[0]) else np.concatenate(parts)
-        )
         if int(n_states) != n_states or n_states < 1:
             raise ValueError(f"ChainMap needs an integer n_states >= 1, got {n_states!r}")
-        self.n_states = k = int(n_states)
-        self.n_rows = len(parts)
-        self.n_features = self.X.shape[1] * k + k * k
-        lengths = self._lengths = np.array([x.shape[0] for x in parts])
-        sizes = lengths * k + (lengths - 1) * k * k
-        self._offsets = np.concatenate([[0], np.cumsum(sizes)])
-        # which entries of the flat scores are unary, in the order of the rows of X
-        unary = np.zeros(self._offsets[-1], dtype=bool)
-        for start, length in zip(self._offsets[:-1], lengths, strict=True):
-            unary[start : start + length * k] = True
-        self._unary = np.flatnonzero(unary)
-        self._transition = np.flatnonzero(~unary)
+        X = sparse.vstack(parts, "csr") if sparse.issparse(parts[0]) else np.concatenate(parts)
+        self._set(X, np.array([x.shape[0] for x in parts]), int(n_states), bool(tied))
+
+    def _set(self, X: Any, lengths: Array, n_states: int, tied: bool) -> None:
+        """All positions of all sequences, one after another, and where they are cut."""
+        self.X, self.n_states, self.tied = X, n_states, tied
+        self.n_rows = len(lengths)
+        self.n_features = X.shape[1] * n_states + n_states**2
+        self._lengths = lengths
+        self._offsets = np.concatenate([[0], np.cumsum(lengths * n_states)])
 
     def __repr__(self) -> str:
         return (
@@ -545,45 +540,75 @@ class ChainMap(RowMap):
         )
 
     def __getmodel__(self) -> dict[str, Any]:
-        return {"X": self.X, "lengths": self._lengths, "n_states": self.n_states}
+        return {
+            "X": self.X,
+            "lengths": self._lengths,
+            "n_states": self.n_states,
+            "tied": self.tied,
+        }
 
     def __setmodel__(self, state: dict[str, Any]) -> None:
         X = sparse.csr_array(state["X"]) if sparse.issparse(state["X"]) else state["X"]
-        indices("lengths", state["lengths"], np.size(state["lengths"]), X.shape[0] + 1)
-        cuts = np.concatenate([[0], np.cumsum(state["lengths"])])
-        check_cells(X.shape[0] * state["n_states"] ** 2, "a ChainMap", IN_MEMORY)
-        if cuts[-1] != X.shape[0]:
-            raise ValueError(f"the lengths add up to {cuts[-1]} positions, X has {X.shape[0]}")
-        ChainMap.__init__(self, [X[a:b] for a, b in pairwise(cuts)], state["n_states"])
+        X = _matrix(X, "X")
+        lengths, n_states = np.asarray(state["lengths"]), state["n_states"]
+        indices("lengths", lengths, np.size(lengths), X.shape[0] + 1)
+        # files of the first version knew no tied rows
+        tied = state.get("tied", False)
+        if not isinstance(n_states, int) or n_states < 1 or not isinstance(tied, bool):
+            raise ValueError(f"a ChainMap has a number of states and tied, got {n_states}, {tied}")
+        if lengths.sum() != X.shape[0] or not lengths.size or lengths.min() < 1:
+            raise ValueError(
+                f"the lengths add up to {lengths.sum()} positions, X has {X.shape[0]}, "
+                "and no sequence is empty"
+            )
+        blocks = 0 if tied else X.shape[0]
+        check_cells(X.shape[0] * n_states + blocks * n_states**2, "a ChainMap", IN_MEMORY)
+        self._set(X, lengths.astype(np.int64), n_states, tied)
 
-    def scores(self, w: Array) -> Ragged:
+    def scores(self, w: Array) -> Tied | Ragged:
         """Unary and transition scores of every sequence."""
         k = self.n_states
         cut = self.X.shape[1] * k
-        values = np.empty(self._offsets[-1])
-        values[self._unary] = _product(self.X, w[:cut].reshape(-1, k)).ravel()
-        values[self._transition] = np.tile(w[cut:], self._transition.size // (k * k))
-        return Ragged(values, self._offsets)
+        unary = _product(self.X, w[:cut].reshape(-1, k)).reshape(-1)
+        scores = Tied(Ragged(unary, self._offsets), w[None, cut:].astype(unary.dtype))
+        if self.tied:
+            return scores
+        pairs = zip(scores.own.rows(), self._lengths, strict=True)
+        rows = [np.concatenate([x, np.tile(scores.tied[0], n - 1)]) for x, n in pairs]
+        return Ragged.from_rows(rows)
 
     def moments(self, p: Rows) -> Array:
         """Expected features: X'(unary marginals) and summed transition marginals."""
-        assert isinstance(p, Ragged)
         k = self.n_states
-        unary = _product(self.X.T, p.values[self._unary].reshape(-1, k)).ravel()
-        return np.concatenate([unary, p.values[self._transition].reshape(-1, k * k).sum(axis=0)])
+        if isinstance(p, Tied):
+            unary, block = p.own.values, p.tied.sum(axis=0, dtype=np.float64)
+        else:
+            rows, cuts = p.rows(), self._lengths * k
+            unary = np.concatenate([row[:cut] for row, cut in zip(rows, cuts, strict=True)])
+            blocks = [
+                row[cut:].reshape(-1, k * k).sum(axis=0)
+                for row, cut in zip(rows, cuts, strict=True)
+            ]
+            block = np.sum(blocks, axis=0)
+        return np.concatenate([_product(self.X.T, unary.reshape(-1, k)).ravel(), block])
 
     def take(self, rows: Array) -> ChainMap:
         """Some of the sequences."""
         cuts = np.concatenate([[0], np.cumsum(self._lengths)])
         X = self.X.tocsr() if sparse.issparse(self.X) else self.X
-        return ChainMap([X[cuts[i] : cuts[i + 1]] for i in rows], self.n_states)
+        return ChainMap([X[cuts[i] : cuts[i + 1]] for i in rows], self.n_states, self.tied)
 
     def row_norms(self) -> Array:
-        """The larger of ||X_i||_F^2, above the spectral norm, and the number of transitions."""
+        """A bound on the squared norm of the map of each sequence.
+
+        ||X_i||_F^2 is above the spectral norm of the unary part. The transitions written out add
+        up T-1 blocks, norm^2 T-1; a tied block is taken as it is, norm 1.
+        """
         squares = self.X.power(2) if sparse.issparse(self.X) else np.square(self.X)
         sizes = np.asarray(squares.sum(axis=1), dtype=np.float64).ravel()
         starts = np.concatenate([[0], np.cumsum(self._lengths)[:-1]])
-        return np.maximum(np.add.reduceat(sizes, starts), self._lengths - 1)
+        blocks = np.ones_like(starts) if self.tied else self._lengths - 1
+        return np.maximum(np.add.reduceat(sizes, starts), blocks)
 
 
 @singledispatch

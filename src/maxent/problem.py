@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from maxent import io
-from maxent._rows import Array, Ragged, Rows, as_float, n_rows, row_dot, row_scale
+from maxent._rows import Array, Rows, as_float, n_rows, row_dot, row_scale, same_cuts, uneven
 from maxent.domains import Simplex, one_hot
 from maxent.entropies import Entropy, Relative, Shannon, Tsallis
 from maxent.maps import make_map
@@ -120,16 +120,11 @@ class Problem:
     def _checked_observed(self) -> Rows:
         expected = self.features.scores(np.zeros(self.features.n_features))
         observed = self.observed
-        several = not isinstance(expected, Ragged) and expected.ndim > 1
+        several = not uneven(expected) and expected.ndim > 1
         if several and np.shape(observed) == expected.shape[:-1]:
             observed = one_hot(np.asarray(observed), expected, self.entropy.domain)
-        observed = as_float(observed)
-        fits = (
-            isinstance(observed, Ragged) and np.array_equal(observed.offsets, expected.offsets)
-            if isinstance(expected, Ragged)
-            else np.shape(observed) == np.shape(expected)
-        )
-        if not fits:
+        observed = self.entropy.domain.conform(as_float(observed), expected)
+        if not same_cuts(observed, expected):
             raise ValueError(
                 f"the observed distribution must have the shape of the scores "
                 f"{_shape(expected)}, got {_shape(observed)}"
@@ -276,7 +271,7 @@ class Problem:
 
 
 def _shape(rows: Rows) -> str:
-    return f"ragged, {n_rows(rows)} rows" if isinstance(rows, Ragged) else str(np.shape(rows))
+    return f"{type(rows).__name__}, {n_rows(rows)} rows" if uneven(rows) else str(np.shape(rows))
 
 
 @dataclass(frozen=True, eq=False)
@@ -389,7 +384,14 @@ class State:
         s = 1 / gauge
         if potential.open_domain and not np.isfinite(potential.value(s * residual)):
             s *= _INSIDE
-        return self._gap(s * p + (1 - s) * self.problem.observed, s * residual)
+        return self._mixture_entropy_gap(s, p) + self._potential_gap(s * residual)
+
+    def _mixture_entropy_gap(self, s: float, p: Rows) -> float:
+        """The entropy's part at s p + (1 - s) p~; where its value is dear, a bound by convexity."""
+        observed = self.problem.observed
+        if self.problem.entropy.cheap_value(p):
+            return self.entropy_gap(s * p + (1 - s) * observed)
+        return s * self.entropy_gap(p) + (1 - s) * self.entropy_gap(observed)
 
     def gap_at(self, p: Rows) -> float:
         """The gap with any p of the domain."""
@@ -397,16 +399,24 @@ class State:
 
     def entropy_gap(self, p: Rows) -> float:
         """Omega(p) + Omega*(theta) - <theta, p>, >= 0 up to rounding."""
-        value, score = self.problem.entropy.value_inside(p), row_dot(self.theta, p)
+        score = row_dot(self.theta, p)
+        if p is self.p and not self.problem.entropy.cheap_value(p):
+            value = score - self.conjugate  # what p_w makes it
+        else:
+            value = self.problem.entropy.value_inside(p)
         size = np.abs(value) + np.abs(self.conjugate) + np.abs(score)
         return _above_rounding(
             self.problem.total(value + self.conjugate - score), self.problem.total(size)
         )
 
     def _gap(self, p: Rows, residual: Array) -> float:
+        return self.entropy_gap(p) + self._potential_gap(residual)
+
+    def _potential_gap(self, residual: Array) -> float:
+        """V(r) + V*(-w) + <r, w>, >= 0 up to rounding."""
         value, slope = self.problem.potential.value(residual), float(residual @ self.w)
         size = abs(value) + abs(self.penalty) + abs(slope)
-        return self.entropy_gap(p) + _above_rounding(value + self.penalty + slope, size)
+        return _above_rounding(value + self.penalty + slope, size)
 
 
 def _above_rounding(difference: float, size: float) -> float:

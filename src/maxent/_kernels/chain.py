@@ -1,8 +1,11 @@
 """Dynamic programmes on chains, one sequence per row.
 
-A row of T positions and K states holds T K unary entries, then (T-1) K K transition entries
-[t, from, to]. All kernels take the flat values of a batch, where its rows are cut (offsets) and
-their lengths T, and work on the rows start, ..., stop - 1. Sums are in float64.
+A layout says where the scores of a row lie: T K unary entries [t, state] from ``node_start[row]``
+on in ``nodes``, and blocks of K K transition entries [from, to] in ``edges``, the first at
+``edge_start[row]`` and each ``step`` entries after the one before: step = K K where every position
+has transitions of its own, 0 where one block serves all positions. A point has a layout too; with
+step 0 its block holds the sum over positions. Kernels work on the rows start, ..., stop - 1, with
+sums in float64, and need no room beyond a few (T, K) arrays where step is 0.
 """
 
 from __future__ import annotations
@@ -16,9 +19,16 @@ _TINY = 1e-100
 
 
 @njit(cache=True, nogil=True)
-def _parts(x, length, k):
-    """Views (T, K) of the unary and (T-1, K, K) of the transition entries of one row."""
-    return x[: length * k].reshape(length, k), x[length * k :].reshape(length - 1, k, k)
+def _unary(nodes, first, length, k):
+    """View (T, K) of the unary entries of one row."""
+    return nodes[first : first + length * k].reshape(length, k)
+
+
+@njit(cache=True, nogil=True)
+def _blocks(edges, first, step, length, k):
+    """View (T-1 or 1, K, K) of the transition entries of one row."""
+    count = length - 1 if step else 1
+    return edges[first : first + count * k * k].reshape(count, k, k)
 
 
 @njit(cache=True, nogil=True)
@@ -38,64 +48,112 @@ def _largest(x):
 
 
 @njit(cache=True, nogil=True)
-def argmax_rows(theta, offsets, lengths, k, out, start, stop):
+def write_path(path, length, node, passage, step):
+    """Mark a path as a vertex: ones at its states, ones (or counts) at its transitions."""
+    node[:] = 0
+    passage[:] = 0
+    for t in range(length):
+        node[t, path[t]] = 1
+    for t in range(length - 1):
+        passage[t if step else 0, path[t], path[t + 1]] += 1
+
+
+@njit(cache=True, nogil=True)
+def write_paths(paths, lengths, k, step, out, out_start, out_edges, out_edge_start):
+    """Mark the path of each row as a vertex."""
+    for row in range(len(lengths)):
+        length = lengths[row]
+        vertex = _unary(out, out_start[row], length, k)
+        passage = _blocks(out_edges, out_edge_start[row], step, length, k)
+        write_path(paths[row], length, vertex, passage, step)
+
+
+@njit(cache=True, nogil=True)
+def argmax_rows(
+    nodes, node_start, edges, edge_start, step, lengths, k,
+    out, out_start, out_edges, out_edge_start, start, stop,
+):  # fmt: skip
     """Write the best path of each row (Viterbi); return -1, or the first row without a path."""
-    best = np.empty((_longest(lengths, start, stop), k))
+    longest = _longest(lengths, start, stop)
+    best = np.empty((longest, k))
+    path = np.empty(longest, np.int64)
     for row in range(start, stop):
         length = lengths[row]
-        unary, edge = _parts(theta[offsets[row] : offsets[row + 1]], length, k)
-        vertex, passage = _parts(out[offsets[row] : offsets[row + 1]], length, k)
-        for i in range(offsets[row], offsets[row + 1]):
-            out[i] = 0
-        for j in range(k):
-            best[0, j] = unary[0, j]
-        for t in range(1, length):
-            for j in range(k):
-                best[t, j] = -np.inf
-            for i in range(k):
-                score = best[t - 1, i]
-                for j in range(k):
-                    best[t, j] = max(best[t, j], score + edge[t - 1, i, j])
-            for j in range(k):
-                best[t, j] += unary[t, j]
-        state = 0
-        for j in range(k):
-            if best[length - 1, j] > best[length - 1, state]:
-                state = j
-        if best[length - 1, state] == -np.inf:
+        unary = _unary(nodes, node_start[row], length, k)
+        edge = _blocks(edges, edge_start[row], step, length, k)
+        if not _viterbi(unary, edge, step, best, path):
             return row
-        vertex[length - 1, state] = 1
-        # predecessors are found again on the way back: K sums a position, nothing to store
-        for t in range(length - 2, -1, -1):
-            origin, top = 0, -np.inf
-            for i in range(k):
-                score = best[t, i] + edge[t, i, state]
-                if score > top:
-                    origin, top = i, score
-            vertex[t, origin] = 1
-            passage[t, origin, state] = 1
-            state = origin
+        vertex = _unary(out, out_start[row], length, k)
+        passage = _blocks(out_edges, out_edge_start[row], step, length, k)
+        write_path(path, length, vertex, passage, step)
     return -1
 
 
 @njit(cache=True, nogil=True)
-def softmax_rows(theta, offsets, lengths, k, p, value, start, stop):
+def _viterbi(unary, edge, step, best, path):
+    """Write the best path; False if there is none."""
+    length, k = unary.shape
+    for j in range(k):
+        best[0, j] = unary[0, j]
+    for t in range(1, length):
+        block, reach = edge[t - 1 if step else 0], best[t]
+        for j in range(k):
+            reach[j] = -np.inf
+        for i in range(k):
+            score = best[t - 1, i]
+            for j in range(k):
+                through = score + block[i, j]
+                reach[j] = through if through > reach[j] else reach[j]
+        for j in range(k):
+            reach[j] += unary[t, j]
+    state = 0
+    for j in range(k):
+        if best[length - 1, j] > best[length - 1, state]:
+            state = j
+    if best[length - 1, state] == -np.inf:
+        return False
+    path[length - 1] = state
+    # predecessors are found again on the way back: K sums per position, nothing to store
+    for t in range(length - 2, -1, -1):
+        block = edge[t if step else 0]
+        origin, top = 0, -np.inf
+        for i in range(k):
+            score = best[t, i] + block[i, state]
+            if score > top:
+                origin, top = i, score
+        path[t] = state = origin
+    return True
+
+
+@njit(cache=True, nogil=True)
+def softmax_rows(
+    nodes, node_start, edges, edge_start, step, lengths, k,
+    out, out_start, out_edges, out_edge_start, value, start, stop,
+):  # fmt: skip
     """Write marginals and log-partitions; return -1, or the first row without a path."""
     longest = _longest(lengths, start, stop)
     forward = np.empty((longest, k))
     node = np.empty((longest, k))
-    link = np.empty((longest, k, k))
     scale = np.empty(longest)
-    source = np.empty(longest, np.int64)
+    top_edge = np.empty(longest)
+    link = np.empty((max(longest - 1, 1) if step else 1, k, k))
+    total_edge = np.empty((k, k))
+    known = -1  # where the exponentials in link come from
     for row in range(start, stop):
         length = lengths[row]
-        unary, edge = _parts(theta[offsets[row] : offsets[row + 1]], length, k)
-        mean, mean_edge = _parts(p[offsets[row] : offsets[row + 1]], length, k)
-        total = _scaled_forward(unary, edge, forward, node, link, scale, source)
+        unary = _unary(nodes, node_start[row], length, k)
+        edge = _blocks(edges, edge_start[row], step, length, k)
+        mean = _unary(out, out_start[row], length, k)
+        mean_edge = _blocks(out_edges, out_edge_start[row], step, length, k)
+        if step or known != edge_start[row]:
+            known = edge_start[row]
+            for t in range(min(len(edge), length - 1) if step else 1):
+                top_edge[t] = _exponentials(edge[t].reshape(k * k), link[t].reshape(k * k))
+        total = _scaled_forward(unary, link, top_edge, step, forward, node, scale)
         if np.isnan(total) or not _scaled_backward(
-            forward, node, link, scale, source, mean, mean_edge
+            forward, node, link, scale, step, mean, mean_edge, total_edge
         ):
-            total = _log_pass(unary, edge, forward, link, mean, mean_edge)
+            total = _log_pass(unary, edge, step, forward, mean, mean_edge, total_edge)
             if total == -np.inf:
                 return row
         value[row] = total
@@ -103,14 +161,13 @@ def softmax_rows(theta, offsets, lengths, k, p, value, start, stop):
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-def _scaled_forward(unary, edge, forward, node, link, scale, source):
+def _scaled_forward(unary, link, top_edge, step, forward, node, scale):
     """Log-partition from exp(score - largest of its block); NaN where that underflows.
 
-    forward[t] sums to 1; scale[t] is what it summed to; link[source[t]] leads from t to t + 1
-    (a chain whose transition blocks repeat exponentiates them once).
+    forward[t] sums to 1; scale[t] is what it summed to; link[t or 0] leads from t to t + 1.
     """
     length, k = unary.shape
-    total, top_edge = 0.0, 0.0
+    total = 0.0
     for t in range(length):
         top = _exponentials(unary[t], node[t])
         if top == -np.inf:
@@ -119,15 +176,11 @@ def _scaled_forward(unary, edge, forward, node, link, scale, source):
         for j in range(k):
             reach[j] = 0.0 if t else node[0, j]
         if t > 0:
-            if t > 1 and _equal(edge[t - 1], edge[t - 2]):
-                source[t - 1] = source[t - 2]
-            else:
-                source[t - 1] = t - 1
-                top_edge = _exponentials(edge[t - 1].reshape(k * k), link[t - 1].reshape(k * k))
-                if top_edge == -np.inf:
-                    return np.nan
-            top += top_edge
-            weight = link[source[t - 1]]
+            block = t - 1 if step else 0
+            if top_edge[block] == -np.inf:
+                return np.nan
+            top += top_edge[block]
+            weight = link[block]
             for i in range(k):
                 mass = forward[t - 1, i]
                 for j in range(k):
@@ -147,27 +200,37 @@ def _scaled_forward(unary, edge, forward, node, link, scale, source):
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-def _scaled_backward(forward, node, link, scale, source, mean, mean_edge):
+def _scaled_backward(forward, node, link, scale, step, mean, mean_edge, total_edge):
     """Write the marginals; False where a backward weight is too large to trust the scaling."""
     length, k = mean.shape
     backward = np.ones(k)
     onward = np.empty(k)
+    total_edge[:] = 0
     for j in range(k):
         mean[length - 1, j] = forward[length - 1, j]
     for t in range(length - 2, -1, -1):
-        weight = link[source[t]]
+        weight = link[t if step else 0]
         for j in range(k):
             onward[j] = node[t + 1, j] * backward[j] / scale[t + 1]
         for i in range(k):
             before, total = forward[t, i], 0.0
-            for j in range(k):
-                joint = weight[i, j] * onward[j]
-                mean_edge[t, i, j] = before * joint
-                total += joint
+            if step:
+                for j in range(k):
+                    joint = weight[i, j] * onward[j]
+                    mean_edge[t, i, j] = before * joint
+                    total += joint
+            else:  # the weights are the same at all positions: they wait for the sum
+                for j in range(k):
+                    total += weight[i, j] * onward[j]
+                    total_edge[i, j] += before * onward[j]
             backward[i] = total
             mean[t, i] = before * total
         if not _largest(backward) <= 1.0 / _TINY:
             return False
+    if not step:
+        for i in range(k):
+            for j in range(k):
+                mean_edge[0, i, j] = total_edge[i, j] * link[0, i, j]
     return True
 
 
@@ -176,31 +239,61 @@ def _exponentials(scores, out):
     """Write exp(scores - largest) and return the largest."""
     top = _largest(scores)
     for j in range(scores.size):
-        out[j] = np.exp(scores[j] - top)
+        out[j] = np.exp(scores[j] - top) if top > -np.inf else 0.0
     return top
 
 
 @njit(cache=True, nogil=True)
-def _equal(x, y):
-    for i in range(x.shape[0]):
-        for j in range(x.shape[1]):
-            if x[i, j] != y[i, j]:
-                return False
-    return True
+def _log_pass(unary, edge, step, forward, mean, mean_edge, total_edge):
+    """Forward-backward in logarithms, for any range of scores; -inf if there is no path.
+
+    The marginals are products of the probabilities P(state i at t | state j at t + 1), so that
+    nothing cancels.
+    """
+    length, k = unary.shape
+    total = _log_forward(unary, edge, step, forward)
+    if total == -np.inf:
+        return total
+    back = np.empty(k)
+    after = np.empty(k)
+    mass = 0.0
+    for j in range(k):
+        after[j] = np.exp(forward[length - 1, j])
+        mass += after[j]
+    for j in range(k):
+        after[j] /= mass
+        mean[length - 1, j] = after[j]
+    total_edge[:] = 0
+    before = np.empty(k)
+    for t in range(length - 2, -1, -1):
+        block = edge[t if step else 0]
+        before[:] = 0
+        for j in range(k):
+            _normalise(forward[t], block, j, back)
+            for i in range(k):
+                joint = back[i] * after[j]
+                before[i] += joint
+                if step:
+                    mean_edge[t, i, j] = joint
+                else:
+                    total_edge[i, j] += joint
+        for i in range(k):
+            after[i] = before[i]
+            mean[t, i] = before[i]
+    if not step:
+        mean_edge[0] = total_edge
+    return total + np.log(mass)
 
 
 @njit(cache=True, nogil=True)
-def _log_pass(unary, edge, forward, back, mean, mean_edge):
-    """Forward-backward in logarithms, for any range of scores; -inf if there is no path.
-
-    back[t, i, j] = P(state i at t | state j at t + 1), so that the marginals are products of
-    probabilities and nothing cancels.
-    """
+def _log_forward(unary, edge, step, forward):
+    """Write log forward weights, the largest of each position 0; the sum of what was taken off."""
     length, k = unary.shape
+    back = np.empty(k)
     total = 0.0
     for t in range(length):
         for j in range(k):
-            reach = _normalise(forward[t - 1], edge[t - 1], j, back[t - 1]) if t else 0.0
+            reach = _normalise(forward[t - 1], edge[t - 1 if step else 0], j, back) if t else 0.0
             forward[t, j] = reach + unary[t, j]
         top = _largest(forward[t])
         if top == -np.inf:
@@ -208,133 +301,319 @@ def _log_pass(unary, edge, forward, back, mean, mean_edge):
         for j in range(k):
             forward[t, j] -= top
         total += top
-    mass = 0.0
-    for j in range(k):
-        forward[length - 1, j] = np.exp(forward[length - 1, j])
-        mass += forward[length - 1, j]
-    for j in range(k):
-        forward[length - 1, j] /= mass
-        mean[length - 1, j] = forward[length - 1, j]
-    total += np.log(mass)
-    for t in range(length - 2, -1, -1):
-        for i in range(k):
-            mass = 0.0
-            for j in range(k):
-                joint = back[t, i, j] * forward[t + 1, j]
-                mean_edge[t, i, j] = joint
-                mass += joint
-            forward[t, i] = mass
-            mean[t, i] = mass
     return total
 
 
 @njit(cache=True, nogil=True)
 def _normalise(forward, edge, j, back):
-    """Write exp(forward[i] + edge[i, j]) as probabilities into back[:, j]; log of their sum."""
+    """Write exp(forward[i] + edge[i, j]) as probabilities of i; return the log of their sum."""
     top, mass = -np.inf, 0.0
     for i in range(forward.size):
-        back[i, j] = forward[i] + edge[i, j]
-        top = max(top, back[i, j])
+        back[i] = forward[i] + edge[i, j]
+        top = max(top, back[i])
     for i in range(forward.size):
-        back[i, j] = np.exp(back[i, j] - top) if top > -np.inf else 0.0
-        mass += back[i, j]
+        back[i] = np.exp(back[i] - top) if top > -np.inf else 0.0
+        mass += back[i]
     if top == -np.inf:
         return top
     for i in range(forward.size):
-        back[i, j] /= mass
+        back[i] /= mass
     return top + np.log(mass)
 
 
 @njit(cache=True, nogil=True)
-def covariance_rows(p, offsets, lengths, k, v, out, start, stop):
-    """Write the covariance of the vertex X times v, of the chain with marginals p.
+def covariance_rows(
+    nodes, node_start, edges, edge_start, step, lengths, k,
+    v, v_start, v_edges, v_edge_start, out, out_start, out_edges, out_edge_start, start, stop,
+):  # fmt: skip
+    """Write the covariance of the vertex X times v, of the chain with these scores.
 
-    Cov(X, <X, v>) = E[X g] with g = <X, v> - <p, v>; given the states at t and t + 1, g is the
+    Cov(X, <X, v>) = E[X g] with g = <X, v> - E<X, v>; given the states at t and t + 1, g is the
     sum of what is expected before, between and after, by one recursion either way.
     """
     longest = _longest(lengths, start, stop)
+    logs = np.empty((2, longest, k))  # of the weights of what comes before and after a state
+    weights = np.empty((2, longest, k))
+    link = np.empty((max(longest - 1, 1) if step else 1, k, k))
     before = np.empty((longest, k))
     after = np.empty((longest, k))
+    gains = np.empty((longest, k))  # v less its mean, position by position
+    centre = np.empty(longest)  # mean of v over the transitions
+    joint = np.empty((k, k))
     for row in range(start, stop):
         length = lengths[row]
-        cut = slice(offsets[row], offsets[row + 1])
-        mean, mean_edge = _parts(p[cut], length, k)
-        unary, edge = _parts(v[cut], length, k)
-        tangent, tangent_edge = _parts(out[cut], length, k)
+        gain = gains[:length]
+        unary = _unary(nodes, node_start[row], length, k)
+        edge = _blocks(edges, edge_start[row], step, length, k)
+        along = _unary(v, v_start[row], length, k)
+        along_edge = _blocks(v_edges, v_edge_start[row], step, length, k)
+        tangent = _unary(out, out_start[row], length, k)
+        tangent_edge = _blocks(out_edges, out_edge_start[row], step, length, k)
+        _log_forward(unary, edge, step, logs[0])
+        _log_onward(unary, edge, step, logs[1])
         for t in range(length):
-            centre = _mean(mean[t], unary[t])
+            _exponentials(logs[0, t], weights[0, t])
+            _exponentials(logs[1, t], weights[1, t])
+        for block in range(len(edge)):
+            _exponentials(edge[block].reshape(k * k), link[block].reshape(k * k))
+        _centre_states(logs, unary, along, tangent, gain)
+        _expected_before(logs, weights, edge, link, step, gain, along_edge, joint, before, centre)
+        _expected_after(logs, weights, edge, link, step, gain, along_edge, joint, after, centre)
+        for t in range(length):
             for j in range(k):
-                tangent[t, j] = unary[t, j] - centre
+                tangent[t, j] *= before[t, j] + after[t, j] - gain[t, j]
+        tangent_edge[:] = 0
         for t in range(length - 1):
-            centre = _mean(mean_edge[t].reshape(k * k), edge[t].reshape(k * k))
+            block = t if step else 0
+            _joint(logs, weights, edge[block], link[block], t, joint)
             for i in range(k):
                 for j in range(k):
-                    tangent_edge[t, i, j] = edge[t, i, j] - centre
-        _expected_before(mean_edge, tangent, tangent_edge, before)
-        _expected_after(mean_edge, tangent, tangent_edge, after)
-        for t in range(length):
-            for j in range(k):
-                g = before[t, j] + after[t, j] - tangent[t, j]
-                tangent[t, j] = mean[t, j] * g
-        for t in range(length - 1):
-            for i in range(k):
-                for j in range(k):
-                    g = before[t, i] + tangent_edge[t, i, j] + after[t + 1, j]
-                    tangent_edge[t, i, j] = mean_edge[t, i, j] * g
+                    if joint[i, j] > 0:
+                        g = before[t, i] + along_edge[block, i, j] - centre[t] + after[t + 1, j]
+                        tangent_edge[block, i, j] += joint[i, j] * g
 
 
 @njit(cache=True, nogil=True)
-def _mean(weights, values):
-    total, mass = 0.0, 0.0
-    for i in range(weights.size):
-        total += np.float64(weights[i]) * values[i]
-        mass += weights[i]
-    return total / mass
+def _centre_states(logs, unary, along, marginal, gain):
+    """Write the marginals of the states, and v less its mean at each position."""
+    length, k = unary.shape
+    for t in range(length):
+        top, mass, total = -np.inf, 0.0, 0.0
+        for j in range(k):
+            if unary[t, j] > -np.inf:  # it counts in both logs
+                top = max(top, logs[0, t, j] + logs[1, t, j] - unary[t, j])
+        for j in range(k):
+            weight = 0.0
+            if unary[t, j] > -np.inf:
+                weight = np.exp(logs[0, t, j] + logs[1, t, j] - unary[t, j] - top)
+            marginal[t, j] = weight
+            mass += weight
+            total += weight * along[t, j] if weight > 0 else 0.0
+        for j in range(k):
+            marginal[t, j] /= mass
+            gain[t, j] = along[t, j] - total / mass
 
 
 @njit(cache=True, nogil=True)
-def _expected_before(mean_edge, node, edge, before):
-    """before[t, j]: expected sum of node and edge up to t, given state j at t."""
-    length, k = node.shape
+def _log_onward(unary, edge, step, onward):
+    """Write log weights of what follows, the state's own score included; the largest is 0."""
+    length, k = unary.shape
+    for t in range(length - 1, -1, -1):
+        for i in range(k):
+            reach = 0.0
+            if t < length - 1:
+                reach = _log_sum(onward[t + 1], edge[t if step else 0], i)
+            onward[t, i] = reach + unary[t, i]
+        top = _largest(onward[t])
+        for i in range(k):
+            onward[t, i] -= top
+
+
+@njit(cache=True, nogil=True)
+def _log_sum(onward, edge, i):
+    """log sum_j exp(edge[i, j] + onward[j])."""
+    top = -np.inf
+    for j in range(onward.size):
+        top = max(top, edge[i, j] + onward[j])
+    if top == -np.inf:
+        return top
+    mass = 0.0
+    for j in range(onward.size):
+        mass += np.exp(edge[i, j] + onward[j] - top)
+    return top + np.log(mass)
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+def _joint(logs, weights, edge, link, t, joint):
+    """Write the probabilities of all transitions from t to t + 1."""
+    k = joint.shape[0]
+    forward, onward = weights[0, t], weights[1, t + 1]
+    mass = 0.0
+    for i in range(k):
+        for j in range(k):
+            joint[i, j] = forward[i] * link[i, j] * onward[j]
+            mass += joint[i, j]
+    if not mass >= _TINY:
+        mass = _joint_by_logs(logs[0, t], logs[1, t + 1], edge, joint)
+    for i in range(k):
+        for j in range(k):
+            joint[i, j] /= mass
+
+
+@njit(cache=True, nogil=True)
+def _joint_by_logs(forward, onward, edge, joint):
+    """The same before the division, where the product of the weights underflows."""
+    k = joint.shape[0]
+    top, mass = -np.inf, 0.0
+    for i in range(k):
+        for j in range(k):
+            top = max(top, forward[i] + edge[i, j] + onward[j])
+    for i in range(k):
+        for j in range(k):
+            joint[i, j] = np.exp(forward[i] + edge[i, j] + onward[j] - top)
+            mass += joint[i, j]
+    return mass
+
+
+@njit(cache=True, nogil=True)
+def _expected_before(logs, weights, edge, link, step, gain, along_edge, joint, before, centre):
+    """before[t, j]: expected sum of gains up to t, given state j at t; centre of v at each step."""
+    length, k = gain.shape
     mass = np.empty(k)
     for j in range(k):
-        before[0, j] = node[0, j]
+        before[0, j] = gain[0, j]
     for t in range(1, length):
+        block = t - 1 if step else 0
+        _joint(logs, weights, edge[block], link[block], t - 1, joint)
+        centre[t - 1] = _mean(joint, along_edge[block])
         for j in range(k):
             mass[j] = before[t, j] = 0.0
         for i in range(k):
             for j in range(k):
-                weight = np.float64(mean_edge[t - 1, i, j])
-                mass[j] += weight
-                before[t, j] += weight * (before[t - 1, i] + edge[t - 1, i, j])
+                if joint[i, j] > 0:
+                    mass[j] += joint[i, j]
+                    between = along_edge[block, i, j] - centre[t - 1]
+                    before[t, j] += joint[i, j] * (before[t - 1, i] + between)
         for j in range(k):
             reached = before[t, j] / mass[j] if mass[j] > 0 else 0.0
-            before[t, j] = reached + node[t, j]
+            before[t, j] = reached + gain[t, j]
 
 
 @njit(cache=True, nogil=True)
-def _expected_after(mean_edge, node, edge, after):
-    """after[t, i]: expected sum of node and edge from t on, given state i at t."""
-    length, k = node.shape
+def _expected_after(logs, weights, edge, link, step, gain, along_edge, joint, after, centre):
+    """after[t, i]: expected sum of gains from t on, given state i at t."""
+    length, k = gain.shape
     for j in range(k):
-        after[length - 1, j] = node[length - 1, j]
+        after[length - 1, j] = gain[length - 1, j]
     for t in range(length - 2, -1, -1):
+        block = t if step else 0
+        _joint(logs, weights, edge[block], link[block], t, joint)
         for i in range(k):
             mass, total = 0.0, 0.0
             for j in range(k):
-                weight = np.float64(mean_edge[t, i, j])
-                mass += weight
-                total += weight * (edge[t, i, j] + after[t + 1, j])
-            after[t, i] = node[t, i] + (total / mass if mass > 0 else 0.0)
+                if joint[i, j] > 0:
+                    mass += joint[i, j]
+                    between = along_edge[block, i, j] - centre[t]
+                    total += joint[i, j] * (between + after[t + 1, j])
+            after[t, i] = gain[t, i] + (total / mass if mass > 0 else 0.0)
 
 
 @njit(cache=True, nogil=True)
-def violation_rows(p, offsets, lengths, k, out, start, stop):
-    """Write by how much each row breaks a constraint of the local polytope; inf for NaN."""
-    into = np.empty(k)
+def _mean(weights, values):
+    total = 0.0
+    for i in range(weights.shape[0]):
+        for j in range(weights.shape[1]):
+            if weights[i, j] > 0:
+                total += weights[i, j] * values[i, j]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def kbest_rows(
+    nodes, node_start, edges, edge_start, step, lengths, k, count, value, paths, start, stop
+):
+    """Write scores (row, rank) and paths (row, rank, t) of the best paths of each row.
+
+    Each state keeps its ``count`` best beginnings; those of the next state merge the sorted lists
+    of its predecessors. Where there are fewer paths, scores are -inf.
+    """
+    longest = _longest(lengths, start, stop)
+    best = np.empty((longest, k, count))
+    origin = np.empty((longest, k, count), np.int64)  # predecessor state
+    place = np.empty((longest, k, count), np.int64)  # and its rank there
+    taken = np.empty(k, np.int64)
     for row in range(start, stop):
         length = lengths[row]
-        mean, mean_edge = _parts(p[offsets[row] : offsets[row + 1]], length, k)
+        unary = _unary(nodes, node_start[row], length, k)
+        edge = _blocks(edges, edge_start[row], step, length, k)
+        for j in range(k):
+            best[0, j, :] = -np.inf
+            best[0, j, 0] = unary[0, j]
+        for t in range(1, length):
+            block = edge[t - 1 if step else 0]
+            for j in range(k):
+                taken[:] = 0
+                for rank in range(count):
+                    top, state = -np.inf, -1
+                    for i in range(k):
+                        if taken[i] < count and best[t - 1, i, taken[i]] + block[i, j] > top:
+                            top, state = best[t - 1, i, taken[i]] + block[i, j], i
+                    best[t, j, rank] = top + unary[t, j] if state >= 0 else -np.inf
+                    if state >= 0:
+                        origin[t, j, rank], place[t, j, rank] = state, taken[state]
+                        taken[state] += 1
+        taken[:] = 0
+        for rank in range(count):
+            top, state = -np.inf, -1
+            for j in range(k):
+                if taken[j] < count and best[length - 1, j, taken[j]] > top:
+                    top, state = best[length - 1, j, taken[j]], j
+            value[row, rank] = top
+            if state < 0:
+                continue
+            where = taken[state]
+            taken[state] += 1
+            for t in range(length - 1, -1, -1):
+                paths[row, rank, t] = state
+                if t:
+                    state, where = origin[t, state, where], place[t, state, where]
+
+
+@njit(cache=True, nogil=True)
+def sample_rows(
+    nodes, node_start, edges, edge_start, step, lengths, k, uniform, paths, start, stop
+):
+    """Write paths (draw, row, t) drawn from the chain: forwards by sums, backwards by draws.
+
+    Return -1, or the first row without a path.
+    """
+    forward = np.empty((_longest(lengths, start, stop), k))
+    weights = np.empty((k, 1))
+    back = np.empty(k)
+    for row in range(start, stop):
+        length = lengths[row]
+        unary = _unary(nodes, node_start[row], length, k)
+        edge = _blocks(edges, edge_start[row], step, length, k)
+        if _log_forward(unary, edge, step, forward) == -np.inf:
+            return row
+        for draw in range(len(paths)):
+            weights[:] = 0
+            _normalise(forward[length - 1], weights, 0, back)
+            state = _pick(back, uniform[draw, row, length - 1])
+            paths[draw, row, length - 1] = state
+            for t in range(length - 2, -1, -1):
+                _normalise(forward[t], edge[t if step else 0], state, back)
+                state = _pick(back, uniform[draw, row, t])
+                paths[draw, row, t] = state
+    return -1
+
+
+@njit(cache=True, nogil=True)
+def _pick(probabilities, uniform):
+    """The index at which the sum of probabilities passes a number of [0, 1)."""
+    last = 0
+    for i in range(probabilities.size):
+        if probabilities[i] > 0:
+            last = i
+            uniform -= probabilities[i]
+            if uniform < 0:
+                return i
+    return last  # rounding left a little of the number
+
+
+@njit(cache=True, nogil=True)
+def violation_rows(nodes, node_start, edges, edge_start, step, lengths, k, out, start, stop):
+    """Write by how much each row breaks a constraint of the local polytope; inf for NaN.
+
+    Where transitions are summed over positions, so are the constraints that tie them to states.
+    """
+    into = np.empty(k)
+    from_states = np.empty(k)
+    to_states = np.empty(k)
+    for row in range(start, stop):
+        length = lengths[row]
+        mean = _unary(nodes, node_start[row], length, k)
+        mean_edge = _blocks(edges, edge_start[row], step, length, k)
         worst = 0.0
         for t in range(length):
             total = 0.0
@@ -342,19 +621,23 @@ def violation_rows(p, offsets, lengths, k, out, start, stop):
                 total += mean[t, i]
                 worst = _larger(worst, -np.float64(mean[t, i]))
             worst = _larger(worst, abs(total - 1.0))
-        for t in range(length - 1):
+        for block in range(mean_edge.shape[0]):
             for j in range(k):
-                into[j] = 0.0
+                into[j] = from_states[j] = to_states[j] = 0.0
+            for t in range(block if step else 0, block + 1 if step else length - 1):
+                for j in range(k):
+                    from_states[j] += mean[t, j]
+                    to_states[j] += mean[t + 1, j]
             for i in range(k):
                 onward = 0.0
                 for j in range(k):
-                    joint = np.float64(mean_edge[t, i, j])
+                    joint = np.float64(mean_edge[block, i, j])
                     worst = _larger(worst, -joint)
                     onward += joint
                     into[j] += joint
-                worst = _larger(worst, abs(onward - mean[t, i]))
+                worst = _larger(worst, abs(onward - from_states[i]))
             for j in range(k):
-                worst = _larger(worst, abs(into[j] - mean[t + 1, j]))
+                worst = _larger(worst, abs(into[j] - to_states[j]))
         out[row] = worst
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from maxent._rows import Array, Ragged, Rows
+from maxent._rows import Array, Ragged, Rows, uneven
 
 _MAX_STEPS = 100_000
 
@@ -44,11 +44,11 @@ def project_by_argmax(argmax: Callable[[Rows], Rows], theta: Rows) -> Rows:
 
 
 def _split(batch: Rows) -> list[Array]:
-    return batch.rows() if isinstance(batch, Ragged) else list(batch)
+    return batch.rows() if uneven(batch) else list(batch)
 
 
 def _join(rows: list[Array], template: Rows) -> Rows:
-    return Ragged.from_rows(rows) if isinstance(template, Ragged) else np.array(rows)
+    return Ragged.from_rows(rows) if uneven(template) else np.array(rows)
 
 
 class _Hull:

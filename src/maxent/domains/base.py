@@ -13,6 +13,7 @@ from maxent._rows import (
     Array,
     Ragged,
     Rows,
+    Tied,
     as_float,
     as_rows,
     check_scores,
@@ -21,6 +22,7 @@ from maxent._rows import (
     like,
     row_dot,
     row_sum,
+    uneven,
 )
 from maxent.domains._active_set import project_by_argmax
 
@@ -51,11 +53,26 @@ class Domain(ABC):
         """Whether rows may have different sizes."""
         return False
 
+    @property
+    def tied(self) -> bool:
+        """Whether rows may end in a block that they share (``Tied``)."""
+        return False
+
     def check_rows(self, rows: Rows) -> Rows:
-        """Rows with one leading axis; refuses ragged rows where the domain has no use for them."""
+        """Rows with one leading axis; refuses rows that the domain has no use for."""
         if isinstance(rows, Ragged) and not self.ragged:
             raise TypeError(f"{self} needs rows of one size, got Ragged rows; use an array")
+        if isinstance(rows, Tied) and not self.tied:
+            raise TypeError(f"{self} knows no tied blocks; write the rows out")
         return as_rows(rows)
+
+    def conform(self, p: Rows, template: Rows) -> Rows:
+        """Points in the layout of a batch of scores, where the domain knows several."""
+        return p
+
+    def conform_scores(self, theta: Rows, template: Rows) -> Rows:
+        """Scores (a cost) in the layout of others, where the domain knows several."""
+        return theta
 
     def argmax(self, theta: Any) -> Rows:
         """One vertex v of each row that maximises <theta, v>."""
@@ -160,6 +177,10 @@ class SumProductDomain(Domain):
         best = optimize.minimize(negative, start, jac=True, method="L-BFGS-B", options=options)
         return -float(best.fun)
 
+    def cheap_negentropy(self, p: Rows) -> bool:
+        """Whether the negentropy of such rows costs no more than a few passes over them."""
+        return True
+
     def softmax_jvp(self, theta: Rows, p: Rows, v: Rows) -> Rows:
         """Derivative of the marginals at theta along v (covariance of the vertex times v)."""
         return central_difference(lambda t: self._softmax(t)[1], theta, v)
@@ -199,7 +220,7 @@ class StructuredDomain(SumProductDomain):
 
 
 def _each_row(p: Rows) -> list[Array]:
-    return p.rows() if isinstance(p, Ragged) else list(p)
+    return p.rows() if uneven(p) else list(p)
 
 
 def central_difference(oracle: Callable[[Rows], Rows], theta: Rows, v: Rows) -> Rows:

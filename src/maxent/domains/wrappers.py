@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from maxent import io
-from maxent._rows import Array, Ragged, Rows, like
+from maxent._rows import Array, Rows, like, uneven
 from maxent.domains.base import Domain, SumProductDomain
 
 
@@ -92,8 +92,8 @@ class Product(SumProductDomain):
         return np.array([np.concatenate(c) for c in itertools.product(each, repeat=self.copies)])
 
     def _split(self, theta: Rows) -> Array:
-        if isinstance(theta, Ragged) or theta.shape[-1] % self.copies:
-            size = "ragged" if isinstance(theta, Ragged) else theta.shape[-1]
+        if uneven(theta) or theta.shape[-1] % self.copies:
+            size = "ragged" if uneven(theta) else theta.shape[-1]
             raise ValueError(f"rows of size {size} cannot be cut into {self.copies} equal parts")
         return theta.reshape(-1, theta.shape[-1] // self.copies)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from maxent._rows import Array, Ragged, Rows, as_float, as_rows, check_scores, flat, leading, like
+from maxent._rows import Array, Rows, as_float, as_rows, check_scores, leading, like, uneven
 from maxent.domains import Domain, Simplex, central_difference
 from maxent.entropies._moreau import prox_by_moreau
 
@@ -82,6 +82,10 @@ class Entropy(ABC):
         """Whether the conjugate refuses bad scores itself, so that they need no look before."""
         return False
 
+    def cheap_value(self, p: Rows) -> bool:
+        """Whether the value at such rows costs no more than a few passes over them."""
+        return True
+
     def value(self, p: Any) -> Array:
         """Omega(p) of each row; +inf outside the domain."""
         p = as_float(p)
@@ -123,7 +127,7 @@ class Entropy(ABC):
         raise TypeError(f"the Jacobian of {self!r} is not a diagonal less a rank one; use hvp")
 
     def _scores(self, theta: Any) -> Rows:
-        if self._checks_scores and not isinstance(theta, Ragged):
+        if self._checks_scores and not uneven(theta):
             theta = as_float(theta)
             if theta.ndim and theta.shape[-1]:
                 return theta
@@ -203,7 +207,7 @@ def positive(name: str, value: float) -> None:
 
 def same_type(x: Rows, template: Rows) -> Rows:
     """x in the float type of the template."""
-    return x.astype(flat(template).dtype, copy=False)
+    return x.astype(template.dtype, copy=False)
 
 
 def double(x: Rows) -> Rows:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from maxent import io
-from maxent._rows import Array, Ragged, Rows, as_float, as_rows, row_dot
+from maxent._rows import Array, Rows, as_float, as_rows, parts, row_dot, uneven
 from maxent.domains import Domain, Simplex
 from maxent.entropies.base import Entropy, MeasuredEntropy, double, positive, same_type
 
@@ -68,6 +68,10 @@ class Wrapper(Entropy):
         """As the wrapped entropy."""
         return self.entropy.has_curvature
 
+    def cheap_value(self, p: Rows) -> bool:
+        """As the wrapped entropy."""
+        return self.entropy.cheap_value(p)
+
 
 @io.register
 @dataclass(frozen=True, eq=False)
@@ -88,12 +92,11 @@ class Shifted(Wrapper):
 
     def __post_init__(self) -> None:
         cost = as_float(self.cost)
-        values = cost.values if isinstance(cost, Ragged) else cost
-        if not isinstance(cost, Ragged):
+        if not uneven(cost):
             if cost.ndim == 0:
                 raise ValueError("the cost must be a row or rows, got a single number")
             cost = cost if cost.ndim == 1 else as_rows(cost)
-        if not np.isfinite(values).all():
+        if not all(np.isfinite(values).all() for values in parts(cost)):
             raise ValueError("the cost must be finite; use -inf in the scores to exclude an entry")
         object.__setattr__(self, "cost", cost)
 
@@ -109,10 +112,14 @@ class Shifted(Wrapper):
                 f"scores of shape {shape} (rows, size) do not fit a cost of shape "
                 f"{np.shape(self.cost)}: give one row, or a row for each row of scores"
             )
-        return double(theta) + self.cost
+        return double(theta) + self.domain.conform_scores(self.cost, theta)
 
     def _value(self, p: Rows) -> Array:
-        cost = self.cost if isinstance(p, Ragged) else np.broadcast_to(self.cost, p.shape)
+        cost = (
+            self.domain.conform_scores(self.cost, p)
+            if uneven(p)
+            else np.broadcast_to(self.cost, p.shape)
+        )
         return self.entropy._value(p) - row_dot(cost, p)
 
     def _conjugate(self, theta: Rows) -> tuple[Array, Rows]:
@@ -127,7 +134,10 @@ class Shifted(Wrapper):
         return self.entropy.curvature(self._shift(theta), p)
 
     def _prox(self, eta: Rows, tau: float) -> Rows:
-        return same_type(self.entropy._prox(double(eta) + tau * self.cost, tau), eta)
+        return same_type(
+            self.entropy._prox(double(eta) + tau * self.domain.conform_scores(self.cost, eta), tau),
+            eta,
+        )
 
 
 @io.register
@@ -177,10 +187,10 @@ class Relative(Wrapper):
         return self.entropy
 
     def _fits(self, rows: Rows) -> Array:
-        if isinstance(rows, Ragged) or self._measure.shape[-1] != rows.shape[-1]:
+        if uneven(rows) or self._measure.shape[-1] != rows.shape[-1]:
             raise ValueError(
                 f"q0 has {self._measure.shape[-1]} entries, the rows have "
-                f"{'different sizes' if isinstance(rows, Ragged) else rows.shape[-1]}"
+                f"{'different sizes' if uneven(rows) else rows.shape[-1]}"
             )
         return self._measure
 

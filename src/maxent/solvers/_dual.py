@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from maxent._rows import Array, Ragged, Rows
+from maxent._rows import Array, Rows, parts, put_row, take_row, uneven
 from maxent.entropies import Entropy, Relative, Scaled, Shifted
 from maxent.maps import RowMap
 from maxent.problem import Problem, State
@@ -94,9 +94,7 @@ class DualSolver(Solver):
         problem = state.problem
         known = problem.observed is not None and not state.w.any()
         point = problem.observed if known else state.p
-        if isinstance(point, Ragged):
-            return pair_state(problem, Ragged(point.values.astype(np.float64), point.offsets))
-        return pair_state(problem, np.array(point, dtype=np.float64))
+        return pair_state(problem, point.astype(np.float64, copy=True))
 
     def _iterate(self, problem: Problem, state: State) -> Iterator[State]:
         assert isinstance(state, PairState)
@@ -149,7 +147,7 @@ class DualRows:
         """The state here, with everything summed afresh."""
         state = pair_state(self.problem, self.point.copy())
         for i in self.still:
-            set_row(state.point, i, row(state.p, i))
+            put_row(state.point, i, take_row(state.p, i))
         return state
 
 
@@ -168,21 +166,20 @@ class SlowRows(DualRows):
         cost = self.recipe.cost
         if cost is None:
             return 0.0
-        if isinstance(cost, Ragged):
-            return _single(row(cost, i), cost)
-        return cost if np.ndim(cost) == 1 or len(cost) == 1 else cost[i : i + 1]
+        if not uneven(cost) and (np.ndim(cost) == 1 or len(cost) == 1):
+            return cost
+        return take_row(cost, i)
 
     def batch(self, i: int) -> Rows:
         """The row's distribution as a batch of one."""
-        return _single(row(self.point, i), self.point)
+        return take_row(self.point, i)
 
     def change(self, i: int, old: Rows, new: Rows) -> bool:
         """Put a row in its new place."""
         step = new - old
-        values = step.values if isinstance(step, Ragged) else step
-        if not np.abs(values).max() > 4e-16:
+        if not any(np.abs(values).max() > 4e-16 for values in parts(step)):
             return False
-        set_row(self.point, i, new.values if isinstance(new, Ragged) else new[0])
+        put_row(self.point, i, new)
         self.residual = self.residual + self.weights[i] * self.parts[i].moments(step)
         self.w = -self.problem.potential.grad(self.residual)
         return True
@@ -245,24 +242,6 @@ def _compressed(X: Any) -> tuple[Array, Array, Array]:
         return X.data.astype(np.float64), X.indices.astype(np.int64), X.indptr.astype(np.int64)
     values = np.ascontiguousarray(X, dtype=np.float64).ravel()
     return values, np.empty(0, np.int64), np.arange(len(X) + 1) * X.shape[1]
-
-
-def row(rows: Rows, i: int) -> Array:
-    """A row of a batch, as a view."""
-    if isinstance(rows, Ragged):
-        return rows.values[rows.offsets[i] : rows.offsets[i + 1]]
-    return rows[i]
-
-
-def set_row(rows: Rows, i: int, values: Array) -> None:
-    """Overwrite a row of a batch."""
-    row(rows, i)[...] = values
-
-
-def _single(values: Array, template: Rows) -> Rows:
-    if isinstance(template, Ragged):
-        return Ragged(values, np.array([0, values.size]))
-    return values[None, :]
 
 
 class Recipe(NamedTuple):
