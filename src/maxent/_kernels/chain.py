@@ -13,6 +13,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from maxent._kernels.active_set import OPTIMAL, advance, hull, larger, resume
+
 # A scaled pass is trusted while no scale falls below _TINY and no backward weight exceeds
 # 1 / _TINY: what underflows (below 1e-300) then moves no marginal by more than 1e-90.
 _TINY = 1e-100
@@ -123,6 +125,47 @@ def _viterbi(unary, edge, step, best, path):
                 origin, top = i, score
         path[t] = state = origin
     return True
+
+
+@njit(cache=True, nogil=True)
+def project_row(theta, length, k, index, weights, max_steps):
+    """The active set of the point nearest to one row with a block per position.
+
+    ``index`` (paths, 2 T - 1) and ``weights`` start it, none or those of a similar row. Return how
+    many paths are active (0 if there is no path, -1 after too many steps) and their hull.
+    """
+    width = 2 * length - 1
+    room = hull(max(16, 2 * len(weights)), width, theta.size)
+    direction = theta.astype(np.float64)
+    unary = _unary(direction, 0, length, k)
+    edge = _blocks(direction, length * k, k * k, length, k)
+    best = np.empty((length, k))
+    path = np.empty(length, np.int64)
+    n = len(weights)
+    for a in range(n):
+        for i in range(width):
+            room.index[a, i], room.value[a, i] = index[a, i], 1.0
+        room.used[a], room.weights[a] = width, weights[a]
+    shift = np.float64(width)
+    if n:
+        n = resume(theta, direction, room, shift, n)
+    for _ in range(max_steps):
+        if not _viterbi(unary, edge, 1, best, path):
+            return 0, room
+        if n == len(room.weights):
+            room = larger(room, 2 * n, width)
+        for t in range(length):
+            room.index[n, t] = t * k + path[t]
+            room.value[n, t] = 1.0
+        for t in range(length - 1):
+            room.index[n, length + t] = length * k + (t * k + path[t]) * k + path[t + 1]
+            room.value[n, length + t] = 1.0
+        room.used[n] = width
+        count = advance(theta, direction, room, shift, n)
+        if count == OPTIMAL:
+            return n, room
+        n = count
+    return -1, room
 
 
 @njit(cache=True, nogil=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from maxent._rows import (
     row_sum,
     uneven,
 )
-from maxent.domains._active_set import project_by_argmax
+from maxent.domains.active_set import Support, mixtures, support_by_argmax
 
 _EPS = 6e-6  # step of central differences: near the cube root of the rounding unit
 
@@ -84,6 +84,27 @@ class Domain(ABC):
         theta = check_scores(theta, "points to project")
         return like(self._project(self.check_rows(theta)), theta)
 
+    def project_support(
+        self, theta: Any, start: Sequence[Support] | None = None
+    ) -> tuple[Rows, list[Support]]:
+        """The nearest points, and for each row the vertices and weights of a mixture that is it.
+
+        ``start`` takes the supports of similar rows, from an earlier call: a warm start.
+
+        >>> from maxent.domains import KSubset
+        >>> p, (support,) = KSubset(2).project_support([[1.0, 0.5, 0.0]])
+        >>> p, support.weights
+        (array([[1. , 0.75, 0.25]]), array([0.75, 0.25]))
+        """
+        if not self.bounded:
+            raise TypeError(f"{self} is not bounded, so its points are no mixtures of vertices")
+        theta = check_scores(theta, "points to project")
+        rows = self.check_rows(theta)
+        if start is not None and len(start) != len(rows):
+            raise ValueError(f"{len(rows)} rows need as many starts, got {len(start)}")
+        supports = self._project_support(rows, start)
+        return like(mixtures(supports, rows), theta), supports
+
     def contains(self, p: Any, atol: float = 1e-9) -> Array:
         """Whether each row lies in the domain, up to ``atol`` (float32 rows: at least 1e-5)."""
         p = as_float(p)
@@ -98,7 +119,7 @@ class Domain(ABC):
         if inside.all():
             return
         row = int(np.flatnonzero(~inside)[0])
-        reason = self._why_outside(_each_row(as_rows(p))[row])
+        reason = self._why_outside(each_row(as_rows(p))[row])
         raise ValueError(f"row {row} of the {name} is not in {self}: {reason}")
 
     def _why_outside(self, row: Array) -> str:
@@ -117,7 +138,10 @@ class Domain(ABC):
     def _argmax(self, theta: Rows) -> Rows: ...
 
     def _project(self, theta: Rows) -> Rows:
-        return project_by_argmax(self._argmax, theta)
+        return mixtures(self._project_support(theta, None), theta)
+
+    def _project_support(self, theta: Rows, start: Sequence[Support] | None) -> list[Support]:
+        return support_by_argmax(self._argmax, theta, start)
 
     def _contains(self, p: Rows, atol: float) -> Array:
         finite = row_sum(~np.isfinite(p)) == 0
@@ -165,7 +189,7 @@ class SumProductDomain(Domain):
 
         Fenchel-Young paper, eq. (26). Solved numerically here; closed forms override.
         """
-        return np.array([self._negentropy_row(row) for row in _each_row(p)])
+        return np.array([self._negentropy_row(row) for row in each_row(p)])
 
     def _negentropy_row(self, p: Array) -> float:
         def negative(theta: Array) -> tuple[float, Array]:
@@ -219,7 +243,8 @@ class StructuredDomain(SumProductDomain):
     def _sample(self, theta: Rows, n: int, rng: np.random.Generator) -> list[Rows]: ...
 
 
-def _each_row(p: Rows) -> list[Array]:
+def each_row(p: Rows) -> list[Array]:
+    """The rows of a batch, as vectors."""
     return p.rows() if uneven(p) else list(p)
 
 

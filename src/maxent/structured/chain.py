@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +27,8 @@ from maxent._rows import (
 )
 from maxent._threads import over_rows
 from maxent.domains import StructuredDomain
+from maxent.domains.active_set import Support, max_steps, support_of
+from maxent.domains.base import each_row
 from maxent.structured._chain_layout import Layout, empty_like, layout
 
 
@@ -391,7 +394,32 @@ class Chain(StructuredDomain):
                 "tied transitions have none; write them out (Chain.scores with one block per "
                 "position, ChainMap(..., tied=False))"
             )
-        return super()._project(self._allowed(theta))
+        return super()._project(theta)
+
+    def _project_support(self, theta: Rows, start: Sequence[Support] | None) -> list[Support]:
+        from maxent._kernels.chain import project_row
+
+        rows, lengths = each_row(self._allowed(theta)), self.lengths(theta)
+        starts = [None] * len(rows) if start is None else start
+        supports: list[Any] = [None] * len(rows)
+
+        def work(first: int, stop: int) -> None:
+            for i in range(first, stop):
+                row, length = rows[i], int(lengths[i])
+                index = np.empty((0, 2 * length - 1), np.int32)
+                weights = np.empty(0)
+                if (known := starts[i]) is not None:
+                    index = known.vertices.indices.reshape(-1, 2 * length - 1)
+                    weights = known.weights
+                count, room = project_row(
+                    row.astype(np.float64), length, self.n_states, index, weights, max_steps()
+                )
+                supports[i] = support_of(room, count, row.size) if count else None
+
+        over_rows(work, len(rows), 1000 * self._work(lengths))
+        if any(support is None for support in supports):
+            self._argmax(theta)  # says which row has no path
+        return supports
 
     def project_jvp(self, theta: Rows, p: Rows, v: Rows) -> Rows:
         """v projected on the directions of the face of p: 0 where p is 0, mass conserved."""
