@@ -107,6 +107,7 @@ DOMAINS = [
     (mx.ScaledDomain(mx.KSubset(2), 0.5), 4),
     (mx.Product(mx.Simplex(), 2), 6),
     (mx.Chain(2), 14),
+    (mx.Chain(3, forbidden=((0, 1),)), 15),
     (mx.Chain(3), 15),
 ]
 

@@ -290,7 +290,7 @@ class Chain(StructuredDomain):
         at = layout(theta, lengths, self.n_states)
         for start, length in zip(at.edge_start, lengths, strict=True):
             block = at.edges[start : start + (length - 1) * at.step]
-            block.reshape(length - 1, -1)[:, banned] = -np.inf
+            block.reshape(-1, at.step)[:, banned] = -np.inf
         return theta
 
     def _argmax(self, theta: Rows) -> Rows:
