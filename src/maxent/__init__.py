@@ -26,7 +26,7 @@ _PUBLIC = {
         "ScaledDomain",
         "Product",
     ],
-    "maxent.structured": ["Chain"],
+    "maxent.structured": ["Alignment", "Chain"],
     "maxent.entropies": [
         "Entropy",
         "MeasuredEntropy",

@@ -54,6 +54,11 @@ class Domain(ABC):
         return False
 
     @property
+    def rows_alike(self) -> bool:
+        """Whether some rows of a batch are a batch too: not where the domain lists their sizes."""
+        return True
+
+    @property
     def tied(self) -> bool:
         """Whether rows may end in a block that they share (``Tied``)."""
         return False

@@ -82,6 +82,8 @@ class DualSolver(Solver):
                 "Lipschitz gradient); use Quadratic or ElasticNet on all weights (a free intercept "
                 "has no penalty: fit_intercept=False), or the solver FISTA"
             )
+        if not problem.entropy.domain.rows_alike:
+            return f"{problem.entropy.domain} has no rows by themselves; use NewtonCG or FISTA"
         if not problem.entropy.convex:
             return f"{problem.entropy!r} is not convex, so a row has no best distribution"
         inside = unwrap(problem.entropy).entropy

@@ -2,6 +2,7 @@
 
 from maxent import domains
 from maxent.domains import *  # noqa: F403
+from maxent.structured.alignment import Alignment
 from maxent.structured.chain import Chain
 
-__all__ = ["Chain", *domains.__all__]
+__all__ = ["Alignment", "Chain", *domains.__all__]

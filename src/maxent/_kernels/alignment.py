@@ -1,0 +1,256 @@
+"""Dynamic programmes on monotone alignments, one pair of sequences per row.
+
+A row holds n m scores [i, j]. A path leads from (0, 0) to (n-1, m-1) by steps down, right or both
+at once, inside the band  -b + min(0, m-n) <= j - i <= max(0, m-n) + b.  Kernels work on the rows
+start, ..., stop - 1 of a batch: the flat values, where each row begins, and its n and m.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+# A scaled pass is trusted while no weight that it divides by is below _TINY and no backward weight
+# exceeds 1 / _TINY: what underflows (below 1e-300) then moves no marginal by more than 1e-90.
+_TINY = 1e-100
+
+
+@njit(cache=True, nogil=True)
+def _columns(i, n, m, band):
+    """The first column of row i inside the band, and the one after the last."""
+    return max(0, i + min(0, m - n) - band), min(m, i + max(0, m - n) + band + 1)
+
+
+@njit(cache=True, nogil=True)
+def argmax_rows(theta, starts, ns, ms, band, out, start, stop):
+    """Write the best alignment of each row; return -1, or the first row without one."""
+    for row in range(start, stop):
+        n, m = ns[row], ms[row]
+        cut = slice(starts[row], starts[row] + n * m)
+        scores, vertex = theta[cut].reshape(n, m), out[cut].reshape(n, m)
+        best = np.full((n + 1, m + 1), -np.inf)  # best[i + 1, j + 1]: ending at (i, j)
+        best[0, 0] = 0.0
+        for i in range(n):
+            low, high = _columns(i, n, m, band)
+            for j in range(low, high):
+                top = max(best[i, j], best[i, j + 1], best[i + 1, j])
+                best[i + 1, j + 1] = top + scores[i, j]
+        if best[n, m] == -np.inf:
+            return row
+        vertex[:] = 0
+        i, j = n - 1, m - 1
+        vertex[i, j] = 1
+        while i or j:
+            # the diagonal first: of equally good alignments a short one
+            if best[i, j] >= best[i, j + 1] and best[i, j] >= best[i + 1, j]:
+                i, j = i - 1, j - 1
+            elif best[i, j + 1] >= best[i + 1, j]:
+                i -= 1
+            else:
+                j -= 1
+            vertex[i, j] = 1
+    return -1
+
+
+@njit(cache=True, nogil=True)
+def softmax_rows(theta, starts, ns, ms, band, out, value, start, stop):
+    """Write marginals and log-partitions; return -1, or the first row without an alignment."""
+    for row in range(start, stop):
+        n, m = ns[row], ms[row]
+        cut = slice(starts[row], starts[row] + n * m)
+        scores, mean = theta[cut].reshape(n, m), out[cut].reshape(n, m)
+        total = _scaled_pass(scores, band, mean)
+        if np.isnan(total):
+            total = _log_pass(scores, band, mean)
+            if total == -np.inf:
+                return row
+        value[row] = total
+    return -1
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+def _scaled_pass(scores, band, mean):
+    """Log-partition and marginals without logarithms; NaN where weights under- or overflow.
+
+    forward[i, j] is the sum over paths that end at (i, j) of exp(score - c j), c = max(0, largest
+    score), so that steps to the right do not overflow; each row is divided by its sum.
+    """
+    n, m = scores.shape
+    largest = 0.0
+    for i in range(n):
+        for j in range(m):
+            largest = max(largest, np.float64(scores[i, j]))
+    if largest > 500.0:
+        return np.nan
+    right = np.exp(-largest)
+    weight = np.zeros((n, m + 1))
+    forward = np.zeros((n, m + 1))  # forward[i, j + 1]: ending at (i, j); column 0 stays 0
+    scale = np.empty(n)
+    total = largest * (m - 1)
+    for i in range(n):
+        low, high = _columns(i, n, m, band)
+        here, left, mass = forward[i], 0.0, 0.0
+        for j in range(low, high):
+            weight[i, j] = np.exp(np.float64(scores[i, j]))
+        if i == 0:
+            for j in range(low, high):
+                left = weight[0, j] * (1.0 if j == 0 else right * left)
+                here[j + 1] = left
+                mass += left
+        else:
+            above = forward[i - 1]
+            for j in range(low, high):
+                left = weight[i, j] * (above[j + 1] + right * (above[j] + left))
+                here[j + 1] = left
+                mass += left
+        if not (mass >= _TINY and mass <= 1.0 / _TINY):
+            return np.nan
+        scale[i] = mass
+        total += np.log(mass)
+        for j in range(low, high):
+            here[j + 1] /= mass
+    end = forward[n - 1, m]
+    if not end >= _TINY:
+        return np.nan
+    after = np.zeros(m + 1)  # weights of the row below, times its backward weights
+    top = 0.0
+    for i in range(n - 1, -1, -1):
+        low, high = _columns(i, n, m, band)
+        mean[i, :low] = 0
+        mean[i, high:] = 0
+        onward = 0.0  # of (i, j + 1)
+        below = after[high] if high < m else 0.0
+        for j in range(high - 1, low - 1, -1):
+            diagonal, below = below, after[j]
+            backward = below + right * (diagonal + onward)
+            if i == n - 1 and j == m - 1:
+                backward = 1.0 / end
+            mean[i, j] = forward[i, j + 1] * backward
+            top = max(top, backward)
+            onward = weight[i, j] * backward
+            after[j] = onward / scale[i]
+        for j in range(high, m):
+            after[j] = 0.0
+        for j in range(low):
+            after[j] = 0.0
+    if not top <= 1.0 / _TINY:
+        return np.nan
+    return total + np.log(end)
+
+
+@njit(cache=True, nogil=True)
+def _log_forward(scores, band, forward):
+    """forward[i + 1, j + 1]: log of the sum over paths that end at (i, j)."""
+    n, m = scores.shape
+    forward[:] = -np.inf
+    forward[0, 0] = 0.0
+    for i in range(n):
+        low, high = _columns(i, n, m, band)
+        for j in range(low, high):
+            a, b, c = forward[i, j], forward[i, j + 1], forward[i + 1, j]
+            top = max(a, b, c)
+            if top > -np.inf:
+                mass = np.exp(a - top) + np.exp(b - top) + np.exp(c - top)
+                forward[i + 1, j + 1] = top + np.log(mass) + scores[i, j]
+    return forward[n, m]
+
+
+@njit(cache=True, nogil=True)
+def _origins(forward, i, j):
+    """Probabilities that a path through (i, j) comes from the diagonal, above and the left."""
+    a, b, c = forward[i, j], forward[i, j + 1], forward[i + 1, j]
+    top = max(a, b, c)
+    if top == -np.inf:
+        return 0.0, 0.0, 0.0
+    a, b, c = np.exp(a - top), np.exp(b - top), np.exp(c - top)
+    mass = a + b + c
+    return a / mass, b / mass, c / mass
+
+
+@njit(cache=True, nogil=True)
+def _log_pass(scores, band, mean):
+    """The same for any range of scores: marginals as products of probabilities."""
+    n, m = scores.shape
+    forward = np.empty((n + 1, m + 1))
+    total = _log_forward(scores, band, forward)
+    if total == -np.inf:
+        return total
+    flow = np.zeros((n + 1, m + 1))
+    flow[n, m] = 1.0
+    for i in range(n - 1, -1, -1):
+        for j in range(m - 1, -1, -1):
+            here = flow[i + 1, j + 1]
+            mean[i, j] = here
+            if here > 0.0:
+                a, b, c = _origins(forward, i, j)
+                flow[i, j] += a * here
+                flow[i, j + 1] += b * here
+                flow[i + 1, j] += c * here
+    return total
+
+
+@njit(cache=True, nogil=True)
+def covariance_rows(theta, starts, ns, ms, band, v, out, start, stop):
+    """Write the derivative of the marginals along v: the covariance of the vertex times v.
+
+    gain[i, j] is the derivative of the forward logarithm, the expected sum of v up to (i, j); a
+    probability of coming from there changes by itself times its gain above the average.
+    """
+    for row in range(start, stop):
+        n, m = ns[row], ms[row]
+        cut = slice(starts[row], starts[row] + n * m)
+        scores, along = theta[cut].reshape(n, m), v[cut].reshape(n, m)
+        tangent = out[cut].reshape(n, m)
+        forward = np.empty((n + 1, m + 1))
+        _log_forward(scores, band, forward)
+        gain = np.zeros((n + 1, m + 1))
+        for i in range(n):
+            low, high = _columns(i, n, m, band)
+            for j in range(low, high):
+                if forward[i + 1, j + 1] > -np.inf:
+                    a, b, c = _origins(forward, i, j)
+                    before = a * gain[i, j] + b * gain[i, j + 1] + c * gain[i + 1, j]
+                    gain[i + 1, j + 1] = before + along[i, j]
+        flow = np.zeros((n + 1, m + 1))
+        slope = np.zeros((n + 1, m + 1))
+        flow[n, m] = 1.0
+        for i in range(n - 1, -1, -1):
+            for j in range(m - 1, -1, -1):
+                here, change = flow[i + 1, j + 1], slope[i + 1, j + 1]
+                tangent[i, j] = change
+                if here > 0.0:
+                    a, b, c = _origins(forward, i, j)
+                    x, y, z = gain[i, j], gain[i, j + 1], gain[i + 1, j]
+                    average = a * x + b * y + c * z
+                    flow[i, j] += a * here
+                    flow[i, j + 1] += b * here
+                    flow[i + 1, j] += c * here
+                    slope[i, j] += a * (change + here * (x - average))
+                    slope[i, j + 1] += b * (change + here * (y - average))
+                    slope[i + 1, j] += c * (change + here * (z - average))
+
+
+@njit(cache=True, nogil=True)
+def path_rows(p, starts, ns, ms, band, out, start, stop):
+    """Write whether each row of zeros and ones is an alignment inside the band."""
+    for row in range(start, stop):
+        n, m = ns[row], ms[row]
+        cells = p[starts[row] : starts[row] + n * m].reshape(n, m)
+        count = 0
+        for i in range(n):
+            for j in range(m):
+                count += cells[i, j] == 1
+        i, j, seen, inside = 0, 0, 1, cells[0, 0] == 1
+        while inside and (i < n - 1 or j < m - 1):
+            if i < n - 1 and cells[i + 1, j] == 1:
+                i += 1
+            elif j < m - 1 and cells[i, j + 1] == 1:
+                j += 1
+            elif i < n - 1 and j < m - 1 and cells[i + 1, j + 1] == 1:
+                i, j = i + 1, j + 1
+            else:
+                inside = False
+            low, high = _columns(i, n, m, band)
+            inside = inside and low <= j < high
+            seen += 1
+        out[row] = inside and seen == count

@@ -1,0 +1,201 @@
+"""Monotone alignments of two sequences: dynamic time warping as a domain."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from maxent import io
+from maxent._rows import Array, Ragged, Rows, as_rows, flat, like
+from maxent._threads import over_rows
+from maxent.domains import SumProductDomain
+from maxent.domains.active_set import Support
+
+_EVERYWHERE = 2**31  # a band as wide as any matrix
+
+
+@io.register
+@dataclass(frozen=True)
+class Alignment(SumProductDomain):
+    """Monotone alignments of a sequence of ``n`` and one of ``m`` elements (Fenchel-Young, §7.3).
+
+    A row holds n m scores [i, j] of aligning element i with element j. A vertex marks the cells of
+    a path from (0, 0) to (n-1, m-1) that moves down, right or both at once. With costs D and
+    theta = -D, argmax is dynamic time warping, and softmax of -D / gamma is soft-DTW: its value is
+    -gamma log-partition, its alignment matrix the marginals.
+
+    n, m : for all rows, or a tuple of one per row of a Ragged batch.
+    band : how far a path may leave the diagonal (Sakoe-Chiba): -band <= j - i <= m - n + band
+        where m >= n, mirrored where m < n; None for no limit.
+
+    >>> Alignment(2, 3).argmax([1.0, 0.0, 0.0, 0.0, 2.0, 1.0]).reshape(2, 3)
+    array([[1., 0., 0.],
+           [0., 1., 1.]])
+    """
+
+    n: int | tuple[int, ...]
+    m: int | tuple[int, ...]
+    band: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("n", "m"):
+            value = getattr(self, name)
+            if not isinstance(value, int | np.integer):
+                object.__setattr__(self, name, tuple(int(length) for length in value))
+            if np.size(value) and np.min(value) < 1:
+                raise ValueError(f"the lengths of an Alignment are at least 1, got {name}={value}")
+        if isinstance(self.n, tuple) != isinstance(self.m, tuple) or np.size(self.n) != np.size(
+            self.m
+        ):
+            raise ValueError(
+                f"n and m are two numbers, or two tuples with one length per row, got {self.n!r} "
+                f"and {self.m!r}"
+            )
+        whole = isinstance(self.band, int | np.integer) and self.band >= 0
+        if self.band is not None and not whole:
+            raise ValueError(f"the band is an integer >= 0 or None, got {self.band!r}")
+
+    @property
+    def ragged(self) -> bool:
+        """Where each row has lengths of its own."""
+        return isinstance(self.n, tuple)
+
+    @property
+    def rows_alike(self) -> bool:
+        """Unless each row has lengths of its own."""
+        return not self.ragged
+
+    def _shapes(self, rows: Rows) -> tuple[Array, Array, Array]:
+        """Where each row begins, and its n and m."""
+        count = len(rows)
+        ns, ms = (np.broadcast_to(np.asarray(x, np.int64), count) for x in self._lengths(count))
+        ragged = isinstance(rows, Ragged)
+        starts = rows.offsets[:-1] if ragged else np.arange(count) * rows.shape[1]
+        sizes = np.diff(rows.offsets) if ragged else np.full(count, rows.shape[1])
+        wrong = np.flatnonzero(sizes != ns * ms)
+        if wrong.size:
+            i = int(wrong[0])
+            raise ValueError(
+                f"row {i} aligns {ns[i]} with {ms[i]} elements, so it needs {ns[i] * ms[i]} "
+                f"scores, got {sizes[i]}"
+            )
+        return starts, np.ascontiguousarray(ns), np.ascontiguousarray(ms)
+
+    def _lengths(self, count: int) -> tuple[Any, Any]:
+        if isinstance(self.n, tuple) and len(self.n) != count:
+            raise ValueError(f"lengths are given for {len(self.n)} rows, got {count} rows")
+        return self.n, self.m
+
+    def vertices(self, size: int) -> Array:
+        """All alignments (as many as the Delannoy number of n - 1 and m - 1)."""
+        n, m = self.n, self.m
+        if isinstance(n, tuple) or isinstance(m, tuple):
+            raise ValueError("vertices are for alignments of one size")
+        self._shapes(np.empty((1, size)))
+        complete: list[list[tuple[int, int]]] = []
+        open_paths = [[(0, 0)]]
+        while open_paths:
+            path = open_paths.pop()
+            i, j = path[-1]
+            if (i, j) == (n - 1, m - 1):
+                complete.append(path)
+                continue
+            steps = [(i + 1, j), (i, j + 1), (i + 1, j + 1)]
+            open_paths += [[*path, (a, b)] for a, b in steps if a < n and b < m]
+        out = np.zeros((len(complete), n, m))
+        for vertex, path in zip(out, complete, strict=True):
+            vertex[tuple(zip(*path, strict=True))] = 1
+        flat_vertices = out.reshape(len(out), -1)
+        return flat_vertices[self._is_path(flat_vertices)]
+
+    def path(self, p: Any) -> list[Array]:
+        """The pairs (i, j) of aligned elements of each row, for rows that are vertices.
+
+        >>> Alignment(2, 2).path([1.0, 0.0, 0.0, 1.0])[0].tolist()
+        [[0, 0], [1, 1]]
+        """
+        rows = as_rows(p if isinstance(p, Ragged) else np.asarray(p))
+        starts, ns, ms = self._shapes(rows)
+        values = flat(rows)
+        return [
+            np.argwhere(values[a : a + n * m].reshape(n, m) > 0)
+            for a, n, m in zip(starts, ns, ms, strict=True)
+        ]
+
+    @property
+    def _band(self) -> int:
+        return _EVERYWHERE if self.band is None else int(self.band)
+
+    def _argmax(self, theta: Rows) -> Rows:
+        from maxent._kernels.alignment import argmax_rows
+
+        out = np.empty_like(flat(theta))
+        self._over_rows(argmax_rows, theta, out)
+        return _cut(out, theta)
+
+    def _softmax(self, theta: Rows) -> tuple[Array, Rows]:
+        from maxent._kernels.alignment import softmax_rows
+
+        out, log_partition = np.empty_like(flat(theta)), np.empty(len(theta))
+        self._over_rows(softmax_rows, theta, out, log_partition)
+        return log_partition, _cut(out, theta)
+
+    def softmax_jvp(self, theta: Rows, p: Rows, v: Rows) -> Rows:
+        """Covariance of the vertex times v, by the derivative of the recursion."""
+        from maxent._kernels.alignment import covariance_rows
+
+        rows = as_rows(theta)
+        along = np.ascontiguousarray(flat(v), np.float64)
+        out = np.empty(along.size)
+        self._over_rows(covariance_rows, rows, along, out)
+        return like(_cut(out.astype(rows.dtype, copy=False), rows), theta)
+
+    def _over_rows(self, kernel: Any, theta: Rows, *more: Array) -> None:
+        starts, ns, ms = self._shapes(theta)
+        values = flat(theta)
+        impossible: list[int] = []
+
+        def work(start: int, stop: int) -> None:
+            row = kernel(values, starts, ns, ms, self._band, *more, start, stop)
+            if row is not None and row >= 0:
+                impossible.append(row)
+
+        over_rows(work, len(ns), values.size // max(1, len(ns)))
+        if impossible:
+            raise ValueError(
+                f"row {min(impossible)} has no alignment: scores of -inf forbid every one of them; "
+                "leave at least one path finite"
+            )
+
+    def _project_support(self, theta: Rows, start: Sequence[Support] | None) -> list[Support]:
+        if not self.ragged:
+            return super()._project_support(theta, start)
+        starts = [None] * len(theta) if start is None else [[support] for support in start]
+        return [
+            Alignment(n, m, self.band)._project_support(row[None], known)[0]
+            for row, n, m, known in zip(
+                theta.rows(), *self._lengths(len(theta)), starts, strict=True
+            )
+        ]
+
+    def _is_path(self, p: Rows) -> Array:
+        from maxent._kernels.alignment import path_rows
+
+        starts, ns, ms = self._shapes(p)
+        out = np.empty(len(ns), bool)
+        path_rows(flat(p), starts, ns, ms, self._band, out, 0, len(ns))
+        return out
+
+    def _contains(self, p: Rows, atol: float) -> Array:
+        inside = self._is_path(p)
+        if not inside.all():  # mixtures: by their distance from the polytope
+            inside = inside | super()._contains(p, atol)
+        return inside
+
+
+def _cut(values: Array, rows: Rows) -> Rows:
+    """The flat values with the shape of a batch of rows."""
+    return Ragged(values, rows.offsets) if isinstance(rows, Ragged) else values.reshape(rows.shape)
