@@ -29,6 +29,7 @@ ENTROPIES = [
     (mx.Shannon(domain=mx.Product(mx.Simplex(), 2)), 6),
     (mx.Shannon(domain=mx.Chain(2)), 14),
     (mx.Shannon(domain=mx.Alignment(2, 3)), 6),
+    (mx.Shannon(domain=mx.Tree([(0, 1), (1, 2)], 2)), 14),
     *[(mx.Tsallis(alpha), 5) for alpha in (1.0, 1.0001, 1.33, 1.5, 2.0, 2.7, 6.0)],
     *[(mx.NormEntropy(q), 5) for q in (1.3, 2.0, 4.0, INF)],
     *[(mx.SquaredNorm(q), 5) for q in (1.2, 1.5, 2.0)],
@@ -39,6 +40,7 @@ ENTROPIES = [
     (mx.SquaredNorm(domain=mx.ScaledDomain(mx.KSubset(2), 0.5)), 4),
     (mx.SquaredNorm(domain=mx.Chain(2)), 14),
     (mx.SquaredNorm(domain=mx.Alignment(2, 3)), 6),
+    (mx.SquaredNorm(domain=mx.Tree([(0, 1), (1, 2)], 2)), 14),
     *[(mx.Renyi(beta), 5) for beta in (0.3, 0.9, 1.0, 1.5, 3.0, 20.0)],
     *[(mx.PairwiseHinge(kind, 4), 4) for kind in ("hinge", "smooth", "squared")],
     (mx.FermiDirac(), 4),
@@ -113,6 +115,7 @@ DOMAINS = [
     (mx.Chain(3), 15),
     (mx.Alignment(3, 2), 6),
     (mx.Alignment(3, 4, band=1), 12),
+    (mx.Tree([(0, 1), (0, 2), (3, 4)], (2, 3, 2, 1, 2)), 22),
 ]
 
 SOLVERS = [

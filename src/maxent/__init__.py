@@ -26,7 +26,7 @@ _PUBLIC = {
         "ScaledDomain",
         "Product",
     ],
-    "maxent.structured": ["Alignment", "Chain"],
+    "maxent.structured": ["Alignment", "Chain", "Tree"],
     "maxent.entropies": [
         "Entropy",
         "MeasuredEntropy",

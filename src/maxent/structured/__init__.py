@@ -4,5 +4,6 @@ from maxent import domains
 from maxent.domains import *  # noqa: F403
 from maxent.structured.alignment import Alignment
 from maxent.structured.chain import Chain
+from maxent.structured.tree import Tree
 
-__all__ = ["Alignment", "Chain", *domains.__all__]
+__all__ = ["Alignment", "Chain", "Tree", *domains.__all__]
