@@ -66,6 +66,10 @@ ENTROPIES = [
             mx.Renyi(3.0),
         )
     ],
+    (mx.SmoothedMax(mx.Shannon(), mx.Chain(2)), 14),
+    (mx.SmoothedMax(mx.Tsallis(1.5), mx.Chain(2)), 14),
+    (mx.SmoothedMax(mx.Tsallis(1.5), mx.Tree([(0, 1), (0, 2)], (2, 3, 2))), 17),
+    (mx.SmoothedMax(mx.Tsallis(1.5), mx.Alignment(2, 3)), 6),
     (mx.Scaled(mx.Shannon(), 0.1), 5),
     (mx.Scaled(mx.Tsallis(1.5), 3.0), 5),
     (mx.fenchel_youngize(_hinge_loss, 3), 3),
@@ -133,6 +137,7 @@ MAPS = [
 ]
 
 OTHERS = [mx.FenchelYoungLoss(mx.Shannon()), mx.Ragged.from_rows([[1.0], [2.0, 3.0]])]
+OTHERS.append(mx.Tied(OTHERS[1], np.ones((1, 2))))
 
 PLACES = np.arange(8.0).reshape(4, 2)
 
@@ -200,4 +205,6 @@ MADE_BY_SOLVING = {
     "Status",
     "Interrupted",
     "ConvergenceWarning",
+    "FrankWolfeResult",
+    "StructureDistribution",
 }

@@ -13,7 +13,7 @@ from maxent._version import __version__
 
 # What is public, by module, in the order of the reference (docs/api.md).
 _PUBLIC = {
-    "maxent._rows": ["Ragged"],
+    "maxent._rows": ["Ragged", "Tied"],
     "maxent.domains": [
         "Domain",
         "StructuredDomain",
@@ -26,7 +26,15 @@ _PUBLIC = {
         "ScaledDomain",
         "Product",
     ],
-    "maxent.structured": ["Alignment", "Chain", "Tree"],
+    "maxent.structured": [
+        "Alignment",
+        "Chain",
+        "Tree",
+        "FrankWolfeResult",
+        "StructureDistribution",
+        "frank_wolfe",
+        "sparse_distribution",
+    ],
     "maxent.entropies": [
         "Entropy",
         "MeasuredEntropy",
@@ -43,6 +51,7 @@ _PUBLIC = {
         "Shifted",
         "Relative",
         "Scaled",
+        "SmoothedMax",
         "Youngized",
         "fenchel_youngize",
     ],

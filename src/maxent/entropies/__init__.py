@@ -6,6 +6,7 @@ from maxent.entropies.norms import NormEntropy, SquaredNorm
 from maxent.entropies.renyi import Renyi
 from maxent.entropies.separable import BinaryGini, FermiDirac, OneVsAll
 from maxent.entropies.simplex import Shannon, Tsallis
+from maxent.entropies.smoothed import SmoothedMax
 from maxent.entropies.wrappers import Relative, Scaled, Shifted, Zero
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "Scaled",
     "Shannon",
     "Shifted",
+    "SmoothedMax",
     "SquaredNorm",
     "Tsallis",
     "Youngized",

@@ -4,6 +4,17 @@ from maxent import domains
 from maxent.domains import *  # noqa: F403
 from maxent.structured.alignment import Alignment
 from maxent.structured.chain import Chain
+from maxent.structured.distribution import StructureDistribution, sparse_distribution
+from maxent.structured.frank_wolfe import FrankWolfeResult, frank_wolfe
 from maxent.structured.tree import Tree
 
-__all__ = ["Alignment", "Chain", "Tree", *domains.__all__]
+__all__ = [
+    "Alignment",
+    "Chain",
+    "FrankWolfeResult",
+    "StructureDistribution",
+    "Tree",
+    "frank_wolfe",
+    "sparse_distribution",
+    *domains.__all__,
+]

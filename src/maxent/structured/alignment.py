@@ -89,6 +89,17 @@ class Alignment(SumProductDomain):
             raise ValueError(f"lengths are given for {len(self.n)} rows, got {count} rows")
         return self.n, self.m
 
+    def shape(self, row: int) -> tuple[int, int]:
+        """n and m of a row."""
+        if isinstance(self.n, tuple) and isinstance(self.m, tuple):
+            return self.n[row], self.m[row]
+        return int(np.asarray(self.n)), int(np.asarray(self.m))
+
+    def inside(self, n: int, m: int) -> Array:
+        """The cells (n, m) inside the band."""
+        off = np.arange(m) - np.arange(n)[:, None]
+        return (off >= min(0, m - n) - self._band) & (off <= max(0, m - n) + self._band)
+
     def vertices(self, size: int) -> Array:
         """All alignments (as many as the Delannoy number of n - 1 and m - 1)."""
         n, m = self.n, self.m

@@ -277,7 +277,7 @@ class Chain(StructuredDomain):
             for a, length in zip(at.node_start, lengths, strict=True)
         ]
 
-    def _allowed(self, theta: Rows) -> Rows:
+    def allowed(self, theta: Rows) -> Rows:
         """The scores with -inf at forbidden transitions."""
         if not self.forbidden:
             return theta
@@ -309,7 +309,7 @@ class Chain(StructuredDomain):
 
     def _over_rows(self, kernel: Any, theta: Rows, out: Rows | None, *more: Any) -> None:
         """Run a kernel over the rows; it answers with a row without a path, or -1."""
-        theta, k = self._allowed(theta), self.n_states
+        theta, k = self.allowed(theta), self.n_states
         lengths = self.lengths(theta)
         places = () if out is None else layout(out, lengths, k)[:4]
         arguments = (*layout(theta, lengths, k), lengths, k, *places, *more)
@@ -399,7 +399,7 @@ class Chain(StructuredDomain):
     def _project_support(self, theta: Rows, start: Sequence[Support] | None) -> list[Support]:
         from maxent._kernels.chain import project_row
 
-        rows, lengths = each_row(self._allowed(theta)), self.lengths(theta)
+        rows, lengths = each_row(self.allowed(theta)), self.lengths(theta)
         starts = [None] * len(rows) if start is None else start
         supports: list[Any] = [None] * len(rows)
 

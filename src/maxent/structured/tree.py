@@ -15,6 +15,7 @@ from maxent import io
 from maxent._rows import Array, Rows, as_rows, like
 from maxent._threads import over_rows
 from maxent.domains import StructuredDomain
+from maxent.structured.forest import Forest
 
 
 @io.register
@@ -70,6 +71,20 @@ class Tree(StructuredDomain):
             starts.append((at, *shape))
             at += shape[0] * shape[1]
         return starts
+
+    @cached_property
+    def rooted(self) -> Forest:
+        """The forest with its roots, for recursions in numpy."""
+        graph = self._graph
+        own_first = graph.own_stride > graph.parent_stride
+        ends = graph.first + graph.states
+        # a table with one state on either side lies both ways
+        return Forest(
+            tuple(graph.order.tolist()),
+            tuple(graph.parent.tolist()),
+            tuple(zip(graph.first.tolist(), ends.tolist(), strict=True)),
+            tuple(zip(graph.edge.tolist(), own_first.tolist(), strict=True)),
+        )
 
     @property
     def size(self) -> int:

@@ -1,0 +1,64 @@
+"""Sparse distributions over structures, found from the best ones alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from maxent._rows import Array, Rows, check_scores, row_scale
+from maxent.domains import StructuredDomain
+
+if TYPE_CHECKING:
+    from maxent.entropies import Entropy
+
+
+@dataclass(frozen=True, eq=False)
+class StructureDistribution:
+    """Structures with positive probability, row by row.
+
+    structures : batches of vertices, best first; probabilities : (rows, len(structures));
+    mean : sum of probability times structure; value : max_q <q, scores> - Omega(q) of each row;
+    exact : whether each row's last structure listed has probability 0 (or there are no more), so
+    that no structure left out has any.
+    """
+
+    structures: list[Rows]
+    probabilities: Array
+    mean: Rows
+    value: Array
+    exact: Array
+
+
+def sparse_distribution(
+    domain: StructuredDomain,
+    theta: Any,
+    entropy: Entropy,
+    k: int = 16,
+    max_k: int = 1024,
+) -> StructureDistribution:
+    """argmax_q <q, scores> - Omega(q) over distributions q on all structures, by the k best.
+
+    With a sparse entropy (Tsallis with alpha > 1, sparsemax at 2; Fenchel-Young paper, §7.2) few
+    structures have positive probability, and scores alone decide which: if the k-th best gets
+    none, no worse one does, and the answer is exact. k doubles until then, up to ``max_k``.
+
+    >>> from maxent import Chain, Tsallis
+    >>> found = sparse_distribution(Chain(2), np.array([[1.0, 0.5, *[0.0] * 6]]), Tsallis(2.0))
+    >>> found.probabilities.round(3)[:, :4], bool(found.exact[0])
+    (array([[0.375, 0.375, 0.125, 0.125]]), True)
+    """
+    theta = domain.check_rows(check_scores(theta))
+    if k < 1 or max_k < k:
+        raise ValueError(f"k and max_k are integers with 1 <= k <= max_k, got {k} and {max_k}")
+    while True:
+        scores, structures = domain.kbest(theta, k)
+        value, probabilities = entropy.conjugate(scores)
+        exact = probabilities[:, -1] == 0
+        if exact.all() or k >= max_k:
+            break
+        k = min(2 * k, max_k)
+    mean = row_scale(structures[0], probabilities[:, 0])
+    for rank in range(1, k):
+        if probabilities[:, rank].any():
+            mean = mean + row_scale(structures[rank], probabilities[:, rank])
+    return StructureDistribution(structures, probabilities, mean, value, exact)
