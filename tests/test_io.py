@@ -82,6 +82,12 @@ MODELS = [
     mx.Product(mx.Simplex(), 2),
     mx.ScaledDomain(mx.KSubset(2), 0.5),
     mx.Chain(np.int64(2)),
+    mx.Chain(2, forbidden=((0, 1),)),
+    mx.Tree([(0, 1), (1, 2)], (2, 3, 2)),
+    mx.Alignment(2, 3, band=1),
+    mx.Alignment((3, 2), (2, 3)),
+    mx.SmoothedMax(mx.Tsallis(1.5), mx.Alignment(2, 3)),
+    mx.Tied(mx.Ragged.from_rows([[1.0], [2.0, 3.0]]), np.ones((1, 4))),
     mx.Shannon(),
     mx.Shannon(domain=mx.KSubset(2)),
     mx.Tsallis(1.3),
@@ -238,6 +244,10 @@ def behaviour(model):
     r = np.array([0.05, -0.3, 0.7])
     if isinstance(model, mx.Chain):
         return model.project(PATHS * 0.3), model.softmax(PATHS * 0.3)[1]
+    if isinstance(model, mx.Tree):
+        return model.softmax(np.linspace(-1, 1, model.size))
+    if isinstance(model, mx.Alignment):
+        return model.softmax(theta)
     if isinstance(model, mx.Domain):
         return model.project(theta[1]), model.contains(theta)
     if isinstance(model, mx.Entropy):
@@ -318,6 +328,7 @@ def test_every_public_class_is_here_or_refused():
     # an OperatorMap holds cells; its operators are what is saved
     refused = {"ConvergenceWarning", "Interrupted", "OperatorMap", "State", "Youngized"}
     refused |= {"DensityTask", "Explanation", "Points"}  # hold cells; the fitted density is saved
+    refused |= {"FrankWolfeResult", "StructureDistribution"}  # answers, not models
     assert data - refused <= seen
 
 

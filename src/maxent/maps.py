@@ -548,8 +548,8 @@ class ChainMap(RowMap):
         }
 
     def __setmodel__(self, state: dict[str, Any]) -> None:
-        X = sparse.csr_array(state["X"]) if sparse.issparse(state["X"]) else state["X"]
-        X = _matrix(X, "X")
+        X = _matrix(state["X"])
+        X = sparse.csr_array(X) if sparse.issparse(X) else X
         lengths, n_states = np.asarray(state["lengths"]), state["n_states"]
         indices("lengths", lengths, np.size(lengths), X.shape[0] + 1)
         # files of the first version knew no tied rows
