@@ -342,7 +342,7 @@ class FittedDensity:
                 "a bound needs the loss on the presences and their number, which a lambdas file "
                 "does not hold; fit the model to have one"
             )
-        m = max(int(self.n_presences), 1)
+        m = max(round(self.n_presences), 1)
         beta = self.origin.deviations(len(self.weights), len(self.schema.continuous), m, delta)
         loss = -self.certificate.unregularized_gain
         uniform = float(self.n_points).is_integer() and not self.biased

@@ -102,7 +102,7 @@ class MaxentDensityCV(DensityEstimator):
         missing: str = "error",
         prevalence: float = 0.5,
         n_jobs: int | None = None,
-        verbose: int = 1,
+        verbose: int = 0,
     ) -> None:
         self.features = features
         self.potentials = potentials

@@ -29,12 +29,11 @@ from maxent.estimators._structural import (
     check_not_negative,
     check_rule,
     listed_families,
-    n_variables,
     price,
 )
 from maxent.families import Family, Monomials, Search, Trees, empirical_complexity
 from maxent.families.growth import RULES, Candidate, DensityGrowth
-from maxent.features import bind
+from maxent.features import Schema, bind
 from maxent.features.cells import not_used
 from maxent.potentials import Box
 from maxent.problem import Problem, State
@@ -46,16 +45,16 @@ _LOOSE = 1e-6  # duality gap of the solves on the way
 
 
 def origin_of(
-    families: Sequence[Family], family: Array, level: Array, d: int, m: int
+    families: Sequence[Family], family: Array, level: Array, schema: Schema, m: int
 ) -> FromFamilies:
-    """The complexity B_k of every feature in use, for d variables and m records."""
+    """The complexity B_k of every feature in use, for the columns of a table and m records."""
     pairs = zip(family, level, strict=True)
     return FromFamilies(
         families=tuple(type(one).__name__ for one in families),
         n_sets=sum(one.max_level for one in families),
         family=np.asarray(family),
         level=np.asarray(level),
-        complexity=np.array([families[f].complexity(int(k), d, m) for f, k in pairs]),
+        complexity=np.array([families[f].complexity_of(int(k), schema, m) for f, k in pairs]),
     )
 
 
@@ -80,9 +79,9 @@ class GrownDensity(DensityEstimator):
 
     def _from_version_1(self, state: dict[str, Any]) -> dict[str, Any]:
         self.families = state["families"]
-        chosen, m = (state["_family_of"], state["_level_of"]), int(state["n_presences_"])
-        origin = origin_of(self._families(), *chosen, state["_n_raw"], m)
         current = super()._from_version_1(state)
+        chosen, m = (state["_family_of"], state["_level_of"]), round(state["n_presences_"])
+        origin = origin_of(self._families(), *chosen, current["density_"].schema, m)
         return current | {"density_": replace(current["density_"], origin=origin)}
 
 
@@ -137,7 +136,7 @@ class StructMaxent(GrownDensity):
         tol: float = 1e-7,
         missing: str = "error",
         prevalence: float = 0.5,
-        verbose: int = 1,
+        verbose: int = 0,
     ) -> None:
         self.families = families
         self.lam = lam
@@ -191,8 +190,8 @@ class StructMaxent(GrownDensity):
         self, points: Points, growth: DensityGrowth, problem: Problem, solution: Solution
     ) -> FittedDensity:
         used = np.flatnonzero(solution.w)
-        d, m = n_variables(points.schema), int(points.n_presences)
-        origin = origin_of(self._families(), growth.family[used], growth.levels[used], d, m)
+        chosen = growth.family[used], growth.levels[used]
+        origin = origin_of(self._families(), *chosen, points.schema, round(points.n_presences))
         operators, beta = growth.operators(), growth.beta
         return FittedDensity.of(points, operators, beta, problem, solution, origin, self.prevalence)
 
@@ -238,7 +237,7 @@ class StructMaxent(GrownDensity):
         self, families: Sequence[Family], searches: Sequence[Search], points: Points
     ) -> OfLevel:
         if self.complexity == "bound":
-            return bound_complexity(families, n_variables(points.schema), int(points.n_presences))
+            return bound_complexity(families, points.schema, round(points.n_presences))
         return lambda family, level: empirical_complexity(searches[family], points.counts, level)
 
 

@@ -32,7 +32,6 @@ from maxent.estimators._structural import (
     check_not_negative,
     check_rule,
     listed_families,
-    n_variables,
     price,
 )
 from maxent.families import Family, Monomials, Proposal, Terms, Trees
@@ -375,7 +374,7 @@ class _ClassGrowth:
         self.observed = np.eye(n_classes)[labels]
         self.weight = weight / weight.sum()
         m = max(round(float(weight.sum())), 1)
-        complexity = bound_complexity(families, n_variables(schema), m)
+        complexity = bound_complexity(families, schema, m)
         self.price = price(model.lam, model.beta, complexity)
         # the scores of one class are enough to tell two: they count up to what both share
         self.outputs = [1] if n_classes == 2 else list(range(n_classes))

@@ -63,6 +63,11 @@ class Schema:
         """Names of the other columns, in order."""
         return tuple(name for name in self.names if name not in self.categorical)
 
+    @property
+    def n_raw(self) -> int:
+        """Raw features: the continuous columns, and the levels of the others."""
+        return len(self.continuous) + sum(map(len, self.levels))
+
     @classmethod
     def of(cls, X: Any, categorical: Iterable[Any] = ()) -> Schema:
         """The schema of a table: category and string columns, and those named, are categorical."""

@@ -1,0 +1,142 @@
+"""What models promise in print: bounds, certificates and the counts that they rest on."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+import maxent as mx
+from maxent import _progress
+from maxent.bounds import structural_beta
+from maxent.families import Monomials, Trees, empirical_complexity
+from maxent.families.trees import log_growth
+from maxent.features import Schema
+
+
+@pytest.fixture(scope="module")
+def cells():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(300, 3))
+    intensity = np.exp(3 * X[:, 0] * X[:, 1] - 2 * X[:, 2])
+    return X, rng.multinomial(80, intensity / intensity.sum())
+
+
+# -- the number of records -------------------------------------------------------------------------
+
+
+def test_sums_of_weights_are_rounded_to_a_number_of_records(cells):
+    X, y = cells
+    weight = np.full(len(X), 0.999)
+    assert 79 < float((y * weight).sum()) < 80
+    families = [Monomials(2), Trees(2)]
+    model = mx.StructMaxent(families, 0.1, 0.01).fit(X, y, sample_weight=weight)
+    for feature in model.features_:
+        family = families[feature["family"] == "Trees"]
+        assert feature["beta"] == 0.1 * family.complexity(feature["level"], 3, 80) + 0.01
+    chance = np.sqrt(np.log(2 * 4 / 0.05) / (2 * 80))
+    expected = sum(
+        abs(feature["weight"]) * (2 * (feature["beta"] - 0.01) / 0.1 + chance)
+        for feature in model.features_
+    )
+    assert model.bound().deviation == pytest.approx(expected)
+    plain = mx.MaxentDensity("l").fit(X, y, sample_weight=weight)
+    expected = mx.bounds.dkw_beta(3, 80, 0.05) * np.abs(plain.density_.weights).sum()
+    assert plain.bound().deviation == pytest.approx(expected)
+
+
+# -- complexity ------------------------------------------------------------------------------------
+
+
+def _labellings(schema, X, level):
+    """All ways in which trees of at most ``level`` nodes label the rows of X, by enumeration."""
+    points, m = schema.read(X), len(X)
+    questions = set()
+    for values in points.values:
+        questions |= {tuple(values <= t) for t in [-np.inf, *values]}
+    for codes, levels in zip(points.codes, schema.levels, strict=True):
+        for chosen in product([False, True], repeat=len(levels)):
+            questions.add(tuple(np.array(chosen)[codes]))
+    found = {(label,) * m for label in (0, 1)}
+    grown = {0: found}
+    for size in range(1, level + 1):
+        grown[size] = {
+            tuple(np.where(question, left, right))
+            for question in questions
+            for first in range(size)
+            for left in grown[first]
+            for right in grown[size - 1 - first]
+        }
+    return set().union(*grown.values())
+
+
+@pytest.mark.parametrize("level", [1, 2])
+def test_growth_function_of_trees_is_at_least_the_labellings_of_records(level):
+    rng = np.random.default_rng(1)
+    for _ in range(5):
+        X = np.column_stack([rng.normal(size=(5, 2)), rng.integers(3, size=5)])
+        schema = Schema.of(X, categorical=[2])
+        count = len(_labellings(schema, X, level))
+        assert count <= np.exp(log_growth(level, schema, m=5)) * (1 + 1e-12)
+        # the mean over all signs of the largest sum: what sqrt(log Pi / 2m) bounds
+        labels = np.array(sorted(_labellings(schema, X, level)), dtype=float)
+        signs = np.array(list(product([-1.0, 1.0], repeat=5)))
+        complexity = (signs @ labels.T).max(axis=1).mean() / 5
+        assert complexity <= np.sqrt(np.log(count) / 10)
+
+
+def test_complexity_of_trees_covers_sets_of_levels():
+    levels, m = 8000, 16_000
+    X = np.repeat(np.arange(levels), 2)[:, None].astype(float)
+    schema = Schema.of(X, categorical=[0])
+    family = Trees(1)
+    search = family.search(schema.read(X), schema)
+    found = empirical_complexity(search, np.full(len(X), 1), 1, draws=2)
+    assert found > 0.24  # one sign out of two records per level
+    assert found <= family.complexity_of(1, schema, m)
+
+
+def test_complexity_of_trees_is_that_of_the_paper_for_thresholds_and_few_levels():
+    numbers = Schema(("a", "b", "c"))
+    some = Schema(("a", "b"), ("b",), (tuple("uvw"),))
+    for level, m in product((1, 3, 8), (5, 100, 100_000)):
+        assert Trees().complexity_of(level, numbers, m) == Trees().complexity(level, 3, m)
+        assert Trees().complexity_of(level, some, m) == Trees().complexity(level, 4, m)
+
+
+def test_bound_of_trees_on_many_levels_pays_for_the_sets_of_levels():
+    X = np.arange(4000)[:, None].astype(float)
+    y = np.bincount(np.random.default_rng(0).integers(4000, size=4000), minlength=4000)
+    model = mx.StructMaxent([Trees(1)], lam=0.0, beta=0.1, categorical=[0]).fit(X, y)
+    growth = 2 * np.log(2) + 4000 * np.log(2)
+    radius = 2 * np.sqrt(growth / 8000) + np.sqrt(np.log(2 / 0.05) / 8000)
+    assert model.bound().deviation == pytest.approx(radius * abs(model.density_.weights).sum())
+
+
+def test_features_with_a_sign_deviate_by_their_whole_range():
+    # one feature of values -1 and 1: R_m = 0, and (1) with Lambda = 1 fails in 17 % of the samples
+    rng = np.random.default_rng(0)
+    m, delta = 400, 0.05
+    deviation = np.abs(rng.choice([-1.0, 1.0], size=(4000, m)).mean(axis=1))
+    assert np.mean(deviation > structural_beta(0.0, 1, m, delta)) > 0.1
+    assert np.mean(deviation > structural_beta(0.0, 1, m, delta, diameter=2.0)) <= delta
+
+
+# -- silence ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        mx.MaxentDensity("lq"),
+        mx.MaxentDensityCV(["l"], multipliers=[1.0, 2.0], cv=2),
+        mx.StructMaxent([Monomials(2)]),
+        mx.StructMaxentCV([Monomials(1)], lams=[0.1], betas=[0.01, 0.1]),
+    ],
+)
+def test_estimators_are_silent_unless_asked(model, cells, capsys, monkeypatch):
+    monkeypatch.setattr(_progress, "_PATIENCE", 0.0)
+    monkeypatch.setattr(_progress, "_LOG_PAUSE", 0.0)
+    assert model.fit(*cells).verbose == 0
+    assert capsys.readouterr().err == ""
+    model.set_params(verbose=1).fit(*cells)
+    assert capsys.readouterr().err != ""
