@@ -14,6 +14,7 @@ from maxent._rows import Array
 from maxent._threads import all_finite, over_rows
 
 _MARKS = ("NAType", "NaTType")
+_SQUARES_EXACT = 400  # powers of two up to which squares and products of columns are exact
 UNKNOWN = -1  # code of a level that was not there at the fit
 
 
@@ -160,6 +161,24 @@ def take_rows(X: Any, rows: Any) -> Any:
     if hasattr(X, "iloc"):
         return X.iloc[rows]
     return X[rows]
+
+
+def column_units(low: Array, high: Array) -> Array:
+    """By what to divide each column so that squares and products of columns are ordinary numbers.
+
+    Powers of two, so that no digit is lost; 1 for columns of any size one meets.
+
+    >>> column_units(np.array([-1.0, 0.0]), np.array([3.0, 2.0**600]))
+    array([1.00000e+000, 8.29903e+180])
+    """
+    power = np.frexp(np.maximum(np.abs(low), np.abs(high)))[1]
+    power = np.minimum(power, np.finfo(np.float64).maxexp - 1)  # a larger one is no number
+    return np.ldexp(1.0, np.where(np.abs(power) > _SQUARES_EXACT, power, 0))
+
+
+def in_units(values: Array, units: Array) -> Array:
+    """Columns, the rows of ``values``, in their units; a copy only where there is one other than 1."""
+    return values if (units == 1).all() else values / units[:, None]
 
 
 def constant_columns(cells: Cells, schema: Schema) -> list[str]:
