@@ -121,6 +121,54 @@ def test_features_with_a_sign_deviate_by_their_whole_range():
     assert np.mean(deviation > structural_beta(0.0, 1, m, delta, diameter=2.0)) <= delta
 
 
+# -- the certificate of grown features -------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore:conditions .8. of StructMaxent1")
+@pytest.mark.parametrize("rule", ["corrective", "structmaxent2", "structmaxent1", "line-search"])
+@pytest.mark.parametrize("rounds", [1, 3, 500])
+def test_the_gap_of_the_family_covers_features_that_did_not_come_in(cells, rule, rounds):
+    X, y = cells
+    family = Trees(1)  # its search goes through all thresholds
+    model = mx.StructMaxent([family], 0.02, 0.01, rule=rule, rounds=rounds).fit(X, y)
+    beta = 0.02 * family.complexity(1, 3, 80) + 0.01
+    whole = mx.MaxentDensity(
+        [mx.Threshold()], regularization=lambda kinds, mean, sd, m: np.full(len(kinds), beta)
+    )
+    best = whole.set_params(tol=1e-12).fit(X, y).gain_
+    above = best - model.gain_
+    assert -1e-9 < above <= model.family_gap_ + 1e-9
+    assert model.gap_ <= model.family_gap_ < np.inf
+    assert model.guarantees_["kl"] == model.family_gap_
+    assert np.sum(whole.predict(X) * (whole.predict(X, "log") - model.predict(X, "log"))) <= (
+        model.family_gap_ + 1e-9
+    )
+    if rounds == 1:
+        assert above > 1e-3  # the gap of the chosen feature alone would not show it
+    told = f"{model.gap_:.1e} over the features chosen, {model.family_gap_:.1e} over all"
+    assert told in model.summary()
+
+
+def test_the_status_of_grown_features_names_the_rule_that_ended_the_fit(cells):
+    X, y = cells
+    fit = mx.StructMaxent([Trees(1)], 0.02, 0.01, rule="structmaxent2")
+    assert fit.fit(X, y).status_ is mx.Status.SMALL_CHANGE
+    assert fit.family_gap_ > 1e-4
+    assert fit.set_params(rounds=2).fit(X, y).status_ is mx.Status.MAX_ITER
+    done = mx.StructMaxent([Monomials(1)], 0.0, 0.01).fit(X, y)
+    assert done.status_ is mx.Status.CONVERGED
+    assert done.family_gap_ < 1e-5
+
+
+def test_the_gap_of_the_family_is_kept_in_files(cells, tmp_path):
+    X, y = cells
+    model = mx.StructMaxent([Trees(2)], 0.0, 0.02, rounds=3).fit(X, y)
+    mx.save(model, tmp_path / "model.json")
+    again = mx.load(tmp_path / "model.json")
+    assert again.family_gap_ == model.family_gap_ > model.gap_
+    assert again.summary() == model.summary()
+
+
 # -- silence ---------------------------------------------------------------------------------------
 
 

@@ -71,6 +71,11 @@ class GrownDensity(DensityEstimator):
         return listed_families(self.families, [Monomials(4), Trees(8)])
 
     @property
+    def family_gap_(self) -> float:
+        """Duality gap over all features that the families' search finds."""
+        return self._certified("family_gap")
+
+    @property
     def features_(self) -> list[dict[str, Any]]:
         """The features in use, largest weight first."""
         density = self._fitted()
@@ -111,8 +116,14 @@ class StructMaxent(GrownDensity):
     Attributes
     ----------
     features_ : a dict for every feature in use: name, weight, family, level (k), beta.
-    violation_ : by how much the best new feature found still violates optimality.
-    gap_ : duality gap over the chosen features; n_rounds_; objective_ : one value per round.
+    violation_ : by how much the best feature that the families find still violates optimality.
+    gap_ : duality gap over the features that came in.
+    family_gap_ : duality gap over all features of the families that violate no more than the best
+        one found, which guarantees_ are of: all, in the sets that a search goes through whole (the
+        smallest of each family); in larger ones the search is greedy.
+    status_ : "converged" where no feature found violates optimality, "small_change" where the
+        paper's rule ended the fit, "max_iter" after all rounds.
+    n_rounds_; objective_ : one value per round.
     Others as for ``MaxentDensity``.
 
     >>> X = np.random.default_rng(0).uniform(size=(300, 3))
@@ -187,13 +198,20 @@ class StructMaxent(GrownDensity):
         return DensityGrowth(searches, penalty, entropy, points.observed)
 
     def _density(
-        self, points: Points, growth: DensityGrowth, problem: Problem, solution: Solution
+        self,
+        points: Points,
+        growth: DensityGrowth,
+        problem: Problem,
+        solution: Solution,
+        family_gap: float,
     ) -> FittedDensity:
         used = np.flatnonzero(solution.w)
         chosen = growth.family[used], growth.levels[used]
         origin = origin_of(self._families(), *chosen, points.schema, round(points.n_presences))
         operators, beta = growth.operators(), growth.beta
-        return FittedDensity.of(points, operators, beta, problem, solution, origin, self.prevalence)
+        return FittedDensity.of(
+            points, operators, beta, problem, solution, origin, self.prevalence, family_gap
+        )
 
     def problem(self, X: Any, y: Any, sample_weight: Any = None, prior: Any = None) -> Problem:
         """The convex problem of the features that a fit chooses."""
@@ -265,7 +283,7 @@ class _Rounds:
                 self._record(objective)
                 progress.update(f"round {count + 1}, violation {self.violation:.1e}")
                 if before - objective < CHANGE:
-                    self.status = Status.CONVERGED
+                    self.status = Status.SMALL_CHANGE
                     break
         except KeyboardInterrupt:
             self.status = Status.INTERRUPTED
@@ -278,16 +296,20 @@ class _Rounds:
         growth = self.growth
         p = np.asarray(growth.entropy.conjugate(growth.theta)[1])
         r = p - growth.observed
-        candidates = growth.candidates(r)
+        candidates = self._search(r)
         if not candidates and not growth.w.size:
             raise ValueError(
                 "the families propose no feature at all: every variable is constant over the cells"
             )
         best = candidates[0] if candidates else None
-        self.violation = max(best.violation, 0.0) if best else 0.0
         if self.model.rule == "corrective":
             return self._correct(best)
         return self._descend(best, p, r)
+
+    def _search(self, r: Array) -> list[Candidate]:
+        candidates = self.growth.candidates(r)
+        self.violation = max(candidates[0].violation, 0.0) if candidates else 0.0
+        return candidates
 
     def _correct(self, best: Candidate | None) -> bool:
         growth = self.growth
@@ -331,18 +353,22 @@ class _Rounds:
             }
         )
 
-    def finished(self, quiet: bool) -> tuple[Problem, Solution]:
-        """The problem of the chosen features and the solution with its certificate."""
+    def finished(self, quiet: bool) -> tuple[Problem, Solution, float]:
+        """The problem of the chosen features, the solution, and the gap over the families."""
         model, growth = self.model, self.growth
         if model.rule == "corrective" and self.status is not Status.INTERRUPTED:
             problem = growth.problem()
             solve = problem.run if quiet else problem.solve
             growth.set_weights(solve("auto", growth.w, tol=model.tol, verbose=0).w)
         state: State = growth.state()
+        family_gap = np.inf
+        if self.status is not Status.INTERRUPTED and not quiet:
+            candidates = self._search(np.asarray(state.prediction) - growth.observed)
+            family_gap = growth.family_gap(state, candidates)
         model.violation_ = self.violation
         model.n_rounds_ = len(self.history)
         model.objective_ = np.array([row["objective"] for row in self.history])
-        return state.problem, Solution(
+        solution = Solution(
             w=state.w,
             p=state.prediction,
             gap=state.gap,
@@ -351,5 +377,6 @@ class _Rounds:
             n_iter=len(self.history),
             status=self.status,
             history=self.history,
-            guarantees=state.problem.guarantees(state.gap),
+            guarantees=state.problem.guarantees(family_gap),
         )
+        return state.problem, solution, family_gap

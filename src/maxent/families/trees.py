@@ -67,7 +67,7 @@ class Trees(Family):
         return float(np.sqrt((4 * level + 2) * np.log2(d + 2) * np.log(m + 1) / m))
 
     def complexity_of(self, level: int, schema: Schema, m: int) -> float:
-        """(15), or sqrt(log Pi / 2m) if larger, Pi >= the ways to label m records (growth function).
+        """(15), or sqrt(log Pi / 2m) if larger, Pi at least the ways to label m records.
 
         Sets of levels need the second: a category of L levels alone labels L records in every way.
         """

@@ -37,8 +37,8 @@ class Additive(Operator):
 
     ``low`` and ``high`` (one per variable) scale to [0, 1], ``square_low`` and ``square_high`` do
     so for the squares (of the variable in its ``column_units``, 1 unless it is huge or tiny);
-    ``variable``, ``kind`` and ``knot`` (in units of the variable) have one entry per feature, sorted
-    by variable, kind and knot.
+    ``variable``, ``kind`` and ``knot`` (in units of the variable) have one entry per feature,
+    sorted by variable, kind and knot.
     """
 
     variables: tuple[str, ...]

@@ -177,7 +177,7 @@ def column_units(low: Array, high: Array) -> Array:
 
 
 def in_units(values: Array, units: Array) -> Array:
-    """Columns, the rows of ``values``, in their units; a copy only where there is one other than 1."""
+    """Columns, the rows of ``values``, in their units; a copy only where one is not 1."""
     return values if (units == 1).all() else values / units[:, None]
 
 

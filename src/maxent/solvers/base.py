@@ -31,6 +31,7 @@ class Status(Enum):
 
     CONVERGED = "converged"
     MAX_ITER = "max_iter"
+    SMALL_CHANGE = "small_change"  # the objective changed too little, by the rule of a paper
     STALLED = "stalled"  # no further progress is possible in floating point
     UNBOUNDED = "unbounded"  # the dual has no minimum: no p has moments in reach of the target
     INTERRUPTED = "interrupted"
