@@ -8,6 +8,7 @@ import pytest
 import maxent as mx
 from maxent import _progress
 from maxent.bounds import structural_beta
+from maxent.estimators import _linear
 from maxent.families import Monomials, Trees, empirical_complexity
 from maxent.families.trees import log_growth
 from maxent.features import Schema
@@ -167,6 +168,34 @@ def test_the_gap_of_the_family_is_kept_in_files(cells, tmp_path):
     again = mx.load(tmp_path / "model.json")
     assert again.family_gap_ == model.family_gap_ > model.gap_
     assert again.summary() == model.summary()
+
+
+def test_the_path_of_a_search_pays_for_all_feature_sets(cells):
+    X, y = cells
+    search = mx.MaxentDensityCV(["lq", "lp"], multipliers=[1.0, 4.0], cv=3).fit(X, y)
+    assert search.density_.origin.n_not_monotone == 6
+    for model in search.path(X, y, n_multipliers=4):
+        assert model.density_.origin == search.density_.origin
+
+
+# -- kernels ---------------------------------------------------------------------------------------
+
+
+def test_a_kernel_model_whose_certificate_is_useless_says_why(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 2))
+    labels = X[:, 0] * X[:, 1] > 0
+    model = mx.FenchelYoungClassifier(mx.Tsallis(1.5), mx.Quadratic(0.1), kernel="rbf")
+    fine = model.fit(X, labels)  # no warning
+    assert fine.gap_ < fine.objective_
+    monkeypatch.setattr(_linear.Fit, "gap", lambda *_: 1e3)  # as of a singular matrix
+    with pytest.warns(
+        mx.ConvergenceWarning,
+        match=r"meets tol, but .* duality gap is 1e\+03, larger than the objective .*, and "
+        r"certifies nothing: the kernel's matrix is nearly singular; give a stronger potential",
+    ):
+        model.fit(X, labels)
+    mx.FenchelYoungClassifier(mx.Tsallis(1.5), mx.Quadratic(0.1)).fit(X, labels)  # no kernel
 
 
 # -- silence ---------------------------------------------------------------------------------------

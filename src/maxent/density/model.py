@@ -347,7 +347,8 @@ class FittedDensity:
 
         L_pi(w) <= L_sample(w) + sum_j beta_j |w_j| for any fitted w, beta_j from ``origin``: the
         inequalities of Dvoretzky-Kiefer-Wolfowitz and Hoeffding over all features the fit could
-        choose from, or the complexity of the families that features were grown from.
+        choose from, or the complexity of the families that features were grown from. Features
+        that were picked beforehand with the same occurrences are not paid for.
         """
         if not isinstance(self.entropy, Shannon):
             raise ValueError(
