@@ -1,6 +1,9 @@
 """What models promise in print: bounds, certificates and the counts that they rest on."""
 
+import csv
+from collections import Counter
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -217,3 +220,17 @@ def test_estimators_are_silent_unless_asked(model, cells, capsys, monkeypatch):
     assert capsys.readouterr().err == ""
     model.set_params(verbose=1).fit(*cells)
     assert capsys.readouterr().err != ""
+
+
+# -- simulation ------------------------------------------------------------------------------------
+
+
+def test_every_promise_of_the_experiment_held():
+    table = Path(__file__).parents[1] / "experiments" / "results" / "printed_bounds.csv"
+    with table.open() as file:
+        rows = list(csv.DictReader(file))
+    assert Counter(row["kind"] for row in rows) == {"loss": 18, "radius": 11, "certificate": 5}
+    for row in rows:
+        promised, held, repeats = (float(row[key]) for key in ("promised", "held", "repeats"))
+        noise = 2 * np.sqrt(promised * (1 - promised) / repeats)
+        assert held >= promised - noise, row["design"]
