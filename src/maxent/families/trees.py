@@ -87,7 +87,7 @@ def log_growth(level: int, schema: Schema, m: int) -> float:
     levels, and one that all answer alike.
 
     >>> schema = Schema(("x", "soil"), ("soil",), (("clay", "sand"),))
-    >>> round(np.exp(log_growth(1, schema, m=10)), 6)  # 4 (9 + 1 + 4)
+    >>> round(float(np.exp(log_growth(1, schema, m=10))), 6)  # 4 (9 + 1 + 4)
     56.0
     """
     thresholds = np.log(len(schema.continuous) * (m - 1) + 1)
