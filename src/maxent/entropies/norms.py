@@ -10,13 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from maxent import io
-from maxent._roots import bracketed_root
 from maxent._rows import Array, Rows, row_dot, row_sum
 from maxent.domains import Domain, Simplex
-from maxent.entropies._measures import measure_norm, of_rows
+from maxent.entropies._measures import measure_norm
 from maxent.entropies.base import MeasuredEntropy, number, same_type
 from maxent.entropies.simplex import Tsallis
-from maxent.oracles import norm_map
+from maxent.oracles import norm_map, squared_norm_map
 
 
 @io.register
@@ -141,42 +140,7 @@ class SquaredNorm(MeasuredEntropy):
             p = self.domain.project(theta)
             with np.errstate(over="ignore", invalid="ignore"):
                 return row_dot(p, theta - 0.5 * p), p
-        top, z = self._threshold(theta, q)
-        base = 1.0 if q is None else q
-        p = base * z ** (1 / (self.q - 1))
-        p /= row_sum(p)[:, None]
-        p = same_type(p, theta)
-        with np.errstate(invalid="ignore"):
-            shifted = np.where(p > 0, theta - top, 0.0)
-        return top[:, 0] + row_dot(shifted, p) - self._value(p, q), p
-
-    def _threshold(self, theta: Rows, q: Array | None) -> tuple[Array, Array]:
-        """Row maxima, and z = [theta - tau]_+ with the tau that makes p sum to one.
-
-        theta - tau = ||p||^(2-q) p^(q-1), so p = z^m ||z||_{q'}^(1-m), m = 1/(q-1).
-        """
-        x = theta.astype(np.float64)
-        base = np.ones((1, 1)) if q is None else np.atleast_2d(q)
-        top = np.max(np.where(base > 0, x, -np.inf), axis=1, keepdims=True)
-        x = np.maximum(np.where(base > 0, x - top, -1e150), -1e150)
-        m = 1 / (self.q - 1)
-
-        def excess(tau: Array, rows: Array) -> Array:
-            w = of_rows(base, rows)
-            z = np.maximum(x[rows] - tau[:, None], 0)
-            largest = np.maximum(z.max(axis=1), 1e-300)
-            ratio = z / largest[:, None]
-            norm = np.sum(w * ratio ** (m + 1), axis=1) ** (1 / (m + 1))
-            with np.errstate(divide="ignore", invalid="ignore"):
-                mass = np.sum(w * ratio**m, axis=1) * norm ** (1 - m) * largest
-            return np.where(z.max(axis=1) > 0, mass, 0.0) - 1
-
-        high = np.zeros(len(x))
-        low = -np.ones(len(x))
-        while (short := excess(low, np.arange(len(x))) < 0).any():
-            low[short] *= 2  # a light top cell (small q) needs a lower threshold
-        tau = bracketed_root(excess, low, high)
-        return top, np.maximum(x - tau[:, None], 0)
+        return squared_norm_map(theta, self.q, q)
 
     def _hvp(self, theta: Rows, p: Rows, v: Rows, q: Array | None = None) -> Rows:
         if self.q == 2 and q is None:
