@@ -293,6 +293,39 @@ def test_moments_out_of_reach_are_never_called_converged(potential, solver):
     assert solution.optimality > 0.1
 
 
+OUT_OF_REACH = [
+    ([[0.0, 0.0], [1.0, 0.0], [2.0, 0.0]], [0.7, -0.02]),
+    ([[0.0, 0.0], [1.0, 0.0], [2.0, 0.0]], [2.05, 0.0]),
+    (np.random.default_rng(0).normal(size=(6, 3)), [3.0, 0.0, 0.0]),
+]
+
+
+@pytest.mark.parametrize(("cells", "target"), OUT_OF_REACH, ids=["off the line", "far", "space"])
+@pytest.mark.parametrize("entropy", [mx.Shannon(), mx.Tsallis(1.5), mx.Tsallis(2.0), mx.Renyi(0.5)])
+@pytest.mark.parametrize("solver", ["newton-cg", "prox-newton", "lbfgs", "fista", "ball-search"])
+def test_moments_out_of_reach_are_unbounded_after_a_few_steps(solver, entropy, cells, target):
+    potential = mx.Ball(0.01) if solver == "ball-search" else mx.Equality()
+    if solver == "prox-newton" and not entropy.has_curvature:
+        pytest.skip("not a problem for it")
+    solution = mx.Problem(entropy, cells, potential, target=target).run(solver)
+    assert solution.status is mx.Status.UNBOUNDED
+    assert solution.n_iter <= {"fista": 200}.get(solver, 10)
+    with pytest.warns(mx.ConvergenceWarning, match="unbounded after"):
+        mx.Problem(entropy, cells, potential, target=target).solve(solver)
+
+
+@pytest.mark.parametrize("solver", ["newton-cg", "prox-newton", "lbfgs", "fista"])
+def test_targets_on_the_border_are_in_reach(solver):
+    rng = np.random.default_rng(1)
+    for size in (2, 5, 20):
+        X = rng.normal(size=(size, 2))
+        for face in (X[0], 0.5 * (X[0] + X[1]), X[:2].T @ [0.3, 0.7]):
+            problem = mx.Problem(mx.Shannon(), X, mx.Equality(), target=face)
+            assert problem.run(solver, max_iter=200).status is not mx.Status.UNBOUNDED
+    far = mx.Problem(mx.Shannon(), 1e6 + X, mx.Equality(), target=1e6 + X[:2].mean(axis=0))
+    assert far.run(solver, max_iter=200).status is not mx.Status.UNBOUNDED
+
+
 @pytest.mark.parametrize("unit", [1e-9, 1e-4, 1.0, 1e6])
 def test_moments_alone_are_matched_in_any_unit(unit):
     rng = np.random.default_rng(0)

@@ -96,6 +96,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 BOTTOMLESS = -1e15  # a dual that far down, in multiples of its start, has no minimum
+_FURTHER = 2.0  # times as far from 0 as at the last look at a ray
 
 Callback = Callable[[int, State], Any]
 
@@ -176,6 +177,7 @@ class Solver(ABC):
                 status = Status.CONVERGED
             else:
                 iterations = self._iterate(state.problem, state)
+                start, reach = state.dual, float(np.max(np.abs(state.w), initial=0.0))
                 for count, state in enumerate(iterations, start=1):
                     history.append(self._record(state, begin))
                     progress.update(
@@ -186,7 +188,10 @@ class Solver(ABC):
                     if self._done(state):
                         status = Status.CONVERGED
                         break
-                    if state.dual < BOTTOMLESS * (1 + abs(history[0]["objective"])):
+                    size = float(np.max(np.abs(state.w), initial=0.0))
+                    look = np.isinf(state.gap) and size > _FURTHER * reach
+                    reach = size if look else reach
+                    if bottomless(state, start) or (look and _endless(state, start)):
                         status = Status.UNBOUNDED
                         break
                     if count >= self.max_iter:
@@ -235,6 +240,16 @@ class Solver(ABC):
             history=history,
             guarantees=state.problem.guarantees(state.gap),
         )
+
+
+def bottomless(state: State, start: float) -> bool:
+    """Whether the dual, which was ``start`` once, is so far down that it has no minimum."""
+    return state.dual < BOTTOMLESS * (1 + abs(start))
+
+
+def _endless(state: State, start: float) -> bool:
+    """Whether the dual is bottomless somewhere along the ray of w."""
+    return state.falls_along_w(-BOTTOMLESS * (1 + abs(start)))
 
 
 def elastic_terms(problem: Problem) -> tuple[Array, Array]:
