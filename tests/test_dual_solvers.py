@@ -349,9 +349,11 @@ def test_compiled_proximity_operators_are_those_of_the_entropies(entropy, tau):
 
 GENERIC = [
     *(mx.Renyi(0.2), mx.Renyi(0.5), mx.SquaredNorm(1.5), mx.SquaredNorm(1.05)),
-    *(mx.NormEntropy(2.0), mx.NormEntropy(1.1), mx.OneVsAll(mx.Renyi(0.5))),
+    *(mx.NormEntropy(q) for q in (1.1, 2.0, 2.5, 8.0, 20.0)),
+    mx.OneVsAll(mx.Renyi(0.5)),
     *(mx.PairwiseHinge("squared", 4), mx.PairwiseHinge("smooth", 4)),
     mx.Relative(mx.NormEntropy(3.0), [0.1, 0.2, 0.3, 0.4]),
+    mx.Relative(mx.NormEntropy(5.0), [0.2, 0.0, 0.3, 0.5]),
 ]
 
 

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from maxent import io
+from maxent._roots import bracketed_root, linear_plus_power
 from maxent._rows import Array, Rows, row_dot, row_sum
 from maxent.domains import Domain, Simplex
-from maxent.entropies._measures import measure_norm
+from maxent.entropies._measures import measure_norm, of_rows, separable_prox
 from maxent.entropies.base import MeasuredEntropy, number, same_type
 from maxent.entropies.simplex import Tsallis
 from maxent.oracles import norm_map, squared_norm_map
@@ -72,6 +73,8 @@ class NormEntropy(MeasuredEntropy):
         return same_type((dg - p * row_sum(dg)[:, None]) / row_sum(g)[:, None], p)
 
     def _prox(self, eta: Rows, tau: float, q: Array | None = None) -> Rows:
+        if 2 < self.q < np.inf:
+            return _prox_of_norm(eta, tau, self.q, q)
         if np.isfinite(self.q) or q is not None:
             return super()._prox(eta, tau, q)
         # prox of tau max on all of R^d, then the simplex: permutation-symmetric, so they compose
@@ -176,3 +179,37 @@ class SquaredNorm(MeasuredEntropy):
         if self.q == 2 and q is None:
             return self.domain.project(eta / (1 + tau))
         return super()._prox(eta, tau, q)
+
+
+def _prox_of_norm(eta: Rows, tau: float, order: float, q: Array | None) -> Rows:
+    """The proximity operator of a norm entropy of order > 2, whose map is too steep for Newton.
+
+    p + tau N^(1-order) (p/q)^(order-1) = eta - nu with N the norm of p: separable for a given N,
+    and a larger N gives a p of larger norm. The answer is the one N that is the norm of its p.
+    """
+    base = np.ones((1, eta.shape[1])) if q is None else np.atleast_2d(q)
+    off, a = base == 0, order - 1
+    safe = np.where(off, 1.0, base)
+
+    def point(norm: Array, rows: Array) -> Array:
+        weight = tau * (norm[:, None] * of_rows(safe, rows)) ** -a
+        closed = np.broadcast_to(of_rows(off, rows), eta[rows].shape)
+
+        def inverse(y: Array, inner: Array) -> Array:
+            p, on = np.zeros_like(y), (y > 0) & ~closed[inner]
+            p[on] = linear_plus_power(y[on], 1.0, weight[inner][on], a)
+            return p
+
+        def slope(t: float) -> Array:
+            return np.where(closed, np.inf, t + weight * t**a)
+
+        weight = np.broadcast_to(weight, closed.shape)
+        return separable_prox(eta[rows].astype(np.float64), inverse, slope)
+
+    def excess(norm: Array, rows: Array) -> Array:
+        return measure_norm(point(norm, rows), order, of_rows(base, rows)) - norm
+
+    least, most = base.sum(axis=1) ** (1 / order - 1), safe.min(axis=1) ** (1 / order - 1)
+    rows = len(eta)
+    norm = bracketed_root(excess, *(np.broadcast_to(end, rows) for end in (least, most)))
+    return same_type(point(norm, np.arange(rows)), eta)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from maxent._roots import bracketed_root
+from maxent._roots import bracketed_root, linear_plus_power
 from maxent._rows import Array
 
 _FAR = 1e300  # a multiplier beyond it, or below its inverse, is as good as infinite, or 0
@@ -68,24 +68,6 @@ def project_ball(v: Array, p: float, radius: float) -> Array:
     x = np.zeros_like(v)
     x[rest] = point(bracketed_root(room, np.array([target.size ** (-1 / p)]), top))
     return np.sign(v) * x * radius
-
-
-def linear_plus_power(y: Array, linear: float, weight: float, a: float) -> Array:
-    """The x with linear x + weight x^a = y > 0, by Newton from above on a convex function."""
-    if a < 1:  # x = z^(1/a)
-        return linear_plus_power(y, weight, linear, 1 / a) ** (1 / a)
-    if a == 2:
-        return 2 * y / (linear + np.sqrt(linear**2 + 4 * weight * y))
-    with np.errstate(divide="ignore", over="ignore"):
-        x = np.minimum(y / np.float64(linear), (y / np.float64(weight)) ** (1 / a))
-    for _ in range(100):
-        power = weight * x ** (a - 1)
-        new = x - ((linear + power) * x - y) / (linear + a * power)
-        done = np.abs(new - x) <= 2 * np.finfo(float).eps * x
-        x = new
-        if done.all():
-            break
-    return x
 
 
 def prox_squared_norm(v: Array, q: float, c: float) -> Array:
