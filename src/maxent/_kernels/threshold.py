@@ -334,7 +334,7 @@ def _gather(
     """
     cut64 = top + (sigma - 1.0) / scale
     slack = 3e-7 if scores.itemsize == 4 else 5e-16
-    cut = scores.dtype.type(cut64 - slack * (abs(top) + abs(cut64)))
+    cut = scores.dtype.type(cut64 - slack * abs(top) - slack * abs(cut64))
     blocks = scores.size // BLOCK if groups > 0 else 0
     n = 0
     for b in range(blocks):
