@@ -84,13 +84,16 @@ def info() -> None:
 
 
 def _kernel_cache() -> str:
-    """Where numba keeps compiled kernels: the setting, beside the sources, or in the home."""
-    setting = os.environ.get("NUMBA_CACHE_DIR")
-    if setting:
-        return f"{setting} (NUMBA_CACHE_DIR)"
+    """Where numba keeps compiled kernels: by the setting, beside the sources, or in the home."""
     from maxent._kernels.score import fill_guide
 
-    return f"{fill_guide.stats.cache_path} (set NUMBA_CACHE_DIR to move it)"
+    setting, path = os.environ.get("NUMBA_CACHE_DIR"), fill_guide.stats.cache_path
+    if path is None:
+        return "none: no folder can be written to (set NUMBA_CACHE_DIR)"
+    if not setting:
+        return f"{path} (set NUMBA_CACHE_DIR to move it)"
+    used = Path(setting).resolve() in Path(path).resolve().parents
+    return f"{path} (NUMBA_CACHE_DIR{'' if used else f', {setting}, cannot be written to'})"
 
 
 @main.command()
