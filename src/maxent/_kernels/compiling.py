@@ -23,9 +23,9 @@ def njit(*, cache, **options):
 
     def compiled(function):
         kernel = numba.njit(**options)(function)
-        if cache and hasattr(kernel, "_cache"):  # NUMBA_DISABLE_JIT leaves plain functions
+        if cache and kernel is not function:  # NUMBA_DISABLE_JIT leaves plain functions
             try:
-                kernel._cache = _Cache(function)
+                vars(kernel)["_cache"] = _Cache(function)
             except RuntimeError:
                 _warn("no folder can be written to: kernels are compiled at every start")
         return kernel
