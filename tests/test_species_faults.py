@@ -1,6 +1,8 @@
 """Files and processes when things go wrong: kills, lost files, odd folders, changed inputs."""
 
 import contextlib
+import csv
+import json
 import os
 import shlex
 import shutil
@@ -265,6 +267,13 @@ def test_earlier_results_of_tune_are_replaced_only_where_that_was_asked_for(data
     (tmp_path / "mine" / "notes.txt").write_text("not of a tuning")
     assert run(*tune[:-1], tmp_path / "mine", "--overwrite").exit_code == 1
     assert _names(tmp_path / "mine") == ["notes.txt"]
+
+
+def test_every_page_says_what_it_may_load(finished):
+    pages = list(finished.rglob("*.html"))
+    assert pages
+    for page in pages:
+        assert "default-src &#x27;none&#x27;" in page.read_text().partition("</head>")[0]
 
 
 # -- worker processes ------------------------------------------------------------------------------
@@ -709,6 +718,32 @@ def test_a_forked_process_projects_after_threads_have(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "after" / "cloglog.tif").exists()
+
+
+def _timeless(out):
+    """What a fit has written, without the times that it took."""
+    found = _contents(out)
+    for name in ("report.html", "result.json", "summary.json"):
+        del found[out / name]
+    model = json.loads(found[out / "model.json"])
+    del model["model"]["state"]["density"]["state"]["certificate"]["state"]["history"]
+    found[out / "model.json"] = model
+    table = out / "tables" / "maxentResults.csv"
+    rows = list(csv.DictReader(found[table].decode().splitlines()))
+    found[table] = [{k: v for k, v in row.items() if k != "Seconds"} for row in rows]
+    return {path.relative_to(out).as_posix(): content for path, content in found.items()}
+
+
+@pytest.mark.slow
+def test_files_are_the_same_with_any_number_of_threads(data, tmp_path, run, monkeypatch):
+    written = []
+    for threads in ("1", "2"):
+        monkeypatch.setenv("MAXENT_NUM_THREADS", threads)
+        args = _fit(data, tmp_path / threads, "-f", "lqph", "--permutations", "2", "--cv", "blocks")
+        result = run(*args)
+        assert result.exit_code == 0, result.output
+        written.append(_timeless(tmp_path / threads))
+    assert written[0] == written[1]
 
 
 # -- Ctrl-C ----------------------------------------------------------------------------------------
