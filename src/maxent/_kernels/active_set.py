@@ -9,7 +9,8 @@ vertex and loses one by rotations. ``direction`` is theta - point, the point bei
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from maxent._kernels.compiling import njit
 
 OPTIMAL, FULL = -1, -2
 _ROUNDING = 4e-15  # a few units of rounding, relative to the terms of an inner product

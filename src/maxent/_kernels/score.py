@@ -1,7 +1,8 @@
 """Scores, similarities and level codes of many cells: a few look-ups in flat tables per cell."""
 
 import numpy as np
-from numba import njit
+
+from maxent._kernels.compiling import njit
 
 _TILE = 512  # cells whose scores and scaled variables stay in cache
 

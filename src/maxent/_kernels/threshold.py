@@ -18,10 +18,12 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
+
+from maxent._kernels.compiling import njit
 
 Array = NDArray[Any]
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from maxent._kernels.compiling import njit
 from maxent._kernels.threshold import BLOCK, block_maximum, scatter, solve_row
 from maxent._threads import over_rows
 
