@@ -12,9 +12,9 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from maxent._kernels.compiling import njit
 from maxent._kernels.gather import gather_row
 
 Array = NDArray[Any]
