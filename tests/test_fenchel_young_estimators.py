@@ -298,7 +298,24 @@ def test_the_gap_with_an_intercept_is_finite_and_certifies(potential, alpha, cla
     assert rough.gap_ > fine.gap_
 
 
-@pytest.mark.parametrize("solver", ["auto", "lbfgs", "newton-cg", "prox-newton", "fista"])
+def test_class_weights_of_labels_are_those_of_scikit_learn():
+    from sklearn.utils.class_weight import compute_sample_weight
+
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(80, 3))
+    Y = (X @ rng.normal(size=(3, 3)) + rng.normal(size=(80, 3)) > 0.5).astype(int)
+    for given in ("balanced", [{0: 1.0, 1: 4.0}, {0: 2.0, 1: 1.0}, {0: 1.0, 1: 1.0}]):
+        model = multilabel(class_weight=given).fit(X, Y)
+        other = multilabel().fit(X, Y, sample_weight=compute_sample_weight(given, Y))
+        np.testing.assert_allclose(model.coef_, other.coef_, atol=1e-5)
+    never = np.hstack([Y, np.zeros((80, 1), dtype=int)])
+    assert multilabel(class_weight="balanced").fit(X, never).gap_ <= 1e-6
+    for wrong in ("even", 3.0, [{0: 1.0, 1: 2.0}], [{2: 1.0}] * 3, [{1: -1.0}] * 3):
+        with pytest.raises(ValueError, match="class_weight"):
+            multilabel(class_weight=wrong).fit(X, Y)
+
+
+@pytest.mark.parametrize("solver", ["auto", "lbfgs", "newton-cg", "fista"])
 @pytest.mark.parametrize("kind", ["one-vs-all", "sparse", "cube", "cone"])
 def test_a_fit_that_meets_its_tolerance_is_silent(kind, solver):
     """Also where it fits exactly and the gap, tiny as it is, is above the objective."""

@@ -223,10 +223,7 @@ def _wide_sparsemax(strength):
     rng = np.random.default_rng(0)
     wide = rng.normal(size=(200, 500))
     scores = wide @ rng.normal(size=(500, 10)) / 10 + rng.gumbel(size=(200, 10))
-    problem = _classifier(
-        mx.Tsallis(2.0), mx.Quadratic(strength), wide, 10, np.argmax(scores, axis=1)
-    )
-    return problem
+    return _classifier(mx.Tsallis(2.0), mx.Quadratic(strength), wide, 10, np.argmax(scores, axis=1))
 
 
 def test_steps_that_kinks_cut_again_and_again_make_way_for_lbfgs():

@@ -719,3 +719,22 @@ def test_a_frame_whose_rows_no_mask_picks(frame):
     np.testing.assert_array_equal(
         model.predict(frame(columns)), pandas.predict(pd.DataFrame(columns))
     )
+
+
+def test_class_weights_are_sample_weights():
+    X, y = samples(3)
+    given = {0: 3.0, 1: 1.0, 2: 0.5}
+    model = classifier(class_weight=given).fit(X, y)
+    factors = np.array([given[label] for label in y])
+    # weights also count in the m of B_k, which class weights leave alone
+    scaled = factors * len(y) / factors.sum()
+    other = classifier().fit(X, y, sample_weight=scaled)
+    assert model.objective_ == pytest.approx(other.objective_, abs=1e-9)
+    balanced = classifier(class_weight="balanced").fit(X, y)
+    counts = np.bincount(y)
+    equal = classifier().fit(X, y, sample_weight=len(y) / (3 * counts[y]))
+    assert balanced.objective_ == pytest.approx(equal.objective_, abs=1e-9)
+    with pytest.raises(ValueError, match="class_weight must be"):
+        classifier(class_weight="even").fit(X, y)
+    with pytest.raises(ValueError, match="positive for every class"):
+        classifier(class_weight={0: 0.0}).fit(X, y)

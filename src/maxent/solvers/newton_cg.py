@@ -31,8 +31,8 @@ class NewtonCG(Solver):
 
     For a differentiable entropy and a penalty with a second derivative (Quadratic, QuadraticForm,
     SmoothBox, LaplacePrior ...). A sparse map has little curvature: the products visit only the
-    entries that have some, so sparsemax is cheaper than softmax. Where the kinks of a sparse map cut
-    steps short again and again, as with few samples and many columns, L-BFGS takes over.
+    entries that have some, so sparsemax is cheaper than softmax. Where the kinks of a sparse map
+    cut steps short again and again, as with few samples and many columns, L-BFGS takes over.
 
     accuracy : share of the gradient, in the norm of the preconditioner, that a step may leave.
     cg_iter : products with the Hessian per step, at most.
