@@ -83,8 +83,8 @@ class StructMaxentClassifier(ClassifierMixin, SavesFields, BaseEstimator):
         loss; ``Tsallis(1.5)`` gives probabilities that are exactly 0.
     categorical : columns (names or positions) that are categories whatever their type; those of
         type category or string always are.
-    class_weight : None, "balanced" or {class: weight}; multiplies sample weights, and leaves the m of
-        B_k as it is.
+    class_weight : None, "balanced" or {class: weight}; multiplies sample weights, and leaves
+        the m of B_k as it is.
     verbose : 1 shows a progress line in long fits.
 
     Attributes
