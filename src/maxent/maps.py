@@ -334,7 +334,11 @@ class SampleMap(ColumnMap, RowMap):
             full = np.zeros(self.X.shape[1] * self.n_outputs)
             full[self._entries] = w
             w = full
-        return _product(self.X, w.reshape(-1, self.n_outputs))
+        return self._scores(w.reshape(-1, self.n_outputs))
+
+    def _scores(self, W: Array) -> Array:
+        """X W of all weights."""
+        return _product(self.X, W)
 
     def moments(self, p: Rows) -> Array:
         """X'P, flattened."""

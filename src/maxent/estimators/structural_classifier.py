@@ -24,6 +24,7 @@ from maxent._threads import one_blas_thread
 from maxent.domains import Simplex
 from maxent.entropies import Entropy, Shannon, Shifted
 from maxent.estimators._class_map import ClassMap, ClassPart, Ones
+from maxent.estimators._class_weight import class_factors
 from maxent.estimators._saving import SavesFields
 from maxent.estimators._structural import (
     CHANGE,
@@ -81,6 +82,8 @@ class StructMaxentClassifier(ClassifierMixin, SavesFields, BaseEstimator):
         loss; ``Tsallis(1.5)`` gives probabilities that are exactly 0.
     categorical : columns (names or positions) that are categories whatever their type; those of
         type category or string always are.
+    class_weight : None, "balanced" or {class: weight}; multiplies sample weights, and leaves
+        the m of B_k as it is.
     verbose : 1 shows a progress line in long fits.
 
     Attributes
@@ -126,6 +129,7 @@ class StructMaxentClassifier(ClassifierMixin, SavesFields, BaseEstimator):
         tol: float = 1e-4,
         entropy: Any = "shannon",
         categorical: Iterable[Any] = (),
+        class_weight: Any = None,
         verbose: int = 0,
     ) -> None:
         self.families = families
@@ -137,6 +141,7 @@ class StructMaxentClassifier(ClassifierMixin, SavesFields, BaseEstimator):
         self.tol = tol
         self.entropy = entropy
         self.categorical = categorical
+        self.class_weight = class_weight
         self.verbose = verbose
 
     def __sklearn_tags__(self) -> Any:
@@ -167,7 +172,8 @@ class StructMaxentClassifier(ClassifierMixin, SavesFields, BaseEstimator):
         constant = constant_columns(cells, self.schema_)
         if constant:
             warnings.warn(not_used(constant), stacklevel=2)
-        growth = _ClassGrowth(self, families, cells, labels, weight)
+        factors = class_factors(self.class_weight, self.classes_, labels, weight)
+        growth = _ClassGrowth(self, families, cells, labels, weight, factors)
         with one_blas_thread():
             try:
                 growth.run()
@@ -366,13 +372,14 @@ class _ClassGrowth:
         cells: Cells,
         labels: Array,
         weight: Array,
+        factors: Array,
     ) -> None:
         self.model, self.families, schema = model, families, model.schema_
         self.searches = [family.search(cells, schema) for family in families]
         self.entropy = model._entropy()
         n_classes = model.classes_.size
         self.observed = np.eye(n_classes)[labels]
-        self.weight = weight / weight.sum()
+        self.weight = weight * factors / (weight @ factors)
         m = max(round(float(weight.sum())), 1)
         complexity = bound_complexity(families, schema, m)
         self.price = price(model.lam, model.beta, complexity)

@@ -160,6 +160,8 @@ def take_rows(X: Any, rows: Any) -> Any:
     """Some rows of a frame or an array."""
     if hasattr(X, "iloc"):
         return X.iloc[rows]
+    if isinstance(rows, np.ndarray) and rows.dtype == bool:
+        rows = np.flatnonzero(rows)  # a mask picks columns of a polars frame
     return X[rows]
 
 

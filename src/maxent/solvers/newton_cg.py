@@ -12,6 +12,7 @@ from maxent._rows import Array, Rows, row_dot
 from maxent.problem import Problem, State
 from maxent.solvers._hessian import Model, second_order
 from maxent.solvers.base import Solver, bottomless, needs_gradient
+from maxent.solvers.lbfgs import LBFGS
 
 _ENOUGH = 1e-4  # share of the slope that a step must gain (Armijo)
 _FLAT = 0.25  # share of the slope that may be left at the end of a step
@@ -21,6 +22,7 @@ _TRIALS = 60
 _CUT = 0.5  # share of a step below which the model is damped: it reached beyond a kink
 _LEAST = 1e-100  # curvature, as a share of what is left of the gradient, that counts as none
 _ENDLESS = 1e16  # growth of what is left that shows a gradient without curvature along it
+_CUTS = 20  # such steps in all after which L-BFGS goes on, which asks no model to look past kinks
 _DAMPING = 4.0  # by which the damping grows and shrinks
 
 
@@ -31,13 +33,14 @@ class NewtonCG(Solver):
 
     For a differentiable entropy and a penalty with a second derivative (Quadratic, QuadraticForm,
     SmoothBox, LaplacePrior ...). A sparse map has little curvature: the products visit only the
-    entries that have some, so sparsemax is cheaper than softmax.
+    entries that have some, so sparsemax is cheaper than softmax. Where the kinks of a sparse map
+    cut steps short again and again, as with few samples and many columns, L-BFGS takes over.
 
     accuracy : share of the gradient, in the norm of the preconditioner, that a step may leave.
     cg_iter : products with the Hessian per step, at most.
     """
 
-    max_iter: int = 500
+    max_iter: int = 5_000  # as for L-BFGS, which may take over
     accuracy: float = 0.25
     cg_iter: int = 200
 
@@ -59,8 +62,8 @@ class NewtonCG(Solver):
         return needs_gradient(problem)
 
     def _iterate(self, problem: Problem, state: State) -> Iterator[State]:
-        curvature, damping = second_order(problem), 0.0
-        while True:
+        curvature, damping, cuts = second_order(problem), 0.0, 0
+        while cuts < _CUTS:
             gradient = state.gradient - problem.potential.conjugate_gradient(-state.w)
             model = curvature.at(state, damping)
             step = self._step(model, gradient)
@@ -70,9 +73,11 @@ class NewtonCG(Solver):
             state, length = reached
             yield state
             if length < _CUT:
+                cuts += 1
                 damping = max(damping * _DAMPING, _bend(model, step))
             elif length >= 1:
                 damping /= _DAMPING
+        yield from LBFGS()._iterate(problem, state)
 
     def _step(self, model: Model, gradient: Array) -> Array:
         """An approximate solution of H step = -gradient."""
