@@ -246,8 +246,11 @@ def entropy_value(y: Tensor, kind: str, parameter: float) -> Tensor:
         return torch.linalg.vector_norm(y, parameter, dim=1) - 1
     log_y = torch.where(y > 0, y, 1).log()
     a = parameter - 1
-    # no cancellation as alpha -> 1
-    return (y * (log_y if a == 0 else torch.expm1(a * log_y) / (a * parameter))).sum(1)
+    if a == 0:
+        return (y * log_y).sum(1)
+    # y^a - 1 without cancellation as alpha -> 1; ONNX has no expm1
+    half = torch.tanh(a / 2 * log_y)
+    return (y * (2 * half / (1 - half) / (a * parameter))).sum(1)
 
 
 def _check_parameters(kind: str, parameters: Tensor, size: int) -> None:

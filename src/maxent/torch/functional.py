@@ -314,12 +314,12 @@ def _mapped(
     p = apply_map(_rows(moved), parameters, kind, parameter)
     if moved.ndim != 2:
         p = p.reshape(moved.shape)
-    return p if moved is x else p.movedim(-1, dim)
+    return p if moved is x else p.movedim(x.ndim - 1, dim % x.ndim)  # ONNX counts from the front
 
 
 def _last(x: Tensor, dim: int) -> Tensor:
     """x with a dimension moved to the end: x itself where it is there."""
-    return x if dim in (-1, x.ndim - 1) else x.movedim(dim, -1)
+    return x if dim in (-1, x.ndim - 1) else x.movedim(dim % x.ndim, x.ndim - 1)
 
 
 def _rows(moved: Tensor) -> Tensor:
