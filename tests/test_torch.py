@@ -283,7 +283,7 @@ def test_classes_along_any_dimension():
     close(mt.fenchel_young_loss(x, y, "shannon", dim=1), expected.numpy(), 1e-12)
     none = mt.fenchel_young_loss(x, y, "sparsemax", "none", dim=1)
     assert none.shape == y.shape
-    last = mt.fenchel_young_loss(x.movedim(1, -1), y, "sparsemax", "none")
+    last = mt.fenchel_young_loss(x.movedim(1, -1), y, "sparsemax", "none", dim=-1)
     assert torch.equal(none, last)
     soft = torch.softmax(normal(2, 5, 3, 4), 1)
     assert mt.fenchel_young_loss(x, soft, 1.3, "none", dim=1).shape == y.shape

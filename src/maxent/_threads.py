@@ -53,9 +53,14 @@ def executor() -> ThreadPoolExecutor:
         return _pool[1]
 
 
-def over_rows(work: Callable[[int, int], None], rows: int, size: int) -> None:
-    """Run ``work(start, stop)`` over blocks that cover all rows, of ``size`` entries each."""
-    threads = min(num_threads(), rows)
+def over_rows(
+    work: Callable[[int, int], None], rows: int, size: int, most: int | None = None
+) -> None:
+    """Run ``work(start, stop)`` over blocks that cover all rows, of ``size`` entries each.
+
+    most : of threads, where the caller has a setting of its own.
+    """
+    threads = min(num_threads(), rows, rows if most is None else most)
     caller_is_worker = threading.current_thread() is not threading.main_thread()
     if threads == 1 or rows * size < _SMALL or caller_is_worker:
         work(0, rows)

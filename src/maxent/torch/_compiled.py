@@ -8,10 +8,16 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import torch
 from numba import njit
 
 from maxent._kernels.threshold import BLOCK, block_maximum, scatter, solve_row
 from maxent._threads import over_rows
+
+
+def _over_rows(work, rows, size):
+    """The core's threads, no more than torch's own."""
+    over_rows(work, rows, size, torch.get_num_threads())
 
 
 def conjugate(x, kind, parameter, parameters):
@@ -23,15 +29,35 @@ def conjugate(x, kind, parameter, parameters):
     def work(start, stop):
         _conjugate_rows(x, kind == "norm", parameter, parameters, p, top, excess, start, stop)
 
-    over_rows(work, rows, size)
+    _over_rows(work, rows, size)
     return p, top, excess
+
+
+def label_loss(x, labels, kind, parameter, ignore, shares, divisor):
+    """Losses of labels and gradients p - y, times shares / divisor; whether a label is no column.
+
+    Both are 0 for the label ``ignore`` and in rows that are -inf everywhere; the loss of a label
+    that is no column is NaN.
+    """
+    rows, size = x.shape
+    loss, gradient, wrong = np.zeros(rows, x.dtype), np.zeros(x.shape, x.dtype), np.zeros(1, bool)
+    shares = np.empty(0) if shares is None else shares
+
+    def work(start, stop):
+        _loss_rows(
+            *(x, labels, kind == "norm", parameter, ignore, shares, divisor),
+            *(loss, gradient, wrong, start, stop),
+        )
+
+    _over_rows(work, rows, size)
+    return loss, gradient, wrong[0]
 
 
 def tsallis_vjp(p, g, alpha, alphas):
     """The Jacobian diag(s) - s s'/sum s, s = p^(2 - alpha), times g."""
     out = np.zeros(p.shape, p.dtype)
     alphas = np.empty(0) if alphas is None else alphas
-    over_rows(lambda start, stop: _vjp_rows(p, g, alpha, alphas, out, start, stop), *p.shape)
+    _over_rows(lambda start, stop: _vjp_rows(p, g, alpha, alphas, out, start, stop), *p.shape)
     return out
 
 
@@ -53,35 +79,74 @@ def _softmax_row(row, p):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _conjugate_rows(theta, norm, parameter, parameters, p, top, excess, start, stop):
+def _scratch(theta):
     size = theta.shape[1]
     v, q, w = np.empty(size + 4), np.empty(size + 4), np.empty(size + 4)
-    index = np.empty(size + 4, np.int64)
     maxima = np.full(size // BLOCK + 2 * BLOCK, -np.inf).astype(theta.dtype)
+    return v, q, w, np.empty(size + 4, np.int64), maxima
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _conjugate_row(row, norm, parameter, p, scratch):
+    """Fill p, a row of zeros; return the largest score and what the conjugate exceeds it by."""
+    v, q, w, index, maxima = scratch
     none = np.empty(0)
+    excess = np.nan
+    if not norm and parameter == 1.0:
+        largest, excess = _softmax_row(row, p)
+        n = 0 if math.isnan(excess) else 1
+    elif norm:
+        k = 1.0 if parameter == np.inf else parameter / (parameter - 1.0)
+        n, largest, sigma = solve_row(row, 1.0, k, none, k - 1.0, v, q, w, index, maxima)
+        if n > 0:
+            scatter(v, w, index, n, p)
+            excess = sigma
+    else:
+        a = parameter - 1.0
+        n, largest, sigma = solve_row(row, a, 1 / a, none, 1 / a, v, q, w, index, maxima)
+        if n > 0:
+            # see tsallis_rows of the core
+            excess = (scatter(v, w, index, n, p) + sigma / a) / parameter
+    if n == 0:
+        excess = 0.0 if largest == -np.inf else np.nan
+        for i in range(row.size):
+            p[i] = excess
+    return largest, excess
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _conjugate_rows(theta, norm, parameter, parameters, p, top, excess, start, stop):
+    scratch = _scratch(theta)
     for r in range(start, stop):
         value = parameters[r] if parameters.size > 0 else parameter
-        if not norm and value == 1.0:
-            largest, excess[r] = _softmax_row(theta[r], p[r])
-            n = 0 if math.isnan(excess[r]) else 1
-        elif norm:
-            k = 1.0 if value == np.inf else value / (value - 1.0)
-            n, largest, sigma = solve_row(theta[r], 1.0, k, none, k - 1.0, v, q, w, index, maxima)
-            if n > 0:
-                scatter(v, w, index, n, p[r])
-                excess[r] = sigma
-        else:
-            a = value - 1.0
-            n, largest, sigma = solve_row(theta[r], a, 1 / a, none, 1 / a, v, q, w, index, maxima)
-            if n > 0:
-                # see tsallis_rows of the core
-                excess[r] = (scatter(v, w, index, n, p[r]) + sigma / a) / value
-        top[r] = largest
-        if n == 0:
-            fill = 0.0 if largest == -np.inf else np.nan
-            excess[r] = fill
+        top[r], excess[r] = _conjugate_row(theta[r], norm, value, p[r], scratch)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _loss_rows(
+    theta, labels, norm, parameter, ignore, shares, divisor, loss, gradient, wrong, start, stop
+):
+    scratch = _scratch(theta)
+    size = theta.shape[1]
+    for r in range(start, stop):
+        label = labels[r]
+        if label == ignore:
+            continue
+        row, residual = theta[r], gradient[r]
+        largest, excess = _conjugate_row(row, norm, parameter, residual, scratch)
+        if largest == -np.inf:
+            continue
+        own = min(max(label, 0), size - 1)
+        share = (shares[r] if shares.size > 0 else 1.0) / divisor
+        residual[own] -= 1.0
+        if share != 1.0:
             for i in range(size):
-                p[r, i] = fill
+                residual[i] *= share
+        value = excess + (largest - np.float64(row[own]))
+        if own != label:
+            wrong[0], value = 1, np.nan
+        # rounding may make it negative; NaN stays
+        loss[r] = share * (0.0 if value <= 0.0 else value)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -24,6 +24,12 @@ def recording() -> bool:
     return torch.jit.is_tracing()
 
 
+def ignored(target: Tensor, ignore: int) -> Tensor:
+    """Which labels, or rows of probabilities filled with it, are ``ignore``."""
+    same = target == ignore
+    return same.all(dim=1) if target.is_floating_point() else same
+
+
 def conjugate(x: Tensor, kind: str, parameter: float | Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The map p, the largest score of each row and what the conjugate exceeds it by.
 
