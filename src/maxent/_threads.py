@@ -60,9 +60,12 @@ def over_rows(
 
     most : of threads, where the caller has a setting of its own.
     """
-    threads = min(num_threads(), rows, rows if most is None else most)
     caller_is_worker = threading.current_thread() is not threading.main_thread()
-    if threads == 1 or rows * size < _SMALL or caller_is_worker:
+    if rows * size < _SMALL or caller_is_worker:
+        work(0, rows)
+        return
+    threads = min(num_threads(), rows, rows if most is None else most)
+    if threads == 1:
         work(0, rows)
         return
     # several blocks per thread, so that a busy core does not hold up the others

@@ -53,11 +53,20 @@ def label_loss(x, labels, kind, parameter, ignore, shares, divisor):
     return loss, gradient, wrong[0]
 
 
-def tsallis_vjp(p, g, alpha, alphas):
-    """The Jacobian diag(s) - s s'/sum s, s = p^(2 - alpha), times g."""
+def budget(x, k, budgets):
+    """The projection on {0 <= p <= 1, sum p = k}."""
+    p = np.empty(x.shape, x.dtype)
+    budgets = np.empty(0) if budgets is None else budgets
+    _over_rows(lambda start, stop: _budget_rows(x, k, budgets, p, start, stop), *x.shape)
+    return p
+
+
+def vjp(p, g, kind, parameter, parameters):
+    """The Jacobian of the map at p times g."""
     out = np.zeros(p.shape, p.dtype)
-    alphas = np.empty(0) if alphas is None else alphas
-    _over_rows(lambda start, stop: _vjp_rows(p, g, alpha, alphas, out, start, stop), *p.shape)
+    parameters = np.empty(0) if parameters is None else parameters
+    rows = {"tsallis": _vjp_rows, "norm": _norm_vjp_rows, "budget": _budget_vjp_rows}[kind]
+    _over_rows(lambda start, stop: rows(p, g, parameter, parameters, out, start, stop), *p.shape)
     return out
 
 
@@ -184,3 +193,142 @@ def _vjp_rows(p, g, alpha, alphas, out, start, stop):
         mean = product / total
         for j in range(n):
             out[r, index[j]] = s[j] * (g[r, index[j]] - mean)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _norm_vjp_rows(p, g, exponent, exponents, out, start, stop):
+    """N/(q-1) (I - p 1') diag((p/N)^(2-q)) (I - 1 p') g with N the q-norm; 0 for q = inf."""
+    size = p.shape[1]
+    for r in range(start, stop):
+        q = exponents[r] if exponents.size > 0 else exponent
+        if math.isnan(p[r, 0]):
+            out[r] = np.nan
+            continue
+        largest, product = 0.0, 0.0
+        for i in range(size):
+            x = np.float64(p[r, i])
+            largest = max(largest, x)
+            if x > 0.0:
+                product += x * g[r, i]
+        if q == np.inf or largest == 0.0:
+            continue
+        total = 0.0
+        for i in range(size):
+            x = np.float64(p[r, i]) / largest
+            if x > 0.0:
+                total += x * x if q == 2.0 else x**q
+        norm = largest * total ** (1.0 / q)
+        mass = 0.0
+        for i in range(size):
+            x = np.float64(p[r, i])
+            if x > 0.0:
+                weight = 1.0 if q == 2.0 else (x / norm) ** (2.0 - q)
+                weight *= g[r, i] - product
+                out[r, i] = weight
+                mass += weight
+        for i in range(size):
+            if p[r, i] > 0.0:
+                out[r, i] = norm / (q - 1.0) * (out[r, i] - p[r, i] * mass)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _budget_vjp_rows(p, g, k, budgets, out, start, stop):
+    """g less its mean, over the entries between 0 and 1."""
+    size = p.shape[1]
+    for r in range(start, stop):
+        if math.isnan(p[r, 0]):
+            out[r] = np.nan
+            continue
+        free, total = 0, 0.0
+        for i in range(size):
+            if 0.0 < p[r, i] < 1.0:
+                free += 1
+                total += g[r, i]
+        for i in range(size):
+            if 0.0 < p[r, i] < 1.0:
+                out[r, i] = g[r, i] - total / free
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _budget_rows(theta, k, budgets, p, start, stop):
+    """clip(x - tau, 0, 1); all usable scores get 1 where they are no more than k."""
+    size = theta.shape[1]
+    v = np.empty(size)
+    for r in range(start, stop):
+        total = budgets[r] if budgets.size > 0 else k
+        usable, wrong = 0, not total >= 0.0
+        for i in range(size):
+            wrong = wrong or not theta[r, i] < np.inf
+            if theta[r, i] > -np.inf:
+                v[usable] = theta[r, i]
+                usable += 1
+        if wrong:
+            p[r] = np.nan
+        elif usable <= total:
+            for i in range(size):
+                p[r, i] = 1.0 if theta[r, i] > -np.inf else 0.0
+        elif total == 0.0:
+            p[r] = 0.0
+        else:
+            # tau lies within 1 of the ceil(k)-th largest score: from there huge scores are exact
+            centre = _select(v, usable, math.ceil(total) - 1)
+            tau = _budget_threshold(theta[r], centre, total)
+            for i in range(size):
+                p[r, i] = min(max((np.float64(theta[r, i]) - centre) - tau, 0.0), 1.0)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _select(v, n, rank):
+    """The score of this rank, 0 for the largest; v[:n] is reordered."""
+    low, high = 0, n - 1
+    while low < high:
+        pivot = v[(low + high) // 2]
+        i, j = low, high
+        while i <= j:
+            while v[i] > pivot:
+                i += 1
+            while v[j] < pivot:
+                j -= 1
+            if i <= j:
+                v[i], v[j] = v[j], v[i]
+                i, j = i + 1, j - 1
+        if rank <= j:
+            high = j
+        elif rank >= i:
+            low = i
+        else:
+            break
+    return v[rank]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _budget_threshold(row, centre, total):
+    """The root of sum clip(x - centre - tau, 0, 1) = total, which lies in [-1, 0].
+
+    The sum is piecewise linear: Newton's step within the last piece ends at the root. A step that
+    would leave the bracket is replaced by a bisection, and so are all after a while.
+    """
+    low, high, tau = -1.0, 0.0, -0.5
+    for i in range(120):
+        mass, slope = 0.0, 0
+        for x in row:
+            z = (np.float64(x) - centre) - tau
+            if z >= 1.0:
+                mass += 1.0
+            elif z > 0.0:
+                mass += z
+                slope += 1
+        excess = mass - total
+        if abs(excess) <= 2e-16 * (total + slope):
+            break
+        if excess > 0.0:
+            low = tau
+        else:
+            high = tau
+        new = tau + excess / slope if slope > 0 else np.inf
+        if not low <= new <= high or i > 40:
+            new = low + (high - low) / 2
+        if new == tau:
+            break
+        tau = new
+    return tau

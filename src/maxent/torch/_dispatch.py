@@ -92,7 +92,7 @@ def as_map(x: Tensor, kind: str, parameter: float, parameters: Tensor | None) ->
         return _softmax(x)
     rows = x.to(compute_type(x))
     if kind == "budget":
-        return _plain.budget(rows, _column(parameter, parameters, rows)).to(x.dtype)
+        return _budget(rows, parameter, parameters).to(x.dtype)
     return _conjugate(rows, kind, parameter, parameters)[0].to(x.dtype)
 
 
@@ -202,24 +202,22 @@ def rescale(x: Tensor, factor: Tensor) -> None:
 
 def vjp(kind: str, p: Tensor, g: Tensor, parameter: float, parameters: Tensor | None) -> Tensor:
     """The Jacobian of the map times g: fused where nothing differentiates it any further."""
-    if kind == "tsallis" and not (torch.compiler.is_compiling() or torch.is_grad_enabled()):
-        if parameters is None and parameter == 1:
-            return torch.ops.aten._softmax_backward_data(g, p, 1, p.dtype)
-        compiled = _module("numba", p)
-        arrays = None if compiled is None else _arrays(p, g)
-        if compiled is not None and arrays is not None:
-            alphas = None if parameters is None else _array(parameters.double())
-            fused = compiled.tsallis_vjp(*arrays, parameter, alphas)
-            return torch.from_numpy(fused).to(p.dtype)
-        triton = _module("triton", p)
-        if triton is not None and triton.supported(p) and _has_memory(g):
-            alpha = parameter if parameters is None else parameters.to(torch.float32).contiguous()
-            backward = _load("triton backward")
-            assert backward is not None
-            product: Tensor = backward.tsallis_vjp(
-                p.contiguous(), g.to(p.dtype).contiguous(), alpha
-            )
-            return product
+    if torch.compiler.is_compiling() or torch.is_grad_enabled():
+        return plain_vjp(kind, p, g, parameter, parameters)
+    if kind == "tsallis" and parameters is None and parameter == 1:
+        return torch.ops.aten._softmax_backward_data(g, p, 1, p.dtype)
+    compiled = _module("numba", p)
+    arrays = None if compiled is None else _arrays(p, g)
+    if compiled is not None and arrays is not None:
+        given = None if parameters is None else _array(parameters.double())
+        return torch.from_numpy(compiled.vjp(*arrays, kind, parameter, given)).to(p.dtype)
+    triton = _module("triton", p) if kind == "tsallis" else None
+    if triton is not None and triton.supported(p) and _has_memory(g):
+        alpha = parameter if parameters is None else parameters.to(torch.float32).contiguous()
+        backward = _load("triton backward")
+        assert backward is not None
+        product: Tensor = backward.tsallis_vjp(p.contiguous(), g.to(p.dtype).contiguous(), alpha)
+        return product
     return plain_vjp(kind, p, g, parameter, parameters)
 
 
@@ -241,6 +239,14 @@ def _conjugate(
     alphas = None if parameters is None else _array(parameters.double())
     p, top, excess = compiled.conjugate(_array(rows), kind, parameter, alphas)
     return torch.from_numpy(p), torch.from_numpy(top), torch.from_numpy(excess).to(rows.dtype)
+
+
+def _budget(rows: Tensor, k: float, budgets: Tensor | None) -> Tensor:
+    compiled = _module("numba", rows)
+    if compiled is None:
+        return _plain.budget(rows, _column(k, budgets, rows))
+    given = None if budgets is None else _array(budgets.double())
+    return torch.from_numpy(compiled.budget(_array(rows), k, given))
 
 
 def _softmax(x: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from numbers import Real
 
 import torch
@@ -128,7 +129,7 @@ def _cross_entropy(
     if recording() or not eager(rows) or rows.device.type != "cpu" or not len(rows):
         return None
     scores = rows.to(compute_type(rows))
-    if not bool(scores.detach().amax(1).isfinite().all()):
+    if not math.isfinite(scores.detach().amax(1).sum().item()):
         return None
     try:
         loss = cross_entropy(
@@ -141,7 +142,7 @@ def _cross_entropy(
         )
     except IndexError:
         return None
-    return None if reduction == "mean" and bool(loss.isnan()) else loss
+    return None if reduction == "mean" and math.isnan(loss.item()) else loss
 
 
 def _smoothed(
