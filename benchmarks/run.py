@@ -19,7 +19,7 @@ import importlib  # noqa: E402
 
 from benchmarks import report  # noqa: E402
 
-SUITES = ("startup", "maps", "glm", "training", "density", "projection", "relaxation")
+SUITES = ("startup", "maps", "layers", "glm", "training", "density", "projection", "relaxation")
 
 
 def main() -> None:
