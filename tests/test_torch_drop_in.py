@@ -221,6 +221,17 @@ def test_second_derivatives_of_a_sum(entropy):
     assert torch.autograd.gradgradcheck(lambda x: mt.fenchel_young_loss(x, y, entropy), x)
 
 
+@each_reduction
+@each_entropy
+def test_batches_of_gradients(entropy, reduction):
+    x, y = scores(3, 4), torch.tensor([0, 3, -100])
+    loss = mt.fenchel_young_loss(x, y, entropy, reduction)
+    g = torch.randn(5, *loss.shape, dtype=torch.float64)
+    (batched,) = torch.autograd.grad(loss, x, g, is_grads_batched=True, retain_graph=True)
+    for one, expected in zip(g, batched, strict=True):
+        same(torch.autograd.grad(loss, x, one, retain_graph=True)[0], expected)
+
+
 def test_shannon_is_torchs_own_function():
     x, y = scores(4, 5), torch.tensor([0, 4, -100, 2])
     loss = mt.fenchel_young_loss(x, y, "shannon")

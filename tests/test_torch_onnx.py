@@ -33,7 +33,7 @@ MODULES = {
     "sparse sigmoid": mt.SparseSigmoid(),
 }
 # by torch.export too, which takes seconds
-EXPORTED = ("sparsemax", "alpha of each head", "classes in the middle")
+EXPORTED = ("alpha of each head", "classes in the middle")
 
 
 def scores(seed, batch):

@@ -301,7 +301,7 @@ class LossSum(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         x, target, share, gradient = ctx.saved_tensors
-        if torch.is_grad_enabled():  # to be differentiated again
+        if torch.is_grad_enabled() or not _dispatch.has_memory(g):  # differentiated again, a batch
             _, residual = EagerLoss.apply(x, target, ctx.kind, ctx.parameter, ctx.ignore, False)
             gradient = (_scaled(g, share)[..., None] * residual).to(x.dtype)
         elif ctx.spent:

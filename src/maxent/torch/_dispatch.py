@@ -212,7 +212,7 @@ def vjp(kind: str, p: Tensor, g: Tensor, parameter: float, parameters: Tensor | 
         given = None if parameters is None else _array(parameters.double())
         return torch.from_numpy(compiled.vjp(*arrays, kind, parameter, given)).to(p.dtype)
     triton = _module("triton", p) if kind == "tsallis" else None
-    if triton is not None and triton.supported(p) and _has_memory(g):
+    if triton is not None and triton.supported(p) and has_memory(g):
         alpha = parameter if parameters is None else parameters.to(torch.float32).contiguous()
         backward = _load("triton backward")
         assert backward is not None
@@ -261,7 +261,7 @@ def _array(x: Tensor) -> Array:
     return x.detach().contiguous().numpy()
 
 
-def _has_memory(g: Tensor) -> bool:
+def has_memory(g: Tensor) -> bool:
     """Whether a kernel may read it: not a batch of gradients (is_grads_batched)."""
     try:
         g.data_ptr()
