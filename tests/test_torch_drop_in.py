@@ -118,6 +118,20 @@ def test_smoothing_keeps_the_rules_at_the_edges(entropy):
     assert unchecked[3].isnan()
 
 
+@pytest.mark.filterwarnings("ignore:.*should not be instantiated")  # torch.compile's own tracing
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+def test_smoothed_losses_are_compiled_and_traced():
+    x, y = scores(4, 5), torch.tensor([0, 4, -100, 2])
+    criterion = mt.FenchelYoungLoss("entmax15", label_smoothing=0.1)
+    expected = value_and_gradient(lambda x: criterion(x, y), x)
+    compiled = torch.compile(criterion, fullgraph=True, backend="aot_eager")
+    traced = torch.jit.trace(criterion, (scores(4, 5), torch.tensor([1, -100, 0, 0])))
+    for recorded in (compiled, traced):
+        found = value_and_gradient(lambda x, recorded=recorded: recorded(x, y), x)
+        for ours, known in zip(found, expected, strict=True):
+            torch.testing.assert_close(ours, known, atol=1e-8, rtol=1e-8)
+
+
 def test_smoothing_is_a_share():
     for wrong in (-0.1, 1.5, float("nan"), "0.1"):
         with pytest.raises(ValueError, match="label_smoothing must be a number from 0 to 1"):
