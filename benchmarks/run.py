@@ -22,6 +22,7 @@ from benchmarks import report  # noqa: E402
 SUITES = (
     "startup",
     "maps",
+    "layers",
     "glm",
     "training",
     "few_samples",

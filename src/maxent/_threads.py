@@ -66,10 +66,18 @@ def blocks(rows: int, size: int) -> list[tuple[int, int]]:
     return list(pairwise(cuts))
 
 
-def over_rows(work: Callable[[int, int], None], rows: int, size: int) -> None:
-    """Run ``work(start, stop)`` over blocks that cover all rows, of ``size`` entries each."""
+def over_rows(
+    work: Callable[[int, int], None], rows: int, size: int, most: int | None = None
+) -> None:
+    """Run ``work(start, stop)`` over blocks that cover all rows, of ``size`` entries each.
+
+    most : of threads, where the caller has a setting of its own.
+    """
+    if rows * size < _SMALL:  # small work asks for no setting
+        work(0, rows)
+        return
     waiting = blocks(rows, size)[::-1]
-    threads = min(num_threads(), len(waiting))
+    threads = min(num_threads(), len(waiting), rows if most is None else most)
     if threading.current_thread() is not threading.main_thread():
         threads = 1  # the caller is one of several
 
