@@ -4,6 +4,7 @@ VENV    := .venv
 BIN     := $(VENV)/bin
 CACHE   := $(CURDIR)/.cache
 WORKERS ?= 2
+HOURS   ?= 24
 
 # each test file stays with one worker; those with slow tests go first (tests/conftest.py)
 PYTEST  := -m pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder
@@ -12,7 +13,7 @@ PYTEST  := -m pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder
 export NUMBA_CACHE_DIR := $(CACHE)/numba
 export OMP_WAIT_POLICY := PASSIVE
 
-.PHONY: demo test test-fast test-lowest lint bench docs clean
+.PHONY: demo test test-fast test-lowest lint bench fuzz docs clean
 
 $(VENV)/.base: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -56,6 +57,9 @@ lint: $(VENV)/.dev           ## format, lint and types
 bench: $(VENV)/.bench        ## beside the peers, one run; csv in benchmarks/results
 	$(BIN)/python -m benchmarks.run
 	$(BIN)/python -m benchmarks.readme
+
+fuzz: $(VENV)/.dev           ## faults of all kinds for HOURS; those that do harm in out/faults.log
+	$(BIN)/python -m benchmarks.faults --hours $(HOURS) --processes $(WORKERS)
 
 docs: $(VENV)/.dev           ## html in docs/_build, warnings are errors
 	$(BIN)/sphinx-build -W -q -b html docs docs/_build/html

@@ -19,7 +19,17 @@ import importlib  # noqa: E402
 
 from benchmarks import report  # noqa: E402
 
-SUITES = ("startup", "maps", "glm", "training", "density", "projection", "relaxation")
+SUITES = (
+    "startup",
+    "maps",
+    "layers",
+    "glm",
+    "training",
+    "few_samples",
+    "density",
+    "projection",
+    "relaxation",
+)
 
 
 def main() -> None:

@@ -1,10 +1,14 @@
 """The command line: output, exit codes, one-line errors."""
 
 import dataclasses
+import importlib.util
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import numba
 import pytest
 import typer
 from typer.testing import CliRunner
@@ -46,10 +50,10 @@ def test_version(run):
 def test_info(run, monkeypatch):
     monkeypatch.setenv("MAXENT_NUM_THREADS", "3")
     monkeypatch.setenv("NUMBA_CACHE_DIR", "/somewhere/kernels")
-    real = cli.importlib.util.find_spec
+    real = importlib.util.find_spec
     hidden = {"rasterio", "matplotlib"}
     monkeypatch.setattr(
-        cli.importlib.util, "find_spec", lambda name: None if name in hidden else real(name)
+        importlib.util, "find_spec", lambda name: None if name in hidden else real(name)
     )
     result = run("info")
     assert result.exit_code == 0
@@ -103,6 +107,48 @@ def test_errors_are_one_line(run, monkeypatch, tmp_path):
     assert (
         run("demo", "--learning", "-o", str(tmp_path)).exit_code == 1
     )  # the setting does not stick
+
+
+def _slip(out, **options):
+    return [][len(str(out))]
+
+
+def _uncompiled(out, **options):
+    numba.njit(lambda x: x + "a")(1)
+
+
+@pytest.mark.parametrize(
+    ("fail", "words"),
+    [
+        (_slip, r"a fault of maxent \(IndexError: list index out of range, test_cli.py line \d+\)"),
+        (_uncompiled, r"a fault of maxent \(TypingError: Failed in nopython mode.*line \d+\)"),
+    ],
+)
+def test_faults_of_our_own_are_called_so(fail, words, run, monkeypatch, tmp_path):
+    monkeypatch.setattr(demo, "run", fail)
+    result = run("demo", "--learning", "-o", str(tmp_path))
+    assert result.exit_code == 1
+    assert re.fullmatch(rf"error: {words}; `maxent --debug` .*report it\n", result.stderr)
+    assert len(result.stderr) < 300
+
+
+@pytest.mark.skipif(os.name != "posix", reason="closes streams with a shell")
+def test_closed_and_full_streams(tmp_path):
+    """Real processes: a standard stream that is closed or full is no reason for a traceback."""
+    command = f"{sys.executable} -m maxent"
+    for line, code in (
+        (f"{command} report {tmp_path} 2>&-", 1),
+        (f"{command} report {tmp_path} >&-", 1),
+        (f"{command} info >&- 2>&-", 0),
+        (f"{command} info <&-", 0),
+    ):
+        done = subprocess.run(line, shell=True, capture_output=True, text=True, check=False)
+        assert done.returncode == code, line
+        assert "Traceback" not in done.stderr, line
+    if Path("/dev/full").exists():
+        done = subprocess.run(f"{command} info > /dev/full", shell=True, stderr=subprocess.PIPE)
+        assert done.returncode == 1
+        assert done.stderr == b"error: No space left on device\n"
 
 
 def test_a_file_in_the_way(run, tmp_path):

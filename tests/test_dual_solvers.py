@@ -230,6 +230,16 @@ def _chain_labels():
     return mx.Chain(2).argmax(scores)
 
 
+def test_searches_row_by_row_are_left_to_others():
+    crf = mx.Problem(
+        mx.Shannon(domain=mx.Chain(2)), _chain(), mx.Quadratic(0.5), observed=_chain_labels()
+    )
+    with pytest.raises(TypeError, match=r"no closed proximity operator.*BlockFrankWolfe"):
+        crf.solve(SDCA())
+    with pytest.raises(TypeError, match=r"a linear programme for each row.*CuttingPlane"):
+        _problem(mx.fenchel_youngize(_perceptron, 4)).solve(BCFW())
+
+
 def _chain_cost():
     """1 for each wrong state, nothing for a transition."""
     chain, labels = _chain(), _chain_labels()
@@ -335,6 +345,37 @@ def test_compiled_proximity_operators_are_those_of_the_entropies(entropy, tau):
         p = np.empty(6)
         _prox(kind, y, tau * temperature, power, p, np.empty(6, np.int64))
         np.testing.assert_allclose(p, entropy.prox(y, tau), atol=1e-9)
+
+
+GENERIC = [
+    *(mx.Renyi(0.2), mx.Renyi(0.5), mx.SquaredNorm(1.5), mx.SquaredNorm(1.05)),
+    *(mx.NormEntropy(q) for q in (1.1, 2.0, 2.5, 8.0, 20.0)),
+    mx.OneVsAll(mx.Renyi(0.5)),
+    *(mx.PairwiseHinge("squared", 4), mx.PairwiseHinge("smooth", 4)),
+    mx.Relative(mx.NormEntropy(3.0), [0.1, 0.2, 0.3, 0.4]),
+    mx.Relative(mx.NormEntropy(5.0), [0.2, 0.0, 0.3, 0.5]),
+]
+
+
+@pytest.mark.parametrize("tau", [1e-4, 1e-2, 1.0])
+@pytest.mark.parametrize("entropy", GENERIC, ids=lambda e: repr(e)[:40])
+def test_generic_proximity_operators_are_exact_and_take_few_maps(entropy, tau, monkeypatch):
+    calls = []
+    kind, conjugate = type(entropy), type(entropy)._conjugate
+
+    def counted(self, theta, *rest):
+        calls.append(1)
+        return conjugate(self, theta, *rest)
+
+    monkeypatch.setattr(kind, "_conjugate", counted)
+    rng = np.random.default_rng(0)
+    for scale in (1, 20) * 5:
+        eta = rng.dirichlet(np.ones(4)) + tau * scale * rng.normal(size=4)
+        p = entropy.prox(eta, tau)
+        # p = grad Omega*(theta) at theta = (eta - p)/tau: equality in Fenchel-Young
+        theta = (eta - p) / tau
+        assert tau * (entropy.value(p) + entropy.conjugate(theta)[0] - theta @ p) <= 1e-13
+    assert len(calls) <= 10 * 200  # without a Jacobian; else 10 to 30 for each row
 
 
 def test_settings_travel_through_solve():

@@ -50,6 +50,25 @@ def test_scale_of_scores_in_float64(entropy, size, scale):
         assert np.isfinite(values).all(), f"values = {values}"
 
 
+@on_simplex
+def test_the_largest_doubles_of_both_signs(entropy, size):
+    largest = 1.7e308 * min(getattr(entropy, "temperature", 1.0), 1.0)
+    theta = np.full((rows_of(entropy), size), -largest)
+    theta[:, 1] = largest
+    values, p = check(entropy, theta)
+    np.testing.assert_array_equal(p[:, 1], 1)
+    np.testing.assert_allclose(values, largest)
+
+
+@every
+def test_rounding_beyond_the_border_has_a_value(entropy, size):
+    for vertex in entropy.domain.vertices(size)[:3]:
+        p = np.tile(vertex, (rows_of(entropy), 1))
+        beyond = p * (1 + 2.3e-16)
+        assert entropy.domain.contains(beyond).all()
+        np.testing.assert_allclose(entropy.value(beyond), entropy.value(p), atol=1e-9)
+
+
 @every
 @pytest.mark.parametrize("scale", [1e-30, 1e30])
 def test_scale_of_scores_in_float32(entropy, size, scale):

@@ -667,14 +667,17 @@ def test_norm_entropy_tends_to_berger_parker():
         np.testing.assert_allclose(p, limit_p, atol=20 / q)
 
 
-@pytest.mark.parametrize("step", [1e-3, 1e-5, 1e-7])
+@pytest.mark.parametrize("step", [1e-3, 1e-5, 1e-7, 1e-9, 1e-12, 3e-16])
 @pytest.mark.parametrize("side", [-1, 1])
 def test_renyi_tends_to_shannon(step, side):
     near, limit = mx.Renyi(1 + side * step), mx.Shannon()
-    room = 50 * step + 1e-9
+    room = 50 * step + 1e-13
     np.testing.assert_allclose(near.value(POINTS), limit.value(POINTS), atol=room)
     np.testing.assert_allclose(near.conjugate(THETA)[0], limit.conjugate(THETA)[0], atol=room)
     np.testing.assert_allclose(predict(near, THETA), predict(limit, THETA), atol=room)
+    p, v = predict(limit, THETA), np.random.default_rng(1).normal(size=THETA.shape)
+    if side < 0:  # beyond 1 by differences
+        np.testing.assert_allclose(near.hvp(THETA, p, v), limit.hvp(THETA, p, v), atol=room)
 
 
 # Relative entropies

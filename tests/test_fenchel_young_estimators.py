@@ -298,6 +298,72 @@ def test_the_gap_with_an_intercept_is_finite_and_certifies(potential, alpha, cla
     assert rough.gap_ > fine.gap_
 
 
+@pytest.mark.parametrize(("intercept", "share"), [(True, 1.8), (False, 0.8)])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_table_in_float32_is_not_written_out_in_float64(intercept, share, classes):
+    import tracemalloc
+
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(20_000, 400)).astype(np.float32)
+    y = np.argmax(X[:, :classes] + rng.normal(size=(20_000, classes)), axis=1)
+    model = mx.FenchelYoungClassifier(fit_intercept=intercept)
+    model.fit(X[:500], y[:500])  # what is imported and compiled once does not count
+    peaks = []
+    for work in (lambda: model.fit(X, y), lambda: model.predict_proba(X)):
+        tracemalloc.start()
+        work()
+        peaks.append(tracemalloc.get_traced_memory()[1] / X.nbytes)
+        tracemalloc.stop()
+    assert peaks[0] < share
+    assert peaks[1] < 0.3
+
+
+@pytest.mark.parametrize("shift", [0.0, 1000.0])
+@pytest.mark.parametrize("solver", ["newton-cg", "lbfgs", "fista"])
+def test_float32_gives_the_answer_of_float64(solver, shift):
+    rng = np.random.default_rng(6)
+    X = (rng.normal(size=(300, 40)) + shift).astype(np.float32)
+    y = np.argmax(X[:, :3] - shift + rng.normal(size=(300, 3)), axis=1)
+    for intercept in (True, False) if not shift else (True,):
+        settings = {"potential": 0.01, "fit_intercept": intercept, "solver": solver}
+        single = classifier(tol=1e-9, **settings).fit(X, y)
+        double = classifier(tol=1e-9, **settings).fit(X.astype(np.float64), y)
+        assert single.coef_.dtype == np.float64
+        np.testing.assert_allclose(single.coef_, double.coef_, atol=2e-5)
+        np.testing.assert_allclose(
+            single.predict_proba(X), double.predict_proba(X.astype(np.float64)), atol=1e-4
+        )
+
+
+def test_class_weights_of_labels_are_those_of_scikit_learn():
+    from sklearn.utils.class_weight import compute_sample_weight
+
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(80, 3))
+    Y = (X @ rng.normal(size=(3, 3)) + rng.normal(size=(80, 3)) > 0.5).astype(int)
+    for given in ("balanced", [{0: 1.0, 1: 4.0}, {0: 2.0, 1: 1.0}, {0: 1.0, 1: 1.0}]):
+        model = multilabel(class_weight=given).fit(X, Y)
+        other = multilabel().fit(X, Y, sample_weight=compute_sample_weight(given, Y))
+        np.testing.assert_allclose(model.coef_, other.coef_, atol=1e-5)
+    never = np.hstack([Y, np.zeros((80, 1), dtype=int)])
+    assert multilabel(class_weight="balanced").fit(X, never).gap_ <= 1e-6
+    for wrong in ("even", 3.0, [{0: 1.0, 1: 2.0}], [{2: 1.0}] * 3, [{1: -1.0}] * 3):
+        with pytest.raises(ValueError, match="class_weight"):
+            multilabel(class_weight=wrong).fit(X, Y)
+
+
+@pytest.mark.parametrize("solver", ["auto", "lbfgs", "newton-cg", "fista"])
+@pytest.mark.parametrize("kind", ["one-vs-all", "sparse", "cube", "cone"])
+def test_a_fit_that_meets_its_tolerance_is_silent(kind, solver):
+    """Also where it fits exactly and the gap, tiny as it is, is above the objective."""
+    rng = np.random.default_rng(1)
+    for strength in (1e-7, 1e-3):
+        X, y = rng.normal(size=(6, 20)), rng.integers(0, 5, size=6)
+        model = mx.FenchelYoungMultilabel(kind, potential=strength, solver=solver)
+        model.fit(X, np.eye(5)[y])  # a ConvergenceWarning is an error here
+        assert model.gap_ <= model.tol
+
+
 @pytest.mark.parametrize("kind", ["one-vs-all", "sparse", "cube", "cone", "k-subsets"])
 def test_the_gap_certifies_on_every_domain(kind):
     X, Y = indicators()

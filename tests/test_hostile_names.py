@@ -9,8 +9,8 @@ from rich.table import Table
 
 from maxent._kernels.score import fill_guide
 from maxent._progress import Progress
-from maxent.cli import info
 from maxent.cli._console import complain, console
+from maxent.cli.app import info
 from maxent.species.report.index import write_index
 from maxent.species.scoring import write_scores
 from maxent.species.slugs import slugs

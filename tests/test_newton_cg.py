@@ -3,7 +3,7 @@ import pytest
 from scipy import sparse
 
 import maxent as mx
-from maxent.solvers import newton_cg
+from maxent.solvers import choose, newton_cg
 from maxent.solvers._hessian import Curvature, FullHessian, Samples, second_order
 
 RNG = np.random.default_rng(0)
@@ -217,3 +217,32 @@ def test_steps_beyond_kinks_are_damped(monkeypatch):
         assert solution.status is mx.Status.CONVERGED
         counts.append(len(products))
     assert counts[0] < 0.75 * counts[1]
+
+
+def _wide_sparsemax(strength):
+    rng = np.random.default_rng(0)
+    wide = rng.normal(size=(200, 500))
+    scores = wide @ rng.normal(size=(500, 10)) / 10 + rng.gumbel(size=(200, 10))
+    return _classifier(mx.Tsallis(2.0), mx.Quadratic(strength), wide, 10, np.argmax(scores, axis=1))
+
+
+def test_steps_that_kinks_cut_again_and_again_make_way_for_lbfgs():
+    problem = _wide_sparsemax(1e-4)
+    solution = problem.run(mx.NewtonCG(tol=1e-8, max_iter=1000))
+    assert solution.status is mx.Status.CONVERGED
+    other = problem.solve(mx.LBFGS(tol=1e-8))
+    assert abs(solution.objective - other.objective) < 1e-8
+    assert solution.n_iter < 3 * other.n_iter
+
+
+def test_auto_takes_lbfgs_for_a_sparse_map_with_fewer_samples_than_columns():
+    assert isinstance(choose("auto", _wide_sparsemax(1e-3)), mx.LBFGS)
+    shifted = mx.Shifted(mx.Tsallis(2.0), 0.1 * np.ones(6))
+    for entropy in (mx.SquaredNorm(), shifted, mx.Scaled(mx.Tsallis(2.0), 0.5)):
+        assert isinstance(choose("auto", _classifier(entropy, X=X[:20], y=Y[:20])), mx.LBFGS)
+    for problem in (
+        _classifier(mx.Tsallis(2.0)),  # many samples
+        _classifier(mx.Tsallis(1.5), X=X[:20], y=Y[:20]),  # curvature without jumps
+        _classifier(mx.Shannon(), X=X[:20], y=Y[:20]),
+    ):
+        assert isinstance(choose("auto", problem), mx.NewtonCG)

@@ -697,6 +697,27 @@ def test_extreme_scales(name, size):
         assert np.isfinite(potential.grad(v)).all()
 
 
+@pytest.mark.parametrize("step", [1e-310, 1e-20, 1e16, 1e100, 1e300])
+@pytest.mark.parametrize("name", {**BASIC, **FAMILIES})
+def test_extreme_steps(name, step):
+    potential = ALL[name]
+    for v in ([3.0, -1.0, 0.0, 0.5], [1.0, 1.0, 1.0, 1.0], [1e-200, 0.0, 0.0, 2e-200]):
+        x = potential.prox_conjugate(np.array(v), step)
+        assert np.isfinite(x).all()
+        assert np.abs(x).max() <= np.abs(v).max() * (1 + 1e-9) * SIZE
+
+
+@pytest.mark.parametrize("p", ORDERS)
+def test_proximity_operators_of_squared_norms_tend_to_0_as_one_over_the_step(p):
+    potential = SquaredNormPotential(1.0, p)
+    v = np.array([3.0, -1.0, 0.0, 2.5])
+    x = [potential.prox_conjugate(v, step) * step for step in (1e6, 1e9, 1e12)]
+    np.testing.assert_allclose(x[1], x[0], atol=1e-4)
+    if p >= 2:  # below, v less a projection is known to rounding of v
+        far = potential.prox_conjugate(v, 1e200) * 1e200
+        np.testing.assert_allclose(far, x[2], atol=1e-9)
+
+
 @pytest.mark.parametrize("p", ORDERS)
 def test_projection_of_very_different_entries(p):
     v = np.array([1e300, 1e200, 1.0, -1e-200])

@@ -212,6 +212,15 @@ def test_constant_features_are_harmless(data):
     assert (solution.w[-2:] == 0).all()
 
 
+@pytest.mark.parametrize("p", [1, 1.5, 2, np.inf])
+def test_a_target_that_is_the_mean_of_the_cells(p):
+    for seed in range(20):
+        X = np.random.default_rng(seed).normal(size=(2 + seed % 6, 1 + seed % 3))
+        potential = mx.SquaredNormPotential(1.0, p)
+        solution = mx.Problem(mx.Shannon(), X, potential, target=X.mean(axis=0)).solve()
+        np.testing.assert_allclose(solution.p, 1 / len(X), atol=1e-7)
+
+
 def test_an_active_box_beside_an_open_domain_has_a_gap_that_tends_to_0():
     rng = np.random.default_rng(0)
     X, observed = rng.uniform(-1, 1, size=(60, 4)), rng.dirichlet(np.full(60, 0.3))

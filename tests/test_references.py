@@ -428,3 +428,35 @@ def test_youngized_squared_loss_in_closed_form():
     expected = mx.Scaled(mx.Tsallis(2.0), 4.0).conjugate(theta)
     np.testing.assert_allclose(value, expected[0], atol=1e-6)
     np.testing.assert_allclose(p, expected[1], atol=1e-4)
+
+
+@pytest.mark.parametrize("margin", [1.0, 30.0, 100.0, 1000.0])
+def test_youngized_losses_of_any_margin_have_a_vertex_where_one_class_is_left(margin):
+    """H(e_i) = inf loss_i = 0, however large the other losses are and however far the minimum."""
+
+    def squared_hinge(s):
+        signs = 2 * np.eye(s.size) - 1
+        slack = np.maximum(margin - signs * s, 0)
+        return np.sum(slack**2, axis=1), -2 * signs * slack
+
+    for size in (2, 3):
+        omega = mx.fenchel_youngize(squared_hinge, size)
+        for allowed in range(size):
+            theta = np.full(size, -np.inf)
+            theta[allowed] = 2.0
+            value, p = omega.conjugate(theta)
+            assert abs(value - 2) < 1e-8
+            np.testing.assert_array_equal(p, np.eye(size)[allowed])
+    theta = np.array([0.5, -np.inf, 0.5])
+    value, p = omega.conjugate(theta)
+    # class j adds min_s p_j (m - s)^2 + (1 - p_j) (m + s)^2 = 4 m^2 p_j (1 - p_j) to H
+    np.testing.assert_allclose(value, 0.5 + 2 * margin**2, rtol=1e-8)
+    np.testing.assert_allclose(p, [0.5, 0, 0.5], atol=1e-4)
+
+
+def test_a_loss_without_a_minimum_is_said_to_have_none():
+    def slide(s):
+        return s.sum() + np.zeros(2), np.ones((2, 2))
+
+    with pytest.raises(ArithmeticError, match="bounded"):
+        mx.fenchel_youngize(slide, 2).value([0.5, 0.5])

@@ -1,6 +1,10 @@
 """Files and processes when things go wrong: kills, lost files, odd folders, changed inputs."""
 
+import contextlib
+import csv
+import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -21,9 +25,14 @@ from maxent.species import fingerprints, locks, outputs, workers, workflow
 from maxent.species.inputs import LayerFiles, RecordFile
 
 rasterio = needs("rasterio")
+needs("rasterio.shutil")
+needs("rasterio.vrt")
 
 FAST = ["-f", "l", "--bootstrap", "0", "--permutations", "0", "--no-jackknife", "--cv", "none"]
 FAST += ["-c", "biome", "--background", "300"]
+KILLS = [
+    getattr(signal, name) for name in ("SIGKILL", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+]
 
 
 @pytest.fixture(scope="module")
@@ -194,6 +203,11 @@ def test_no_command_writes_over_a_file_it_reads(finished, data, tmp_path, run):
     earlier = tmp_path / "earlier"
     shutil.copytree(finished, earlier)
     shutil.copytree(layers, earlier / "layers")
+    mosaic = tmp_path / "mosaic"
+    mosaic.mkdir()
+    for path in (earlier / "layers").glob("*.tif"):  # parts of rasters that are elsewhere
+        with rasterio.open(path) as file, rasterio.vrt.WarpedVRT(file) as vrt:
+            rasterio.shutil.copy(vrt, mosaic / f"{path.stem}.vrt", driver="VRT")
     before = _contents(tmp_path)
     layer = layers / "temperature.tif"
     for args in (
@@ -207,6 +221,10 @@ def test_no_command_writes_over_a_file_it_reads(finished, data, tmp_path, run):
         ["evaluate", model, records, layers, "--absences", model, "-o", model],
         ["fit", records, earlier / "layers", *FAST, "-o", earlier],
         ["tune", records, earlier / "layers", "-c", "biome", "-o", earlier],
+        ["fit", records, mosaic, *FAST, "-o", earlier],
+        ["fit", records, layers, *FAST, "--project", mosaic, "-o", earlier],
+        ["tune", records, mosaic, "-c", "biome", "-o", earlier],
+        ["tune", records, layers, "--bias", mosaic / "temperature.vrt", "-o", earlier],
     ):
         result = run(*args, "--overwrite")
         assert result.exit_code == 1, (args, result.output)
@@ -233,6 +251,29 @@ def test_earlier_maps_and_scores_are_replaced_only_where_that_was_asked_for(
     (tmp_path / "other" / "mess.tif").write_text("of before")
     assert run("project", model, data / "future", "-o", tmp_path / "other").exit_code == 1
     assert _names(tmp_path / "other") == ["mess.tif"]
+
+
+def test_earlier_results_of_tune_are_replaced_only_where_that_was_asked_for(data, tmp_path, run):
+    tune = ["tune", data / "occurrences.csv", data / "layers", "-c", "biome", "-f", "l"]
+    tune += ["-m", "1", "--folds", "2", "--background", "200", "-o", tmp_path / "tuned"]
+    assert run(*tune).exit_code == 0
+    before = _contents(tmp_path)
+    again = run(*tune)
+    assert again.exit_code == 1, again.output
+    assert "--overwrite" in again.output
+    assert _contents(tmp_path) == before
+    assert run(*tune, "--overwrite").exit_code == 0
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").write_text("not of a tuning")
+    assert run(*tune[:-1], tmp_path / "mine", "--overwrite").exit_code == 1
+    assert _names(tmp_path / "mine") == ["notes.txt"]
+
+
+def test_every_page_says_what_it_may_load(finished):
+    pages = list(finished.rglob("*.html"))
+    assert pages
+    for page in pages:
+        assert "default-src &#x27;none&#x27;" in page.read_text().partition("</head>")[0]
 
 
 # -- worker processes ------------------------------------------------------------------------------
@@ -273,29 +314,68 @@ def test_a_batch_goes_on_without_a_killed_worker(data, tmp_path, monkeypatch):
     assert _names(out) == ["Arbor_fictus", "index.html", "maxentResults.csv"]
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def _workers(process):
+    """The worker processes of a command."""
+    found = []
+    for path in Path("/proc").iterdir():
+        if f") {_stat(path).partition(') ')[2][:1]} {process.pid} " in _stat(path):
+            with contextlib.suppress(OSError):
+                if b"--multiprocessing-fork" in (path / "cmdline").read_bytes():
+                    found.append(int(path.name))
+    return found
+
+
+def _appear(folder, pattern, number, process):
+    """Wait until a run has begun so many parts of its work."""
+    deadline = time.monotonic() + 200
+    while len(list(folder.glob(pattern))) < number:
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+on_linux = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+
+
+@on_linux
+@pytest.mark.slow
+@pytest.mark.parametrize("how", KILLS)
 def test_workers_end_with_their_parent_and_the_batch_resumes(how, data, tmp_path, run):
     _two_species(data)
     out = tmp_path / "out"
     args = [str(a) for a in _fit(data, out, "--no-maps", "-j", "2")]
     slow = [*args, "--bootstrap", "100000"]
     process = subprocess.Popen([sys.executable, "-m", "maxent.cli", *slow])
-    deadline = time.monotonic() + 100
-    while len(list(out.glob(".*.partial"))) < 2 and time.monotonic() < deadline:
-        time.sleep(0.05)
-    children = [
-        int(path.name)
-        for path in Path("/proc").iterdir()
-        if path.name.isdigit() and f") S {process.pid} " in _stat(path).replace(") R ", ") S ")
-    ]
-    assert len(children) >= 2
+    _appear(out, ".*.partial", 2, process)
+    children = _workers(process)
+    assert len(children) == 2
     process.send_signal(how)
-    process.wait()
+    assert process.wait() == -how
     resumed = run(*args, "--resume")  # at once: it waits for what is left of the other
     assert resumed.exit_code == 0, resumed.output
     assert _names(out) == ["Arbor_fictus", "Herba_ficta", "index.html", "maxentResults.csv"]
     assert not [child for child in children if _stat(Path(f"/proc/{child}"))]
+
+
+@on_linux
+@pytest.mark.slow
+def test_a_batch_whose_worker_is_killed_ends_with_code_3(data, tmp_path):
+    _two_species(data)
+    out = tmp_path / "out"
+    args = [str(a) for a in _fit(data, out, "--no-maps", "-j", "2", "--bootstrap", "60")]
+    command = [sys.executable, "-m", "maxent", *args]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    _appear(out, ".*.partial", 2, process)
+    os.kill(_workers(process)[0], signal.SIGKILL)
+    told = "".join(process.communicate())
+    assert process.returncode == 3, told
+    assert "killed (SIGKILL)" in told
+    assert "Traceback" not in told
+    left = _names(out)
+    assert left in (
+        [name, "index.html", "maxentResults.csv"] for name in ("Arbor_fictus", "Herba_ficta")
+    )
+    assert (out / left[0] / "report.html").exists()
 
 
 def _stat(path):
@@ -546,6 +626,34 @@ def test_what_a_killed_projection_left_is_cleared_away(draw, tmp_path):
     assert _names(tmp_path) == ["cloglog.tif", "mess.tif", "raw.tif"]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("how", KILLS)
+def test_a_projection_that_is_killed_leaves_the_earlier_maps(how, finished, made, tmp_path, run):
+    """A real process, killed while it draws."""
+    layers, out = tmp_path / "layers", tmp_path / "maps"
+    layers.mkdir()
+    out.mkdir()
+    for path in (made / "future").glob("*.tif"):  # the same, with many more cells
+        with rasterio.open(path) as file:
+            wide, _, west, _, high, north = file.transform[:6]
+            finer = rasterio.Affine(wide / 100, 0, west, 0, high / 100, north)
+            size = {"width": 100 * file.width, "height": 100 * file.height}
+            with rasterio.vrt.WarpedVRT(file, transform=finer, **size) as vrt:
+                rasterio.shutil.copy(vrt, layers / f"{path.stem}.vrt", driver="VRT")
+    for name in ("cloglog.tif", "mess.tif"):
+        (out / name).write_text("of before")
+    draw = [str(a) for a in ("project", finished / "model.json", "-o", out, "--overwrite")]
+    process = subprocess.Popen([sys.executable, "-m", "maxent", *draw, str(layers)])
+    _appear(out, ".maxent-*/*.tif", 1, process)
+    process.send_signal(how)
+    assert process.wait() == -how
+    assert {p.read_text() for p in out.glob("*.tif")} == {"of before"}
+    again = run(*draw, made / "future")
+    assert again.exit_code == 0, again.output
+    assert not list(out.glob(".*"))
+    assert b"of before" not in _contents(out).values()
+
+
 @pytest.mark.parametrize("last", range(6))
 def test_new_maps_never_stand_beside_earlier_ones(last, draw, tmp_path, monkeypatch):
     for name in ("cloglog.tif", "raw.tif"):
@@ -612,31 +720,109 @@ def test_a_forked_process_projects_after_threads_have(tmp_path):
     assert (tmp_path / "after" / "cloglog.tif").exists()
 
 
+def _timeless(out):
+    """What a fit has written, without the times that it took."""
+    found = _contents(out)
+    for name in ("report.html", "result.json", "summary.json"):
+        del found[out / name]
+    model = json.loads(found[out / "model.json"])
+    del model["model"]["state"]["density"]["state"]["certificate"]["state"]["history"]
+    found[out / "model.json"] = model
+    table = out / "tables" / "maxentResults.csv"
+    rows = list(csv.DictReader(found[table].decode().splitlines()))
+    found[table] = [{k: v for k, v in row.items() if k != "Seconds"} for row in rows]
+    return {path.relative_to(out).as_posix(): content for path, content in found.items()}
+
+
+@pytest.mark.slow
+def test_files_are_the_same_with_any_number_of_threads(data, tmp_path, run, monkeypatch):
+    written = []
+    for threads in ("1", "2"):
+        monkeypatch.setenv("MAXENT_NUM_THREADS", threads)
+        args = _fit(data, tmp_path / threads, "-f", "lqph", "--permutations", "2", "--cv", "blocks")
+        result = run(*args)
+        assert result.exit_code == 0, result.output
+        written.append(_timeless(tmp_path / threads))
+    assert written[0] == written[1]
+
+
 # -- Ctrl-C ----------------------------------------------------------------------------------------
 
 
 INTERRUPTED = """
-import os, signal, sys
+import runpy, signal, sys
 
 class Interrupt:
     def find_spec(self, name, path=None, target=None):
         if name == {module!r}:
-            os.kill(os.getpid(), signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
 
 sys.meta_path.insert(0, Interrupt())
 sys.argv = ["maxent", "info"]
-from maxent._command import run
-run()
+runpy.run_module({entry!r}, run_name="__main__", alter_sys=True)
 """
 
 
+@pytest.mark.parametrize("entry", ["maxent", "maxent.cli"])
 @pytest.mark.parametrize("module", ["typer", "rich.table", "maxent.cli.species", "maxent._threads"])
-def test_an_interrupt_while_importing(module):
-    command = [sys.executable, "-c", INTERRUPTED.format(module=module)]
+def test_an_interrupt_while_importing(module, entry):
+    command = [sys.executable, "-c", INTERRUPTED.format(module=module, entry=entry)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 130, done.stderr
     assert "interrupted" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+ENDING = """
+import atexit, signal, sys, time
+from maxent._command import run
+
+class Last:
+    def __del__(self, interrupt=signal.raise_signal, number=signal.SIGINT):
+        interrupt(number)
+
+when = sys.argv[1]
+if when == "in the last moment":
+    sys.last_of_all = Last()
+elif when == "after all else":
+    atexit.register(signal.raise_signal, signal.SIGINT)
+else:
+    import threading
+    import maxent.cli.app as app
+
+    def waited_for():
+        while signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            time.sleep(0.01)
+        time.sleep(0.2)
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        time.sleep(30)
+
+    main = app.main
+    app.main = lambda: (threading.Thread(target=waited_for).start(), main())
+sys.argv = ["maxent", "--version"]
+run()
+"""
+
+
+@pytest.mark.parametrize(
+    ("when", "code"),
+    [("while threads are waited for", 130), ("after all else", 0), ("in the last moment", 0)],
+)
+def test_an_interrupt_at_the_end_is_130_or_too_late(when, code):
+    command = [sys.executable, "-c", ENDING, when]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == code, done.stderr
+    assert done.stdout.startswith("maxent ")
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name != "posix", reason="closes streams with a shell")
+def test_a_fit_without_standard_streams(data, tmp_path):
+    words = [sys.executable, "-m", "maxent", *_fit(data, tmp_path / "out", "--no-maps")]
+    line = f"{shlex.join(map(str, words))} 2>&- >&-"
+    assert subprocess.run(line, shell=True, check=False).returncode == 0
+    assert (tmp_path / "out" / "report.html").exists()
 
 
 def test_the_package_runs_as_the_command():

@@ -739,8 +739,9 @@ def test_interrupt_leaves_nothing(data, tmp_path):
     command = [sys.executable, "-m", "maxent.cli", "fit", str(data / "occurrences.csv")]
     command += [str(data / "layers"), *CATEGORY, "--bootstrap", "3000", "-o", str(out)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    deadline = time.monotonic() + 60
-    while not list(tmp_path.glob(".out.*.partial")) and time.monotonic() < deadline:
+    deadline = time.monotonic() + 200
+    while not list(tmp_path.glob(".out.*.partial")):
+        assert time.monotonic() < deadline
         time.sleep(0.05)
     time.sleep(1.0)  # in the middle of it
     process.send_signal(signal.SIGINT)
@@ -756,8 +757,9 @@ def test_interrupted_batch_stops_and_resumes(several, data, tmp_path):
     command = [sys.executable, "-m", "maxent.cli", "fit", str(several), str(data / "layers")]
     command += [*CATEGORY, "--bootstrap", "3000", "-o", str(out), "-j", "2"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    deadline = time.monotonic() + 60
-    while not list(out.glob(".*.partial")) and time.monotonic() < deadline:
+    deadline = time.monotonic() + 200
+    while not list(out.glob(".*.partial")):
+        assert time.monotonic() < deadline
         time.sleep(0.05)
     os.kill(process.pid, signal.SIGINT)
     start = time.monotonic()

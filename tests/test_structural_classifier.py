@@ -675,3 +675,66 @@ def test_scikit_learn(estimator, check):
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="constant columns|the families propose")
         check(estimator)
+
+
+class _Frame:
+    """Indexed as polars frames are: numbers and slices pick rows, a name or a mask columns."""
+
+    def __init__(self, columns):
+        self._columns = columns
+
+    @property
+    def columns(self):
+        return list(self._columns)
+
+    @property
+    def shape(self):
+        return len(self), len(self._columns)
+
+    def __len__(self):
+        return len(next(iter(self._columns.values())))
+
+    def __getitem__(self, key):
+        if isinstance(key, str):
+            return self._columns[key]
+        if isinstance(key, np.ndarray) and key.dtype == bool:
+            raise ValueError(f"expected {len(self._columns)} values, got {len(key)}")
+        return _Frame({name: column[key] for name, column in self._columns.items()})
+
+
+def _polars(columns):
+    return needs("polars").DataFrame(columns)
+
+
+@pytest.mark.parametrize("frame", [_Frame, _polars])
+def test_a_frame_whose_rows_no_mask_picks(frame):
+    X, y = samples(2)
+    levels = np.array(["low", "high"])[(X[:, 1] > 0).astype(int)]
+    columns = {"a": X[:, 0], "b": X[:, 2], "c": levels}
+    weight = np.ones(len(y))
+    weight[::7] = 0
+    model = classifier().fit(frame(columns), y, sample_weight=weight)
+    pandas = classifier().fit(pd.DataFrame(columns), y, sample_weight=weight)
+    assert model.features_ == pandas.features_
+    np.testing.assert_array_equal(
+        model.predict(frame(columns)), pandas.predict(pd.DataFrame(columns))
+    )
+
+
+def test_class_weights_are_sample_weights():
+    X, y = samples(3)
+    given = {0: 3.0, 1: 1.0, 2: 0.5}
+    model = classifier(class_weight=given).fit(X, y)
+    factors = np.array([given[label] for label in y])
+    # weights also count in the m of B_k, which class weights leave alone
+    scaled = factors * len(y) / factors.sum()
+    other = classifier().fit(X, y, sample_weight=scaled)
+    assert model.objective_ == pytest.approx(other.objective_, abs=1e-9)
+    balanced = classifier(class_weight="balanced").fit(X, y)
+    counts = np.bincount(y)
+    equal = classifier().fit(X, y, sample_weight=len(y) / (3 * counts[y]))
+    assert balanced.objective_ == pytest.approx(equal.objective_, abs=1e-9)
+    with pytest.raises(ValueError, match="class_weight must be"):
+        classifier(class_weight="even").fit(X, y)
+    with pytest.raises(ValueError, match="positive for every class"):
+        classifier(class_weight={0: 0.0}).fit(X, y)

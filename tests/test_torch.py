@@ -88,12 +88,30 @@ def test_normmax_is_the_core_map(q, dtype, backend):
         close(mt.normmax(x, q), mx.NormEntropy(q).conjugate(x.numpy())[1], TOLERANCE[dtype])
 
 
+@each_backend
 @each_type
 @pytest.mark.parametrize("k", [1, 2, 7, 40])
-def test_budget_is_the_core_projection(k, dtype):
+def test_budget_is_the_core_projection(k, dtype, backend):
     x = normal(9, 40, dtype=dtype)
     expected = mx.KSubset(k).project(x.numpy()) if k < 40 else np.ones((9, 40))
-    close(mt.budget(x, k), expected, TOLERANCE[dtype])
+    with mt.backend(backend):
+        close(mt.budget(x, k), expected, TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("scale", [1e-3, 0.3, 3.0, 1e8])
+@pytest.mark.parametrize("size", [1, 2, 33, 500])
+def test_the_compiled_budget_is_the_plain_one(size, scale):
+    x = (scale * normal(60, size)).round(decimals=1 if scale == 3 else 9)  # ties at 3
+    x[:20] += 1e12
+    budgets = torch.linspace(0, size, 60, dtype=torch.float64)[:, None]
+    for k in (0, 0.3, size / 2, size, budgets):
+        found = []
+        for backend in BACKENDS:
+            with mt.backend(backend):
+                found.append(mt.budget(x, k))
+        close(found[1], found[0].numpy(), 1e-12)
+        total = torch.as_tensor(k, dtype=torch.float64).expand(60, 1)[:, 0]
+        close(found[1].sum(1), total.numpy(), 1e-11)
 
 
 def test_sparse_sigmoid_and_plus_are_the_core_map():
@@ -230,6 +248,23 @@ def test_the_fused_and_the_plain_jacobian_agree():
             close(grads[0], grads[1].numpy(), 20 * tolerance)
 
 
+@pytest.mark.parametrize("name", ["normmax", "normmax 1.4", "normmax 4", "budget 2", "each"])
+def test_fused_and_plain_jacobians_of_norms_and_budgets_agree(name):
+    maps = MAPS | {
+        "normmax 4": lambda x: mt.normmax(x, 4.0),
+        "each": lambda x: mt.normmax(x, torch.tensor([1.2, 2.0, 3.0, INF, 2.0, 1.5])[:, None]),
+    }
+    for dtype, tolerance in TOLERANCE.items():
+        x, g = normal(6, 100, dtype=dtype), normal(6, 100, dtype=dtype)
+        x[4] = -INF
+        x.requires_grad_()
+        grads = []
+        for backend in BACKENDS:
+            with mt.backend(backend):
+                grads += torch.autograd.grad(maps[name](x), x, g)
+        close(grads[0], grads[1].numpy(), 100 * tolerance)
+
+
 # Dimensions, strides, broadcasting
 
 
@@ -283,7 +318,7 @@ def test_classes_along_any_dimension():
     close(mt.fenchel_young_loss(x, y, "shannon", dim=1), expected.numpy(), 1e-12)
     none = mt.fenchel_young_loss(x, y, "sparsemax", "none", dim=1)
     assert none.shape == y.shape
-    last = mt.fenchel_young_loss(x.movedim(1, -1), y, "sparsemax", "none")
+    last = mt.fenchel_young_loss(x.movedim(1, -1), y, "sparsemax", "none", dim=-1)
     assert torch.equal(none, last)
     soft = torch.softmax(normal(2, 5, 3, 4), 1)
     assert mt.fenchel_young_loss(x, soft, 1.3, "none", dim=1).shape == y.shape

@@ -7,6 +7,8 @@ from importlib.metadata import version
 
 import numpy as np
 
+from benchmarks.steps import loss_step, map_step
+
 NAME = "entmax"
 
 
@@ -32,6 +34,26 @@ def maps(theta: np.ndarray, alpha: float) -> dict[str, Callable[[], np.ndarray]]
     else:
         found[f"{NAME} (default)"] = no_grad(lambda: entmax.entmax_bisect(scores, alpha, dim=-1))
     return found
+
+
+def map_steps(name: str, x: np.ndarray, g: np.ndarray) -> dict[str, Callable[[], np.ndarray]]:
+    """A map of a layer, forward and backward: by sorting or by 50 bisections."""
+    import entmax
+
+    layer = {
+        "entmax15": entmax.Entmax15(),
+        "normmax": entmax.NormmaxBisect(2),
+        "budget": entmax.BudgetBisect(2),
+    }[name]
+    return {NAME: map_step(layer, x, g)}
+
+
+def loss_steps(name: str, x: np.ndarray, y: np.ndarray) -> dict[str, Callable[[], np.ndarray]]:
+    """A mean loss of labels, forward and backward."""
+    import entmax
+
+    kind = {"entmax15": entmax.Entmax15Loss, "sparsemax": entmax.SparsemaxLoss}[name]
+    return {NAME: loss_step(kind(reduction="elementwise_mean"), x, y)}
 
 
 def describe() -> str:

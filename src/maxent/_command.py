@@ -1,25 +1,32 @@
-"""The entry of the ``maxent`` command: Ctrl-C leaves no traceback, not even while it imports."""
+"""The entry of the ``maxent`` command: Ctrl-C ends it with code 130 and no traceback."""
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
+from contextlib import suppress
 from types import FrameType
 
 
 def run() -> None:
     """Import the command, then run it."""
+    # the interpreter's own end cannot be interrupted: the command has ended, with its own code
+    atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGINT, _leave)
-    from maxent.cli import main
+    from maxent.cli.app import main
 
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         main()
+    except KeyboardInterrupt:  # a second one, while the first was told of
+        _leave()
     finally:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # the interpreter may be left at once
+        signal.signal(signal.SIGINT, _leave)  # threads that are waited for
 
 
-def _leave(number: int, frame: FrameType | None) -> None:
+def _leave(number: int = signal.SIGINT, frame: FrameType | None = None) -> None:
     """At once: an exception in the middle of an import may come out as another one."""
-    os.write(2, b"error: interrupted\n")
+    with suppress(OSError):  # a closed standard error
+        os.write(2, b"error: interrupted\n")
     os._exit(130)

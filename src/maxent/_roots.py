@@ -1,4 +1,4 @@
-"""Many one-dimensional equations at once, each inside its own bracket."""
+"""Many one-dimensional equations at once."""
 
 from __future__ import annotations
 
@@ -59,3 +59,21 @@ def bracketed_root(f: Callable[[Array, Array], Array], low: Array, high: Array) 
         t = np.clip(t, least, 1 - least)
     roots[rows] = (a + b) / 2
     return roots
+
+
+def linear_plus_power(y: Array, linear: float | Array, weight: float | Array, a: float) -> Array:
+    """The x with linear x + weight x^a = y > 0, by Newton from above on a convex function."""
+    if a < 1:  # x = z^(1/a)
+        return linear_plus_power(y, weight, linear, 1 / a) ** (1 / a)
+    if a == 2:
+        return 2 * y / (linear + np.sqrt(linear**2 + 4 * weight * y))
+    with np.errstate(divide="ignore", over="ignore"):
+        x = np.minimum(y / np.float64(linear), (y / np.float64(weight)) ** (1 / a))
+    for _ in range(100):
+        power = weight * x ** (a - 1)
+        new = x - ((linear + power) * x - y) / (linear + a * power)
+        done = np.abs(new - x) <= 2 * np.finfo(float).eps * x
+        x = new
+        if done.all():
+            break
+    return x

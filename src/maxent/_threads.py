@@ -19,6 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 _SMALL = 1 << 15  # entries below which a hand-over to threads costs more than it gains
+_BLOCK = 1 << 13  # entries of a block at least
+_MOST = 64  # blocks: several for each thread, so that a busy core does not hold up the others
 _pool: tuple[int, ThreadPoolExecutor] | None = None  # with the number of its threads
 _lock = threading.Lock()
 
@@ -53,17 +55,31 @@ def executor() -> ThreadPoolExecutor:
         return _pool[1]
 
 
-def over_rows(work: Callable[[int, int], None], rows: int, size: int) -> None:
-    """Run ``work(start, stop)`` over blocks that cover all rows, of ``size`` entries each."""
-    threads = min(num_threads(), rows)
-    caller_is_worker = threading.current_thread() is not threading.main_thread()
-    if threads == 1 or rows * size < _SMALL or caller_is_worker:
+def blocks(rows: int, size: int) -> list[tuple[int, int]]:
+    """Where rows of ``size`` entries are cut, whatever the number of threads.
+
+    So products and sums over blocks have the same last bits with any number.
+    """
+    entries = rows * size
+    number = 1 if entries < _SMALL else min(rows, _MOST, entries // _BLOCK)
+    cuts = [rows * i // number for i in range(number + 1)]
+    return list(pairwise(cuts))
+
+
+def over_rows(
+    work: Callable[[int, int], None], rows: int, size: int, most: int | None = None
+) -> None:
+    """Run ``work(start, stop)`` over blocks that cover all rows, of ``size`` entries each.
+
+    most : of threads, where the caller has a setting of its own.
+    """
+    if rows * size < _SMALL:  # small work asks for no setting
         work(0, rows)
         return
-    # several blocks per thread, so that a busy core does not hold up the others
-    blocks = min(rows, 4 * threads)
-    cuts = [rows * i // blocks for i in range(blocks + 1)]
-    waiting = list(pairwise(cuts))[::-1]
+    waiting = blocks(rows, size)[::-1]
+    threads = min(num_threads(), len(waiting), rows if most is None else most)
+    if threading.current_thread() is not threading.main_thread():
+        threads = 1  # the caller is one of several
 
     def drain() -> None:
         while waiting:

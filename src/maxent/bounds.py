@@ -539,22 +539,19 @@ def _elastic_extra(l2_norm: float, l2_diameter: float, m: int, delta: float) -> 
 
 
 def structural_beta(
-    complexity: Numbers, n_sets: int, m: int, delta: float, bound: float = 1.0
+    complexity: Numbers, n_sets: int, m: int, delta: float, diameter: float = 1.0
 ) -> Array:
-    """2 R_m(H_k) + Lambda sqrt(log(2 p / delta) / (2 m)): structural paper, (1).
+    """2 R_m(H_k) + D sqrt(log(2 p / delta) / (2 m)): structural paper, (1).
 
     With probability 1 - delta no feature of any of the ``n_sets`` = p sets H_k has a mean over m
     records further than this from its true mean; ``complexity`` holds R_m(H_k) or bounds B_k, one
-    for each feature or set, and ``bound`` is Lambda, the largest absolute value of a feature.
+    for each feature or set. Features lie in an interval of length D = ``diameter``: 1 for [0, 1],
+    2 Lambda for [-Lambda, Lambda], where (1) has Lambda (docs/differences.md).
 
     >>> structural_beta([0.0, 0.1], n_sets=4, m=200, delta=0.05).round(3)
     array([0.113, 0.313])
     """
-    _count("n_sets", n_sets)
-    _count("m", m)
-    chance = _size("bound", bound, positive=True) * np.sqrt(
-        np.log(2 * n_sets / _delta(delta)) / (2 * m)
-    )
+    chance = hoeffding_beta(_count("n_sets", n_sets), m, delta, diameter)
     return 2 * _sizes("complexity", complexity) + chance
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from copy import copy
-from functools import partial, reduce, singledispatch
+from functools import partial, singledispatch
+from threading import Lock
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,7 +21,7 @@ from maxent import io
 from maxent._checks import indices
 from maxent._limits import IN_MEMORY, check_cells
 from maxent._rows import Array, Ragged, Rows, Tied
-from maxent._threads import all_finite, one_blas_thread, over_rows
+from maxent._threads import all_finite, blocks, one_blas_thread, over_rows
 
 
 class FeatureMap(ABC):
@@ -131,12 +132,19 @@ def _product(A: Any, B: Array) -> Array:
 def sum_of_parts(part: Callable[[int, int], Array], rows: int, size: int) -> Array:
     """The sum of part(start, stop) over blocks that cover the rows, in a fixed order."""
     parts: dict[int, Array] = {}
+    lock = Lock()
+    (first, _), *others = blocks(rows, size)
+    ahead = [start for start, _ in others][::-1]
 
     def work(start: int, stop: int) -> None:
-        parts[start] = part(start, stop)
+        value = part(start, stop)
+        with lock:
+            parts[start] = value
+            while first in parts and ahead and ahead[-1] in parts:  # few are kept at a time
+                parts[first] = parts[first] + parts.pop(ahead.pop())
 
     over_rows(work, rows, size)
-    return reduce(np.add, (parts[start] for start in sorted(parts)))
+    return parts[first]
 
 
 def _weighted_product(A: Any, weight: Array, B: Any, every: int = 1) -> Array:
@@ -325,7 +333,11 @@ class SampleMap(ColumnMap, RowMap):
             full = np.zeros(self.X.shape[1] * self.n_outputs)
             full[self._entries] = w
             w = full
-        return _product(self.X, w.reshape(-1, self.n_outputs))
+        return self._scores(w.reshape(-1, self.n_outputs))
+
+    def _scores(self, W: Array) -> Array:
+        """X W of all weights."""
+        return _product(self.X, W)
 
     def moments(self, p: Rows) -> Array:
         """X'P, flattened."""

@@ -45,6 +45,20 @@ def norm_map(theta: Array, q_norm: float, q: Array | None = None) -> tuple[Array
     return _run(norm_rows, theta, float(q_norm), q)
 
 
+def squared_norm_map(theta: Array, q_norm: float, q: Array | None = None) -> tuple[Array, Array]:
+    """Conjugate value and maximiser of the (relative) entropy ||p||_q^2 / 2, 1 < q <= 2."""
+    from maxent._kernels.squared_norm import squared_norm_rows
+
+    return _run(squared_norm_rows, theta, float(q_norm), q)
+
+
+def renyi_map(theta: Array, beta: float, q: Array | None = None) -> tuple[Array, Array]:
+    """Conjugate value and maximiser of the (relative) Renyi entropy, 0 < beta < 1."""
+    from maxent._kernels.renyi import renyi_rows
+
+    return _run(renyi_rows, theta, float(beta), q)
+
+
 def _run(
     kernel: Callable[..., int], theta: Array, parameter: float, q: Array | None
 ) -> tuple[Array, Array]:

@@ -18,7 +18,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from maxent import io
-from maxent._rows import Array, Rows, as_float, n_rows, row_dot, row_scale, same_cuts, uneven
+from maxent._rows import (
+    Array,
+    Rows,
+    as_float,
+    flat,
+    n_rows,
+    row_dot,
+    row_scale,
+    same_cuts,
+    uneven,
+)
 from maxent.domains import Simplex, one_hot
 from maxent.entropies import Entropy, Relative, Shannon, Tsallis
 from maxent.maps import make_map
@@ -28,6 +38,7 @@ if TYPE_CHECKING:
     from maxent.solvers.base import Solution, Solver
 
 _INSIDE = 0.99  # how far a point is pulled into an open domain
+_OUT_OF_REACH = 1e-8  # by how much moments must miss the domain of V, in units of the scores
 
 
 @io.register
@@ -365,6 +376,22 @@ class State:
     def optimality(self) -> float:
         """The largest violation in units of the moments: 0 at the optimum, no gap needed."""
         return float(np.max(self.violation, initial=0.0)) / self.problem.unit
+
+    def falls_along_w(self, depth: float) -> bool:
+        """Whether the dual falls below -depth along the ray of w, by far more than rounding.
+
+        Where some p has moments in the domain of V, weak duality gives dual >= -primal(p): a dual
+        without a bound shows that none has.
+        """
+        size = float(np.max(np.abs(flat(self.theta)), initial=0.0)) + float(
+            np.abs(self.w) @ np.abs(self.problem.target)
+        )
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            length = depth / (_OUT_OF_REACH * np.float64(size))
+            w, theta = length * self.w, length * self.theta
+            if not (np.isfinite(w).all() and np.isfinite(flat(theta)).all()):
+                return False
+            return self.problem.state(w, theta).dual < -depth
 
     @cached_property
     def gap(self) -> float:

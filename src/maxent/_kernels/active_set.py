@@ -14,7 +14,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
+
+from maxent._kernels.compiling import njit
 
 OPTIMAL = -1
 _ROUNDING = 4e-15  # a few units of rounding, relative to the terms of an inner product

@@ -8,7 +8,8 @@ start, ..., stop - 1 of a batch: the flat values, where each row begins, and its
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from maxent._kernels.compiling import njit
 
 # A scaled pass is trusted while no weight that it divides by is below _TINY and no backward weight
 # exceeds 1 / _TINY: what underflows (below 1e-300) then moves no marginal by more than 1e-90.

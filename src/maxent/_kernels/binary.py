@@ -2,7 +2,7 @@
 
 import math
 
-from numba import njit
+from maxent._kernels.compiling import njit
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -9,7 +9,8 @@ table: close to either end of the range, where hinges are steep, no digits cance
 """
 
 import numpy as np
-from numba import njit
+
+from maxent._kernels.compiling import njit
 
 LINEAR, QUADRATIC, FORWARD, REVERSE, THRESHOLD = 0, 1, 2, 3, 4
 _SUM = {"reassoc", "contract"}  # sums in any order, so that they run in vector registers

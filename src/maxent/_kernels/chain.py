@@ -11,9 +11,9 @@ sums in float64, and need no room beyond a few (T, K) arrays where step is 0.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from maxent._kernels.active_set import OPTIMAL, advance, hull, larger, resume
+from maxent._kernels.compiling import njit
 
 # A scaled pass is trusted while no scale falls below _TINY and no backward weight exceeds
 # 1 / _TINY: what underflows (below 1e-300) then moves no marginal by more than 1e-90.

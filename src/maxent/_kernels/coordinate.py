@@ -1,7 +1,8 @@
 """Coordinate descent on small quadratic models."""
 
 import numpy as np
-from numba import njit
+
+from maxent._kernels.compiling import njit
 
 
 @njit(cache=True, nogil=True)

@@ -7,7 +7,8 @@ Matrices of weights are (features, outputs). A sample is a row of a dense X, or 
 import math
 
 import numpy as np
-from numba import njit
+
+from maxent._kernels.compiling import njit
 
 TSALLIS, FERMI_DIRAC, BINARY_GINI = 0, 1, 2
 _ROUNDING = 4e-16

@@ -6,8 +6,8 @@ t = -nu u_j: as for a uniform prior, with one state more.
 """
 
 import numpy as np
-from numba import njit
 
+from maxent._kernels.compiling import njit
 from maxent._kernels.homotopy import PARALLEL, add_product, add_segment, first_segment
 
 MINUS, ZERO_BOUND, FREE, PLUS = -1, -2, 0, 1

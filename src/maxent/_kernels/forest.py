@@ -11,7 +11,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
+
+from maxent._kernels.compiling import njit
 
 
 class Graph(NamedTuple):

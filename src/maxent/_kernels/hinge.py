@@ -6,7 +6,8 @@ r_j = 1, (1 + r_j^2)/2; nu is the value at which p sums to one.
 """
 
 import numpy as np
-from numba import njit
+
+from maxent._kernels.compiling import njit
 
 
 @njit(cache=True, nogil=True)

@@ -8,7 +8,8 @@ in I_0 to the end of the path, so that they are just an amount of Q, ``fixed``.
 """
 
 import numpy as np
-from numba import njit
+
+from maxent._kernels.compiling import njit
 
 TIE = 1e-14  # events closer than this share of nu are one
 PARALLEL = 2.0**-50  # share of Q u_j within which it equals U q_j: the row neither rises nor falls

@@ -4,8 +4,8 @@ With c = u, e = 0 and y = mu / nu this is (8); with c = 1 and e = u its Euclidea
 """
 
 import numpy as np
-from numba import njit
 
+from maxent._kernels.compiling import njit
 from maxent._kernels.homotopy import add_product
 
 _POLISH = 200  # steps at most

@@ -8,7 +8,8 @@ row in d and its root in u. A row of the simplex at a vertex has no curvature an
 import math
 
 import numpy as np
-from numba import njit
+
+from maxent._kernels.compiling import njit
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -1,7 +1,8 @@
 """Scores, similarities and level codes of many cells: a few look-ups in flat tables per cell."""
 
 import numpy as np
-from numba import njit
+
+from maxent._kernels.compiling import njit
 
 _TILE = 512  # cells whose scores and scaled variables stay in cache
 
@@ -48,15 +49,18 @@ def _held(x, low, high):
 
 
 @njit(cache=True, nogil=True)
-def _add_curve(value, knots, begin, per_unit, guide, pieces, bend, bins, theta):
-    """theta += intercept + slope (x - origin) of the piece that x lies in, + bend (x - begin)^2."""
+def _add_curve(value, knots, begin, per_unit, guide, pieces, bend, scale, bins, theta):
+    """theta += intercept + slope (x - origin) of the piece that x lies in, + bend u^2.
+
+    u = scale (x - begin), the variable scaled to [0, 1].
+    """
     last = float(guide.size - 2)
     for i in range(theta.size):  # apart from the look-ups, so that it runs in vector registers
         bins[i] = _bin(value[i], begin, per_unit, last)
     for i in range(theta.size):
         x = value[i]
         piece = pieces[_place(x, np.uint64(bins[i]), knots, guide)]
-        u = x - begin
+        u = (x - begin) * scale
         theta[i] += piece[0] + piece[1] * (x - piece[2]) + bend * u * u
 
 
@@ -98,7 +102,7 @@ def add_scores(
             _add_curve(
                 held, knots[a:b], numbers[k, 0], numbers[k, 1],
                 guide[guide_cuts[k] : guide_cuts[k + 1]], pieces[a + k : b + k + 1],
-                numbers[k, 2], bins, out,
+                numbers[k, 2], numbers[k, 3], bins, out,
             )  # fmt: skip
             if clamp and numbers[k, 7] != 0.0:
                 _lift_square(

@@ -6,8 +6,8 @@ memory, and at most O(n^2) crossings however many segments mu(nu) has.
 """
 
 import numpy as np
-from numba import njit
 
+from maxent._kernels.compiling import njit
 from maxent._kernels.homotopy import (
     add_segment,
     crossing,

@@ -14,8 +14,8 @@ follows from which of the two costs more.
 """
 
 import numpy as np
-from numba import njit
 
+from maxent._kernels.compiling import njit
 from maxent._kernels.homotopy import (
     add_segment,
     crossing,

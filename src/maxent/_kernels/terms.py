@@ -8,7 +8,8 @@ e from cuts[j] up to cuts[j + 1].
 """
 
 import numpy as np
-from numba import njit
+
+from maxent._kernels.compiling import njit
 
 _TILE = 512  # cells whose factors stay in cache
 _SUM = {"reassoc", "contract"}  # sums in any order, so that they run in vector registers

@@ -18,10 +18,12 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
+
+from maxent._kernels.compiling import njit
 
 Array = NDArray[Any]
 
@@ -334,7 +336,7 @@ def _gather(
     """
     cut64 = top + (sigma - 1.0) / scale
     slack = 3e-7 if scores.itemsize == 4 else 5e-16
-    cut = scores.dtype.type(cut64 - slack * (abs(top) + abs(cut64)))
+    cut = scores.dtype.type(cut64 - slack * abs(top) - slack * abs(cut64))
     blocks = scores.size // BLOCK if groups > 0 else 0
     n = 0
     for b in range(blocks):

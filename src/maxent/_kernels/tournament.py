@@ -1,7 +1,8 @@
 """Times at numbered places, and the first of them: a priority queue over a fixed set of places."""
 
 import numpy as np
-from numba import njit
+
+from maxent._kernels.compiling import njit
 
 
 @njit(cache=True, nogil=True)

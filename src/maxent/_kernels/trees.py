@@ -6,7 +6,8 @@ later nodes, or -1 and -2 for leaves labelled 0 and 1.
 """
 
 import numpy as np
-from numba import njit
+
+from maxent._kernels.compiling import njit
 
 
 @njit(cache=True, nogil=True)

@@ -1,5 +1,5 @@
 """python -m maxent.cli."""
 
-from maxent.cli import main
+from maxent._command import run
 
-main()
+run()

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
-from maxent._terminal import printable
+from maxent._terminal import in_words, printable
 
 FAILED, USAGE, PARTLY, INTERRUPTED = 1, 2, 3, 130
 settings = {"debug": False}
@@ -65,15 +65,7 @@ def one_line_errors(command: Callable[..., None]) -> Callable[..., None]:
         except Exception as error:
             if settings["debug"]:
                 raise
-            complain(message(error))
+            complain(in_words(error))
             raise typer.Exit(FAILED) from None
 
     return wrapped
-
-
-def message(error: BaseException) -> str:
-    """An error in one line; of a system error only the words."""
-    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    if isinstance(error, OSError) and error.filename and str(error.filename) not in text:
-        text = f"{error.filename}: {text}"
-    return " ".join(text.split()) or type(error).__name__

@@ -13,6 +13,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from maxent import _limits
 from maxent.cli._console import console, one_line_errors, recorded_warnings
 from maxent.cli._options import Fields, with_fields
 from maxent.cli._screen import Screen, conclude, show_notes
@@ -57,6 +58,25 @@ Bias = Annotated[
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 Overwrite = Annotated[
     bool, typer.Option("--overwrite", help="Replace earlier results.", rich_help_panel=OUTPUT)
+]
+
+
+def _allow_cells(context: typer.Context, cells: int | None) -> int | None:
+    if cells is not None:
+        context.with_resource(_limits.allowed(cells))
+    return cells
+
+
+MaxCells = Annotated[
+    int | None,
+    typer.Option(
+        "--max-cells",
+        help="Cells of a grid, or numbers of a model, above which a file is refused as damaged "
+        f"[default: {_limits.ON_DISK:.0e}, {_limits.IN_MEMORY}; or {_limits.VARIABLE}].",
+        min=1,
+        callback=_allow_cells,
+        rich_help_panel=DATA,
+    ),
 ]
 
 # what makes a dataclass from the options of its fields
@@ -116,6 +136,7 @@ def fit(
         ),
     ] = False,
     overwrite: Overwrite = False,
+    max_cells: MaxCells = None,
     quiet: Quiet = False,
 ) -> None:
     """From occurrence records and rasters to a map and a report, for one species or many."""
@@ -188,6 +209,7 @@ def project(
     ] = None,
     make_layers: MakeModelLayers,
     overwrite: Overwrite = False,
+    max_cells: MaxCells = None,
     quiet: Quiet = False,
 ) -> None:
     """Draw the map of a fitted model on other layers: another place, another climate."""
@@ -256,6 +278,7 @@ def evaluate(
     make_layers: MakeModelLayers,
     make_settings: Annotated[Callable[..., Settings], Fields(Settings, "background", "seed")],
     overwrite: Overwrite = False,
+    max_cells: MaxCells = None,
     quiet: Quiet = False,
 ) -> None:
     """Score a fitted model on records it has not seen."""
@@ -330,18 +353,16 @@ def tune(
         ),
     ],
     overwrite: Overwrite = False,
+    max_cells: MaxCells = None,
     quiet: Quiet = False,
 ) -> None:
     """Choose feature classes, multiplier and potential by spatially blocked cross-validation."""
     from maxent.species import tuning
-    from maxent.species.outputs import check_unread
 
     files = _paths(layers)
     if not files:
         raise typer.BadParameter("give the layers after the records")
     records = make_records(str(occurrences))
-    read = (occurrences, background_records, bias)
-    check_unread(out, [*files, *(path for path in read if path is not None)])
     with recorded_warnings() as notes:
         tuned = tuning.tune_files(
             records,

@@ -47,6 +47,7 @@ from maxent.density.origin import Offered
 from maxent.entropies import Shannon
 from maxent.features import Additive, Levels, Operator, Products, Schema, with_weights
 from maxent.features.additive import FORWARD, LINEAR, QUADRATIC, REVERSE, THRESHOLD
+from maxent.features.cells import column_units
 from maxent.features.letters import MONOTONE
 
 _TRAILER = ("linearPredictorNormalizer", "densityNormalizer", "numBackgroundPoints", "entropy")
@@ -114,6 +115,7 @@ def write_lambdas(density: Any, path: str | os.PathLike[str]) -> None:
         )
     for name, levels in zip(schema.categorical, schema.levels, strict=True):
         _check_levels(name, levels)
+    _check_sizes(schema, density.low, density.high)
     points = density.n_points
     trailer = (
         density.link.shift,
@@ -135,6 +137,15 @@ def _check_levels(name: str, levels: Sequence[Any]) -> None:
         raise ValueError(
             f"the levels of {name!r} must be numbers that single precision holds, as those of the "
             f"Maxent program are, got {', '.join(map(repr, other[:5]))}; code them as 1, 2, 3 ..."
+        )
+
+
+def _check_sizes(schema: Schema, low: Array, high: Array) -> None:
+    wrong = np.flatnonzero(column_units(low, high) != 1)
+    if wrong.size:
+        raise ValueError(
+            f"{schema.continuous[wrong[0]]!r} has values from {low[wrong[0]]:g} to "
+            f"{high[wrong[0]]:g}, whose squares no lambdas file can hold: fit in other units"
         )
 
 
@@ -385,6 +396,7 @@ def _operators(
         for c, level in enumerate(levels)
     }
     base, top = _finite(used, column, low, high)
+    _check_sizes(schema, base, top)
     curves = [term for term in used if term.kind in _CURVES]
     if curves:
         operator, w = _additive(curves, schema, column, base, top)

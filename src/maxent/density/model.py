@@ -38,6 +38,8 @@ class Certificate:
     gain, unregularized_gain : gain over the default density, with and without the penalty.
     guarantees : what the gap says of the distance to the optimum.
     history : one record per iteration.
+    family_gap : where features were grown, the gap over all that the families' search finds, which
+        the guarantees are of; ``gap`` is that over the features that came in.
     """
 
     status: Status | None
@@ -48,9 +50,12 @@ class Certificate:
     n_iter: int
     guarantees: dict[str, float]
     history: list[dict[str, float]]
+    family_gap: float | None = None
 
     @classmethod
-    def of(cls, problem: Problem, solution: Solution) -> Certificate:
+    def of(
+        cls, problem: Problem, solution: Solution, family_gap: float | None = None
+    ) -> Certificate:
         """The certificate of a solution."""
         gain = problem.dual(np.zeros(problem.features.n_features)) - solution.objective
         return cls(
@@ -62,7 +67,17 @@ class Certificate:
             n_iter=solution.n_iter,
             guarantees=solution.guarantees,
             history=solution.history,
+            family_gap=family_gap,
         )
+
+    def said(self) -> str:
+        """Status, iterations and gap in words."""
+        if self.status is None:
+            return "gain and certificate are not known"
+        text = f"{self.status.value} after {self.n_iter} iterations, duality gap {self.gap:.1e}"
+        if self.family_gap is None:
+            return text
+        return f"{text} over the features chosen, {self.family_gap:.1e} over all those searched"
 
 
 @io.register
@@ -161,6 +176,7 @@ class FittedDensity:
         solution: Solution,
         origin: Origin,
         prevalence: float,
+        family_gap: float | None = None,
     ) -> FittedDensity:
         """The density of a solution; ``operators`` and ``beta`` are all those of the problem."""
         entropy = problem.entropy
@@ -194,7 +210,7 @@ class FittedDensity:
             biased=points.biased,
             merged=points.merged,
             origin=origin,
-            certificate=Certificate.of(problem, solution),
+            certificate=Certificate.of(problem, solution, family_gap),
             prevalence=prevalence,
         )
 
@@ -331,7 +347,8 @@ class FittedDensity:
 
         L_pi(w) <= L_sample(w) + sum_j beta_j |w_j| for any fitted w, beta_j from ``origin``: the
         inequalities of Dvoretzky-Kiefer-Wolfowitz and Hoeffding over all features the fit could
-        choose from, or the complexity of the families that features were grown from.
+        choose from, or the complexity of the families that features were grown from. Features
+        that were picked beforehand with the same occurrences are not paid for.
         """
         if not isinstance(self.entropy, Shannon):
             raise ValueError(
@@ -342,7 +359,7 @@ class FittedDensity:
                 "a bound needs the loss on the presences and their number, which a lambdas file "
                 "does not hold; fit the model to have one"
             )
-        m = max(int(self.n_presences), 1)
+        m = max(round(self.n_presences), 1)
         beta = self.origin.deviations(len(self.weights), len(self.schema.continuous), m, delta)
         loss = -self.certificate.unregularized_gain
         uniform = float(self.n_points).is_integer() and not self.biased
@@ -358,12 +375,12 @@ class FittedDensity:
         if told.status is None:
             return (
                 f"{self.n_points:g} points, {features}, entropy {self.raw_entropy:.4f}\n"
-                "read from a lambdas file: gain and certificate are not known"
+                f"read from a lambdas file: {told.said()}"
             )
         lines = [
             f"{self.n_presences:g} presences, {self.n_points:g} points, {features}",
             f"regularized gain {told.gain:.4f}, unregularized {told.unregularized_gain:.4f}",
-            f"{told.status.value} after {told.n_iter} iterations, duality gap {told.gap:.1e}",
+            told.said(),
         ]
         if isinstance(self.entropy, Shannon):
             lines.append(str(self.bound()))

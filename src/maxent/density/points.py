@@ -15,6 +15,7 @@ from maxent.features import Cells, Schema
 from maxent.features.cells import constant_columns, is_frame, missing_rows, take_rows
 
 MISSING = ("error", "drop")
+_LEAST_RANGE, _MOST_RANGE = 1e-290, 1e307  # of a column: knots lie within 1e-10 of it
 
 
 def check_missing(missing: str) -> None:
@@ -149,6 +150,7 @@ class Points:
         counts = table.y * table.weight
         points = cls(schema, schema.read(table.X), counts, table.weight, table.prior)
         points = points._with_mass()
+        points._check_sizes()
         return points._merge() if merge else points
 
     @property
@@ -191,6 +193,19 @@ class Points:
     def constant(self) -> list[str]:
         """Columns that tell nothing, as they have one value."""
         return constant_columns(self.cells, self.schema)
+
+    def _check_sizes(self) -> None:
+        """Refuse columns whose differences are no ordinary numbers."""
+        low, high = self.ranges
+        half = high / 2 - low / 2
+        wrong = np.flatnonzero((half > 0) & ~((half > _LEAST_RANGE) & (half < _MOST_RANGE)))
+        if wrong.size:
+            v = int(wrong[0])
+            raise ValueError(
+                f"column {self.schema.continuous[v]!r} has values from {low[v]:g} to {high[v]:g}, "
+                f"and a range must lie between {_LEAST_RANGE:g} and {_MOST_RANGE:g} to be computed "
+                "with: multiply the column by a constant"
+            )
 
     def mean_place(self) -> tuple[Array, tuple[Array, ...]]:
         """The mean of each continuous variable, and the shares of the levels of the others."""

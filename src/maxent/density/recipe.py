@@ -60,7 +60,7 @@ class Recipe:
     tol: float = 1e-7
     missing: str = "error"
     prevalence: float = 0.5
-    verbose: int = 1
+    verbose: int = 0
 
     def task(self, X: Any, y: Any, sample_weight: Any = None, prior: Any = None) -> DensityTask:
         """The density of cells X with y occurrences in each (0: background), to be fitted."""

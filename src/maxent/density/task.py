@@ -68,7 +68,7 @@ class DensityTask:
     multiplier: float = 1.0
     solver: Any = "auto"
     tol: float = 1e-7
-    verbose: int = 1
+    verbose: int = 0
     prevalence: float = 0.5
     notes: tuple[str, ...] = ()
 

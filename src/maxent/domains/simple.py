@@ -91,7 +91,8 @@ class Cube(SumProductDomain):
         return sigmoid_map(theta)
 
     def negentropy(self, p: Rows) -> Array:
-        """sum p log p + (1 - p) log(1 - p)."""
+        """sum p log p + (1 - p) log(1 - p), also where rounding has left the cube."""
+        p = np.clip(p, 0, 1)
         return -row_sum(special.entr(p) + special.entr(1 - p))
 
     def softmax_jvp(self, theta: Rows, p: Rows, v: Rows) -> Rows:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy import optimize
@@ -25,7 +26,10 @@ _HIGHS = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """Where the losses are minimised: |s_j| <= radius, to a relative tolerance."""
+    """Where the losses are minimised, to a relative tolerance.
+
+    First in |s_j| <= radius, then in twice that, until a larger box does not lower the minimum.
+    """
 
     loss: Loss
     n_classes: int
@@ -38,31 +42,42 @@ class Search:
 
     def minimax(self, theta: Array) -> tuple[float, Array]:
         """min_s max_i (loss_i(s) + theta_i) and the p that attains the maximum over the simplex."""
-        live = np.isfinite(theta)
-        lowest = theta[live].min() - 4 * self.radius * self.n_classes
-        return _solve(_Risk(self, None, np.where(live, theta, lowest)))
+        return _solve(_Risk(self, None, theta))
 
 
 @dataclass(frozen=True, eq=False)
 class _Risk:
-    """sum_i weights_i loss_i(s), or without weights max_i (loss_i(s) + theta_i)."""
+    """sum_i weights_i loss_i(s), or without weights max_i (loss_i(s) + theta_i).
+
+    The maximum leaves out what theta = -inf forbids: such a loss may be as large as it likes.
+    """
 
     search: Search
     weights: Array | None
     theta: Array
 
+    @cached_property
+    def live(self) -> Array:
+        """The losses that count."""
+        return np.flatnonzero(np.isfinite(self.theta))
+
     def tangents(self, point: Array) -> tuple[Array, Array]:
-        """All losses at the point with their gradients."""
+        """The losses that count at the point, with their gradients."""
         values, jacobian = self.search.loss(point)
-        return np.asarray(values, dtype=np.float64), np.asarray(jacobian, dtype=np.float64)
+        return (
+            np.asarray(values, dtype=np.float64)[self.live],
+            np.asarray(jacobian, dtype=np.float64)[self.live],
+        )
 
     def __call__(self, point: Array) -> float:
         values = self.tangents(point)[0]
-        return float(np.max(values + self.theta) if self.weights is None else self.weights @ values)
+        if self.weights is None:
+            return float(np.max(values + self.theta[self.live]))
+        return float(self.weights @ values)
 
-    def polish(self, point: Array) -> Array:
+    def polish(self, point: Array, radius: float) -> Array:
         """A local solver from here: of the epigraph problem for a maximum, else of the sum."""
-        d, radius = point.size, self.search.radius
+        d = point.size
         box = [(-radius, radius)] * d
         if self.weights is not None:
             weights = self.weights
@@ -76,8 +91,8 @@ class _Risk:
             ).x
         constraint = {
             "type": "ineq",
-            "fun": lambda z: z[d] - self.tangents(z[:d])[0] - self.theta,
-            "jac": lambda z: np.hstack([-self.tangents(z[:d])[1], np.ones((d, 1))]),
+            "fun": lambda z: z[d] - self.tangents(z[:d])[0] - self.theta[self.live],
+            "jac": lambda z: np.hstack([-self.tangents(z[:d])[1], np.ones((self.live.size, 1))]),
         }
         lowest = optimize.minimize(
             lambda z: z[d],
@@ -94,25 +109,26 @@ class _Risk:
 def _solve(risk: _Risk) -> tuple[float, Array]:
     """The minimum, and the weights of the losses that are active in it.
 
-    Variables of the programme: s (d), one bound u_i per loss (d), their common bound (1).
+    Variables of the programme: s (d), one bound u_i per loss that counts, their common bound (1).
     """
-    search, theta = risk.search, risk.theta
-    d = search.n_classes
+    search, live = risk.search, risk.live
+    d, n = search.n_classes, live.size
     minimax = risk.weights is None
-    share = np.zeros(d) if risk.weights is None else risk.weights
+    share = np.zeros(n) if risk.weights is None else risk.weights
     cost = np.concatenate([np.zeros(d), share, [1.0 * minimax]])
-    bounds = [(-search.radius, search.radius)] * d + [(None, None)] * d
-    bounds += [(None, None) if minimax else (0.0, 0.0)]
-    above = np.hstack([np.zeros((d, d)), np.eye(d), -np.ones((d, 1))])  # u_i + theta_i <= bound
-    rows, limits = ([above] if minimax else []), ([-theta] if minimax else [])
+    above = np.hstack([np.zeros((n, d)), np.eye(n), -np.ones((n, 1))])  # u_i + theta_i <= bound
+    rows, limits = ([above] if minimax else []), ([-risk.theta[live]] if minimax else [])
     point = best_point = np.zeros(d)
-    best = np.inf
+    best = smaller_box = np.inf
+    radius = search.radius
     for count in range(1, _MAX_ROUNDS + 1):
         if risk(point) < best:
             best, best_point = risk(point), point
         values, jacobian = risk.tangents(point)
-        rows.append(np.hstack([jacobian, -np.eye(d), np.zeros((d, 1))]))
+        rows.append(np.hstack([jacobian, -np.eye(n), np.zeros((n, 1))]))
         limits.append(jacobian @ point - values)
+        bounds = [(-radius, radius)] * d + [(None, None)] * n
+        bounds += [(None, None) if minimax else (0.0, 0.0)]
         programme = optimize.linprog(
             cost,
             np.vstack(rows),
@@ -127,10 +143,17 @@ def _solve(risk: _Risk) -> tuple[float, Array]:
         if programme.fun - best > 100 * slack:
             break  # tangents above the loss
         if best - programme.fun <= slack:
-            p = np.maximum(-np.asarray(programme.ineqlin.marginals[:d]), 0) if minimax else share
-            return best, p / p.sum()
-        point = risk.polish(best_point) if count % _POLISH_EVERY == 0 else programme.x[:d]
+            inside = np.abs(best_point).max() < radius * (1 - 1e-9)
+            if inside or smaller_box - best <= slack:
+                p = np.zeros(d)
+                p[live] = np.maximum(-programme.ineqlin.marginals[:n], 0) if minimax else share
+                return best, p / p.sum()
+            smaller_box, radius = best, 2 * radius
+            continue
+        polish = count % _POLISH_EVERY == 0
+        point = risk.polish(best_point, radius) if polish else programme.x[:d]
     raise ArithmeticError(
-        f"no certificate after {count} cutting planes (best {best:.6g}, bound "
-        f"{programme.fun:.6g}); is the loss convex, and its jacobian that of its values?"
+        f"no certificate after {count} cutting planes in |s| <= {radius:g} (best {best:.6g}, bound "
+        f"{programme.fun:.6g}); is the loss convex and bounded below, and its jacobian that of its "
+        "values?"
     )

@@ -19,14 +19,20 @@ JacobianProduct = Callable[[Rows, Rows, Rows], Rows]  # of (theta, p, v)
 
 _NEWTON_STEPS = 100
 _CG_STEPS = 200
+_NEAR = 1e3  # gradients below this multiple of their rounding need not shrink any more
 
 
-def prox_by_moreau(conjugate: Conjugate, hvp: JacobianProduct, eta: Rows, tau: float) -> Rows:
-    """prox_{tau Omega}(eta) for a differentiable conjugate, all rows at once."""
+def prox_by_moreau(
+    conjugate: Conjugate, hvp: JacobianProduct, eta: Rows, tau: float, guess: Rows
+) -> Rows:
+    """prox_{tau Omega}(eta) for a differentiable conjugate, all rows at once.
+
+    ``guess`` is a point of the domain near the answer: theta = (eta - p)/tau at the answer p.
+    """
     dtype = eta.dtype
     eta = eta.astype(np.float64)
     center = eta / tau
-    theta = center
+    theta = center - guess / tau
 
     def objective(point: Rows) -> tuple[Array, Rows, Rows]:
         value, p = conjugate(point)
@@ -34,10 +40,11 @@ def prox_by_moreau(conjugate: Conjugate, hvp: JacobianProduct, eta: Rows, tau: f
         return 0.5 * row_dot(offset, offset) + value / tau, offset + p / tau, p
 
     value, gradient, p = objective(theta)
+    scale = 1e-15 * (1 + np.sqrt(row_dot(center, center)) + 1 / tau)
+    settled = np.zeros(len(scale), dtype=bool)
     for _ in range(_NEWTON_STEPS):
         size = np.sqrt(row_dot(gradient, gradient))
-        scale = 1e-15 * (1 + np.sqrt(row_dot(center, center)) + 1 / tau)
-        active = size > scale
+        active = (size > scale) & ~settled
         if not active.any():
             break
         step = _newton_step(hvp, theta, p, gradient, tau)
@@ -60,6 +67,10 @@ def prox_by_moreau(conjugate: Conjugate, hvp: JacobianProduct, eta: Rows, tau: f
             trial_value, trial_gradient, trial_p = objective(trial)
             if not (better & active).any():
                 break
+        # so close, a step that does not shorten the gradient has met its rounding
+        settled |= (size < _NEAR * scale) & (
+            row_dot(trial_gradient, trial_gradient) > 0.25 * size**2
+        )
         theta, value, gradient, p = trial, trial_value, trial_gradient, trial_p
     return p.astype(dtype)
 

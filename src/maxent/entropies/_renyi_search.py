@@ -15,7 +15,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy import special
 
-from maxent._rows import Array, Rows, row_dot
+from maxent._rows import Array, Rows, row_dot, row_sum
 from maxent.entropies._measures import log_ratio, measure_norm
 from maxent.entropies.base import same_type
 from maxent.oracles import norm_map
@@ -28,11 +28,19 @@ def negative_renyi(p: Rows, beta: float, q: Array | None) -> Array:
     """-H of each row, log(sum_j q_j (p_j/q_j)^beta) / (beta - 1), beta != 1."""
     p = np.maximum(p, 0).astype(np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
-        log_terms = beta * log_ratio(p, q)
+        ratio = log_ratio(p, q)
+        log_terms = beta * ratio
         if q is not None:
             log_terms = log_terms + np.log(q)
     terms = np.where(p > 0, log_terms, -np.inf)
-    return special.logsumexp(terms, axis=1) / (beta - 1)
+    with np.errstate(over="ignore"):  # sum q (p/q)^beta - 1, which keeps its digits near beta = 1
+        near_one = row_sum(p * np.expm1((beta - 1) * ratio))
+    log_sum = np.where(
+        np.abs(near_one) < 0.5,
+        np.log1p(np.maximum(near_one, -0.5)),
+        special.logsumexp(terms, axis=1),
+    )
+    return log_sum / (beta - 1)
 
 
 def maximise(theta: Array, beta: float, q: Array | None) -> tuple[Array, Array]:
@@ -44,7 +52,7 @@ def maximise(theta: Array, beta: float, q: Array | None) -> tuple[Array, Array]:
         p[i] = _best_row(row, beta, base)
     p = same_type(p, theta)
     top = np.max(x, axis=1, keepdims=True)
-    with np.errstate(invalid="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         shifted = np.where(p > 0, x - top, 0.0)
     return top[:, 0] + row_dot(shifted, p) - negative_renyi(p, beta, q), p
 
@@ -57,7 +65,8 @@ def _best_row(theta: Array, beta: float, q: Array | None) -> Array:
     else:  # 1/||p/q||_beta lies between the most concentrated p and p = q
         mass = q[live]
         ends = (float(mass.min() ** (1 - 1 / beta)), float(mass.sum() ** (1 - 1 / beta)))
-    scores = theta - theta[live].max()
+    with np.errstate(over="ignore"):
+        scores = theta - theta[live].max()
 
     def inner(c: float) -> tuple[float, Array]:
         value, p = norm_map((scores / (k * c))[None], beta, q)

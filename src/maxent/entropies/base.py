@@ -144,7 +144,7 @@ class Entropy(ABC):
 
     def _prox(self, eta: Rows, tau: float) -> Rows:
         self._require_gradient()
-        return prox_by_moreau(self._conjugate, self._hvp, eta, tau)
+        return prox_by_moreau(self._conjugate, self._hvp, eta, tau, self.domain.project(eta))
 
     def _require_gradient(self) -> None:
         if not self.differentiable:
@@ -178,6 +178,7 @@ class MeasuredEntropy(Entropy):
             lambda theta, p, v: self._hvp(theta, p, v, q),
             eta,
             tau,
+            self.domain.project(eta),
         )
 
     def curvature(self, theta: Rows, p: Rows, q: Array | None = None) -> tuple[Array, Array | None]:

@@ -130,7 +130,8 @@ def fenchel_youngize(loss: Loss, n_classes: int, radius: float = 50.0) -> Youngi
     """The Fenchel-Young entropy of any convex classification loss (App. A.2).
 
     ``loss(theta)`` returns (values, jacobian): the d numbers loss(theta; e_i) and their (d, d)
-    matrix of (sub)gradients. ``radius`` bounds |theta_j| in the inner search.
+    matrix of (sub)gradients. ``radius`` bounds |theta_j| at the start of the inner search, which
+    widens it as long as that lowers the loss.
 
     >>> import numpy as np
     >>> zero_one_hinge = lambda t: (np.maximum(0, 1 - t), -np.diag((t < 1) * 1.0))

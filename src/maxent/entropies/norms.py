@@ -10,13 +10,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from maxent import io
-from maxent._roots import bracketed_root
+from maxent._roots import bracketed_root, linear_plus_power
 from maxent._rows import Array, Rows, row_dot, row_sum
 from maxent.domains import Domain, Simplex
-from maxent.entropies._measures import measure_norm, of_rows
+from maxent.entropies._measures import measure_norm, of_rows, separable_prox
 from maxent.entropies.base import MeasuredEntropy, number, same_type
 from maxent.entropies.simplex import Tsallis
-from maxent.oracles import norm_map
+from maxent.oracles import norm_map, squared_norm_map
 
 
 @io.register
@@ -73,6 +73,8 @@ class NormEntropy(MeasuredEntropy):
         return same_type((dg - p * row_sum(dg)[:, None]) / row_sum(g)[:, None], p)
 
     def _prox(self, eta: Rows, tau: float, q: Array | None = None) -> Rows:
+        if 2 < self.q < np.inf:
+            return _prox_of_norm(eta, tau, self.q, q)
         if np.isfinite(self.q) or q is not None:
             return super()._prox(eta, tau, q)
         # prox of tau max on all of R^d, then the simplex: permutation-symmetric, so they compose
@@ -141,42 +143,7 @@ class SquaredNorm(MeasuredEntropy):
             p = self.domain.project(theta)
             with np.errstate(over="ignore", invalid="ignore"):
                 return row_dot(p, theta - 0.5 * p), p
-        top, z = self._threshold(theta, q)
-        base = 1.0 if q is None else q
-        p = base * z ** (1 / (self.q - 1))
-        p /= row_sum(p)[:, None]
-        p = same_type(p, theta)
-        with np.errstate(invalid="ignore"):
-            shifted = np.where(p > 0, theta - top, 0.0)
-        return top[:, 0] + row_dot(shifted, p) - self._value(p, q), p
-
-    def _threshold(self, theta: Rows, q: Array | None) -> tuple[Array, Array]:
-        """Row maxima, and z = [theta - tau]_+ with the tau that makes p sum to one.
-
-        theta - tau = ||p||^(2-q) p^(q-1), so p = z^m ||z||_{q'}^(1-m), m = 1/(q-1).
-        """
-        x = theta.astype(np.float64)
-        base = np.ones((1, 1)) if q is None else np.atleast_2d(q)
-        top = np.max(np.where(base > 0, x, -np.inf), axis=1, keepdims=True)
-        x = np.maximum(np.where(base > 0, x - top, -1e150), -1e150)
-        m = 1 / (self.q - 1)
-
-        def excess(tau: Array, rows: Array) -> Array:
-            w = of_rows(base, rows)
-            z = np.maximum(x[rows] - tau[:, None], 0)
-            largest = np.maximum(z.max(axis=1), 1e-300)
-            ratio = z / largest[:, None]
-            norm = np.sum(w * ratio ** (m + 1), axis=1) ** (1 / (m + 1))
-            with np.errstate(divide="ignore", invalid="ignore"):
-                mass = np.sum(w * ratio**m, axis=1) * norm ** (1 - m) * largest
-            return np.where(z.max(axis=1) > 0, mass, 0.0) - 1
-
-        high = np.zeros(len(x))
-        low = -np.ones(len(x))
-        while (short := excess(low, np.arange(len(x))) < 0).any():
-            low[short] *= 2  # a light top cell (small q) needs a lower threshold
-        tau = bracketed_root(excess, low, high)
-        return top, np.maximum(x - tau[:, None], 0)
+        return squared_norm_map(theta, self.q, q)
 
     def _hvp(self, theta: Rows, p: Rows, v: Rows, q: Array | None = None) -> Rows:
         if self.q == 2 and q is None:
@@ -212,3 +179,37 @@ class SquaredNorm(MeasuredEntropy):
         if self.q == 2 and q is None:
             return self.domain.project(eta / (1 + tau))
         return super()._prox(eta, tau, q)
+
+
+def _prox_of_norm(eta: Rows, tau: float, order: float, q: Array | None) -> Rows:
+    """The proximity operator of a norm entropy of order > 2, whose map is too steep for Newton.
+
+    p + tau N^(1-order) (p/q)^(order-1) = eta - nu with N the norm of p: separable for a given N,
+    and a larger N gives a p of larger norm. The answer is the one N that is the norm of its p.
+    """
+    base = np.ones((1, eta.shape[1])) if q is None else np.atleast_2d(q)
+    off, a = base == 0, order - 1
+    safe = np.where(off, 1.0, base)
+
+    def point(norm: Array, rows: Array) -> Array:
+        weight = tau * (norm[:, None] * of_rows(safe, rows)) ** -a
+        closed = np.broadcast_to(of_rows(off, rows), eta[rows].shape)
+
+        def inverse(y: Array, inner: Array) -> Array:
+            p, on = np.zeros_like(y), (y > 0) & ~closed[inner]
+            p[on] = linear_plus_power(y[on], 1.0, weight[inner][on], a)
+            return p
+
+        def slope(t: float) -> Array:
+            return np.where(closed, np.inf, t + weight * t**a)
+
+        weight = np.broadcast_to(weight, closed.shape)
+        return separable_prox(eta[rows].astype(np.float64), inverse, slope)
+
+    def excess(norm: Array, rows: Array) -> Array:
+        return measure_norm(point(norm, rows), order, of_rows(base, rows)) - norm
+
+    least, most = base.sum(axis=1) ** (1 / order - 1), safe.min(axis=1) ** (1 / order - 1)
+    rows = len(eta)
+    norm = bracketed_root(excess, *(np.broadcast_to(end, rows) for end in (least, most)))
+    return same_type(point(norm, np.arange(rows)), eta)

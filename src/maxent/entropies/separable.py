@@ -30,7 +30,7 @@ class FermiDirac(Entropy):
     _checks_scores = True
 
     def _value(self, p: Rows) -> Array:
-        return Cube().negentropy(np.clip(p, 0, 1))
+        return Cube().negentropy(p)
 
     def _conjugate(self, theta: Rows) -> tuple[Array, Rows]:
         values, p = sigmoid_map(theta)

@@ -21,6 +21,7 @@ import numpy as np
 
 from maxent._rows import Array
 from maxent.domains import KSubset, NonNegative, Simplex
+from maxent.estimators._design import column_means
 from maxent.problem import Problem, State
 
 
@@ -31,7 +32,7 @@ class InterceptProblem(Problem):
     @cached_property
     def _means(self) -> Array:
         """The weighted mean of each column."""
-        return np.asarray(self.weights @ self.features.X)
+        return column_means(self.features.X, self.weights)
 
     def certificate(self, state: State) -> float:
         """The gap at p_w moved to the observed mean."""

@@ -26,9 +26,10 @@ from maxent._rows import Array
 from maxent._threads import one_blas_thread
 from maxent.domains import Cube, KSubset, NonNegative, Simplex
 from maxent.entropies import Entropy, Scaled, Shannon, Tsallis
+from maxent.estimators._design import about_means, column_means, sample_map, scores
 from maxent.estimators._intercept import InterceptProblem
 from maxent.estimators._saving import SavesFields
-from maxent.maps import SampleMap, kernel_root, pivot_coefficients
+from maxent.maps import kernel_root, pivot_coefficients
 from maxent.potentials import Equality, Families, Potential, Quadratic
 from maxent.problem import Problem, State
 from maxent.solvers import ConvergenceWarning, Interrupted, Solution, Status, choose
@@ -157,18 +158,19 @@ class Fit:
         """What is taken off the columns."""
         if not self.intercept or sparse.issparse(self.X):
             return np.zeros(self.X.shape[1])
-        return np.asarray(self.weight @ self.X)
+        return column_means(self.X, self.weight)
 
     def problem(self) -> Problem:
         """mean loss + V*(weights), with a free intercept for each output."""
         X, potential, outputs = self.X, self.potential, self.n_outputs
         size = X.shape[1] * outputs
         if self.intercept:
-            ones = np.ones((X.shape[0], 1))
-            dense = not sparse.issparse(X)
-            X = np.hstack([X - self.center, ones]) if dense else sparse.hstack([X, ones], "csc")
+            if sparse.issparse(X):
+                X = sparse.hstack([X, np.ones((X.shape[0], 1))], "csc")
+            else:
+                X = about_means(X, self.center)
             potential = Families([potential, Equality()], [size, outputs])
-        features = SampleMap(X, outputs)
+        features = sample_map(X, outputs)
         kind = InterceptProblem if self.intercept else Problem
         return kind(self.entropy, features, potential, observed=self.observed, weights=self.weight)
 
@@ -302,8 +304,14 @@ class FenchelYoungBase(SavesFields, BaseEstimator):
                 'a sparse X with kernel="precomputed": the matrix of the kernel must be dense; '
                 "give X.toarray()"
             )
+        single = self.kernel is None and not sparse.issparse(X)  # float32 stays float32
         X = validate_data(
-            self, X, reset=reset, accept_sparse=["csc", "csr"], dtype=np.float64, estimator=self
+            self,
+            X,
+            reset=reset,
+            accept_sparse=["csc", "csr"],
+            dtype=[np.float64, np.float32] if single else np.float64,
+            estimator=self,
         )
         if reset and self._precomputed and X.shape[0] != X.shape[1]:
             raise ValueError(
@@ -453,7 +461,8 @@ class FenchelYoungModel(FenchelYoungBase):
         self.objective_ = self.loss_ + state.penalty
         self.n_iter_ = solution.n_iter
         self.entropy_ = entropy
-        if solution.status is Status.CONVERGED and self.objective_ < self.gap_ < np.inf:
+        worse = fit.pivots is not None and max(self.tol, self.objective_) < self.gap_ < np.inf
+        if solution.status is Status.CONVERGED and worse:
             warnings.warn(
                 f"the fit meets tol, but with one coefficient per row its duality gap is "
                 f"{self.gap_:.3g}, larger than the objective {self.objective_:.3g}, and certifies "
@@ -494,7 +503,7 @@ class FenchelYoungModel(FenchelYoungBase):
     def _table_scores(self, X: Any) -> Array:
         """Scores (rows, outputs) of a table that was read."""
         if hasattr(self, "coef_"):
-            theta = X @ self.coef_.T
+            theta = scores(X, self.coef_.T)
         elif hasattr(self, "X_fit_"):
             K = gram(self.kernel, X, self.X_fit_, self.gamma_, self.degree, self.coef0)
             theta = K @ self.dual_coef_.T

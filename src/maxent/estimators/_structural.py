@@ -41,14 +41,9 @@ def listed_families(families: Any, default: Sequence[Family]) -> list[Family]:
     return listed
 
 
-def n_variables(schema: Schema) -> int:
-    """d of B_k: continuous variables, and the levels of categories."""
-    return len(schema.continuous) + sum(len(levels) for levels in schema.levels)
-
-
-def bound_complexity(families: Sequence[Family], d: int, m: int) -> OfLevel:
-    """B_k of (15)."""
-    return lambda family, level: families[family].complexity(level, d, m)
+def bound_complexity(families: Sequence[Family], schema: Schema, m: int) -> OfLevel:
+    """B_k of every family on the columns of a table."""
+    return lambda family, level: families[family].complexity_of(level, schema, m)
 
 
 def price(lam: float, beta: float, complexity: OfLevel) -> OfLevel:

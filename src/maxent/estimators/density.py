@@ -46,7 +46,7 @@ class MaxentDensity(DensityEstimator):
     tol : duality gap at which to stop.
     missing : "error" or "drop", for rows with a missing value.
     prevalence : tau of the logistic output.
-    verbose : 0 silences the progress line of long fits.
+    verbose : 1 shows a progress line in long fits.
 
     Attributes
     ----------
@@ -81,7 +81,7 @@ class MaxentDensity(DensityEstimator):
         tol: float = 1e-7,
         missing: str = "error",
         prevalence: float = 0.5,
-        verbose: int = 1,
+        verbose: int = 0,
     ) -> None:
         self.features = features
         self.potential = potential

@@ -102,7 +102,7 @@ class MaxentDensityCV(DensityEstimator):
         missing: str = "error",
         prevalence: float = 0.5,
         n_jobs: int | None = None,
-        verbose: int = 1,
+        verbose: int = 0,
     ) -> None:
         self.features = features
         self.potentials = potentials
@@ -168,9 +168,17 @@ class MaxentDensityCV(DensityEstimator):
         points = recipes[0].points(table, schema)
         return reduce(Offered.together, (recipe.offered(points) for recipe in recipes))
 
-    def path(self, *args: Any, **settings: Any) -> list[MaxentDensity]:
+    def path(
+        self, X: Any, y: Any, sample_weight: Any = None, prior: Any = None, **settings: Any
+    ) -> list[MaxentDensity]:
         """The path of the chosen model; see ``MaxentDensity.path``."""
-        return self._estimator(self.best_params_).path(*args, **settings)
+        chosen = self._estimator(self.best_params_)
+        models = chosen.path(X, y, sample_weight, prior, **settings)
+        table = Table.of(*chosen._table(X, y), sample_weight, prior, self.missing)
+        offered = self._offered(table, Schema.of(table.X, self.categorical))
+        for model in models:
+            model.density_ = replace(model.density_, origin=offered)
+        return models
 
     def _candidates(self) -> list[dict[str, Any]]:
         names = {"features": "features", "potential": "potentials", "entropy": "entropies"}

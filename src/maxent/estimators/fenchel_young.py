@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from numbers import Integral
 from typing import Any
 
@@ -10,7 +9,6 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
 from sklearn.utils import assert_all_finite, check_array, check_consistent_length, column_or_1d
-from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
 from maxent import io
@@ -18,6 +16,7 @@ from maxent._checks import masses
 from maxent._rows import Array
 from maxent.domains import Cube, KSubset, NonNegative
 from maxent.entropies import BinaryGini, Entropy, FermiDirac, Shifted, SquaredNorm
+from maxent.estimators._class_weight import class_factors, label_factors
 from maxent.estimators._linear import FenchelYoungBase, FenchelYoungModel, simplex_entropy
 from maxent.estimators._two_classes import one_output
 
@@ -199,7 +198,7 @@ class FenchelYoungClassifier(Classifies, FenchelYoungModel):
         if not np.array_equal(classes, getattr(self, "classes_", classes)):
             self._forget("coef_")  # weights of other classes are no start
         self.classes_ = classes
-        weight = weight * self._class_weights(labels, weight)[labels]
+        weight = weight * class_factors(self.class_weight, classes, labels, weight)
         cost = self._cost()
         trained = entropy if cost is None else Shifted(entropy, cost[labels])
         observed = np.eye(classes.size)[labels]
@@ -207,24 +206,6 @@ class FenchelYoungClassifier(Classifies, FenchelYoungModel):
             trained, observed = one_output(trained), observed[:, 1:]
         self._solve(X, observed, weight, entropy, rows, trained)
         return self
-
-    def _class_weights(self, labels: Array, weight: Array) -> Array:
-        """The factor of each class."""
-        classes = self.classes_
-        if isinstance(self.class_weight, str) and self.class_weight == "balanced":
-            return np.asarray(weight.sum() / (classes.size * np.bincount(labels, weight)))
-        if not (self.class_weight is None or isinstance(self.class_weight, Mapping)):
-            raise ValueError(
-                'class_weight must be None, "balanced" or a dict {class: weight}, got '
-                f"{self.class_weight!r}"
-            )
-        factors = compute_class_weight(self.class_weight, classes=classes, y=classes[labels])
-        if not (np.isfinite(factors).all() and (factors > 0).all()):
-            raise ValueError(
-                f"class_weight must be positive for every class, got {self.class_weight!r}; leave "
-                "out the samples of a class instead"
-            )
-        return np.asarray(factors)
 
 
 @io.register
@@ -352,6 +333,9 @@ class FenchelYoungMultilabel(ClassifierMixin, MultiOutputMixin, FenchelYoungMode
         - an Entropy of one of these domains, such as ``OneVsAll(Tsallis(1.5))``.
 
     k : labels per sample for "k-subsets"; None takes it from Y.
+    class_weight : None, "balanced", a dict {0: weight, 1: weight} or a list of one per label. A
+        sample is multiplied by the factors of all its labels, as scikit-learn has it for several
+        outputs.
 
     The others are those of ``FenchelYoungClassifier``; a potential with one number per weight takes
     W (features, labels) row by row.
@@ -381,6 +365,7 @@ class FenchelYoungMultilabel(ClassifierMixin, MultiOutputMixin, FenchelYoungMode
         gamma: Any = "scale",
         degree: float = 3,
         coef0: float = 0.0,
+        class_weight: Any = None,
         solver: Any = "auto",
         tol: float = 1e-6,
         max_iter: int | None = None,
@@ -397,6 +382,7 @@ class FenchelYoungMultilabel(ClassifierMixin, MultiOutputMixin, FenchelYoungMode
         self.gamma = gamma
         self.degree = degree
         self.coef0 = coef0
+        self.class_weight = class_weight
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
@@ -439,6 +425,7 @@ class FenchelYoungMultilabel(ClassifierMixin, MultiOutputMixin, FenchelYoungMode
         weight = masses("sample_weight", sample_weight, len(Y))
         X, rows = self._in_use(X, weight)
         weight, Y = weight[rows], Y[rows]
+        weight = weight * label_factors(self.class_weight, Y, weight)
         entropy = self._entropy(Y)
         entropy.domain.require(Y, "y")
         self.classes_ = np.arange(Y.shape[1])

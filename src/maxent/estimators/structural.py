@@ -29,12 +29,11 @@ from maxent.estimators._structural import (
     check_not_negative,
     check_rule,
     listed_families,
-    n_variables,
     price,
 )
 from maxent.families import Family, Monomials, Search, Trees, empirical_complexity
 from maxent.families.growth import RULES, Candidate, DensityGrowth
-from maxent.features import bind
+from maxent.features import Schema, bind
 from maxent.features.cells import not_used
 from maxent.potentials import Box
 from maxent.problem import Problem, State
@@ -46,16 +45,16 @@ _LOOSE = 1e-6  # duality gap of the solves on the way
 
 
 def origin_of(
-    families: Sequence[Family], family: Array, level: Array, d: int, m: int
+    families: Sequence[Family], family: Array, level: Array, schema: Schema, m: int
 ) -> FromFamilies:
-    """The complexity B_k of every feature in use, for d variables and m records."""
+    """The complexity B_k of every feature in use, for the columns of a table and m records."""
     pairs = zip(family, level, strict=True)
     return FromFamilies(
         families=tuple(type(one).__name__ for one in families),
         n_sets=sum(one.max_level for one in families),
         family=np.asarray(family),
         level=np.asarray(level),
-        complexity=np.array([families[f].complexity(int(k), d, m) for f, k in pairs]),
+        complexity=np.array([families[f].complexity_of(int(k), schema, m) for f, k in pairs]),
     )
 
 
@@ -72,6 +71,11 @@ class GrownDensity(DensityEstimator):
         return listed_families(self.families, [Monomials(4), Trees(8)])
 
     @property
+    def family_gap_(self) -> float:
+        """Duality gap over all features that the families' search finds."""
+        return self._certified("family_gap")
+
+    @property
     def features_(self) -> list[dict[str, Any]]:
         """The features in use, largest weight first."""
         density = self._fitted()
@@ -80,9 +84,9 @@ class GrownDensity(DensityEstimator):
 
     def _from_version_1(self, state: dict[str, Any]) -> dict[str, Any]:
         self.families = state["families"]
-        chosen, m = (state["_family_of"], state["_level_of"]), int(state["n_presences_"])
-        origin = origin_of(self._families(), *chosen, state["_n_raw"], m)
         current = super()._from_version_1(state)
+        chosen, m = (state["_family_of"], state["_level_of"]), round(state["n_presences_"])
+        origin = origin_of(self._families(), *chosen, current["density_"].schema, m)
         return current | {"density_": replace(current["density_"], origin=origin)}
 
 
@@ -112,8 +116,14 @@ class StructMaxent(GrownDensity):
     Attributes
     ----------
     features_ : a dict for every feature in use: name, weight, family, level (k), beta.
-    violation_ : by how much the best new feature found still violates optimality.
-    gap_ : duality gap over the chosen features; n_rounds_; objective_ : one value per round.
+    violation_ : by how much the best feature that the families find still violates optimality.
+    gap_ : duality gap over the features that came in.
+    family_gap_ : duality gap over all features of the families that violate no more than the best
+        one found, which guarantees_ are of: all, in the sets that a search goes through whole (the
+        smallest of each family); in larger ones the search is greedy.
+    status_ : "converged" where no feature found violates optimality, "small_change" where the
+        paper's rule ended the fit, "max_iter" after all rounds.
+    n_rounds_; objective_ : one value per round.
     Others as for ``MaxentDensity``.
 
     >>> X = np.random.default_rng(0).uniform(size=(300, 3))
@@ -137,7 +147,7 @@ class StructMaxent(GrownDensity):
         tol: float = 1e-7,
         missing: str = "error",
         prevalence: float = 0.5,
-        verbose: int = 1,
+        verbose: int = 0,
     ) -> None:
         self.families = families
         self.lam = lam
@@ -188,13 +198,20 @@ class StructMaxent(GrownDensity):
         return DensityGrowth(searches, penalty, entropy, points.observed)
 
     def _density(
-        self, points: Points, growth: DensityGrowth, problem: Problem, solution: Solution
+        self,
+        points: Points,
+        growth: DensityGrowth,
+        problem: Problem,
+        solution: Solution,
+        family_gap: float,
     ) -> FittedDensity:
         used = np.flatnonzero(solution.w)
-        d, m = n_variables(points.schema), int(points.n_presences)
-        origin = origin_of(self._families(), growth.family[used], growth.levels[used], d, m)
+        chosen = growth.family[used], growth.levels[used]
+        origin = origin_of(self._families(), *chosen, points.schema, round(points.n_presences))
         operators, beta = growth.operators(), growth.beta
-        return FittedDensity.of(points, operators, beta, problem, solution, origin, self.prevalence)
+        return FittedDensity.of(
+            points, operators, beta, problem, solution, origin, self.prevalence, family_gap
+        )
 
     def problem(self, X: Any, y: Any, sample_weight: Any = None, prior: Any = None) -> Problem:
         """The convex problem of the features that a fit chooses."""
@@ -238,7 +255,7 @@ class StructMaxent(GrownDensity):
         self, families: Sequence[Family], searches: Sequence[Search], points: Points
     ) -> OfLevel:
         if self.complexity == "bound":
-            return bound_complexity(families, n_variables(points.schema), int(points.n_presences))
+            return bound_complexity(families, points.schema, round(points.n_presences))
         return lambda family, level: empirical_complexity(searches[family], points.counts, level)
 
 
@@ -266,7 +283,7 @@ class _Rounds:
                 self._record(objective)
                 progress.update(f"round {count + 1}, violation {self.violation:.1e}")
                 if before - objective < CHANGE:
-                    self.status = Status.CONVERGED
+                    self.status = Status.SMALL_CHANGE
                     break
         except KeyboardInterrupt:
             self.status = Status.INTERRUPTED
@@ -279,16 +296,20 @@ class _Rounds:
         growth = self.growth
         p = np.asarray(growth.entropy.conjugate(growth.theta)[1])
         r = p - growth.observed
-        candidates = growth.candidates(r)
+        candidates = self._search(r)
         if not candidates and not growth.w.size:
             raise ValueError(
                 "the families propose no feature at all: every variable is constant over the cells"
             )
         best = candidates[0] if candidates else None
-        self.violation = max(best.violation, 0.0) if best else 0.0
         if self.model.rule == "corrective":
             return self._correct(best)
         return self._descend(best, p, r)
+
+    def _search(self, r: Array) -> list[Candidate]:
+        candidates = self.growth.candidates(r)
+        self.violation = max(candidates[0].violation, 0.0) if candidates else 0.0
+        return candidates
 
     def _correct(self, best: Candidate | None) -> bool:
         growth = self.growth
@@ -332,18 +353,22 @@ class _Rounds:
             }
         )
 
-    def finished(self, quiet: bool) -> tuple[Problem, Solution]:
-        """The problem of the chosen features and the solution with its certificate."""
+    def finished(self, quiet: bool) -> tuple[Problem, Solution, float]:
+        """The problem of the chosen features, the solution, and the gap over the families."""
         model, growth = self.model, self.growth
         if model.rule == "corrective" and self.status is not Status.INTERRUPTED:
             problem = growth.problem()
             solve = problem.run if quiet else problem.solve
             growth.set_weights(solve("auto", growth.w, tol=model.tol, verbose=0).w)
         state: State = growth.state()
+        family_gap = np.inf
+        if self.status is not Status.INTERRUPTED and not quiet:
+            candidates = self._search(np.asarray(state.prediction) - growth.observed)
+            family_gap = growth.family_gap(state, candidates)
         model.violation_ = self.violation
         model.n_rounds_ = len(self.history)
         model.objective_ = np.array([row["objective"] for row in self.history])
-        return state.problem, Solution(
+        solution = Solution(
             w=state.w,
             p=state.prediction,
             gap=state.gap,
@@ -352,5 +377,6 @@ class _Rounds:
             n_iter=len(self.history),
             status=self.status,
             history=self.history,
-            guarantees=state.problem.guarantees(state.gap),
+            guarantees=state.problem.guarantees(family_gap),
         )
+        return state.problem, solution, family_gap

@@ -24,6 +24,7 @@ from maxent._threads import one_blas_thread
 from maxent.domains import Simplex
 from maxent.entropies import Entropy, Shannon, Shifted
 from maxent.estimators._class_map import ClassMap, ClassPart, Ones
+from maxent.estimators._class_weight import class_factors
 from maxent.estimators._saving import SavesFields
 from maxent.estimators._structural import (
     CHANGE,
@@ -32,7 +33,6 @@ from maxent.estimators._structural import (
     check_not_negative,
     check_rule,
     listed_families,
-    n_variables,
     price,
 )
 from maxent.families import Family, Monomials, Proposal, Terms, Trees
@@ -82,6 +82,8 @@ class StructMaxentClassifier(ClassifierMixin, SavesFields, BaseEstimator):
         loss; ``Tsallis(1.5)`` gives probabilities that are exactly 0.
     categorical : columns (names or positions) that are categories whatever their type; those of
         type category or string always are.
+    class_weight : None, "balanced" or {class: weight}; multiplies sample weights, and leaves
+        the m of B_k as it is.
     verbose : 1 shows a progress line in long fits.
 
     Attributes
@@ -127,6 +129,7 @@ class StructMaxentClassifier(ClassifierMixin, SavesFields, BaseEstimator):
         tol: float = 1e-4,
         entropy: Any = "shannon",
         categorical: Iterable[Any] = (),
+        class_weight: Any = None,
         verbose: int = 0,
     ) -> None:
         self.families = families
@@ -138,6 +141,7 @@ class StructMaxentClassifier(ClassifierMixin, SavesFields, BaseEstimator):
         self.tol = tol
         self.entropy = entropy
         self.categorical = categorical
+        self.class_weight = class_weight
         self.verbose = verbose
 
     def __sklearn_tags__(self) -> Any:
@@ -168,7 +172,8 @@ class StructMaxentClassifier(ClassifierMixin, SavesFields, BaseEstimator):
         constant = constant_columns(cells, self.schema_)
         if constant:
             warnings.warn(not_used(constant), stacklevel=2)
-        growth = _ClassGrowth(self, families, cells, labels, weight)
+        factors = class_factors(self.class_weight, self.classes_, labels, weight)
+        growth = _ClassGrowth(self, families, cells, labels, weight, factors)
         with one_blas_thread():
             try:
                 growth.run()
@@ -367,15 +372,16 @@ class _ClassGrowth:
         cells: Cells,
         labels: Array,
         weight: Array,
+        factors: Array,
     ) -> None:
         self.model, self.families, schema = model, families, model.schema_
         self.searches = [family.search(cells, schema) for family in families]
         self.entropy = model._entropy()
         n_classes = model.classes_.size
         self.observed = np.eye(n_classes)[labels]
-        self.weight = weight / weight.sum()
+        self.weight = weight * factors / (weight @ factors)
         m = max(round(float(weight.sum())), 1)
-        complexity = bound_complexity(families, n_variables(schema), m)
+        complexity = bound_complexity(families, schema, m)
         self.price = price(model.lam, model.beta, complexity)
         # the scores of one class are enough to tell two: they count up to what both share
         self.outputs = [1] if n_classes == 2 else list(range(n_classes))

@@ -65,7 +65,7 @@ class StructMaxentCV(GrownDensity):
         missing: str = "error",
         prevalence: float = 0.5,
         n_jobs: int | None = None,
-        verbose: int = 1,
+        verbose: int = 0,
     ) -> None:
         self.families = families
         self.lams = lams

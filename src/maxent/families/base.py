@@ -46,7 +46,11 @@ class Family(ABC):
 
     @abstractmethod
     def complexity(self, level: int, d: int, m: int) -> float:
-        """B_k >= R_m(H_k): a bound on the Rademacher complexity for d variables, m records."""
+        """B_k >= R_m(H_k): a bound on the Rademacher complexity for d raw features, m records."""
+
+    def complexity_of(self, level: int, schema: Schema, m: int) -> float:
+        """B_k for the columns of a table: by default d are its continuous ones and all levels."""
+        return self.complexity(level, schema.n_raw, m)
 
     @abstractmethod
     def search(self, cells: Cells, schema: Schema) -> Search:

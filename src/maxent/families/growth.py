@@ -115,6 +115,23 @@ class DensityGrowth:
                 candidates.append(Candidate(family, proposal, beta, abs(proposal.value) - beta))
         return sorted(candidates, key=lambda c: -c.violation)
 
+    def family_gap(self, state: State, candidates: Sequence[Candidate]) -> float:
+        """The duality gap over all features that violate no more than the worst candidate.
+
+        p_s = s p + (1 - s) p~, 1/s the largest |value| / beta_k, has |E_ps[phi] - E_S[phi]| <=
+        beta_k for each of them: it is feasible with all of them in the problem, at weight 0.
+        Candidates are the best there are in sets that the search goes through (the smallest of a
+        family), and the best that greed finds in the others.
+        """
+        chosen = state.problem.potential.gauge(state.gradient)
+        gauge = max((_ratio(abs(c.proposal.value), c.beta) for c in candidates), default=0.0)
+        if gauge <= max(chosen, 1.0):
+            return state.gap
+        if not np.isfinite(gauge):
+            return np.inf
+        p = np.asarray(state.prediction)
+        return state.gap_at(p / gauge + (1 - 1 / gauge) * self.observed)
+
     def add(self, candidate: Candidate) -> int:
         """Take a feature in with weight 0, unless it is there; its number."""
         chosen, operator = self._chosen[candidate.family], candidate.proposal.operator
@@ -157,3 +174,7 @@ class DensityGrowth:
         step = rule(lambda: repr(self.names()[j]), column, p, at)
         w[j] += step
         self.set_weights(w, self.theta + step * column)
+
+
+def _ratio(value: float, beta: float) -> float:
+    return value / beta if beta > 0 else np.inf if value > 0 else 0.0

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import lgamma
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -61,13 +62,39 @@ class Trees(Family):
         return self.max_nodes
 
     def complexity(self, level: int, d: int, m: int) -> float:
-        """sqrt((4k + 2) log2(d + 2) log(m + 1) / m)."""
+        """sqrt((4k + 2) log2(d + 2) log(m + 1) / m), for thresholds alone: [x <= t]."""
         # structural paper, eq. 15
         return float(np.sqrt((4 * level + 2) * np.log2(d + 2) * np.log(m + 1) / m))
+
+    def complexity_of(self, level: int, schema: Schema, m: int) -> float:
+        """(15), or sqrt(log Pi / 2m) if larger, Pi at least the ways to label m records.
+
+        Sets of levels need the second: a category of L levels alone labels L records in every way.
+        """
+        printed = self.complexity(level, schema.n_raw, m)
+        return max(printed, float(np.sqrt(log_growth(level, schema, m) / (2 * m))))
 
     def search(self, cells: Cells, schema: Schema) -> TreeSearch:
         """Every variable in bins, ready to grow trees."""
         return TreeSearch(cells, schema, self.max_nodes, self.bins)
+
+
+def log_growth(level: int, schema: Schema, m: int) -> float:
+    """log of C_k 2^(k + 1) Q^k, at least the labellings of m records by trees of k nodes.
+
+    C_k, the Catalan number, counts the shapes and 2^(k + 1) the labels of the leaves. Q questions
+    differ on m records: m - 1 thresholds of each continuous variable, min(2^L, 2^m) sets of L
+    levels, and one that all answer alike.
+
+    >>> schema = Schema(("x", "soil"), ("soil",), (("clay", "sand"),))
+    >>> round(float(np.exp(log_growth(1, schema, m=10))), 6)  # 4 (9 + 1 + 4)
+    56.0
+    """
+    thresholds = np.log(len(schema.continuous) * (m - 1) + 1)
+    sets = [min(len(levels), m) * np.log(2) for levels in schema.levels]
+    shapes = lgamma(2 * level + 1) - lgamma(level + 1) - lgamma(level + 2)
+    questions = float(np.logaddexp.reduce([thresholds, *sets]))
+    return shapes + (level + 1) * float(np.log(2)) + level * questions
 
 
 # -- trees as features ---------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from maxent._checks import floats, indices
 from maxent._rows import Array
 from maxent._threads import over_rows
 from maxent.features.base import Bound, FeatureClass, Operator, incidence, replaced
-from maxent.features.cells import Cells, Schema
+from maxent.features.cells import Cells, Schema, column_units, in_units
 from maxent.features.tables import Curve, Guide, ScoreTables
 
 LINEAR, QUADRATIC, FORWARD, REVERSE, THRESHOLD = range(5)  # as in _kernels.cells
@@ -36,8 +36,9 @@ class Additive(Operator):
     """Curves of single variables.
 
     ``low`` and ``high`` (one per variable) scale to [0, 1], ``square_low`` and ``square_high`` do
-    so for the squares; ``variable``, ``kind`` and ``knot`` (in units of the variable) have one
-    entry per feature, sorted by variable, kind and knot.
+    so for the squares (of the variable in its ``column_units``, 1 unless it is huge or tiny);
+    ``variable``, ``kind`` and ``knot`` (in units of the variable) have one entry per feature,
+    sorted by variable, kind and knot.
     """
 
     variables: tuple[str, ...]
@@ -138,9 +139,10 @@ class BoundCurves(Bound):
     """Curves on given cells."""
 
     def __init__(self, operator: Additive, cells: Cells, clamp: bool) -> None:
-        self.values, self.clamp = cells.values, clamp
-        self.low = operator.low
-        self.high = np.where(operator.high > operator.low, operator.high, operator.low + 1.0)
+        self.unit = column_units(operator.low, operator.high)
+        self.values, self.clamp = in_units(cells.values, self.unit), clamp
+        self.low, high = operator.low / self.unit, operator.high / self.unit
+        self.high = np.where(high > self.low, high, self.low + 1.0)
         size = self.high - self.low
         width = operator.square_high - operator.square_low
         inverse = 1 / np.where(width > 0, width, 1.0)
@@ -152,7 +154,8 @@ class BoundCurves(Bound):
                 size**2 * inverse,
             ]
         )
-        self.variable, self.kind, self.knot = operator.variable, operator.kind, operator.knot
+        self.variable, self.kind = operator.variable, operator.kind
+        self.knot = operator.knot / self.unit[self.variable]
         self.n_features = operator.n_features
         self.position = np.zeros(self.n_features, dtype=np.int32)
         self.places: dict[int, _Places] = {}
@@ -212,17 +215,17 @@ class BoundCurves(Bound):
         """The curve of every variable, in units of the variable."""
         curves = []
         for v, where in self.used:
-            low, high, kind = self.low[v], self.high[v], self.kind[where]
+            unit, kind = self.unit[v], self.kind[where]
+            low, high = unit * self.low[v], unit * self.high[v]
             intercept, slope, bend = self._tables(v, where, w)
-            knots = np.unique(self.knot[where][kind >= FORWARD])
+            knots = unit * np.unique(self.knot[where][kind >= FORWARD])
             guide = Guide.of(knots, low, high)
             scale = 1.0 / (high - low)
             is_upper = np.arange(slope.size) >= self.places[v].upper  # these are in high - x
             signed = np.where(is_upper, -scale, scale) * slope
             pieces = np.column_stack([intercept, signed, np.where(is_upper, high, low)])
             square = w[where][kind == QUADRATIC].sum()
-            bent = bend * scale * scale
-            numbers = [low, guide.per_unit, bent, scale, *self.parabola[:, v], square]
+            numbers = [low, guide.per_unit, bend, scale, *self.parabola[:, v], square]
             curves.append(Curve(v, np.array(numbers), knots, guide.before, pieces))
         return curves
 
@@ -327,14 +330,16 @@ class _CurveClass(FeatureClass):
         count = cells.values.shape[0]
         if not count:
             return []
-        low, high = cells.values.min(axis=1), cells.values.max(axis=1)
+        low = cells.values.min(axis=1).astype(np.float64)
+        high = cells.values.max(axis=1).astype(np.float64)
+        unit = column_units(low, high)
         square = np.zeros((2, count))
         knots: list[list[tuple[int, Array]]] = [[] for _ in range(count)]
 
         def work(first: int, last: int) -> None:
             for v in range(first, last):
                 x = cells.values[v]
-                square[:, v] = _square_range(x, float(low[v]), float(high[v]))
+                square[:, v] = _square_range(x, float(low[v]), float(high[v]), float(unit[v]))
                 if high[v] > low[v]:
                     knots[v] = self._knots(x, x[presences])
 
@@ -344,8 +349,8 @@ class _CurveClass(FeatureClass):
             return []
         operator = Additive(
             schema.continuous,
-            low.astype(np.float64),
-            high.astype(np.float64),
+            low,
+            high,
             square[0],
             square[1],
             np.repeat([v for v, _, _ in parts], [t.size for _, _, t in parts]).astype(np.int32),
@@ -359,9 +364,10 @@ class _CurveClass(FeatureClass):
         """The kinds of feature of one variable and their knots."""
 
 
-def _square_range(x: Array, low: float, high: float) -> tuple[float, float]:
-    ends = (low**2, high**2)
-    return (float(np.abs(x).min()) ** 2 if low < 0 < high else min(ends)), max(ends)
+def _square_range(x: Array, low: float, high: float, unit: float) -> tuple[float, float]:
+    ends = ((low / unit) ** 2, (high / unit) ** 2)
+    within = (float(np.abs(x).min()) / unit) ** 2 if low < 0 < high else min(ends)
+    return within, max(ends)
 
 
 @io.register

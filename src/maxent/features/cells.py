@@ -14,6 +14,7 @@ from maxent._rows import Array
 from maxent._threads import all_finite, over_rows
 
 _MARKS = ("NAType", "NaTType")
+_SQUARES_EXACT = 400  # powers of two up to which squares and products of columns are exact
 UNKNOWN = -1  # code of a level that was not there at the fit
 
 
@@ -62,6 +63,11 @@ class Schema:
     def continuous(self) -> tuple[str, ...]:
         """Names of the other columns, in order."""
         return tuple(name for name in self.names if name not in self.categorical)
+
+    @property
+    def n_raw(self) -> int:
+        """Raw features: the continuous columns, and the levels of the others."""
+        return len(self.continuous) + sum(map(len, self.levels))
 
     @classmethod
     def of(cls, X: Any, categorical: Iterable[Any] = ()) -> Schema:
@@ -154,7 +160,27 @@ def take_rows(X: Any, rows: Any) -> Any:
     """Some rows of a frame or an array."""
     if hasattr(X, "iloc"):
         return X.iloc[rows]
+    if isinstance(rows, np.ndarray) and rows.dtype == bool:
+        rows = np.flatnonzero(rows)  # a mask picks columns of a polars frame
     return X[rows]
+
+
+def column_units(low: Array, high: Array) -> Array:
+    """By what to divide each column so that squares and products of columns are ordinary numbers.
+
+    Powers of two, so that no digit is lost; 1 for columns of any size one meets.
+
+    >>> np.log2(column_units(np.array([-1.0, 0.0]), np.array([3.0, 2.0**600])))
+    array([  0., 601.])
+    """
+    power = np.frexp(np.maximum(np.abs(low), np.abs(high)))[1]
+    power = np.minimum(power, np.finfo(np.float64).maxexp - 1)  # a larger one is no number
+    return np.ldexp(1.0, np.where(np.abs(power) > _SQUARES_EXACT, power, 0))
+
+
+def in_units(values: Array, units: Array) -> Array:
+    """Columns, the rows of ``values``, in their units; a copy only where one is not 1."""
+    return values if (units == 1).all() else values / units[:, None]
 
 
 def constant_columns(cells: Cells, schema: Schema) -> list[str]:

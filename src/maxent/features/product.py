@@ -12,7 +12,7 @@ from maxent._checks import floats, indices
 from maxent._rows import Array
 from maxent._threads import over_rows
 from maxent.features.base import Bound, FeatureClass, Operator, incidence, replaced
-from maxent.features.cells import Cells, Schema
+from maxent.features.cells import Cells, Schema, column_units, in_units
 from maxent.features.tables import Pairs, ScoreTables
 from maxent.maps import sum_of_parts
 
@@ -22,7 +22,10 @@ _BLOCK = 2048  # cells whose variables stay in cache
 @io.register
 @dataclass(frozen=True, eq=False)
 class Products(Operator):
-    """x_i x_j scaled to [0, 1] over the cells of the fit."""
+    """x_i x_j scaled to [0, 1] over the cells of the fit.
+
+    ``least`` and ``most`` are those of each product, of variables in their ``column_units``.
+    """
 
     variables: tuple[str, ...]
     low: Array
@@ -77,7 +80,7 @@ class Products(Operator):
         bound = self.bind(empty)
         unit, place = np.unique([self.first, self.second], return_inverse=True)
         first, second = place.reshape(2, -1)
-        scaling = np.column_stack([bound.low[unit], bound.scale[unit]])
+        scaling = np.column_stack([self.low[unit], bound.scale[unit] / bound.unit[unit]])
         columns = [bound.constant, bound.slope_first, bound.slope_second, bound.pair, w]
         tables.pairs.append(Pairs(unit, scaling, first, second, np.column_stack(columns)))
 
@@ -86,11 +89,12 @@ class BoundProducts(Bound):
     """Products on given cells, as c0 + ci u_i + cj u_j + cij u_i u_j in scaled variables u."""
 
     def __init__(self, operator: Products, cells: Cells, clamp: bool) -> None:
-        self.values, self.clamp = cells.values, clamp
+        self.unit = column_units(operator.low, operator.high)
+        self.values, self.clamp = in_units(cells.values, self.unit), clamp
         self.n_features = operator.n_features
         self.first, self.second = operator.first, operator.second
-        self.low = operator.low
-        self.scale = 1 / np.where(operator.high > operator.low, operator.high - operator.low, 1.0)
+        self.low, high = operator.low / self.unit, operator.high / self.unit
+        self.scale = 1 / np.where(high > self.low, high - self.low, 1.0)
         i, j = self.first, self.second
         width = operator.most - operator.least
         inverse = 1 / np.where(width > 0, width, 1.0)
@@ -197,16 +201,17 @@ class Interaction(FeatureClass):
         from maxent._kernels.cells import product_range
 
         low, high = (
-            cells.values.min(axis=1, initial=np.inf),
-            cells.values.max(axis=1, initial=-np.inf),
+            cells.values.min(axis=1, initial=np.inf).astype(np.float64),
+            cells.values.max(axis=1, initial=-np.inf).astype(np.float64),
         )
+        values = in_units(cells.values, column_units(low, high))
         varying = np.flatnonzero(high > low)
         first, second = (varying[part] for part in np.triu_indices(varying.size, 1))
         ranges = np.empty((2, first.size))
 
         def work(begin: int, end: int) -> None:
             for k in range(begin, end):
-                ranges[:, k] = product_range(cells.values[first[k]], cells.values[second[k]])
+                ranges[:, k] = product_range(values[first[k]], values[second[k]])
 
         over_rows(work, first.size, cells.n_cells)
         keep = ranges[1] > ranges[0]
@@ -215,8 +220,8 @@ class Interaction(FeatureClass):
         return [
             Products(
                 schema.continuous,
-                low.astype(np.float64),
-                high.astype(np.float64),
+                low,
+                high,
                 first[keep].astype(np.int32),
                 second[keep].astype(np.int32),
                 ranges[0, keep],

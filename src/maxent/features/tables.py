@@ -58,8 +58,9 @@ class Guide(NamedTuple):
 class Curve(NamedTuple):
     """A function of one variable: a linear piece between every two knots, and a bend.
 
-    ``numbers``: low, bins per unit, bend, 1 / range, the three coefficients of the scaled square
-    and its weight. ``pieces`` (knots + 1, 3): value, slope and where the slope is measured from.
+    ``numbers``: low, bins per unit, bend of the scaled variable, 1 / range, the three coefficients
+    of the scaled square and its weight. ``pieces`` (knots + 1, 3): value, slope and where the
+    slope is measured from.
     """
 
     variable: int

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from maxent._roots import bracketed_root
+from maxent._roots import bracketed_root, linear_plus_power
 from maxent._rows import Array
+
+_FAR = 1e300  # a multiplier beyond it, or below its inverse, is as good as infinite, or 0
 
 
 def dual_order(p: float) -> float:
@@ -68,41 +70,26 @@ def project_ball(v: Array, p: float, radius: float) -> Array:
     return np.sign(v) * x * radius
 
 
-def linear_plus_power(y: Array, linear: float, weight: float, a: float) -> Array:
-    """The x with linear x + weight x^a = y > 0, by Newton from above on a convex function."""
-    if a < 1:  # x = z^(1/a)
-        return linear_plus_power(y, weight, linear, 1 / a) ** (1 / a)
-    if a == 2:
-        return 2 * y / (linear + np.sqrt(linear**2 + 4 * weight * y))
-    with np.errstate(divide="ignore", over="ignore"):
-        x = np.minimum(y / np.float64(linear), (y / np.float64(weight)) ** (1 / a))
-    for _ in range(100):
-        power = weight * x ** (a - 1)
-        new = x - ((linear + power) * x - y) / (linear + a * power)
-        done = np.abs(new - x) <= 2 * np.finfo(float).eps * x
-        x = new
-        if done.all():
-            break
-    return x
-
-
 def prox_squared_norm(v: Array, q: float, c: float) -> Array:
     """argmin_x 1/2 ||x - v||^2 + c/2 ||x||_q^2."""
     v = np.asarray(v, dtype=np.float64)
     scale = float(np.max(np.abs(v), initial=0.0))
-    if scale == 0 or c == 0:
+    if scale == 0 or c < 1 / _FAR:  # nothing, or less than rounding
         return v.copy()
-    size = np.abs(v) / scale
+    size, c = np.abs(v) / scale, min(c, _FAR)
     if q > 2:  # Moreau: the conjugate is a squared norm of order below 2
         return v - prox_squared_norm(v, dual_order(q), 1 / c)
     if q == 2:
         x = size / (1 + c)
-    elif q == 1:  # threshold t = c ||x||_1 over the k largest entries
+    elif q == 1:
+        # threshold t = c ||x||_1 = c sum_k / (1 + c k) over the k largest entries; as t tends to
+        # the largest with c, entries less t are found from the sums of entries less the k-th
         ordered = np.sort(size)[::-1]
-        k = np.arange(1, v.size + 1)
-        t = c * np.cumsum(ordered) / (1 + c * k)
-        last = int(np.flatnonzero(ordered > t)[-1])
-        x = np.maximum(size - t[last], 0)
+        steps = np.arange(1, v.size) * (ordered[:-1] - ordered[1:])
+        above, share = np.concatenate([[0.0], np.cumsum(steps)]), 1 / (1 + c)
+        last = int(np.flatnonzero(share * ordered > (1 - share) * above)[-1])
+        lead = (last + 1) * (size - ordered[last]) - above[last]
+        x = np.maximum(share * size + (1 - share) * lead, 0) / (share + (1 - share) * (last + 1))
     else:  # x + c N^(2-q) x^(q-1) = |v| with N = ||x||_q
         rest = size > 0
 

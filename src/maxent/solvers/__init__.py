@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from maxent.entropies import BinaryGini, SquaredNorm, Tsallis
+from maxent.maps import SampleMap
 from maxent.problem import Problem
+from maxent.solvers._dual import unwrap
 from maxent.solvers.ball_search import BallSearch
 from maxent.solvers.base import ConvergenceWarning, Interrupted, Solution, Solver, Status
 from maxent.solvers.block_frank_wolfe import BlockFrankWolfe
@@ -54,6 +57,7 @@ _BY_NAME: dict[str, type[Solver]] = {
     "dual-coordinate": DualCoordinateAscent,
     "block-frank-wolfe": BlockFrankWolfe,
 }
+_FEW_SAMPLES = 1.5  # per column, below which the steps of Newton's method meet too many kinks
 _MANY, _MANY_OF_ONE_ROW = 100, 2000  # features beyond which Newton steps cost too much
 
 
@@ -78,6 +82,8 @@ def _chosen(solver: Solver | str, problem: Problem) -> Solver:
         last = {"prox-newton"} if dense else set()
         if problem.features.n_rows is None or not problem.entropy.has_curvature:
             last.add("newton-cg")  # no preconditioner, or costly products with the Jacobian
+        elif _few_samples(problem) and _curvature_jumps(problem):
+            last |= {"newton-cg", "prox-newton"}  # kinks everywhere cut their steps short
         names = sorted(_AUTO, key=last.__contains__)
         for name in names:
             kind = _AUTO[name]
@@ -90,3 +96,17 @@ def _chosen(solver: Solver | str, problem: Problem) -> Solver:
     if solver in _BY_NAME:
         return _BY_NAME[solver]()
     raise ValueError(f"unknown solver {solver!r}; choose 'auto', {', '.join(map(repr, _BY_NAME))}")
+
+
+def _curvature_jumps(problem: Problem) -> bool:
+    """Whether the map is piecewise linear, or steeper where an entry becomes 0."""
+    entropy = unwrap(problem.entropy).entropy
+    if isinstance(entropy, Tsallis):
+        return entropy.alpha >= 2
+    return isinstance(entropy, BinaryGini | SquaredNorm)
+
+
+def _few_samples(problem: Problem) -> bool:
+    """Whether a linear model may fit its samples exactly, or nearly."""
+    features = problem.features
+    return isinstance(features, SampleMap) and features.n_rows < _FEW_SAMPLES * features.X.shape[1]

@@ -138,14 +138,15 @@ class Samples(Curvature):
     def _spectrum(self) -> tuple[Array, Array]:
         """Eigenvalues and eigenvectors of X' diag(a) X / sum a, those with a value."""
         root = np.sqrt(self.weights / self.weights.sum())
-        scaled = sparse.diags_array(root) @ self.X if sparse.issparse(self.X) else None
+        tall, dense = self.rows >= self.columns, not sparse.issparse(self.X)
+        if tall and dense:
+            return _not_negative(_weighted_gram(self.X, root.astype(self.X.dtype)))
+        scaled: Any = sparse.diags_array(root) @ self.X if not dense else None
         if scaled is None:
             scaled = self.X * root[:, None].astype(self.X.dtype)
-        tall = self.rows >= self.columns
-        gram = _gram(scaled) if tall else _gram(scaled.T)
-        values, vectors = np.linalg.eigh(gram)
         if tall:
-            return np.maximum(values, 0), vectors
+            return _not_negative(_gram(scaled))
+        values, vectors = np.linalg.eigh(_gram(scaled.T))
         used = values > 1e-10 * values[-1]
         values, vectors = values[used], vectors[:, used]
         return values, np.asarray(scaled.T @ vectors) / np.sqrt(values)
@@ -165,8 +166,8 @@ class Samples(Curvature):
     def _preconditioner(self, diagonal: Array, spike: Array | None, ridge: Array) -> Product:
         if self.spectrum is None:
             curved = diagonal if spike is None else diagonal - spike**2
-            squares = self.X.multiply(self.X) if sparse.issparse(self.X) else self.X**2
-            inverse = 1 / ((squares.T @ (curved * self.weights[:, None])).ravel() + ridge + _TINY)
+            squares = self._squares(curved * self.weights[:, None])
+            inverse = 1 / (squares.ravel() + ridge + _TINY)
             return lambda r: inverse * r
         across = np.diag(self.weights @ diagonal)
         if spike is not None:
@@ -188,6 +189,21 @@ class Samples(Curvature):
             return result.ravel()
 
         return precondition
+
+    def _squares(self, weight: Array) -> Array:
+        """sum_i x_i^2 weight_i', (columns, outputs)."""
+        X = self.X
+        if sparse.issparse(X):
+            return np.asarray(X.multiply(X).T @ weight)
+
+        def part(start: int, stop: int) -> Array:
+            total = np.zeros((self.columns, self.outputs))
+            for first in range(start, stop, _BLOCK):
+                rows = slice(first, min(first + _BLOCK, stop))
+                total += np.square(X[rows], dtype=np.float64).T @ weight[rows]
+            return total
+
+        return sum_of_parts(part, self.rows, 1 + self.columns * self.outputs // _WORK)
 
     def _product(self, diagonal: Array, spike: Array | None) -> Product:
         if sparse.issparse(self.X):
@@ -258,6 +274,26 @@ class Samples(Curvature):
 
 
 _TINY = 1e-300
+
+
+def _not_negative(gram: Array) -> tuple[Array, Array]:
+    """Eigenvalues and eigenvectors of a matrix that has no negative ones but for rounding."""
+    values, vectors = np.linalg.eigh(gram)
+    return np.maximum(values, 0), vectors
+
+
+def _weighted_gram(X: Array, root: Array) -> Array:
+    """X' diag(root)^2 X in float64, without a scaled copy of X."""
+
+    def part(start: int, stop: int) -> Array:
+        total = np.zeros((X.shape[1], X.shape[1]))
+        for first in range(start, stop, _BLOCK):
+            rows = slice(first, min(first + _BLOCK, stop))
+            block = X[rows] * root[rows, None]
+            total += block.T @ block
+        return total
+
+    return sum_of_parts(part, len(X), X.shape[1] ** 2 // _WORK)
 
 
 def _gram(A: Any) -> Array:

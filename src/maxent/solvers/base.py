@@ -29,11 +29,23 @@ from maxent.problem import Problem, State
 class Status(Enum):
     """Why a solver stopped."""
 
-    CONVERGED = "converged"
+    CONVERGED = "converged"  # the duality gap is at most the tolerance
+    STATIONARY = "stationary"  # the optimality is, and no finite gap bounds the objective
     MAX_ITER = "max_iter"
+    SMALL_CHANGE = "small_change"  # the objective changed too little, by the rule of a paper
     STALLED = "stalled"  # no further progress is possible in floating point
     UNBOUNDED = "unbounded"  # the dual has no minimum: no p has moments in reach of the target
     INTERRUPTED = "interrupted"
+
+    @property
+    def reached(self) -> bool:
+        """Whether the tolerance was reached, by the gap or else by the optimality.
+
+        A stationary solution meets the optimality conditions to the tolerance, but its objective
+        may lie above the minimum by more: where the minimum is attained at infinity, or where the
+        entropy is flat.
+        """
+        return self in (Status.CONVERGED, Status.STATIONARY)
 
 
 @io.register
@@ -96,6 +108,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 BOTTOMLESS = -1e15  # a dual that far down, in multiples of its start, has no minimum
+_FURTHER = 2.0  # times as far from 0 as at the last look at a ray
 
 Callback = Callable[[int, State], Any]
 
@@ -104,9 +117,9 @@ Callback = Callable[[int, State], Any]
 class Solver(ABC):
     """Settings common to all solvers.
 
-    tol : stop when the duality gap (or, where no finite gap exists, the optimality) is at most
-        this; max_iter : steps at most; verbose : 0 silences the progress line that appears on
-        standard error after a few seconds.
+    tol : stop when the duality gap is at most this, or where no finite gap exists the optimality,
+        which promises less (``Status.STATIONARY``); max_iter : steps at most; verbose : 0 silences
+        the progress line that appears on standard error after a few seconds.
     """
 
     tol: float = 1e-8
@@ -157,7 +170,7 @@ class Solver(ABC):
 
         ``stacklevel`` counts frames as in ``warnings.warn``: 1 is the line of this call.
         """
-        if solution.status is Status.CONVERGED:
+        if solution.status.reached:
             return
         warnings.warn(
             f"{type(self).__name__} {solution}, tol {self.tol:g}; raise max_iter or tol, try "
@@ -173,9 +186,10 @@ class Solver(ABC):
         progress = Progress(type(self).__name__, self.verbose)
         try:
             if self._done(state):
-                status = Status.CONVERGED
+                status = _reached(state)
             else:
                 iterations = self._iterate(state.problem, state)
+                start, reach = state.dual, float(np.max(np.abs(state.w), initial=0.0))
                 for count, state in enumerate(iterations, start=1):
                     history.append(self._record(state, begin))
                     progress.update(
@@ -184,9 +198,12 @@ class Solver(ABC):
                     if callback is not None:
                         callback(count, state)
                     if self._done(state):
-                        status = Status.CONVERGED
+                        status = _reached(state)
                         break
-                    if state.dual < BOTTOMLESS * (1 + abs(history[0]["objective"])):
+                    size = float(np.max(np.abs(state.w), initial=0.0))
+                    look = np.isinf(state.gap) and size > _FURTHER * reach
+                    reach = size if look else reach
+                    if bottomless(state, start) or (look and _endless(state, start)):
                         status = Status.UNBOUNDED
                         break
                     if count >= self.max_iter:
@@ -235,6 +252,20 @@ class Solver(ABC):
             history=history,
             guarantees=state.problem.guarantees(state.gap),
         )
+
+
+def _reached(state: State) -> Status:
+    return Status.CONVERGED if np.isfinite(state.gap) else Status.STATIONARY
+
+
+def bottomless(state: State, start: float) -> bool:
+    """Whether the dual, which was ``start`` once, is so far down that it has no minimum."""
+    return state.dual < BOTTOMLESS * (1 + abs(start))
+
+
+def _endless(state: State, start: float) -> bool:
+    """Whether the dual is bottomless somewhere along the ray of w."""
+    return state.falls_along_w(-BOTTOMLESS * (1 + abs(start)))
 
 
 def elastic_terms(problem: Problem) -> tuple[Array, Array]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from maxent import io
 from maxent._rows import Array, Rows, row_dot
 from maxent.domains import Simplex
-from maxent.entropies import Zero
+from maxent.entropies import Youngized, Zero
 from maxent.maps import SampleMap
 from maxent.problem import Problem, State
 from maxent.solvers._dual import (
@@ -38,6 +38,15 @@ class BlockFrankWolfe(DualSolver):
     """
 
     average: bool = False
+
+    @classmethod
+    def missing(cls, problem: Problem) -> str | None:
+        """Rows, a strongly convex penalty, and a map that is cheap for a single row."""
+        lack = super().missing(problem)
+        inside = unwrap(problem.entropy).entropy
+        if lack is None and isinstance(inside, Youngized):
+            return f"{inside!r} needs a linear programme for each row and step; use CuttingPlane"
+        return lack
 
     def _iterate(self, problem: Problem, state: State) -> Iterator[State]:
         steps = super()._iterate(problem, state)

@@ -33,8 +33,9 @@ class DualCoordinateAscent(DualSolver):
     is 1/strength-Lipschitz; so p_i <- prox_{tau_i Omega}(p_i + tau_i theta_i), tau_i = a_i/s_i.
 
     Compiled for samples, elastic penalties and Shannon, Tsallis, FermiDirac, BinaryGini or Zero
-    (also shifted or scaled); any other entropy goes through its ``prox``, row by row. A row that
-    did not move rests until the next look at the certificate.
+    (also shifted or scaled); any other entropy goes through its ``prox``, row by row, a search of a
+    few milliseconds where it has no closed form. A row that did not move rests until the next look
+    at the certificate.
     """
 
     @classmethod
@@ -44,6 +45,11 @@ class DualCoordinateAscent(DualSolver):
         inside = unwrap(problem.entropy).entropy
         if lack is None and not inside.has_prox:
             return f"{inside!r} has no proximity operator; use BlockFrankWolfe"
+        if lack is None and inside.domain.ragged and not isinstance(inside, Zero | SquaredNorm):
+            return (
+                f"{inside!r} has no closed proximity operator, and a search for each row of a "
+                "structure takes too long; use BlockFrankWolfe or LBFGS"
+            )
         return lack
 
     def _rows(self, problem: Problem, point: Rows) -> DualRows:

@@ -11,7 +11,7 @@ import numpy as np
 from maxent import io
 from maxent._rows import Array
 from maxent.problem import Problem, State
-from maxent.solvers.base import Solver, needs_gradient
+from maxent.solvers.base import Solver, bottomless, needs_gradient
 
 
 @io.register
@@ -92,6 +92,8 @@ def _wolfe(
     slack = 1e-15 * max(1.0, abs(state.dual))
     for _ in range(60):
         new = problem.state(state.w + length * direction)
+        if bottomless(new, state.dual):
+            return new
         if not new.dual <= state.dual + 1e-4 * length * slope + slack:
             high = length
         else:

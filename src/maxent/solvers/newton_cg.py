@@ -11,7 +11,8 @@ from maxent import io
 from maxent._rows import Array, Rows, row_dot
 from maxent.problem import Problem, State
 from maxent.solvers._hessian import Model, second_order
-from maxent.solvers.base import Solver, needs_gradient
+from maxent.solvers.base import Solver, bottomless, needs_gradient
+from maxent.solvers.lbfgs import LBFGS
 
 _ENOUGH = 1e-4  # share of the slope that a step must gain (Armijo)
 _FLAT = 0.25  # share of the slope that may be left at the end of a step
@@ -19,6 +20,9 @@ _EDGE = 0.1  # share of a bracket by which it shrinks at least
 _FURTHER = 4.0  # the longest next trial, in units of the last, while a step is too short
 _TRIALS = 60
 _CUT = 0.5  # share of a step below which the model is damped: it reached beyond a kink
+_LEAST = 1e-100  # curvature, as a share of what is left of the gradient, that counts as none
+_ENDLESS = 1e16  # growth of what is left that shows a gradient without curvature along it
+_CUTS = 20  # such steps in all after which L-BFGS goes on, which asks no model to look past kinks
 _DAMPING = 4.0  # by which the damping grows and shrinks
 
 
@@ -29,13 +33,14 @@ class NewtonCG(Solver):
 
     For a differentiable entropy and a penalty with a second derivative (Quadratic, QuadraticForm,
     SmoothBox, LaplacePrior ...). A sparse map has little curvature: the products visit only the
-    entries that have some, so sparsemax is cheaper than softmax.
+    entries that have some, so sparsemax is cheaper than softmax. Where the kinks of a sparse map
+    cut steps short again and again, as with few samples and many columns, L-BFGS takes over.
 
     accuracy : share of the gradient, in the norm of the preconditioner, that a step may leave.
     cg_iter : products with the Hessian per step, at most.
     """
 
-    max_iter: int = 500
+    max_iter: int = 5_000  # as for L-BFGS, which may take over
     accuracy: float = 0.25
     cg_iter: int = 200
 
@@ -57,8 +62,8 @@ class NewtonCG(Solver):
         return needs_gradient(problem)
 
     def _iterate(self, problem: Problem, state: State) -> Iterator[State]:
-        curvature, damping = second_order(problem), 0.0
-        while True:
+        curvature, damping, cuts = second_order(problem), 0.0, 0
+        while cuts < _CUTS:
             gradient = state.gradient - problem.potential.conjugate_gradient(-state.w)
             model = curvature.at(state, damping)
             step = self._step(model, gradient)
@@ -68,27 +73,29 @@ class NewtonCG(Solver):
             state, length = reached
             yield state
             if length < _CUT:
+                cuts += 1
                 damping = max(damping * _DAMPING, _bend(model, step))
             elif length >= 1:
                 damping /= _DAMPING
+        yield from LBFGS()._iterate(problem, state)
 
     def _step(self, model: Model, gradient: Array) -> Array:
         """An approximate solution of H step = -gradient."""
         step, residual = np.zeros_like(gradient), -gradient
         scaled = model.precondition(residual)
         norm = float(residual @ scaled)
-        direction, goal = scaled, self.accuracy**2 * norm
+        direction, goal, most = scaled, self.accuracy**2 * norm, _ENDLESS * norm
         for _ in range(self.cg_iter):
             image = model.product(direction)
             bend = float(direction @ image)
-            if not bend > 0:
+            if not bend > _LEAST * norm:
                 return step if step.any() else scaled
             length = norm / bend
             step += length * direction
             residual -= length * image
             scaled = model.precondition(residual)
             new = float(residual @ scaled)
-            if not new > goal:
+            if not goal < new < most:
                 break
             direction = scaled + (new / norm) * direction
             norm = new
@@ -113,20 +120,22 @@ def _search(
     slack = 1e-15 * max(1.0, abs(state.dual))
     first = float(gradient @ step)
     low, high = (0.0, first), (np.inf, 0.0)
-    length = 1.0
+    length, short = 1.0, (state, 0.0)
     for _ in range(_TRIALS):
         new = problem.state(state.w + length * step, state.theta + length * direction)
+        if bottomless(new, state.dual):
+            return new, length
         slope = _slope(new, step, direction)
         enough = new.dual <= state.dual + _ENOUGH * length * min(first, 0.0) + slack
         if enough and abs(slope) <= _FLAT * abs(first):
             stuck = abs(new.dual - state.dual) <= slack
             return (new, length) if not stuck or new.optimality < state.optimality else None
         if enough and slope < 0:
-            low = (length, slope)
+            low, short = (length, slope), (new, length)
         else:
             high = (length, slope)
         length = _between(low, high) if np.isfinite(high[0]) else _beyond(low, first)
-    return None
+    return short if short[0].dual < state.dual - slack else None
 
 
 def _slope(state: State, step: Array, direction: Rows) -> float:

@@ -13,7 +13,6 @@ import numpy as np
 from maxent._threads import num_threads
 from maxent._version import __version__
 from maxent.density import FittedDensity, Recipe
-from maxent.solvers import Status
 from maxent.species import diagnostics
 from maxent.species.layers.grid import Grid
 from maxent.species.region import Prepared
@@ -103,7 +102,7 @@ def _remarks(model: FittedDensity, sample: Sample, test: Sample | None) -> list[
     if constant:
         remarks.append(f"constant columns are not used: {', '.join(constant)}")
     told = model.certificate
-    if told.status is not None and told.status is not Status.CONVERGED:
+    if told.status is not None and not told.status.reached:
         remarks.append(
             f"the fit did not converge ({told.status.value} after {told.n_iter} iterations): its "
             f"duality gap is {told.gap:.1e}"

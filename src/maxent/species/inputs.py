@@ -82,8 +82,11 @@ def raster_parts(sources: Iterable[str | os.PathLike[str]]) -> list[str]:
     from maxent.species.extras import geo
     from maxent.species.layers.sources import raster_files
 
+    given = list(sources)
+    if not given:
+        return []
     rasterio = geo("rasterio")
-    rasters = [str(path) for path in raster_files(sources)]
+    rasters = [str(path) for path in raster_files(given)]
     waiting, parts = list(rasters), []
     while waiting:
         path = waiting.pop()

@@ -14,8 +14,8 @@ import numpy as np
 
 from maxent import evaluation, io
 from maxent.estimators import MaxentDensityCV
-from maxent.species.inputs import LayerFiles, RecordFile, chosen_species
-from maxent.species.outputs import locked, staged
+from maxent.species.inputs import LayerFiles, RecordFile, chosen_species, raster_parts
+from maxent.species.outputs import check_unread, locked, staged
 from maxent.species.region import Prepared, prepare, survey_files
 from maxent.species.settings import Settings
 from maxent.species.slugs import slugs
@@ -88,6 +88,9 @@ def tune_files(
     overwrite: bool = False,
 ) -> list[Tuned]:
     """Tune every species of a file, with a table and a picture of each in ``out``."""
+    tables = [file.path for file in (records, group) if file is not None]
+    rasters = raster_parts([*layers.sources, *([] if bias is None else [bias])])
+    check_unread(out, [*tables, *rasters])
     with locked(out), staged(out, overwrite) as place:
         surveyed = survey_files(records, layers, settings, bias=bias, group=group)
         region = surveyed.region

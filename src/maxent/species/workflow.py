@@ -15,9 +15,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from maxent._terminal import in_words
 from maxent.species import report, tables
 from maxent.species.fingerprints import of_rasters, of_values
-from maxent.species.inputs import LayerFiles, RecordFile, chosen_species
+from maxent.species.inputs import LayerFiles, RecordFile, chosen_species, raster_parts
 from maxent.species.job import SUMMARY, Job, Shared, begun, finished, fit_job
 from maxent.species.locks import Lock
 from maxent.species.outputs import check_free, check_unread, contents, locked, resolved
@@ -87,7 +88,7 @@ def fit_files(
     out = resolved(out)
     tables_read = [file.path for file in (records, test, group) if file is not None]
     rasters = [bias] if bias is not None else []
-    check_unread(out, [*tables_read, *rasters, *_sources(layers, *projections)])
+    check_unread(out, [*tables_read, *raster_parts([*rasters, *_sources(layers, *projections)])])
     with locked(out) as lock:
         surveyed = survey_files(records, layers, settings, test=test, bias=bias, group=group)
         names = chosen_species(surveyed.records.names(), species, records.path)
@@ -137,7 +138,7 @@ def fit_swd(
     """Fit every species of a table of samples with data, against a table of background points."""
     settings = settings or Settings()
     out = resolved(out)
-    check_unread(out, [samples, background, *_sources(*projections)])
+    check_unread(out, [samples, background, *raster_parts(_sources(*projections))])
     with locked(out) as lock:
         table = read_swd(samples, categorical=categorical)
         points = read_swd(background, categorical=categorical)
@@ -231,8 +232,7 @@ def _attempt(job: Job, shared: Shared, stage: Callable[[str], None]) -> dict[str
     try:
         return fit_job(job, shared, stage)
     except Exception as error:
-        text = " ".join(str(error).split()) or type(error).__name__
-        return _failed(job, text.removeprefix(f"{job.species}: "))
+        return _failed(job, in_words(error).removeprefix(f"{job.species}: "))
 
 
 def _failed(job: Job, error: str) -> dict[str, Any]:

@@ -17,13 +17,13 @@ from maxent.torch.functional import (
     budget,
     entmax,
     entmax15,
-    fenchel_young_loss,
     normmax,
     softmax,
     sparse_plus,
     sparse_sigmoid,
     sparsemax,
 )
+from maxent.torch.losses import fenchel_young_loss
 from maxent.torch.modules import (
     Budget,
     Entmax,

@@ -39,7 +39,7 @@ def _runs_here(x: Tensor) -> bool:
     return not torch.compiler.is_compiling() and type(x) is Tensor and not x.is_meta
 
 
-def _eager(x: Tensor) -> bool:
+def eager(x: Tensor) -> bool:
     """Whether nothing but backward may look at what is done: no torch.func, no forward mode."""
     return (
         _runs_here(x)
@@ -67,7 +67,7 @@ def apply_map(x: Tensor, parameters: Tensor | None, kind: str, parameter: float)
         return _unrolled.as_map(x, kind, parameter, parameters)
     _check_transforms()
     p: Tensor
-    if not _eager(x):
+    if not eager(x):
         p = _map_function().apply(x, parameters, kind, parameter)
     elif torch.is_grad_enabled() and (
         x.requires_grad or (parameters is not None and parameters.requires_grad)
@@ -85,7 +85,7 @@ def apply_loss(
     if _plain.recording():
         return _unrolled.loss(x, target, kind, parameter, ignore)
     _check_transforms()
-    chosen = EagerLoss if _eager(x) else _loss_function()
+    chosen = EagerLoss if eager(x) else _loss_function()
     loss: Tensor = chosen.apply(x, target, kind, parameter, ignore, check)[0]
     return loss
 
@@ -98,9 +98,9 @@ def _loss_function() -> type[Loss]:
     return Loss if torch.compiler.is_compiling() else ForwardLoss
 
 
-def fused(x: Tensor, kind: str) -> bool:
+def fused(x: Tensor, kind: str, parameter: float) -> bool:
     """Whether ``LossSum`` takes these scores: outside of torch.func and torch.compile alone."""
-    return _eager(x) and not _plain.recording() and _dispatch.fuses(x, kind)
+    return eager(x) and not _plain.recording() and _dispatch.fuses(x, kind, parameter)
 
 
 def _fold(x: Tensor | None, batch: int, dim: int | None) -> Tensor | None:
@@ -203,7 +203,7 @@ class Loss(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-        _, target, ctx.kind, ctx.parameter, _, _ = inputs
+        _, target, ctx.kind, ctx.parameter, ctx.ignore, _ = inputs
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(output[1], target)
 
@@ -214,7 +214,7 @@ class Loss(torch.autograd.Function):
         residual, target = ctx.saved_tensors
         dx = None if g is None else (g[:, None] * residual).to(residual.dtype)
         if g_residual is not None:  # a second derivative
-            p = _prediction(residual, target)
+            p = _prediction(residual, target, ctx.ignore)
             second = _dispatch.vjp(ctx.kind, p, g_residual, ctx.parameter, None)
             dx = second if dx is None else dx + second
         return dx, None, None, None, None, None
@@ -250,14 +250,15 @@ class ForwardLoss(Loss):
         """Forward mode."""
         residual, target = ctx.saved_tensors
         slope = (residual * dx).sum(1).to(_dispatch.compute_type(residual))
-        p = _prediction(residual, target)
+        p = _prediction(residual, target, ctx.ignore)
         return slope, _dispatch.plain_vjp(ctx.kind, p, dx, ctx.parameter, None)
 
 
-def _prediction(residual: Tensor, target: Tensor) -> Tensor:
-    """p of the residual p - y; an ignored row, whose residual is 0, is a vertex: derivative 0."""
+def _prediction(residual: Tensor, target: Tensor, ignore: int) -> Tensor:
+    """p of the residual p - y; an ignored row, whose residual is 0, has no derivative there."""
     if target.is_floating_point():
-        return residual + target.to(residual.dtype)
+        void = _plain.ignored(target, ignore)
+        return residual + target.to(residual.dtype).masked_fill(void[:, None], 0)
     own = target.clamp(0, residual.shape[1] - 1)[:, None]
     return residual.scatter_add(1, own, torch.ones_like(own, dtype=residual.dtype))
 
@@ -275,7 +276,7 @@ class EagerLoss(torch.autograd.Function):
 
 
 class LossSum(torch.autograd.Function):
-    """The sum of losses by labels, each times its share, on a device with the fused kernel.
+    """The sum of losses by labels, each times its share, where there is a fused kernel.
 
     The gradient is written with its shares in the pass that computes the loss, and is what
     backward returns: it is not read again unless something other than 1 comes back.
@@ -287,29 +288,31 @@ class LossSum(torch.autograd.Function):
         x: Tensor,
         target: Tensor,
         share: Tensor | None,
+        kind: str,
         parameter: float,
         ignore: int,
         check: bool,
     ) -> Tensor:
-        loss, gradient = _dispatch.shared_loss(x, target, share, parameter, ignore, check)
-        ctx.parameter, ctx.ignore, ctx.spent = parameter, ignore, False
+        loss, gradient = _dispatch.shared_loss(x, target, share, kind, parameter, ignore, check)
+        ctx.kind, ctx.parameter, ctx.ignore, ctx.spent = kind, parameter, ignore, False
         ctx.save_for_backward(x, target, share, gradient)
         return loss.sum()
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         x, target, share, gradient = ctx.saved_tensors
-        if torch.is_grad_enabled():  # to be differentiated again
-            _, residual = EagerLoss.apply(x, target, "tsallis", ctx.parameter, ctx.ignore, False)
+        if torch.is_grad_enabled() or not _dispatch.has_memory(g):  # differentiated again, a batch
+            _, residual = EagerLoss.apply(x, target, ctx.kind, ctx.parameter, ctx.ignore, False)
             gradient = (_scaled(g, share)[..., None] * residual).to(x.dtype)
         elif ctx.spent:
             scaled = _scaled(g, share).expand(len(x)).contiguous()
-            both = _dispatch.shared_loss(x, target, scaled, ctx.parameter, ctx.ignore, False)
-            gradient = both[1]
+            gradient = _dispatch.shared_loss(
+                x, target, scaled, ctx.kind, ctx.parameter, ctx.ignore, False
+            )[1]
         else:
             ctx.spent = True
             _dispatch.rescale(gradient, g)
-        return gradient, None, None, None, None, None
+        return gradient, None, None, None, None, None, None
 
 
 def _scaled(g: Tensor, share: Tensor | None) -> Tensor:

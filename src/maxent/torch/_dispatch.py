@@ -92,7 +92,7 @@ def as_map(x: Tensor, kind: str, parameter: float, parameters: Tensor | None) ->
         return _softmax(x)
     rows = x.to(compute_type(x))
     if kind == "budget":
-        return _plain.budget(rows, _column(parameter, parameters, rows)).to(x.dtype)
+        return _budget(rows, parameter, parameters).to(x.dtype)
     return _conjugate(rows, kind, parameter, parameters)[0].to(x.dtype)
 
 
@@ -104,28 +104,23 @@ def loss(
     Loss and gradient are 0 for the label ``ignore`` and in rows that are -inf everywhere; the loss
     of a label that is no column is NaN.
     """
+    if not target.is_floating_point() and fuses(x, kind, parameter):
+        return shared_loss(x, target, None, kind, parameter, ignore, check)
     labels = not target.is_floating_point()
-    if check and labels:
-        _check_labels(target, x.shape[1], ignore)
-    elif check:
-        _check_probabilities(target, x.shape[1])
+    if check:
+        (check_labels if labels else check_probabilities)(target, x.shape[1], ignore)
     if len(x) == 0:
         return x.new_empty(0, dtype=compute_type(x)), torch.empty_like(x)
-    triton = _module("triton", x)
-    if labels and triton is not None and kind == "tsallis" and triton.supported(x):
-        fused: tuple[Tensor, Tensor] = triton.tsallis_loss(x, target, parameter, ignore)
-        return fused
     rows = x.to(compute_type(x))
     residual, top, value = _conjugate(rows, kind, parameter, None)
-    void = top == -math.inf
+    void = (top == -math.inf) | _plain.ignored(target, ignore)
     if labels:
         own = target.clamp(0, x.shape[1] - 1)[:, None]
         value = value + (top[:, None] - rows.gather(1, own))[:, 0]
         value = torch.where(own[:, 0] == target, value, math.nan)
-        void = void | (target == ignore)
         residual.scatter_add_(1, own, torch.full_like(own, -1, dtype=rows.dtype))
     else:
-        y = target.to(rows.dtype)
+        y = target.to(rows.dtype).masked_fill(void[:, None], 0)
         below = torch.where(y > 0, top[:, None] - rows, 0)
         value = value + (y * below).sum(1) + entropy_value(y, kind, parameter)
         residual.sub_(y)
@@ -136,29 +131,70 @@ def loss(
     return value.clamp_min(0) + 0.0, residual.to(x.dtype)
 
 
-def fuses(x: Tensor, kind: str) -> bool:
+def fuses(x: Tensor, kind: str, parameter: float) -> bool:
     """Whether ``shared_loss`` takes these scores."""
-    triton = _module("triton", x) if kind == "tsallis" and len(x) else None
-    return triton is not None and triton.supported(x)
+    triton = _module("triton", x)
+    if len(x) == 0:
+        return False
+    if x.device.type == "cpu":  # torch's exp is faster
+        softmax = kind == "tsallis" and parameter == 1
+        return not softmax and _module("numba", x) is not None
+    return kind == "tsallis" and triton is not None and triton.supported(x)
 
 
 def shared_loss(
-    x: Tensor, target: Tensor, share: Tensor | None, parameter: float, ignore: int, check: bool
+    x: Tensor,
+    target: Tensor,
+    share: Tensor | None,
+    kind: str,
+    parameter: float,
+    ignore: int,
+    check: bool,
 ) -> tuple[Tensor, Tensor]:
     """Losses by labels and their gradients, each row times its share, in one pass.
 
     share : one number per row, or a single one by which all are divided.
     """
+    if x.device.type == "cpu":
+        return _compiled_loss(x, target, share, kind, parameter, ignore, check)
     if check:
-        _check_labels(target, x.shape[1], ignore)
+        check_labels(target, x.shape[1], ignore)
     triton = _load("triton")
     assert triton is not None
     both: tuple[Tensor, Tensor] = triton.tsallis_loss(x, target, parameter, ignore, share)
     return both
 
 
+def _compiled_loss(
+    x: Tensor,
+    target: Tensor,
+    share: Tensor | None,
+    kind: str,
+    parameter: float,
+    ignore: int,
+    check: bool,
+) -> tuple[Tensor, Tensor]:
+    compiled = _load("numba")
+    assert compiled is not None
+    divisor, shares = 1.0, None
+    if share is not None and share.ndim:
+        shares = _array(share.double())
+    elif share is not None:
+        divisor = max(float(share), 1.0)
+    loss, gradient, wrong = compiled.label_loss(
+        _array(x.to(compute_type(x))), _array(target), kind, parameter, ignore, shares, divisor
+    )
+    if check and wrong:
+        check_labels(target, x.shape[1], ignore)
+    return torch.from_numpy(loss), torch.from_numpy(gradient).to(x.dtype)
+
+
 def rescale(x: Tensor, factor: Tensor) -> None:
     """x times a number that only the device knows, in place."""
+    if x.device.type == "cpu":
+        if float(factor) != 1:
+            x.data.mul_(factor)  # as a kernel would: autograd saved it and does not see this
+        return
     triton = _load("triton")
     assert triton is not None
     triton.rescale(x, factor)
@@ -166,24 +202,22 @@ def rescale(x: Tensor, factor: Tensor) -> None:
 
 def vjp(kind: str, p: Tensor, g: Tensor, parameter: float, parameters: Tensor | None) -> Tensor:
     """The Jacobian of the map times g: fused where nothing differentiates it any further."""
-    if kind == "tsallis" and not (torch.compiler.is_compiling() or torch.is_grad_enabled()):
-        if parameters is None and parameter == 1:
-            return torch.ops.aten._softmax_backward_data(g, p, 1, p.dtype)
-        compiled = _module("numba", p)
-        arrays = None if compiled is None else _arrays(p, g)
-        if compiled is not None and arrays is not None:
-            alphas = None if parameters is None else _array(parameters.double())
-            fused = compiled.tsallis_vjp(*arrays, parameter, alphas)
-            return torch.from_numpy(fused).to(p.dtype)
-        triton = _module("triton", p)
-        if triton is not None and triton.supported(p) and _has_memory(g):
-            alpha = parameter if parameters is None else parameters.to(torch.float32).contiguous()
-            backward = _load("triton backward")
-            assert backward is not None
-            product: Tensor = backward.tsallis_vjp(
-                p.contiguous(), g.to(p.dtype).contiguous(), alpha
-            )
-            return product
+    if torch.compiler.is_compiling() or torch.is_grad_enabled():
+        return plain_vjp(kind, p, g, parameter, parameters)
+    if kind == "tsallis" and parameters is None and parameter == 1:
+        return torch.ops.aten._softmax_backward_data(g, p, 1, p.dtype)
+    compiled = _module("numba", p)
+    arrays = None if compiled is None else _arrays(p, g)
+    if compiled is not None and arrays is not None:
+        given = None if parameters is None else _array(parameters.double())
+        return torch.from_numpy(compiled.vjp(*arrays, kind, parameter, given)).to(p.dtype)
+    triton = _module("triton", p) if kind == "tsallis" else None
+    if triton is not None and triton.supported(p) and has_memory(g):
+        alpha = parameter if parameters is None else parameters.to(torch.float32).contiguous()
+        backward = _load("triton backward")
+        assert backward is not None
+        product: Tensor = backward.tsallis_vjp(p.contiguous(), g.to(p.dtype).contiguous(), alpha)
+        return product
     return plain_vjp(kind, p, g, parameter, parameters)
 
 
@@ -207,6 +241,14 @@ def _conjugate(
     return torch.from_numpy(p), torch.from_numpy(top), torch.from_numpy(excess).to(rows.dtype)
 
 
+def _budget(rows: Tensor, k: float, budgets: Tensor | None) -> Tensor:
+    compiled = _module("numba", rows)
+    if compiled is None:
+        return _plain.budget(rows, _column(k, budgets, rows))
+    given = None if budgets is None else _array(budgets.double())
+    return torch.from_numpy(compiled.budget(_array(rows), k, given))
+
+
 def _softmax(x: Tensor) -> Tensor:
     p = torch.softmax(x, 1)
     # torch gives NaN to rows that are -inf everywhere, as to those with NaN or +inf
@@ -219,7 +261,7 @@ def _array(x: Tensor) -> Array:
     return x.detach().contiguous().numpy()
 
 
-def _has_memory(g: Tensor) -> bool:
+def has_memory(g: Tensor) -> bool:
     """Whether a kernel may read it: not a batch of gradients (is_grads_batched)."""
     try:
         g.data_ptr()
@@ -246,8 +288,11 @@ def entropy_value(y: Tensor, kind: str, parameter: float) -> Tensor:
         return torch.linalg.vector_norm(y, parameter, dim=1) - 1
     log_y = torch.where(y > 0, y, 1).log()
     a = parameter - 1
-    # no cancellation as alpha -> 1
-    return (y * (log_y if a == 0 else torch.expm1(a * log_y) / (a * parameter))).sum(1)
+    if a == 0:
+        return (y * log_y).sum(1)
+    # y^a - 1 without cancellation as alpha -> 1; ONNX has no expm1
+    half = torch.tanh(a / 2 * log_y)
+    return (y * (2 * half / (1 - half) / (a * parameter))).sum(1)
 
 
 def _check_parameters(kind: str, parameters: Tensor, size: int) -> None:
@@ -261,7 +306,8 @@ def _check_parameters(kind: str, parameters: Tensor, size: int) -> None:
         raise ValueError(f"{name} needs {rule}, the tensor given has {wrong:.6g}")
 
 
-def _check_labels(target: Tensor, size: int, ignore: int) -> None:
+def check_labels(target: Tensor, size: int, ignore: int) -> None:
+    """Refuse labels that are no columns."""
     wrong = ((target < 0) | (target >= size)) & (target != ignore)
     if bool(wrong.any()):
         raise IndexError(
@@ -270,14 +316,16 @@ def _check_labels(target: Tensor, size: int, ignore: int) -> None:
         )
 
 
-def _check_probabilities(target: Tensor, size: int) -> None:
+def check_probabilities(target: Tensor, size: int, ignore: int) -> None:
+    """Refuse rows off the simplex that are not ignored."""
     total = target.sum(dim=1, dtype=torch.float64)
     tolerance = max(1e-5, 4 * torch.finfo(target.dtype).eps)
     wrong = ~((total - 1).abs() <= tolerance) | ~(target >= 0).all(dim=1)
+    wrong &= ~_plain.ignored(target, ignore)
     if bool(wrong.any()):
         row = int(wrong.nonzero()[0])
         raise ValueError(
             f"row {row} of the targets is not on the simplex: its smallest entry is "
             f"{float(target[row].min()):.6g} and it sums to {float(total[row]):.6g}; divide counts "
-            "by their sum, or pass check=False"
+            "by their sum, fill rows to be ignored with ignore_index, or pass check=False"
         )

@@ -18,8 +18,16 @@ LOWEST = -1e30  # stands for -inf where a product with 0 must be 0
 
 
 def recording() -> bool:
-    """Whether operations are being recorded for another program."""
-    return not torch.compiler.is_compiling() and torch.jit.is_tracing()
+    """Whether operations are being recorded for another program, which has none of our own."""
+    if torch.compiler.is_compiling():
+        return torch.onnx.is_in_onnx_export()
+    return torch.jit.is_tracing()
+
+
+def ignored(target: Tensor, ignore: int) -> Tensor:
+    """Which labels, or rows of probabilities filled with it, are ``ignore``."""
+    same = target == ignore
+    return same.all(dim=1) if target.is_floating_point() else same
 
 
 def conjugate(x: Tensor, kind: str, parameter: float | Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -28,10 +28,10 @@ def loss(x: Tensor, target: Tensor, kind: str, parameter: float, ignore: int) ->
     rows = x.to(compute_type(x))
     void = (rows == -math.inf).all(dim=1)
     p = _map(rows, kind, parameter).detach()
+    void = void | _plain.ignored(target, ignore)
     if target.is_floating_point():
-        y = target.to(rows.dtype)
+        y = torch.where(void[:, None], torch.zeros_like(rows), target.to(rows.dtype))
     else:
-        void = void | (target == ignore)
         columns = torch.ones_like(rows).cumsum(1) - 1
         y = (columns == target[:, None]).to(rows.dtype)
     residual = p - y

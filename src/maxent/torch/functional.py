@@ -1,4 +1,4 @@
-"""Maps to the simplex and its neighbours along any dimension, and their Fenchel-Young losses."""
+"""Maps to the simplex and its neighbours along any dimension."""
 
 from __future__ import annotations
 
@@ -8,12 +8,9 @@ from numbers import Real
 import torch
 from torch import Tensor
 
-from maxent.torch._autograd import LossSum, apply_loss, apply_map, fused
-from maxent.torch._dispatch import compute_type
+from maxent.torch._autograd import apply_map
 from maxent.torch._plain import recording
-from maxent.torch.entropies import Entropy, as_entropy
-
-_REDUCTIONS = ("none", "mean", "sum")
+from maxent.torch._shapes import as_rows, check_floating, checked_scores, moved_last
 
 
 def softmax(x: Tensor, dim: int = -1, mask: Tensor | None = None) -> Tensor:
@@ -29,7 +26,7 @@ def softmax(x: Tensor, dim: int = -1, mask: Tensor | None = None) -> Tensor:
     if not (torch.compiler.is_compiling() or recording()):
         return _mapped(x, dim, mask, "tsallis", 1.0, None, "softmax")
     # operations that the compiler fuses with their neighbours, and that tracing knows
-    x = _scores(x, dim, mask, "softmax")
+    x = checked_scores(x, dim, mask, "softmax")
     empty = x.amax(dim, keepdim=True) == -math.inf
     return torch.softmax(x.masked_fill(empty, 0), dim).masked_fill(empty, 0)
 
@@ -115,7 +112,7 @@ def budget(x: Tensor, k: float | Tensor, dim: int = -1, mask: Tensor | None = No
     if recording():
         k = check_budget(k)
     else:
-        size = _scores(x, dim, None, "budget").shape[dim]
+        size = checked_scores(x, dim, None, "budget").shape[dim]
         k = check_budget(k, size, f"{size}, the size of dim {dim}")
     return _mapped(x, dim, mask, "budget", k, None, "budget")
 
@@ -127,7 +124,7 @@ def sparse_sigmoid(x: Tensor) -> Tensor:
     >>> sparse_sigmoid(torch.tensor([-2.0, 0.0, 2.0]))
     tensor([0.0000, 0.5000, 1.0000])
     """
-    _floating(x, "sparse_sigmoid")
+    check_floating(x, "sparse_sigmoid")
     return (0.5 + x / 2).clamp(0, 1)
 
 
@@ -138,82 +135,8 @@ def sparse_plus(x: Tensor) -> Tensor:
     >>> sparse_plus(torch.tensor([-2.0, 0.0, 2.0]))
     tensor([0.0000, 0.2500, 2.0000])
     """
-    _floating(x, "sparse_plus")
+    check_floating(x, "sparse_plus")
     return (x.clamp(-1, 1) + 1) ** 2 / 4 + torch.relu(x - 1)
-
-
-def fenchel_young_loss(
-    input: Tensor,
-    target: Tensor,
-    entropy: str | float | Entropy = "entmax15",
-    reduction: str = "mean",
-    ignore_index: int = -100,
-    weight: Tensor | None = None,
-    dim: int = -1,
-    check: bool | None = None,
-) -> Tensor:
-    """Omega*(x) + Omega(y) - <x, y>, >= 0, with gradient p(x) - y.
-
-    Parameters
-    ----------
-    input : scores, with the classes along ``dim``.
-    target : class indices (integers, the shape of input without ``dim``) or probabilities
-        (floats, the shape of input).
-    entropy : "shannon" (cross-entropy), "sparsemax", "entmax15", a number alpha >= 1, or
-        ``Shannon()``, ``Tsallis(alpha)``, ``NormEntropy(q)``.
-    reduction : "mean" over the targets that are not ignored, "sum" or "none".
-    ignore_index : the label whose rows do not count.
-    weight : one number per class. A row counts as much as its class (with probabilities: their mean
-        weight), and "mean" divides by the sum of these.
-    dim : where the classes are. The default is the last dimension; ``torch``'s cross_entropy has
-        them at 1.
-    check : refuse labels out of range and rows that are not on the simplex. By default on CPU
-        alone: on CUDA it would wait for the device, and there the loss of such a label is NaN.
-        Compiled code does not check.
-
-    Unlike torch, "mean" over nothing (all targets ignored, an empty batch) is 0 with gradient 0,
-    and the loss of float16 and bfloat16 scores is float32.
-
-    >>> import torch
-    >>> x = torch.tensor([[3.0, 0.0, 0.0], [0.0, 1.0, 0.5]])
-    >>> fenchel_young_loss(x, torch.tensor([0, 2]), "sparsemax", reduction="none")
-    tensor([0.0000, 0.5625])
-    """
-    chosen = as_entropy(entropy)
-    check_reduction(reduction)
-    input = _scores(input, dim, None, "fenchel_young_loss")
-    moved = _last(input, dim)
-    if not isinstance(target, Tensor):
-        raise TypeError(
-            f"targets must be a tensor, got {type(target).__name__}; use torch.as_tensor"
-        )
-    if target.requires_grad:
-        raise ValueError("targets are not differentiated: pass target.detach()")
-    if target.is_floating_point():
-        if not recording() and target.shape != input.shape:
-            raise ValueError(
-                f"probabilities need the shape of the scores {tuple(input.shape)}, got "
-                f"{tuple(target.shape)}; class indices must be integers"
-            )
-        rows_of_target = _rows(_last(target, dim))
-        labels = False
-    else:
-        rows_of_target = _labels(target, moved.shape[:-1])
-        labels = True
-    kind, parameter = chosen.kind, chosen.parameter
-    if check is None:
-        check = input.device.type == "cpu"
-    check = check and not (torch.compiler.is_compiling() or recording())
-    rows = _rows(moved)
-    if labels and reduction != "none" and fused(rows, kind):
-        share = _divisor(rows, rows_of_target, ignore_index, weight, reduction)
-        total: Tensor = LossSum.apply(rows, rows_of_target, share, parameter, ignore_index, check)
-        return total
-    loss = apply_loss(rows, rows_of_target, kind, parameter, ignore_index, check)
-    share = _shares(rows, rows_of_target, ignore_index, weight, reduction)
-    if share is not None:
-        loss = loss * share
-    return loss.reshape(moved.shape[:-1]) if reduction == "none" else loss.sum()
 
 
 def check_exponent(q: float) -> float:
@@ -232,72 +155,6 @@ def check_budget(k: float, most: float = math.inf, said: str = "the size of dim"
     return k
 
 
-def check_reduction(reduction: str) -> None:
-    """Refuse a reduction that there is not."""
-    if reduction not in _REDUCTIONS:
-        raise ValueError(f'reduction must be "none", "mean" or "sum", got {reduction!r}')
-
-
-def _divisor(
-    rows: Tensor, target: Tensor, ignore_index: int, weight: Tensor | None, reduction: str
-) -> Tensor | None:
-    """For ``LossSum``: without weights the number of labels that count stands for their shares."""
-    if weight is not None:
-        return _shares(rows, target, ignore_index, weight, reduction)
-    return (target != ignore_index).sum() if reduction == "mean" else None
-
-
-def _shares(
-    rows: Tensor, target: Tensor, ignore_index: int, weight: Tensor | None, reduction: str
-) -> Tensor | None:
-    """What each row's loss is multiplied by; None for 1."""
-    dtype = compute_type(rows)
-    labels = not target.is_floating_point()
-    if weight is not None:
-        weight = _class_weights(weight, rows.shape[-1]).to(dtype)
-        if labels:
-            share = weight[target.clamp(0, rows.shape[-1] - 1)] * (target != ignore_index)
-        else:
-            share = target.to(dtype) @ weight
-    elif reduction != "mean":
-        return None
-    elif labels:
-        share = (target != ignore_index).to(dtype)
-    else:
-        share = torch.ones_like(rows[:, 0], dtype=dtype)
-    if reduction == "mean":
-        mass = share.sum()
-        share = share / torch.where(mass != 0, mass, 1)
-    return share
-
-
-def _labels(target: Tensor, lead: torch.Size) -> Tensor:
-    """Labels in a row."""
-    if target.dtype == torch.bool or target.is_complex():
-        raise TypeError(
-            f"targets must be class indices (integers) or probabilities (floats), got "
-            f"{target.dtype}; convert with target.long() or target.float()"
-        )
-    if not recording() and target.shape != lead:
-        raise ValueError(
-            f"scores need class indices of shape {tuple(lead)} (theirs without dim) or "
-            f"probabilities of their own shape in floats, got {tuple(target.shape)} of "
-            f"{target.dtype}"
-        )
-    return target.reshape(-1).long()
-
-
-def _class_weights(weight: Tensor, size: int) -> Tensor:
-    if not isinstance(weight, Tensor):
-        raise TypeError(f"weight must be a tensor, got {type(weight).__name__}; use torch.tensor")
-    if weight.shape != (size,):
-        raise ValueError(
-            f"weight needs one number for each of {size} classes, got a tensor of "
-            f"shape {tuple(weight.shape)}"
-        )
-    return weight
-
-
 def _mapped(
     x: Tensor,
     dim: int,
@@ -307,24 +164,14 @@ def _mapped(
     parameters: Tensor | None,
     name: str,
 ) -> Tensor:
-    x = _scores(x, dim, mask, name)
-    moved = _last(x, dim)
+    x = checked_scores(x, dim, mask, name)
+    moved = moved_last(x, dim)
     if parameters is not None:
         parameters = _parameter_rows(x, parameters, dim, name)
-    p = apply_map(_rows(moved), parameters, kind, parameter)
+    p = apply_map(as_rows(moved), parameters, kind, parameter)
     if moved.ndim != 2:
         p = p.reshape(moved.shape)
-    return p if moved is x else p.movedim(-1, dim)
-
-
-def _last(x: Tensor, dim: int) -> Tensor:
-    """x with a dimension moved to the end: x itself where it is there."""
-    return x if dim in (-1, x.ndim - 1) else x.movedim(dim, -1)
-
-
-def _rows(moved: Tensor) -> Tensor:
-    rows = moved if moved.ndim == 2 else moved.reshape(-1, moved.shape[-1])
-    return rows.contiguous()
+    return p if moved is x else p.movedim(x.ndim - 1, dim % x.ndim)  # ONNX counts from the front
 
 
 def _parameter_rows(x: Tensor, parameters: Tensor, dim: int, name: str) -> Tensor:
@@ -340,32 +187,6 @@ def _parameter_rows(x: Tensor, parameters: Tensor, dim: int, name: str) -> Tenso
             f"{name}'s parameter of shape {tuple(parameters.shape)} does not broadcast to "
             f"{tuple(shape)}, the scores' shape with size 1 along dim {dim}"
         ) from None
-
-
-def _scores(x: Tensor, dim: int, mask: Tensor | None, name: str) -> Tensor:
-    """Checked scores, with -inf where masked."""
-    _floating(x, name)
-    if x.ndim == 0:
-        raise ValueError(f"{name} needs at least one dimension, got a scalar; use x.reshape(1)")
-    if not -x.ndim <= dim < x.ndim:
-        raise IndexError(
-            f"{name}: dim {dim} of scores of shape {tuple(x.shape)}; it must lie from {-x.ndim} "
-            f"to {x.ndim - 1}"
-        )
-    if not recording() and x.shape[dim] == 0:  # a comparison of shapes cannot be recorded
-        raise ValueError(f"{name} needs something to choose from: dim {dim} has size 0")
-    if mask is None:
-        return x
-    if mask.dtype != torch.bool:
-        raise TypeError(f"a mask is boolean (True = keep), got {mask.dtype}; use mask.bool()")
-    return x.masked_fill(~mask, -math.inf)
-
-
-def _floating(x: Tensor, name: str) -> None:
-    if not isinstance(x, Tensor):
-        raise TypeError(f"{name} needs a tensor, got {type(x).__name__}; use torch.as_tensor")
-    if not x.is_floating_point():
-        raise TypeError(f"{name} needs floating scores, got {x.dtype}; convert with x.float()")
 
 
 def _number(value: float, name: str, parameter: str) -> float:

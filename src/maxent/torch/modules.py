@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from maxent.torch import functional
+from maxent.torch import functional, losses
 from maxent.torch.entropies import Entropy, as_entropy
 
 
@@ -204,25 +204,29 @@ class FenchelYoungLoss(nn.Module):
         reduction: str = "mean",
         ignore_index: int = -100,
         weight: Tensor | None = None,
-        dim: int = -1,
+        dim: int | None = None,
         check: bool | None = None,
+        label_smoothing: float = 0.0,
     ) -> None:
         super().__init__()
         self.entropy = as_entropy(entropy)
-        functional.check_reduction(reduction)
+        losses.check_reduction(reduction)
+        losses.check_smoothing(label_smoothing)
         self.reduction = reduction
         self.ignore_index = ignore_index
         self.register_buffer("weight", weight)
         self.dim = dim
         self.check = check
+        self.label_smoothing = label_smoothing
 
     def extra_repr(self) -> str:
-        """Entropy, reduction and dimension."""
-        return f"{self.entropy}, reduction={self.reduction!r}, dim={self.dim}"
+        """Entropy, reduction, dimension and smoothing."""
+        smoothing = f", label_smoothing={self.label_smoothing}" if self.label_smoothing else ""
+        return f"{self.entropy}, reduction={self.reduction!r}, dim={self.dim}{smoothing}"
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """The loss of scores and labels or probabilities."""
-        return functional.fenchel_young_loss(
+        return losses.fenchel_young_loss(
             input,
             target,
             self.entropy,
@@ -231,11 +235,13 @@ class FenchelYoungLoss(nn.Module):
             self.weight,
             self.dim,
             self.check,
+            self.label_smoothing,
         )
 
     def predict(self, input: Tensor) -> Tensor:
         """The probabilities whose residual p - y is the gradient of the loss."""
         parameter = self.entropy.parameter
+        dim = losses.class_dimension(input) if self.dim is None else self.dim
         if self.entropy.kind == "norm":
-            return functional.normmax(input, parameter, self.dim)
-        return functional.entmax(input, parameter, self.dim)
+            return functional.normmax(input, parameter, dim)
+        return functional.entmax(input, parameter, dim)

@@ -1,0 +1,111 @@
+"""``njit`` for the kernels, with a cache on the disk that cannot do harm.
+
+A file that is cut short, changed, or left over from other code is compiled again; where nothing can
+be written, kernels are compiled at every start. Either is said in a warning that names the folder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+import warnings
+from contextlib import suppress
+from pathlib import Path
+
+import numba
+from numba.core.caching import FunctionCache, IndexDataCacheFile
+
+_DIGEST = hashlib.sha256().digest_size
+
+
+def njit(*, cache, **options):
+    """``numba.njit`` with this cache."""
+
+    def compiled(function):
+        kernel = numba.njit(**options)(function)
+        if cache and kernel is not function:  # NUMBA_DISABLE_JIT leaves plain functions
+            try:
+                vars(kernel)["_cache"] = _Cache(function)
+            except RuntimeError:
+                _warn("no folder can be written to: kernels are compiled at every start")
+        return kernel
+
+    return compiled
+
+
+class _Cache(FunctionCache):
+    def __init__(self, function):
+        super().__init__(function)
+        self._cache_file = _Files(
+            self._cache_path, self._impl.filename_base, self._impl.locator.get_source_stamp()
+        )
+
+    def save_overload(self, sig, data):
+        try:
+            super().save_overload(sig, data)
+        except OSError as error:
+            _warn(f"{self._cache_path} cannot be written to ({error.strerror})")
+
+
+class _Files(IndexDataCacheFile):
+    """Every file ends with a digest; data say which kernel, types and source they were made for."""
+
+    def __init__(self, *place):
+        super().__init__(*place)
+        self._version += " sealed"  # an index of another kind is passed over without a word
+
+    def save(self, key, data):
+        # of two processes that write at a time, one may have the index and the other the data
+        super().save(key, (key, self._source_stamp, data))
+
+    def load(self, key):
+        try:
+            stored = super().load(key)
+            if stored is None:
+                return None
+            stored_key, stamp, data = stored
+            _check((stored_key, stamp) == (key, self._source_stamp))
+        except Exception:  # whatever unpickling says of bytes that are not its own
+            self._discard()
+            return None
+        return data
+
+    def _load_index(self):
+        try:
+            with suppress(FileNotFoundError), open(self._index_path, "rb") as file:
+                if pickle.load(file) == self._version:
+                    _unsealed(file.read())
+            return super()._load_index()
+        except Exception:
+            self._discard()
+            return {}
+
+    def _load_data(self, name):
+        return pickle.loads(_unsealed(Path(self._data_path(name)).read_bytes()))
+
+    def _dump(self, obj):
+        data = super()._dump(obj)
+        return data + hashlib.sha256(data).digest()
+
+    def _discard(self):
+        _warn(f"a damaged file in {self._cache_path} is replaced")
+        with suppress(OSError):
+            Path(self._index_path).unlink()
+
+
+def _unsealed(stored):
+    data, digest = stored[:-_DIGEST], stored[-_DIGEST:]
+    _check(hashlib.sha256(data).digest() == digest)
+    return data
+
+
+def _check(right):
+    if not right:
+        raise ValueError("not what was written")
+
+
+def _warn(what):
+    warnings.warn(
+        f"kernel cache: {what}; set NUMBA_CACHE_DIR to keep compiled kernels elsewhere",
+        stacklevel=3,
+    )

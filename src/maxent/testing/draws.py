@@ -1,0 +1,173 @@
+"""Random entropies, potentials, domains and problems: what fuzzers feed to the checks.
+
+Each is a function of a random generator, so that a seed brings a failing case back.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from maxent import domains, entropies, potentials
+from maxent._rows import Array
+from maxent.domains import Domain
+from maxent.entropies import Entropy
+from maxent.maps import FeatureMap, MatrixMap, SampleMap
+from maxent.potentials import Potential
+from maxent.problem import Problem
+from maxent.structured import Chain
+from maxent.testing.solvers import built_backwards
+
+Rng = np.random.Generator
+
+
+def draw_domain(rng: Rng) -> tuple[Domain, int]:
+    """A domain, and a row size at which its vertices can be enumerated."""
+    size = int(rng.integers(1, 7))
+    subset = domains.KSubset(int(rng.integers(1, size + 1)))
+    states, length = int(rng.integers(1, 4)), int(rng.integers(1, 4))
+    return _pick(
+        rng,
+        (domains.Simplex(), size),
+        (domains.Cube(), min(size, 4)),
+        (domains.NonNegative(), size),
+        (domains.Euclidean(), size),
+        (subset, size),
+        (domains.ScaledDomain(subset, _positive(rng)), size),
+        (domains.Product(domains.Simplex(), size), 2 * size),
+        (Chain(states), states * length + (length - 1) * states**2),
+    )
+
+
+def draw_entropy(rng: Rng) -> tuple[Entropy, int]:
+    """An entropy, plain or wrapped, and a row size."""
+    size = int(rng.integers(2, 8))
+    plain = _plain_entropy(rng)
+    q0 = rng.dirichlet(np.full(size, _positive(rng, 0.3, 5))) + 1e-6
+    measured = _pick(
+        rng,
+        entropies.Shannon(),
+        entropies.Tsallis(_beyond_one(rng)),
+        entropies.SquaredNorm(float(rng.uniform(1.1, 2))),
+        entropies.NormEntropy(float(rng.uniform(1.2, 5))),
+    )
+    return _pick(
+        rng,
+        (plain, size),
+        (entropies.Scaled(plain, _positive(rng)), size),
+        (entropies.Shifted(plain, rng.normal(size=size) * _positive(rng)), size),
+        (entropies.Relative(measured, q0 / q0.sum()), size),
+        (entropies.FermiDirac(), size),
+        (entropies.BinaryGini(), size),
+        (entropies.OneVsAll(entropies.Tsallis(_beyond_one(rng))), size),
+        (entropies.Shannon(domain=domains.KSubset(int(rng.integers(1, size)))), size),
+        (entropies.SquaredNorm(domain=domains.KSubset(int(rng.integers(1, size)))), size),
+    )
+
+
+def draw_potential(rng: Rng) -> tuple[Potential, int]:
+    """A potential, plain or wrapped, and the length of its residuals."""
+    size = int(rng.integers(1, 6))
+    beta, strength, order = _positive(rng), _positive(rng), float(rng.uniform(1, 4))
+    order = _pick(rng, 1.0, 2.0, float("inf"), order)
+    plain: Potential = _pick(
+        rng,
+        potentials.Box(beta * rng.random(size)),
+        potentials.Quadratic(strength),
+        potentials.ElasticNet(beta, strength),
+        potentials.NormBall(beta, order),
+        potentials.SquaredNormPotential(strength, order),
+        potentials.NormPlusSquare(beta, strength, order),
+        potentials.DualBall(beta, order),
+        potentials.SmoothBox(beta, strength),
+        potentials.LaplacePrior(strength),
+        potentials.Equality(),
+    )
+    shift = rng.normal(size=size)
+    return _pick(
+        rng,
+        (plain, size),
+        (potentials.ScaledPotential(plain, _positive(rng)), size),
+        (potentials.ShiftedPotential(plain, shift), size),
+        (potentials.Families([plain, potentials.Box(beta)], [size, 2]), size + 2),
+    )
+
+
+def draw_problem(rng: Rng) -> tuple[Problem, Array]:
+    """A problem built backwards from its solution, which comes with it."""
+    cells, n_features = int(rng.integers(3, 60)), int(rng.integers(1, 6))
+    X = rng.uniform(-1, 1, size=(cells, n_features)) * _positive(rng)
+    q0 = rng.dirichlet(np.full(cells, 5.0))
+    outputs = int(rng.integers(2, 5))
+    entropy, features = _pick(
+        rng,
+        (entropies.Relative(entropies.Shannon(), q0), MatrixMap(X)),
+        (entropies.Relative(entropies.Tsallis(float(rng.uniform(1, 2))), q0), MatrixMap(X)),
+        (entropies.Shannon(), SampleMap(X, outputs)),
+        (entropies.Tsallis(float(rng.uniform(1.1, 2))), SampleMap(X, outputs)),
+        (entropies.FermiDirac(), SampleMap(X)),
+    )
+    chosen: FeatureMap = features
+    beta, strength = _positive(rng, 0.05, 2), _positive(rng, 0.05, 2)
+    potential = _pick(
+        rng,
+        potentials.Box(beta),
+        potentials.Quadratic(strength),
+        potentials.ElasticNet(beta, strength),
+        potentials.Ball(beta),
+        potentials.SmoothBox(beta, strength),
+        potentials.LaplacePrior(1 / strength),
+    )
+    return built_backwards(entropy, chosen, potential, rng.normal(size=chosen.n_features))
+
+
+def check_problem(problem: Problem, w: Array) -> None:
+    """Solve a problem whose solution is known: same value, an honest certificate."""
+    solution = problem.run()
+    best = problem.dual(w)
+    scale = 1 + abs(best)
+    excess = solution.objective - best
+    assert excess >= -1e-9 * scale, f"below the optimum by {-excess:.2e}"
+    if np.isfinite(solution.gap):
+        slack = 1e-9 * scale
+        assert excess <= solution.gap + slack, f"gap {solution.gap:.1e} under {excess:.1e}"
+    assert solution.status.name != "CONVERGED" or excess <= 1e-5 * scale, (
+        f"converged, {excess:.2e} above the optimum"
+    )
+
+
+def exact_sparsemax(theta: Array) -> list[Fraction]:
+    """The projection of a row onto the simplex, in fractions."""
+    scores = [Fraction(float(t)) for t in theta]
+    total, threshold = Fraction(0), Fraction(0)
+    for k, score in enumerate(sorted(scores, reverse=True), start=1):
+        total += score
+        if 1 + k * score > total:
+            threshold = (total - 1) / k
+    return [max(score - threshold, Fraction(0)) for score in scores]
+
+
+def _plain_entropy(rng: Rng) -> Entropy:
+    return _pick(
+        rng,
+        entropies.Shannon(),
+        entropies.Tsallis(_beyond_one(rng)),
+        entropies.NormEntropy(float(rng.uniform(1.2, 5))),
+        entropies.SquaredNorm(float(rng.uniform(1.1, 2))),
+        entropies.Renyi(float(rng.uniform(0.2, 1))),
+        entropies.Zero(),
+    )
+
+
+def _beyond_one(rng: Rng) -> float:
+    return _pick(rng, 1.0, 1.5, 2.0, float(rng.uniform(1, 2)), float(rng.uniform(2, 5)))
+
+
+def _positive(rng: Rng, low: float = 0.03, high: float = 30.0) -> float:
+    return float(np.exp(rng.uniform(np.log(low), np.log(high))))
+
+
+def _pick(rng: Rng, *choices: Any) -> Any:
+    return choices[int(rng.integers(len(choices)))]

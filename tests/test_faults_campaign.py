@@ -1,0 +1,73 @@
+"""The campaign of benchmarks/faults.py: a few cases of each kind, and the table of the docs."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from conftest import needs
+
+ROOT = Path(__file__).parent.parent
+
+pytestmark = pytest.mark.filterwarnings("default")
+
+
+@pytest.fixture
+def faults(monkeypatch):
+    monkeypatch.setattr(sys, "path", [str(ROOT), *sys.path])
+    from benchmarks import faults
+
+    return faults
+
+
+CASES = {"entropies": 6, "potentials": 12, "domains": 12, "problems": 12, "fractions": 60}
+CASES |= {"programmes": 4, "mutations": 40}
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_random_mathematics_and_files(kind, faults):
+    if kind == "programmes":
+        needs("cvxpy")
+    for seed in range(CASES[kind]):
+        faults.replay(kind, seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "number"), [("bad_inputs", 12), ("kills", 2), ("full_disks", 2)])
+def test_commands_under_attack(kind, number, faults):
+    needs("rasterio")
+    if kind not in faults.available():
+        pytest.skip("this machine cannot run it")
+    for seed in range(number):
+        faults.replay(kind, seed)
+
+
+def test_harm_is_counted_and_can_be_replayed(faults, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(faults, "LOG", tmp_path / "out" / "faults.log")
+    monkeypatch.setattr(
+        "maxent.species.workers.in_processes",
+        lambda work, jobs, common, processes: ((job, work(job)) for job in jobs),
+    )
+
+    def case(seed, folder):
+        assert folder.is_dir()
+        assert seed != 3, "three"
+
+    monkeypatch.setitem(faults.KINDS, "threes", faults.Kind(case, 5, "threes", "none"))
+    tally = {"threes": [0, 0]}
+    faults.campaign([("threes", seed) for seed in range(5)], 1, tally, float("inf"))
+    assert tally == {"threes": [5, 1]}
+    (line,) = faults.LOG.read_text().splitlines()
+    logged = json.loads(line)
+    assert (logged["kind"], logged["seed"]) == ("threes", 3)
+    with pytest.raises(AssertionError, match="three"):
+        faults.replay(logged["kind"], logged["seed"])
+
+
+def test_the_table_of_the_docs_is_that_of_the_results_and_has_no_harm(faults):
+    text = faults.DOCS.read_text()
+    assert faults.updated(text) == text
+    rows = faults.table().splitlines()[2:]
+    assert len(rows) == len(faults.KINDS)
+    assert all(row.endswith("| 0 |") for row in rows)

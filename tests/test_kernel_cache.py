@@ -1,0 +1,161 @@
+"""The cache of compiled kernels: damaged, full, stale or out of reach, it costs time at most."""
+
+import errno
+import os
+import random
+import runpy
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import numba
+import pytest
+
+import maxent
+from maxent._kernels import compiling
+
+SOURCE = """
+from maxent._kernels.compiling import njit
+
+@njit(cache=True)
+def add(x):
+    return x + {number}
+
+@njit(cache=True)
+def multiply(x):
+    return x * {number}
+"""
+
+
+@pytest.fixture
+def call(tmp_path, monkeypatch):
+    """Two kernels of a file, as a new process would call them: their answers, and what is said."""
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "cache"))
+    source = tmp_path / "kernels.py"
+    source.write_text(SOURCE.format(number=5))
+
+    def run():
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            names = runpy.run_path(str(source))
+            answers = names["add"](2), names["multiply"](2)
+        return answers, list(dict.fromkeys(str(warning.message) for warning in caught))
+
+    return run
+
+
+def _files(folder, ending):
+    found = sorted(folder.rglob(f"*.{ending}"))
+    assert len(found) == 2
+    return found
+
+
+def _flip(path, draw):
+    content = bytearray(path.read_bytes())
+    content[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
+    path.write_bytes(content)
+
+
+DRAW = random.Random(0)
+DAMAGES = {
+    "empty index": ("nbi", lambda path: path.write_bytes(b"")),
+    "index cut short": ("nbi", lambda path: path.write_bytes(path.read_bytes()[:-40])),
+    "a bit of an index": ("nbi", lambda path: _flip(path, DRAW)),
+    "empty data": ("nbc", lambda path: path.write_bytes(b"")),
+    "data cut short": ("nbc", lambda path: path.write_bytes(path.read_bytes()[:500])),
+    "a bit of the data": ("nbc", lambda path: _flip(path, DRAW)),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damaged_files_are_compiled_again_and_named(damage, call, tmp_path):
+    assert call() == ((7, 10), [])
+    assert call() == ((7, 10), [])
+    ending, change = DAMAGES[damage]
+    for path in _files(tmp_path / "cache", ending):
+        change(path)
+    answers, said = call()
+    assert answers == (7, 10)
+    (words,) = said
+    assert words.startswith(f"kernel cache: a damaged file in {tmp_path / 'cache'}")
+    assert "NUMBA_CACHE_DIR" in words
+    assert call() == ((7, 10), [])
+
+
+def test_a_changed_bit_is_never_run(call, tmp_path):
+    call()
+    whole = {path: path.read_bytes() for path in (tmp_path / "cache").rglob("*.nb?")}
+    for seed in range(12):
+        _flip(DRAW.choice(list(whole)), random.Random(seed))
+        assert call()[0] == (7, 10), seed
+        for path, content in whole.items():
+            path.write_bytes(content)
+
+
+def test_data_of_another_kernel_or_source_are_not_run(call, tmp_path):
+    call()
+    first, second = _files(tmp_path / "cache", "nbc")
+    content = first.read_bytes()
+    first.write_bytes(second.read_bytes())
+    second.write_bytes(content)
+    answers, said = call()
+    assert answers == (7, 10)
+    assert len(said) == 1
+    # killed between the index of new code and its data: those of the old are still there
+    old = {path: path.read_bytes() for path in _files(tmp_path / "cache", "nbc")}
+    source = tmp_path / "kernels.py"
+    source.write_text(SOURCE.format(number=50))
+    assert call() == ((52, 100), [])
+    for path, content in old.items():
+        path.write_bytes(content)
+    assert call()[0] == (52, 100)
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS])
+def test_a_full_disk_is_borne_and_named(number, call, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+
+        def refuse(self, path):
+            raise OSError(number, os.strerror(number), path)
+
+        patch.setattr(compiling._Files, "_open_for_write", refuse)
+        answers, (words,) = call()
+    assert answers == (7, 10)
+    assert str(tmp_path / "cache") in words
+    assert f"cannot be written to ({os.strerror(number)})" in words
+    assert call() == ((7, 10), [])
+
+
+def test_no_folder_at_all(call, monkeypatch):
+    monkeypatch.setattr(compiling._Cache._impl_class, "_locator_classes", [])
+    answers, (words,) = call()
+    assert answers == (7, 10)
+    assert "compiled at every start" in words
+
+
+@pytest.mark.parametrize("name", ["mine", "nowhere"])
+def test_info_shows_the_folder_that_is_used(name, tmp_path):
+    """A setting that cannot be written to is passed over, and told."""
+    folder = tmp_path / name
+    if name == "nowhere":
+        folder.write_text("a file")
+    done = subprocess.run(
+        [sys.executable, "-m", "maxent", "info"],
+        env=os.environ | {"NUMBA_CACHE_DIR": str(folder), "COLUMNS": "500"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    (line,) = [row for row in done.stdout.splitlines() if row.startswith("kernel cache")]
+    shown, _, why = line.removeprefix("kernel cache").strip().partition(" (")
+    assert Path(shown).is_dir()
+    assert (folder in Path(shown).parents) == (name == "mine")
+    assert ("cannot be written to" in why) == (name == "nowhere")
+
+
+def test_every_kernel_has_this_cache():
+    for path in sorted(Path(maxent.__file__).parent.rglob("*.py")):
+        if path.name != "compiling.py":
+            assert "from numba import njit" not in path.read_text(), path
+            assert "numba.njit" not in path.read_text(), path
