@@ -26,7 +26,7 @@ _PUBLIC = {
         "ScaledDomain",
         "Product",
     ],
-    "maxent.structured": ["Chain"],
+    "maxent.structured": ["Chain", "Arborescence"],
     "maxent.entropies": [
         "Entropy",
         "MeasuredEntropy",

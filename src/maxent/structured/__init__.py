@@ -2,6 +2,7 @@
 
 from maxent import domains
 from maxent.domains import *  # noqa: F403
+from maxent.structured.arborescence import Arborescence
 from maxent.structured.chain import Chain
 
-__all__ = ["Chain", *domains.__all__]
+__all__ = ["Arborescence", "Chain", *domains.__all__]
