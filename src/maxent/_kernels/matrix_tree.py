@@ -89,11 +89,31 @@ def _read(theta, single, weight):
     return taken
 
 
-@njit(cache=True, nogil=True)
-def _exp(weight, m, plain):
-    for j in range(m):
-        for i in range(m + 2):
-            plain[j, i] = math.exp(weight[j, i])
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def _exp(x, y, scale):
+    """Write exp(x), x <= 0, to y, 0 below -700; vectorised, which calls of exp are not.
+
+    exp(x) = 2^k exp(r) with |r| <= log(2) / 2 and a polynomial for exp(r). Adding 1.5 2^52 rounds
+    to k and leaves it in the last bits, from where it moves to the exponent.
+    """
+    for i in range(x.size):
+        z = x[i] if x[i] > -708.0 else -708.0
+        shifted = z * 1.4426950408889634 + 6755399441055744.0
+        scale[i] = shifted
+        k = shifted - 6755399441055744.0
+        r = (z - k * 0.6931471803691238) - k * 1.9082149292705877e-10  # log 2 in two parts
+        r2 = r * r
+        r4 = r2 * r2
+        low = (1.0 + r) + r2 * (0.5 + r * (1.0 / 6))
+        middle = (1.0 / 24 + r * (1.0 / 120)) + r2 * (1.0 / 720 + r * (1.0 / 5040))
+        high = (1.0 / 40320 + r * (1.0 / 362880)) + r2 * (1.0 / 3628800 + r * (1.0 / 39916800))
+        top = 1.0 / 479001600 + r * (1.0 / 6227020800)
+        y[i] = low + r4 * (middle + r4 * (high + r4 * top))
+    bits = scale.view(np.int64)
+    for i in range(x.size):
+        bits[i] = (bits[i] + 1023) << 52
+    for i in range(x.size):
+        y[i] = y[i] * scale[i] if x[i] > -700.0 else 0.0
 
 
 @njit(cache=True, nogil=True)
@@ -112,7 +132,7 @@ def _log_add(x, dx, y, dy):
 # the two root columns. The first ``count`` nodes go; their rows keep the chances of their heads.
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, fastmath={"contract", "reassoc"})
 def _eliminate(work, base, width, s, count, single):
     """Plain weights; return the product of the totals below 1 and the log of all, (0, .) at a 0."""
     lost, gained = 1.0, 0.0
@@ -138,7 +158,7 @@ def _eliminate(work, base, width, s, count, single):
     return lost, gained
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, fastmath={"contract", "reassoc"})
 def _eliminate_tangent(work, slope, base, width, s, count, single):
     """``_eliminate`` with the derivatives of the weights in ``slope``; returns the product."""
     lost = 1.0
@@ -200,7 +220,7 @@ def _eliminate_log(work, slope, base, width, s, count):
 
 @njit(cache=True, nogil=True)
 def _copy_block(source, base, width, s, low, high, target, target_base):
-    """Copy a block with its nodes low, ..., high - 1 last."""
+    """Copy a block with its nodes low, ..., high - 1 last, rows of s + 2 entries."""
     row = target_base
     for part in range(2):
         for j in range(s):
@@ -231,12 +251,13 @@ _LEAVE, _END, _READ = 0, 1, 2
 
 @njit(cache=True, nogil=True)
 def _steps(m):
-    """Steps (kind, depth, base, width, s, low, high, free, first) for a graph of m nodes.
+    """Steps (kind, depth, base, width, s, half, part, place, pitch, first) for m nodes.
 
-    _LEAVE copies a block to ``free`` with its nodes low, ..., high - 1 last and eliminates the
-    others, _END finds one node left, _READ reads the chances of those eliminated.
+    _LEAVE eliminates the second half of a block (part 0, from a copy at ``place``) or the first
+    (part 1, where it lies, as it is not needed again), _END finds one node left, _READ reads the
+    chances of those eliminated.
     """
-    steps = np.empty((6 * m, 9), np.int64)
+    steps = np.empty((6 * m, 10), np.int64)
     frames = np.empty((70, 6), np.int64)  # base, width, s, free, first, parts done
     frames[0] = (0, m + 2, m, m * (m + 2), 0, 0)
     depth, count = 0, 0
@@ -244,48 +265,45 @@ def _steps(m):
         base, width, s, free, first, done = frames[depth]
         half = s // 2
         if s == 1:
-            steps[count] = (_END, depth, base, width, s, 0, 0, free, first)
+            steps[count] = (_END, depth, base, width, s, 0, 0, base, width, first)
             count += 1
             depth -= 1
             continue
         for kind in (_READ, _LEAVE):
             part = done - 1 if kind == _READ else done
             if 0 <= part < 2:
-                low, high = (0, half) if part == 0 else (half, s)
-                steps[count] = (kind, depth, base, width, s, low, high, free, first)
+                place, pitch = (free, s + 2) if part == 0 else (base, width)
+                steps[count] = (kind, depth, base, width, s, half, part, place, pitch, first)
                 count += 1
         if done == 2:
             depth -= 1
             continue
-        kept = half if done == 0 else s - half
         frames[depth, 5] += 1
         depth += 1
-        frames[depth] = (
-            free + (s - kept) * (s + 3),
-            s + 2,
-            kept,
-            free + s * (s + 2),
-            first + (0 if done == 0 else half),
-            0,
-        )
+        if done == 0:
+            gone = s - half
+            frames[depth] = (free + gone * (s + 3), s + 2, half, free + s * (s + 2), first, 0)
+        else:
+            frames[depth] = (base + half * (width + 1), width, s - half, free, first + half, 0)
     return steps[:count]
 
 
 @njit(cache=True, nogil=True)
-def _places(s, low, high, first):
+def _places(s, half, part, first):
     """Nodes eliminated, nodes kept, and where in the graph either begin."""
-    kept = high - low
-    return s - kept, kept, first + (high if low == 0 else 0), first + low
+    if part == 0:
+        return s - half, half, first + half, first
+    return half, s - half, first, first + half
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, fastmath={"contract", "reassoc"})
 def _add(x, here, there, weight, size):
     """x[here:] += weight x[there:]; unsigned places, which need no look for negative ones."""
     for i in range(size):
         x[here + i] += weight * x[there + i]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, fastmath={"contract", "reassoc"})
 def _add_four(x, here, a, b, c, d, w, size):
     """x[here:] += w_0 x[a:] + w_1 x[b:] + w_2 x[c:] + w_3 x[d:]: fewer loads than one by one."""
     for i in range(size):
@@ -298,7 +316,7 @@ def _escape(work, steps, single, chance):
     lost, gained = np.ones(70), np.zeros(70)
     value = np.nan
     m, flat = chance.shape[1], chance.reshape(-1)
-    for kind, depth, base, width, s, low, high, free, first in steps:
+    for kind, depth, base, width, s, half, part, place, pitch, first in steps:
         if kind == _END:
             total = work[base + 1 + single]
             if not lost[depth] * min(1.0, total) > _TINY:
@@ -306,26 +324,27 @@ def _escape(work, steps, single, chance):
             value = gained[depth] + math.log(total)
             chance[first, first] = 0.0
             continue
-        gone, kept, outside, inside = _places(s, low, high, first)
+        gone, kept, outside, inside = _places(s, half, part, first)
         if kind == _LEAVE:
-            _copy_block(work, base, width, s, low, high, work, free)
-            product, more = _eliminate(work, free, s + 2, s, gone, single)
+            if part == 0:
+                _copy_block(work, base, width, s, 0, half, work, place)
+            product, more = _eliminate(work, place, pitch, s, gone, single)
             lost[depth + 1], gained[depth + 1] = lost[depth] * product, gained[depth] + more
             if not lost[depth + 1] > _TINY:
                 return np.nan
             continue
         for k in range(gone - 1, -1, -1):
-            heads = work[free + k * (s + 2) : free + (k + 1) * (s + 2)]
-            place, size = np.uint64((outside + k) * m + inside), np.uint64(kept)
+            heads = work[place + k * pitch : place + k * pitch + s + 2]
+            here, size = np.uint64((outside + k) * m + inside), np.uint64(kept)
             for d in range(size):
-                flat[place + d] = heads[s + single]
+                flat[here + d] = heads[s + single]
             for i in range(k + 1, gone):
-                _add(flat, place, np.uint64((outside + i) * m + inside), heads[i], size)
+                _add(flat, here, np.uint64((outside + i) * m + inside), heads[i], size)
             i, node = gone, inside * (m + 1)
             while i + 4 <= s:
                 _add_four(
                     flat,
-                    place,
+                    here,
                     np.uint64(node),
                     np.uint64(node + m),
                     np.uint64(node + 2 * m),
@@ -335,33 +354,34 @@ def _escape(work, steps, single, chance):
                 )
                 i, node = i + 4, node + 4 * m
             while i < s:
-                _add(flat, place, np.uint64(node), heads[i], size)
+                _add(flat, here, np.uint64(node), heads[i], size)
                 i, node = i + 1, node + m
     return value
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, fastmath={"contract", "reassoc"})
 def _escape_tangent(work, slope, steps, single, chance, d_chance):
     """``_escape`` with derivatives; return whether plain weights can be trusted."""
     lost = np.ones(70)
-    for kind, depth, base, width, s, low, high, free, first in steps:
+    for kind, depth, base, width, s, half, part, place, pitch, first in steps:
         if kind == _END:
             if not lost[depth] * min(1.0, work[base + 1 + single]) > _TINY:
                 return False
             chance[first, first], d_chance[first, first] = 0.0, 0.0
             continue
-        gone, kept, outside, inside = _places(s, low, high, first)
+        gone, kept, outside, inside = _places(s, half, part, first)
         if kind == _LEAVE:
-            _copy_block(work, base, width, s, low, high, work, free)
-            _copy_block(slope, base, width, s, low, high, slope, free)
-            product = _eliminate_tangent(work, slope, free, s + 2, s, gone, single)
+            if part == 0:
+                _copy_block(work, base, width, s, 0, half, work, place)
+                _copy_block(slope, base, width, s, 0, half, slope, place)
+            product = _eliminate_tangent(work, slope, place, pitch, s, gone, single)
             lost[depth + 1] = lost[depth] * product
             if not lost[depth + 1] > _TINY:
                 return False
             continue
         for k in range(gone - 1, -1, -1):
-            heads = work[free + k * (s + 2) : free + (k + 1) * (s + 2)]
-            d_heads = slope[free + k * (s + 2) : free + (k + 1) * (s + 2)]
+            heads = work[place + k * pitch : place + k * pitch + s + 2]
+            d_heads = slope[place + k * pitch : place + k * pitch + s + 2]
             here = chance[outside + k, inside : inside + kept]
             d_here = d_chance[outside + k, inside : inside + kept]
             for d in range(kept):
@@ -382,22 +402,23 @@ def _escape_log(work, slope, steps, chance, d_chance):
     """Log chances of orders 0 and 1 (first axis); return the order of Z and its log."""
     orders, gained = np.zeros(70, np.int64), np.zeros(70)
     order, value = 0, 0.0
-    for kind, depth, base, width, s, low, high, free, first in steps:
+    for kind, depth, base, width, s, half, part, place, pitch, first in steps:
         if kind == _END:
             for level in range(2):
                 chance[level, first, first], d_chance[level, first, first] = -np.inf, 0.0
             late = work[base + 1] == -np.inf
             order, value = orders[depth] + late, gained[depth] + work[base + 1 + late]
             continue
-        gone, kept, outside, inside = _places(s, low, high, first)
+        gone, kept, outside, inside = _places(s, half, part, first)
         if kind == _LEAVE:
-            _copy_block(work, base, width, s, low, high, work, free)
-            _copy_block(slope, base, width, s, low, high, slope, free)
-            more, product = _eliminate_log(work, slope, free, s + 2, s, gone)
+            if part == 0:
+                _copy_block(work, base, width, s, 0, half, work, place)
+                _copy_block(slope, base, width, s, 0, half, slope, place)
+            more, product = _eliminate_log(work, slope, place, pitch, s, gone)
             orders[depth + 1], gained[depth + 1] = orders[depth] + more, gained[depth] + product
             continue
         for k in range(gone - 1, -1, -1):
-            heads = free + k * (s + 2)
+            heads = place + k * pitch
             for level in range(2):
                 for d in range(inside, inside + kept):
                     total, d_total = work[heads + s + level], slope[heads + s + level]
@@ -421,8 +442,8 @@ def _escape_log(work, slope, steps, chance, d_chance):
 def softmax_rows(theta, offsets, nodes, single, value, p, start, stop):
     """Write marginals and log-partitions; return -1, or the first row without a tree."""
     largest = _largest(nodes, start, stop) - 1
-    weight, plain = np.empty((largest, largest + 2)), np.empty((largest, largest + 2))
-    work = np.empty(_room(largest) + largest * (largest + 2))
+    weights, numbers = np.empty(largest * (largest + 2)), np.empty(largest * (largest + 2))
+    work, scale = np.empty(_room(largest) + weights.size), np.empty(weights.size)
     chance = np.empty((largest, largest))
     steps = _steps(1)[:0]
     for row in range(start, stop):
@@ -437,13 +458,15 @@ def softmax_rows(theta, offsets, nodes, single, value, p, start, stop):
             continue
         if len(steps) == 0 or steps[0, 4] != m:
             steps = _steps(m)
+        entries = m * (m + 2)
+        weight = weights[:entries].reshape(m, m + 2)
+        plain = numbers[:entries].reshape(m, m + 2)
         taken = _read(score, single, weight)
         total = np.nan
         if taken == taken:
-            _exp(weight, m, plain)
-            for j in range(m):
-                for i in range(m + 2):
-                    work[j * (m + 2) + i] = plain[j, i]
+            _exp(weights[:entries], numbers, scale)
+            for i in range(entries):
+                work[i] = numbers[i]
             total = taken + _escape(work, steps, single, chance)
         if total == total:
             _plain_means(plain, chance, single, m, mean)
@@ -458,7 +481,7 @@ def softmax_rows(theta, offsets, nodes, single, value, p, start, stop):
     return -1
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, fastmath={"contract", "reassoc"})
 def _plain_means(plain, chance, single, m, mean):
     for d in range(m):
         total = plain[d, m + single]
@@ -510,9 +533,9 @@ def _log_pass(weight, slope, steps, single, m, mean, d_mean):
 def covariance_rows(theta, offsets, nodes, single, v, out, start, stop):
     """Write the derivative of the marginals along v; rows without a tree get zeros."""
     largest = _largest(nodes, start, stop) - 1
-    weight, plain = np.empty((largest, largest + 2)), np.empty((largest, largest + 2))
+    weights, numbers = np.empty(largest * (largest + 2)), np.empty(largest * (largest + 2))
+    work, scale = np.empty(_room(largest) + weights.size), np.empty(weights.size)
     slope = np.empty((largest, largest + 2))
-    work = np.empty(_room(largest) + largest * (largest + 2))
     d_work = np.empty(work.size)
     chance, d_chance = np.empty((largest, largest)), np.empty((largest, largest))
     steps = _steps(1)[:0]
@@ -529,6 +552,9 @@ def covariance_rows(theta, offsets, nodes, single, v, out, start, stop):
             continue
         if len(steps) == 0 or steps[0, 4] != m:
             steps = _steps(m)
+        entries = m * (m + 2)
+        weight = weights[:entries].reshape(m, m + 2)
+        plain = numbers[:entries].reshape(m, m + 2)
         taken = _read(score, single, weight)
         for j in range(m):
             for i in range(m):
@@ -537,7 +563,7 @@ def covariance_rows(theta, offsets, nodes, single, v, out, start, stop):
             slope[j, m + single] = tangent[0, j + 1]
         trusted = False
         if taken == taken:
-            _exp(weight, m, plain)
+            _exp(weights[:entries], numbers, scale)
             for j in range(m):
                 for i in range(m + 2):
                     work[j * (m + 2) + i] = plain[j, i]
