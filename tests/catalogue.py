@@ -30,6 +30,8 @@ ENTROPIES = [
     (mx.Shannon(domain=mx.Chain(2)), 14),
     (mx.Shannon(domain=mx.Alignment(2, 3)), 6),
     (mx.Shannon(domain=mx.Tree([(0, 1), (1, 2)], 2)), 14),
+    (mx.Shannon(domain=mx.Arborescence()), 16),
+    (mx.Shannon(domain=mx.Arborescence(root="multi")), 9),
     *[(mx.Tsallis(alpha), 5) for alpha in (1.0, 1.0001, 1.33, 1.5, 2.0, 2.7, 6.0)],
     *[(mx.NormEntropy(q), 5) for q in (1.3, 2.0, 4.0, INF)],
     *[(mx.SquaredNorm(q), 5) for q in (1.2, 1.5, 2.0)],
@@ -41,6 +43,7 @@ ENTROPIES = [
     (mx.SquaredNorm(domain=mx.Chain(2)), 14),
     (mx.SquaredNorm(domain=mx.Alignment(2, 3)), 6),
     (mx.SquaredNorm(domain=mx.Tree([(0, 1), (1, 2)], 2)), 14),
+    (mx.SquaredNorm(domain=mx.Arborescence()), 16),
     *[(mx.Renyi(beta), 5) for beta in (0.3, 0.9, 1.0, 1.5, 3.0, 20.0)],
     *[(mx.PairwiseHinge(kind, 4), 4) for kind in ("hinge", "smooth", "squared")],
     (mx.FermiDirac(), 4),
@@ -48,6 +51,8 @@ ENTROPIES = [
     (mx.OneVsAll(mx.Tsallis(1.5)), 3),
     (mx.Zero(), 5),
     (mx.Zero(domain=mx.Chain(2)), 14),
+    (mx.Zero(domain=mx.Arborescence()), 16),
+    (mx.Shifted(mx.Zero(domain=mx.Arborescence()), np.arange(16.0) / 10), 16),
     (mx.Shifted(mx.Zero(), COST), 5),
     (mx.Shifted(mx.Shannon(), COST), 5),
     (mx.Shifted(mx.Tsallis(2.0), COST), 5),
@@ -120,6 +125,8 @@ DOMAINS = [
     (mx.Alignment(3, 2), 6),
     (mx.Alignment(3, 4, band=1), 12),
     (mx.Tree([(0, 1), (0, 2), (3, 4)], (2, 3, 2, 1, 2)), 22),
+    (mx.Arborescence(), 16),
+    (mx.Arborescence(3, root="multi"), 9),
 ]
 
 SOLVERS = [

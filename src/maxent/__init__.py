@@ -28,6 +28,7 @@ _PUBLIC = {
     ],
     "maxent.structured": [
         "Alignment",
+        "Arborescence",
         "Chain",
         "Tree",
         "FrankWolfeResult",

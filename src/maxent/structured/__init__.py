@@ -3,6 +3,7 @@
 from maxent import domains
 from maxent.domains import *  # noqa: F403
 from maxent.structured.alignment import Alignment
+from maxent.structured.arborescence import Arborescence
 from maxent.structured.chain import Chain
 from maxent.structured.distribution import StructureDistribution, sparse_distribution
 from maxent.structured.frank_wolfe import FrankWolfeResult, frank_wolfe
@@ -10,6 +11,7 @@ from maxent.structured.tree import Tree
 
 __all__ = [
     "Alignment",
+    "Arborescence",
     "Chain",
     "FrankWolfeResult",
     "StructureDistribution",

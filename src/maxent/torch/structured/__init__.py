@@ -1,3 +1,25 @@
 """Structured maps and losses for torch: the domains of ``maxent.structured`` as layers."""
 
-__all__: list[str] = []
+from maxent.torch.structured.arborescence import (
+    ArborescenceLoss,
+    ArborescenceMarginals,
+    arborescence_argmax,
+    arborescence_crf_loss,
+    arborescence_hinge_loss,
+    arborescence_log_partition,
+    arborescence_marginals,
+    arborescence_sparsemap,
+    arborescence_sparsemap_loss,
+)
+
+__all__ = [
+    "ArborescenceLoss",
+    "ArborescenceMarginals",
+    "arborescence_argmax",
+    "arborescence_crf_loss",
+    "arborescence_hinge_loss",
+    "arborescence_log_partition",
+    "arborescence_marginals",
+    "arborescence_sparsemap",
+    "arborescence_sparsemap_loss",
+]

@@ -1,0 +1,443 @@
+"""Dependency trees for torch: log-partition, marginals, argmax, SparseMAP and their losses.
+
+Scores are (..., n, n) tensors [head, dependent] with node 0 the root, lengths the nodes of each
+graph, the root included; see ``maxent.structured.Arborescence``. CPU tensors go to the compiled
+kernels. On CUDA log-partitions and marginals are computed on the device; argmax, projections and
+second derivatives take a round trip through the CPU. Scores that leave no tree are refused, but on
+CUDA, where looking would wait for the device, log-partition and marginals of such a graph are NaN.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from maxent._rows import Ragged, Rows
+from maxent.structured.arborescence import Arborescence
+from maxent.torch.structured import _matrix_tree
+
+Root = Literal["single", "multi"]
+
+
+def arborescence_log_partition(
+    scores: Tensor, lengths: Tensor | None = None, root: Root = "single"
+) -> Tensor:
+    """log of the sum of exp(score) over all trees; its gradient is the marginals.
+
+    >>> import torch
+    >>> scores = torch.zeros(2, 4, 4)
+    >>> arborescence_log_partition(scores, torch.tensor([4, 3])).exp()  # 3^2 and 2 trees
+    tensor([9., 2.])
+    """
+    rows, lengths = _prepare(scores, lengths, "arborescence_log_partition")
+    return _value(rows, lengths, "softmax", root).reshape(scores.shape[:-2])
+
+
+def arborescence_marginals(
+    scores: Tensor, lengths: Tensor | None = None, root: Root = "single"
+) -> Tensor:
+    """The probability of each arc; 0 on the diagonal, in column 0 and beyond the lengths.
+
+    >>> import torch
+    >>> arborescence_marginals(torch.zeros(3, 3))
+    tensor([[0.0000, 0.5000, 0.5000],
+            [0.0000, 0.0000, 0.5000],
+            [0.0000, 0.5000, 0.0000]])
+    """
+    rows, lengths = _prepare(scores, lengths, "arborescence_marginals")
+    return _map(rows, lengths, "softmax", root).reshape(scores.shape)
+
+
+def arborescence_sparsemap(
+    scores: Tensor, lengths: Tensor | None = None, root: Root = "single"
+) -> Tensor:
+    """The nearest point to the scores in the convex hull of the trees: a mean of few of them.
+
+    >>> import torch
+    >>> arborescence_sparsemap(torch.tensor([[0.0, 0.0, 0.4], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]))
+    tensor([[0.0000, 0.4000, 0.6000],
+            [0.0000, 0.0000, 0.4000],
+            [0.0000, 0.6000, 0.0000]])
+    """
+    rows, lengths = _prepare(scores, lengths, "arborescence_sparsemap")
+    return _map(rows, lengths, "project", root).reshape(scores.shape)
+
+
+def arborescence_argmax(
+    scores: Tensor, lengths: Tensor | None = None, root: Root = "single"
+) -> Tensor:
+    """The heads (..., n) of the best tree; 0 for the root itself and beyond the lengths.
+
+    >>> import torch
+    >>> arborescence_argmax(torch.tensor([[0.0, 2.0, 3.0], [0.0, 0.0, 1.0], [0.0, 1.0, 0.0]]))
+    tensor([0, 2, 0])
+    """
+    rows, lengths = _prepare(scores, lengths, "arborescence_argmax")
+    best = _unpack(Arborescence(root=root).argmax(_pack(rows, lengths)), rows, lengths)
+    return best.argmax(dim=1).reshape(scores.shape[:-1])
+
+
+def arborescence_crf_loss(
+    scores: Tensor,
+    heads: Tensor,
+    lengths: Tensor | None = None,
+    root: Root = "single",
+    reduction: str = "mean",
+) -> Tensor:
+    """log Z - <scores, y>: the negative log-likelihood of the tree with these heads (..., n).
+
+    heads[..., j] is the head of node j; the entries of the root and beyond the lengths are not
+    read. The gradient is the marginals less the tree.
+
+    >>> import torch
+    >>> arborescence_crf_loss(torch.zeros(1, 3, 3), torch.tensor([[0, 0, 1]])).exp()
+    tensor(2.)
+    """
+    return _loss(scores, heads, lengths, root, reduction, "softmax")
+
+
+def arborescence_sparsemap_loss(
+    scores: Tensor,
+    heads: Tensor,
+    lengths: Tensor | None = None,
+    root: Root = "single",
+    reduction: str = "mean",
+) -> Tensor:
+    """max_p <scores, p> - ||p||^2 / 2, less the same of the tree: 0 with a margin of 1.
+
+    >>> import torch
+    >>> scores = torch.tensor([[[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]]])
+    >>> arborescence_sparsemap_loss(scores, torch.tensor([[0, 0, 1]]))
+    tensor(0.)
+    """
+    return _loss(scores, heads, lengths, root, reduction, "project")
+
+
+def arborescence_hinge_loss(
+    scores: Tensor,
+    heads: Tensor,
+    lengths: Tensor | None = None,
+    root: Root = "single",
+    reduction: str = "mean",
+    cost: float = 1.0,
+) -> Tensor:
+    """max_v <scores, v> + cost (wrong heads of v) - <scores, y>; cost 0 is the perceptron's loss.
+
+    >>> import torch
+    >>> arborescence_hinge_loss(torch.zeros(1, 3, 3), torch.tensor([[0, 0, 1]]))
+    tensor(2.)
+    """
+    rows, lengths = _prepare(scores, lengths, "arborescence_hinge_loss")
+    gold = _gold(rows, heads, lengths, root)
+    augmented = (rows.detach().double() + cost) - cost * gold
+    best = _unpack(Arborescence(root=root).argmax(_pack(augmented, lengths)), augmented, lengths)
+    wrong = best.to(rows.device) - gold
+    loss = _inner(rows.double(), wrong) + cost * wrong.clamp_min(0).sum((1, 2))
+    return _reduce(loss.to(rows.dtype), reduction, scores.shape[:-2])
+
+
+class ArborescenceMarginals(nn.Module):
+    """``arborescence_marginals`` as a layer."""
+
+    def __init__(self, root: Root = "single") -> None:
+        super().__init__()
+        self.root: Root = root
+
+    def forward(self, scores: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """Marginals of scores (..., n, n)."""
+        return arborescence_marginals(scores, lengths, self.root)
+
+    def extra_repr(self) -> str:
+        """What ``repr`` shows."""
+        return f"root={self.root!r}"
+
+
+class ArborescenceLoss(nn.Module):
+    """The loss of a tree, by name: "crf", "sparsemap", "hinge" or "perceptron".
+
+    >>> import torch
+    >>> loss = ArborescenceLoss("hinge", root="multi")
+    >>> loss(torch.zeros(1, 3, 3), torch.tensor([[0, 0, 1]]))
+    tensor(2.)
+    """
+
+    def __init__(
+        self,
+        kind: Literal["crf", "sparsemap", "hinge", "perceptron"] = "crf",
+        root: Root = "single",
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__()
+        if kind not in ("crf", "sparsemap", "hinge", "perceptron"):
+            raise ValueError(
+                f'kind must be "crf", "sparsemap", "hinge" or "perceptron", got {kind!r}'
+            )
+        self.kind, self.root, self.reduction = kind, root, reduction
+
+    def forward(self, scores: Tensor, heads: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """The loss of the trees with these heads (..., n)."""
+        if self.kind == "crf":
+            return arborescence_crf_loss(scores, heads, lengths, self.root, self.reduction)
+        if self.kind == "sparsemap":
+            return arborescence_sparsemap_loss(scores, heads, lengths, self.root, self.reduction)
+        cost = 1.0 if self.kind == "hinge" else 0.0
+        return arborescence_hinge_loss(scores, heads, lengths, self.root, self.reduction, cost)
+
+    def extra_repr(self) -> str:
+        """What ``repr`` shows."""
+        return f"kind={self.kind!r}, root={self.root!r}, reduction={self.reduction!r}"
+
+
+# --- input --------------------------------------------------------------------------------
+
+
+def _prepare(scores: Tensor, lengths: Tensor | None, name: str) -> tuple[Tensor, Tensor | None]:
+    """Scores (batch, n, n) and lengths (batch,), checked."""
+    if not scores.is_floating_point():
+        raise TypeError(f"{name} needs floating scores, got {scores.dtype}")
+    if scores.ndim < 2 or scores.shape[-1] != scores.shape[-2] or scores.shape[-1] == 0:
+        raise ValueError(
+            f"{name} needs scores of shape (..., n, n), [head, dependent] with the root first, "
+            f"got {tuple(scores.shape)}"
+        )
+    rows = scores.reshape(-1, *scores.shape[-2:])
+    if lengths is None:
+        return rows, None
+    if lengths.is_floating_point() or lengths.shape != scores.shape[:-2]:
+        raise ValueError(
+            f"lengths are integers of shape {tuple(scores.shape[:-2])}, one per graph, "
+            f"got {lengths.dtype} of shape {tuple(lengths.shape)}"
+        )
+    lengths = lengths.reshape(-1)
+    if lengths.device.type == "cpu" and lengths.numel():
+        low, high = int(lengths.min()), int(lengths.max())
+        if low < 1 or high > scores.shape[-1]:
+            raise ValueError(
+                f"lengths count the nodes, the root included: from 1 to {scores.shape[-1]}, "
+                f"got one of {low if low < 1 else high}"
+            )
+    return rows, lengths.to(scores.device)
+
+
+def _gold(rows: Tensor, heads: Tensor, lengths: Tensor | None, root: Root) -> Tensor:
+    """The vertices (batch, n, n) in float64 of heads (..., n), which must be trees."""
+    batch, n, _ = rows.shape
+    if heads.is_floating_point() or heads.numel() != batch * n:
+        raise ValueError(
+            f"heads are integers, one for each of the {n} nodes of {batch} graphs (that of the "
+            f"root is not read), got {heads.dtype} of shape {tuple(heads.shape)}"
+        )
+    heads = heads.reshape(batch, n).to(rows.device)
+    real = torch.arange(n, device=rows.device).expand(batch, n) >= 1
+    if lengths is not None:
+        real = real & (torch.arange(n, device=rows.device) < lengths[:, None])
+    heads = torch.where(real, heads, 0)
+    if heads.device.type == "cpu":
+        _check_trees(heads, real, lengths, root)
+    gold = torch.zeros_like(rows, dtype=torch.float64)
+    gold.scatter_(1, heads[:, None, :], real[:, None, :].double())
+    return gold
+
+
+def _check_trees(heads: Tensor, real: Tensor, lengths: Tensor | None, root: Root) -> None:
+    n = heads.shape[1]
+    limit = heads.new_full((len(heads),), n) if lengths is None else lengths
+    at = heads.clamp(0, n - 1)
+    right = (heads >= 0) & (heads < limit[:, None])
+    for _ in range(n.bit_length()):  # twice as many steps towards the root each time
+        at = at.gather(1, at)
+    right &= at == 0
+    wrong = ~right.all(dim=1)
+    if root == "single":
+        wrong |= ((heads == 0) & real).sum(dim=1) != real.any(dim=1).long()
+    if bool(wrong.any()):
+        row = int(wrong.nonzero()[0])
+        raise ValueError(
+            f"the heads {heads[row][real[row]].tolist()} of graph {row} are no tree with "
+            f"root={root!r}: every node must lead to 0"
+            + (", which has one dependent" if root == "single" else "")
+        )
+
+
+def _pack(rows: Tensor, lengths: Tensor | None) -> Rows:
+    """Rows of the core: a view of all, or the used entries as a Ragged."""
+    table = rows.detach().to("cpu")
+    if lengths is None:
+        if table.dtype not in (torch.float32, torch.float64):
+            table = table.float()
+        return table.contiguous().numpy().reshape(len(table), rows.shape[1] ** 2)
+    inside = _matrix_tree._inside(lengths.to("cpu"), rows.shape[1])
+    sizes = lengths.to("cpu").long() ** 2
+    offsets = torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
+    values = table[inside]
+    if values.dtype not in (torch.float32, torch.float64):
+        values = values.float()
+    return Ragged(values.numpy(), offsets.numpy())
+
+
+def _unpack(result: Rows, rows: Tensor, lengths: Tensor | None) -> Tensor:
+    """Rows of the core as a tensor like ``rows``, 0 beyond the lengths."""
+    if not isinstance(result, Ragged):
+        return torch.from_numpy(result).reshape(rows.shape).to(rows.device, rows.dtype)
+    assert lengths is not None
+    out = torch.zeros(rows.shape, dtype=rows.dtype)
+    inside = _matrix_tree._inside(lengths.to("cpu"), rows.shape[1])
+    out[inside] = torch.from_numpy(result.values).to(rows.dtype)
+    return out.to(rows.device)
+
+
+# --- autograd -----------------------------------------------------------------------------
+# kind "softmax": the value is log Z, the map its gradient, the marginals; kind "project": the
+# value is max_p <scores, p> - ||p||^2 / 2, the map the projection. Jacobians are symmetric.
+
+
+def _inner(x: Tensor, y: Tensor) -> Tensor:
+    """<x, y> of each graph; an arc that y does not use counts 0, also where x is -inf."""
+    return torch.where(y != 0, x * y, 0.0).sum((1, 2))
+
+
+def _compute(rows: Tensor, lengths: Tensor | None, kind: str, root: Root) -> tuple[Tensor, Tensor]:
+    """The value in float64 and the map."""
+    domain = Arborescence(root=root)
+    if kind == "softmax" and rows.device.type != "cpu":
+        value, p = _matrix_tree.softmax(rows.detach(), lengths, root == "single")
+        return value, p.to(rows.dtype)
+    if kind == "softmax":
+        log_partition, mean = domain.softmax(_pack(rows, lengths))
+        return torch.from_numpy(log_partition), _unpack(mean, rows, lengths)
+    p = _unpack(domain.project(_pack(rows, lengths)), rows, lengths)
+    exact = p.double()
+    return _inner(rows.detach().double(), exact) - (exact * exact).sum((1, 2)) / 2, p
+
+
+class _Value(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, lengths: Tensor | None, kind: str, root: Root) -> Tensor:
+        value, p = _compute(rows, lengths, kind, root)
+        ctx.save_for_backward(rows, p)
+        ctx.more = lengths, kind, root
+        return value.to(rows.dtype)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        rows, p = ctx.saved_tensors
+        if torch.is_grad_enabled():  # to be differentiated again
+            p = _map(rows, *ctx.more)
+        return grads[0][:, None, None] * p, None, None, None
+
+
+class _Map(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, lengths: Tensor | None, kind: str, root: Root) -> Tensor:
+        _, p = _compute(rows, lengths, kind, root)
+        ctx.save_for_backward(rows, p)
+        ctx.more = lengths, kind, root
+        return p
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        rows, p = ctx.saved_tensors
+        return _Derivative.apply(rows, p, grads[0], *ctx.more), None, None, None
+
+
+class _Derivative(torch.autograd.Function):
+    """The Jacobian of the map times v."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        rows: Tensor,
+        p: Tensor,
+        v: Tensor,
+        lengths: Tensor | None,
+        kind: str,
+        root: Root,
+    ) -> Tensor:
+        domain = Arborescence(root=root)
+        theta, point, tangent = (_pack(x.double(), lengths) for x in (rows, p, v))
+        jvp = domain.softmax_jvp if kind == "softmax" else domain.project_jvp
+        ctx.save_for_backward(rows, p, v)
+        ctx.more = lengths, kind, root
+        return _unpack(jvp(theta, point, tangent), rows, lengths)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        rows, p, v = ctx.saved_tensors
+        lengths, kind, root = ctx.more
+        third = None
+        if kind == "softmax" and ctx.needs_input_grad[0]:
+            third = _third_cumulant(rows, lengths, root, v, grads[0])
+        through = _Derivative.apply(rows, p, grads[0], *ctx.more)
+        return third, None, through, None, None, None
+
+
+def _map(rows: Tensor, lengths: Tensor | None, kind: str, root: Root) -> Tensor:
+    p: Tensor = _Map.apply(rows, lengths, kind, root)
+    return p
+
+
+def _value(rows: Tensor, lengths: Tensor | None, kind: str, root: Root) -> Tensor:
+    value: Tensor = _Value.apply(rows, lengths, kind, root)
+    return value
+
+
+def _third_cumulant(
+    rows: Tensor, lengths: Tensor | None, root: Root, v: Tensor, g: Tensor
+) -> Tensor:
+    """The third derivative of log Z along v and g, by differentiating a determinant."""
+    again = torch.is_grad_enabled()
+    with torch.enable_grad():
+        scores = rows if again else rows.detach().requires_grad_()
+        log_partition = _log_determinant(scores, lengths, root).sum()
+        for direction in (v, g):
+            (p,) = torch.autograd.grad(log_partition, scores, create_graph=True)
+            log_partition = (p * direction).sum()
+        (third,) = torch.autograd.grad(log_partition, scores, create_graph=again)
+    return third
+
+
+def _log_determinant(rows: Tensor, lengths: Tensor | None, root: Root) -> Tensor:
+    """log Z as the determinant of Koo et al. (2007): fit for derivatives of moderate scores."""
+    n = rows.shape[1]
+    inside = torch.ones_like(rows, dtype=torch.bool)
+    if lengths is not None:
+        inside = _matrix_tree._inside(lengths, n)
+    inside = inside & ~torch.eye(n, dtype=torch.bool, device=rows.device)
+    scores = torch.where(inside, rows.double(), -torch.inf)[:, :, 1:]
+    top = scores.detach().amax(1, keepdim=True)
+    top = torch.where(top > -torch.inf, top, 0.0)
+    weight = torch.exp(scores - top)
+    roots, arcs = weight[:, 0], weight[:, 1:]
+    spare = torch.zeros_like(roots) if lengths is None else (~inside[:, 0, 1:]).double()
+    total = arcs.sum(1) + spare + (roots if root == "multi" else 0.0)
+    laplacian = torch.diag_embed(total) - arcs
+    if root == "single" and n > 1:
+        laplacian = torch.cat([roots[:, None], laplacian[:, 1:]], dim=1)
+    return torch.linalg.slogdet(laplacian)[1] + (top[:, 0] * (1 - spare)).sum(1)
+
+
+def _loss(
+    scores: Tensor,
+    heads: Tensor,
+    lengths: Tensor | None,
+    root: Root,
+    reduction: str,
+    kind: str,
+) -> Tensor:
+    rows, lengths = _prepare(scores, lengths, "the loss of a tree")
+    gold = _gold(rows, heads, lengths, root)
+    exact = rows.double()  # log Z and the score of a tree may be large and close
+    loss = _value(exact, lengths, kind, root) - _inner(exact, gold)
+    if kind == "project":
+        loss = loss + gold.sum((1, 2)) / 2
+    return _reduce(loss.to(rows.dtype), reduction, scores.shape[:-2])
+
+
+def _reduce(loss: Tensor, reduction: str, shape: torch.Size) -> Tensor:
+    if reduction == "none":
+        return loss.reshape(shape)
+    if reduction not in ("mean", "sum"):
+        raise ValueError(f'reduction must be "none", "mean" or "sum", got {reduction!r}')
+    return loss.sum() if reduction == "sum" else loss.sum() / max(1, len(loss))

@@ -1,0 +1,213 @@
+"""Dependency trees in torch: the numbers of the core, derivatives of any order, both ways."""
+
+import numpy as np
+import pytest
+
+from conftest import needs
+from maxent.structured import Arborescence
+
+torch = needs("torch")
+
+import maxent.torch.structured as mts  # noqa: E402
+from maxent.torch.structured import _matrix_tree  # noqa: E402
+
+ROOTS = ["single", "multi"]
+LENGTHS = torch.tensor([5, 2, 4])
+
+
+def normal(*shape, scale=1.0, dtype=torch.float64, grad=False):
+    generator = torch.Generator().manual_seed(0)
+    x = scale * torch.randn(*shape, generator=generator, dtype=torch.float64)
+    return x.to(dtype).requires_grad_(grad)
+
+
+def heads_of(root, n, rows):
+    trees = Arborescence(root=root)
+    drawn = trees.sample(np.zeros((rows, n * n)), random_state=0)[0]
+    return torch.from_numpy(np.array(trees.decode(drawn)))
+
+
+@pytest.mark.parametrize("root", ROOTS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_numbers_of_the_core(root, dtype) -> None:
+    trees = Arborescence(root=root)
+    scores = normal(3, 5, 5, dtype=dtype)
+    log_partition = mts.arborescence_log_partition(scores, LENGTHS, root)
+    p = mts.arborescence_marginals(scores, LENGTHS, root)
+    sparse = mts.arborescence_sparsemap(scores, LENGTHS, root)
+    best = mts.arborescence_argmax(scores, LENGTHS, root)
+    assert log_partition.dtype == p.dtype == dtype
+    for i, n in enumerate(LENGTHS.tolist()):
+        row = scores[i, :n, :n].numpy().ravel()
+        value, mean = trees.softmax(row)
+        assert float(log_partition[i]) == pytest.approx(float(value), rel=1e-6)
+        np.testing.assert_array_equal(p[i, :n, :n].numpy().ravel(), mean)
+        np.testing.assert_array_equal(sparse[i, :n, :n].numpy().ravel(), trees.project(row))
+        np.testing.assert_array_equal(best[i, 1:n], trees.decode(trees.argmax(row))[0])
+        assert not p[i, n:].any()
+        assert not p[i, :, n:].any()
+        assert not best[i, n:].any()
+    whole = mts.arborescence_marginals(scores, root=root)
+    np.testing.assert_array_equal(
+        whole.flatten(1).numpy(), trees.softmax(scores.flatten(1).numpy())[1]
+    )
+
+
+@pytest.mark.parametrize("root", ROOTS)
+@pytest.mark.parametrize("lengths", [None, torch.tensor([4, 2])])
+def test_derivatives(root, lengths) -> None:
+    scores = normal(2, 4, 4, grad=True)
+    for function in (mts.arborescence_log_partition, mts.arborescence_marginals):
+        call = lambda x, f=function: f(x, lengths, root)  # noqa: E731
+        assert torch.autograd.gradcheck(call, scores)
+        assert torch.autograd.gradgradcheck(call, scores, fast_mode=True)
+    assert torch.autograd.gradcheck(
+        lambda x: mts.arborescence_sparsemap(x, lengths, root), scores, atol=1e-4
+    )
+
+
+@pytest.mark.parametrize("root", ROOTS)
+@pytest.mark.parametrize("kind", ["crf", "sparsemap", "hinge", "perceptron"])
+def test_losses(root, kind) -> None:
+    """0 at the least, with the gradient of their differences; 0 far on the side of the tree."""
+    heads = heads_of(root, 5, 3)
+    heads = torch.cat([torch.zeros(3, 1, dtype=torch.int64), heads], dim=1)
+    loss = mts.ArborescenceLoss(kind, root, "none")
+    scores = normal(3, 5, 5, grad=True)
+    values = loss(scores, heads)
+    assert values.shape == (3,)
+    assert (values >= 0).all()
+    assert torch.autograd.gradcheck(lambda x: loss(x, heads), scores)
+    if kind in ("crf", "sparsemap"):
+        assert torch.autograd.gradgradcheck(
+            lambda x: loss(x, heads), scores, atol=1e-4, fast_mode=True
+        )
+    gold = torch.zeros(3, 5, 5, dtype=torch.float64).scatter_(1, heads[:, None], 1.0)
+    gold[:, :, 0] = 0
+    assert loss(100 * gold, heads) == pytest.approx([0, 0, 0], abs=1e-12)
+    mean = mts.ArborescenceLoss(kind, root)(scores, heads)
+    torch.testing.assert_close(mean, values.mean())
+
+
+def test_crf_loss_of_large_scores_in_float32() -> None:
+    heads = torch.tensor([[0, 0, 1, 2]])
+    scores = torch.full((1, 4, 4), -3e4)
+    scores[0, 0, 1] = scores[0, 1, 2] = scores[0, 2, 3] = 3e4
+    scores.requires_grad_()
+    loss = mts.arborescence_crf_loss(scores, heads)
+    loss.backward()
+    assert loss == 0
+    assert torch.isfinite(scores.grad).all()
+
+
+def test_hinge_by_enumeration() -> None:
+    trees = Arborescence()
+    vertices = trees.vertices(16)
+    scores, heads = normal(1, 4, 4), torch.tensor([[0, 2, 0, 1]])
+    gold = np.asarray(trees.encode(heads[:, 1:].numpy()))[0]
+    row = scores.numpy().ravel()
+    wrong = 3 - vertices @ gold
+    for cost in (1.0, 0.3):
+        expected = (vertices @ row + cost * wrong).max() - gold @ row
+        value = mts.arborescence_hinge_loss(scores, heads, cost=cost)
+        assert float(value) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("root", ROOTS)
+@pytest.mark.parametrize("scale", [1.0, 10.0, 1e4])
+def test_plain_torch_agrees_with_the_kernels(root, scale) -> None:
+    """What CUDA tensors take, here on the CPU."""
+    for lengths in (None, torch.tensor([9, 1, 5, 2])):
+        scores = normal(4, 9, 9, scale=scale)
+        scores[0, 3, 4] = -np.inf
+        value, p = _matrix_tree.softmax(scores, lengths, root == "single")
+        expected = mts.arborescence_log_partition(scores, lengths, root)
+        torch.testing.assert_close(value, expected, rtol=1e-13, atol=1e-12)
+        marginals = mts.arborescence_marginals(scores, lengths, root)
+        torch.testing.assert_close(p, marginals, rtol=0, atol=1e-13 * max(10, scale))
+
+
+def test_plain_torch_with_forbidden_arcs() -> None:
+    """A node that only the root reaches decides where a single root hangs; no tree is NaN."""
+    scores = normal(2, 4, 4)
+    scores[0, 1:, 2] = -np.inf
+    scores[1, 1:, 2:] = -np.inf
+    value, p = _matrix_tree.softmax(scores, None, True)
+    assert value[1].isnan()
+    assert p[1].isnan().all()
+    expected, mean = Arborescence().softmax(scores[0].numpy().ravel())
+    assert float(value[0]) == pytest.approx(float(expected))
+    np.testing.assert_allclose(p[0].numpy().ravel(), mean, atol=1e-14)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.parametrize("root", ROOTS)
+def test_cuda_agrees_with_the_cpu(root) -> None:
+    scores = normal(4, 12, 12, grad=True)
+    lengths = torch.tensor([12, 3, 1, 7])
+    heads = torch.cat([torch.zeros(4, 1, dtype=torch.int64), heads_of("single", 3, 4)], dim=1)
+    heads = torch.nn.functional.pad(heads, (0, 9))
+    for function in (
+        mts.arborescence_log_partition,
+        mts.arborescence_marginals,
+        mts.arborescence_argmax,
+        mts.arborescence_sparsemap,
+    ):
+        here = function(scores, lengths, root)
+        there = function(scores.cuda(), lengths.cuda(), root).cpu()
+        torch.testing.assert_close(here, there)
+    for kind in ("crf", "hinge", "sparsemap"):
+        loss = mts.ArborescenceLoss(kind, root)
+        (here,) = torch.autograd.grad(loss(scores, heads, torch.full((4,), 3)), scores)
+        (there,) = torch.autograd.grad(
+            loss(scores.cuda(), heads.cuda(), torch.full((4,), 3).cuda()), scores
+        )
+        torch.testing.assert_close(here, there.cpu())
+
+
+def test_empty_batch_and_one_node() -> None:
+    assert mts.arborescence_marginals(torch.empty(0, 4, 4)).shape == (0, 4, 4)
+    assert mts.arborescence_log_partition(torch.zeros(2, 1, 1)).tolist() == [0, 0]
+    assert mts.arborescence_argmax(torch.zeros(2, 1, 1)).tolist() == [[0], [0]]
+    value, p = _matrix_tree.softmax(torch.zeros(2, 1, 1), None, True)
+    assert value.tolist() == [0, 0]
+    assert not p.any()
+
+
+ZERO = torch.zeros(2, 3, 3)
+BAD = [
+    (lambda: mts.arborescence_marginals(torch.zeros(2, 3)), ValueError, r"\(\.\.\., n, n\)"),
+    (lambda: mts.arborescence_marginals(ZERO.long()), TypeError, "floating"),
+    (lambda: mts.arborescence_marginals(ZERO, torch.tensor([3])), ValueError, "one per graph"),
+    (lambda: mts.arborescence_argmax(ZERO, torch.tensor([3, 4])), ValueError, "from 1 to 3"),
+    (lambda: mts.arborescence_argmax(ZERO, torch.tensor([3, 0])), ValueError, "got one of 0"),
+    (lambda: mts.arborescence_marginals(ZERO * torch.nan), ValueError, "NaN"),
+    (
+        lambda: mts.arborescence_log_partition(ZERO.masked_fill(torch.eye(3) == 0, -np.inf)),
+        ValueError,
+        "row 0 has no tree",
+    ),
+    (lambda: mts.arborescence_crf_loss(ZERO, torch.zeros(2, 2)), ValueError, "heads are integers"),
+    (
+        lambda: mts.arborescence_crf_loss(ZERO, torch.tensor([[0, 0, 1], [0, 2, 1]])),
+        ValueError,
+        r"\[2, 1\] of graph 1 are no tree",
+    ),
+    (
+        lambda: mts.arborescence_hinge_loss(ZERO, torch.tensor([[0, 0, 1], [0, 0, 0]])),
+        ValueError,
+        "one dependent",
+    ),
+    (
+        lambda: mts.arborescence_crf_loss(ZERO, torch.tensor([[0, 0, 1]] * 2), reduction="max"),
+        ValueError,
+        "reduction",
+    ),
+    (lambda: mts.ArborescenceLoss("svm"), ValueError, "kind must be"),
+]
+
+
+@pytest.mark.parametrize(("call", "error", "message"), BAD, ids=[message for *_, message in BAD])
+def test_bad_input_is_explained(call, error, message) -> None:
+    with pytest.raises(error, match=message):
+        call()
