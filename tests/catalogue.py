@@ -37,6 +37,7 @@ ENTROPIES = [
     (mx.SquaredNorm(domain=mx.KSubset(2)), 4),
     (mx.SquaredNorm(domain=mx.ScaledDomain(mx.KSubset(2), 0.5)), 4),
     (mx.SquaredNorm(domain=mx.Chain(2)), 14),
+    (mx.SquaredNorm(domain=mx.Permutahedron([3, 2, 1, 0])), 4),
     *[(mx.Renyi(beta), 5) for beta in (0.3, 0.9, 1.0, 1.5, 3.0, 20.0)],
     *[(mx.PairwiseHinge(kind, 4), 4) for kind in ("hinge", "smooth", "squared")],
     (mx.FermiDirac(), 4),
@@ -44,7 +45,9 @@ ENTROPIES = [
     (mx.OneVsAll(mx.Tsallis(1.5)), 3),
     (mx.Zero(), 5),
     (mx.Zero(domain=mx.Chain(2)), 14),
+    (mx.Zero(domain=mx.Permutahedron([2, 1, 0])), 3),
     (mx.Shifted(mx.Zero(), COST), 5),
+    (mx.Shifted(mx.Zero(domain=mx.Permutahedron([4, 3, 2, 1, 0])), COST), 5),
     (mx.Shifted(mx.Shannon(), COST), 5),
     (mx.Shifted(mx.Tsallis(2.0), COST), 5),
     (mx.Shifted(mx.Tsallis(1.5), np.arange(30.0).reshape(6, 5) / 10), 5),
@@ -108,6 +111,8 @@ DOMAINS = [
     (mx.Product(mx.Simplex(), 2), 6),
     (mx.Chain(2), 14),
     (mx.Chain(3), 15),
+    (mx.Permutahedron([4, 3, 2, 1]), 4),
+    (mx.Permutahedron([2, 2, 0.5, 0, 0]), 5),
 ]
 
 SOLVERS = [

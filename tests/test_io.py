@@ -82,6 +82,7 @@ MODELS = [
     mx.Product(mx.Simplex(), 2),
     mx.ScaledDomain(mx.KSubset(2), 0.5),
     mx.Chain(np.int64(2)),
+    mx.Permutahedron([3, 2, 1, 1, 0, 0]),
     mx.Shannon(),
     mx.Shannon(domain=mx.KSubset(2)),
     mx.Tsallis(1.3),

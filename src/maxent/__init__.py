@@ -26,7 +26,14 @@ _PUBLIC = {
         "ScaledDomain",
         "Product",
     ],
-    "maxent.structured": ["Chain"],
+    "maxent.structured": [
+        "Chain",
+        "Permutahedron",
+        "soft_partial_rank",
+        "soft_rank",
+        "soft_sort",
+        "soft_topk",
+    ],
     "maxent.entropies": [
         "Entropy",
         "MeasuredEntropy",
