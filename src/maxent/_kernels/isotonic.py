@@ -25,108 +25,165 @@ FORBIDDEN = -1  # block of an entry whose score is -inf
 
 _SHORT = 32  # rows that insertion sorts fastest
 _LONG = 2048  # rows from which the longer table of digits of 11 bits pays
-_DIGITS = 1 << 11
 _HUGE = 1e300  # scores are cut here, so that differences of them are no NaN
+_LOW = np.uint64(0xFFFFFFFF)
+_32 = np.uint64(32)
 
 
 @njit(cache=True, nogil=True)
 def _scratch(size):
-    """Room for the order of a row, twice, and for its keys, twice; counters of digits."""
-    order, key = np.empty((2, size), np.int32), np.empty((2, size), np.uint64)
-    return order, key, np.empty((8, _DIGITS), np.int32)
+    """Room to sort a row in: its order, its keys, keys with their entries twice, counters."""
+    order, key = np.empty(size, np.int32), np.empty(size, np.uint64)
+    return order, key, np.empty((2, size), np.uint64), np.empty((4, 1 << 11), np.int32)
 
 
 @njit(cache=True, nogil=True)
-def _falling_order(bits, order, key, counts):
-    """Entries of a row of floats, given as unsigned integers, from the largest down; stable.
+def _falling_order(bits, order, key, packed, counts):
+    """Write the entries of a row of floats, given as unsigned integers, largest first; stable.
 
-    By digits of their bits from the last to the first: the work grows like the row, not n log n.
+    By digits of 32 bits from the last to the first, so that the work grows like the row. Of 64
+    bits the upper half mostly decides; what ties in it is put right by insertion.
     """
     size, width = bits.size, 8 * bits.itemsize
     sign = np.uint64(1) << np.uint64(width - 1)
     magnitude = sign - np.uint64(1)
-    here, there = key[0], key[1]
-    entry, other = order[0], order[1]
     for i in range(size):
         b = np.uint64(bits[i])
         if b == sign:  # -0 ties with 0
             b = np.uint64(0)
-        here[i] = b if b & sign else b ^ magnitude  # grows as the float falls
-        entry[i] = i
+        key[i] = b if b & sign else b ^ magnitude  # grows as the float falls
+        order[i] = i
     if size <= _SHORT:
-        for i in range(1, size):
-            k, j = here[i], i
-            while j > 0 and here[j - 1] > k:
-                here[j], entry[j] = here[j - 1], entry[j - 1]
-                j -= 1
-            here[j], entry[j] = k, i
-        return entry
+        _insert(key, order, size * size)
+        return
+    if width == 32:
+        _by_digits(key, np.uint64(0), order, packed, counts)
+        return
+    _by_digits(key, _32, order, packed, counts)
+    if not _insert(key, order, 4 * size):
+        for i in range(size):
+            order[i] = i
+        _by_digits(key, np.uint64(0), order, packed, counts)
+        _by_digits(key, _32, order, packed, counts)
+
+
+@njit(cache=True, nogil=True)
+def _insert(key, order, budget):
+    """Sort the order by the keys; False, half done, where that takes more moves than the budget."""
+    for i in range(1, order.size):
+        entry = order[i]
+        k, j = key[entry], i
+        while j > 0 and key[order[j - 1]] > k:
+            order[j] = order[j - 1]
+            j -= 1
+        order[j] = entry
+        budget -= i - j
+        if budget < 0:
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _by_digits(key, shift, order, packed, counts):
+    """Sort the order by the 32 bits of the keys from ``shift`` on; what ties stays as it is."""
+    size = order.size
+    here, there = packed[0], packed[1]
+    for i in range(size):
+        here[i] = ((key[order[i]] >> shift) << _32) | np.uint64(order[i])
     digit = 11 if size >= _LONG else 8
     mask = np.uint64((1 << digit) - 1)
-    passes = (width + digit - 1) // digit
-    for t in range(passes):
-        counts[t, : 1 << digit] = 0
+    passes = (32 + digit - 1) // digit
+    counts[:passes, : 1 << digit] = 0
     for i in range(size):
+        rest = here[i] >> _32
         for t in range(passes):
-            counts[t, (here[i] >> np.uint64(t * digit)) & mask] += 1
+            counts[t, rest & mask] += 1
+            rest >>= np.uint64(digit)
     for t in range(passes):
-        shift, place = np.uint64(t * digit), counts[t]
-        if place[(here[0] >> shift) & mask] == size:
+        low, place = np.uint64(32 + t * digit), counts[t]
+        if place[(here[0] >> low) & mask] == size:
             continue  # a digit that all share
         before = 0
         for c in range(1 << digit):
             before, place[c] = before + place[c], before
         for i in range(size):
-            c = (here[i] >> shift) & mask
-            there[place[c]], other[place[c]] = here[i], entry[i]
+            c = (here[i] >> low) & mask
+            there[place[c]] = here[i]
             place[c] += 1
         here, there = there, here
-        entry, other = other, entry
-    return entry
+    for i in range(size):
+        order[i] = np.int32(here[i] & _LOW)
 
 
 @njit(cache=True, nogil=True)
 def _euclidean_blocks(s, w, n, first, excess):
     """Write where blocks start; return how many. v = s - w is averaged where it would rise.
 
-    excess[b] is what the mean of v in block b exceeds the block's first score by.
+    excess[b] is the sum of v in block b, less its first score for each entry. A block takes in
+    what follows as long as that rises above its mean, then looks back.
     """
-    count = 0
-    for i in range(n):
-        start, total, mean = i, -w[i], -w[i]
-        while count > 0:
-            a = first[count - 1]
-            if not (s[a] - s[start]) + (excess[count - 1] - mean) < 0.0:
+    count, i = 0, 0
+    while i < n:
+        start, total, size = i, -w[i], 1.0
+        i += 1
+        while True:
+            while i < n:
+                value = (s[i] - s[start]) - w[i]
+                if not total < size * value:
+                    break
+                total += value
+                size += 1.0
+                i += 1
+            if count == 0:
                 break
-            total += excess[count - 1] * (start - a) + (i + 1 - start) * (s[start] - s[a])
-            start = a
-            mean = total / (i + 1 - a)
+            a = first[count - 1]
+            before, shifted = float(start - a), total + size * (s[start] - s[a])
+            if not excess[count - 1] * size < before * shifted:
+                break
+            total = excess[count - 1] + shifted
+            start, size = a, size + before
             count -= 1
-        first[count], excess[count] = start, mean
+        first[count], excess[count] = start, total
         count += 1
     first[count] = n
     return count
 
 
 @njit(cache=True, nogil=True)
-def _entropic_blocks(s, log_w, n, first, excess, top, bottom):
-    """The same for v = log(sum exp(s_B) / sum w_B); top and bottom are these sums, from the first.
+def _entropic_blocks(s, base, mass, n, first, top, bottom):
+    """The same for v = log(sum exp(s_B) / sum mass_B exp(base_B)).
 
-    A weight of 0 (logarithm -inf) joins the block before it.
+    top and bottom are these sums, measured from the first of the block. A mass of 0 joins the
+    block before it.
     """
-    count = 0
-    for i in range(n):
-        start, above, below, ratio = i, 1.0, 1.0, 0.0
-        while count > 0:
-            a = first[count - 1]
-            rise = (s[a] - s[start]) - (log_w[a] - log_w[start]) + (excess[count - 1] - ratio)
-            if not rise < 0.0:
+    count, i = 0, 0
+    while i < n:
+        start, above, below = i, 1.0, mass[i]
+        i += 1
+        while True:
+            while i < n:
+                gain = math.exp((s[i] - s[start]) - (base[i] - base[start]))
+                if not above * mass[i] < below * gain:
+                    break
+                shift = 1.0 if base[i] == base[start] else math.exp(base[i] - base[start])
+                above += gain if shift == 1.0 else math.exp(s[i] - s[start])
+                below += mass[i] * shift
+                i += 1
+            if count == 0:
                 break
-            above = top[count - 1] + above * math.exp(s[start] - s[a])
-            below = bottom[count - 1] + below * math.exp(log_w[start] - log_w[a])
-            start, ratio = a, math.log(above / below)
+            a = first[count - 1]
+            drop = math.exp(s[start] - s[a])
+            shift = 1.0 if base[start] == base[a] else math.exp(base[start] - base[a])
+            gain = drop
+            if shift != 1.0:
+                gain = math.exp((s[start] - s[a]) - (base[start] - base[a]))
+            if not top[count - 1] * below < bottom[count - 1] * above * gain:
+                break
+            above = top[count - 1] + above * drop
+            below = bottom[count - 1] + below * shift
+            start = a
             count -= 1
-        first[count], excess[count], top[count], bottom[count] = start, ratio, above, below
+        first[count], top[count], bottom[count] = start, above, below
         count += 1
     first[count] = n
     return count
@@ -145,9 +202,9 @@ def _levels(s, n, w):
 @njit(cache=True, nogil=True)
 def argmax_rows(bits, w, out, start, stop):
     """Write w in the order of the scores."""
-    order, key, counts = _scratch(bits.shape[1])
+    entry, key, packed, counts = _scratch(bits.shape[1])
     for r in range(start, stop):
-        entry = _falling_order(bits[r], order, key, counts)
+        _falling_order(bits[r], entry, key, packed, counts)
         for i in range(w.size):
             out[r, entry[i]] = w[i]
 
@@ -160,20 +217,17 @@ def project_rows(theta, bits, scale, w, kind, p, block, start, stop):
     zeros make their row NaN.
     """
     size = w.size
-    order, key, counts = _scratch(size)
+    entry, key, packed, counts = _scratch(size)
     s, excess = np.empty(size), np.empty(size)
     top, bottom = np.empty(size), np.empty(size)
     first = np.empty(size + 1, np.int64)
-    log_w = np.empty(size)
-    if kind == ENTROPIC:
-        for i in range(size):
-            log_w[i] = math.log(w[i]) if w[i] > 0.0 else -np.inf
+    base = np.zeros(size)
     needed = size  # entries before the zeros at the end of w
     while needed > 0 and w[needed - 1] == 0.0:
         needed -= 1
     for r in range(start, stop):
-        entry = _falling_order(bits[r], order, key, counts)
-        factor = scale[r % scale.size]
+        _falling_order(bits[r], entry, key, packed, counts)
+        unit = scale[r % scale.size]
         n, sound = size, True
         for i in range(size):
             x = np.float64(theta[r, entry[i]])
@@ -181,7 +235,7 @@ def project_rows(theta, bits, scale, w, kind, p, block, start, stop):
             if x == -np.inf:
                 n = i
                 break
-            s[i] = min(max(factor * x, -_HUGE), _HUGE)
+            s[i] = min(max(unit * x, -_HUGE), _HUGE)
         if not sound or n < needed:
             for i in range(size):
                 p[r, i], block[r, i] = np.nan, FORBIDDEN
@@ -193,7 +247,7 @@ def project_rows(theta, bits, scale, w, kind, p, block, start, stop):
         if kind == HARD:
             _levels(s, n, w)
         if kind == ENTROPIC:
-            blocks = _entropic_blocks(s, log_w, n, first, excess, top, bottom)
+            blocks = _entropic_blocks(s, base, w, n, first, top, bottom)
         else:
             blocks = _euclidean_blocks(s, w, n, first, excess)
         for b in range(blocks):
@@ -206,12 +260,11 @@ def project_rows(theta, bits, scale, w, kind, p, block, start, stop):
                 weight += w[i]
                 excess[i] = math.exp(s[i] - s[a]) if kind == ENTROPIC else s[i] - s[a]
                 total += excess[i]
+            factor, shift = 1.0, (weight - total) / (z - a)
+            if kind == ENTROPIC:
+                factor, shift = weight / total, 0.0
             for i in range(a, z):
-                if kind == ENTROPIC:
-                    p[r, entry[i]] = excess[i] / total * weight
-                else:
-                    p[r, entry[i]] = excess[i] + (weight - total) / (z - a)
-                block[r, entry[i]] = b
+                p[r, entry[i]], block[r, entry[i]] = factor * excess[i] + shift, b
 
 
 @njit(cache=True, nogil=True)
@@ -222,12 +275,12 @@ def sort_rows(theta, bits, step, kind, p, order_out, block, start, stop):
     NaN. order_out are the entries in falling order, block is by place in that order.
     """
     size = theta.shape[1]
-    order, key, counts = _scratch(size)
-    s, w, excess = np.empty(size), np.empty(size), np.empty(size)
+    entry, key, packed, counts = _scratch(size)
+    s, w, excess, mass = np.empty(size), np.empty(size), np.empty(size), np.ones(size)
     top, bottom = np.empty(size), np.empty(size)
     first = np.empty(size + 1, np.int64)
     for r in range(start, stop):
-        entry = _falling_order(bits[r], order, key, counts)
+        _falling_order(bits[r], entry, key, packed, counts)
         fall = step[r % step.size]
         sound = True
         for i in range(size):
@@ -240,7 +293,7 @@ def sort_rows(theta, bits, step, kind, p, order_out, block, start, stop):
                 p[r, i], block[r, i] = np.nan, 0
             continue
         if kind == ENTROPIC:
-            blocks = _entropic_blocks(s, w, size, first, excess, top, bottom)
+            blocks = _entropic_blocks(s, w, mass, size, first, top, bottom)
         else:
             blocks = _euclidean_blocks(s, w, size, first, excess)
         for b in range(blocks):
@@ -258,29 +311,31 @@ def sort_rows(theta, bits, step, kind, p, order_out, block, start, stop):
 
 
 @njit(cache=True, nogil=True)
-def project_jvp_rows(block, p, v, kind, out, start, stop):
-    """Jacobian of the projection times v: v less its mean in each block, the entropic one under p.
+def project_jvp_rows(block, p, v, scale, kind, out, start, stop):
+    """scale times the Jacobian of the projection times v: v less its mean in each block.
 
-    The Jacobian is symmetric, so this is its vector product from either side.
+    The entropic kind takes the mean under p and multiplies by p. The Jacobian is symmetric, so
+    this is its product from either side.
     """
     size = block.shape[1]
-    total, mass, members = np.empty(size), np.empty(size), np.empty(size, np.int64)
+    total, mass = np.empty(size), np.empty(size)
     for r in range(start, stop):
-        total[:], mass[:], members[:] = 0.0, 0.0, 0
+        last = FORBIDDEN
+        for i in range(size):
+            last = max(last, block[r, i])
+        total[: last + 1], mass[: last + 1] = 0.0, 0.0
         for i in range(size):
             b = block[r, i]
             if b != FORBIDDEN:
                 share = np.float64(p[r, i]) if kind == ENTROPIC else 1.0
                 total[b] += share * v[r, i]
                 mass[b] += share
-                members[b] += 1
+        for b in range(last + 1):
+            total[b] = total[b] / mass[b] if mass[b] > 0.0 else 0.0
         for i in range(size):
             b = block[r, i]
-            if b == FORBIDDEN or members[b] == 1 or mass[b] == 0.0:
-                out[r, i] = 0.0
-            else:
-                share = np.float64(p[r, i]) if kind == ENTROPIC else 1.0
-                out[r, i] = share * (v[r, i] - total[b] / mass[b])
+            share = np.float64(p[r, i]) if kind == ENTROPIC else 1.0
+            out[r, i] = 0.0 if b == FORBIDDEN else scale * share * (v[r, i] - total[b])
 
 
 @njit(cache=True, nogil=True)

@@ -40,12 +40,12 @@ def project_map(
     return p, block
 
 
-def project_jvp(block: Array, p: Array, v: Array, kind: str = "l2") -> Array:
-    """The (symmetric) Jacobian of ``project_map`` at scale 1, times v, in the type of p."""
+def project_jvp(block: Array, p: Array, v: Array, kind: str = "l2", scale: float = 1.0) -> Array:
+    """The (symmetric) Jacobian of ``project_map`` times v, in the type of p."""
     from maxent._kernels.isotonic import project_jvp_rows
 
     out = np.empty_like(p)
-    _run(project_jvp_rows, p, block, p, np.ascontiguousarray(v), KINDS[kind], out)
+    _run(project_jvp_rows, p, block, p, np.ascontiguousarray(v), float(scale), KINDS[kind], out)
     return out
 
 

@@ -224,12 +224,10 @@ class _Project(torch.autograd.Function):
         if ctx.kind == "hard":
             return torch.zeros_like(p), None, None, None
         if torch.is_grad_enabled() or p.device.type != "cpu":
-            product = _blockwise(p, block, g, ctx.kind)
-        else:
-            product = torch.from_numpy(
-                isotonic.project_jvp(block.numpy(), p.numpy(), _array(g), ctx.kind)
-            )
-        return product if ctx.scale == 1 else ctx.scale * product, None, None, None
+            return ctx.scale * _blockwise(p, block, g, ctx.kind), None, None, None
+        arrays = (block.numpy(), p.numpy(), _array(g))
+        product = isotonic.project_jvp(*arrays, ctx.kind, ctx.scale)
+        return torch.from_numpy(product), None, None, None
 
 
 def _blockwise(p: Tensor, block: Tensor, g: Tensor, kind: str) -> Tensor:
