@@ -26,7 +26,7 @@ _PUBLIC = {
         "ScaledDomain",
         "Product",
     ],
-    "maxent.structured": ["Chain"],
+    "maxent.structured": ["Chain", "Birkhoff", "Transport"],
     "maxent.entropies": [
         "Entropy",
         "MeasuredEntropy",
@@ -34,6 +34,7 @@ _PUBLIC = {
         "Tsallis",
         "NormEntropy",
         "SquaredNorm",
+        "MeanEntropy",
         "Renyi",
         "PairwiseHinge",
         "FermiDirac",

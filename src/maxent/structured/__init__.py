@@ -3,5 +3,6 @@
 from maxent import domains
 from maxent.domains import *  # noqa: F403
 from maxent.structured.chain import Chain
+from maxent.structured.transport import Birkhoff, Transport
 
-__all__ = ["Chain", *domains.__all__]
+__all__ = ["Birkhoff", "Chain", "Transport", *domains.__all__]
