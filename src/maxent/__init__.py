@@ -28,6 +28,8 @@ _PUBLIC = {
     ],
     "maxent.structured": [
         "Chain",
+        "Birkhoff",
+        "Transport",
         "Permutahedron",
         "soft_partial_rank",
         "soft_rank",
@@ -41,6 +43,7 @@ _PUBLIC = {
         "Tsallis",
         "NormEntropy",
         "SquaredNorm",
+        "MeanEntropy",
         "Renyi",
         "PairwiseHinge",
         "FermiDirac",

@@ -51,6 +51,11 @@ class Domain(ABC):
         """Whether rows may have different sizes."""
         return False
 
+    @property
+    def largest_entry(self) -> float:
+        """A bound on every entry of every point, inf where none is known."""
+        return np.inf
+
     def check_rows(self, rows: Rows) -> Rows:
         """Rows with one leading axis; refuses ragged rows where the domain has no use for them."""
         if isinstance(rows, Ragged) and not self.ragged:

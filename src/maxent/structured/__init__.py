@@ -5,10 +5,13 @@ from maxent.domains import *  # noqa: F403
 from maxent.structured.chain import Chain
 from maxent.structured.permutahedron import Permutahedron
 from maxent.structured.ranking import soft_partial_rank, soft_rank, soft_sort, soft_topk
+from maxent.structured.transport import Birkhoff, Transport
 
 __all__ = [
+    "Birkhoff",
     "Chain",
     "Permutahedron",
+    "Transport",
     "soft_partial_rank",
     "soft_rank",
     "soft_sort",
