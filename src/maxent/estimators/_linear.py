@@ -32,6 +32,7 @@ from maxent.maps import SampleMap, kernel_root, pivot_coefficients
 from maxent.potentials import Equality, Families, Potential, Quadratic
 from maxent.problem import Problem, State
 from maxent.solvers import ConvergenceWarning, Interrupted, Solution, Status, choose
+from maxent.structured import Permutahedron
 
 DEFAULT = Quadratic(1e-3)
 KERNELS = ("linear", "rbf", "poly", "precomputed")
@@ -427,7 +428,7 @@ class FenchelYoungModel(FenchelYoungBase):
         rows: Array,
     ) -> None:
         coef, self.intercept_ = fit.unpack(solution.w)
-        if isinstance(fit.entropy.domain, Simplex | KSubset):
+        if isinstance(fit.entropy.domain, Simplex | KSubset | Permutahedron):
             self.intercept_ -= self.intercept_.mean()  # scores count up to what all share
         p, w = np.asarray(solution.p), solution.w
         for name in ("coef_", "dual_coef_", "support_", "X_fit_"):
@@ -453,7 +454,8 @@ class FenchelYoungModel(FenchelYoungBase):
         self.objective_ = self.loss_ + state.penalty
         self.n_iter_ = solution.n_iter
         self.entropy_ = entropy
-        if solution.status is Status.CONVERGED and self.objective_ < self.gap_ < np.inf:
+        converged = solution.status is Status.CONVERGED
+        if self.kernel is not None and converged and self.objective_ < self.gap_ < np.inf:
             warnings.warn(
                 f"the fit meets tol, but with one coefficient per row its duality gap is "
                 f"{self.gap_:.3g}, larger than the objective {self.objective_:.3g}, and certifies "

@@ -4,7 +4,13 @@ from maxent import domains
 from maxent.domains import *  # noqa: F403
 from maxent.structured.chain import Chain
 from maxent.structured.permutahedron import Permutahedron
-from maxent.structured.ranking import soft_partial_rank, soft_rank, soft_sort, soft_topk
+from maxent.structured.ranking import (
+    kendall_tau,
+    soft_partial_rank,
+    soft_rank,
+    soft_sort,
+    soft_topk,
+)
 from maxent.structured.transport import Birkhoff, Transport
 
 __all__ = [
@@ -12,6 +18,7 @@ __all__ = [
     "Chain",
     "Permutahedron",
     "Transport",
+    "kendall_tau",
     "soft_partial_rank",
     "soft_rank",
     "soft_sort",

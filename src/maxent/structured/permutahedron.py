@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from maxent import io
-from maxent._rows import Array, Rows
+from maxent._rows import Array, Rows, check_scores
 from maxent.domains import Domain
 from maxent.structured.isotonic import argmax_map, project_jvp, project_map
 
@@ -48,6 +48,11 @@ class Permutahedron(Domain):
         """Entries of a row."""
         return int(self.w.size)
 
+    @property
+    def largest_entry(self) -> float:
+        """The first weight, in size."""
+        return float(np.abs(self.w).max())
+
     def check_rows(self, rows: Rows) -> Rows:
         """Rows of the size of w."""
         rows = super().check_rows(rows)
@@ -66,6 +71,17 @@ class Permutahedron(Domain):
     def _argmax(self, theta: Rows) -> Rows:
         self.require_enough(theta)
         return argmax_map(theta, self.w)
+
+    def points(self, theta: Any) -> Array:
+        """The weights in the order of the scores, as ``argmax``, but tied scores share theirs.
+
+        >>> Permutahedron([3.0, 2.0, 1.0]).points([0.5, 7.0, 0.5])
+        array([1.5, 3. , 1.5])
+        """
+        theta = check_scores(theta)
+        rows = self.check_rows(theta)
+        self.require_enough(rows)
+        return np.reshape(project_map(rows, self.w, "hard")[0], np.shape(theta))
 
     def _project(self, theta: Rows) -> Rows:
         self.require_enough(theta)
@@ -102,9 +118,32 @@ class Permutahedron(Domain):
     def _contains(self, p: Rows, atol: float) -> Array:
         excess = self._excess(p)
         # rounding grows with the size of the weights and the root of their number
-        limit = atol * max(1.0, float(np.abs(self.w).max())) * self.size**0.5
+        limit = atol * max(1.0, self.largest_entry) * self.size**0.5
         inside = (excess.max(axis=1) <= limit) & (np.abs(excess[:, -1]) <= limit)
         return np.asarray(inside)
+
+    def reach(self, point: Array, direction: Array) -> float:
+        """The largest t for which point + t direction is inside, up to rounding; inf if all are.
+
+        ``point`` is inside and ``direction`` sums to 0. Each sum of j entries is at most that of
+        the j first weights; the sums that bind at t are those of the order there, so t falls to
+        the exact value as the order is taken again.
+
+        >>> centre, direction = np.full(3, 2.0), np.array([2.0, -2.0, 0.0])
+        >>> round(Permutahedron([3.0, 2.0, 1.0]).reach(centre, direction), 9)
+        0.5
+        """
+        slack = 1e-12 * (1 + self.largest_entry)
+        most = np.cumsum(self.w)[:-1]
+        t, order = np.inf, np.argsort(-direction)
+        while True:
+            slope = np.cumsum(direction[order])[:-1]
+            room = np.maximum(most - np.cumsum(point[order])[:-1], 0) + slack
+            found = float(np.min(room[slope > 0] / slope[slope > 0], initial=np.inf))
+            if not found < t:
+                return t
+            t = found
+            order = np.argsort(-(point + t * direction))
 
     def _excess(self, p: Array) -> Array:
         """What the sum of the j largest entries exceeds that of w by, j = 1, ..., d."""

@@ -125,6 +125,24 @@ def soft_sort(
     return back(p if descending else p[:, ::-1])
 
 
+def kendall_tau(a: Any, b: Any) -> Array:
+    """Kendall's tau-b of two rankings of the same entries, row by row: from -1 to 1.
+
+    The pairs that both order in the same way less those they do not, over the root of the product
+    of their numbers of pairs that are no ties; 0 where one of them ties all.
+
+    >>> kendall_tau([1, 2, 3], [1, 3, 2]).round(3)
+    array(0.333)
+    """
+    a, b = as_float(a), as_float(b)
+    if a.shape != b.shape or a.ndim == 0:
+        raise ValueError(f"kendall_tau needs two arrays of one shape, got {a.shape} and {b.shape}")
+    i, j = np.triu_indices(a.shape[-1], 1)
+    order_a, order_b = np.sign(a[..., i] - a[..., j]), np.sign(b[..., i] - b[..., j])
+    pairs = np.sqrt((order_a**2).sum(axis=-1) * (order_b**2).sum(axis=-1))
+    return np.asarray((order_a * order_b).sum(axis=-1) / np.maximum(pairs, 1.0))
+
+
 def _soft(scores: Array, w: Array, strength: float | None, regularization: str) -> Array:
     check_regularization(regularization)
     domain = Permutahedron(w)
