@@ -96,6 +96,9 @@ def test_forbidden_and_bad_rows():
     usual = ts.soft_topk(x[:1], 2)
     assert usual[0, 1] == 0
     assert float(usual.sum().detach()) == pytest.approx(2)
+    (g,) = torch.autograd.grad(usual.square().sum(), x)
+    assert g.isfinite().all()
+    assert g[0, [0, 2, 3]].any()
     assert ts.soft_rank(torch.zeros(0, 3)).shape == (0, 3)
 
 

@@ -184,7 +184,9 @@ def _soft(rows: Tensor, w: Array, strength: float | None, regularization: str) -
     p: Tensor
     if strength is None:
         unit = result_spread(w, regularization) / _spread(rows)
-        p = _Project.apply(rows * unit, w, regularization, 1.0)
+        forbidden = rows == -torch.inf  # 0 times it would be NaN in backward
+        scaled = rows.masked_fill(forbidden, 0) * unit
+        p = _Project.apply(scaled.masked_fill(forbidden, -torch.inf), w, regularization, 1.0)
     elif check_strength(strength):
         p = _Project.apply(rows, w, regularization, factor(strength))
     else:
