@@ -43,8 +43,8 @@ def soft_rank(
     """
     scores, back = _along(theta, axis, "soft_rank")
     _require_finite(scores, "soft_rank")
-    w = np.arange(scores.shape[1], 0.0, -1.0)
-    return back(_soft(-scores if descending else scores, w, strength, regularization))
+    domain = rankings(scores.shape[1])
+    return back(_soft(-scores if descending else scores, domain, strength, regularization))
 
 
 def soft_topk(
@@ -66,9 +66,8 @@ def soft_topk(
     array([0.15, 0.85, 0.  , 1.  ])
     """
     scores, back = _along(theta, axis, "soft_topk")
-    size = scores.shape[1]
-    w = np.where(np.arange(size) < count(k, size, "soft_topk"), 1.0, 0.0)
-    return back(_soft(scores, w, strength, regularization))
+    domain = choices(k, scores.shape[1])
+    return back(_soft(scores, domain, strength, regularization))
 
 
 def soft_partial_rank(
@@ -87,9 +86,8 @@ def soft_partial_rank(
     array([0., 2., 0., 1.])
     """
     scores, back = _along(theta, axis, "soft_partial_rank")
-    size = scores.shape[1]
-    w = np.maximum(count(k, size, "soft_partial_rank") - np.arange(size, dtype=float), 0.0)
-    return back(_soft(scores, w, strength, regularization))
+    domain = partial_rankings(k, scores.shape[1])
+    return back(_soft(scores, domain, strength, regularization))
 
 
 def soft_sort(
@@ -143,16 +141,32 @@ def kendall_tau(a: Any, b: Any) -> Array:
     return np.asarray((order_a * order_b).sum(axis=-1) / np.maximum(pairs, 1.0))
 
 
-def _soft(scores: Array, w: Array, strength: float | None, regularization: str) -> Array:
+def rankings(size: int) -> Permutahedron:
+    """The permutahedron of [d, ..., 1]."""
+    return Permutahedron(np.arange(size, 0, -1))
+
+
+def choices(k: int, size: int) -> Permutahedron:
+    """The permutahedron of k ones and d - k zeros."""
+    return Permutahedron(np.arange(size) < _count(k, size))
+
+
+def partial_rankings(k: int, size: int) -> Permutahedron:
+    """The permutahedron of [k, ..., 1, 0, ..., 0]."""
+    return Permutahedron(np.maximum(_count(k, size) - np.arange(size), 0))
+
+
+def _soft(
+    scores: Array, domain: Permutahedron, strength: float | None, regularization: str
+) -> Array:
     check_regularization(regularization)
-    domain = Permutahedron(w)
     domain.require_enough(scores)
     if strength is None:
-        scale = (1 / spread(scores) * result_spread(w, regularization)).ravel()
-        return project_map(scores, w, regularization, scale)[0]
+        scale = (result_spread(domain, regularization) / spread(scores)).ravel()
+        return project_map(scores, domain.w, regularization, scale)[0]
     if check_strength(strength):
-        return project_map(scores, w, regularization, np.array([factor(strength)]))[0]
-    return project_map(scores, w, "hard")[0]
+        return project_map(scores, domain.w, regularization, np.array([factor(strength)]))[0]
+    return project_map(scores, domain.w, "hard")[0]
 
 
 def _along(theta: Any, axis: int, name: str) -> tuple[Array, Any]:
@@ -185,12 +199,12 @@ def spread(scores: Array) -> Array:
     return np.where(same | (found == 0), 1.0, found)
 
 
-def result_spread(w: Array, regularization: str) -> float:
+def result_spread(domain: Permutahedron, regularization: str) -> float:
     """The spread that scores are given by default: that of w, or 1 in logarithms.
 
     The logarithms of [d, ..., 1] / d have the standard deviation 1 as d grows.
     """
-    return 1.0 if regularization == "kl" else float(np.std(w)) or 1.0
+    return 1.0 if regularization == "kl" else float(np.std(domain.w)) or 1.0
 
 
 def ranks_spread(size: int) -> float:
@@ -219,8 +233,8 @@ def check_regularization(regularization: str) -> None:
         raise ValueError(f'regularization must be "l2" or "kl", got {regularization!r}')
 
 
-def count(k: int, size: int, name: str) -> int:
+def _count(k: int, size: int) -> int:
     """k as an integer from 1 to the number of scores."""
     if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k <= size:
-        raise ValueError(f"{name} needs an integer k from 1 to {size}, got {k!r}")
+        raise ValueError(f"a choice of the best k needs an integer k from 1 to {size}, got {k!r}")
     return int(k)

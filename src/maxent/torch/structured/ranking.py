@@ -14,12 +14,14 @@ import torch
 from torch import Tensor, nn
 
 from maxent._rows import Array
-from maxent.structured import isotonic
+from maxent.structured import Permutahedron, isotonic
 from maxent.structured.ranking import (
     check_regularization,
     check_strength,
-    count,
+    choices,
     factor,
+    partial_rankings,
+    rankings,
     ranks_spread,
     result_spread,
 )
@@ -44,8 +46,8 @@ def soft_rank(
     tensor([1.6000, 3.0000, 1.4000])
     """
     rows, back = _along(x, dim, "soft_rank")
-    w = np.arange(rows.shape[1], 0.0, -1.0)
-    return back(_soft(-rows if descending else rows, w, strength, regularization))
+    domain = rankings(rows.shape[1])
+    return back(_soft(-rows if descending else rows, domain, strength, regularization))
 
 
 def soft_topk(
@@ -65,9 +67,7 @@ def soft_topk(
     tensor([0.1500, 0.8500, 0.0000, 1.0000])
     """
     rows, back = _along(x, dim, "soft_topk")
-    size = rows.shape[1]
-    w = np.where(np.arange(size) < count(k, size, "soft_topk"), 1.0, 0.0)
-    return back(_soft(rows, w, strength, regularization))
+    return back(_soft(rows, choices(k, rows.shape[1]), strength, regularization))
 
 
 def soft_partial_rank(
@@ -85,9 +85,7 @@ def soft_partial_rank(
     tensor([0., 2., 0., 1.])
     """
     rows, back = _along(x, dim, "soft_partial_rank")
-    size = rows.shape[1]
-    w = np.maximum(count(k, size, "soft_partial_rank") - np.arange(size, dtype=float), 0.0)
-    return back(_soft(rows, w, strength, regularization))
+    return back(_soft(rows, partial_rankings(k, rows.shape[1]), strength, regularization))
 
 
 def soft_sort(
@@ -179,18 +177,21 @@ class SoftTopK(_Soft):
 # -- maps on rows --------------------------------------------------------------------------------
 
 
-def _soft(rows: Tensor, w: Array, strength: float | None, regularization: str) -> Tensor:
+def _soft(
+    rows: Tensor, domain: Permutahedron, strength: float | None, regularization: str
+) -> Tensor:
     check_regularization(regularization)
     p: Tensor
     if strength is None:
-        unit = result_spread(w, regularization) / _spread(rows)
+        unit = result_spread(domain, regularization) / _spread(rows)
         forbidden = rows == -torch.inf  # 0 times it would be NaN in backward
         scaled = rows.masked_fill(forbidden, 0) * unit
-        p = _Project.apply(scaled.masked_fill(forbidden, -torch.inf), w, regularization, 1.0)
+        scaled = scaled.masked_fill(forbidden, -torch.inf)
+        p = _Project.apply(scaled, domain.w, regularization, 1.0)
     elif check_strength(strength):
-        p = _Project.apply(rows, w, regularization, factor(strength))
+        p = _Project.apply(rows, domain.w, regularization, factor(strength))
     else:
-        p = _Project.apply(rows, w, "hard", 1.0)
+        p = _Project.apply(rows, domain.w, "hard", 1.0)
     return p
 
 
