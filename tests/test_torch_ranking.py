@@ -90,6 +90,10 @@ def test_forbidden_and_bad_rows():
     assert p[0, 1] == 0
     assert p[0].sum() == 2
     assert p[1].isnan().all()
+    worse = torch.tensor([2.0, 1.0, -torch.inf, -torch.nan]).copysign(
+        torch.tensor([1, 1, -1, -1.0])
+    )
+    assert ts.soft_topk(worse, 1, strength=1.0).isnan().all()
     p[0].square().sum().backward()
     assert x.grad[0, 1] == 0
     assert x.grad[0].isfinite().all()

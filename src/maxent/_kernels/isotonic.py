@@ -1,14 +1,14 @@
 """Sorting and isotonic regression, one row at a time: projections onto permutahedra.
 
-Scores s and weights w in falling order are cut into blocks of neighbours. Within a block the
-projection p moves with its scores, between blocks the order is strict:
+Scores s and weights w in falling order are cut into blocks of neighbours, each of which shares the
+sum of its weights:
 
     Euclidean   p_i = s_i - mean(s_B) + mean(w_B)                        i in block B
     entropic    p_i = exp(s_i) sum(w_B) / sum(exp(s_B))
 
-The blocks are those of the isotonic regression min_v sum_i phi(s_i, w_i; v_i), v falling (Lim and
-Wright 2016, Prop. 1), found by pooling adjacent violators. All sums are in float64, and scores are
-measured from the first of their block, so that no digits are lost to their size.
+The blocks are those of an isotonic regression of the dual variables (Lim and Wright 2016), found by
+pooling adjacent violators. All sums are in float64, and scores are measured from the first of their
+block, so that no digits are lost to their size.
 """
 
 from __future__ import annotations
@@ -233,8 +233,7 @@ def project_rows(theta, bits, scale, w, kind, p, block, start, stop):
             x = np.float64(theta[r, entry[i]])
             sound = sound and x < np.inf
             if x == -np.inf:
-                n = i
-                break
+                n = min(n, i)
             s[i] = min(max(unit * x, -_HUGE), _HUGE)
         if not sound or n < needed:
             for i in range(size):
