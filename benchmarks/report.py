@@ -106,6 +106,7 @@ PACKAGES = (
     "celer",
     "scikit-learn",
     "elapid",
+    "torchsort",
 )
 
 

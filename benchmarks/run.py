@@ -29,6 +29,7 @@ SUITES = (
     "density",
     "projection",
     "relaxation",
+    "structured_ranking",
     "structured_trees",
 )
 

@@ -50,7 +50,7 @@ def test_every_public_name_has_a_docstring_and_an_example():
 def test_structured_domains_are_public_twice():
     import maxent.structured as structured
 
-    for name in ("Chain", "Simplex", "KSubset"):
+    for name in ("Chain", "Permutahedron", "Simplex", "KSubset"):
         assert getattr(structured, name) is getattr(mx, name)
 
 

@@ -88,6 +88,7 @@ MODELS = [
     mx.Alignment((3, 2), (2, 3)),
     mx.SmoothedMax(mx.Tsallis(1.5), mx.Alignment(2, 3)),
     mx.Tied(mx.Ragged.from_rows([[1.0], [2.0, 3.0]]), np.ones((1, 4))),
+    mx.Permutahedron([3, 2, 1, 1, 0, 0]),
     mx.Shannon(),
     mx.Shannon(domain=mx.KSubset(2)),
     mx.Tsallis(1.3),
@@ -187,6 +188,7 @@ MADE = {
     "FenchelYoungMultilabel": lambda: mx.FenchelYoungMultilabel("sparse").fit(
         TABLE, COUNTS[:, None]
     ),
+    "LabelRanker": lambda: mx.LabelRanker().fit(TABLE, np.column_stack([COUNTS, 1 - COUNTS])),
     "RelaxationPath": lambda: mx.RelaxationPath([3, 2, 1], [1, 2, 0], [1, 2, 1]).fit(),
     "RelaxationPath of counts": lambda: mx.RelaxationPath.from_counts({"a": 3, "b": 1}, 10).fit(),
     "Solution": lambda: density().solve(),
@@ -258,7 +260,7 @@ def behaviour(model):
     classifiers = mx.FenchelYoungClassifier | mx.FenchelYoungClassifierCV
     if isinstance(model, mx.StructMaxentClassifier | classifiers):
         return model.predict_proba(TABLE)
-    if isinstance(model, mx.FenchelYoungRegressor | mx.FenchelYoungMultilabel):
+    if isinstance(model, mx.FenchelYoungRegressor | mx.FenchelYoungMultilabel | mx.LabelRanker):
         return model.predict(TABLE)
     if isinstance(model, mx.Operator):
         return bind([model], Schema.of(TABLE, [2]).read(TABLE)).columns()

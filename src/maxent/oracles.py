@@ -151,6 +151,29 @@ def capped_map(theta: Array, total: float) -> Array:
     return np.clip(x - tau[:, None], 0, 1).astype(theta.dtype)
 
 
+def capped_softmax(theta: Array, total: int) -> Array:
+    """min(exp(theta - tau), 1) with the tau that makes each row sum to ``total``.
+
+    The largest scores reach the cap: with c of them there, tau makes the others sum to total - c,
+    and the right c is the smallest for which none of them exceeds 1.
+    """
+    x = theta.astype(np.float64)
+    order = np.argsort(-x, axis=1)
+    ranked = np.take_along_axis(x, order, axis=1)
+    # log of the sum of exp over the entries from each rank on
+    rest = np.logaddexp.accumulate(ranked[:, ::-1], axis=1)[:, ::-1][:, :total]
+    levels = rest - np.log(total - np.arange(rest.shape[1]))
+    fits = ranked[:, :total] <= levels
+    capped = np.where(fits.any(axis=1), fits.argmax(axis=1), total)
+    whole = capped == total  # all mass at the cap, up to rounding
+    tau = levels[np.arange(len(x)), np.minimum(capped, levels.shape[1] - 1)]
+    with np.errstate(over="ignore"):
+        p = np.where(whole[:, None], 0.0, np.minimum(np.exp(x - tau[:, None]), 1.0))
+    rank = np.empty_like(order)
+    np.put_along_axis(rank, order, np.arange(x.shape[1])[None], axis=1)
+    return np.where(rank < capped[:, None], 1.0, p).astype(theta.dtype)
+
+
 def subset_map(theta: Array, k: int) -> tuple[Array, Array]:
     """Log-partition and marginals over subsets of size k.
 

@@ -63,6 +63,11 @@ class Domain(ABC):
         """Whether rows may end in a block that they share (``Tied``)."""
         return False
 
+    @property
+    def largest_entry(self) -> float:
+        """A bound on every entry of every point, inf where none is known."""
+        return np.inf
+
     def check_rows(self, rows: Rows) -> Rows:
         """Rows with one leading axis; refuses rows that the domain has no use for."""
         if isinstance(rows, Ragged) and not self.ragged:

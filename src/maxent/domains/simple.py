@@ -11,7 +11,14 @@ from scipy import special
 from maxent import io
 from maxent._rows import Array, Rows, row_dot, row_sum
 from maxent.domains.base import Domain, SumProductDomain
-from maxent.oracles import capped_map, sigmoid_map, softmax_map, subset_map, tsallis_map
+from maxent.oracles import (
+    capped_map,
+    capped_softmax,
+    sigmoid_map,
+    softmax_map,
+    subset_map,
+    tsallis_map,
+)
 
 
 @io.register
@@ -24,6 +31,7 @@ class Simplex(SumProductDomain):
     """
 
     constant_norm = True
+    largest_entry = 1.0
 
     def vertices(self, size: int) -> Array:
         """The unit vectors."""
@@ -61,6 +69,13 @@ class Simplex(SumProductDomain):
         mean = row_dot(support.astype(p.dtype), v) / row_sum(support)
         return np.where(support, v - mean[..., None], 0).astype(p.dtype)
 
+    def _project_kl(self, theta: Rows) -> Rows:
+        return softmax_map(theta)[1]
+
+    def project_kl_jvp(self, theta: Rows, p: Rows, v: Rows) -> Rows:
+        """As that of the softmax, which it is."""
+        return self.softmax_jvp(theta, p, v)
+
 
 @io.register
 @dataclass(frozen=True)
@@ -70,6 +85,8 @@ class Cube(SumProductDomain):
     >>> Cube().softmax([0.0, 0.0])[1]
     array([0.5, 0.5])
     """
+
+    largest_entry = 1.0
 
     def vertices(self, size: int) -> Array:
         """All 0/1 vectors."""
@@ -102,6 +119,13 @@ class Cube(SumProductDomain):
     def project_jvp(self, theta: Rows, p: Rows, v: Rows) -> Rows:
         """v strictly inside the cube, 0 on its faces."""
         return np.where((p > 0) & (p < 1), v, 0).astype(p.dtype)
+
+    def _project_kl(self, theta: Rows) -> Rows:
+        return np.exp(np.minimum(theta - 1, 0))
+
+    def project_kl_jvp(self, theta: Rows, p: Rows, v: Rows) -> Rows:
+        """p v below 1."""
+        return np.where(p < 1, p * v, 0).astype(p.dtype)
 
 
 @io.register
@@ -187,6 +211,7 @@ class KSubset(SumProductDomain):
 
     k: int
     constant_norm = True
+    largest_entry = 1.0
 
     def __post_init__(self) -> None:
         if not isinstance(self.k, int | np.integer) or self.k < 1:
@@ -235,6 +260,16 @@ class KSubset(SumProductDomain):
         free = (p > 0) & (p < 1)
         mean = row_dot(free.astype(p.dtype), v) / np.maximum(row_sum(free), 1)
         return np.where(free, v - mean[..., None], 0).astype(p.dtype)
+
+    def _project_kl(self, theta: Rows) -> Rows:
+        self._check(theta)
+        return capped_softmax(theta, int(self.k))
+
+    def project_kl_jvp(self, theta: Rows, p: Rows, v: Rows) -> Rows:
+        """p v - p <p, v> / sum p, on the entries below 1."""
+        free = np.where(p < 1, p, 0)
+        mean = row_dot(free, v) / np.maximum(row_sum(free), np.finfo(np.float64).tiny)
+        return (free * (v - mean[..., None])).astype(p.dtype)
 
 
 def one_hot(labels: Array, scores: Array, domain: Domain) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,6 +57,25 @@ class ScaledDomain(Domain):
     def project_jvp(self, theta: Rows, p: Rows, v: Rows) -> Rows:
         """The unscaled derivative at the unscaled point."""
         return self.domain.project_jvp(theta / self.scale, p / self.scale, v)
+
+    @property
+    def largest_entry(self) -> float:
+        """That of the domain, scaled."""
+        return self.scale * self.domain.largest_entry
+
+    @property
+    def has_project_kl(self) -> bool:
+        """Where the domain has it."""
+        return self.domain.has_project_kl
+
+    def _project_kl(self, theta: Rows) -> Rows:
+        # sum s p log(s p) = s (sum p log p + log s sum p)
+        return self.scale * self.domain._project_kl(theta - math.log(self.scale))
+
+    def project_kl_jvp(self, theta: Rows, p: Rows, v: Rows) -> Rows:
+        """That of the unscaled point, scaled."""
+        inside = theta - math.log(self.scale), p / self.scale, v
+        return self.scale * self.domain.project_kl_jvp(*inside)
 
 
 @io.register
@@ -129,3 +149,21 @@ class Product(SumProductDomain):
         """Factor by factor."""
         parts = (self._split(x) for x in (theta, p, v))
         return like(self.domain.project_jvp(*parts), theta)
+
+    @property
+    def largest_entry(self) -> float:
+        """That of the factor."""
+        return self.domain.largest_entry
+
+    @property
+    def has_project_kl(self) -> bool:
+        """Where the factor has it."""
+        return self.domain.has_project_kl
+
+    def _project_kl(self, theta: Rows) -> Rows:
+        return like(self.domain.project_kl(self._split(theta)), theta)
+
+    def project_kl_jvp(self, theta: Rows, p: Rows, v: Rows) -> Rows:
+        """Factor by factor."""
+        parts = (self._split(x) for x in (theta, p, v))
+        return like(self.domain.project_kl_jvp(*parts), theta)

@@ -2,6 +2,7 @@
 
 from maxent.entropies.base import Entropy, MeasuredEntropy
 from maxent.entropies.hinge import PairwiseHinge, Youngized, fenchel_youngize
+from maxent.entropies.mean import MeanEntropy
 from maxent.entropies.norms import NormEntropy, SquaredNorm
 from maxent.entropies.renyi import Renyi
 from maxent.entropies.separable import BinaryGini, FermiDirac, OneVsAll
@@ -13,6 +14,7 @@ __all__ = [
     "BinaryGini",
     "Entropy",
     "FermiDirac",
+    "MeanEntropy",
     "MeasuredEntropy",
     "NormEntropy",
     "OneVsAll",

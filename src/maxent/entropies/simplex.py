@@ -39,7 +39,8 @@ class Shannon(MeasuredEntropy):
         if not isinstance(self.domain, SumProductDomain):
             raise TypeError(
                 f"Shannon needs a domain with a log-partition (softmax); {self.domain} has none. "
-                "SquaredNorm(domain=...) regularizes the mean and needs only its argmax"
+                "SquaredNorm(domain=...) regularizes the mean and needs only its argmax, "
+                "MeanEntropy(domain=...) does where there is a project_kl"
             )
 
     @property

@@ -6,7 +6,8 @@ r = mean of p - m. Only what is too much is moved:
 - simplex: where r_j > 0 the column is scaled by c_j = m_j / (m_j + r_j), and what a row loses goes
   to the other columns in proportion to what they lack, max(-r, 0);
 - cube: p_j is scaled down where r_j > 0, 1 - p_j where r_j < 0;
-- cone: p_j is scaled down where r_j > 0, else -r_j is added.
+- cone: p_j is scaled down where r_j > 0, else -r_j is added;
+- k-subsets and rankings: every row is mixed with one point, the same for all.
 
 A label that never occurs is then emptied, and the other columns hardly change. The moments of the
 new rows follow from those of p, without a pass over the samples.
@@ -23,6 +24,7 @@ from maxent._rows import Array
 from maxent.domains import KSubset, NonNegative, Simplex
 from maxent.estimators._design import column_means
 from maxent.problem import Problem, State
+from maxent.structured import Permutahedron
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +48,7 @@ class InterceptProblem(Problem):
         mean, excess = target[-1], residual[-outputs:]
         if isinstance(self.entropy.domain, Simplex):
             p, moments = _rebalanced(p, moments, mean, excess)
-        elif isinstance(self.entropy.domain, KSubset):
+        elif isinstance(self.entropy.domain, KSubset | Permutahedron):
             p, moments = self._mixed(p, moments, mean, excess)
         else:
             scale, shift = self._per_label(mean, excess)
@@ -71,14 +73,24 @@ class InterceptProblem(Problem):
 
     def _mixed(self, p: Array, moments: Array, mean: Array, excess: Array) -> tuple[Array, Array]:
         """(1 - t) p + t q, q = m - (1 - t)/t r for all rows, with the smallest t that allows it."""
-        room = np.full(excess.size, np.inf)
-        with np.errstate(over="ignore"):
-            np.divide(mean, excess, out=room, where=excess > 0)
-            np.divide(mean - 1, excess, out=room, where=excess < 0)
-        t = 1 / (1 + max(room.min(), 0.0)) if excess.any() else 0.0
+        domain = self.entropy.domain
+        if isinstance(domain, Permutahedron):
+            room, least = domain.reach(mean, -excess), -np.inf
+        else:
+            room, least = _room(mean, excess), 0.0
+        t = 1 / (1 + max(room, 0.0)) if excess.any() else 0.0
         shift = t * mean - (1 - t) * excess
-        p = np.maximum((1 - t) * p + shift, 0.0)
+        p = np.maximum((1 - t) * p + shift, least)
         return p, (1 - t) * moments + np.outer(self._means, shift)
+
+
+def _room(mean: Array, excess: Array) -> float:
+    """The largest t for which the entries of mean - t excess lie from 0 to 1."""
+    room = np.full(excess.size, np.inf)
+    with np.errstate(over="ignore"):
+        np.divide(mean, excess, out=room, where=excess > 0)
+        np.divide(mean - 1, excess, out=room, where=excess < 0)
+    return float(room.min())
 
 
 def _rebalanced(p: Array, moments: Array, mean: Array, excess: Array) -> tuple[Array, Array]:

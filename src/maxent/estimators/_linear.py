@@ -33,6 +33,7 @@ from maxent.maps import kernel_root, pivot_coefficients
 from maxent.potentials import Equality, Families, Potential, Quadratic
 from maxent.problem import Problem, State
 from maxent.solvers import ConvergenceWarning, Interrupted, Solution, Status, choose
+from maxent.structured import Permutahedron
 
 DEFAULT = Quadratic(1e-3)
 KERNELS = ("linear", "rbf", "poly", "precomputed")
@@ -435,7 +436,7 @@ class FenchelYoungModel(FenchelYoungBase):
         rows: Array,
     ) -> None:
         coef, self.intercept_ = fit.unpack(solution.w)
-        if isinstance(fit.entropy.domain, Simplex | KSubset):
+        if isinstance(fit.entropy.domain, Simplex | KSubset | Permutahedron):
             self.intercept_ -= self.intercept_.mean()  # scores count up to what all share
         p, w = np.asarray(solution.p), solution.w
         for name in ("coef_", "dual_coef_", "support_", "X_fit_"):

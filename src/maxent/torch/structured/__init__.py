@@ -11,10 +11,22 @@ from maxent.torch.structured.arborescence import (
     arborescence_sparsemap,
     arborescence_sparsemap_loss,
 )
+from maxent.torch.structured.ranking import (
+    SoftRank,
+    SoftSort,
+    SoftTopK,
+    soft_partial_rank,
+    soft_rank,
+    soft_sort,
+    soft_topk,
+)
 
 __all__ = [
     "ArborescenceLoss",
     "ArborescenceMarginals",
+    "SoftRank",
+    "SoftSort",
+    "SoftTopK",
     "arborescence_argmax",
     "arborescence_crf_loss",
     "arborescence_hinge_loss",
@@ -22,4 +34,8 @@ __all__ = [
     "arborescence_marginals",
     "arborescence_sparsemap",
     "arborescence_sparsemap_loss",
+    "soft_partial_rank",
+    "soft_rank",
+    "soft_sort",
+    "soft_topk",
 ]

@@ -1,0 +1,352 @@
+"""Projections on couplings, matrices P >= 0 with row sums a and column sums b, and derivatives.
+
+Euclidean:          P = [theta + g - tau]_+      one threshold tau per row
+Kullback-Leibler:   P = exp(theta + g - tau)     (Sinkhorn's scaling form)
+
+For given potentials g of the columns the thresholds make the row sums exact. What is left, the
+semi-dual of Blondel, Seguy and Rolet (Smooth and sparse optimal transport, 2018), is convex in g:
+its gradient is the column sums less b, its Hessian the Laplacian of a graph of columns with the
+weights sum_i q_ij q_ik / sum_j q_ij, where q is the support of P or P itself (Fenchel-Young paper,
+§7.3). Newton's method on it, damped while far away; where scores are large beside what a
+projection can move, at growing multiples of the scores, each start being the last solution.
+"""
+
+import math
+
+import numpy as np
+
+from maxent._kernels.compiling import njit
+from maxent._kernels.exponential import exponentials
+from maxent._kernels.laplacian import ADD, solve
+
+# Scores are multiplied by _GROWTH from one problem to the next; the first has scores that spread
+# over _EASY_KL, or _EASY times the largest row sum, and all but the last are solved to _LOOSE.
+_EASY, _EASY_KL, _GROWTH, _LOOSE, _LEVELS = 30.0, 20.0, 4.0, 1e-3, 40
+_STEPS, _HALVINGS, _ROUNDS = 1000, 40, 10
+_SCALING, _SWEEPS = (
+    200.0,
+    100_000,
+)  # scores that spread over less never leave the range of numbers when scaled
+_VIOLATION = 1e-12  # of the column sums, in the 1-norm, as a share of the mass
+_EPS = 2.220446049250313e-16
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=ADD)
+def _threshold(x, mass, tau):
+    """tau with sum [x - tau]_+ = mass, by Newton's method from any start (NaN for none)."""
+    top = x[0]
+    for j in range(1, x.size):
+        top = x[j] if x[j] > top else top
+    tau = min(max(tau, top - mass), top - mass / x.size) if tau == tau else top - mass
+    for _ in range(x.size + 2):
+        total, count = 0.0, 0.0
+        for j in range(x.size):
+            over = x[j] - tau
+            total += over if over > 0.0 else 0.0
+            count += 1.0 if over > 0.0 else 0.0
+        new = tau + (total - mass) / max(count, 1.0)
+        if abs(new - tau) <= _EPS * mass:
+            break
+        tau = new
+    return tau
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=ADD)
+def _evaluate(theta, scale, kl, a, b, g, tau, p, excess, x, powers, bits):
+    """The semi-dual at g; leaves tau, P and its column sums less b."""
+    value = 0.0
+    for j in range(b.size):
+        excess[j] = -b[j]
+        value -= b[j] * g[j]
+    for i in range(a.size):
+        row, out = theta[i], p[i]
+        top = -np.inf
+        for j in range(b.size):
+            x[j] = scale * row[j] + g[j]
+            top = x[j] if x[j] > top else top
+        if kl:
+            exponentials(x, top, out, powers, bits)
+            total = 0.0
+            for j in range(b.size):
+                total += out[j]
+            share = a[i] / total
+            for j in range(b.size):
+                out[j] *= share
+                excess[j] += out[j]
+            tau[i] = top + math.log(total / a[i])
+            value += a[i] * tau[i]
+            continue
+        level = _threshold(x, a[i], tau[i])
+        square = 0.0
+        for j in range(b.size):
+            over = x[j] - level
+            over = over if over > 0.0 else 0.0
+            out[j] = over
+            excess[j] += over
+            square += over * over
+        tau[i] = level
+        value += a[i] * level + 0.5 * square
+    return value
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=ADD)
+def _graph(p, kl, weights, q):
+    """The lower triangle of the weights between columns."""
+    weights[:] = 0.0
+    for i in range(len(p)):
+        row = p[i]
+        total = 0.0
+        for j in range(row.size):
+            q[j] = row[j] if kl else (1.0 if row[j] > 0.0 else 0.0)
+            total += q[j]
+        for j in range(row.size):
+            if q[j] == 0.0:
+                continue
+            share = q[j] / total
+            out = weights[j]
+            for k in range(j):
+                out[k] += share * q[k]
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=ADD)
+def _sweeps(kernel, a, b, x, limit):
+    """Sinkhorn's scalings of a positive matrix, in place; the violation that is left.
+
+    Stops where it is within the tolerance, or where at the pace of the last sweep the rest would
+    cost more than a few steps of Newton's method.
+    """
+    m, n = kernel.shape
+    u, v = np.ones(m), np.ones(n)
+    mass = np.sum(b)
+    patience = 5 * (m * n * (n / 2 + 20.0) + n**3 / 6) / (2 * m * n)
+    size = np.inf
+    for sweep in range(limit):
+        x[:] = 0.0
+        for i in range(m):
+            row = kernel[i]
+            total = 0.0
+            for j in range(n):
+                total += row[j] * v[j]
+            factor = a[i] / total
+            u[i] = factor
+            for j in range(n):
+                x[j] += factor * row[j]
+        before, size = size, 0.0
+        for j in range(n):
+            size += abs(x[j] * v[j] - b[j])
+            v[j] = b[j] / x[j]
+        size /= mass
+        if not _VIOLATION < size < np.inf:
+            break
+        if sweep % 10 == 9:
+            pace = math.log(size / before) if size < before else 0.0
+            if pace == 0.0 or math.log(_VIOLATION / size) / pace > patience:
+                break
+    if size < np.inf:
+        for i in range(m):
+            for j in range(n):
+                kernel[i, j] *= u[i] * v[j]
+    return size, v
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _centre(theta):
+    """Take the largest score from each row, then from each column; how far the rest spreads.
+
+    Neither changes a projection, and large scores keep their digits.
+    """
+    for i in range(len(theta)):
+        theta[i] -= np.max(theta[i])
+    for j in range(theta.shape[1]):
+        theta[:, j] -= np.max(theta[:, j])
+    spread = 0.0
+    for score in theta.ravel():
+        if score > -np.inf:
+            spread = max(spread, -score)
+    return spread
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _newton(theta, kl, a, b, g, p, scale, tolerance):
+    """Minimise the semi-dual from g, at scale, scale * growth, ..., 1."""
+    m, n = theta.shape
+    trial, tau, trial_tau = np.empty(n), np.full(m, np.nan), np.empty(m)
+    excess, trial_excess = np.empty(n), np.empty(n)
+    x, powers = np.empty(n), np.empty(n)
+    rhs, ground, step = np.empty(n), np.empty(n), np.empty(n)
+    bits = powers.view(np.int64)
+    other, weights = np.empty((m, n)), np.empty((n, n))
+    mass = np.sum(b)
+    growth = max(_GROWTH, scale ** (-1.0 / _LEVELS))
+    while True:
+        value = _evaluate(theta, scale, kl, a, b, g, tau, p, excess, x, powers, bits)
+        size = np.sum(np.abs(excess)) / mass
+        damping = 0.1 if kl else 1.0
+        for _ in range(_STEPS):
+            if size <= (_LOOSE if scale < 1.0 else tolerance):
+                break
+            _graph(p, kl, weights, x)
+            for j in range(n):
+                # columns that no row links yet must not move without bound, nor on rounding alone
+                ground[j] = max(damping * size, 1e-14) * (b[j] if kl else 1.0)
+                rhs[j] = -excess[j]
+            solve(weights, ground, rhs, step)
+            step -= np.mean(step)  # the one direction that changes nothing
+            slope, length, lower = np.sum(excess * step), 1.0, False
+            for _ in range(_HALVINGS):
+                for j in range(n):
+                    trial[j] = g[j] + length * step[j]
+                trial_tau[:] = tau
+                new = _evaluate(
+                    theta, scale, kl, a, b, trial, trial_tau, other, trial_excess, x, powers, bits
+                )
+                new_size = np.sum(np.abs(trial_excess)) / mass
+                # near the optimum the value is flat to rounding: there a smaller violation decides
+                flat = abs(new - value) <= 1e-13 * (1 + abs(value))
+                lower = new <= value + 1e-4 * length * slope or (flat and new_size < size)
+                if lower:
+                    break
+                length *= 0.5
+            if not lower:
+                break
+            damping = damping / 4 if length == 1.0 else min(2 * damping / length, 1.0)
+            value, size = new, new_size
+            g[:], tau[:], excess[:] = trial, trial_tau, trial_excess
+            p[:] = other
+        if scale == 1.0:
+            return
+        factor = min(growth, 1.0 / scale)
+        g *= factor
+        tau *= factor
+        scale = 1.0 if factor < growth else scale * growth
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _balance(p, b, rounding):
+    """Remove what rounding of large scores left in a Euclidean projection and its column sums.
+
+    Without entries that are nothing but rounding the support is right, so the correction is the
+    nearest point with the right sums on it.
+    """
+    n = b.size
+    for row in p:
+        for j in range(n):
+            if row[j] <= rounding:
+                row[j] = 0.0
+    weights, q, rhs, step = np.empty((n, n)), np.empty(n), np.empty(n), np.empty(n)
+    for _ in range(_ROUNDS):
+        rhs[:] = b
+        for row in p:
+            rhs -= row
+        if np.max(np.abs(rhs)) <= 1e-15 * np.max(b):
+            return
+        _graph(p, False, weights, q)
+        solve(weights, np.zeros(n), rhs, step)
+        for row in p:
+            total, count = 0.0, 0
+            for j in range(n):
+                if row[j] > 0.0:
+                    total += step[j]
+                    count += 1
+            for j in range(n):
+                if row[j] > 0.0:
+                    row[j] = max(row[j] + step[j] - total / count, 0.0)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _project(theta, kl, a, b, p):
+    """Write the projection of one matrix, columns not more than rows; the violation left."""
+    n = b.size
+    g, x, spread = np.zeros(n), np.empty(n), _centre(theta)
+    if not kl:
+        scale = min(1.0, _EASY * np.max(a) / spread) if spread > 0.0 else 1.0
+        _newton(theta, kl, a, b, g, p, scale, 1e-14 + 8 * _EPS * n * spread)
+        _balance(p, b, 8 * _EPS * (spread + np.max(b)))
+    elif spread <= _SCALING:
+        excess, tau, powers = np.empty(n), np.empty(a.size), np.empty(n)
+        _evaluate(theta, 1.0, kl, a, b, g, tau, p, excess, x, powers, powers.view(np.int64))
+        left, v = _sweeps(p, a, b, x, _SWEEPS)
+        if not left <= _VIOLATION:
+            if left < np.inf:
+                g[:] = np.log(v)
+            _newton(theta, kl, a, b, g, p, 1.0, _VIOLATION)
+    else:
+        _newton(theta, kl, a, b, g, p, _EASY_KL / spread, max(_VIOLATION, 8 * _EPS * spread))
+        _sweeps(p, a, b, x, 20)  # what rounding of large scores left in the sums
+    x[:] = b
+    for row in p:
+        x -= row
+    return np.sum(np.abs(x)) / np.sum(b)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _copy(values, m, n):
+    """A flat matrix in float64, transposed where it has more columns than rows."""
+    matrix = np.empty((max(m, n), min(m, n)))
+    for i in range(m):
+        for j in range(n):
+            if n > m:
+                matrix[j, i] = values[i * n + j]
+            else:
+                matrix[i, j] = values[i * n + j]
+    return matrix
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _write(matrix, out, m, n):
+    """Undo ``_copy``."""
+    for i in range(m):
+        for j in range(n):
+            out[i * n + j] = matrix[j, i] if n > m else matrix[i, j]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def project_rows(values, offsets, m, n, kl, a, b, out, left, start, stop):
+    """Project the matrices (m[r], n[r]) of rows start .. stop - 1 on sums a[:m], b[:n].
+
+    ``left`` gets the violation of their column sums, as a share of the mass.
+    """
+    for row in range(start, stop):
+        theta = _copy(values[offsets[row] : offsets[row + 1]], m[row], n[row])
+        p = np.empty_like(theta)
+        rows, columns = a[: m[row]], b[: n[row]]
+        if n[row] > m[row]:
+            rows, columns = columns, rows
+        left[row] = _project(theta, kl, rows, columns, p)
+        _write(p, out[offsets[row] : offsets[row + 1]], m[row], n[row])
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def jvp_rows(values, offsets, m, n, kl, tangent, out, start, stop):
+    """The derivative of either projection, from its result: q (v - y_j - mean of its row).
+
+    The means are weighted with q (1 on the support, or P), and y makes the column sums 0.
+    """
+    for row in range(start, stop):
+        part = slice(offsets[row], offsets[row + 1])
+        p, v = _copy(values[part], m[row], n[row]), _copy(tangent[part], m[row], n[row])
+        size = p.shape[1]
+        weights, q, y = np.empty((size, size)), np.empty(size), np.empty(size)
+        _graph(p, kl, weights, q)
+        if not kl:
+            p = np.where(p > 0.0, 1.0, 0.0)
+        rhs = np.zeros(size)
+        for i in range(len(p)):
+            v[i] -= _mean(p[i], v[i])
+            rhs += p[i] * v[i]
+        solve(weights, np.zeros(size), rhs, y)
+        for i in range(len(p)):
+            v[i] -= y
+            v[i] -= _mean(p[i], v[i])
+            v[i] *= p[i]
+        _write(v, out[part], m[row], n[row])
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=ADD)
+def _mean(q, v):
+    """The mean of v with weights q; 0 without any."""
+    total, mass = 0.0, 0.0
+    for j in range(q.size):
+        total += q[j] * v[j]
+        mass += q[j]
+    return total / mass if mass > 0.0 else 0.0

@@ -1,0 +1,308 @@
+"""Soft ranks, soft sorting and soft choices of the best k for torch, along any dimension.
+
+The forward pass is the compiled one of ``maxent.structured``; backward is a pass over the blocks
+of entries that move together, and can be differentiated again. CUDA tensors make a round trip
+through the CPU: pooling walks along a row, entry after entry.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from maxent._rows import Array
+from maxent.structured import Permutahedron, isotonic
+from maxent.structured.ranking import (
+    check_regularization,
+    check_strength,
+    choices,
+    factor,
+    partial_rankings,
+    rankings,
+    ranks_spread,
+    result_spread,
+)
+
+
+def soft_rank(
+    x: Tensor,
+    strength: float | None = None,
+    regularization: str = "l2",
+    *,
+    descending: bool = False,
+    dim: int = -1,
+) -> Tensor:
+    """Ranks from 1 to d: the smallest score has rank 1, or the largest where ``descending``.
+
+    For all functions here: ``strength`` 0 is the hard operation, and the default None gives the
+    scores the spread of the result, so that their unit does not matter (it is differentiated too).
+    ``regularization`` is "l2" or "kl". Rows with NaN or +inf become NaN.
+
+    >>> import torch
+    >>> soft_rank(torch.tensor([0.3, 5.0, 0.1]), strength=1.0)
+    tensor([1.6000, 3.0000, 1.4000])
+    """
+    rows, back = _along(x, dim, "soft_rank")
+    domain = rankings(rows.shape[1])
+    return back(_soft(-rows if descending else rows, domain, strength, regularization))
+
+
+def soft_topk(
+    x: Tensor,
+    k: int,
+    strength: float | None = None,
+    regularization: str = "l2",
+    *,
+    dim: int = -1,
+) -> Tensor:
+    """A soft choice of the k largest scores: numbers from 0 to 1 of sum k.
+
+    A score of -inf has no chance; rows with fewer than k others become NaN.
+
+    >>> import torch
+    >>> soft_topk(torch.tensor([0.3, 1.0, 0.1, 4.0]), 2, strength=1.0)
+    tensor([0.1500, 0.8500, 0.0000, 1.0000])
+    """
+    rows, back = _along(x, dim, "soft_topk")
+    return back(_soft(rows, choices(k, rows.shape[1]), strength, regularization))
+
+
+def soft_partial_rank(
+    x: Tensor,
+    k: int,
+    strength: float | None = None,
+    regularization: str = "l2",
+    *,
+    dim: int = -1,
+) -> Tensor:
+    """Points of a ranking of the best k: k for the largest score, down to 1, and 0 for the rest.
+
+    >>> import torch
+    >>> soft_partial_rank(torch.tensor([0.3, 5.0, 0.1, 4.0]), 2, strength=0)
+    tensor([0., 2., 0., 1.])
+    """
+    rows, back = _along(x, dim, "soft_partial_rank")
+    return back(_soft(rows, partial_rankings(k, rows.shape[1]), strength, regularization))
+
+
+def soft_sort(
+    x: Tensor,
+    strength: float | None = None,
+    regularization: str = "l2",
+    *,
+    descending: bool = False,
+    dim: int = -1,
+) -> Tensor:
+    """The scores in rising order (or falling: ``descending``), softly.
+
+    >>> import torch
+    >>> soft_sort(torch.tensor([0.3, 5.0, 0.1]), strength=1.0)
+    tensor([0.8000, 1.8000, 2.8000])
+    """
+    check_regularization(regularization)
+    rows, back = _along(x, dim, "soft_sort")
+    if strength is None:
+        unit = _spread(rows)
+        p = unit * _SoftSort.apply(rows / unit, 1 / ranks_spread(rows.shape[1]), regularization)
+    elif check_strength(strength):
+        p = _SoftSort.apply(rows, factor(strength), regularization)
+    else:
+        p = rows.sort(dim=1, descending=True)[0]
+    return back(p if descending else p.flip(1))
+
+
+class _Soft(nn.Module):
+    """A soft operation along ``dim``."""
+
+    def __init__(
+        self, strength: float | None = None, regularization: str = "l2", dim: int = -1
+    ) -> None:
+        super().__init__()
+        if strength is not None:
+            check_strength(strength)
+        check_regularization(regularization)
+        self.strength, self.regularization, self.dim = strength, regularization, dim
+
+    def extra_repr(self) -> str:
+        """Strength, regularization and dimension."""
+        return f"strength={self.strength}, regularization={self.regularization!r}, dim={self.dim}"
+
+
+class SoftRank(_Soft):
+    """``soft_rank`` along ``dim``.
+
+    >>> SoftRank(strength=0.1)
+    SoftRank(strength=0.1, regularization='l2', dim=-1)
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Ranks along dim."""
+        return soft_rank(x, self.strength, self.regularization, dim=self.dim)
+
+
+class SoftSort(_Soft):
+    """``soft_sort`` along ``dim``.
+
+    >>> SoftSort()
+    SoftSort(strength=None, regularization='l2', dim=-1)
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Scores in rising order along dim."""
+        return soft_sort(x, self.strength, self.regularization, dim=self.dim)
+
+
+class SoftTopK(_Soft):
+    """``soft_topk`` along ``dim``.
+
+    >>> import torch
+    >>> SoftTopK(1, strength=0)(torch.tensor([0.3, 5.0, 0.1]))
+    tensor([0., 1., 0.])
+    """
+
+    def __init__(
+        self, k: int, strength: float | None = None, regularization: str = "l2", dim: int = -1
+    ) -> None:
+        super().__init__(strength, regularization, dim)
+        self.k = k
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Numbers from 0 to 1 of sum k along dim."""
+        return soft_topk(x, self.k, self.strength, self.regularization, dim=self.dim)
+
+
+# -- maps on rows --------------------------------------------------------------------------------
+
+
+def _soft(
+    rows: Tensor, domain: Permutahedron, strength: float | None, regularization: str
+) -> Tensor:
+    check_regularization(regularization)
+    p: Tensor
+    if strength is None:
+        unit = result_spread(domain, regularization) / _spread(rows)
+        forbidden = rows == -torch.inf  # 0 times it would be NaN in backward
+        scaled = rows.masked_fill(forbidden, 0) * unit
+        scaled = scaled.masked_fill(forbidden, -torch.inf)
+        p = _Project.apply(scaled, domain.w, regularization, 1.0)
+    elif check_strength(strength):
+        p = _Project.apply(rows, domain.w, regularization, factor(strength))
+    else:
+        p = _Project.apply(rows, domain.w, "hard", 1.0)
+    return p
+
+
+def _spread(rows: Tensor) -> Tensor:
+    """Standard deviation of each row's finite scores, as a column; 1 where all are the same."""
+    finite = rows.isfinite()
+    x = torch.where(finite, rows, 0)
+    number = finite.sum(1, keepdim=True).clamp(min=1)
+    top = x.detach().abs().amax(1, keepdim=True)
+    top = torch.where(top > 0, top, 1)  # squares of the ratios neither overflow nor vanish
+    ratio = x / top
+    deviation = torch.where(finite, ratio - ratio.sum(1, keepdim=True) / number, 0)
+    square = (deviation**2).sum(1, keepdim=True) / number
+    # rounding of the mean is no spread
+    same = square <= torch.finfo(x.dtype).eps ** 2
+    return torch.where(same, 1, top * torch.where(same, 1, square).sqrt())
+
+
+class _Project(torch.autograd.Function):
+    """scale * x projected onto the permutahedron of w."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, w: Array, kind: str, scale: float) -> Tensor:
+        p, block = isotonic.project_map(_array(x), w, kind, np.array([scale]))
+        found = _tensor(p, x)
+        ctx.kind, ctx.scale = kind, scale
+        ctx.save_for_backward(found, _tensor(block, x))
+        return found
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        p, block = ctx.saved_tensors
+        if ctx.kind == "hard":
+            return torch.zeros_like(p), None, None, None
+        if torch.is_grad_enabled() or p.device.type != "cpu":
+            return ctx.scale * _blockwise(p, block, g, ctx.kind), None, None, None
+        arrays = (block.numpy(), p.numpy(), _array(g))
+        product = isotonic.project_jvp(*arrays, ctx.kind, ctx.scale)
+        return torch.from_numpy(product), None, None, None
+
+
+def _blockwise(p: Tensor, block: Tensor, g: Tensor, kind: str) -> Tensor:
+    """``isotonic.project_jvp`` in operations that can be differentiated."""
+    free = block >= 0
+    index = torch.where(free, block, 0).long()
+    share = torch.where(free, p if kind == "kl" else torch.ones_like(p), 0)
+    # block 0 also collects the forbidden entries, whose share is 0
+    total = torch.zeros_like(p).scatter_add(1, index, torch.where(free, share * g, 0))
+    mass = torch.zeros_like(p).scatter_add(1, index, share)
+    mean = total / torch.where(mass > 0, mass, 1)
+    return share * (torch.where(free, g, 0) - mean.gather(1, index))
+
+
+class _SoftSort(torch.autograd.Function):
+    """The soft falling order of x."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, step: float, kind: str) -> Tensor:
+        p, order, block = isotonic.sort_map(_array(x), np.array([step]), kind)
+        ctx.kind = kind
+        ctx.save_for_backward(x, _tensor(order, x), _tensor(block, x))
+        return _tensor(p, x)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, None, None]:
+        x, order, block = ctx.saved_tensors
+        if torch.is_grad_enabled() or x.device.type != "cpu":
+            return _sorted_back(x, order, block, g, ctx.kind), None, None
+        arrays = (_array(x), order.numpy(), block.numpy(), _array(g))
+        return torch.from_numpy(isotonic.sort_vjp(*arrays, ctx.kind)), None, None
+
+
+def _sorted_back(x: Tensor, order: Tensor, block: Tensor, g: Tensor, kind: str) -> Tensor:
+    """``isotonic.sort_vjp`` in operations that can be differentiated."""
+    order, block = order.long(), block.long()
+    share = torch.ones_like(x)
+    if kind == "kl":
+        falling = x.gather(1, order)
+        first = torch.full_like(x, -torch.inf).scatter_reduce(1, block, falling.detach(), "amax")
+        share = (falling - first.gather(1, block)).exp()
+    mass = torch.zeros_like(x).scatter_add(1, block, share)
+    total = torch.zeros_like(x).scatter_add(1, block, g)
+    mean = share * (total / torch.where(mass > 0, mass, 1)).gather(1, block)
+    return torch.zeros_like(x).scatter(1, order, mean)
+
+
+def _array(x: Tensor) -> Array:
+    """The memory of a tensor on the CPU, a copy of another."""
+    return x.detach().cpu().contiguous().numpy()
+
+
+def _tensor(found: Array, like: Tensor) -> Tensor:
+    return torch.from_numpy(found).to(like.device)
+
+
+def _along(x: Tensor, dim: int, name: str) -> tuple[Tensor, Any]:
+    """Scores as contiguous rows of float32 or float64, and what puts results back."""
+    if not isinstance(x, Tensor):
+        raise TypeError(f"{name} needs a tensor, got {type(x).__name__}; use torch.as_tensor")
+    if not x.is_floating_point():
+        raise TypeError(f"{name} needs floating scores, got {x.dtype}; convert with x.float()")
+    if x.ndim == 0:
+        raise ValueError(f"{name} needs at least one dimension, got a scalar; use x.reshape(1)")
+    if not -x.ndim <= dim < x.ndim:
+        raise IndexError(
+            f"{name}: dim {dim} of scores of shape {tuple(x.shape)}; it must lie from {-x.ndim} "
+            f"to {x.ndim - 1}"
+        )
+    if x.shape[dim] == 0:
+        raise ValueError(f"{name} needs something to order: dim {dim} has size 0")
+    moved = x.movedim(dim, -1)
+    rows = moved.reshape(-1, moved.shape[-1]).contiguous()
+    exact = rows if x.dtype in (torch.float32, torch.float64) else rows.float()
+    return exact, lambda p: p.to(x.dtype).reshape(moved.shape).movedim(-1, dim)
