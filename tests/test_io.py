@@ -82,12 +82,15 @@ MODELS = [
     mx.Product(mx.Simplex(), 2),
     mx.ScaledDomain(mx.KSubset(2), 0.5),
     mx.Chain(np.int64(2)),
+    mx.Birkhoff(),
+    mx.Transport([0.25, 0.75], [0.5, 0.25, 0.25]),
     mx.Shannon(),
     mx.Shannon(domain=mx.KSubset(2)),
     mx.Tsallis(1.3),
     mx.NormEntropy(float("inf")),
     mx.SquaredNorm(1.5),
     mx.SquaredNorm(domain=mx.Cube()),
+    mx.MeanEntropy(domain=mx.KSubset(2)),
     mx.Renyi(0.5),
     mx.PairwiseHinge("squared", 6),
     mx.Zero(),
@@ -238,6 +241,8 @@ def behaviour(model):
     r = np.array([0.05, -0.3, 0.7])
     if isinstance(model, mx.Chain):
         return model.project(PATHS * 0.3), model.softmax(PATHS * 0.3)[1]
+    if isinstance(model, mx.Birkhoff):
+        return model.project(theta[:, :4]), model.project_kl(theta[:, :4])
     if isinstance(model, mx.Domain):
         return model.project(theta[1]), model.contains(theta)
     if isinstance(model, mx.Entropy):
