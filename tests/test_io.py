@@ -124,6 +124,7 @@ MODELS = [
     mx.SampleMap(SPARSE, 3),
     mx.KernelMap(DENSE @ DENSE.T, 2),
     mx.ChainMap(SEQUENCES, 2),
+    mx.RaggedMap(SEQUENCES),
     mx.ChainMap([sparse.csr_array(x) for x in SEQUENCES], 2),
     mx.FenchelYoungLoss(mx.Tsallis(1.5)),
     mx.FISTA(tol=1e-9, growth=1.2),
@@ -183,6 +184,9 @@ MADE = {
     ),
     "FenchelYoungMultilabel": lambda: mx.FenchelYoungMultilabel("sparse").fit(
         TABLE, COUNTS[:, None]
+    ),
+    "Matcher": lambda: mx.Matcher("kl", pair_features="precomputed").fit(
+        [TABLE[:9].reshape(3, 3, -1)], [[1, 2, 0]]
     ),
     "RelaxationPath": lambda: mx.RelaxationPath([3, 2, 1], [1, 2, 0], [1, 2, 1]).fit(),
     "RelaxationPath of counts": lambda: mx.RelaxationPath.from_counts({"a": 3, "b": 1}, 10).fit(),
@@ -255,6 +259,8 @@ def behaviour(model):
         return model.predict_proba(TABLE)
     if isinstance(model, mx.FenchelYoungRegressor | mx.FenchelYoungMultilabel):
         return model.predict(TABLE)
+    if isinstance(model, mx.Matcher):
+        return model.predict_proba([TABLE[:9].reshape(3, 3, -1)])
     if isinstance(model, mx.Operator):
         return bind([model], Schema.of(TABLE, [2]).read(TABLE)).columns()
     if isinstance(model, mx.Potential):

@@ -21,7 +21,7 @@ from maxent._kernels.laplacian import ADD, solve
 
 # Scores are multiplied by _GROWTH from one problem to the next; the first has scores that spread
 # over _EASY_KL, or _EASY times the largest row sum, and all but the last are solved to _LOOSE.
-_EASY, _EASY_KL, _GROWTH, _LOOSE, _LEVELS = 30.0, 20.0, 4.0, 1e-3, 40
+_EASY, _EASY_KL, _GROWTH, _LOOSE, _LEVELS = 100.0, 20.0, 4.0, 1e-3, 40
 _STEPS, _HALVINGS, _ROUNDS = 1000, 40, 10
 _SCALING, _SWEEPS = (
     200.0,

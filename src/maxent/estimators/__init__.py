@@ -8,6 +8,7 @@ from maxent.estimators.fenchel_young import (
     FenchelYoungRegressor,
 )
 from maxent.estimators.fenchel_young_cv import FenchelYoungClassifierCV
+from maxent.estimators.matcher import Matcher
 from maxent.estimators.structural import StructMaxent
 from maxent.estimators.structural_classifier import StructMaxentClassifier
 from maxent.estimators.structural_cv import StructMaxentCV
@@ -17,6 +18,7 @@ __all__ = [
     "FenchelYoungClassifierCV",
     "FenchelYoungMultilabel",
     "FenchelYoungRegressor",
+    "Matcher",
     "MaxentDensity",
     "MaxentDensityCV",
     "StructMaxent",

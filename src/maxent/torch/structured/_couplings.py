@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-_EASY, _EASY_KL, _GROWTH, _LOOSE = 30.0, 20.0, 4.0, 1e-3
+_EASY, _EASY_KL, _GROWTH, _LOOSE = 100.0, 20.0, 4.0, 1e-3
 _STEPS, _HALVINGS, _SWEEPS = 1000, 40, 20
 _EPS = torch.finfo(torch.float64).eps
 
