@@ -30,6 +30,7 @@ SUITES = (
     "projection",
     "relaxation",
     "structured_ranking",
+    "structured_transport",
     "structured_trees",
 )
 

@@ -29,6 +29,7 @@ EXPERIMENTS = (
     "label_proportions",
     "projection_times",
     "synthetic_documents",
+    "matching",
     "nceas",
 )
 

@@ -89,12 +89,15 @@ MODELS = [
     mx.SmoothedMax(mx.Tsallis(1.5), mx.Alignment(2, 3)),
     mx.Tied(mx.Ragged.from_rows([[1.0], [2.0, 3.0]]), np.ones((1, 4))),
     mx.Permutahedron([3, 2, 1, 1, 0, 0]),
+    mx.Birkhoff(),
+    mx.Transport([0.25, 0.75], [0.5, 0.25, 0.25]),
     mx.Shannon(),
     mx.Shannon(domain=mx.KSubset(2)),
     mx.Tsallis(1.3),
     mx.NormEntropy(float("inf")),
     mx.SquaredNorm(1.5),
     mx.SquaredNorm(domain=mx.Cube()),
+    mx.MeanEntropy(domain=mx.KSubset(2)),
     mx.Renyi(0.5),
     mx.PairwiseHinge("squared", 6),
     mx.Zero(),
@@ -128,6 +131,7 @@ MODELS = [
     mx.SampleMap(SPARSE, 3),
     mx.KernelMap(DENSE @ DENSE.T, 2),
     mx.ChainMap(SEQUENCES, 2),
+    mx.RaggedMap(SEQUENCES),
     mx.ChainMap([sparse.csr_array(x) for x in SEQUENCES], 2),
     mx.FenchelYoungLoss(mx.Tsallis(1.5)),
     mx.FISTA(tol=1e-9, growth=1.2),
@@ -189,6 +193,9 @@ MADE = {
         TABLE, COUNTS[:, None]
     ),
     "LabelRanker": lambda: mx.LabelRanker().fit(TABLE, np.column_stack([COUNTS, 1 - COUNTS])),
+    "Matcher": lambda: mx.Matcher("kl", pair_features="precomputed").fit(
+        [TABLE[:9].reshape(3, 3, -1)], [[1, 2, 0]]
+    ),
     "RelaxationPath": lambda: mx.RelaxationPath([3, 2, 1], [1, 2, 0], [1, 2, 1]).fit(),
     "RelaxationPath of counts": lambda: mx.RelaxationPath.from_counts({"a": 3, "b": 1}, 10).fit(),
     "Solution": lambda: density().solve(),
@@ -250,6 +257,8 @@ def behaviour(model):
         return model.softmax(np.linspace(-1, 1, model.size))
     if isinstance(model, mx.Alignment):
         return model.softmax(theta)
+    if isinstance(model, mx.Birkhoff):
+        return model.project(theta[:, :4]), model.project_kl(theta[:, :4])
     if isinstance(model, mx.Domain):
         return model.project(theta[1]), model.contains(theta)
     if isinstance(model, mx.Entropy):
@@ -262,6 +271,8 @@ def behaviour(model):
         return model.predict_proba(TABLE)
     if isinstance(model, mx.FenchelYoungRegressor | mx.FenchelYoungMultilabel | mx.LabelRanker):
         return model.predict(TABLE)
+    if isinstance(model, mx.Matcher):
+        return model.predict_proba([TABLE[:9].reshape(3, 3, -1)])
     if isinstance(model, mx.Operator):
         return bind([model], Schema.of(TABLE, [2]).read(TABLE)).columns()
     if isinstance(model, mx.Potential):

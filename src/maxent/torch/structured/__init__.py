@@ -20,10 +20,23 @@ from maxent.torch.structured.ranking import (
     soft_sort,
     soft_topk,
 )
+from maxent.torch.structured.transport import (
+    Matching,
+    MatchingLoss,
+    Sinkhorn,
+    matching,
+    matching_loss,
+    sinkhorn,
+    transport,
+    transport_loss,
+)
 
 __all__ = [
     "ArborescenceLoss",
     "ArborescenceMarginals",
+    "Matching",
+    "MatchingLoss",
+    "Sinkhorn",
     "SoftRank",
     "SoftSort",
     "SoftTopK",
@@ -34,8 +47,13 @@ __all__ = [
     "arborescence_marginals",
     "arborescence_sparsemap",
     "arborescence_sparsemap_loss",
+    "matching",
+    "matching_loss",
+    "sinkhorn",
     "soft_partial_rank",
     "soft_rank",
     "soft_sort",
     "soft_topk",
+    "transport",
+    "transport_loss",
 ]
