@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from copy import copy
 from functools import partial, singledispatch
+from itertools import pairwise
 from threading import Lock
 from typing import Any, ClassVar
 
