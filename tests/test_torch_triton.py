@@ -52,6 +52,7 @@ class Compiler:
         from triton.compiler import ASTSource, compile
 
         types = {torch.float32: "fp32", torch.bfloat16: "bf16", torch.float16: "fp16"}
+        types |= {torch.float64: "fp64"}
         types |= {torch.int64: "i64", torch.int32: "i32"}
         parameters = {p.name: p for p in self.kernel.params}
         given = dict(zip(parameters, arguments, strict=False)) | settings
@@ -121,6 +122,25 @@ def test_the_backward_kernel_compiles_for_a_device(dtype, alpha, columns, monkey
     p = torch.zeros(2, columns, dtype=getattr(torch, dtype))
     alpha = torch.tensor(alpha) if isinstance(alpha, list) else alpha
     _triton_backward.tsallis_vjp(p, p, alpha)
+    (program,) = compiler.programs
+    assert program.asm["cubin"]
+    assert ".local" not in program.asm["ptx"]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("states", "shape"), [(20, (20, 20)), (5, (2, 3, 5, 5))])
+def test_the_kernel_of_chains_compiles_for_a_device(states, shape, dtype, monkeypatch):
+    torch = needs("torch")
+    needs("triton")
+    from maxent.torch.structured import _triton_chain
+
+    compiler = Compiler(_triton_chain._forward_backward)
+    monkeypatch.setattr(_triton_chain, "_forward_backward", compiler)
+    dtype = getattr(torch, dtype)
+    lengths = torch.tensor([4, 2])
+    _triton_chain.softmax(
+        torch.zeros(2, 4, states, dtype=dtype), torch.zeros(shape, dtype=dtype), lengths
+    )
     (program,) = compiler.programs
     assert program.asm["cubin"]
     assert ".local" not in program.asm["ptx"]

@@ -11,6 +11,7 @@ from triton.runtime import interpreter
 import maxent as mx
 import maxent.torch as mt
 from maxent.torch import _derivatives, _dispatch, _triton, _triton_backward
+from maxent.torch.structured import _chain_compiled, _triton_chain
 
 ALPHAS = (1.0, 1.001, 1.05, 1.1, 1.25, 1.5, 1.75, 2.0, 2.01, 3.0, 5.0)
 INF = float("inf")
@@ -243,3 +244,28 @@ def test_maps_go_back_through_the_kernel(on_device):
     batch = torch.eye(27).repeat(3, 1).reshape(3, 27, 27)
     (many,) = torch.autograd.grad(mt.entmax(x, 1.3), x, batch.movedim(1, 0), is_grads_batched=True)
     assert many.shape == (27, 3, 27)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("shape", [(5, 5), (3, 5, 5), (3, 3, 5, 5)])
+def test_chains(shape, dtype):
+    generator = torch.Generator().manual_seed(0)
+    nodes = 3 * torch.randn(3, 4, 5, generator=generator).to(dtype)
+    edges = 3 * torch.randn(shape, generator=generator).to(dtype)
+    nodes[0, 1, 2] = edges.view(-1)[7] = -INF
+    nodes[2] *= 3e3
+    lengths = torch.tensor([4, 1, 3])
+    ours = _triton_chain.softmax(nodes, edges, lengths)
+    right = _chain_compiled.softmax(nodes, edges, lengths)
+    for a, b in zip(ours, right, strict=True):
+        assert a.dtype is dtype
+        torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-5)
+
+
+def test_a_chain_without_a_path():
+    nodes = torch.zeros(2, 3, 2)
+    nodes[1, 1] = -INF
+    value, mean, counts = _triton_chain.softmax(nodes, torch.zeros(2, 2), torch.tensor([3, 3]))
+    assert value[1] == -INF
+    assert mean[0].sum() == 3
+    assert not counts[1].any()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from maxent._kernels.compiling import njit
+from maxent._kernels.exponential import exponential
 
 # A scaled pass is trusted while no weight that it divides by is below _TINY and no backward weight
 # exceeds 1 / _TINY: what underflows (below 1e-300) then moves no marginal by more than 1e-90.
@@ -56,11 +57,16 @@ def argmax_rows(theta, starts, ns, ms, band, out, start, stop):
 @njit(cache=True, nogil=True)
 def softmax_rows(theta, starts, ns, ms, band, out, value, start, stop):
     """Write marginals and log-partitions; return -1, or the first row without an alignment."""
+    tallest, widest = 0, 0
+    for row in range(start, stop):
+        tallest, widest = max(tallest, ns[row]), max(widest, ms[row])
+    weight = np.empty((tallest, widest + 1))
+    forward = np.empty((tallest, widest + 1))
     for row in range(start, stop):
         n, m = ns[row], ms[row]
         cut = slice(starts[row], starts[row] + n * m)
         scores, mean = theta[cut].reshape(n, m), out[cut].reshape(n, m)
-        total = _scaled_pass(scores, band, mean)
+        total = _scaled_pass(scores, band, weight, forward, mean)
         if np.isnan(total):
             total = _log_pass(scores, band, mean)
             if total == -np.inf:
@@ -69,12 +75,22 @@ def softmax_rows(theta, starts, ns, ms, band, out, value, start, stop):
     return -1
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-def _scaled_pass(scores, band, mean):
+@njit(cache=True, nogil=True, fastmath={"reassoc"})
+def _sum(x):
+    total = 0.0
+    for value in x:
+        total += value
+    return total
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def _scaled_pass(scores, band, weight, forward, mean):
     """Log-partition and marginals without logarithms; NaN where weights under- or overflow.
 
-    forward[i, j] is the sum over paths that end at (i, j) of exp(score - c j), c = max(0, largest
-    score), so that steps to the right do not overflow; each row is divided by its sum.
+    forward[i, j + 1] is the sum over paths that end at (i, j) of exp(score - c j), c = max(0,
+    largest score), so that steps to the right do not overflow; each row is divided by its sum. What
+    a row takes from its neighbour comes first, as vectors, so that one product per cell is left to
+    do in turn. ``weight`` and ``forward`` are room for n rows of m + 1 numbers.
     """
     n, m = scores.shape
     largest = 0.0
@@ -84,56 +100,62 @@ def _scaled_pass(scores, band, mean):
     if largest > 500.0:
         return np.nan
     right = np.exp(-largest)
-    weight = np.zeros((n, m + 1))
-    forward = np.zeros((n, m + 1))  # forward[i, j + 1]: ending at (i, j); column 0 stays 0
     scale = np.empty(n)
     total = largest * (m - 1)
     for i in range(n):
         low, high = _columns(i, n, m, band)
-        here, left, mass = forward[i], 0.0, 0.0
+        here, own = forward[i], weight[i]
+        here[: low + 1] = 0.0
+        here[high + 1 : m + 1] = 0.0
+        own[:low] = 0.0
+        own[high : m + 1] = 0.0
         for j in range(low, high):
-            weight[i, j] = np.exp(np.float64(scores[i, j]))
+            own[j] = exponential(np.float64(scores[i, j]))
         if i == 0:
-            for j in range(low, high):
-                left = weight[0, j] * (1.0 if j == 0 else right * left)
-                here[j + 1] = left
-                mass += left
+            here[1 : high + 1] = 0.0
+            here[1] = own[0]
         else:
             above = forward[i - 1]
             for j in range(low, high):
-                left = weight[i, j] * (above[j + 1] + right * (above[j] + left))
-                here[j + 1] = left
-                mass += left
+                here[j + 1] = own[j] * (above[j + 1] + right * above[j])
+        left = 0.0
+        for j in range(low, high):
+            left = here[j + 1] + (right * own[j]) * left
+            here[j + 1] = left
+        mass = _sum(here[low + 1 : high + 1])
         if not (mass >= _TINY and mass <= 1.0 / _TINY):
             return np.nan
         scale[i] = mass
         total += np.log(mass)
+        share = 1.0 / mass
         for j in range(low, high):
-            here[j + 1] /= mass
+            here[j + 1] *= share
     end = forward[n - 1, m]
     if not end >= _TINY:
         return np.nan
     after = np.zeros(m + 1)  # weights of the row below, times its backward weights
+    backward = np.zeros(m + 1)
     top = 0.0
     for i in range(n - 1, -1, -1):
         low, high = _columns(i, n, m, band)
+        own = weight[i]
+        for j in range(low, high):
+            backward[j] = after[j] + right * after[j + 1]
+        if i == n - 1:
+            backward[m - 1] = 1.0 / end
+        onward = 0.0  # of (i, j + 1)
+        for j in range(high - 1, low - 1, -1):
+            onward = backward[j] + (right * own[j + 1]) * onward
+            backward[j] = onward
+        share = 1.0 / scale[i]
+        for j in range(low, high):
+            mean[i, j] = forward[i, j + 1] * backward[j]
+            top = max(top, backward[j])
+            after[j] = own[j] * backward[j] * share
         mean[i, :low] = 0
         mean[i, high:] = 0
-        onward = 0.0  # of (i, j + 1)
-        below = after[high] if high < m else 0.0
-        for j in range(high - 1, low - 1, -1):
-            diagonal, below = below, after[j]
-            backward = below + right * (diagonal + onward)
-            if i == n - 1 and j == m - 1:
-                backward = 1.0 / end
-            mean[i, j] = forward[i, j + 1] * backward
-            top = max(top, backward)
-            onward = weight[i, j] * backward
-            after[j] = onward / scale[i]
-        for j in range(high, m):
-            after[j] = 0.0
-        for j in range(low):
-            after[j] = 0.0
+        after[:low] = 0.0
+        after[high:] = 0.0
     if not top <= 1.0 / _TINY:
         return np.nan
     return total + np.log(end)

@@ -71,6 +71,32 @@ def write_paths(paths, lengths, k, step, out, out_start, out_edges, out_edge_sta
 
 
 @njit(cache=True, nogil=True)
+def add_paths(paths, lengths, k, amount, step, out, out_start, out_edges, out_edge_start):
+    """Add a number at the states and transitions of a path in each row."""
+    for row in range(len(lengths)):
+        length = lengths[row]
+        node = _unary(out, out_start[row], length, k)
+        passage = _blocks(out_edges, out_edge_start[row], step, length, k)
+        for t in range(length):
+            node[t, paths[row, t]] += amount
+        for t in range(length - 1):
+            passage[t if step else 0, paths[row, t], paths[row, t + 1]] += amount
+
+
+@njit(cache=True, nogil=True)
+def viterbi_rows(nodes, node_start, edges, edge_start, step, lengths, k, value, paths, start, stop):
+    """Write the score and the states of the best path of each row; -inf where there is none."""
+    longest = _longest(lengths, start, stop)
+    best = np.empty((longest, k))
+    for row in range(start, stop):
+        length = lengths[row]
+        unary = _unary(nodes, node_start[row], length, k)
+        edge = _blocks(edges, edge_start[row], step, length, k)
+        if _viterbi(unary, edge, step, best, paths[row]):
+            value[row] = best[length - 1, paths[row, length - 1]]
+
+
+@njit(cache=True, nogil=True)
 def argmax_rows(
     nodes, node_start, edges, edge_start, step, lengths, k,
     out, out_start, out_edges, out_edge_start, start, stop,

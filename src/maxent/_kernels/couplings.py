@@ -16,7 +16,7 @@ import math
 import numpy as np
 
 from maxent._kernels.compiling import njit
-from maxent._kernels.exponential import exponentials
+from maxent._kernels.exponential import exponential
 from maxent._kernels.laplacian import ADD, solve
 
 # Scores are multiplied by _GROWTH from one problem to the next; the first has scores that spread
@@ -68,7 +68,7 @@ def _threshold(x, mass, tau):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=ADD)
-def _evaluate(theta, scale, kl, a, b, g, tau, p, excess, x, powers, bits):
+def _evaluate(theta, scale, kl, a, b, g, tau, p, excess, x):
     """The semi-dual at g; leaves tau, P and its column sums less b."""
     value = 0.0
     for j in range(b.size):
@@ -81,7 +81,8 @@ def _evaluate(theta, scale, kl, a, b, g, tau, p, excess, x, powers, bits):
             x[j] = scale * row[j] + g[j]
             top = x[j] if x[j] > top else top
         if kl:
-            exponentials(x, top, out, powers, bits)
+            for j in range(x.size):
+                out[j] = exponential(x[j] - top)
             total = 0.0
             for j in range(b.size):
                 total += out[j]
@@ -192,7 +193,7 @@ def _centre(theta):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _newton(theta, kl, a, b, g, p, scale, tolerance, powers, bits):
+def _newton(theta, kl, a, b, g, p, scale, tolerance):
     """Minimise the semi-dual from g, at scale, scale * growth, ..., 1."""
     m, n = theta.shape
     trial, tau, trial_tau = np.empty(n), np.full(m, np.nan), np.empty(m)
@@ -202,7 +203,7 @@ def _newton(theta, kl, a, b, g, p, scale, tolerance, powers, bits):
     mass = _length(b)
     growth = max(_GROWTH, scale ** (-1.0 / _LEVELS))
     while True:
-        value = _evaluate(theta, scale, kl, a, b, g, tau, p, excess, x, powers, bits)
+        value = _evaluate(theta, scale, kl, a, b, g, tau, p, excess, x)
         size = _length(excess) / mass
         damping = 0.1 if kl else 1.0
         for _ in range(_STEPS):
@@ -225,9 +226,7 @@ def _newton(theta, kl, a, b, g, p, scale, tolerance, powers, bits):
                 for j in range(n):
                     trial[j] = g[j] + length * step[j]
                 _assign(trial_tau, tau, 1.0)
-                new = _evaluate(
-                    theta, scale, kl, a, b, trial, trial_tau, other, trial_excess, x, powers, bits
-                )
+                new = _evaluate(theta, scale, kl, a, b, trial, trial_tau, other, trial_excess, x)
                 new_size = _length(trial_excess) / mass
                 # near the optimum the value is flat to rounding: there a smaller violation decides
                 flat = abs(new - value) <= 1e-13 * (1 + abs(value))
@@ -293,7 +292,7 @@ def _balance(p, b, rounding):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _project(theta, kl, a, b, p, powers, bits):
+def _project(theta, kl, a, b, p):
     """Write the projection of one matrix, columns not more than rows; the violation left."""
     n = b.size
     g, x, spread = np.zeros(n), np.empty(n), _centre(theta)
@@ -301,7 +300,7 @@ def _project(theta, kl, a, b, p, powers, bits):
     left = np.inf
     if scaling:
         excess, tau = np.empty(n), np.empty(a.size)
-        _evaluate(theta, 1.0, kl, a, b, g, tau, p, excess, x, powers, bits)
+        _evaluate(theta, 1.0, kl, a, b, g, tau, p, excess, x)
         left, v = _sweeps(p, a, b, x, _SWEEPS)
         for j in range(n):
             g[j] = math.log(v[j]) if left < np.inf else 0.0
@@ -309,7 +308,7 @@ def _project(theta, kl, a, b, p, powers, bits):
         easy = _EASY_KL if kl else _EASY * max(a)
         scale = 1.0 if scaling or spread <= easy else easy / spread
         tolerance = max(_VIOLATION if kl else 1e-14, 8 * _EPS * spread * (1 if kl else n))
-        _newton(theta, kl, a, b, g, p, scale, tolerance, powers, bits)
+        _newton(theta, kl, a, b, g, p, scale, tolerance)
     if not kl:
         _balance(p, b, 8 * _EPS * (spread + max(b)))
     elif not scaling:
@@ -340,11 +339,10 @@ def _write(matrix, out, m, n):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def project_rows(values, offsets, m, n, kl, a, b, out, left, powers, bits, start, stop):
+def project_rows(values, offsets, m, n, kl, a, b, out, left, start, stop):
     """Project the matrices (m[r], n[r]) of rows start .. stop - 1 on sums a[:m], b[:n].
 
-    ``left`` gets the violation of their column sums, as a share of the mass. ``powers`` is room
-    for one row, and ``bits`` the same room seen as integers.
+    ``left`` gets the violation of their column sums, as a share of the mass.
     """
     for row in range(start, stop):
         theta = _copy(values[offsets[row] : offsets[row + 1]], m[row], n[row])
@@ -352,7 +350,7 @@ def project_rows(values, offsets, m, n, kl, a, b, out, left, powers, bits, start
         rows, columns = a[: m[row]], b[: n[row]]
         if n[row] > m[row]:
             rows, columns = columns, rows
-        left[row] = _project(theta, kl, rows, columns, p, powers, bits)
+        left[row] = _project(theta, kl, rows, columns, p)
         _write(p, out[offsets[row] : offsets[row + 1]], m[row], n[row])
 
 

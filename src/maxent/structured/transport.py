@@ -101,9 +101,7 @@ class Couplings(Domain):
         out, left = np.empty_like(values), np.zeros(len(m))
 
         def work(start: int, stop: int) -> None:
-            room = np.empty(max(len(a), len(b)))
-            bits = room.view(np.int64)
-            project_rows(values, offsets, m, n, kl, a, b, out, left, room, bits, start, stop)
+            project_rows(values, offsets, m, n, kl, a, b, out, left, start, stop)
 
         # a Newton step is worth many passes over the entries: small batches go to threads too
         over_rows(work, len(m), 64 * values.size // max(1, len(m)))

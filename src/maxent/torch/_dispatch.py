@@ -74,6 +74,11 @@ def compiled(x: Tensor) -> bool:
     return _module("numba", x) is not None
 
 
+def backend_of(x: Tensor) -> str:
+    """The backend that this device, the setting and what is installed leave for a tensor."""
+    return next((name for name in ("numba", "triton") if _module(name, x) is not None), "plain")
+
+
 def compute_type(x: Tensor) -> torch.dtype:
     """The type a map is computed in."""
     return torch.float64 if x.dtype == torch.float64 else torch.float32

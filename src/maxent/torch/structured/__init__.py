@@ -1,5 +1,10 @@
 """Structured maps and losses for torch: the domains of ``maxent.structured`` as layers."""
 
+from maxent.torch.structured.alignment import (
+    alignment_log_partition,
+    alignment_marginals,
+    soft_dtw,
+)
 from maxent.torch.structured.arborescence import (
     ArborescenceLoss,
     ArborescenceMarginals,
@@ -11,6 +16,28 @@ from maxent.torch.structured.arborescence import (
     arborescence_sparsemap,
     arborescence_sparsemap_loss,
 )
+from maxent.torch.structured.chain import (
+    chain_argmax,
+    chain_hinge_loss,
+    chain_kbest,
+    chain_log_partition,
+    chain_marginals,
+    chain_perceptron_loss,
+    chain_sample,
+    chain_score,
+    crf_loss,
+)
+from maxent.torch.structured.modules import (
+    LinearChain,
+    SoftDTW,
+    SparseMAP,
+    SparseMAPLoss,
+)
+from maxent.torch.structured.oracles import (
+    argmax,
+    log_partition,
+    marginals,
+)
 from maxent.torch.structured.ranking import (
     SoftRank,
     SoftSort,
@@ -19,6 +46,11 @@ from maxent.torch.structured.ranking import (
     soft_rank,
     soft_sort,
     soft_topk,
+)
+from maxent.torch.structured.sparsemap import (
+    sparsemap,
+    sparsemap_loss,
+    sparsemap_support,
 )
 from maxent.torch.structured.transport import (
     Matching,
@@ -34,12 +66,18 @@ from maxent.torch.structured.transport import (
 __all__ = [
     "ArborescenceLoss",
     "ArborescenceMarginals",
+    "LinearChain",
     "Matching",
     "MatchingLoss",
     "Sinkhorn",
+    "SoftDTW",
     "SoftRank",
     "SoftSort",
     "SoftTopK",
+    "SparseMAP",
+    "SparseMAPLoss",
+    "alignment_log_partition",
+    "alignment_marginals",
     "arborescence_argmax",
     "arborescence_crf_loss",
     "arborescence_hinge_loss",
@@ -47,13 +85,29 @@ __all__ = [
     "arborescence_marginals",
     "arborescence_sparsemap",
     "arborescence_sparsemap_loss",
+    "argmax",
+    "chain_argmax",
+    "chain_hinge_loss",
+    "chain_kbest",
+    "chain_log_partition",
+    "chain_marginals",
+    "chain_perceptron_loss",
+    "chain_sample",
+    "chain_score",
+    "crf_loss",
+    "log_partition",
+    "marginals",
     "matching",
     "matching_loss",
     "sinkhorn",
+    "soft_dtw",
     "soft_partial_rank",
     "soft_rank",
     "soft_sort",
     "soft_topk",
+    "sparsemap",
+    "sparsemap_loss",
+    "sparsemap_support",
     "transport",
     "transport_loss",
 ]

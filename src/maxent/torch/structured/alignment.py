@@ -1,0 +1,195 @@
+"""Alignments of padded tensors: soft-DTW and its alignment matrix, with hand-written derivatives.
+
+Conventions: B pairs of sequences of up to n and m elements.
+
+scores : (B, n, m), of aligning element i with element j; a cost with its sign turned.
+x_lengths, y_lengths : (B,) integers from 1 to n and from 1 to m; None for n and m.
+band : how far a path may leave the diagonal, as in ``maxent.structured.Alignment``; None: anywhere.
+
+CPU tensors are read by the compiled programmes of ``maxent.structured.Alignment``; CUDA tensors
+take batched torch operations, one anti-diagonal after the other.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from maxent.torch._dispatch import backend_of
+from maxent.torch.structured._oracle import Softmax
+from maxent.torch.structured.chain import check_lengths
+
+_ENGINES = {
+    "numba": "_alignment_compiled",
+    "triton": "_alignment_plain",
+    "plain": "_alignment_plain",
+}
+_EVERYWHERE = 2**31  # a band as wide as any matrix
+_FEW = 8  # dimensions up to which squared distances are summed without a product of matrices
+
+
+def alignment_log_partition(
+    scores: Tensor,
+    x_lengths: Tensor | None = None,
+    y_lengths: Tensor | None = None,
+    band: int | None = None,
+) -> Tensor:
+    """log sum over monotone alignments of exp(score), (B,); its gradient is the marginals.
+
+    >>> import torch
+    >>> alignment_log_partition(torch.zeros(1, 2, 2)).exp().round()
+    tensor([3.])
+    """
+    value: Tensor = Softmax.apply(*_prepared(scores, x_lengths, y_lengths, band))[0]
+    return value
+
+
+def alignment_marginals(
+    scores: Tensor,
+    x_lengths: Tensor | None = None,
+    y_lengths: Tensor | None = None,
+    band: int | None = None,
+) -> Tensor:
+    """Probabilities (B, n, m) that two elements are aligned, 0 behind the ends.
+
+    >>> import torch
+    >>> alignment_marginals(torch.zeros(1, 2, 2))
+    tensor([[[1.0000, 0.3333],
+             [0.3333, 1.0000]]])
+    """
+    mean: Tensor = Softmax.apply(*_prepared(scores, x_lengths, y_lengths, band))[1]
+    return mean
+
+
+def soft_dtw(
+    x: Tensor,
+    y: Tensor,
+    gamma: float = 1.0,
+    band: int | None = None,
+    x_lengths: Tensor | None = None,
+    y_lengths: Tensor | None = None,
+) -> Tensor:
+    """-gamma log sum over alignments of exp(-cost / gamma), (B,), of squared distances.
+
+    x : (B, n, d) and y : (B, m, d), or (B, n) and (B, m) for sequences of numbers. Small gamma
+    approaches dynamic time warping. Differentiable twice in both sequences.
+
+    >>> import torch
+    >>> x = torch.tensor([[0.0, 1.0, 2.0]])
+    >>> soft_dtw(x, torch.tensor([[0.0, 2.0]]), gamma=0.001)
+    tensor([0.9993])
+    """
+    if not 0 < gamma < math.inf:
+        raise ValueError(f"soft_dtw needs a finite gamma > 0, got {gamma!r}")
+    theta = _Affinity.apply(*_sequences(x, y), 1.0 / gamma)
+    return -gamma * alignment_log_partition(theta, x_lengths, y_lengths, band)
+
+
+@dataclass(frozen=True)
+class AlignmentOracle:
+    """The alignments of padded pairs."""
+
+    ns: Tensor
+    ms: Tensor
+    band: int
+
+    def softmax(self, theta: Tensor) -> tuple[Tensor, Tensor]:
+        """Log-partitions and marginals; on the CPU, what has none is refused."""
+        both: tuple[Tensor, Tensor] = _engine(theta).softmax(theta, self.ns, self.ms, self.band)
+        value = both[0]
+        if theta.device.type == "cpu" and not bool(value.isfinite().all()):
+            row = int((~value.isfinite()).nonzero()[0])
+            scores = theta[row, : self.ns[row], : self.ms[row]]
+            if bool(scores.isnan().any()) or bool((scores == math.inf).any()):
+                raise ValueError(
+                    f"pair {row} has scores that are NaN or +inf; use -inf to forbid, finite "
+                    "scores otherwise"
+                )
+            raise ValueError(
+                f"pair {row} has no alignment: scores of -inf forbid every one of them; leave at "
+                "least one path finite"
+            )
+        return both
+
+    def covariance(self, theta: Tensor, v: Tensor) -> Tensor:
+        """The derivative of the marginals along v."""
+        out: Tensor = _engine(theta).covariance(theta, self.ns, self.ms, self.band, v)
+        return out
+
+
+class _Affinity(torch.autograd.Function):
+    """-scale |x_i - y_j|^2 for all pairs: (B, n, d) and (B, m, d) give (B, n, m)."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, y: Tensor, scale: float) -> Tensor:
+        ctx.scale = scale
+        ctx.save_for_backward(x, y)
+        dims = x.shape[2]
+        if dims > _FEW:
+            middle = x.mean(1, keepdim=True)
+            a, b = x - middle, y - middle
+            squares = a.square().sum(2)[:, :, None] + b.square().sum(2)[:, None]
+            return torch.baddbmm(squares, a, b.mT, alpha=-2.0).clamp_(min=0).mul_(-scale)
+        out = x.new_zeros(len(x), x.shape[1], y.shape[1])
+        for k in range(dims):
+            apart = x[:, :, None, k] - y[:, None, :, k]
+            out.addcmul_(apart, apart, value=-scale)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, Tensor, None]:
+        x, y = ctx.saved_tensors
+        d_x = (g @ y - g.sum(2)[:, :, None] * x) * (2 * ctx.scale)
+        d_y = (g.mT @ x - g.sum(1)[:, :, None] * y) * (2 * ctx.scale)
+        return d_x, d_y, None
+
+
+def _engine(x: Tensor) -> ModuleType:
+    return importlib.import_module(f"maxent.torch.structured.{_ENGINES[backend_of(x)]}")
+
+
+def _sequences(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    for name, value in (("x", x), ("y", y)):
+        if not isinstance(value, Tensor) or not value.is_floating_point():
+            raise TypeError(
+                f"{name} must be a tensor of floats, got "
+                f"{value.dtype if isinstance(value, Tensor) else type(value).__name__}"
+            )
+    if x.ndim == 2 and y.ndim == 2:
+        x, y = x[:, :, None], y[:, :, None]
+    if x.ndim != 3 or y.ndim != 3 or len(x) != len(y) or x.shape[2] != y.shape[2]:
+        raise ValueError(
+            "x and y are as many sequences of elements of one size, (B, n, d) and (B, m, d), got "
+            f"{tuple(x.shape)} and {tuple(y.shape)}"
+        )
+    dtype = torch.promote_types(x.dtype, y.dtype)
+    dtype = torch.float64 if dtype == torch.float64 else torch.float32
+    return x.to(dtype), y.to(dtype)
+
+
+def _prepared(
+    scores: Tensor, x_lengths: Tensor | None, y_lengths: Tensor | None, band: int | None
+) -> tuple[Tensor, AlignmentOracle]:
+    if not isinstance(scores, Tensor) or not scores.is_floating_point():
+        raise TypeError(
+            "scores must be a tensor of floats, got "
+            f"{scores.dtype if isinstance(scores, Tensor) else type(scores).__name__}"
+        )
+    if scores.ndim != 3 or 0 in scores.shape[1:]:
+        raise ValueError(
+            "scores have the shape (pairs, n, m) with at least one element on either side, got "
+            f"{tuple(scores.shape)}"
+        )
+    if band is not None and (isinstance(band, bool) or not isinstance(band, int) or band < 0):
+        raise ValueError(f"the band is an integer >= 0 or None, got {band!r}")
+    ns = check_lengths(x_lengths, scores, scores.shape[1])
+    ms = check_lengths(y_lengths, scores, scores.shape[2])
+    dtype = torch.float64 if scores.dtype == torch.float64 else torch.float32
+    oracle = AlignmentOracle(ns, ms, _EVERYWHERE if band is None else band)
+    return scores.to(dtype).contiguous(), oracle

@@ -1,0 +1,101 @@
+"""Log-partitions and marginals of any domain that has them, as differentiable functions.
+
+The domain's own programmes run on the CPU, which CUDA tensors make the way to and back; chains and
+alignments have functions of their own that stay on the device.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from maxent.domains import Domain, SumProductDomain
+from maxent.torch.structured._oracle import Softmax
+
+
+@dataclass(frozen=True)
+class DomainOracle:
+    """A domain of ``maxent`` on rows of scores (B, size)."""
+
+    domain: SumProductDomain
+
+    def softmax(self, theta: Tensor) -> tuple[Tensor, Tensor]:
+        """By the domain's programme."""
+        value, mean = self.domain.softmax(theta.detach().cpu().numpy())
+        return beside(value, theta), beside(mean, theta)
+
+    def covariance(self, theta: Tensor, v: Tensor) -> Tensor:
+        """By the domain's derivative."""
+        scores, along = (x.detach().cpu().contiguous().numpy() for x in (theta, v))
+        mean = self.domain.softmax(scores)[1]
+        return beside(self.domain.softmax_jvp(scores, mean, along), theta)
+
+
+def log_partition(domain: SumProductDomain, theta: Tensor) -> Tensor:
+    """log sum over structures v of exp<theta, v>, for scores (..., size) of a domain.
+
+    Its gradient is the marginals, its second derivative the covariance of the structure.
+
+    >>> import torch
+    >>> from maxent import Tree
+    >>> log_partition(Tree([(0, 1), (0, 2)], 2), torch.zeros(14)).exp().round()
+    tensor(8.)
+    """
+    rows = as_rows(theta, domain)
+    value: Tensor = Softmax.apply(rows, DomainOracle(_with_sums(domain)))[0]
+    return value.reshape(theta.shape[:-1])
+
+
+def marginals(domain: SumProductDomain, theta: Tensor) -> Tensor:
+    """The mean structure under probabilities exp<theta, v> / Z, for scores (..., size).
+
+    >>> import torch
+    >>> from maxent import KSubset
+    >>> marginals(KSubset(1), torch.tensor([0.0, 0.0]))
+    tensor([0.5000, 0.5000])
+    """
+    rows = as_rows(theta, domain)
+    mean: Tensor = Softmax.apply(rows, DomainOracle(_with_sums(domain)))[1]
+    return mean.reshape(theta.shape)
+
+
+def argmax(domain: Domain, theta: Tensor) -> Tensor:
+    """A best structure for scores (..., size); its derivative is 0.
+
+    >>> import torch
+    >>> from maxent import KSubset
+    >>> argmax(KSubset(2), torch.tensor([0.3, 0.1, 0.2]))
+    tensor([1., 0., 1.])
+    """
+    rows = as_rows(theta, domain).detach()
+    return beside(domain.argmax(rows.cpu().numpy()), rows).reshape(theta.shape)
+
+
+def as_rows(theta: Tensor, domain: Domain) -> Tensor:
+    """Scores as contiguous rows of float32 or float64."""
+    if not isinstance(domain, Domain):
+        raise TypeError(
+            f"the domain is one of maxent's, such as Chain(5) or KSubset(2), got {domain!r}"
+        )
+    if not isinstance(theta, Tensor) or not theta.is_floating_point():
+        raise TypeError(
+            f"scores must be a tensor of floats, got {getattr(theta, 'dtype', type(theta))}"
+        )
+    if not theta.ndim:
+        raise ValueError(f"scores of {domain} need at least one dimension, got a single number")
+    dtype = torch.float64 if theta.dtype == torch.float64 else torch.float32
+    return theta.reshape(-1, theta.shape[-1]).to(dtype).contiguous()
+
+
+def beside(x: Any, theta: Tensor) -> Tensor:
+    """An array as a tensor of the type and on the device of another."""
+    return torch.as_tensor(x).to(theta.device, theta.dtype)
+
+
+def _with_sums(domain: SumProductDomain) -> SumProductDomain:
+    if isinstance(domain, Domain) and not isinstance(domain, SumProductDomain):
+        raise TypeError(f"{domain} has no log-partition: sums over its structures are intractable")
+    return domain
