@@ -20,8 +20,15 @@ import importlib  # noqa: E402
 from benchmarks import report  # noqa: E402
 
 SUITES = (
-    *("startup", "maps", "glm", "training", "density", "projection", "relaxation"),
+    "startup",
+    "maps",
+    "glm",
+    "training",
+    "density",
+    "projection",
+    "relaxation",
     "structured_ranking",
+    "structured_transport",
 )
 
 

@@ -30,6 +30,7 @@ EXPERIMENTS = (
     "label_ranking",
     "projection_times",
     "synthetic_documents",
+    "matching",
     "nceas",
 )
 

@@ -142,6 +142,7 @@ MAPS = [
     mx.SampleMap(np.arange(6.0).reshape(3, 2), 3),
     mx.KernelMap(np.eye(3) + 1, 2),
     mx.ChainMap([np.ones((2, 3)), np.ones((4, 3))], 2),
+    mx.RaggedMap([np.ones((2, 3)), np.ones((4, 3))]),
 ]
 
 OTHERS = [mx.FenchelYoungLoss(mx.Shannon()), mx.Ragged.from_rows([[1.0], [2.0, 3.0]])]
@@ -162,6 +163,7 @@ ESTIMATORS = [
     mx.FenchelYoungMultilabel(),
     mx.FenchelYoungRegressor(),
     mx.LabelRanker(),
+    mx.Matcher(),
     mx.MaxentDensity(),
     mx.MaxentDensityCV(),
     mx.StructMaxent(),

@@ -83,12 +83,15 @@ MODELS = [
     mx.ScaledDomain(mx.KSubset(2), 0.5),
     mx.Chain(np.int64(2)),
     mx.Permutahedron([3, 2, 1, 1, 0, 0]),
+    mx.Birkhoff(),
+    mx.Transport([0.25, 0.75], [0.5, 0.25, 0.25]),
     mx.Shannon(),
     mx.Shannon(domain=mx.KSubset(2)),
     mx.Tsallis(1.3),
     mx.NormEntropy(float("inf")),
     mx.SquaredNorm(1.5),
     mx.SquaredNorm(domain=mx.Cube()),
+    mx.MeanEntropy(domain=mx.KSubset(2)),
     mx.Renyi(0.5),
     mx.PairwiseHinge("squared", 6),
     mx.Zero(),
@@ -122,6 +125,7 @@ MODELS = [
     mx.SampleMap(SPARSE, 3),
     mx.KernelMap(DENSE @ DENSE.T, 2),
     mx.ChainMap(SEQUENCES, 2),
+    mx.RaggedMap(SEQUENCES),
     mx.ChainMap([sparse.csr_array(x) for x in SEQUENCES], 2),
     mx.FenchelYoungLoss(mx.Tsallis(1.5)),
     mx.FISTA(tol=1e-9, growth=1.2),
@@ -183,6 +187,9 @@ MADE = {
         TABLE, COUNTS[:, None]
     ),
     "LabelRanker": lambda: mx.LabelRanker().fit(TABLE, np.column_stack([COUNTS, 1 - COUNTS])),
+    "Matcher": lambda: mx.Matcher("kl", pair_features="precomputed").fit(
+        [TABLE[:9].reshape(3, 3, -1)], [[1, 2, 0]]
+    ),
     "RelaxationPath": lambda: mx.RelaxationPath([3, 2, 1], [1, 2, 0], [1, 2, 1]).fit(),
     "RelaxationPath of counts": lambda: mx.RelaxationPath.from_counts({"a": 3, "b": 1}, 10).fit(),
     "Solution": lambda: density().solve(),
@@ -240,6 +247,8 @@ def behaviour(model):
     r = np.array([0.05, -0.3, 0.7])
     if isinstance(model, mx.Chain):
         return model.project(PATHS * 0.3), model.softmax(PATHS * 0.3)[1]
+    if isinstance(model, mx.Birkhoff):
+        return model.project(theta[:, :4]), model.project_kl(theta[:, :4])
     if isinstance(model, mx.Domain):
         return model.project(theta[1]), model.contains(theta)
     if isinstance(model, mx.Entropy):
@@ -252,6 +261,8 @@ def behaviour(model):
         return model.predict_proba(TABLE)
     if isinstance(model, mx.FenchelYoungRegressor | mx.FenchelYoungMultilabel | mx.LabelRanker):
         return model.predict(TABLE)
+    if isinstance(model, mx.Matcher):
+        return model.predict_proba([TABLE[:9].reshape(3, 3, -1)])
     if isinstance(model, mx.Operator):
         return bind([model], Schema.of(TABLE, [2]).read(TABLE)).columns()
     if isinstance(model, mx.Potential):

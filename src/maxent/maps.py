@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from scipy import linalg, sparse
 
 from maxent import io
-from maxent._checks import indices
+from maxent._checks import cuts, indices
 from maxent._limits import IN_MEMORY, check_cells
 from maxent._rows import Array, Ragged, Rows
 from maxent._threads import all_finite, one_blas_thread, over_rows
@@ -550,11 +550,11 @@ class ChainMap(RowMap):
     def __setmodel__(self, state: dict[str, Any]) -> None:
         X = sparse.csr_array(state["X"]) if sparse.issparse(state["X"]) else state["X"]
         indices("lengths", state["lengths"], np.size(state["lengths"]), X.shape[0] + 1)
-        cuts = np.concatenate([[0], np.cumsum(state["lengths"])])
+        ends = np.concatenate([[0], np.cumsum(state["lengths"])])
         check_cells(X.shape[0] * state["n_states"] ** 2, "a ChainMap", IN_MEMORY)
-        if cuts[-1] != X.shape[0]:
-            raise ValueError(f"the lengths add up to {cuts[-1]} positions, X has {X.shape[0]}")
-        ChainMap.__init__(self, [X[a:b] for a, b in pairwise(cuts)], state["n_states"])
+        if ends[-1] != X.shape[0]:
+            raise ValueError(f"the lengths add up to {ends[-1]} positions, X has {X.shape[0]}")
+        ChainMap.__init__(self, [X[a:b] for a, b in pairwise(ends)], state["n_states"])
 
     def scores(self, w: Array) -> Ragged:
         """Unary and transition scores of every sequence."""
@@ -574,9 +574,9 @@ class ChainMap(RowMap):
 
     def take(self, rows: Array) -> ChainMap:
         """Some of the sequences."""
-        cuts = np.concatenate([[0], np.cumsum(self._lengths)])
+        ends = np.concatenate([[0], np.cumsum(self._lengths)])
         X = self.X.tocsr() if sparse.issparse(self.X) else self.X
-        return ChainMap([X[cuts[i] : cuts[i + 1]] for i in rows], self.n_states)
+        return ChainMap([X[ends[i] : ends[i + 1]] for i in rows], self.n_states)
 
     def row_norms(self) -> Array:
         """The larger of ||X_i||_F^2, above the spectral norm, and the number of transitions."""
@@ -584,6 +584,62 @@ class ChainMap(RowMap):
         sizes = np.asarray(squares.sum(axis=1), dtype=np.float64).ravel()
         starts = np.concatenate([[0], np.cumsum(self._lengths)[:-1]])
         return np.maximum(np.add.reduceat(sizes, starts), self._lengths - 1)
+
+
+@io.register
+class RaggedMap(RowMap):
+    """Rows of different sizes with features of their own: theta_i = X_i w, X_i (entries, features).
+
+    What structures score that are all their own: pairs of a matching, arcs of a tree, cells of an
+    alignment.
+
+    >>> RaggedMap([[[1.0], [2.0]], [[3.0]]]).scores(np.array([2.0])).rows()
+    [array([2., 4.]), array([6.])]
+    """
+
+    def __init__(self, blocks: list[ArrayLike]) -> None:
+        if not len(blocks):
+            raise ValueError("RaggedMap needs at least one row")
+        parts = [_matrix(x, f"row {i}") for i, x in enumerate(blocks)]
+        widths = {x.shape[1] for x in parts}
+        if len(widths) > 1:
+            raise ValueError(f"rows have different numbers of features: {sorted(widths)}")
+        self.X: Any = (
+            sparse.vstack(parts, "csr") if sparse.issparse(parts[0]) else np.concatenate(parts)
+        )
+        self.n_rows, self.n_features = len(parts), self.X.shape[1]
+        self._offsets = np.concatenate([[0], np.cumsum([x.shape[0] for x in parts])])
+
+    def __repr__(self) -> str:
+        return f"RaggedMap({self.n_rows} rows, {self.n_features} features)"
+
+    def __getmodel__(self) -> dict[str, Any]:
+        return {"X": self.X, "offsets": self._offsets}
+
+    def __setmodel__(self, state: dict[str, Any]) -> None:
+        X = sparse.csr_array(state["X"]) if sparse.issparse(state["X"]) else state["X"]
+        cuts("offsets", state["offsets"], X.shape[0], 1)
+        RaggedMap.__init__(self, [X[a:b] for a, b in pairwise(state["offsets"])])
+
+    def scores(self, w: Array) -> Ragged:
+        """X_i w of every row."""
+        return Ragged(_product(self.X, w).astype(np.float64, copy=False), self._offsets)
+
+    def moments(self, p: Rows) -> Array:
+        """sum_i X_i'p_i."""
+        assert isinstance(p, Ragged)
+        return _product(self.X.T, p.values).astype(np.float64, copy=False)
+
+    def take(self, rows: Array) -> RaggedMap:
+        """Some of the rows."""
+        X = self.X.tocsr() if sparse.issparse(self.X) else self.X
+        return RaggedMap([X[self._offsets[i] : self._offsets[i + 1]] for i in rows])
+
+    def row_norms(self) -> Array:
+        """||X_i||_F^2, above the spectral norm."""
+        squares = self.X.power(2) if sparse.issparse(self.X) else np.square(self.X)
+        sizes = np.asarray(squares.sum(axis=1), dtype=np.float64).ravel()
+        return np.add.reduceat(sizes, self._offsets[:-1])
 
 
 @singledispatch

@@ -21,7 +21,7 @@ from maxent._kernels.laplacian import ADD, solve
 
 # Scores are multiplied by _GROWTH from one problem to the next; the first has scores that spread
 # over _EASY_KL, or _EASY times the largest row sum, and all but the last are solved to _LOOSE.
-_EASY, _EASY_KL, _GROWTH, _LOOSE, _LEVELS = 30.0, 20.0, 4.0, 1e-3, 40
+_EASY, _EASY_KL, _GROWTH, _LOOSE, _LEVELS = 100.0, 20.0, 4.0, 1e-3, 40
 _STEPS, _HALVINGS, _ROUNDS = 1000, 40, 10
 _SCALING, _SWEEPS = (
     200.0,
@@ -29,6 +29,22 @@ _SCALING, _SWEEPS = (
 )  # scores that spread over less never leave the range of numbers when scaled
 _VIOLATION = 1e-12  # of the column sums, in the 1-norm, as a share of the mass
 _EPS = 2.220446049250313e-16
+
+
+@njit(cache=True, nogil=True, fastmath=ADD)
+def _length(x):
+    """The 1-norm."""
+    total = 0.0
+    for value in x:
+        total += abs(value)
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _assign(x, y, factor):
+    """x = factor y, all entries."""
+    for i in range(x.size):
+        x[i] = factor * y[i]
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=ADD)
@@ -117,11 +133,12 @@ def _sweeps(kernel, a, b, x, limit):
     """
     m, n = kernel.shape
     u, v = np.ones(m), np.ones(n)
-    mass = np.sum(b)
+    mass = _length(b)
     patience = 5 * (m * n * (n / 2 + 20.0) + n**3 / 6) / (2 * m * n)
     size = np.inf
     for sweep in range(limit):
-        x[:] = 0.0
+        for j in range(n):
+            x[j] = 0.0
         for i in range(m):
             row = kernel[i]
             total = 0.0
@@ -155,32 +172,38 @@ def _centre(theta):
 
     Neither changes a projection, and large scores keep their digits.
     """
-    for i in range(len(theta)):
-        theta[i] -= np.max(theta[i])
-    for j in range(theta.shape[1]):
-        theta[:, j] -= np.max(theta[:, j])
+    m, n = theta.shape
+    for i in range(m):
+        top = -np.inf
+        for j in range(n):
+            top = max(top, theta[i, j])
+        for j in range(n):
+            theta[i, j] -= top
     spread = 0.0
-    for score in theta.ravel():
-        if score > -np.inf:
-            spread = max(spread, -score)
+    for j in range(n):
+        top = -np.inf
+        for i in range(m):
+            top = max(top, theta[i, j])
+        for i in range(m):
+            theta[i, j] -= top
+            if theta[i, j] > -np.inf:
+                spread = max(spread, -theta[i, j])
     return spread
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _newton(theta, kl, a, b, g, p, scale, tolerance):
+def _newton(theta, kl, a, b, g, p, scale, tolerance, powers, bits):
     """Minimise the semi-dual from g, at scale, scale * growth, ..., 1."""
     m, n = theta.shape
     trial, tau, trial_tau = np.empty(n), np.full(m, np.nan), np.empty(m)
     excess, trial_excess = np.empty(n), np.empty(n)
-    x, powers = np.empty(n), np.empty(n)
-    rhs, ground, step = np.empty(n), np.empty(n), np.empty(n)
-    bits = powers.view(np.int64)
+    x, rhs, ground, step = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
     other, weights = np.empty((m, n)), np.empty((n, n))
-    mass = np.sum(b)
+    mass = _length(b)
     growth = max(_GROWTH, scale ** (-1.0 / _LEVELS))
     while True:
         value = _evaluate(theta, scale, kl, a, b, g, tau, p, excess, x, powers, bits)
-        size = np.sum(np.abs(excess)) / mass
+        size = _length(excess) / mass
         damping = 0.1 if kl else 1.0
         for _ in range(_STEPS):
             if size <= (_LOOSE if scale < 1.0 else tolerance):
@@ -191,16 +214,21 @@ def _newton(theta, kl, a, b, g, p, scale, tolerance):
                 ground[j] = max(damping * size, 1e-14) * (b[j] if kl else 1.0)
                 rhs[j] = -excess[j]
             solve(weights, ground, rhs, step)
-            step -= np.mean(step)  # the one direction that changes nothing
-            slope, length, lower = np.sum(excess * step), 1.0, False
+            mean = 0.0
+            for j in range(n):
+                mean += step[j] / n
+            slope, length, lower = 0.0, 1.0, False
+            for j in range(n):
+                step[j] -= mean  # the one direction that changes nothing
+                slope += excess[j] * step[j]
             for _ in range(_HALVINGS):
                 for j in range(n):
                     trial[j] = g[j] + length * step[j]
-                trial_tau[:] = tau
+                _assign(trial_tau, tau, 1.0)
                 new = _evaluate(
                     theta, scale, kl, a, b, trial, trial_tau, other, trial_excess, x, powers, bits
                 )
-                new_size = np.sum(np.abs(trial_excess)) / mass
+                new_size = _length(trial_excess) / mass
                 # near the optimum the value is flat to rounding: there a smaller violation decides
                 flat = abs(new - value) <= 1e-13 * (1 + abs(value))
                 lower = new <= value + 1e-4 * length * slope or (flat and new_size < size)
@@ -211,14 +239,27 @@ def _newton(theta, kl, a, b, g, p, scale, tolerance):
                 break
             damping = damping / 4 if length == 1.0 else min(2 * damping / length, 1.0)
             value, size = new, new_size
-            g[:], tau[:], excess[:] = trial, trial_tau, trial_excess
-            p[:] = other
+            _assign(g, trial, 1.0)
+            _assign(tau, trial_tau, 1.0)
+            _assign(excess, trial_excess, 1.0)
+            for i in range(m):
+                _assign(p[i], other[i], 1.0)
         if scale == 1.0:
             return
         factor = min(growth, 1.0 / scale)
-        g *= factor
-        tau *= factor
+        _assign(g, g, factor)
+        _assign(tau, tau, factor)
         scale = 1.0 if factor < growth else scale * growth
+
+
+@njit(cache=True, nogil=True)
+def _lack(p, b, out):
+    """What the column sums lack."""
+    for j in range(b.size):
+        out[j] = b[j]
+    for i in range(len(p)):
+        for j in range(b.size):
+            out[j] -= p[i, j]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -235,10 +276,8 @@ def _balance(p, b, rounding):
                 row[j] = 0.0
     weights, q, rhs, step = np.empty((n, n)), np.empty(n), np.empty(n), np.empty(n)
     for _ in range(_ROUNDS):
-        rhs[:] = b
-        for row in p:
-            rhs -= row
-        if np.max(np.abs(rhs)) <= 1e-15 * np.max(b):
+        _lack(p, b, rhs)
+        if _length(rhs) <= 1e-15 * _length(b):
             return
         _graph(p, False, weights, q)
         solve(weights, np.zeros(n), rhs, step)
@@ -254,29 +293,29 @@ def _balance(p, b, rounding):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _project(theta, kl, a, b, p):
+def _project(theta, kl, a, b, p, powers, bits):
     """Write the projection of one matrix, columns not more than rows; the violation left."""
     n = b.size
     g, x, spread = np.zeros(n), np.empty(n), _centre(theta)
-    if not kl:
-        scale = min(1.0, _EASY * np.max(a) / spread) if spread > 0.0 else 1.0
-        _newton(theta, kl, a, b, g, p, scale, 1e-14 + 8 * _EPS * n * spread)
-        _balance(p, b, 8 * _EPS * (spread + np.max(b)))
-    elif spread <= _SCALING:
-        excess, tau, powers = np.empty(n), np.empty(a.size), np.empty(n)
-        _evaluate(theta, 1.0, kl, a, b, g, tau, p, excess, x, powers, powers.view(np.int64))
+    scaling = kl and spread <= _SCALING
+    left = np.inf
+    if scaling:
+        excess, tau = np.empty(n), np.empty(a.size)
+        _evaluate(theta, 1.0, kl, a, b, g, tau, p, excess, x, powers, bits)
         left, v = _sweeps(p, a, b, x, _SWEEPS)
-        if not left <= _VIOLATION:
-            if left < np.inf:
-                g[:] = np.log(v)
-            _newton(theta, kl, a, b, g, p, 1.0, _VIOLATION)
-    else:
-        _newton(theta, kl, a, b, g, p, _EASY_KL / spread, max(_VIOLATION, 8 * _EPS * spread))
+        for j in range(n):
+            g[j] = math.log(v[j]) if left < np.inf else 0.0
+    if not left <= _VIOLATION:
+        easy = _EASY_KL if kl else _EASY * max(a)
+        scale = 1.0 if scaling or spread <= easy else easy / spread
+        tolerance = max(_VIOLATION if kl else 1e-14, 8 * _EPS * spread * (1 if kl else n))
+        _newton(theta, kl, a, b, g, p, scale, tolerance, powers, bits)
+    if not kl:
+        _balance(p, b, 8 * _EPS * (spread + max(b)))
+    elif not scaling:
         _sweeps(p, a, b, x, 20)  # what rounding of large scores left in the sums
-    x[:] = b
-    for row in p:
-        x -= row
-    return np.sum(np.abs(x)) / np.sum(b)
+    _lack(p, b, x)
+    return _length(x) / _length(b)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -301,10 +340,11 @@ def _write(matrix, out, m, n):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def project_rows(values, offsets, m, n, kl, a, b, out, left, start, stop):
+def project_rows(values, offsets, m, n, kl, a, b, out, left, powers, bits, start, stop):
     """Project the matrices (m[r], n[r]) of rows start .. stop - 1 on sums a[:m], b[:n].
 
-    ``left`` gets the violation of their column sums, as a share of the mass.
+    ``left`` gets the violation of their column sums, as a share of the mass. ``powers`` is room
+    for one row, and ``bits`` the same room seen as integers.
     """
     for row in range(start, stop):
         theta = _copy(values[offsets[row] : offsets[row + 1]], m[row], n[row])
@@ -312,7 +352,7 @@ def project_rows(values, offsets, m, n, kl, a, b, out, left, start, stop):
         rows, columns = a[: m[row]], b[: n[row]]
         if n[row] > m[row]:
             rows, columns = columns, rows
-        left[row] = _project(theta, kl, rows, columns, p)
+        left[row] = _project(theta, kl, rows, columns, p, powers, bits)
         _write(p, out[offsets[row] : offsets[row + 1]], m[row], n[row])
 
 

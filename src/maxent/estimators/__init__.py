@@ -9,6 +9,7 @@ from maxent.estimators.fenchel_young import (
 )
 from maxent.estimators.fenchel_young_cv import FenchelYoungClassifierCV
 from maxent.estimators.label_ranker import LabelRanker
+from maxent.estimators.matcher import Matcher
 from maxent.estimators.structural import StructMaxent
 from maxent.estimators.structural_classifier import StructMaxentClassifier
 from maxent.estimators.structural_cv import StructMaxentCV
@@ -19,6 +20,7 @@ __all__ = [
     "FenchelYoungMultilabel",
     "FenchelYoungRegressor",
     "LabelRanker",
+    "Matcher",
     "MaxentDensity",
     "MaxentDensityCV",
     "StructMaxent",

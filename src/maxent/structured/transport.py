@@ -15,7 +15,6 @@ from maxent import io
 from maxent._rows import Array, Ragged, Rows, as_float, as_rows, flat, like
 from maxent._threads import over_rows
 from maxent.domains import Domain
-from maxent.domains._active_set import project_by_argmax
 
 _VIOLATION = 1e-8  # of the sums, as a share of the mass: no projection is off by more
 
@@ -102,7 +101,9 @@ class Couplings(Domain):
         out, left = np.empty_like(values), np.zeros(len(m))
 
         def work(start: int, stop: int) -> None:
-            project_rows(values, offsets, m, n, kl, a, b, out, left, start, stop)
+            room = np.empty(max(len(a), len(b)))
+            bits = room.view(np.int64)
+            project_rows(values, offsets, m, n, kl, a, b, out, left, room, bits, start, stop)
 
         # a Newton step is worth many passes over the entries: small batches go to threads too
         over_rows(work, len(m), 64 * values.size // max(1, len(m)))
@@ -114,7 +115,7 @@ class Couplings(Domain):
                     f"{left[row]:.1e} of its sums; scale the scores down"
                 )
             # scores beyond 1e7 times the masses: all but a vertex, which an active set finds
-            out[part] = project_by_argmax(self._argmax, values[None, part])[0]
+            out[part] = super()._project(values[None, part])[0]
         return _with_cuts(out, theta)
 
     def _usable(self, theta: Array) -> Array | None:

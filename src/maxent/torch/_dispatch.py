@@ -69,6 +69,11 @@ def _module(name: str, x: Tensor) -> ModuleType | None:
     return _load(name) if x.device.type == device and forced in (None, name) else None
 
 
+def compiled(x: Tensor) -> bool:
+    """Whether the core's compiled kernels are for this tensor."""
+    return _module("numba", x) is not None
+
+
 def compute_type(x: Tensor) -> torch.dtype:
     """The type a map is computed in."""
     return torch.float64 if x.dtype == torch.float64 else torch.float32

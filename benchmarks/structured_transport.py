@@ -1,0 +1,86 @@
+"""Transport plans of 256 x 256: Euclidean, Sinkhorn and exact, beside POT.
+
+Accuracy is the violation of the sums, in the 1-norm, as a share of the mass; of exact plans, what
+their cost exceeds the best by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+import maxent as mx
+from benchmarks.peers import pot
+from benchmarks.report import Row, compared, missing
+from benchmarks.timing import in_turns
+
+SIZE = 256
+OURS = "maxent"
+TARGETS = {
+    "euclidean": ("at least 10 x faster", 10.0),
+    "sinkhorn": ("at least as fast", 1.0),
+    "exact": ("", 1.0),
+}
+STRENGTHS = {"euclidean": (1.0, 0.1), "sinkhorn": (0.1, 0.01)}
+
+
+def costs(size: int) -> dict[str, np.ndarray]:
+    """Squared distances of points in a square, and noise; the largest cost is 1."""
+    rng = np.random.default_rng(0)
+    points = rng.random((2, size, 2))
+    squares = np.square(points[0][:, None] - points[1]).sum(axis=-1)
+    return {"points": squares / squares.max(), "noise": rng.random((size, size))}
+
+
+def violation(plan: np.ndarray, domain: mx.Transport) -> float:
+    """What the sums of a plan are off by."""
+    rows, columns = plan.sum(axis=1) - domain.a, plan.sum(axis=0) - domain.b
+    return float(np.abs(rows).sum() + np.abs(columns).sum())
+
+
+def run(quick: bool = False) -> list[Row]:
+    """One row for every cost, regularization, strength and competitor."""
+    size = 64 if quick else SIZE
+    mass = np.full(size, 1 / size)
+    domain, rows = mx.Transport(mass, mass), []
+    for name, cost in costs(size).items():
+        for kind, strengths in STRENGTHS.items():
+            for strength in strengths:
+                theta = -cost.ravel() / strength
+                project = domain.project if kind == "euclidean" else domain.project_kl
+                peers = pot.euclidean if kind == "euclidean" else pot.sinkhorn
+                rows += _measured(
+                    f"{kind} {strength:g} on {name} {size} x {size}",
+                    kind,
+                    lambda run=project, theta=theta: run(theta).reshape(size, size),
+                    lambda peers=peers, s=strength, c=cost: peers(mass, mass, c, s),
+                    lambda plan: violation(plan, domain),
+                )
+        best = float(domain.argmax(-cost.ravel()) @ cost.ravel())
+        rows += _measured(
+            f"exact on {name} {size} x {size}",
+            "exact",
+            lambda cost=cost: domain.argmax(-cost.ravel()).reshape(size, size),
+            lambda cost=cost: pot.exact(mass, mass, cost),
+            lambda plan, cost=cost, best=best: float((plan * cost).sum()) - best,
+        )
+    return rows
+
+
+def _measured(
+    problem: str,
+    kind: str,
+    ours: Callable[[], np.ndarray],
+    peers: Callable[[], pot.Plans],
+    accuracy: Callable[[np.ndarray], float],
+) -> list[Row]:
+    competitors, rows = {OURS: ours}, []
+    try:
+        competitors |= peers()
+    except ImportError as error:
+        rows.append(missing("structured_transport", problem, pot.NAME, str(error)))
+    times = in_turns(competitors, repeats=9)
+    off = {name: accuracy(run()) for name, run in competitors.items()}
+    targets = {name: TARGETS[kind] for name in competitors if name != OURS}
+    return rows + compared("structured_transport", problem, times, OURS, off, targets)

@@ -1,0 +1,354 @@
+"""Soft matchings and transport plans for torch, and their losses.
+
+Matrices are the last two dimensions. CPU tensors use the compiled kernels of ``maxent.structured``,
+CUDA tensors batched torch operations on the device. Backward solves one linear system per matrix,
+and can be differentiated again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from maxent.torch._dispatch import compiled
+from maxent.torch.structured import _couplings
+
+_REGULARIZATIONS = ("l2", "kl")
+_REDUCTIONS = ("none", "mean", "sum")
+_DOUBLE = torch.float64
+
+
+def transport(
+    x: Tensor,
+    a: Tensor | None = None,
+    b: Tensor | None = None,
+    strength: float = 1.0,
+    regularization: str = "l2",
+) -> Tensor:
+    """argmax_P <x, P> - strength Omega(P) over plans P (m, n) with row sums a, column sums b.
+
+    Omega is half the squared norm ("l2": sparse plans) or sum P log P ("kl": Sinkhorn's). Without
+    a and b all sums are 1, and x is square. Scores are minus costs; -inf forbids an entry. Strength
+    0 is the hard plan, without a gradient. The sums are not differentiated.
+
+    >>> import torch
+    >>> transport(torch.tensor([[1.0, 0.2], [0.4, 0.0]]))
+    tensor([[0.6000, 0.4000],
+            [0.4000, 0.6000]])
+    """
+    rows, a, b = _prepared(x, a, b, "transport")
+    return _plans(rows, a, b, strength, regularization).reshape(x.shape)
+
+
+def sinkhorn(
+    x: Tensor, a: Tensor | None = None, b: Tensor | None = None, strength: float = 1.0
+) -> Tensor:
+    """``transport`` with "kl", to a violation of the sums of 1e-12 whatever the strength.
+
+    >>> import torch
+    >>> sinkhorn(torch.tensor([[1.0, 0.0], [0.0, 1.0]]))
+    tensor([[0.7311, 0.2689],
+            [0.2689, 0.7311]])
+    """
+    return transport(x, a, b, strength, "kl")
+
+
+def matching(
+    x: Tensor, strength: float = 1.0, regularization: str = "l2", lengths: Tensor | None = None
+) -> Tensor:
+    """Soft matchings of two sets of n: doubly stochastic matrices (..., n, n).
+
+    ``lengths``, one integer per matrix, says how many of the n are there: only the leading block
+    of that size is matched, the rest is 0. Strength 0 is the assignment itself.
+
+    >>> import torch
+    >>> matching(torch.tensor([[1.0, 2.0], [2.0, 0.0]]), strength=0.0)
+    tensor([[0., 1.],
+            [1., 0.]])
+    """
+    rows, a, b = _prepared(x, None, None, "matching")
+    if lengths is None:
+        return _plans(rows, a, b, strength, regularization).reshape(x.shape)
+    inside, rows = _leading_blocks(rows, lengths)
+    return (_plans(rows, a, b, strength, regularization) * inside).reshape(x.shape)
+
+
+def transport_loss(
+    x: Tensor,
+    target: Tensor,
+    a: Tensor | None = None,
+    b: Tensor | None = None,
+    strength: float = 1.0,
+    regularization: str = "l2",
+    reduction: str = "mean",
+) -> Tensor:
+    """The Fenchel-Young loss of scores against observed plans; its gradient is P - target.
+
+    >>> import torch
+    >>> transport_loss(torch.tensor([[3.0, 0.0], [0.0, 3.0]]), torch.eye(2))
+    tensor(0.)
+    """
+    rows, a, b = _prepared(x, a, b, "transport_loss")
+    y = _targets(target, x, "transport_loss")
+    return _reduced(_losses(rows, y, a, b, strength, regularization), x, reduction)
+
+
+def matching_loss(
+    x: Tensor,
+    target: Tensor,
+    strength: float = 1.0,
+    regularization: str = "l2",
+    lengths: Tensor | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """``transport_loss`` of matchings; the target is a matrix, or integers: the partner of each.
+
+    Where ``lengths`` are given, partners beyond them are not looked at.
+
+    >>> import torch
+    >>> matching_loss(torch.zeros(2, 2), torch.tensor([1, 0]))
+    tensor(0.5000)
+    """
+    rows, a, b = _prepared(x, None, None, "matching_loss")
+    if lengths is not None:
+        inside, rows = _leading_blocks(rows, lengths)
+        beyond = torch.eye(x.shape[-1], dtype=torch.bool, device=x.device) & ~inside
+    if not target.is_floating_point() and target.dtype != torch.bool:
+        if target.shape != x.shape[:-1]:
+            raise ValueError(
+                f"matching_loss of scores {tuple(x.shape)} needs partners of shape "
+                f"{tuple(x.shape[:-1])} or a matrix of their own shape, got {tuple(target.shape)}"
+            )
+        partners = target.reshape(rows.shape[:2]).clamp(0, x.shape[-1] - 1)
+        y = torch.nn.functional.one_hot(partners, x.shape[-1]).to(x.dtype)
+    else:
+        y = _targets(target, x, "matching_loss")
+    if lengths is not None:
+        y = torch.where(beyond, 1.0, y * inside).to(x.dtype)
+    return _reduced(_losses(rows, y, a, b, strength, regularization), x, reduction)
+
+
+class Sinkhorn(nn.Module):
+    """``sinkhorn`` as a layer, with sums of 1.
+
+    >>> import torch
+    >>> Sinkhorn(strength=0.1)(torch.eye(2)).round(decimals=3)
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
+
+    def __init__(self, strength: float = 1.0) -> None:
+        super().__init__()
+        self.strength = strength
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Doubly stochastic matrices."""
+        return sinkhorn(x, strength=self.strength)
+
+    def extra_repr(self) -> str:
+        """The strength."""
+        return f"strength={self.strength}"
+
+
+class Matching(nn.Module):
+    """``matching`` as a layer.
+
+    >>> Matching(strength=0.5)
+    Matching(strength=0.5, regularization='l2')
+    """
+
+    def __init__(self, strength: float = 1.0, regularization: str = "l2") -> None:
+        super().__init__()
+        self.strength, self.regularization = strength, regularization
+
+    def forward(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """Soft matchings."""
+        return matching(x, self.strength, self.regularization, lengths)
+
+    def extra_repr(self) -> str:
+        """The parameters."""
+        return f"strength={self.strength}, regularization={self.regularization!r}"
+
+
+class MatchingLoss(Matching):
+    """``matching_loss`` as a module.
+
+    >>> import torch
+    >>> MatchingLoss()(torch.zeros(1, 2, 2), torch.tensor([[0, 1]]))
+    tensor(0.5000)
+    """
+
+    def __init__(
+        self, strength: float = 1.0, regularization: str = "l2", reduction: str = "mean"
+    ) -> None:
+        super().__init__(strength, regularization)
+        self.reduction = reduction
+
+    def forward(  # type: ignore[override]
+        self, x: Tensor, target: Tensor, lengths: Tensor | None = None
+    ) -> Tensor:
+        """The loss."""
+        return matching_loss(x, target, self.strength, self.regularization, lengths, self.reduction)
+
+
+# -- inside --------------------------------------------------------------------------------------
+
+
+class _Projection(torch.autograd.Function):
+    """The projection of (rows, m, n); the derivative is a symmetric linear map known from p."""
+
+    @staticmethod
+    def forward(ctx: Any, theta: Tensor, a: Tensor, b: Tensor, kl: bool) -> Tensor:
+        if compiled(theta):
+            p = _compiled_projection(theta, a, b, kl)
+        else:
+            p = _couplings.project(theta, a.to(theta.device), b.to(theta.device), kl)
+        p = p.to(theta.dtype)
+        ctx.kl = kl
+        ctx.save_for_backward(p)
+        return p
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None, None, None]:
+        (p,) = ctx.saved_tensors
+        if torch.is_grad_enabled() or not compiled(p):
+            return _couplings.jvp(p, g, ctx.kl), None, None, None
+        return _compiled_jvp(p, g, ctx.kl), None, None, None
+
+
+class _Loss(torch.autograd.Function):
+    """Omega*(theta) + Omega(y) - <theta, y> from the maximiser p, with the gradient p - y."""
+
+    @staticmethod
+    def forward(ctx: Any, theta: Tensor, p: Tensor, y: Tensor, kl: bool) -> Tensor:
+        ctx.save_for_backward(p, y)
+        t, q, z = theta.double(), p.double(), y.double()
+        score = torch.where(q == z, 0, t * (q - z)).sum((1, 2))
+        return (score + _value(z, kl) - _value(q, kl)).clamp(min=0).to(theta.dtype)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None, None, None]:
+        p, y = ctx.saved_tensors
+        return g[:, None, None] * (p - y), None, None, None
+
+
+def _value(p: Tensor, kl: bool) -> Tensor:
+    terms = torch.special.xlogy(p, p) if kl else 0.5 * p.square()
+    return terms.sum((1, 2))
+
+
+def _compiled_projection(theta: Tensor, a: Tensor, b: Tensor, kl: bool) -> Tensor:
+    domain = _domain(a, b)
+    rows = theta.detach().reshape(len(theta), -1).contiguous()
+    array = (rows if rows.dtype == torch.float64 else rows.float()).numpy()
+    found = domain.project_kl(array) if kl else domain.project(array)
+    return torch.from_numpy(np.ascontiguousarray(found)).reshape(theta.shape)
+
+
+def _compiled_jvp(p: Tensor, g: Tensor, kl: bool) -> Tensor:
+    rows, m, n = p.shape
+    domain = _domain(torch.ones(m), torch.full((n,), m / n))  # all that counts is their number
+    dtype = torch.float64 if p.dtype == torch.float64 else torch.float32
+    arrays = [x.detach().to(dtype).reshape(rows, m * n).contiguous().numpy() for x in (p, g)]
+    jvp = domain.project_kl_jvp if kl else domain.project_jvp
+    return torch.from_numpy(jvp(None, *arrays)).to(p.dtype).reshape(p.shape)
+
+
+def _domain(a: Tensor, b: Tensor) -> Any:
+    from maxent.structured import Birkhoff, Transport
+
+    if len(a) == len(b) and bool((a == 1).all() and (b == 1).all()):
+        return Birkhoff()
+    return Transport(a.numpy(), b.numpy())
+
+
+def _plans(rows: Tensor, a: Tensor, b: Tensor, strength: float, regularization: str) -> Tensor:
+    _check_choice("regularization", regularization, _REGULARIZATIONS)
+    if not 0 <= strength < float("inf"):
+        raise ValueError(f"strength must be a finite number >= 0, got {strength!r}")
+    if strength == 0:
+        best = _domain(a, b).argmax(rows.detach().double().cpu().reshape(len(rows), -1).numpy())
+        return torch.from_numpy(best).to(rows).reshape(rows.shape)
+    p: Tensor = _Projection.apply(rows / strength, a, b, regularization == "kl")
+    return p
+
+
+def _losses(
+    rows: Tensor, y: Tensor, a: Tensor, b: Tensor, strength: float, regularization: str
+) -> Tensor:
+    if not strength > 0:
+        raise ValueError(f"a loss needs a strength > 0, got {strength!r}")
+    p = _plans(rows, a, b, strength, regularization)
+    loss: Tensor = _Loss.apply(rows / strength, p, y, regularization == "kl")
+    return strength * loss
+
+
+def _prepared(
+    x: Tensor, a: Tensor | None, b: Tensor | None, name: str
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Scores (rows, m, n), and the sums in float64 on the CPU."""
+    if not isinstance(x, Tensor) or not x.is_floating_point():
+        raise TypeError(f"{name} needs a floating tensor of scores, got {type(x).__name__}")
+    if x.ndim < 2 or 0 in x.shape[-2:]:
+        raise ValueError(f"{name} needs matrices (..., m, n) of scores, got shape {tuple(x.shape)}")
+    m, n = x.shape[-2:]
+    if (a is None) != (b is None):
+        raise ValueError(f"{name} needs both sums a and b, or neither")
+    if a is None or b is None:
+        if m != n:
+            raise ValueError(
+                f"{name} matches square matrices, got {m} x {n}; give the sums a and b to "
+                "transport(x, a, b) for rectangular ones"
+            )
+        return x.reshape(-1, m, n), torch.ones(m, dtype=_DOUBLE), torch.ones(n, dtype=_DOUBLE)
+    sums = [torch.as_tensor(s).detach().to("cpu", _DOUBLE) for s in (a, b)]
+    if sums[0].shape != (m,) or sums[1].shape != (n,):
+        raise ValueError(
+            f"{name} of {m} x {n} scores needs sums of shapes ({m},) and ({n},), got "
+            f"{tuple(sums[0].shape)} and {tuple(sums[1].shape)}"
+        )
+    if not torch.isclose(sums[0].sum(), sums[1].sum(), rtol=1e-5, atol=0):
+        raise ValueError(
+            f"the sums a and b of {name} must have one total, got {float(sums[0].sum()):.6g} and "
+            f"{float(sums[1].sum()):.6g}; divide each by its own"
+        )
+    sums[1] = sums[1] * (sums[0].sum() / sums[1].sum())
+    return x.reshape(-1, m, n), sums[0], sums[1]
+
+
+def _leading_blocks(rows: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+    """Where the leading blocks are, and scores that match the rest with itself."""
+    n = rows.shape[-1]
+    count = torch.as_tensor(lengths, device=rows.device).reshape(-1)
+    if count.shape != rows.shape[:1] or count.is_floating_point():
+        raise ValueError(f"lengths need one integer for each of {len(rows)} matrices")
+    if bool(((count < 0) | (count > n)).any()):
+        raise ValueError(f"lengths lie from 0 to {n}, got {int(count.min())} to {int(count.max())}")
+    there = torch.arange(n, device=rows.device) < count[:, None]
+    inside = there[:, :, None] & there[:, None]
+    itself = torch.eye(n, dtype=torch.bool, device=rows.device)
+    rest = torch.where(itself, 0.0, -torch.inf).to(rows.dtype)
+    return inside, torch.where(inside, rows, rest)
+
+
+def _targets(target: Tensor, x: Tensor, name: str) -> Tensor:
+    if target.shape != x.shape:
+        raise ValueError(
+            f"{name} needs targets of the scores' shape {tuple(x.shape)}, got {tuple(target.shape)}"
+        )
+    return target.to(x.dtype).reshape(-1, *x.shape[-2:])
+
+
+def _reduced(losses: Tensor, x: Tensor, reduction: str) -> Tensor:
+    _check_choice("reduction", reduction, _REDUCTIONS)
+    if reduction == "none":
+        return losses.reshape(x.shape[:-2])
+    return losses.mean() if reduction == "mean" else losses.sum()
+
+
+def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
