@@ -27,6 +27,7 @@ EXPERIMENTS = (
     "relaxation_segments",
     "smoothing",
     "label_proportions",
+    "label_ranking",
     "projection_times",
     "synthetic_documents",
     "matching",

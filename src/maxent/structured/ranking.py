@@ -129,8 +129,8 @@ def kendall_tau(a: Any, b: Any) -> Array:
     The pairs that both order in the same way less those they do not, over the root of the product
     of their numbers of pairs that are no ties; 0 where one of them ties all.
 
-    >>> kendall_tau([1, 2, 3], [1, 3, 2]).round(3)
-    array(0.333)
+    >>> kendall_tau([[1, 2, 3], [1, 2, 3]], [[1, 2, 3], [3, 2, 1]])
+    array([ 1., -1.])
     """
     a, b = as_float(a), as_float(b)
     if a.shape != b.shape or a.ndim == 0:
