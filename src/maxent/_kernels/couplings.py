@@ -174,22 +174,21 @@ def _centre(theta):
     Neither changes a projection, and large scores keep their digits.
     """
     m, n = theta.shape
+    tops = np.full(n, -np.inf)
     for i in range(m):
-        top = -np.inf
+        row, top = theta[i], -np.inf
         for j in range(n):
-            top = max(top, theta[i, j])
+            top = row[j] if row[j] > top else top
         for j in range(n):
-            theta[i, j] -= top
-    spread = 0.0
-    for j in range(n):
-        top = -np.inf
-        for i in range(m):
-            top = max(top, theta[i, j])
-        for i in range(m):
-            theta[i, j] -= top
-            if theta[i, j] > -np.inf:
-                spread = max(spread, -theta[i, j])
-    return spread
+            row[j] -= top
+            tops[j] = row[j] if row[j] > tops[j] else tops[j]
+    lowest = 0.0
+    for i in range(m):
+        row = theta[i]
+        for j in range(n):
+            row[j] -= tops[j]
+            lowest = row[j] if -np.inf < row[j] < lowest else lowest
+    return -lowest
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -213,8 +213,8 @@ class Matcher(SavesFields, BaseEstimator):
             if A.ndim != 2 or B.ndim != 2 or len(A) != len(B):
                 raise ValueError(
                     f"pair {i} of X must have two sets of n vectors, (n, features) each, got "
-                    f"shapes {A.shape} and {B.shape}; fill the smaller set up with vectors of its "
-                    "own kind for nobody"
+                    f"shapes {A.shape} and {B.shape}; fill the smaller set up with vectors that "
+                    "stand for no partner"
                 )
             block = np.asarray(features(A, B), dtype=np.float64)
         if block.ndim != 3 or block.shape[0] != block.shape[1] or 0 in block.shape:
