@@ -106,6 +106,10 @@ PACKAGES = (
     "celer",
     "scikit-learn",
     "elapid",
+    "pytorch-crf",
+    "torch-struct",
+    "tslearn",
+    "pysdtw",
 )
 
 

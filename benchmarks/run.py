@@ -19,7 +19,16 @@ import importlib  # noqa: E402
 
 from benchmarks import report  # noqa: E402
 
-SUITES = ("startup", "maps", "glm", "training", "density", "projection", "relaxation")
+SUITES = (
+    "startup",
+    "maps",
+    "glm",
+    "training",
+    "density",
+    "projection",
+    "relaxation",
+    "structured_chains",
+)
 
 
 def main() -> None:
