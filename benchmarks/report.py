@@ -107,6 +107,10 @@ PACKAGES = (
     "scikit-learn",
     "elapid",
     "torchsort",
+    "pytorch-crf",
+    "torch-struct",
+    "tslearn",
+    "pysdtw",
 )
 
 

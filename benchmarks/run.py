@@ -29,6 +29,7 @@ SUITES = (
     "density",
     "projection",
     "relaxation",
+    "structured_chains",
     "structured_ranking",
     "structured_transport",
     "structured_trees",

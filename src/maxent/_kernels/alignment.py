@@ -75,6 +75,62 @@ def softmax_rows(theta, starts, ns, ms, band, out, value, start, stop):
     return -1
 
 
+@njit(cache=True, nogil=True)
+def soft_dtw_rows(x, y, ns, ms, band, sharpness, value, slope_x, slope_y, start, stop):
+    """Write the log-partition of -sharpness |x_i - y_j|^2 and the gradients of minus it, per pair.
+
+    x (pairs, n, d) and y (pairs, m, d) are padded. No matrix of costs or marginals is kept: those
+    of a pair lie in room that the next one uses again. Return -1, or a pair without a finite value.
+    """
+    tallest, widest = x.shape[1], y.shape[1]
+    room = np.empty(tallest * widest)
+    weight = np.empty((tallest, widest + 1))
+    forward = np.empty((tallest, widest + 1))
+    for row in range(start, stop):
+        n, m = ns[row], ms[row]
+        cells = room[: n * m].reshape(n, m)
+        _affinities(x[row], y[row], sharpness, cells)
+        total = _scaled_pass(cells, band, weight, forward, cells)  # the marginals replace the costs
+        if np.isnan(total):
+            _affinities(x[row], y[row], sharpness, cells)
+            costs = cells.copy()
+            total = _log_pass(costs, band, cells)
+            if not np.isfinite(total):
+                return row
+        value[row] = total
+        _affinity_slopes(x[row], y[row], sharpness, cells, slope_x[row], slope_y[row])
+    return -1
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def _affinities(x, y, sharpness, cells):
+    """Write -sharpness |x_i - y_j|^2."""
+    n, m = cells.shape
+    for i in range(n):
+        line = cells[i]
+        for j in range(m):
+            line[j] = 0.0
+        for k in range(x.shape[1]):
+            here = np.float64(x[i, k])
+            for j in range(m):
+                apart = here - np.float64(y[j, k])
+                line[j] -= sharpness * (apart * apart)
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+def _affinity_slopes(x, y, sharpness, cells, slope_x, slope_y):
+    """Write the gradients of sum_ij cells_ij sharpness |x_i - y_j|^2 in x and y."""
+    n, m = cells.shape
+    for k in range(x.shape[1]):
+        for i in range(n):
+            line, here, total = cells[i], np.float64(x[i, k]), 0.0
+            for j in range(m):
+                pull = 2.0 * sharpness * line[j] * (here - np.float64(y[j, k]))
+                total += pull
+                slope_y[j, k] -= pull
+            slope_x[i, k] = total
+
+
 @njit(cache=True, nogil=True, fastmath={"reassoc"})
 def _sum(x):
     total = 0.0

@@ -14,6 +14,7 @@ import numpy as np
 
 from maxent._kernels.active_set import OPTIMAL, advance, hull, larger, resume
 from maxent._kernels.compiling import njit
+from maxent._kernels.exponential import exponential
 
 # A scaled pass is trusted while no scale falls below _TINY and no backward weight exceeds
 # 1 / _TINY: what underflows (below 1e-300) then moves no marginal by more than 1e-90.
@@ -206,6 +207,8 @@ def softmax_rows(
     scale = np.empty(longest)
     top_edge = np.empty(longest)
     link = np.empty((max(longest - 1, 1) if step else 1, k, k))
+    turned = np.empty(link.shape)
+    onwards = np.empty((longest, k))
     total_edge = np.empty((k, k))
     known = -1  # where the exponentials in link come from
     for row in range(start, stop):
@@ -218,15 +221,32 @@ def softmax_rows(
             known = edge_start[row]
             for t in range(min(len(edge), length - 1) if step else 1):
                 top_edge[t] = _exponentials(edge[t].reshape(k * k), link[t].reshape(k * k))
+                turned[t] = link[t].T
         total = _scaled_forward(unary, link, top_edge, step, forward, node, scale)
         if np.isnan(total) or not _scaled_backward(
-            forward, node, link, scale, step, mean, mean_edge, total_edge
+            forward, node, link, turned, scale, step, mean, mean_edge, onwards
         ):
             total = _log_pass(unary, edge, step, forward, mean, mean_edge, total_edge)
             if total == -np.inf:
                 return row
         value[row] = total
     return -1
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+def _add_product(x, matrix, out):
+    """out += x' matrix, four rows at a time."""
+    k = out.size
+    whole = x.size - x.size % 4
+    for i in range(0, whole, 4):
+        a, b, c, d = x[i], x[i + 1], x[i + 2], x[i + 3]
+        one, two, three, four = matrix[i], matrix[i + 1], matrix[i + 2], matrix[i + 3]
+        for j in range(k):
+            out[j] += a * one[j] + b * two[j] + c * three[j] + d * four[j]
+    for i in range(whole, x.size):
+        a, one = x[i], matrix[i]
+        for j in range(k):
+            out[j] += a * one[j]
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
@@ -249,11 +269,7 @@ def _scaled_forward(unary, link, top_edge, step, forward, node, scale):
             if top_edge[block] == -np.inf:
                 return np.nan
             top += top_edge[block]
-            weight = link[block]
-            for i in range(k):
-                mass = forward[t - 1, i]
-                for j in range(k):
-                    reach[j] += mass * weight[i, j]
+            _add_product(forward[t - 1], link[block], reach)
             for j in range(k):
                 reach[j] *= node[t, j]
         mass = 0.0
@@ -269,37 +285,37 @@ def _scaled_forward(unary, link, top_edge, step, forward, node, scale):
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-def _scaled_backward(forward, node, link, scale, step, mean, mean_edge, total_edge):
-    """Write the marginals; False where a backward weight is too large to trust the scaling."""
+def _scaled_backward(forward, node, link, turned, scale, step, mean, mean_edge, onwards):
+    """Write the marginals; False where a backward weight is too large to trust the scaling.
+
+    ``turned`` holds the links [to, from], ``onwards`` is room for (T, K) numbers.
+    """
     length, k = mean.shape
     backward = np.ones(k)
-    onward = np.empty(k)
-    total_edge[:] = 0
     for j in range(k):
         mean[length - 1, j] = forward[length - 1, j]
     for t in range(length - 2, -1, -1):
-        weight = link[t if step else 0]
+        onward = onwards[t]
+        share = 1.0 / scale[t + 1]
         for j in range(k):
-            onward[j] = node[t + 1, j] * backward[j] / scale[t + 1]
+            onward[j] = node[t + 1, j] * backward[j] * share
+            backward[j] = 0.0
+        _add_product(onward, turned[t if step else 0], backward)
         for i in range(k):
-            before, total = forward[t, i], 0.0
-            if step:
+            mean[t, i] = forward[t, i] * backward[i]
+        if step:
+            weight, joint = link[t], mean_edge[t]
+            for i in range(k):
+                before = forward[t, i]
                 for j in range(k):
-                    joint = weight[i, j] * onward[j]
-                    mean_edge[t, i, j] = before * joint
-                    total += joint
-            else:  # the weights are the same at all positions: they wait for the sum
-                for j in range(k):
-                    total += weight[i, j] * onward[j]
-                    total_edge[i, j] += before * onward[j]
-            backward[i] = total
-            mean[t, i] = before * total
+                    joint[i, j] = before * weight[i, j] * onward[j]
         if not _largest(backward) <= 1.0 / _TINY:
             return False
-    if not step:
+    if not step:  # the weights are the same at all positions: one product for all of them
+        total = np.dot(forward[: length - 1].T, onwards[: length - 1])
         for i in range(k):
             for j in range(k):
-                mean_edge[0, i, j] = total_edge[i, j] * link[0, i, j]
+                mean_edge[0, i, j] = total[i, j] * link[0, i, j]
     return True
 
 
@@ -307,8 +323,11 @@ def _scaled_backward(forward, node, link, scale, step, mean, mean_edge, total_ed
 def _exponentials(scores, out):
     """Write exp(scores - largest) and return the largest."""
     top = _largest(scores)
+    if top == -np.inf:
+        out[:] = 0.0
+        return top
     for j in range(scores.size):
-        out[j] = np.exp(scores[j] - top) if top > -np.inf else 0.0
+        out[j] = exponential(scores[j] - top)
     return top
 
 

@@ -31,6 +31,22 @@ def covariance(scores: Tensor, ns: Tensor, ms: Tensor, band: int, v: Tensor) -> 
     return packed.spread(out)
 
 
+def soft_dtw(
+    x: Tensor, y: Tensor, ns: Tensor, ms: Tensor, band: int, sharpness: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The log-partitions of -sharpness |x_i - y_j|^2, and the gradients of minus it in x and y."""
+    value = np.full(len(x), np.nan)
+    slopes = [np.zeros(sequence.shape) for sequence in (x, y)]
+    arguments = [sequence.contiguous().numpy() for sequence in (x, y, ns, ms)]
+
+    def work(start: int, stop: int) -> None:
+        kernels.soft_dtw_rows(*arguments, band, sharpness, value, *slopes, start, stop)
+
+    over_rows(work, len(x), x.shape[1] * y.shape[1])
+    d_x, d_y = (torch.from_numpy(slope).to(x.dtype) for slope in slopes)
+    return torch.from_numpy(value).to(x.dtype), d_x, d_y
+
+
 class _Packed:
     """Padded scores as one vector of rows of n m entries, in place where nothing is padded."""
 

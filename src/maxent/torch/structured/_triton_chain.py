@@ -114,8 +114,9 @@ def softmax(nodes: Tensor, edges: Tensor, lengths: Tensor) -> tuple[Tensor, Tens
     step = k * k if edges.ndim == 4 else 0
     edge_row = {2: 0, 3: k * k, 4: (length - 1) * k * k}[edges.ndim]
     padded = max(16, triton.next_power_of_2(k))
+    warps = 1 if padded <= 16 else 4 if padded <= 64 else 8
     _forward_backward[(batch,)](
         nodes, edges, lengths, value, weights, mean, mean_edge, length, k, edge_row,
-        K=padded, STEP=step, num_warps=1 if padded <= 16 else 4 if padded <= 64 else 8, enable_fp_fusion=True,
+        K=padded, STEP=step, num_warps=warps, enable_fp_fusion=True,
     )  # fmt: skip
     return value.to(nodes.dtype), mean, mean_edge

@@ -87,8 +87,13 @@ def soft_dtw(
     """
     if not 0 < gamma < math.inf:
         raise ValueError(f"soft_dtw needs a finite gamma > 0, got {gamma!r}")
-    theta = _Affinity.apply(*_sequences(x, y), 1.0 / gamma)
-    return -gamma * alignment_log_partition(theta, x_lengths, y_lengths, band)
+    x, y = _sequences(x, y)
+    oracle = _oracle(x, x.shape[1], y.shape[1], x_lengths, y_lengths, band)
+    if backend_of(x) == "numba" and len(x):
+        log_partition: Tensor = _FusedAffinities.apply(x, y, 1.0 / gamma, oracle)
+    else:
+        log_partition = Softmax.apply(_Affinity.apply(x, y, 1.0 / gamma), oracle)[0]
+    return -gamma * log_partition
 
 
 @dataclass(frozen=True)
@@ -102,20 +107,23 @@ class AlignmentOracle:
     def softmax(self, theta: Tensor) -> tuple[Tensor, Tensor]:
         """Log-partitions and marginals; on the CPU, what has none is refused."""
         both: tuple[Tensor, Tensor] = _engine(theta).softmax(theta, self.ns, self.ms, self.band)
-        value = both[0]
-        if theta.device.type == "cpu" and not bool(value.isfinite().all()):
-            row = int((~value.isfinite()).nonzero()[0])
-            scores = theta[row, : self.ns[row], : self.ms[row]]
-            if bool(scores.isnan().any()) or bool((scores == math.inf).any()):
-                raise ValueError(
-                    f"pair {row} has scores that are NaN or +inf; use -inf to forbid, finite "
-                    "scores otherwise"
-                )
-            raise ValueError(
-                f"pair {row} has no alignment: scores of -inf forbid every one of them; leave at "
-                "least one path finite"
-            )
+        if theta.device.type == "cpu" and not bool(both[0].isfinite().all()):
+            self.explain(theta, both[0])
         return both
+
+    def explain(self, theta: Tensor, value: Tensor) -> None:
+        """Refuse a pair whose log-partition is not finite."""
+        row = int((~value.isfinite()).nonzero()[0])
+        scores = theta[row, : self.ns[row], : self.ms[row]]
+        if bool(scores.isnan().any()) or bool((scores == math.inf).any()):
+            raise ValueError(
+                f"pair {row} has scores that are NaN or +inf; use -inf to forbid, finite scores "
+                "otherwise"
+            )
+        raise ValueError(
+            f"pair {row} has no alignment: scores of -inf forbid every one of them; leave at least "
+            "one path finite"
+        )
 
     def covariance(self, theta: Tensor, v: Tensor) -> Tensor:
         """The derivative of the marginals along v."""
@@ -150,6 +158,32 @@ class _Affinity(torch.autograd.Function):
         return d_x, d_y, None
 
 
+class _FusedAffinities(torch.autograd.Function):
+    """The log-partition of ``_Affinity`` by one kernel, which keeps no matrix for backward.
+
+    A gradient that is differentiated again is taken from the matrices after all.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, y: Tensor, scale: float, oracle: AlignmentOracle) -> Tensor:
+        value, d_x, d_y = _engine(x).soft_dtw(x, y, oracle.ns, oracle.ms, oracle.band, scale)
+        if not bool(value.isfinite().all()):
+            oracle.explain(_Affinity.apply(x, y, scale), value)
+        ctx.scale, ctx.oracle = scale, oracle
+        ctx.save_for_backward(x, y, d_x, d_y)
+        return value
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, Tensor, None, None]:
+        x, y, d_x, d_y = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            value = Softmax.apply(_Affinity.apply(x, y, ctx.scale), ctx.oracle)[0]
+            slopes = torch.autograd.grad(value, (x, y), g, create_graph=True, allow_unused=True)
+            return slopes[0], slopes[1], None, None
+        scale = -g[:, None, None]
+        return scale * d_x, scale * d_y, None, None
+
+
 def _engine(x: Tensor) -> ModuleType:
     return importlib.import_module(f"maxent.torch.structured.{_ENGINES[backend_of(x)]}")
 
@@ -167,6 +201,10 @@ def _sequences(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         raise ValueError(
             "x and y are as many sequences of elements of one size, (B, n, d) and (B, m, d), got "
             f"{tuple(x.shape)} and {tuple(y.shape)}"
+        )
+    if 0 in x.shape[1:] or y.shape[1] == 0:
+        raise ValueError(
+            f"sequences have at least one element, got {tuple(x.shape)} and {tuple(y.shape)}"
         )
     dtype = torch.promote_types(x.dtype, y.dtype)
     dtype = torch.float64 if dtype == torch.float64 else torch.float32
@@ -186,10 +224,21 @@ def _prepared(
             "scores have the shape (pairs, n, m) with at least one element on either side, got "
             f"{tuple(scores.shape)}"
         )
+    oracle = _oracle(scores, scores.shape[1], scores.shape[2], x_lengths, y_lengths, band)
+    dtype = torch.float64 if scores.dtype == torch.float64 else torch.float32
+    return scores.to(dtype).contiguous(), oracle
+
+
+def _oracle(
+    batch: Tensor,
+    n: int,
+    m: int,
+    x_lengths: Tensor | None,
+    y_lengths: Tensor | None,
+    band: int | None,
+) -> AlignmentOracle:
+    """The alignments of a batch of pairs of up to n and m elements."""
     if band is not None and (isinstance(band, bool) or not isinstance(band, int) or band < 0):
         raise ValueError(f"the band is an integer >= 0 or None, got {band!r}")
-    ns = check_lengths(x_lengths, scores, scores.shape[1])
-    ms = check_lengths(y_lengths, scores, scores.shape[2])
-    dtype = torch.float64 if scores.dtype == torch.float64 else torch.float32
-    oracle = AlignmentOracle(ns, ms, _EVERYWHERE if band is None else band)
-    return scores.to(dtype).contiguous(), oracle
+    ns, ms = check_lengths(x_lengths, batch, n), check_lengths(y_lengths, batch, m)
+    return AlignmentOracle(ns, ms, _EVERYWHERE if band is None else band)
