@@ -132,3 +132,12 @@ def test_cuda(regularization):
     (g,) = torch.autograd.grad(p, x, v)
     (h,) = torch.autograd.grad(q, there, v.cuda())
     torch.testing.assert_close(h.cpu(), g, atol=1e-7, rtol=0)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_huge_scores(backend):
+    x = scores(3, 4, 4, scale=1e30)
+    with mt.backend(backend):
+        for regularization in ("l2", "kl"):
+            p = ms.matching(x, 1.0, regularization)
+            torch.testing.assert_close(p, ms.matching(x, 0.0), atol=1e-5, rtol=0)

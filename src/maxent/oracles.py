@@ -158,6 +158,8 @@ def capped_softmax(theta: Array, total: int) -> Array:
     and the right c is the smallest for which none of them exceeds 1.
     """
     x = theta.astype(np.float64)
+    # tau lies near the k-th largest score: measured from there, huge scores stay exact
+    x = np.clip(x - np.partition(x, -total, axis=1)[:, -total, None], -1e3, 1e3)
     order = np.argsort(-x, axis=1)
     ranked = np.take_along_axis(x, order, axis=1)
     # log of the sum of exp over the entries from each rank on

@@ -27,6 +27,7 @@ _SCALING, _SWEEPS = (
     200.0,
     100_000,
 )  # scores that spread over less never leave the range of numbers when scaled
+_FARTHEST = 1e8  # to which the spread of larger scores is cut down: beyond, P keeps no digits
 _VIOLATION = 1e-12  # of the column sums, in the 1-norm, as a share of the mass
 _EPS = 2.220446049250313e-16
 
@@ -295,6 +296,10 @@ def _project(theta, kl, a, b, p):
     """Write the projection of one matrix, columns not more than rows; the violation left."""
     n = b.size
     g, x, spread = np.zeros(n), np.empty(n), _centre(theta)
+    if kl and spread > _FARTHEST:
+        for i in range(a.size):
+            _assign(theta[i], theta[i], _FARTHEST / spread)
+        spread = _FARTHEST
     scaling = kl and spread <= _SCALING
     left = np.inf
     if scaling:

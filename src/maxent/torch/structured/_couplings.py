@@ -12,6 +12,7 @@ from torch import Tensor
 
 _EASY, _EASY_KL, _GROWTH, _LOOSE = 100.0, 20.0, 4.0, 1e-3
 _STEPS, _HALVINGS, _SWEEPS = 1000, 40, 20
+_FARTHEST = 1e7
 _EPS = torch.finfo(torch.float64).eps
 
 
@@ -25,6 +26,9 @@ def project(theta: Tensor, a: Tensor, b: Tensor, kl: bool) -> Tensor:
     theta = theta - theta.amax(2, keepdim=True)
     theta = theta - theta.amax(1, keepdim=True)
     spread = -torch.where(theta > -torch.inf, theta, 0).amin((1, 2))
+    farthest = _FARTHEST * (1.0 if kl else float(a.max()))  # beyond, P keeps no digits
+    theta = theta * (farthest / spread.clamp(min=farthest))[:, None, None]
+    spread = spread.clamp(max=farthest)
     easy = _EASY_KL if kl else _EASY * float(a.max())
     scale = (easy / spread.clamp(min=1e-300)).clamp(max=1.0)
     tolerance = (8 * _EPS * spread * (1 if kl else len(b))).clamp(min=1e-12 if kl else 1e-14)
@@ -53,7 +57,7 @@ def _evaluate(x: Tensor, a: Tensor, b: Tensor, g: Tensor, kl: bool) -> tuple[Ten
         count = torch.arange(1, x.shape[2] + 1, device=x.device, dtype=x.dtype)
         levels = (torch.where(ranked > -torch.inf, ranked, 0).cumsum(2) - a[:, None]) / count
         inside = (ranked > levels).sum(2, keepdim=True)
-        level = levels.gather(2, inside - 1)
+        level = levels.gather(2, (inside - 1).clamp(min=0))
         p = (x - level).clamp(min=0)
         value = (a * level[..., 0]).sum(1) + 0.5 * p.square().sum((1, 2))
     return value - g @ b, p, p.sum(1) - b
