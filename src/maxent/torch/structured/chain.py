@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from maxent.torch._dispatch import backend_of
-from maxent.torch.functional import check_reduction
+from maxent.torch.losses import check_reduction
 
 _ENGINES = {"numba": "_chain_compiled", "triton": "_triton_chain", "plain": "_chain_plain"}
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from maxent.domains import Domain
 from maxent.domains.active_set import Support
-from maxent.torch.functional import check_reduction
+from maxent.torch.losses import check_reduction
 from maxent.torch.structured.oracles import as_rows, beside
 
 
