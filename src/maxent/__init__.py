@@ -29,6 +29,7 @@ _PUBLIC = {
     "maxent.structured": [
         "Alignment",
         "Chain",
+        "HigherOrderChain",
         "Tree",
         "FrankWolfeResult",
         "StructureDistribution",

@@ -6,12 +6,14 @@ from maxent.structured.alignment import Alignment
 from maxent.structured.chain import Chain
 from maxent.structured.distribution import StructureDistribution, sparse_distribution
 from maxent.structured.frank_wolfe import FrankWolfeResult, frank_wolfe
+from maxent.structured.higher_order import HigherOrderChain
 from maxent.structured.tree import Tree
 
 __all__ = [
     "Alignment",
     "Chain",
     "FrankWolfeResult",
+    "HigherOrderChain",
     "StructureDistribution",
     "Tree",
     "frank_wolfe",
