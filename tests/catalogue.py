@@ -134,6 +134,7 @@ MAPS = [
     mx.SampleMap(np.arange(6.0).reshape(3, 2), 3),
     mx.KernelMap(np.eye(3) + 1, 2),
     mx.ChainMap([np.ones((2, 3)), np.ones((4, 3))], 2),
+    mx.RaggedMap([np.ones((2, 3)), np.ones((4, 3))]),
 ]
 
 OTHERS = [mx.FenchelYoungLoss(mx.Shannon()), mx.Ragged.from_rows([[1.0], [2.0, 3.0]])]
@@ -151,6 +152,7 @@ FEATURES = [
 
 # tested in test_density.py, test_density_cv.py, test_fenchel_young_estimators.py ...
 ESTIMATORS = [
+    mx.Aligner(),
     mx.FenchelYoungClassifier(),
     mx.FenchelYoungClassifierCV(),
     mx.FenchelYoungMultilabel(),

@@ -84,6 +84,7 @@ MODELS = [
     mx.Chain(np.int64(2)),
     mx.Chain(2, forbidden=((0, 1),)),
     mx.Tree([(0, 1), (1, 2)], (2, 3, 2)),
+    mx.HigherOrderChain(2, order=2),
     mx.Alignment(2, 3, band=1),
     mx.Alignment((3, 2), (2, 3)),
     mx.SmoothedMax(mx.Tsallis(1.5), mx.Alignment(2, 3)),
@@ -128,6 +129,8 @@ MODELS = [
     mx.KernelMap(DENSE @ DENSE.T, 2),
     mx.ChainMap(SEQUENCES, 2),
     mx.ChainMap([sparse.csr_array(x) for x in SEQUENCES], 2),
+    mx.RaggedMap(SEQUENCES),
+    mx.RaggedMap([sparse.csr_array(x) for x in SEQUENCES]),
     mx.FenchelYoungLoss(mx.Tsallis(1.5)),
     mx.FISTA(tol=1e-9, growth=1.2),
     mx.LBFGS(memory=7),
@@ -184,6 +187,7 @@ MADE = {
     "FenchelYoungRegressor": lambda: mx.FenchelYoungRegressor(kernel="rbf").fit(
         TABLE, np.column_stack([COUNTS, 1 - COUNTS])
     ),
+    "Aligner": lambda: mx.Aligner("squared").fit([(TABLE[:2], TABLE[:2])], [np.eye(2)]),
     "FenchelYoungMultilabel": lambda: mx.FenchelYoungMultilabel("sparse").fit(
         TABLE, COUNTS[:, None]
     ),
@@ -260,6 +264,8 @@ def behaviour(model):
         return model.predict_proba(TABLE)
     if isinstance(model, mx.FenchelYoungRegressor | mx.FenchelYoungMultilabel):
         return model.predict(TABLE)
+    if isinstance(model, mx.Aligner):
+        return model.predict_marginals([(TABLE[:3], TABLE[:4])])
     if isinstance(model, mx.Operator):
         return bind([model], Schema.of(TABLE, [2]).read(TABLE)).columns()
     if isinstance(model, mx.Potential):

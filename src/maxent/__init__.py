@@ -84,6 +84,7 @@ _PUBLIC = {
         "SampleMap",
         "KernelMap",
         "RowMap",
+        "RaggedMap",
         "ChainMap",
         "make_map",
     ],
@@ -124,6 +125,7 @@ _PUBLIC = {
         "Threshold",
     ],
     "maxent.estimators": [
+        "Aligner",
         "FenchelYoungClassifier",
         "FenchelYoungClassifierCV",
         "FenchelYoungMultilabel",
