@@ -30,6 +30,7 @@ EXPERIMENTS = (
     "projection_times",
     "synthetic_documents",
     "nceas",
+    "alignments",
 )
 
 
