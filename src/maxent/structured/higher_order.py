@@ -31,7 +31,7 @@ class HigherOrderChain:
     >>> runs[0, 1, 0] = runs[1, 0, 1] = 1.0  # labels that alternate
     >>> theta = model.scores([np.zeros((4, 2)) + [0.5, 0.0]], runs)
     >>> model.decode(model.chain.argmax(theta))
-    [array([0, 1, 0, 0])]
+    [array([0, 1, 0, 1])]
     """
 
     n_labels: int
