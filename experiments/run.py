@@ -32,6 +32,7 @@ EXPERIMENTS = (
     "synthetic_documents",
     "matching",
     "nceas",
+    "alignments",
 )
 
 

@@ -166,6 +166,7 @@ MAPS = [
 
 OTHERS = [mx.FenchelYoungLoss(mx.Shannon()), mx.Ragged.from_rows([[1.0], [2.0, 3.0]])]
 OTHERS.append(mx.Tied(OTHERS[1], np.ones((1, 2))))
+OTHERS.append(mx.HigherOrderChain(2, order=2))  # tested in test_structured_higher_order.py
 
 PLACES = np.arange(8.0).reshape(4, 2)
 
@@ -178,6 +179,7 @@ FEATURES = [
 
 # tested in test_density.py, test_density_cv.py, test_fenchel_young_estimators.py ...
 ESTIMATORS = [
+    mx.Aligner(),
     mx.FenchelYoungClassifier(),
     mx.FenchelYoungClassifierCV(),
     mx.FenchelYoungMultilabel(),

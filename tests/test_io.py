@@ -84,6 +84,7 @@ MODELS = [
     mx.Chain(np.int64(2)),
     mx.Chain(2, forbidden=((0, 1),)),
     mx.Tree([(0, 1), (1, 2)], (2, 3, 2)),
+    mx.HigherOrderChain(2, order=2),
     mx.Alignment(2, 3, band=1),
     mx.Alignment((3, 2), (2, 3)),
     mx.SmoothedMax(mx.Tsallis(1.5), mx.Alignment(2, 3)),
@@ -131,8 +132,9 @@ MODELS = [
     mx.SampleMap(SPARSE, 3),
     mx.KernelMap(DENSE @ DENSE.T, 2),
     mx.ChainMap(SEQUENCES, 2),
-    mx.RaggedMap(SEQUENCES),
     mx.ChainMap([sparse.csr_array(x) for x in SEQUENCES], 2),
+    mx.RaggedMap(SEQUENCES),
+    mx.RaggedMap([sparse.csr_array(x) for x in SEQUENCES]),
     mx.FenchelYoungLoss(mx.Tsallis(1.5)),
     mx.FISTA(tol=1e-9, growth=1.2),
     mx.LBFGS(memory=7),
@@ -189,6 +191,7 @@ MADE = {
     "FenchelYoungRegressor": lambda: mx.FenchelYoungRegressor(kernel="rbf").fit(
         TABLE, np.column_stack([COUNTS, 1 - COUNTS])
     ),
+    "Aligner": lambda: mx.Aligner("squared").fit([(TABLE[:2], TABLE[:2])], [np.eye(2)]),
     "FenchelYoungMultilabel": lambda: mx.FenchelYoungMultilabel("sparse").fit(
         TABLE, COUNTS[:, None]
     ),
@@ -273,6 +276,8 @@ def behaviour(model):
         return model.predict(TABLE)
     if isinstance(model, mx.Matcher):
         return model.predict_proba([TABLE[:9].reshape(3, 3, -1)])
+    if isinstance(model, mx.Aligner):
+        return model.predict_marginals([(TABLE[:3], TABLE[:4])])
     if isinstance(model, mx.Operator):
         return bind([model], Schema.of(TABLE, [2]).read(TABLE)).columns()
     if isinstance(model, mx.Potential):

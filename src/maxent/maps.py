@@ -10,7 +10,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from copy import copy
 from functools import partial, singledispatch
-from itertools import pairwise
 from threading import Lock
 from typing import Any, ClassVar
 
@@ -514,6 +513,70 @@ class KernelMap(SampleMap):
         return pivot_coefficients(self.X, self._pivots, np.asarray(w).reshape(-1, self.n_outputs))
 
 
+def _stacked(blocks: list[ArrayLike], name: str, part: str) -> tuple[Any, Array]:
+    """Matrices with the same columns, one below the other, and the number of rows of each."""
+    if not len(blocks):
+        raise ValueError(f"{name} needs at least one {part}")
+    parts = [_matrix(x, f"{part} {i}") for i, x in enumerate(blocks)]
+    widths = {x.shape[1] for x in parts}
+    if len(widths) > 1:
+        raise ValueError(f"{part}s have different numbers of features: {sorted(widths)}")
+    X = sparse.vstack(parts, "csr") if sparse.issparse(parts[0]) else np.concatenate(parts)
+    return X, np.array([x.shape[0] for x in parts])
+
+
+@io.register
+class RaggedMap(RowMap):
+    """Linear scores of rows of different sizes: theta_i = X_i w.
+
+    ``blocks`` is a list of matrices X_i (entries of the row, features): what structures score that
+    are all their own, the pairs of a matching or the cells of an alignment.
+
+    >>> RaggedMap([np.ones((2, 1)), np.ones((1, 1))]).scores(np.array([3.0])).rows()
+    [array([3., 3.]), array([3.])]
+    """
+
+    def __init__(self, blocks: list[ArrayLike]) -> None:
+        self._set(*_stacked(blocks, "RaggedMap", "block"))
+
+    def _set(self, X: Any, sizes: Array) -> None:
+        """The entries of all rows, one after another, and where they are cut."""
+        self.X, self.n_rows, self.n_features = X, len(sizes), X.shape[1]
+        self._offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+    def __repr__(self) -> str:
+        return f"RaggedMap({self.n_rows} rows, {self.n_features} features)"
+
+    def __getmodel__(self) -> dict[str, Any]:
+        return {"X": self.X, "offsets": self._offsets}
+
+    def __setmodel__(self, state: dict[str, Any]) -> None:
+        X = _matrix(state["X"])
+        cuts("offsets", state["offsets"], X.shape[0], least=1)
+        if state["offsets"].size < 2:
+            raise ValueError("a RaggedMap has at least one row")
+        self._set(sparse.csr_array(X) if sparse.issparse(X) else X, np.diff(state["offsets"]))
+
+    def scores(self, w: Array) -> Ragged:
+        """X_i w of each row."""
+        return Ragged(_product(self.X, w).astype(np.float64, copy=False), self._offsets)
+
+    def moments(self, p: Rows) -> Array:
+        """sum_i X_i' p_i."""
+        return np.asarray(_product(self.X.T, p.values), dtype=np.float64)
+
+    def take(self, rows: Array) -> RaggedMap:
+        """Some of the rows."""
+        X = self.X.tocsr() if sparse.issparse(self.X) else self.X
+        return RaggedMap([X[self._offsets[i] : self._offsets[i + 1]] for i in rows])
+
+    def row_norms(self) -> Array:
+        """||X_i||_F^2, above the squared spectral norm."""
+        squares = self.X.power(2) if sparse.issparse(self.X) else np.square(self.X)
+        sizes = np.asarray(squares.sum(axis=1), dtype=np.float64).ravel()
+        return np.add.reduceat(sizes, self._offsets[:-1])
+
+
 @io.register
 class ChainMap(RowMap):
     """Linear chain models: unary scores X W for each position and one transition matrix.
@@ -528,16 +591,10 @@ class ChainMap(RowMap):
     """
 
     def __init__(self, sequences: list[ArrayLike], n_states: int, tied: bool = True) -> None:
-        if not len(sequences):
-            raise ValueError("ChainMap needs at least one sequence")
-        parts = [_matrix(x, f"sequence {i}") for i, x in enumerate(sequences)]
-        widths = {x.shape[1] for x in parts}
-        if len(widths) > 1:
-            raise ValueError(f"sequences have different numbers of features: {sorted(widths)}")
+        X, lengths = _stacked(sequences, "ChainMap", "sequence")
         if int(n_states) != n_states or n_states < 1:
             raise ValueError(f"ChainMap needs an integer n_states >= 1, got {n_states!r}")
-        X = sparse.vstack(parts, "csr") if sparse.issparse(parts[0]) else np.concatenate(parts)
-        self._set(X, np.array([x.shape[0] for x in parts]), int(n_states), bool(tied))
+        self._set(X, lengths, int(n_states), bool(tied))
 
     def _set(self, X: Any, lengths: Array, n_states: int, tied: bool) -> None:
         """All positions of all sequences, one after another, and where they are cut."""
@@ -622,62 +679,6 @@ class ChainMap(RowMap):
         starts = np.concatenate([[0], np.cumsum(self._lengths)[:-1]])
         steps = np.ones_like(starts) if self.tied else self._lengths - 1
         return np.maximum(np.add.reduceat(sizes, starts), steps)
-
-
-@io.register
-class RaggedMap(RowMap):
-    """Rows of different sizes with features of their own: theta_i = X_i w, X_i (entries, features).
-
-    What structures score that are all their own: pairs of a matching, arcs of a tree, cells of an
-    alignment.
-
-    >>> RaggedMap([[[1.0], [2.0]], [[3.0]]]).scores(np.array([2.0])).rows()
-    [array([2., 4.]), array([6.])]
-    """
-
-    def __init__(self, blocks: list[ArrayLike]) -> None:
-        if not len(blocks):
-            raise ValueError("RaggedMap needs at least one row")
-        parts = [_matrix(x, f"row {i}") for i, x in enumerate(blocks)]
-        widths = {x.shape[1] for x in parts}
-        if len(widths) > 1:
-            raise ValueError(f"rows have different numbers of features: {sorted(widths)}")
-        self.X: Any = (
-            sparse.vstack(parts, "csr") if sparse.issparse(parts[0]) else np.concatenate(parts)
-        )
-        self.n_rows, self.n_features = len(parts), self.X.shape[1]
-        self._offsets = np.concatenate([[0], np.cumsum([x.shape[0] for x in parts])])
-
-    def __repr__(self) -> str:
-        return f"RaggedMap({self.n_rows} rows, {self.n_features} features)"
-
-    def __getmodel__(self) -> dict[str, Any]:
-        return {"X": self.X, "offsets": self._offsets}
-
-    def __setmodel__(self, state: dict[str, Any]) -> None:
-        X = sparse.csr_array(state["X"]) if sparse.issparse(state["X"]) else state["X"]
-        cuts("offsets", state["offsets"], X.shape[0], 1)
-        RaggedMap.__init__(self, [X[a:b] for a, b in pairwise(state["offsets"])])
-
-    def scores(self, w: Array) -> Ragged:
-        """X_i w of every row."""
-        return Ragged(_product(self.X, w).astype(np.float64, copy=False), self._offsets)
-
-    def moments(self, p: Rows) -> Array:
-        """sum_i X_i'p_i."""
-        assert isinstance(p, Ragged)
-        return _product(self.X.T, p.values).astype(np.float64, copy=False)
-
-    def take(self, rows: Array) -> RaggedMap:
-        """Some of the rows."""
-        X = self.X.tocsr() if sparse.issparse(self.X) else self.X
-        return RaggedMap([X[self._offsets[i] : self._offsets[i + 1]] for i in rows])
-
-    def row_norms(self) -> Array:
-        """||X_i||_F^2, above the spectral norm."""
-        squares = self.X.power(2) if sparse.issparse(self.X) else np.square(self.X)
-        sizes = np.asarray(squares.sum(axis=1), dtype=np.float64).ravel()
-        return np.add.reduceat(sizes, self._offsets[:-1])
 
 
 @singledispatch

@@ -1,5 +1,6 @@
 """scikit-learn estimators over the one problem."""
 
+from maxent.estimators.aligner import Aligner
 from maxent.estimators.density import MaxentDensity
 from maxent.estimators.density_cv import MaxentDensityCV
 from maxent.estimators.fenchel_young import (
@@ -15,6 +16,7 @@ from maxent.estimators.structural_classifier import StructMaxentClassifier
 from maxent.estimators.structural_cv import StructMaxentCV
 
 __all__ = [
+    "Aligner",
     "FenchelYoungClassifier",
     "FenchelYoungClassifierCV",
     "FenchelYoungMultilabel",

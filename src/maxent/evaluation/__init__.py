@@ -6,6 +6,7 @@
 ``cuts.py``         what a threshold does: omission, TSS, ROC and omission curves, the table of
                     threshold rules
 ``splitters.py``    folds of presences, spatial blocks, checkerboards, buffered leave-one-out
+``alignments.py``   how alike two alignments of sequences are
 ==================  ==========================================================================
 
 Metrics take the predictions at presences and those at the background (or at absences) as two
@@ -15,6 +16,7 @@ says so.
 
 from __future__ import annotations
 
+from maxent.evaluation.alignments import alignment_deviation, alignment_overlap
 from maxent.evaluation.cuts import (
     MaxTSS,
     OmissionCurve,
@@ -62,6 +64,8 @@ __all__ = [
     "SpatialBlocks",
     "Threshold",
     "aicc",
+    "alignment_deviation",
+    "alignment_overlap",
     "auc",
     "auc_delong",
     "auc_difference",

@@ -7,6 +7,7 @@ from maxent.structured.arborescence import Arborescence
 from maxent.structured.chain import Chain
 from maxent.structured.distribution import StructureDistribution, sparse_distribution
 from maxent.structured.frank_wolfe import FrankWolfeResult, frank_wolfe
+from maxent.structured.higher_order import HigherOrderChain
 from maxent.structured.permutahedron import Permutahedron
 from maxent.structured.ranking import (
     kendall_tau,
@@ -25,6 +26,7 @@ __all__ = [
     "Chain",
     "FrankWolfeResult",
     "Permutahedron",
+    "HigherOrderChain",
     "StructureDistribution",
     "Transport",
     "Tree",

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import optimize, sparse
 
 from maxent import io
-from maxent._rows import Array, Ragged, Rows, as_rows, flat, like
+from maxent._rows import Array, Ragged, Rows, as_rows, flat, leading, like
 from maxent._threads import over_rows
 from maxent.domains import SumProductDomain
 from maxent.domains.active_set import Support
+from maxent.domains.base import each_row
 
 _EVERYWHERE = 2**31  # a band as wide as any matrix
 
@@ -192,6 +194,20 @@ class Alignment(SumProductDomain):
             )
         ]
 
+    def negentropy(self, p: Rows) -> Array:
+        """max_theta <theta, p> - log Z, found numerically: no formula is known; 0 for paths."""
+        rows = as_rows(p)
+        found = np.where(self._is_path(rows), 0.0, np.nan)
+        for i in np.flatnonzero(np.isnan(found)):
+            alone = Alignment(*self.shape(int(i)), self.band)
+            row = each_row(rows)[i].astype(np.float64)
+            found[i] = SumProductDomain.negentropy(alone, row[None])[0]
+        return leading(found, p)
+
+    def cheap_negentropy(self, p: Rows) -> bool:
+        """Never, see ``negentropy``."""
+        return False
+
     def _is_path(self, p: Rows) -> Array:
         from maxent._kernels.alignment import path_rows
 
@@ -202,9 +218,43 @@ class Alignment(SumProductDomain):
 
     def _contains(self, p: Rows, atol: float) -> Array:
         inside = self._is_path(p)
-        if not inside.all():  # mixtures: by their distance from the polytope
-            inside = inside | super()._contains(p, atol)
+        for i in np.flatnonzero(~inside):
+            row = each_row(p)[i].astype(np.float64).reshape(self.shape(int(i)))
+            inside[i] = bool(np.isfinite(row).all()) and self._violation(row) <= atol
         return inside
+
+    def _violation(self, p: Array) -> float:
+        """How far a flow of 1 through the cells misses p, at the worst cell (a linear programme).
+
+        The projection's active set would answer too, but takes very long near inner points.
+        """
+        n, m = p.shape
+        allowed = self.inside(n, m)
+        outside = float(np.abs(p[~allowed]).max(initial=0.0))
+        cell = np.arange(n * m).reshape(n, m)
+        steps = [(cell[:-1], cell[1:]), (cell[:, :-1], cell[:, 1:]), (cell[:-1, :-1], cell[1:, 1:])]
+        tail, head = (np.concatenate([step[end].ravel() for step in steps]) for end in (0, 1))
+        inner = allowed.ravel()[tail] & allowed.ravel()[head]
+        tail, head = tail[inner], head[inner]
+        arc = np.arange(tail.size)
+        ones = np.ones(tail.size)
+        leaving = sparse.csr_array((ones, (tail, arc)), shape=(n * m, tail.size))
+        entering = sparse.csr_array((ones, (head, arc)), shape=(n * m, tail.size))
+        # what leaves a cell is p there, and so is what enters it; the ends have 1
+        flow = sparse.vstack([leaving[:-1], entering[1:]], "csr")
+        wanted = np.concatenate([p.ravel()[:-1], p.ravel()[1:]])
+        ends = max(abs(p[0, 0] - 1), abs(p[-1, -1] - 1), outside)
+        if not tail.size:
+            return float(ends)
+        slack = sparse.csr_array(np.ones((wanted.size, 1)))
+        matrix = sparse.vstack(
+            [sparse.hstack([flow, -slack]), sparse.hstack([-flow, -slack])], "csr"
+        )
+        bounds = np.concatenate([wanted, -wanted])
+        cost = np.append(np.zeros(tail.size), 1.0)
+        options = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+        best = optimize.linprog(cost, matrix, bounds, method="highs", options=options)
+        return max(float(ends), float(best.fun))
 
 
 def _cut(values: Array, rows: Rows) -> Rows:

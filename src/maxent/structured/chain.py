@@ -281,7 +281,7 @@ class Chain(StructuredDomain):
         """The scores with -inf at forbidden transitions."""
         if not self.forbidden:
             return theta
-        banned = np.array([i * self.n_states + j for i, j in self.forbidden])
+        banned = np.array(self.forbidden) @ [self.n_states, 1]
         theta = theta.copy()
         if isinstance(theta, Tied):
             theta.tied[:, banned] = -np.inf
@@ -525,11 +525,13 @@ class Chain(StructuredDomain):
 
     def _uses_forbidden(self, at: Layout, lengths: Array, atol: float) -> Array:
         uses = np.zeros(len(lengths), bool)
+        if not self.forbidden:
+            return uses
         blocks = lengths - 1 if at.step else np.ones_like(lengths)
-        for i, j in self.forbidden:
-            for row, (start, count) in enumerate(zip(at.edge_start, blocks, strict=True)):
-                entries = start + i * self.n_states + j + np.arange(count) * at.step
-                uses[row] |= bool((np.abs(at.edges[entries]) > atol).any())
+        banned = np.array(self.forbidden) @ [self.n_states, 1]
+        for row, (start, count) in enumerate(zip(at.edge_start, blocks, strict=True)):
+            entries = start + np.arange(count)[:, None] * at.step + banned
+            uses[row] = bool((np.abs(at.edges[entries]) > atol).any())
         return uses
 
 
