@@ -127,6 +127,7 @@ def kbest(nodes: Tensor, transitions: Tensor) -> list[Row]:
     except ImportError as error:
         return [missing("structured_chains", problem, torch_struct.NAME, str(error))]
     scores, ours = ms.chain_kbest(nodes.double(), transitions.double(), 5)
+    ms.chain_kbest(nodes, transitions, 5)  # compiled
     potentials = transitions.double().T + nodes.double()[:, 1:, :, None]
     potentials[:, 0] += nodes.double()[:, 0, None, :]
     theirs = (potentials * found).sum((2, 3, 4)).T
