@@ -257,10 +257,10 @@ def _scaled_forward(unary, link, top_edge, step, forward, node, scale):
     """
     length, k = unary.shape
     total = 0.0
+    if not _exponential_rows(unary, node[:length], scale):
+        return np.nan
     for t in range(length):
-        top = _exponentials(unary[t], node[t])
-        if top == -np.inf:
-            return np.nan
+        top = scale[t]
         reach = forward[t]
         for j in range(k):
             reach[j] = 0.0 if t else node[0, j]
@@ -316,6 +316,22 @@ def _scaled_backward(forward, node, link, turned, scale, step, mean, mean_edge, 
         for i in range(k):
             for j in range(k):
                 mean_edge[0, i, j] = total[i, j] * link[0, i, j]
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _exponential_rows(scores, out, tops):
+    """Write exp(scores - largest of the row) and the largest; False if a row is -inf everywhere."""
+    length, k = scores.shape
+    for t in range(length):
+        tops[t] = _largest(scores[t])
+        if tops[t] == -np.inf:
+            return False
+        for j in range(k):
+            out[t, j] = scores[t, j] - tops[t]
+    flat = out.reshape(length * k)
+    for i in range(flat.size):  # all rows in one loop, as vectors
+        flat[i] = exponential(flat[i])
     return True
 
 

@@ -42,6 +42,7 @@ def sparse_distribution(
     structures have positive probability, and scores alone decide which: if the k-th best gets
     none, no worse one does, and the answer is exact. k doubles until then, up to ``max_k``.
 
+    >>> import numpy as np
     >>> from maxent import Chain, Tsallis
     >>> found = sparse_distribution(Chain(2), np.array([[1.0, 0.5, *[0.0] * 6]]), Tsallis(2.0))
     >>> found.probabilities.round(3)[:, :4], bool(found.exact[0])

@@ -38,9 +38,10 @@ def soft_dtw(
     value = np.full(len(x), np.nan)
     slopes = [np.zeros(sequence.shape) for sequence in (x, y)]
     arguments = [sequence.contiguous().numpy() for sequence in (x, y, ns, ms)]
+    kernel: Any = kernels.soft_dtw_rows
 
     def work(start: int, stop: int) -> None:
-        kernels.soft_dtw_rows(*arguments, band, sharpness, value, *slopes, start, stop)
+        kernel(*arguments, band, sharpness, value, *slopes, start, stop)
 
     over_rows(work, len(x), x.shape[1] * y.shape[1])
     d_x, d_y = (torch.from_numpy(slope).to(x.dtype) for slope in slopes)
