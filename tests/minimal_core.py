@@ -60,8 +60,9 @@ def solve_chains(mx, np):
     chain = mx.Chain(2)
     paths = [rng.integers(2, size=n) for n in (3, 5, 4)]
     inputs = [np.eye(2)[path] + 0.1 * rng.normal(size=(len(path), 2)) for path in paths]
-    features, observed = mx.ChainMap(inputs, n_states=2), chain.encode(paths)
+    observed = chain.encode(paths)
     for entropy in (mx.Shannon(domain=chain), mx.SquaredNorm(domain=chain)):
+        features = mx.ChainMap(inputs, n_states=2, tied=isinstance(entropy, mx.Shannon))
         problem = mx.Problem(entropy, features, mx.Quadratic(0.1), observed=observed)
         assert problem.solve().gap <= 1e-7, entropy
 

@@ -86,6 +86,7 @@ MODELS = [
     mx.Tree([(0, 1), (1, 2)], (2, 3, 2)),
     mx.HigherOrderChain(2, order=2),
     mx.Alignment(2, 3, band=1),
+    mx.Arborescence(4, root="multi"),
     mx.Alignment((3, 2), (2, 3)),
     mx.SmoothedMax(mx.Tsallis(1.5), mx.Alignment(2, 3)),
     mx.Tied(mx.Ragged.from_rows([[1.0], [2.0, 3.0]]), np.ones((1, 4))),
@@ -258,6 +259,8 @@ def behaviour(model):
         return model.project(PATHS * 0.3), model.softmax(PATHS * 0.3)[1]
     if isinstance(model, mx.Tree):
         return model.softmax(np.linspace(-1, 1, model.size))
+    if isinstance(model, mx.Arborescence):
+        return model.softmax(np.linspace(-1, 1, model.n**2))
     if isinstance(model, mx.Alignment):
         return model.softmax(theta)
     if isinstance(model, mx.Birkhoff):

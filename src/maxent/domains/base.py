@@ -104,7 +104,7 @@ class Domain(ABC):
         >>> from maxent.domains import KSubset
         >>> p, (support,) = KSubset(2).project_support([[1.0, 0.5, 0.0]])
         >>> p, support.weights
-        (array([[1. , 0.75, 0.25]]), array([0.75, 0.25]))
+        (array([[1.  , 0.75, 0.25]]), array([0.75, 0.25]))
         """
         if not self.bounded:
             raise TypeError(f"{self} is not bounded, so its points are no mixtures of vertices")

@@ -333,6 +333,7 @@ class FenchelYoungMultilabel(ClassifierMixin, MultiOutputMixin, FenchelYoungMode
         - an Entropy of one of these domains, such as ``OneVsAll(Tsallis(1.5))``.
 
     k : labels per sample for "k-subsets"; None takes it from Y.
+
     class_weight : None, "balanced", a dict {0: weight, 1: weight} or a list of one per label. A
         sample is multiplied by the factors of all its labels, as scikit-learn has it for several
         outputs.

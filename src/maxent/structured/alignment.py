@@ -29,6 +29,8 @@ class Alignment(SumProductDomain):
     theta = -D, argmax is dynamic time warping, and softmax of -D / gamma is soft-DTW: its value is
     -gamma log-partition, its alignment matrix the marginals.
 
+    Parameters
+    ----------
     n, m : for all rows, or a tuple of one per row of a Ragged batch.
     band : how far a path may leave the diagonal (Sakoe-Chiba): -band <= j - i <= m - n + band
         where m >= n, mirrored where m < n; None for no limit.

@@ -113,6 +113,8 @@ class Chain(StructuredDomain):
     def scores(self, nodes: Any, transitions: Any, start: Any = None, end: Any = None) -> Rows:
         """Rows from scores of states and transitions.
 
+        Parameters
+        ----------
         nodes : (sequences, T, K), or a list of (T, K) matrices of different lengths.
         transitions : (K, K) shared by all, (sequences, K, K), or one block per position:
             (sequences, T - 1, K, K) or a list of (T - 1, K, K).

@@ -46,7 +46,7 @@ def sparse_distribution(
     >>> from maxent import Chain, Tsallis
     >>> found = sparse_distribution(Chain(2), np.array([[1.0, 0.5, *[0.0] * 6]]), Tsallis(2.0))
     >>> found.probabilities.round(3)[:, :4], bool(found.exact[0])
-    (array([[0.375, 0.375, 0.125, 0.125]]), True)
+    (array([[0.5, 0.5, 0. , 0. ]]), True)
     """
     theta = domain.check_rows(check_scores(theta))
     if k < 1 or max_k < k:

@@ -48,6 +48,8 @@ def frank_wolfe(
 ) -> FrankWolfeResult:
     """Minimise over a bounded domain by calls of its argmax alone.
 
+    Parameters
+    ----------
     objective : a function p -> (value, gradient), smooth and convex; or a row theta, for the
         projection 1/2 ||p - theta||^2 (SparseMAP), whose line searches are exact formulas.
     start : a vertex to start from; the best one for the gradient at 0 otherwise.

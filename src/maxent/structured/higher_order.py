@@ -68,6 +68,8 @@ class HigherOrderChain:
     def scores(self, nodes: Any, transitions: Any, start: Any = None, end: Any = None) -> Rows:
         """Rows of ``chain`` from scores of labels and of runs of order + 1 labels.
 
+        Parameters
+        ----------
         nodes : (sequences, T, K), or a list of (T, K) matrices of different lengths.
         transitions : (K,) * (order + 1), the oldest label first, shared by all; with a leading
             axis of sequences; or one table per position, (sequences, T - order, K, ...) or a list

@@ -27,6 +27,8 @@ class Tree(StructuredDomain):
     of scores [state of u, state of v]. A vertex marks the states and the pairs of states of one
     assignment with ones; a score of -inf forbids a state or a pair.
 
+    Parameters
+    ----------
     edges : pairs of nodes 0, 1, ..., without a cycle.
     n_states : of all nodes, or a tuple of one number per node (which also tells how many there
         are; otherwise the last node is the largest number in an edge).
