@@ -210,7 +210,7 @@ def test_a_tolerance_below_rounding_stops(kind):
 
 def test_averages_are_certified_too():
     hinge = mx.Shifted(mx.Zero(domain=mx.Chain(2)), _chain_cost())
-    problem = mx.Problem(hinge, _chain(), mx.Quadratic(0.1), observed=_chain_labels())
+    problem = mx.Problem(hinge, _chain(True), mx.Quadratic(0.1), observed=_chain_labels())
     plain, averaged = (
         BCFW(tol=1e-2, passes=1, average=flag).solve(problem) for flag in (False, True)
     )
@@ -219,9 +219,9 @@ def test_averages_are_certified_too():
         assert problem.gap(solution.w, solution.p) == pytest.approx(solution.gap, abs=1e-12)
 
 
-def _chain():
+def _chain(tied=False):
     rng = np.random.default_rng(3)
-    return mx.ChainMap([rng.normal(size=(t, 3)) for t in (2, 4, 3, 5)], 2)
+    return mx.ChainMap([rng.normal(size=(t, 3)) for t in (2, 4, 3, 5)], 2, tied)
 
 
 def _chain_labels():
@@ -242,24 +242,35 @@ def test_searches_row_by_row_are_left_to_others():
 
 def _chain_cost():
     """1 for each wrong state, nothing for a transition."""
-    chain, labels = _chain(), _chain_labels()
-    cost = mx.Ragged(np.zeros_like(labels.values), labels.offsets)
-    cost.values[chain._unary] = 1 - labels.values[chain._unary]
-    return cost
+    states = 1 - mx.Chain(2).tie(_chain_labels()).own
+    return mx.Chain(2).scores([x.reshape(-1, 2) for x in states.rows()], np.zeros((2, 2)))
+
+
+def test_no_formula_for_the_entropy_of_sums_of_transitions():
+    crf = mx.Problem(
+        mx.Shannon(domain=mx.Chain(2)), _chain(True), mx.Quadratic(0.5), observed=_chain_labels()
+    )
+    with pytest.raises(TypeError, match="tied=False"):
+        crf.solve(BCFW())
 
 
 @pytest.mark.parametrize(
-    ("solver", "entropy"),
+    ("solver", "entropy", "tied"),
     [
-        (BCFW(tol=2e-3), mx.Zero(domain=mx.Chain(2))),
-        (BCFW(tol=1e-5), mx.Shannon(domain=mx.Chain(2))),
-        (SDCA(tol=1e-5), mx.SquaredNorm(domain=mx.Chain(2))),
+        (BCFW(tol=2e-3), mx.Zero(domain=mx.Chain(2)), False),
+        (BCFW(tol=2e-3), mx.Zero(domain=mx.Chain(2)), True),
+        (BCFW(tol=1e-5), mx.Shannon(domain=mx.Chain(2)), False),
+        (SDCA(tol=1e-5), mx.SquaredNorm(domain=mx.Chain(2)), False),
     ],
-    ids=["M3N", "CRF", "SparseMAP"],
+    ids=["M3N", "M3N tied", "CRF", "SparseMAP"],
 )
-def test_structured_models_go_row_by_row(solver, entropy):
+def test_structured_models_go_row_by_row(solver, entropy, tied):
+    cost = _chain_cost()
+    if not tied:
+        blocks = [np.zeros((len(x) // 2 - 1, 2, 2)) for x in cost.own.rows()]
+        cost = mx.Chain(2).scores([x.reshape(-1, 2) for x in cost.own.rows()], blocks)
     problem = mx.Problem(
-        mx.Shifted(entropy, _chain_cost()), _chain(), mx.Quadratic(0.5), observed=_chain_labels()
+        mx.Shifted(entropy, cost), _chain(tied), mx.Quadratic(0.5), observed=_chain_labels()
     )
     solution = problem.solve(solver)
     assert solution.gap <= solver.tol

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from maxent.domains._active_set import project_by_argmax
 from scipy import stats
 
 import maxent as mx
+from maxent.domains.active_set import project_by_argmax
 from maxent.structured import isotonic
 from maxent.testing import check_domain
 

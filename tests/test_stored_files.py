@@ -44,7 +44,7 @@ STORED = {
         mx.Problem(mx.Shannon(), mx.MatrixMap(SPARSE), mx.Equality(), target=[0.5, 0.25]),
         mx.Problem(mx.Shannon(), mx.IdentityMap(3), mx.Box(0.01), observed=MASSES),
         mx.KernelMap(np.diag([4.0, 1.0]), 2),
-        mx.ChainMap([TABLE[:1], TABLE[1:]], 2),
+        mx.ChainMap([TABLE[:1], TABLE[1:]], 2, tied=False),
         mx.Solution(
             *(np.array([0.5, -0.0]), np.array(MASSES), np.inf, 1e-9, 0.25, 7, mx.Status.CONVERGED),
             *([{"seconds": 0.5, "gap": np.inf}], {"fenchel_young": np.inf}),

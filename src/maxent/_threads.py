@@ -73,11 +73,12 @@ def over_rows(
 
     most : of threads, where the caller has a setting of its own.
     """
-    if rows * size < _SMALL:  # small work asks for no setting
+    threads = num_threads()  # refuses a bad setting, however small the work
+    if rows * size < _SMALL:
         work(0, rows)
         return
     waiting = blocks(rows, size)[::-1]
-    threads = min(num_threads(), len(waiting), rows if most is None else most)
+    threads = min(threads, len(waiting), rows if most is None else most)
     if threading.current_thread() is not threading.main_thread():
         threads = 1  # the caller is one of several
 

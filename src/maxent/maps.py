@@ -610,12 +610,8 @@ class ChainMap(RowMap):
         )
 
     def __getmodel__(self) -> dict[str, Any]:
-        return {
-            "X": self.X,
-            "lengths": self._lengths,
-            "n_states": self.n_states,
-            "tied": self.tied,
-        }
+        rows = {"X": self.X, "lengths": self._lengths, "n_states": self.n_states}
+        return {**rows, "tied": True} if self.tied else rows
 
     def __setmodel__(self, state: dict[str, Any]) -> None:
         X = _matrix(state["X"])
@@ -624,7 +620,8 @@ class ChainMap(RowMap):
         indices("lengths", lengths, np.size(lengths), X.shape[0] + 1)
         # files of the first version knew no tied rows
         tied = state.get("tied", False)
-        if not isinstance(n_states, int) or n_states < 1 or not isinstance(tied, bool):
+        whole = isinstance(n_states, int) and not isinstance(n_states, bool)
+        if not whole or n_states < 1 or not isinstance(tied, bool):
             raise ValueError(f"a ChainMap has a number of states and tied, got {n_states}, {tied}")
         if lengths.sum() != X.shape[0] or not lengths.size or lengths.min() < 1:
             raise ValueError(

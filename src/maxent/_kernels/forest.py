@@ -133,10 +133,16 @@ def _score(scores, graph, up, u, r, s):
 @njit(cache=True, nogil=True)
 def _conditional(scores, graph, up, u, r, out):
     """Write the probabilities of the states of u, given state r of the parent."""
-    norm = _log_sum(scores, graph, up, u, r)
+    # divided by their sum: a logarithm of it would be lost beside large scores
+    top, mass = -np.inf, 0.0
+    for s in range(graph.states[u]):
+        top = max(top, _score(scores, graph, up, u, r, s))
     for s in range(graph.states[u]):
         score = _score(scores, graph, up, u, r, s)
-        out[s] = np.exp(score - norm) if score > -np.inf else 0.0
+        out[s] = np.exp(score - top) if score > -np.inf else 0.0
+        mass += out[s]
+    for s in range(graph.states[u]):
+        out[s] /= mass
 
 
 @njit(cache=True, nogil=True)

@@ -87,7 +87,7 @@ class SmoothedMax(Entropy):
                 points[i] = point.astype(rows.dtype)
         if isinstance(rows, Ragged):
             return values, Ragged.from_rows(points)
-        return values, np.array(points).reshape(rows.shape)
+        return values, np.array(points, dtype=rows.dtype).reshape(rows.shape)
 
     def _shape(self, row: int, size: int) -> Any:
         """What the recursion of a row depends on: a rooted forest, or n and m."""

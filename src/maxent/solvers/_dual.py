@@ -84,6 +84,11 @@ class DualSolver(Solver):
             )
         if not problem.entropy.domain.rows_alike:
             return f"{problem.entropy.domain} has no rows by themselves; use NewtonCG or FISTA"
+        if problem.observed is not None and not problem.entropy.cheap_value(problem.observed):
+            return (
+                f"{problem.entropy!r} has no formula at sums of transitions; use NewtonCG or "
+                "L-BFGS, or ChainMap(..., tied=False)"
+            )
         if not problem.entropy.convex:
             return f"{problem.entropy!r} is not convex, so a row has no best distribution"
         inside = unwrap(problem.entropy).entropy

@@ -77,6 +77,10 @@ class Chain(StructuredDomain):
             )
         object.__setattr__(self, "forbidden", tuple(map(tuple, pairs.tolist())))
 
+    def __getmodel__(self) -> dict[str, Any]:
+        state: dict[str, Any] = {"n_states": self.n_states}
+        return {**state, "forbidden": self.forbidden} if self.forbidden else state
+
     def length(self, size: int) -> int:
         """Positions T of a row of ``size`` entries."""
         k = self.n_states

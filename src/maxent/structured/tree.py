@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -64,7 +64,7 @@ class Tree(StructuredDomain):
     def _states(self) -> Array:
         return np.asarray(self._graph.states)
 
-    @cached_property
+    @property
     def _tables(self) -> list[tuple[int, int, int]]:
         """Where the table of each edge begins, and its shape."""
         starts, at = [], int(self._states.sum())
@@ -74,7 +74,7 @@ class Tree(StructuredDomain):
             at += shape[0] * shape[1]
         return starts
 
-    @cached_property
+    @property
     def rooted(self) -> Forest:
         """The forest with its roots, for recursions in numpy."""
         graph = self._graph
@@ -216,32 +216,10 @@ class Tree(StructuredDomain):
         terms = special.entr(np.maximum(rows, 0)) @ -sign[: self.size]
         return np.where((rows < 0).any(axis=1), np.inf, terms)
 
-    @cached_property
+    @property
     def _equations(self) -> tuple[Any, Array]:
-        """Sparse A and b: the polytope is {p >= 0, A p = b} (exact on a forest).
-
-        Tables agree with both their nodes, and each node sums to 1.
-        """
-        first, blocks, values = self._graph.first, [], []
-        for u, k in enumerate(self._states):
-            blocks.append(self._row_of(np.arange(first[u], first[u] + k)))
-            values.append(1.0)
-        for (u, v), (at, rows, columns) in zip(self.edges, self._tables, strict=True):
-            table = at + np.arange(rows * columns).reshape(rows, columns)
-            for node, sums in ((u, table), (v, table.T)):
-                for state, entries in enumerate(sums):
-                    blocks.append(self._row_of(entries, int(first[node] + state)))
-                    values.append(0.0)
-        return sparse.vstack(blocks, "csr"), np.array(values)
-
-    def _row_of(self, plus: Array, minus: int | None = None) -> Any:
-        columns = plus if minus is None else np.append(plus, minus)
-        data = np.ones(columns.size)
-        if minus is not None:
-            data[-1] = -1
-        return sparse.csr_array(
-            (data, (np.zeros(columns.size, int), columns)), shape=(1, self.size)
-        )
+        """Sparse A and b: the polytope is {p >= 0, A p = b} (exact on a forest)."""
+        return _equations(self)
 
     def _contains(self, p: Rows, atol: float) -> Array:
         matrix, values = self._equations
@@ -265,6 +243,30 @@ class Tree(StructuredDomain):
                 inside = inside - active.T @ multipliers
             slope[support] = inside
         return like(out, p)
+
+
+@lru_cache(maxsize=64)
+def _equations(tree: Tree) -> tuple[Any, Array]:
+    """Tables agree with both their nodes, and each node sums to 1."""
+    first, blocks, values = tree._graph.first, [], []
+    for u, k in enumerate(tree._states):
+        blocks.append(_row_of(tree.size, np.arange(first[u], first[u] + k)))
+        values.append(1.0)
+    for (u, v), (at, rows, columns) in zip(tree.edges, tree._tables, strict=True):
+        table = at + np.arange(rows * columns).reshape(rows, columns)
+        for node, sums in ((u, table), (v, table.T)):
+            for state, entries in enumerate(sums):
+                blocks.append(_row_of(tree.size, entries, int(first[node] + state)))
+                values.append(0.0)
+    return sparse.vstack(blocks, "csr"), np.array(values)
+
+
+def _row_of(size: int, plus: Array, minus: int | None = None) -> Any:
+    columns = plus if minus is None else np.append(plus, minus)
+    data = np.ones(columns.size)
+    if minus is not None:
+        data[-1] = -1
+    return sparse.csr_array((data, (np.zeros(columns.size, int), columns)), shape=(1, size))
 
 
 def _rooted(edges: tuple[tuple[int, int], ...], states: Array) -> Any:
