@@ -82,7 +82,7 @@ def _chosen(solver: Solver | str, problem: Problem) -> Solver:
         last = {"prox-newton"} if dense else set()
         if problem.features.n_rows is None or not problem.entropy.has_curvature:
             last.add("newton-cg")  # no preconditioner, or costly products with the Jacobian
-        elif _few_samples(problem) and _curvature_jumps(problem):
+        elif dense and _few_samples(problem) and _curvature_jumps(problem):
             last |= {"newton-cg", "prox-newton"}  # kinks everywhere cut their steps short
         names = sorted(_AUTO, key=last.__contains__)
         for name in names:
