@@ -51,7 +51,12 @@ STORED = {
         ),
         mx.FenchelYoungLoss(mx.Tsallis(1.5)),
         mx.Ragged.from_rows([[1.0], [2.0, np.nan]]),
-        *(mx.FISTA(tol=1e-9), mx.LBFGS(memory=7), mx.ProxNewton(working_set=3), mx.NewtonCG()),
+        *(
+            mx.FISTA(tol=1e-9),
+            mx.LBFGS(memory=7),
+            mx.ProxNewton(working_set=3),
+            mx.NewtonCG(max_iter=500),
+        ),
         *(
             mx.CuttingPlane(max_iter=50),
             mx.SUMMET(sweep=3),
