@@ -40,9 +40,11 @@ def lacking(reason: str) -> None:
 
 
 def pytest_configure() -> None:
-    """Ctrl-C reaches this process and its children, also where a shell runs it behind."""
+    """Ctrl-C and a hang-up reach this process and its children, also behind a shell or nohup."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
