@@ -13,7 +13,7 @@ PYTEST  := -m pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder
 export NUMBA_CACHE_DIR := $(CACHE)/numba
 export OMP_WAIT_POLICY := PASSIVE
 
-.PHONY: demo test test-fast test-lowest lint bench fuzz docs clean
+.PHONY: demo test test-fast slow test-lowest lint bench fuzz docs clean
 
 $(VENV)/.base: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -41,8 +41,11 @@ demo: $(VENV)/.base          ## a virtual species from records and rasters to ma
 test: $(VENV)/.dev           ## the whole suite
 	$(BIN)/python $(PYTEST)
 
-test-fast: $(VENV)/.dev      ## every module, without the tests that take seconds
+test-fast: $(VENV)/.dev      ## every module, without the tests that take long
 	$(BIN)/python $(PYTEST) -m "not slow"
+
+slow: $(VENV)/.dev           ## the whole suite; tests/slow.txt learns which tests take long
+	$(BIN)/python $(PYTEST) --write-slow
 
 # what old packages say of each other's future is not ours to mend
 test-lowest: $(VENV)-lowest/.dev  ## the whole suite with the lowest versions pyproject.toml allows

@@ -1,4 +1,4 @@
-"""Dependency trees: best trees beside ufal.chu_liu_edmonds, marginals beside torch-struct."""
+"""Dependency trees beside ufal.chu_liu_edmonds, torch-struct and what lp-sparsemap took."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 import maxent as mx
-from benchmarks.peers import torch_struct, ufal_chu_liu_edmonds
+from benchmarks.peers import lp_sparsemap, torch_struct, ufal_chu_liu_edmonds
 from benchmarks.report import Row, compared, missing
 from benchmarks.timing import in_turns
 
@@ -100,6 +100,19 @@ def _sums(scores: np.ndarray, scale: float, dtype: type) -> list[Row]:
     return rows + compared(SUITE, problem, times, OURS, errors, {torch_struct.NAME: SUMS_TARGET})
 
 
+def _sparsemap(scores: np.ndarray) -> list[Row]:
+    problem = f"SparseMAP forward and backward, n={NODES}, per graph"
+    try:
+        import torch
+
+        from benchmarks.sparsemap import sparsemap_rows
+    except ImportError as error:
+        return [missing(SUITE, problem, OURS, str(error))]
+    theta = torch.tensor(scores.reshape(len(scores), -1))
+    recorded = lp_sparsemap.SECONDS_PER_TREE
+    return sparsemap_rows(SUITE, problem, mx.Arborescence(), theta, recorded)
+
+
 def run(quick: bool = False) -> list[Row]:
     """One row for every problem and competitor."""
     scores = np.random.default_rng(0).normal(size=(BATCH, NODES, NODES))
@@ -107,4 +120,4 @@ def run(quick: bool = False) -> list[Row]:
     for scale in (1.0, 10.0):
         for dtype in (np.float32,) if quick else (np.float32, np.float64):
             rows += _sums(scores, scale, dtype)
-    return rows
+    return rows + _sparsemap(scores[: 8 if quick else 64])

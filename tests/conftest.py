@@ -8,8 +8,14 @@ import importlib
 import os
 import shutil
 import signal
+from collections import Counter
+from pathlib import Path
 
 import pytest
+
+# seconds and name of each test that took long, by `make slow` on a quiet machine
+SLOW = Path(__file__).with_name("slow.txt")
+LONG = 0.4
 
 # two workers share the cores: threads of the linear algebra, which is not ours to test, only wait
 for _library in ("OPENBLAS", "MKL", "OMP"):
@@ -47,7 +53,33 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """One that writes down which tests take long."""
+    parser.addoption("--write-slow", action="store_true", help=f"write {SLOW.name} anew")
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files with slow tests first, so that no worker is left alone with one at the end."""
-    slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: item.path not in slow)
+    """Mark the tests known to be slow; their files come first, the longest one at the head."""
+    seconds = dict(reversed(line.split(" ", 1)) for line in SLOW.read_text().splitlines())
+    load: Counter[Path] = Counter()
+    for item in items:
+        if item.nodeid in seconds:
+            item.add_marker(pytest.mark.slow)
+            load[item.path] += float(seconds[item.nodeid])
+    items.sort(key=lambda item: -load[item.path])
+
+
+_durations: Counter[str] = Counter()
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Add up set-up, call and tear-down."""
+    _durations[report.nodeid] += report.duration
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Write the tests that took long, where that was asked for; not in a worker."""
+    if session.config.getoption("--write-slow") and not hasattr(session.config, "workerinput"):
+        lines = [f"{t:.1f} {name}" for name, t in sorted(_durations.items()) if t >= LONG]
+        SLOW.write_text("\n".join(lines) + "\n")

@@ -240,13 +240,16 @@ def violation_rows(p, offsets, nodes, single, atol, out, start, stop):
         for sink in range(1, n):
             if worst > atol:  # the cuts are looked at only where the rest holds
                 break
-            worst = _larger(worst, 1.0 - _flow(mean, sink, atol, residual, vectors))
+            worst = _larger(worst, 1.0 - flow_to(mean, sink, atol, residual, vectors))
         out[row] = worst
 
 
 @njit(cache=True, nogil=True)
-def _flow(capacity, sink, atol, residual, vectors):
-    """A flow from node 0 to the sink by shortest augmenting paths, largest up to atol or >= 1."""
+def flow_to(capacity, sink, atol, residual, vectors):
+    """A flow from node 0 to the sink by shortest augmenting paths, largest up to atol or >= 1.
+
+    Where it is below 1, the nodes beyond a smallest cut are left with a negative ``vectors[0]``.
+    """
     n = len(capacity)
     origin, queue = vectors[0], vectors[1]
     for i in range(n):

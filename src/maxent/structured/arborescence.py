@@ -11,7 +11,7 @@ import numpy as np
 from scipy import optimize
 
 from maxent import io
-from maxent._rows import Array, Ragged, Rows, as_float, as_rows, flat, leading, like
+from maxent._rows import Array, Ragged, Rows, as_float, as_rows, flat, leading, like, row_dot
 from maxent._threads import over_rows
 from maxent.domains import StructuredDomain
 
@@ -170,6 +170,35 @@ class Arborescence(StructuredDomain):
                 + (" with one dependent of the root" if self._single else "")
                 + "; leave the arcs of at least one tree finite"
             )
+
+    def _project(self, theta: Rows) -> Rows:
+        from maxent._kernels.tree_projection import project_rows
+
+        wide = theta.astype(np.float64)
+        best = self._argmax(wide)
+        # a tree that stays the best one when it is taken off the scores is the nearest point
+        apart = best - self._argmax(wide - best)
+        settled = row_dot(apart, apart) == 0
+        out = flat(best).copy()
+        self._over_rows(project_rows, wide, out, settled)
+        p = _with_cuts(out, theta)
+        if settled.all():
+            return p
+        rows, points = _each(theta), _each(p)
+        for i in np.flatnonzero(~settled):  # rounding won: the active set is slower but sure
+            points[i] = super()._project(rows[i][None])[0]
+        return Ragged.from_rows(points) if isinstance(theta, Ragged) else np.array(points)
+
+    def project_jvp(self, theta: Rows, p: Rows, v: Rows) -> Rows:
+        """v projected on the directions of the face of p, given by its zeros and its cuts."""
+        from maxent._kernels.tree_projection import tangent_rows
+
+        rows = as_rows(theta).astype(p.dtype, copy=False)
+        tangent = np.ascontiguousarray(flat(v), dtype=np.float64)
+        out = np.empty(tangent.size)
+        point = np.ascontiguousarray(flat(p), dtype=np.float64)
+        self._over_rows(tangent_rows, rows, out, point, tangent)
+        return like(_with_cuts(out, rows), p)
 
     def _kbest(self, theta: Rows, k: int) -> tuple[Array, list[Rows]]:
         from maxent._kernels.spanning_trees import kbest_rows
