@@ -4,7 +4,8 @@ The polytope is {p >= 0, every column sums to 1, sum of p over the arcs into S >
 of nodes without the root} (Edmonds 1967); a single root makes the cut of all nodes an equality.
 Without cuts the projection is one onto a simplex for each column. Cuts come in where a largest flow
 from the root finds them violated, and their multipliers solve the concave, piecewise quadratic
-dual by Newton's method, so that the answer is exact to rounding.
+dual by Newton's method, so that the answer is exact to rounding. Dense points, which would be
+mixtures of very many trees, need few cuts or none.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from maxent._kernels.spanning_trees import flow_to
 _TIGHT = 1e-12  # violation of a cut that is rounding
 _NEAR = 1e-9  # what is accepted where rounding allows no more
 _DEPENDENT = 1e-11  # a pivot this small, relative to its diagonal, is 0
-_ROUNDS = 200  # of cuts, and of Newton's steps between them
+_STEPS = 60  # of Newton's method between two rounds of cuts
+_MOST = 16  # cuts: sparse points that need more are found sooner by an active set of trees
 
 
 class Cuts(NamedTuple):
@@ -42,17 +44,8 @@ def _room(capacity, n):
 
 
 @njit(cache=True, nogil=True)
-def _larger_room(cuts):
-    old = len(cuts.multiplier)
-    new = _room(2 * old, cuts.beyond.shape[1])
-    new.beyond[:old] = cuts.beyond
-    new.multiplier[:old] = cuts.multiplier
-    return new
-
-
-@njit(cache=True, nogil=True)
 def project_rows(theta, offsets, nodes, single, settled, out, start, stop):
-    """Write the nearest points of rows not yet ``settled``; those on which rounding won stay so."""
+    """Write the nearest points of rows not yet ``settled``; those of too many cuts stay open."""
     for row in range(start, stop):
         if settled[row]:
             continue
@@ -67,11 +60,11 @@ def project_rows(theta, offsets, nodes, single, settled, out, start, stop):
 
 
 @njit(cache=True, nogil=True)
-def tangent_rows(theta, offsets, nodes, single, known, v, out, start, stop):
+def tangent_rows(theta, offsets, nodes, single, known, v, settled, out, start, stop):
     """Write v projected on the directions of the face of each nearest point.
 
     They are 0 where p is 0, and keep the sums of the columns and of the cuts in use; ``known``
-    are the nearest points.
+    are the nearest points. Rows of too many cuts are marked as not ``settled``.
     """
     for row in range(start, stop):
         n = nodes[row]
@@ -81,7 +74,7 @@ def tangent_rows(theta, offsets, nodes, single, known, v, out, start, stop):
             continue
         score = _columns_of(theta[first:last].reshape(n, n))
         p = np.zeros((n, n))
-        cuts, m, _ = _project(score, single, p)
+        cuts, m, settled[row] = _project(score, single, p)
         change = np.ascontiguousarray(v[first:last].reshape(n, n).T)
         used = np.empty(m, np.int64)
         count = 0
@@ -132,7 +125,7 @@ def _columns_of(theta):
 def _project(score, single, p):
     """Write the nearest point [dependent, head]; the cuts, their number, whether it holds."""
     n = len(score)
-    cuts = _room(8, n)
+    cuts = _room(_MOST + n, n)
     cuts.beyond[0, 1:] = True
     m = 1
     lowest = 0.0
@@ -143,7 +136,7 @@ def _project(score, single, p):
     reach = 1.0 - lowest
     residual, vectors = np.empty((n, n)), np.empty((2, n), np.int64)
     shifted = np.empty((n, n))
-    for _ in range(_ROUNDS):
+    while m <= _MOST:
         amiss = _maximise(score, single, reach, cuts, m, shifted, p)
         known = m
         capacity = np.ascontiguousarray(p.T)
@@ -151,15 +144,13 @@ def _project(score, single, p):
         for sink in range(1, n):
             if done[sink] or flow_to(capacity, sink, _TIGHT, residual, vectors) >= 1.0:
                 continue
-            if m == len(cuts.multiplier):
-                cuts = _larger_room(cuts)
             for j in range(n):
                 cuts.beyond[m, j] = vectors[0, j] < 0
                 done[j] = done[j] or cuts.beyond[m, j]
             cuts.multiplier[m] = 0.0
             if _is_new(cuts.beyond, m):
                 m += 1
-        if m == known:
+        if m == known or amiss > _NEAR:
             return cuts, m, amiss <= _NEAR
     return cuts, m, False
 
@@ -182,7 +173,7 @@ def _maximise(score, single, reach, cuts, m, shifted, p):
     trial = np.empty(m)
     used = np.empty(m, np.int64)
     best = np.inf
-    for _ in range(_ROUNDS):
+    for _ in range(_STEPS):
         count = 0
         worst = 0.0
         for s in range(m):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -14,6 +15,7 @@ from maxent import io
 from maxent._rows import Array, Ragged, Rows, as_float, as_rows, flat, leading, like, row_dot
 from maxent._threads import over_rows
 from maxent.domains import StructuredDomain
+from maxent.domains.active_set import Support
 
 
 @io.register
@@ -181,23 +183,31 @@ class Arborescence(StructuredDomain):
         settled = row_dot(apart, apart) == 0
         out = flat(best).copy()
         self._over_rows(project_rows, wide, out, settled)
-        p = _with_cuts(out, theta)
-        if settled.all():
-            return p
-        rows, points = _each(theta), _each(p)
-        for i in np.flatnonzero(~settled):  # rounding won: the active set is slower but sure
-            points[i] = super()._project(rows[i][None])[0]
-        return Ragged.from_rows(points) if isinstance(theta, Ragged) else np.array(points)
+        offsets, _ = self._cuts(theta)
+        for i, support in self._supports_of(theta, ~settled):
+            out[offsets[i] : offsets[i + 1]] = support.point()
+        return _with_cuts(out, theta)
+
+    def _supports_of(self, theta: Rows, chosen: Array) -> Iterator[tuple[int, Support]]:
+        """Numbers and supports of the rows with a few trees, but many cuts."""
+        index, rows = np.flatnonzero(chosen), _each(theta)
+        if index.size:
+            batch = Ragged.from_rows([rows[i].astype(np.float64) for i in index])
+            yield from zip(index, self._project_support(batch, None), strict=True)
 
     def project_jvp(self, theta: Rows, p: Rows, v: Rows) -> Rows:
         """v projected on the directions of the face of p, given by its zeros and its cuts."""
         from maxent._kernels.tree_projection import tangent_rows
 
         rows = as_rows(theta).astype(p.dtype, copy=False)
-        tangent = np.ascontiguousarray(flat(v), dtype=np.float64)
-        out = np.empty(tangent.size)
         point = np.ascontiguousarray(flat(p), dtype=np.float64)
-        self._over_rows(tangent_rows, rows, out, point, tangent)
+        along = np.ascontiguousarray(flat(v), dtype=np.float64)
+        out, settled = np.empty(along.size), np.ones(len(rows), bool)
+        self._over_rows(tangent_rows, rows, out, point, along, settled)
+        offsets, _ = self._cuts(rows)
+        for i, support in self._supports_of(rows, ~settled):
+            own = slice(offsets[i], offsets[i + 1])
+            out[own] = support.tangent(along[own])
         return like(_with_cuts(out, rows), p)
 
     def _kbest(self, theta: Rows, k: int) -> tuple[Array, list[Rows]]:
