@@ -176,16 +176,6 @@ def test_supports_mix_to_the_projection_and_start_the_next_one(scores):
         chain.project_support(theta, supports[:2])
 
 
-def test_tangents_of_a_support_are_the_derivative_of_the_projection(scores):
-    _, _, theta = scores
-    chain = Chain(K)
-    _, supports = chain.project_support(theta)
-    v = mx.Ragged(np.random.default_rng(5).normal(size=theta.values.size), theta.offsets)
-    expected = chain.project_jvp(theta, chain.project(theta), v)
-    for support, direction, slope in zip(supports, v.rows(), expected.rows(), strict=True):
-        np.testing.assert_allclose(support.tangent(direction), slope, atol=1e-9)
-
-
 @pytest.mark.parametrize(
     ("nodes", "transitions", "message"),
     [

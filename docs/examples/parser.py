@@ -135,7 +135,7 @@ class Parser(nn.Module):
         )
         self.head = nn.Linear(2 * hidden, hidden)
         self.dependent = nn.Linear(2 * hidden, hidden)
-        self.bilinear = nn.Parameter(torch.zeros(hidden, hidden))
+        self.bilinear = nn.Parameter(torch.randn(hidden, hidden) / hidden)
         self.prior = nn.Parameter(torch.zeros(hidden))
 
     def forward(self, batch: Batch) -> Tensor:

@@ -21,6 +21,7 @@ OPTIMAL = -1
 _ROUNDING = 4e-15  # a few units of rounding, relative to the terms of an inner product
 _NEAR = 1e-8  # below this the gap is measured afresh, with every inner product
 _NOTHING = 1e-14  # a weight this small is 0
+_STILL = 1e-13  # weights that change no more than this stand still
 
 
 class Hull(NamedTuple):
@@ -129,19 +130,8 @@ def advance(theta, direction, room, shift, n):
         _point_away(theta, direction, room, 1)
         return 1
     count, moved = _move(direction, room, n + 1, first)
-    return count if moved else OPTIMAL
-
-
-@njit(cache=True, nogil=True)
-def along_hull(v, room, n, out):
-    """Write the projection of v on the directions of the affine hull of the vertices."""
-    _inner(v, room, n)
-    step = np.empty(n)
-    _affine_step(room.factor, room.ones, room.products, n, 0, step)
-    out[:] = 0
-    for a in range(n):
-        for i in range(room.used[a]):
-            out[room.index[a, i]] += step[a] * room.value[a, i]
+    # one came and one went for a change of weights that is rounding: so it would go on
+    return OPTIMAL if count == n and moved <= _STILL else count
 
 
 @njit(cache=True, nogil=True)
@@ -149,11 +139,11 @@ def _move(direction, room, n, first):
     """Go to the nearest point of the affine hull, leaving vertices whose weights turn negative.
 
     ``first`` is the first inner product that is not 0. Return how many vertices are left, and
-    whether the point has moved.
+    the largest change of a weight.
     """
     room.change[:n] = 0.0
     step = np.empty(n)
-    moved = False
+    moved = 0.0
     while True:
         _affine_step(room.factor, room.ones, room.products, n, first, step)
         part, blocking = 1.0, -1
@@ -162,8 +152,8 @@ def _move(direction, room, n, first):
                 ratio = room.weights[a] / max(-step[a], 1e-300)
                 if blocking < 0 or ratio < part:
                     part, blocking = min(1.0, ratio), a
-        moved = moved or part > 0.0
         for a in range(n):
+            moved = max(moved, abs(part * step[a]))
             room.weights[a] += part * step[a]
             room.change[a] += part * step[a]
             room.products[a] *= 1.0 - part  # up to a constant, which does not matter

@@ -21,7 +21,8 @@ _TIGHT = 1e-12  # violation of a cut that is rounding
 _NEAR = 1e-9  # what is accepted where rounding allows no more
 _DEPENDENT = 1e-11  # a pivot this small, relative to its diagonal, is 0
 _STEPS = 60  # of Newton's method between two rounds of cuts
-_MOST = 16  # cuts: sparse points that need more are found sooner by an active set of trees
+_MOST = 16  # cuts of a sparse point: an active set of few trees finds it sooner
+_SHARE = 4  # a dense one, of many trees, may have one cut for so many of its degrees of freedom
 
 
 class Cuts(NamedTuple):
@@ -125,7 +126,7 @@ def _columns_of(theta):
 def _project(score, single, p):
     """Write the nearest point [dependent, head]; the cuts, their number, whether it holds."""
     n = len(score)
-    cuts = _room(_MOST + n, n)
+    cuts = _room(_MOST + n * n // _SHARE + n, n)
     cuts.beyond[0, 1:] = True
     m = 1
     lowest = 0.0
@@ -136,9 +137,11 @@ def _project(score, single, p):
     reach = 1.0 - lowest
     residual, vectors = np.empty((n, n)), np.empty((2, n), np.int64)
     shifted = np.empty((n, n))
-    while m <= _MOST:
+    most = _MOST
+    while m <= most:
         amiss = _maximise(score, single, reach, cuts, m, shifted, p)
         known = m
+        most = max(_MOST, (np.count_nonzero(p) - n) // _SHARE)
         capacity = np.ascontiguousarray(p.T)
         done = np.zeros(n, np.bool_)
         for sink in range(1, n):

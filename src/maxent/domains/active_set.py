@@ -10,7 +10,7 @@ Rows advance together, so that one (threaded) call of the oracle serves all rows
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -30,23 +30,10 @@ class Support:
 
     vertices: Any
     weights: Array
-    _room: Any = field(repr=False, default=None)
 
     def point(self) -> Array:
         """The mixture, V' weights."""
         return self.vertices.T @ self.weights
-
-    def tangent(self, v: Array) -> Array:
-        """v projected on the directions of the vertices' affine hull: the derivative along v.
-
-        True wherever the projection is differentiable and the vertices span the face of the
-        point, as they do for all rows but a set of measure 0.
-        """
-        from maxent._kernels.active_set import along_hull
-
-        out = np.empty(np.size(v))
-        along_hull(np.ascontiguousarray(v, np.float64), self._room, len(self.weights), out)
-        return out
 
 
 def support_of(room: Any, count: int, size: int) -> Support:
@@ -57,7 +44,7 @@ def support_of(room: Any, count: int, size: int) -> Support:
     inside = np.arange(index.shape[1]) < used[:, None]
     indptr = np.concatenate([[0], np.cumsum(used)])
     vertices = sparse.csr_array((value[inside], index[inside], indptr), shape=(count, size))
-    return Support(vertices, room.weights[:count].copy(), room)
+    return Support(vertices, room.weights[:count].copy())
 
 
 def project_by_argmax(argmax: Callable[[Rows], Rows], theta: Rows) -> Rows:

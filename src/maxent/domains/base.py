@@ -165,15 +165,6 @@ class Domain(ABC):
         return central_difference(self._project, theta, v)
 
     @property
-    def has_projection_formula(self) -> bool:
-        """Whether ``project`` and its derivative are exact without an active set."""
-        kind = type(self)
-        by_active_set = kind._project is Domain._project
-        own_active_set = kind._project_support is not Domain._project_support
-        known = kind.project_jvp is not Domain.project_jvp
-        return known and not (by_active_set or own_active_set)
-
-    @property
     def has_project_kl(self) -> bool:
         """Whether ``project_kl`` is there, which ``MeanEntropy`` needs."""
         return type(self)._project_kl is not Domain._project_kl

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,7 +14,6 @@ from maxent import io
 from maxent._rows import Array, Ragged, Rows, as_float, as_rows, flat, leading, like, row_dot
 from maxent._threads import over_rows
 from maxent.domains import StructuredDomain
-from maxent.domains.active_set import Support
 
 
 @io.register
@@ -184,19 +182,19 @@ class Arborescence(StructuredDomain):
         out = flat(best).copy()
         self._over_rows(project_rows, wide, out, settled)
         offsets, _ = self._cuts(theta)
-        for i, support in self._supports_of(theta, ~settled):
-            out[offsets[i] : offsets[i + 1]] = support.point()
+        rows = _each(theta)
+        many = np.flatnonzero(~settled)  # cuts, but few trees: the active set finds those
+        if many.size:
+            batch = Ragged.from_rows([rows[i].astype(np.float64) for i in many])
+            for i, point in zip(many, super()._project(batch).rows(), strict=True):
+                out[offsets[i] : offsets[i + 1]] = point
         return _with_cuts(out, theta)
 
-    def _supports_of(self, theta: Rows, chosen: Array) -> Iterator[tuple[int, Support]]:
-        """Numbers and supports of the rows with a few trees, but many cuts."""
-        index, rows = np.flatnonzero(chosen), _each(theta)
-        if index.size:
-            batch = Ragged.from_rows([rows[i].astype(np.float64) for i in index])
-            yield from zip(index, self._project_support(batch, None), strict=True)
-
     def project_jvp(self, theta: Rows, p: Rows, v: Rows) -> Rows:
-        """v projected on the directions of the face of p, given by its zeros and its cuts."""
+        """v projected on the directions of the face of p, given by its zeros and its cuts.
+
+        Rows with many cuts take central differences.
+        """
         from maxent._kernels.tree_projection import tangent_rows
 
         rows = as_rows(theta).astype(p.dtype, copy=False)
@@ -205,9 +203,11 @@ class Arborescence(StructuredDomain):
         out, settled = np.empty(along.size), np.ones(len(rows), bool)
         self._over_rows(tangent_rows, rows, out, point, along, settled)
         offsets, _ = self._cuts(rows)
-        for i, support in self._supports_of(rows, ~settled):
+        scores = _each(rows)
+        for i in np.flatnonzero(~settled):
             own = slice(offsets[i], offsets[i + 1])
-            out[own] = support.tangent(along[own])
+            row = scores[i][None].astype(np.float64)
+            out[own] = super().project_jvp(row, None, along[own][None])[0]
         return like(_with_cuts(out, rows), p)
 
     def _kbest(self, theta: Rows, k: int) -> tuple[Array, list[Rows]]:

@@ -29,11 +29,8 @@ def sparsemap(domain: Domain, theta: Tensor, start: Sequence[Support] | None = N
     >>> sparsemap(KSubset(2), torch.tensor([1.0, 0.5, 0.0]))
     tensor([1.0000, 0.7500, 0.2500])
     """
-    rows = as_rows(theta, domain)
-    if start is None and domain.has_projection_formula:
-        p: Tensor = _Project.apply(rows, domain)
-    else:
-        p = _Sparsemap.apply(rows, domain, start, [])
+    found: list[Support] | None = None if start is None else []
+    p: Tensor = _Project.apply(as_rows(theta, domain), domain, start, found)
     return p.reshape(theta.shape)
 
 
@@ -49,7 +46,7 @@ def sparsemap_support(
     array([0.75, 0.25])
     """
     supports: list[Support] = []
-    p: Tensor = _Sparsemap.apply(as_rows(theta, domain), domain, start, supports)
+    p: Tensor = _Project.apply(as_rows(theta, domain), domain, start, supports)
     return p.reshape(theta.shape), supports
 
 
@@ -86,8 +83,8 @@ def sparsemap_loss(
     return loss.sum() / max(len(loss), 1) if reduction == "mean" else loss.sum()
 
 
-class _Sparsemap(torch.autograd.Function):
-    """The projection by an active set, whose affine hull holds the derivative."""
+class _Project(torch.autograd.Function):
+    """The projection; where ``found`` is a list, it gets the supports."""
 
     @staticmethod
     def forward(
@@ -95,47 +92,22 @@ class _Sparsemap(torch.autograd.Function):
         theta: Tensor,
         domain: Domain,
         start: Sequence[Support] | None,
-        found: list[Support],
+        found: list[Support] | None,
     ) -> Tensor:
-        p, ctx.supports = domain.project_support(theta.detach().cpu().numpy(), start)
-        found.extend(ctx.supports)
-        return beside(p, theta)
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None, None, None]:
-        return _Tangent.apply(g, ctx.supports), None, None, None
-
-
-class _Tangent(torch.autograd.Function):
-    """v projected on the directions of each row's affine hull: symmetric, linear."""
-
-    @staticmethod
-    def forward(ctx: Any, v: Tensor, supports: list[Support]) -> Tensor:
-        ctx.supports = supports
-        along = v.detach().cpu().numpy()
-        out = np.empty(along.shape)
-        for row, vector, support in zip(out, along, supports, strict=True):
-            row[:] = support.tangent(vector)
-        return beside(out, v)
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None]:
-        return _Tangent.apply(g, ctx.supports), None
-
-
-class _Project(torch.autograd.Function):
-    """The projection of a domain that has a formula for it and for its derivative."""
-
-    @staticmethod
-    def forward(ctx: Any, theta: Tensor, domain: Domain) -> Tensor:
-        p = beside(domain.project(theta.detach().cpu().numpy()), theta)
+        scores = theta.detach().cpu().numpy()
+        if found is None:
+            p = beside(domain.project(scores), theta)
+        else:
+            points, supports = domain.project_support(scores, start)
+            found.extend(supports)
+            p = beside(points, theta)
         ctx.domain = domain
         ctx.save_for_backward(theta, p)
         return p
 
     @staticmethod
-    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None]:
-        return _ProjectTangent.apply(g, *ctx.saved_tensors, ctx.domain), None
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None, None, None]:
+        return _ProjectTangent.apply(g, *ctx.saved_tensors, ctx.domain), None, None, None
 
 
 class _ProjectTangent(torch.autograd.Function):
