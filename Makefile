@@ -31,8 +31,10 @@ $(VENV)-lowest/.dev: pyproject.toml requirements/lowest.py
 	$(VENV)-lowest/bin/python -m pip install -q -c $(CACHE)/lowest.txt -e ".[dev]"
 	touch $@
 
-$(VENV)/.bench: $(VENV)/.dev benchmarks/requirements.txt
+# a peer that cannot be built is listed as missing by the benchmarks
+$(VENV)/.bench: $(VENV)/.dev benchmarks/requirements.txt benchmarks/requirements-source.txt
 	$(BIN)/python -m pip install -q -r benchmarks/requirements.txt
+	-$(BIN)/python -m pip install -q --no-build-isolation -r benchmarks/requirements-source.txt
 	touch $@
 
 demo: $(VENV)/.base          ## a virtual species from records and rasters to map and report

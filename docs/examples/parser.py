@@ -135,7 +135,7 @@ class Parser(nn.Module):
         )
         self.head = nn.Linear(2 * hidden, hidden)
         self.dependent = nn.Linear(2 * hidden, hidden)
-        self.bilinear = nn.Parameter(torch.randn(hidden, hidden) / hidden)
+        self.bilinear = nn.Parameter(torch.randn(hidden, hidden) / hidden**0.5)
         self.prior = nn.Parameter(torch.zeros(hidden))
 
     def forward(self, batch: Batch) -> Tensor:
@@ -150,8 +150,8 @@ class Parser(nn.Module):
         )
         states, _ = nn.utils.rnn.pad_packed_sequence(self.encoder(packed)[0], batch_first=True)
         states = self.dropout(states)
-        head = self.dropout(torch.relu(self.head(states)))
-        dependent = self.dropout(torch.relu(self.dependent(states)))
+        head = self.dropout(nn.functional.leaky_relu(self.head(states), 0.1))
+        dependent = self.dropout(nn.functional.leaky_relu(self.dependent(states), 0.1))
         return head @ self.bilinear @ dependent.transpose(1, 2) + (head @ self.prior)[..., None]
 
 
