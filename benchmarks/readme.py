@@ -1,4 +1,4 @@
-"""The comparison table of the README, made from results/*.csv: python -m benchmarks.readme."""
+"""The comparison tables of README and guides, from results/*.csv: python -m benchmarks.readme."""
 
 from __future__ import annotations
 
@@ -8,7 +8,14 @@ from pathlib import Path
 
 from benchmarks.report import RESULTS
 
-README = Path(__file__).parent.parent / "README.md"
+ROOT = Path(__file__).parent.parent
+README = ROOT / "README.md"
+GUIDES = {  # page -> its suites
+    "docs/structured/chains.md": ("structured_chains", "gpu_chains"),
+    "docs/structured/ranking.md": ("structured_ranking",),
+    "docs/structured/transport.md": ("structured_transport",),
+    "docs/structured/arborescence.md": ("structured_trees", "dependency_parsing"),
+}
 _LARGE = ("density", "projection", "relaxation")  # suites with runs that no peer can follow
 START, END = "<!-- benchmarks: start -->", "<!-- benchmarks: end -->"
 
@@ -72,7 +79,7 @@ def _on_a_device() -> list[str]:
     return lines if rows else []
 
 
-def table() -> str:
+def _compared(suites: tuple[str, ...]) -> list[str]:
     """One line a peer and problem: both times, their ratio, both accuracies, the target.
 
     The float64 maps stay in the csv, the same picture once more, unless one misses its target.
@@ -82,12 +89,12 @@ def table() -> str:
         "| problem | maxent | peer | peer's time | ratio | error: maxent / peer | target |",
         "|---|---|---|---|---|---|---|",
     ]
-    for suite in ("maps", "glm", "training", "density", "projection", "relaxation"):
+    for suite in suites:
         rows = _rows(suite)
         ours = {row["problem"]: row for row in rows if row["method"] == "maxent"}
         for row in rows:
             mine = ours.get(row["problem"])
-            shown = "float64" not in row["problem"] or row["met"] == "no"
+            shown = suite != "maps" or "float64" not in row["problem"] or row["met"] == "no"
             own = row["method"] == "maxent" or row["method"].startswith("maxent (")
             if own or mine is None or not shown:
                 continue
@@ -98,6 +105,18 @@ def table() -> str:
             mine_time = _time(mine)
             cells = [row["problem"], mine_time, row["method"], time, ratio, errors, target]
             lines.append("| " + " | ".join(cells) + " |")
+    return lines
+
+
+def _as_it_is(rows: list[dict[str, str]]) -> list[str]:
+    """All columns of a csv."""
+    lines = ["| " + " | ".join(rows[0]) + " |", "|---" * len(rows[0]) + "|"]
+    return lines + ["| " + " | ".join(row.values()) + " |" for row in rows]
+
+
+def table() -> str:
+    """The table of the README."""
+    lines = _compared(("maps", "glm", "training", "density", "projection", "relaxation"))
     startup = [
         f"`{row['problem']}`: {_seconds(row['seconds'])} ({row['target']}: {row['met']})"
         for row in _rows("startup")
@@ -109,13 +128,39 @@ def table() -> str:
     return "\n".join(lines)
 
 
+def _guide_table(suite: str) -> str:
+    """One csv of benchmarks/results or experiments/results as a table."""
+    if suite.startswith("structured"):
+        return "\n".join(_compared((suite,)))
+    folder = RESULTS if suite.startswith("gpu") else ROOT / "experiments" / "results"
+    with (folder / f"{suite}.csv").open() as file:
+        return "\n".join(_as_it_is(list(csv.DictReader(file))))
+
+
+def _between(text: str, start: str, end: str, content: str) -> str:
+    before, found, rest = text.partition(start)
+    _, closed, after = rest.partition(end)
+    if not (found and closed):
+        raise ValueError(f"a page lacks {start} or {end}")
+    return f"{before}{start}\n{content}\n{end}{after}"
+
+
 def updated(text: str) -> str:
     """The README with the table between its markers."""
-    before, _, rest = text.partition(START)
-    _, _, after = rest.partition(END)
-    return f"{before}{START}\n{table()}\n{END}{after}"
+    return _between(text, START, END, table())
+
+
+def updated_guide(page: str, text: str) -> str:
+    """A guide with a table for each of its suites."""
+    for suite in GUIDES[page]:
+        start, end = f"<!-- {suite}: start -->", f"<!-- {suite}: end -->"
+        text = _between(text, start, end, f"\n{_guide_table(suite)}\n")
+    return text
 
 
 if __name__ == "__main__":
     README.write_text(updated(README.read_text()))
-    print("README.md: comparison table updated")
+    for name in GUIDES:
+        guide = ROOT / name
+        guide.write_text(updated_guide(name, guide.read_text()))
+    print("comparison tables updated: README.md,", *GUIDES)

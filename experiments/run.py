@@ -28,6 +28,7 @@ EXPERIMENTS = (
     "smoothing",
     "label_proportions",
     "label_ranking",
+    "dependency_parsing",
     "projection_times",
     "synthetic_documents",
     "matching",

@@ -1,4 +1,4 @@
-"""The README's table is what its script makes of the tracked results."""
+"""The tables of README and guides are what their script makes of the tracked results."""
 
 import sys
 from pathlib import Path
@@ -10,10 +10,13 @@ ROOT = Path(__file__).parent.parent
 
 def test_the_comparison_table_is_generated_from_the_results(monkeypatch):
     monkeypatch.setattr(sys, "path", [str(ROOT), *sys.path])
-    from benchmarks.readme import README, updated
+    from benchmarks.readme import GUIDES, README, updated, updated_guide
 
     text = README.read_text()
     assert updated(text) == text
+    for page in GUIDES:
+        text = (ROOT / page).read_text()
+        assert updated_guide(page, text) == text, page
 
 
 def test_the_snippets_of_the_readme_run():
