@@ -356,32 +356,32 @@ def _can_mount() -> bool:
 
 KINDS = {
     "kills": Kind(
-        kills, 8, "runs killed at a random moment", "earlier or new results, whole; no leftovers"
+        kills, 115, "runs killed at a random moment", "earlier or new results, whole; no leftovers"
     ),
     "full_disks": Kind(
-        full_disks, 10, "disks that fill up", "an error that says so, nothing half-written"
+        full_disks, 40, "disks that fill up", "an error that says so, nothing half-written"
     ),
     "bad_inputs": Kind(
-        bad_inputs, 60, "damaged inputs, odd options", "results or an error in words; inputs kept"
+        bad_inputs, 600, "damaged inputs, odd options", "results or an error in words; inputs kept"
     ),
     "mutations": Kind(
-        mutations, 500, "mutated model files", "refused, or the same answer twice; no crash"
+        mutations, 3000, "mutated model files", "refused, or the same answer twice; no crash"
     ),
     "entropies": Kind(
-        entropies, 60, "random entropies", "conjugacy, derivatives, prox, scales, float32"
+        entropies, 120, "random entropies", "conjugacy, derivatives, prox, scales, float32"
     ),
     "potentials": Kind(
-        potentials, 300, "random potentials", "conjugacy, Moreau, prox against perturbations"
+        potentials, 1000, "random potentials", "conjugacy, Moreau, prox against perturbations"
     ),
-    "domains": Kind(domains, 200, "random domains", "oracles as those of the enumeration"),
+    "domains": Kind(domains, 600, "random domains", "oracles as those of the enumeration"),
     "problems": Kind(
-        problems, 400, "problems with a known solution", "its value; the gap is an upper bound"
+        problems, 1000, "problems with a known solution", "its value; the gap is an upper bound"
     ),
     "programmes": Kind(
-        programmes, 60, "problems against CVXPY", "the same value, judged by our Problem"
+        programmes, 120, "problems against CVXPY", "the same value, judged by our Problem"
     ),
     "fractions": Kind(
-        fractions, 1000, "projections against exact fractions", "right to the last digits"
+        fractions, 3000, "projections against exact fractions", "right to the last digits"
     ),
 }
 

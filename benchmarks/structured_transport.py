@@ -1,7 +1,6 @@
 """Transport plans of 256 x 256: Euclidean, Sinkhorn and exact, beside POT.
 
-Seconds are those of the processor, all threads together; linear algebra has one, since threads that
-wait for work would count.
+Seconds are those of the processor, all threads together, also of those that wait for work.
 Accuracy is the violation of the sums, in the 1-norm, as a share of the mass; of exact plans, what
 their cost exceeds the best by.
 """
@@ -12,7 +11,6 @@ from collections.abc import Callable
 from time import process_time
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 import maxent as mx
 from benchmarks.peers import pot
@@ -43,7 +41,6 @@ def violation(plan: np.ndarray, domain: mx.Transport) -> float:
     return float(np.abs(rows).sum() + np.abs(columns).sum())
 
 
-@threadpool_limits.wrap(limits=1)
 def run(quick: bool = False) -> list[Row]:
     """One row for every cost, regularization, strength and competitor."""
     size = 64 if quick else SIZE
