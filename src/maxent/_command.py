@@ -5,6 +5,8 @@ from __future__ import annotations
 import atexit
 import os
 import signal
+import sys
+import threading
 from contextlib import suppress
 from types import FrameType
 
@@ -14,6 +16,7 @@ def run() -> None:
     # the interpreter's own end cannot be interrupted: the command has ended, with its own code
     atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGINT, _leave)
+    sys.unraisablehook = _ask_again
     from maxent.cli.app import main
 
     try:
@@ -23,6 +26,17 @@ def run() -> None:
         _leave()
     finally:
         signal.signal(signal.SIGINT, _leave)  # threads that are waited for
+
+
+def _ask_again(unraisable: sys.UnraisableHookArgs) -> None:
+    """A Ctrl-C that fell into a callback of the compiler, which drops exceptions, comes again."""
+    if issubclass(unraisable.exc_type, KeyboardInterrupt):
+        # not at once: it would come out of this hook, and be dropped again
+        again = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT))
+        again.daemon = True
+        again.start()
+    else:
+        sys.__unraisablehook__(unraisable)
 
 
 def _leave(number: int = signal.SIGINT, frame: FrameType | None = None) -> None:

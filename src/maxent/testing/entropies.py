@@ -217,9 +217,11 @@ def _check_simplex(entropy: Entropy, theta: Array, rng: np.random.Generator) -> 
         )
     if entropy.margin is not None:
         loss = FenchelYoungLoss(entropy)
-        # far out a loss that is not yet zero can be below rounding: test only near margins
-        shares = ((1.0, True), (0.97, False)) if entropy.margin < 50 else ((1.0, True),)
-        for share, zero in shares:
+        # just before a far margin the loss is already below rounding: halfway, or not at all
+        shares = {1.0: True}
+        if entropy.margin < 30:
+            shares[0.97 if entropy.margin < 5 else 0.5] = False
+        for share, zero in shares.items():
             scores = np.zeros(size)
             scores[1] = share * entropy.margin
             value = float(loss.value(scores, 1))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -64,7 +64,7 @@ def check_potential(potential: Potential, size: int, random_state: Any = 0) -> N
     _Check(potential, [np.zeros(size)], 0.0, rng).prox()
 
 
-def _fail(potential: Potential, what: str, **where: Any) -> None:
+def _fail(potential: Potential, what: str, **where: Any) -> NoReturn:
     at = ", ".join(f"{name} = {value}" for name, value in where.items())
     raise AssertionError(f"{potential!r}: {what} (at {at})")
 
@@ -159,23 +159,31 @@ class _Check:
                         d=d,
                     )
 
+    def _inside(self, r: Array, v: Array, step: float) -> tuple[Array, float]:
+        """The nearest point of dom V, and V there, to one that rounding took out of it."""
+        V = self.potential
+        gauge = V.gauge(r)
+        if gauge <= 1 + _EXACT:
+            r = r * ((1 - 1e-12) / max(gauge, 1.0))
+            return r, V.value(r)
+        # where dom V does not hold 0: towards another of its points, unless it has but one
+        across = (-v - V.prox_conjugate(-v, step)) / step
+        nearly = r + _EXACT * (across - r)
+        if np.isfinite(value := V.value(nearly)):
+            return nearly, value
+        if np.abs(r - across).max() <= _EXACT * (1 + np.abs(v).max() / step):
+            return r, -V.conjugate(np.zeros_like(v))
+        _fail(
+            V, f"Moreau: r = (v - prox)/step leaves dom V, gauge {gauge:.12g}", v=v, step=step, r=r
+        )
+
     def _moreau(self, v: Array, step: float, x: Array) -> None:
         """r = (v - x)/step is a subgradient of V* at x: V(r) + V*(x) = <r, x>."""
         V = self.potential
         r = (v - x) / step
         value = V.value(r)
-        if not np.isfinite(value):  # a border missed by rounding
-            gauge = V.gauge(r)
-            if not gauge <= 1 + _EXACT:
-                _fail(
-                    V,
-                    f"Moreau: r = (v - prox)/step leaves dom V, gauge {gauge:.12g}",
-                    v=v,
-                    step=step,
-                    r=r,
-                )
-            r = r * ((1 - 1e-12) / max(gauge, 1.0))
-            value = V.value(r)
+        if not np.isfinite(value):
+            r, value = self._inside(r, v, step)
         conjugate, product = V.conjugate(x), float(r @ x)
         excess = value + conjugate - product
         rounding = float(np.linalg.norm(v) * np.linalg.norm(x)) / step

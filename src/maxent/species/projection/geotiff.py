@@ -238,7 +238,15 @@ def _writing(path: Path) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # the errors of GDAL have no public class in common
+        reason = "no space left on the disk" if _full(path.parent) else error.__cause__ or error
         raise OSError(
-            f"{path} cannot be written ({error.__cause__ or error}): free space on the disk, or "
-            "choose another folder that you may write to"
+            f"{path} cannot be written ({reason}): free space on the disk, or choose another "
+            "folder that you may write to"
         ) from error
+
+
+def _full(folder: Path) -> bool:
+    """Whether the disk has no room for another tile; GDAL's own words may be of anything."""
+    with suppress(OSError):
+        return shutil.disk_usage(folder).free < _TILE**2 * 8
+    return False
