@@ -159,3 +159,14 @@ def test_every_kernel_has_this_cache():
         if path.name != "compiling.py":
             assert "from numba import njit" not in path.read_text(), path
             assert "numba.njit" not in path.read_text(), path
+
+
+def test_code_is_other_code_where_a_kernel_that_it_calls_has_changed(tmp_path):
+    """numba looks at the file of a kernel alone, and two versions of another get mixed up."""
+    for name, called in (("outer", "inner"), ("inner", "innermost"), ("innermost", "outer")):
+        (tmp_path / f"{name}.py").write_text(f"from maxent._kernels.{called} import {called}\n")
+    before = compiling._stamp(tmp_path / "outer.py")
+    assert compiling._stamp(tmp_path / "outer.py") == before
+    with open(tmp_path / "innermost.py", "a") as file:
+        file.write("# changed\n")
+    assert compiling._stamp(tmp_path / "outer.py") != before

@@ -2,14 +2,18 @@
 
 A file that is cut short, changed, or left over from other code is compiled again; where nothing can
 be written, kernels are compiled at every start. Either is said in a warning that names the folder.
+Code counts as other code when a kernel that it calls has changed, which numba does not look at: two
+versions of one kernel in a process would be mixed up.
 """
 
 from __future__ import annotations
 
 import hashlib
 import pickle
+import re
 import warnings
 from contextlib import suppress
+from functools import cache as remembered
 from pathlib import Path
 
 import numba
@@ -36,9 +40,8 @@ def njit(*, cache, **options):
 class _Cache(FunctionCache):
     def __init__(self, function):
         super().__init__(function)
-        self._cache_file = _Files(
-            self._cache_path, self._impl.filename_base, self._impl.locator.get_source_stamp()
-        )
+        stamp = _stamp(Path(function.__code__.co_filename))
+        self._cache_file = _Files(self._cache_path, self._impl.filename_base, stamp)
 
     def save_overload(self, sig, data):
         try:
@@ -91,6 +94,32 @@ class _Files(IndexDataCacheFile):
         _warn(f"a damaged file in {self._cache_path} is replaced")
         with suppress(OSError):
             Path(self._index_path).unlink()
+
+
+_IMPORTED = re.compile(r"^from maxent\._kernels\.(\w+) import", re.MULTILINE)
+
+
+def _stamp(path):
+    """A digest of a file of kernels and of all that it imports from."""
+    texts, waiting = {}, [path]
+    while waiting:
+        file = waiting.pop()
+        if file in texts:
+            continue
+        texts[file] = b""
+        with suppress(OSError):  # no sources were installed: numba has found them wanting before
+            texts[file] = _text(file, file.stat().st_mtime_ns)
+        names = _IMPORTED.findall(texts[file].decode())
+        waiting += [file.with_name(f"{name}.py") for name in names]
+    digest = hashlib.sha256()
+    for file in sorted(texts):
+        digest.update(file.name.encode() + b"\0" + texts[file] + b"\0")
+    return digest.hexdigest()
+
+
+@remembered
+def _text(file, changed):
+    return file.read_bytes()
 
 
 def _unsealed(stored):

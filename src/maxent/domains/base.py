@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from scipy import optimize
+from scipy import optimize, special
 
 from maxent._rows import (
     Array,
@@ -206,9 +206,16 @@ class SumProductDomain(Domain):
             log_partition, mean = self._softmax(theta[None])
             return float(log_partition[0] - theta @ p), np.asarray(mean)[0] - p
 
-        start = np.zeros(p.size)
-        options = {"ftol": 1e-15, "gtol": 1e-10}
-        best = optimize.minimize(negative, start, jac=True, method="L-BFGS-B", options=options)
+        def curvature(theta: Array, direction: Array) -> Array:
+            _, mean = self._softmax(theta[None])
+            return np.asarray(self.softmax_jvp(theta[None], mean, direction[None]))[0]
+
+        # the scores of entries on their own; those of 0 and 1 are far enough out
+        start = np.clip(special.logit(np.clip(p.astype(np.float64), 0.0, 1.0)), -40.0, 40.0)
+        options = {"gtol": 1e-12, "maxiter": 200}
+        best = optimize.minimize(
+            negative, start, jac=True, hessp=curvature, method="trust-ncg", options=options
+        )
         return -float(best.fun)
 
     def cheap_negentropy(self, p: Rows) -> bool:
