@@ -604,6 +604,11 @@ class ChainMap(RowMap):
         self._lengths = lengths
         self._offsets = np.concatenate([[0], np.cumsum(lengths * n_states)])
 
+    @property
+    def lengths(self) -> Array:
+        """Positions of each sequence."""
+        return self._lengths
+
     def __repr__(self) -> str:
         return (
             f"ChainMap({self.n_rows} sequences, {self.n_features} weights, {self.n_states} states)"

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxent import io
 from maxent._checks import masses
-from maxent._rows import Array, Rows, Tied
+from maxent._rows import Array, Rows, Tied, row_dot
 from maxent.entropies import Entropy, Shannon, Shifted, SquaredNorm, Zero
 from maxent.estimators._linear import as_potential
 from maxent.estimators._saving import SavesFields
@@ -288,8 +288,6 @@ class ChainClassifier(SavesFields, BaseEstimator):
         paths = [np.array([order[v] for v in path.tolist()]) for path in given]
         log_partition, _ = chain.softmax(scores)
         vertices = chain.encode(paths, tied=isinstance(scores, Tied))
-        from maxent._rows import row_dot
-
         return float(np.mean(log_partition - row_dot(scores, vertices)))
 
 
@@ -317,7 +315,9 @@ def _labels(y: Any, lengths: Array) -> list[Array]:
         )
     labels = [np.asarray(sequence) for sequence in y]
     if len(labels) != len(lengths):
-        raise ValueError(f"{len(lengths)} sequences need as many sequences of labels: {len(labels)}")
+        raise ValueError(
+            f"{len(lengths)} sequences need as many sequences of labels: {len(labels)}"
+        )
     for i, (row, length) in enumerate(zip(labels, lengths, strict=True)):
         if row.shape != (length,):
             raise ValueError(
