@@ -1,0 +1,185 @@
+"""Sequences of tokens: attributes, weights for the pairs seen, CoNLL files, chain models."""
+
+import gzip
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import maxent as mx
+from maxent import io
+from maxent.estimators.chain import ChainClassifier
+from maxent.tagging import Attributes, PairChainMap, phrase_scores, phrases, read_conll
+
+RNG = np.random.default_rng(0)
+LENGTHS = np.array([3, 1, 5, 2])
+
+
+@pytest.fixture
+def tokens():
+    """Sparse positions and labels of three states."""
+    X = sparse.random_array((11, 6), density=0.5, rng=np.random.default_rng(1), format="csr")
+    return X, np.array([0, 1, 2, 0, 1, 1, 2, 0, 0, 2, 1])
+
+
+def test_attributes_number_names_in_the_order_of_training():
+    names = Attributes()
+    read = names.fit([[{"word": "a", "upper": True, "lower": False, "length": 2}], [["word=a", "x"]]])
+    assert names.names == ["word=a", "upper", "length", "x"]
+    np.testing.assert_array_equal(read.X.toarray(), [[1, 1, 2, 0], [1, 0, 0, 1]])
+    again = names.transform([[{"word": "unknown", "length": 3.0}]])
+    np.testing.assert_array_equal(again.X.toarray(), [[0, 0, 3, 0]])
+    assert io.loads(io.dumps(names)).names == names.names
+
+
+def test_rare_attributes_are_left_out():
+    names = Attributes()
+    read = names.fit([[["a", "b"], ["a"]], [["c", "a", "b"]]], least=2)
+    assert names.names == ["a", "b"]
+    np.testing.assert_array_equal(read.X.toarray(), [[1, 1], [1, 0], [1, 1]])
+
+
+@pytest.mark.parametrize(
+    ("sequences", "error", "message"),
+    [
+        ([[["a"]], []], ValueError, "sequence 1 is empty"),
+        ([["word"]], TypeError, "token 0 of sequence 0 must be a list"),
+        ([[[1]]], TypeError, "no text"),
+        ([[{"x": float("nan")}]], ValueError, "impute"),
+        ([[{"x": None}]], TypeError, "expected a text"),
+    ],
+)
+def test_tokens_that_are_none(sequences, error, message):
+    with pytest.raises(error, match=message):
+        Attributes().fit(sequences)
+
+
+def test_a_map_of_all_pairs_is_a_chain_map(tokens):
+    X, _ = tokens
+    start, state = np.arange(7) * 3, np.tile(np.arange(3), 6)
+    pairs = PairChainMap(X, LENGTHS, 3, start, state)
+    ends = np.concatenate([[0], np.cumsum(LENGTHS)])
+    whole = mx.ChainMap([X[a:b] for a, b in zip(ends[:-1], ends[1:], strict=True)], 3)
+    w = RNG.normal(size=whole.n_features)
+    ours, theirs = pairs.scores(w), whole.scores(w)
+    np.testing.assert_allclose(ours.own.values, theirs.own.values)
+    _, p = mx.Chain(3).softmax(ours)
+    np.testing.assert_allclose(pairs.moments(p), whole.moments(p))
+    np.testing.assert_allclose(pairs.row_norms(), whole.row_norms())
+    few = pairs.take(np.array([2, 0])).scores(w)
+    np.testing.assert_allclose(few.own.rows()[0], ours.own.rows()[2])
+
+
+def test_pairs_that_were_not_seen_score_nothing(tokens):
+    X, labels = tokens
+    pairs = PairChainMap.seen(X, LENGTHS, 3, labels)
+    seen = {(a, labels[t]) for t, a in zip(*X.nonzero(), strict=True)}
+    assert pairs.state.size == len(seen)
+    unary = pairs.scores(np.ones(pairs.n_features)).own.values.reshape(-1, 3)
+    dense = X.toarray()
+    expected = [
+        [sum(dense[t, a] for a in range(6) if (a, s) in seen) for s in range(3)] for t in range(11)
+    ]
+    np.testing.assert_allclose(unary, expected)
+    w, r = RNG.normal(size=pairs.n_features), RNG.normal(size=11 * 3)
+    theta = pairs.scores(w)
+    p = mx.Tied(mx.Ragged(r, theta.own.offsets), np.zeros((4, 9)))
+    assert np.dot(theta.own.values, r) == pytest.approx(np.dot(pairs.moments(p)[:-9], w[:-9]))
+    again = io.loads(io.dumps(pairs))
+    np.testing.assert_array_equal(again.scores(w).own.values, theta.own.values)
+
+
+def test_conll_files(tmp_path):
+    path = tmp_path / "train.txt.gz"
+    path.write_bytes(gzip.compress(b"He PRP B-NP\nruns VBZ B-VP\n\n\n. . O\n"))
+    assert read_conll(path) == [
+        [("He", "PRP", "B-NP"), ("runs", "VBZ", "B-VP")],
+        [(".", ".", "O")],
+    ]
+    path = tmp_path / "bad.txt"
+    path.write_text("a b\nc\n")
+    with pytest.raises(ValueError, match=r"bad\.txt, line 2: 1 columns"):
+        read_conll(path)
+    path.write_text("\n\n")
+    with pytest.raises(ValueError, match="no tokens"):
+        read_conll(path)
+
+
+def test_phrases_as_conlleval_counts_them():
+    assert list(phrases(["I-NP", "B-NP", "I-NP", "O", "I-VP", "I-NP"])) == [
+        (0, 1, "NP"),
+        (1, 3, "NP"),
+        (4, 5, "VP"),
+        (5, 6, "NP"),
+    ]
+    scores = phrase_scores([["B-A", "I-A", "O"], ["B-B"]], [["B-A", "O", "O"], ["B-B"]])
+    assert (scores.correct, scores.predicted, scores.given) == (1, 2, 2)
+    assert scores.f1 == 0.5
+    assert scores.accuracy == 0.75
+    with pytest.raises(ValueError, match="expected O, B-TYPE or I-TYPE"):
+        list(phrases(["X-NP"]))
+
+
+WORDS = [[["the"], ["cat"]], [["a"], ["dog"], ["barks"]], [["the"], ["dog"], ["sleeps"]]]
+TAGS = [["D", "N"], ["D", "N", "V"], ["D", "N", "V"]]
+
+
+@pytest.mark.parametrize("loss", ["crf", "softmax-margin", "hinge"])
+def test_a_tagger_learns_and_is_certified(loss):
+    model = ChainClassifier(loss, 0.01, tol=1e-7).fit(WORDS, TAGS)
+    assert model.gap_ <= 1e-7
+    assert model.score(WORDS, TAGS) == 1.0
+    assert [p.tolist() for p in model.predict([[["a"], ["cat"], ["barks"]]])] == [["D", "N", "V"]]
+    again = io.loads(io.dumps(model))
+    np.testing.assert_array_equal(again.predict(WORDS)[1], model.predict(WORDS)[1])
+    best = model.predict_kbest(WORDS[:1], 2)[0]
+    assert best[0][0] >= best[1][0]
+    assert best[0][1].tolist() == ["D", "N"]
+    for p in model.predict_proba(WORDS):
+        np.testing.assert_allclose(p.sum(axis=1), 1)
+
+
+@pytest.mark.parametrize("loss", ["crf", "hinge", "sparsemap"])
+def test_dense_sequences_are_those_of_the_problem(loss):
+    sequences = [RNG.normal(size=(n, 4)) for n in (2, 3, 4, 3)]
+    labels = [RNG.integers(0, 3, len(x)) for x in sequences]
+    model = ChainClassifier(loss, 0.1, tol=1e-8).fit(sequences, labels)
+    assert model.gap_ <= 1e-8
+    chain = mx.Chain(3)
+    tied = loss != "sparsemap"
+    observed = chain.encode(labels, tied=tied)
+    if loss == "hinge":
+        cost = mx.Tied(1 - observed.own, np.zeros((1, 9)))
+        entropy = mx.Shifted(mx.Zero(domain=chain), cost)
+    else:
+        entropy = (mx.Shannon if loss == "crf" else mx.SquaredNorm)(domain=chain)
+    problem = mx.Problem(
+        entropy, mx.ChainMap(sequences, 3, tied=tied), mx.Quadratic(0.1), observed=observed
+    )
+    state = problem.state(model.weights_)
+    assert model.objective_ - problem.solve().objective <= 1e-6 or state.gap <= 1e-7
+    assert model.log_loss(sequences, labels) > 0
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "message"),
+    [
+        ([], [], "no sequences"),
+        (WORDS, TAGS[:2], "3 sequences need as many"),
+        (WORDS, [["D"], *TAGS[1:]], "sequence 0 has 2 positions"),
+        (WORDS, [["D"] * len(t) for t in TAGS], "at least two different ones"),
+        (WORDS, None, "requires y"),
+        ([np.ones((2, 2)), np.ones((1, 3))], [[0, 1], [1]], "different numbers of features"),
+    ],
+)
+def test_bad_input(X, y, message):
+    with pytest.raises(ValueError, match=message):
+        ChainClassifier().fit(X, y)
+
+
+def test_another_kind_of_sequence_is_refused():
+    model = ChainClassifier().fit(WORDS, TAGS)
+    with pytest.raises(ValueError, match="fitted to lists of tokens"):
+        model.predict([np.ones((2, 3))])
+    with pytest.raises(ValueError, match="labels that training did not have"):
+        model.log_loss(WORDS[:1], [["D", "X"]])
