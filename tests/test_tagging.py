@@ -11,6 +11,12 @@ from maxent import io
 from maxent.estimators.chain import ChainClassifier
 from maxent.tagging import Attributes, PairChainMap, phrase_scores, phrases, read_conll
 
+def _stored(model, folder):
+    """Written to a file and read again."""
+    io.save(model, folder / "model.json")
+    return io.load(folder / "model.json")
+
+
 RNG = np.random.default_rng(0)
 LENGTHS = np.array([3, 1, 5, 2])
 
@@ -22,14 +28,14 @@ def tokens():
     return X, np.array([0, 1, 2, 0, 1, 1, 2, 0, 0, 2, 1])
 
 
-def test_attributes_number_names_in_the_order_of_training():
+def test_attributes_number_names_in_the_order_of_training(tmp_path):
     names = Attributes()
     read = names.fit([[{"word": "a", "upper": True, "lower": False, "length": 2}], [["word=a", "x"]]])
     assert names.names == ["word=a", "upper", "length", "x"]
     np.testing.assert_array_equal(read.X.toarray(), [[1, 1, 2, 0], [1, 0, 0, 1]])
     again = names.transform([[{"word": "unknown", "length": 3.0}]])
     np.testing.assert_array_equal(again.X.toarray(), [[0, 0, 3, 0]])
-    assert io.loads(io.dumps(names)).names == names.names
+    assert _stored(names, tmp_path).names == names.names
 
 
 def test_rare_attributes_are_left_out():
@@ -70,7 +76,7 @@ def test_a_map_of_all_pairs_is_a_chain_map(tokens):
     np.testing.assert_allclose(few.own.rows()[0], ours.own.rows()[2])
 
 
-def test_pairs_that_were_not_seen_score_nothing(tokens):
+def test_pairs_that_were_not_seen_score_nothing(tokens, tmp_path):
     X, labels = tokens
     pairs = PairChainMap.seen(X, LENGTHS, 3, labels)
     seen = {(a, labels[t]) for t, a in zip(*X.nonzero(), strict=True)}
@@ -85,7 +91,7 @@ def test_pairs_that_were_not_seen_score_nothing(tokens):
     theta = pairs.scores(w)
     p = mx.Tied(mx.Ragged(r, theta.own.offsets), np.zeros((4, 9)))
     assert np.dot(theta.own.values, r) == pytest.approx(np.dot(pairs.moments(p)[:-9], w[:-9]))
-    again = io.loads(io.dumps(pairs))
+    again = _stored(pairs, tmp_path)
     np.testing.assert_array_equal(again.scores(w).own.values, theta.own.values)
 
 
@@ -125,12 +131,12 @@ TAGS = [["D", "N"], ["D", "N", "V"], ["D", "N", "V"]]
 
 
 @pytest.mark.parametrize("loss", ["crf", "softmax-margin", "hinge"])
-def test_a_tagger_learns_and_is_certified(loss):
+def test_a_tagger_learns_and_is_certified(loss, tmp_path):
     model = ChainClassifier(loss, 0.01, tol=1e-7).fit(WORDS, TAGS)
     assert model.gap_ <= 1e-7
     assert model.score(WORDS, TAGS) == 1.0
     assert [p.tolist() for p in model.predict([[["a"], ["cat"], ["barks"]]])] == [["D", "N", "V"]]
-    again = io.loads(io.dumps(model))
+    again = _stored(model, tmp_path)
     np.testing.assert_array_equal(again.predict(WORDS)[1], model.predict(WORDS)[1])
     best = model.predict_kbest(WORDS[:1], 2)[0]
     assert best[0][0] >= best[1][0]
