@@ -15,7 +15,7 @@ import pytest
 
 # seconds and name of each test that took long, by `make slow` on a quiet machine
 SLOW = Path(__file__).with_name("slow.txt")
-LONG = 0.4
+LONG = 0.15
 
 # two workers share the cores: threads of the linear algebra, which is not ours to test, only wait
 for _library in ("OPENBLAS", "MKL", "OMP"):
