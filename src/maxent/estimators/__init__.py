@@ -1,8 +1,10 @@
 """scikit-learn estimators over the one problem."""
 
 from maxent.estimators.aligner import Aligner
+from maxent.estimators.chain import ChainClassifier, SeparableWarning
 from maxent.estimators.density import MaxentDensity
 from maxent.estimators.density_cv import MaxentDensityCV
+from maxent.estimators.discrimination import CRF, L1CRF, L1M3N, L2CRF, M3N, LaplaceMEDN
 from maxent.estimators.fenchel_young import (
     FenchelYoungClassifier,
     FenchelYoungMultilabel,
@@ -17,6 +19,14 @@ from maxent.estimators.structural_cv import StructMaxentCV
 
 __all__ = [
     "Aligner",
+    "CRF",
+    "ChainClassifier",
+    "L1CRF",
+    "L1M3N",
+    "L2CRF",
+    "LaplaceMEDN",
+    "M3N",
+    "SeparableWarning",
     "FenchelYoungClassifier",
     "FenchelYoungClassifierCV",
     "FenchelYoungMultilabel",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -16,17 +16,17 @@ from maxent.entropies import Entropy, Shannon, Shifted, SquaredNorm, Zero
 from maxent.estimators._linear import as_potential
 from maxent.estimators._pair_features import check_kinds, pair_features
 from maxent.estimators._saving import SavesFields
+from maxent.estimators._solving import CERTIFICATE, SolvesProblem, mean_weights
 from maxent.evaluation import alignment_overlap
 from maxent.maps import RaggedMap
 from maxent.problem import Problem
-from maxent.solvers import choose
 from maxent.structured import Alignment
 
 ENTROPIES = {"shannon": Shannon, "squared-norm": SquaredNorm, "zero": Zero}
 
 
 @io.register
-class Aligner(SavesFields, BaseEstimator):
+class Aligner(SolvesProblem, SavesFields, BaseEstimator):
     """Monotone alignments of pairs of sequences, with a metric learned from aligned pairs.
 
     Elements i and j of a pair score <w, phi(x_i, y_j)>; a path through (i, j) from the first to the
@@ -66,8 +66,8 @@ class Aligner(SavesFields, BaseEstimator):
     """
 
     _fitted_fields = (
-        *("n_features_in_", "scale_", "coef_", "loss_", "objective_", "gap_", "optimality_"),
-        "n_iter_",
+        *("n_features_in_", "scale_", "coef_"),
+        *CERTIFICATE,
     )
 
     def __init__(
@@ -115,9 +115,7 @@ class Aligner(SavesFields, BaseEstimator):
         blocks = [pair_features(self.features, *pair) for pair in pairs]
         if len({block.shape[1] for block in blocks}) > 1:
             raise ValueError("the function of features gives a different number for some pairs")
-        if not weight.any():
-            raise ValueError("all sample weights are zero: give some pairs a positive weight")
-        weight = weight / weight.sum()
+        weight = mean_weights(weight, "pairs")
         scale = _scale(blocks, weight)
         entropy: Entropy = ENTROPIES[self.entropy](domain=domain)
         if self.cost:
@@ -125,17 +123,9 @@ class Aligner(SavesFields, BaseEstimator):
         features = RaggedMap([block / scale for block in blocks])
         potential = as_potential(self.potential)
         problem = Problem(entropy, features, potential, observed=observed, weights=weight)
-        settings = {} if self.max_iter is None else {"max_iter": int(self.max_iter)}
-        solver = choose(self.solver, problem, tol=self.tol, verbose=self.verbose, **settings)
-        solution = solver.run(problem)
-        solver.warn_unless_converged(solution, stacklevel=2)
-        state = problem.state(solution.w)
+        solution = self._solve(problem)
         self.n_features_in_ = pairs[0][0].shape[1]
         self.scale_, self.coef_ = scale, solution.w / scale
-        self.loss_ = state.smooth + problem.total(entropy.value_inside(observed))
-        self.objective_ = self.loss_ + state.penalty
-        self.gap_, self.optimality_ = solution.gap, solution.optimality
-        self.n_iter_ = solution.n_iter
         return self
 
     def _check(self) -> None:
@@ -150,12 +140,7 @@ class Aligner(SavesFields, BaseEstimator):
                 'entropy="zero" without a cost is the perceptron loss, which weights of 0 minimise '
                 "together with any penalty: give a cost > 0"
             )
-        if not (isinstance(self.tol, Real) and self.tol >= 0):
-            raise ValueError(f"tol must be a number >= 0, got {self.tol!r}")
-        if self.max_iter is not None and not (
-            isinstance(self.max_iter, Integral) and int(self.max_iter) >= 1
-        ):
-            raise ValueError(f"max_iter must be an integer >= 1 or None, got {self.max_iter!r}")
+        self._check_settings()
         if not callable(self.features):
             check_kinds(self.features)
 

@@ -1,9 +1,10 @@
-"""Labels of sequences: conditional random fields and max-margin Markov networks on chains."""
+"""Labels of sequences: linear-chain models under any Fenchel-Young loss and any potential."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from numbers import Integral, Real
+import warnings
+from abc import abstractmethod
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -13,27 +14,310 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxent import io
 from maxent._checks import masses
-from maxent._rows import Array, Rows, Tied, row_dot
-from maxent.entropies import Entropy, Shannon, Shifted, SquaredNorm, Zero
+from maxent._rows import Array, Ragged, Rows, Tied, row_dot
+from maxent.domains import Simplex
+from maxent.entropies import Entropy, Shannon, Shifted, SmoothedMax, SquaredNorm, Zero
 from maxent.estimators._linear import as_potential
 from maxent.estimators._saving import SavesFields
+from maxent.estimators._sequences import (
+    HIDDEN,
+    Labels,
+    is_matrix,
+    look_up,
+    number_labels,
+    read_labels,
+    split,
+    stack,
+)
+from maxent.estimators._solving import CERTIFICATE, SolvesProblem, mean_weights
 from maxent.maps import ChainMap, RowMap
+from maxent.potentials import Equality, Potential
 from maxent.problem import Problem
-from maxent.solvers import choose
+from maxent.solvers import ConvergenceWarning, Solution
+from maxent.solvers._dual import unwrap
 from maxent.structured import Chain
-from maxent.tagging import Attributes, PairChainMap
+from maxent.tagging import Attributes, InputChainMap, PairChainMap
 
-# loss -> entropy on paths, and whether wrong labels cost 1 each
+# loss -> entropy on paths, and whether wrong labels cost 1 each unless told otherwise
 LOSSES: dict[str, tuple[type[Entropy], bool]] = {
     "crf": (Shannon, False),
     "softmax-margin": (Shannon, True),
     "hinge": (Zero, True),
     "sparsemap": (SquaredNorm, False),
 }
+_ROUNDS = 100  # completions of hidden labels at most
+_STILL = 1e-6  # relative change of the objective between two of them that ends the search
+
+
+class SeparableWarning(UserWarning):
+    """Without a penalty the weights of separable data grow for ever: the fit stopped on the way."""
+
+
+class ChainModel(SolvesProblem, SavesFields, BaseEstimator):
+    """What all chain models share; a model adds its loss and its potential, see ``_recipe``."""
+
+    _fitted_fields: tuple[str, ...] = (
+        *("classes_", "n_features_in_", "attributes_", "start_", "state_", "weights_"),
+        *CERTIFICATE,
+    )
+
+    transitions: str
+    all_pairs: bool
+    least: int
+
+    @abstractmethod
+    def _recipe(self, total: float) -> tuple[Any, Potential]:
+        """The loss, a name of LOSSES or an Entropy, and the potential beside its mean.
+
+        ``total`` is the number of sequences, as the sample weights count them.
+        """
+
+    def _cost(self) -> Any:
+        """What wrong labels cost, a matrix (classes, classes); None for the loss's own."""
+        return None
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False  # a list of sequences
+        tags.target_tags.required = True
+        return tags
+
+    # -- fitting -------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Learn from sequences X and their labels y, one per position; None hides a label.
+
+        A sequence is a matrix (positions, features), dense or sparse, or a list of tokens that are
+        lists of names or mappings of names to values, see ``Attributes``. Hidden labels are summed
+        over by the losses with an entropy and maximised over by the hinge. That problem is not
+        convex: a local optimum is found, whose ``gap_`` is inf.
+        """
+        self._check_settings()
+        if not isinstance(self.least, Integral) or self.least < 1:
+            raise ValueError(f"least must be an integer >= 1, got {self.least!r}")
+        if self.transitions not in ("constant", "input"):
+            raise ValueError(f'transitions must be "constant" or "input", got {self.transitions!r}')
+        matrix, lengths = self._read(X, fit=True)
+        labels = number_labels(read_labels(type(self).__name__, y, lengths))
+        weight = masses("sample_weight", sample_weight, len(lengths))
+        self.classes_ = labels.classes
+        loss, potential = self._recipe(float(weight.sum()))
+        entropy = chain_entropy(loss, Chain(len(labels.classes)))
+        chains = self._training_map(matrix, labels, entropy)
+        cost = self._cost()
+        if cost is None and isinstance(loss, str) and LOSSES[loss][1]:
+            cost = 1 - np.eye(len(labels.classes))
+        if cost is not None:
+            entropy = Shifted(entropy, _position_costs(_checked(cost, labels), labels, chains))
+        parts = entropy, chains, potential, mean_weights(weight, "sequences")
+        solution = self._complete(labels, *parts) if labels.hidden else self._learn(labels, *parts)
+        self.weights_ = solution.w
+        return self
+
+    def _learn(
+        self, labels: Labels, entropy: Entropy, chains: RowMap, potential: Potential, weight: Array
+    ) -> Solution:
+        tied = self._ties(entropy)
+        observed = Chain(len(labels.classes)).encode(labels.paths(), tied=tied)
+        problem = Problem(entropy, chains, potential, observed=observed, weights=weight)
+        solution = self._optimise(problem)
+        if isinstance(potential, Equality) and _separates(problem, solution.w):
+            warnings.warn(
+                "the training labels are separable and nothing is penalized: the loss falls for "
+                "ever as the weights grow, and the model is the one where the solver stopped. Give "
+                "a penalty (L2CRF, potential=1e-3) for a model that is defined by the data",
+                SeparableWarning,
+                stacklevel=3,
+            )
+        return solution
+
+    def _optimise(self, problem: Problem, w0: Any = None) -> Solution:
+        return self._solve(problem, w0, stacklevel=3)
+
+    def _complete(
+        self, labels: Labels, entropy: Entropy, chains: RowMap, potential: Potential, weight: Array
+    ) -> Solution:
+        """Complete the labels, learn from them, and again: the objective never rises."""
+        warnings.warn(
+            "some labels are hidden: the objective is not convex, a local optimum is looked for "
+            "and no duality gap bounds it (gap_ is inf)",
+            UserWarning,
+            stacklevel=3,
+        )
+        chain, w, best = Chain(len(labels.classes)), None, np.inf
+        for rounds in range(1, _ROUNDS + 1):
+            theta = chains.scores(np.zeros(chains.n_features) if w is None else w)
+            clamped = _clamp(theta, labels)
+            if w is None or unwrap(entropy).entropy.differentiable:
+                observed = chain.softmax(clamped)[1]
+            else:
+                observed = chain.argmax(clamped)
+            problem = Problem(entropy, chains, potential, observed=observed, weights=weight)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)  # the rounds decide
+                solution = self._optimise(problem, w)
+            w = solution.w
+            value = self._hidden_objective(problem, w, labels)
+            if not value < best - _STILL * max(1.0, abs(best)):
+                break
+            best = value
+        self.loss_ = value - problem.penalty(w)
+        self.objective_, self.gap_, self.n_iter_ = value, np.inf, rounds
+        return solution
+
+    def _hidden_objective(self, problem: Problem, w: Array, labels: Labels) -> float:
+        """Mean loss of the known labels, the hidden ones summed or maximised over, and V*."""
+        chain, state = Chain(len(labels.classes)), problem.state(w)
+        clamped = _clamp(state.theta, labels)
+        if unwrap(problem.entropy).entropy.differentiable:
+            known = chain.softmax(clamped)[0]
+        else:
+            known = row_dot(state.theta, chain.argmax(clamped))
+        return problem.total(state.conjugate - known) + state.penalty
+
+    def _read(self, X: Any, fit: bool) -> tuple[Any, Array]:
+        """The positions of all sequences, one below the other, and the lengths."""
+        sequences = list(X)
+        if not sequences:
+            raise ValueError("X has no sequences: give at least one")
+        named = not (sparse.issparse(sequences[0]) or is_matrix(sequences[0]))
+        if fit:
+            self.attributes_ = Attributes() if named else None
+        elif named != (self.attributes_ is not None):
+            kinds = ("matrices", "lists of tokens")
+            raise ValueError(f"X holds {kinds[named]}, the model was fitted to {kinds[not named]}")
+        if named:
+            assert self.attributes_ is not None
+            read = (
+                self.attributes_.fit(sequences, int(self.least))
+                if fit
+                else self.attributes_.transform(sequences)
+            )
+            matrix, lengths = read.X, read.lengths
+            if fit and not len(self.attributes_):
+                raise ValueError(f"no attribute occurs {self.least} times: lower least")
+        else:
+            matrix, lengths = stack(sequences)
+        if fit:
+            self.n_features_in_ = matrix.shape[1]
+        elif matrix.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"X has {matrix.shape[1]} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input"
+            )
+        return matrix, lengths
+
+    def _training_map(self, matrix: Any, labels: Labels, entropy: Entropy) -> RowMap:
+        tied = self._ties(entropy)
+        few = sparse.issparse(matrix) and not self.all_pairs and not labels.hidden
+        self.start_ = self.state_ = None
+        if few and tied:
+            seen = PairChainMap.seen(matrix, labels.lengths, len(labels.classes), labels.states)
+            self.start_, self.state_ = seen.start, seen.state
+            return seen
+        return self._full_map(matrix, labels.lengths, tied)
+
+    def _ties(self, entropy: Entropy) -> bool:
+        """Whether one block of transitions serves all positions: where only sums of them matter."""
+        return self.transitions == "constant" and _sums(entropy)
+
+    def _full_map(self, matrix: Any, lengths: Array, tied: bool) -> RowMap:
+        n_states = len(self.classes_)
+        if self.transitions == "input":
+            return InputChainMap(split(matrix, lengths), n_states)
+        return ChainMap(split(matrix, lengths), n_states, tied=tied)
+
+    # -- predicting ----------------------------------------------------------------------------
+
+    @property
+    def coef_(self) -> Any:
+        """Weights of the attributes, (classes, features); sparse where pairs have none."""
+        check_is_fitted(self)
+        n_states = len(self.classes_)
+        if self.start_ is None:
+            unary = self.n_features_in_ * n_states
+            return self.weights_[:unary].reshape(-1, n_states).T
+        shape = (self.n_features_in_, n_states)
+        pairs = self.weights_[: self.state_.size]
+        return sparse.csr_array((pairs, self.state_, self.start_), shape=shape).T
+
+    @property
+    def transitions_(self) -> Array:
+        """Scores of two labels in a row, (from, to), whatever the input."""
+        check_is_fitted(self)
+        n_states = len(self.classes_)
+        unary = self.n_features_in_ * n_states if self.start_ is None else self.state_.size
+        return self.weights_[unary : unary + n_states**2].reshape(n_states, n_states)
+
+    def _scores(self, X: Any) -> tuple[Chain, Rows, Array]:
+        check_is_fitted(self)
+        matrix, lengths = self._read(X, fit=False)
+        n_states = len(self.classes_)
+        if self.start_ is None:
+            chains: RowMap = self._full_map(matrix, lengths, tied=True)
+        else:
+            chains = PairChainMap(matrix, lengths, n_states, self.start_, self.state_)
+        return Chain(n_states), chains.scores(self.weights_), lengths
+
+    def predict(self, X: Any) -> list[Array]:
+        """The best labels of each sequence (Viterbi)."""
+        chain, scores, _ = self._scores(X)
+        return [self.classes_[path] for path in chain.decode(chain.argmax(scores))]
+
+    def predict_proba(self, X: Any) -> list[Array]:
+        """Marginals (positions, classes) of each sequence.
+
+        They are those of the loss's own entropy, for "sparsemap" with exact zeros; the hinge has
+        none, and its scores are read as those of a conditional random field.
+        """
+        chain, scores, lengths = self._scores(X)
+        entropy = chain_entropy(self._recipe(1.0)[0], chain)
+        if not unwrap(entropy).entropy.differentiable:
+            entropy = Shannon(domain=chain)
+        if isinstance(scores, Tied) and not _sums(entropy):
+            scores = chain.untie(scores)
+        _, p = entropy.conjugate(scores)
+        k = len(self.classes_)
+        rows = p.own.rows() if isinstance(p, Tied) else p.rows()
+        return [row[: n * k].reshape(n, k) for row, n in zip(rows, lengths, strict=True)]
+
+    def predict_kbest(self, X: Any, k: int) -> list[list[tuple[float, Array]]]:
+        """The k best paths of each sequence with their scores, best first."""
+        chain, scores, _ = self._scores(X)
+        values, batches = chain.kbest(scores, k)
+        paths = [chain.decode(batch) for batch in batches]
+        return [
+            [
+                (float(values[i, j]), self.classes_[paths[j][i]])
+                for j in range(k)
+                if np.isfinite(values[i, j])
+            ]
+            for i in range(len(values))
+        ]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of right labels over all positions; a label unseen in training is wrong."""
+        predicted = self.predict(X)
+        lengths = np.array([len(path) for path in predicted])
+        given = read_labels(type(self).__name__, y, lengths)
+        weight = np.repeat(masses("sample_weight", sample_weight, len(lengths)), lengths)
+        right = [
+            [a == b for a, b in zip(path.tolist(), truth.tolist(), strict=True)]
+            for path, truth in zip(predicted, given, strict=True)
+        ]
+        return float(np.average(np.concatenate(right), weights=weight))
+
+    def log_loss(self, X: Any, y: Any) -> float:
+        """Mean negative log-likelihood of the labels of a sequence, as of a CRF."""
+        chain, scores, lengths = self._scores(X)
+        paths = look_up(read_labels(type(self).__name__, y, lengths), self.classes_)
+        log_partition, _ = chain.softmax(scores)
+        vertices = chain.encode(paths, tied=isinstance(scores, Tied))
+        return float(np.mean(log_partition - row_dot(scores, vertices)))
 
 
 @io.register
-class ChainClassifier(SavesFields, BaseEstimator):
+class ChainClassifier(ChainModel):
     """Labels of every position of a sequence, with scores of neighbouring labels.
 
     A path y through a sequence scores sum_t <w, x_t (x) y_t> + sum_t T(y_t, y_t+1). Minimises  mean
@@ -41,11 +325,16 @@ class ChainClassifier(SavesFields, BaseEstimator):
 
     Parameters
     ----------
-    loss : "crf" (negative log-likelihood), "hinge" (max-margin Markov network, Hamming cost),
-        "softmax-margin" (both), "sparsemap", or an Entropy on ``Chain``.
+    loss : "crf" (negative log-likelihood), "hinge" (max-margin Markov network), "softmax-margin"
+        (both), "sparsemap"; an Entropy on ``Chain``, or one of the simplex, which then smooths the
+        recursion (``SmoothedMax``).
     potential : V, whose conjugate V* is the penalty on the weights; a number s for
         ``Quadratic(s)``. ``Quadratic(1e-3)`` by default. C of a max-margin network whose slacks are
         summed over n sequences is the strength 1 / (n C).
+    cost : what it costs in training to label a position j where i is right, a matrix in the order
+        of ``classes_``; 1 for any wrong label with "hinge" and "softmax-margin" by default, else 0.
+    transitions : "constant", or "input": scores of two labels that depend on the features of the
+        second's position as well.
     all_pairs : whether attributes have a weight for every label. By default those of sparse data
         have weights for the labels they occur with in training; dense ones for all.
     least : attributes that occur less often in training are left out.
@@ -66,16 +355,13 @@ class ChainClassifier(SavesFields, BaseEstimator):
     [array(['D', 'N'], dtype='<U1')]
     """
 
-    _fitted_fields = (
-        *("classes_", "n_features_in_", "attributes_", "start_", "state_", "weights_"),
-        *("loss_", "objective_", "gap_", "optimality_", "n_iter_"),
-    )
-
     def __init__(
         self,
         loss: Any = "crf",
         potential: Any = None,
         *,
+        cost: Any = None,
+        transitions: str = "constant",
         all_pairs: bool = False,
         least: int = 1,
         solver: Any = "auto",
@@ -85,6 +371,8 @@ class ChainClassifier(SavesFields, BaseEstimator):
     ) -> None:
         self.loss = loss
         self.potential = potential
+        self.cost = cost
+        self.transitions = transitions
         self.all_pairs = all_pairs
         self.least = least
         self.solver = solver
@@ -92,244 +380,79 @@ class ChainClassifier(SavesFields, BaseEstimator):
         self.max_iter = max_iter
         self.verbose = verbose
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False  # a list of sequences
-        tags.target_tags.required = True
-        return tags
+    def _recipe(self, total: float) -> tuple[Any, Potential]:
+        return self.loss, as_potential(self.potential)
 
-    # -- fitting -------------------------------------------------------------------------------
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ChainClassifier:
-        """Learn from sequences X and their labels y, one per position.
-
-        A sequence is a matrix (positions, features), dense or sparse, or a list of tokens that are
-        lists of names or mappings of names to values, see ``Attributes``.
-        """
-        self._check()
-        matrix, lengths = self._read(X, fit=True)
-        labels = _labels(y, lengths)
-        self.classes_, states = np.unique(np.concatenate(labels), return_inverse=True)
-        if len(self.classes_) < 2:
-            raise ValueError(
-                f"all labels are {self.classes_[0]!r}: at least two different ones are needed"
-            )
-        weight = masses("sample_weight", sample_weight, len(lengths))
-        if not weight.any():
-            raise ValueError("all sample weights are zero: give some sequences a positive weight")
-        chains = self._map(matrix, lengths, states)
-        paths = np.split(states, np.cumsum(lengths)[:-1])
-        problem = self._problem(chains, paths, weight / weight.sum())
-        settings = {} if self.max_iter is None else {"max_iter": int(self.max_iter)}
-        solver = choose(self.solver, problem, tol=self.tol, verbose=self.verbose, **settings)
-        solution = solver.run(problem)
-        solver.warn_unless_converged(solution, stacklevel=2)
-        state = problem.state(solution.w)
-        self.weights_ = solution.w
-        self.loss_ = state.smooth + problem.total(problem.entropy.value_inside(problem.observed))
-        self.objective_ = self.loss_ + state.penalty
-        self.gap_, self.optimality_ = solution.gap, solution.optimality
-        self.n_iter_ = solution.n_iter
-        return self
-
-    def _check(self) -> None:
-        named = isinstance(self.loss, str) and self.loss in LOSSES
-        if not (named or isinstance(self.loss, Entropy)):
-            raise ValueError(
-                f"loss must be one of {', '.join(map(repr, LOSSES))} or an Entropy on a Chain, "
-                f"got {self.loss!r}"
-            )
-        if isinstance(self.loss, Entropy) and not isinstance(self.loss.domain, Chain):
-            raise ValueError(f"{self.loss!r} needs domain=Chain(n_labels)")
-        if not isinstance(self.least, Integral) or self.least < 1:
-            raise ValueError(f"least must be an integer >= 1, got {self.least!r}")
-        if not (isinstance(self.tol, Real) and self.tol >= 0):
-            raise ValueError(f"tol must be a number >= 0, got {self.tol!r}")
-        if self.max_iter is not None and not (
-            isinstance(self.max_iter, Integral) and int(self.max_iter) >= 1
-        ):
-            raise ValueError(f"max_iter must be an integer >= 1 or None, got {self.max_iter!r}")
-
-    def _read(self, X: Any, fit: bool) -> tuple[Any, Array]:
-        """The positions of all sequences, one below the other, and the lengths."""
-        sequences = list(X)
-        if not sequences:
-            raise ValueError("X has no sequences: give at least one")
-        named = not (sparse.issparse(sequences[0]) or _is_matrix(sequences[0]))
-        if fit:
-            self.attributes_ = Attributes() if named else None
-        elif named != (self.attributes_ is not None):
-            kinds = ("matrices", "lists of tokens")
-            raise ValueError(f"X holds {kinds[named]}, the model was fitted to {kinds[not named]}")
-        if named:
-            assert self.attributes_ is not None
-            read = (
-                self.attributes_.fit(sequences, int(self.least))
-                if fit
-                else self.attributes_.transform(sequences)
-            )
-            matrix, lengths = read.X, read.lengths
-            if fit and not len(self.attributes_):
-                raise ValueError(f"no attribute occurs {self.least} times: lower least")
-        else:
-            whole = ChainMap(sequences, 1)
-            matrix, lengths = whole.X, whole.lengths
-        if fit:
-            self.n_features_in_ = matrix.shape[1]
-        elif matrix.shape[1] != self.n_features_in_:
-            raise ValueError(
-                f"X has {matrix.shape[1]} features, but {type(self).__name__} is expecting "
-                f"{self.n_features_in_} features as input"
-            )
-        return matrix, lengths
-
-    def _map(self, matrix: Any, lengths: Array, states: Array | None) -> RowMap:
-        """The map of training (with the labels), or that of the fitted weights."""
-        n_states = len(self.classes_)
-        if states is not None:
-            few = sparse.issparse(matrix) and not self.all_pairs and self.loss != "sparsemap"
-            seen = PairChainMap.seen(matrix, lengths, n_states, states) if few else None
-            self.start_ = None if seen is None else seen.start
-            self.state_ = None if seen is None else seen.state
-            if seen is not None:
-                return seen
-        elif self.start_ is not None:
-            return PairChainMap(matrix, lengths, n_states, self.start_, self.state_)
-        tied = self.loss != "sparsemap"
-        return ChainMap(_split(matrix, lengths), n_states, tied=tied)
-
-    def _problem(self, chains: RowMap, paths: list[Array], weight: Array) -> Problem:
-        chain = Chain(len(self.classes_))
-        tied = self.loss != "sparsemap"
-        observed = chain.encode(paths, tied=tied)
-        if isinstance(self.loss, Entropy):
-            entropy: Entropy = self.loss
-            if entropy.domain.n_states != chain.n_states:  # type: ignore[attr-defined]
-                raise ValueError(
-                    f"{self.loss!r} has {entropy.domain.n_states} states, y has "  # type: ignore[attr-defined]
-                    f"{chain.n_states} labels"
-                )
-        else:
-            kind, costly = LOSSES[self.loss]
-            entropy = kind(domain=chain)
-            if costly:
-                entropy = Shifted(entropy, _hamming(observed))
-        return Problem(
-            entropy, chains, as_potential(self.potential), observed=observed, weights=weight
-        )
-
-    # -- predicting ----------------------------------------------------------------------------
-
-    @property
-    def coef_(self) -> Any:
-        """Weights of the attributes, (classes, features); sparse where pairs have none."""
-        check_is_fitted(self)
-        n_states = len(self.classes_)
-        if self.start_ is None:
-            return self.weights_[: -(n_states**2)].reshape(-1, n_states).T
-        shape = (self.n_features_in_, n_states)
-        pairs = self.weights_[: self.state_.size]
-        return sparse.csr_array((pairs, self.state_, self.start_), shape=shape).T
-
-    @property
-    def transitions_(self) -> Array:
-        """Scores of two labels in a row, (from, to)."""
-        check_is_fitted(self)
-        n_states = len(self.classes_)
-        return self.weights_[-(n_states**2) :].reshape(n_states, n_states)
-
-    def _scores(self, X: Any) -> tuple[Chain, Rows, Array]:
-        check_is_fitted(self)
-        matrix, lengths = self._read(X, fit=False)
-        chains = self._map(matrix, lengths, None)
-        return Chain(len(self.classes_)), chains.scores(self.weights_), lengths
-
-    def predict(self, X: Any) -> list[Array]:
-        """The best labels of each sequence (Viterbi)."""
-        chain, scores, _ = self._scores(X)
-        return [self.classes_[path] for path in chain.decode(chain.argmax(scores))]
-
-    def predict_proba(self, X: Any) -> list[Array]:
-        """Marginals (positions, classes) of the conditional random field with these scores."""
-        chain, scores, lengths = self._scores(X)
-        _, p = chain.softmax(scores)
-        k = len(self.classes_)
-        rows = p.own.rows() if isinstance(p, Tied) else p.rows()
-        return [row[: n * k].reshape(n, k) for row, n in zip(rows, lengths, strict=True)]
-
-    def predict_kbest(self, X: Any, k: int) -> list[list[tuple[float, Array]]]:
-        """The k best paths of each sequence with their scores, best first."""
-        chain, scores, _ = self._scores(X)
-        values, batches = chain.kbest(scores, k)
-        paths = [chain.decode(batch) for batch in batches]
-        return [
-            [
-                (float(values[i, j]), self.classes_[paths[j][i]])
-                for j in range(k)
-                if np.isfinite(values[i, j])
-            ]
-            for i in range(len(values))
-        ]
-
-    def score(self, X: Any, y: Any) -> float:
-        """The share of right labels over all positions."""
-        predicted = self.predict(X)
-        given = _labels(y, np.array([len(path) for path in predicted]))
-        return float(np.mean(np.concatenate(predicted) == np.concatenate(given)))
-
-    def log_loss(self, X: Any, y: Any) -> float:
-        """Mean negative log-likelihood of the labels of a sequence, as of a CRF."""
-        chain, scores, lengths = self._scores(X)
-        given = _labels(y, lengths)
-        order = {label: i for i, label in enumerate(self.classes_.tolist())}
-        unknown = sorted({str(v) for path in given for v in path.tolist() if v not in order})
-        if unknown:
-            raise ValueError(f"y has labels that training did not have: {', '.join(unknown[:5])}")
-        paths = [np.array([order[v] for v in path.tolist()]) for path in given]
-        log_partition, _ = chain.softmax(scores)
-        vertices = chain.encode(paths, tied=isinstance(scores, Tied))
-        return float(np.mean(log_partition - row_dot(scores, vertices)))
+    def _cost(self) -> Any:
+        return self.cost
 
 
-def _is_matrix(sequence: Any) -> bool:
-    """Whether a sequence is an array, or nested numbers, rather than a list of tokens."""
-    if isinstance(sequence, np.ndarray):
-        return True
-    first = next(iter(sequence), None) if isinstance(sequence, Sequence) else None
-    return isinstance(first, np.ndarray | list | tuple) and all(
-        isinstance(value, Real) for value in first
-    )
-
-
-def _split(matrix: Any, lengths: Array) -> list[Any]:
-    ends = np.concatenate([[0], np.cumsum(lengths)])
-    return [matrix[a:b] for a, b in zip(ends[:-1], ends[1:], strict=True)]
-
-
-def _labels(y: Any, lengths: Array) -> list[Array]:
-    """The labels of each sequence, as many as it has positions."""
-    if y is None:
+def chain_entropy(loss: Any, chain: Chain) -> Entropy:
+    """The entropy on paths of a loss: a name, an entropy on chains or one of the simplex."""
+    if isinstance(loss, str) and loss in LOSSES:
+        return LOSSES[loss][0](domain=chain)
+    if not isinstance(loss, Entropy):
         raise ValueError(
-            "ChainClassifier requires y to be passed, but the target y is None: give the labels "
-            "of each sequence"
+            f"loss must be one of {', '.join(map(repr, LOSSES))} or an Entropy, got {loss!r}"
         )
-    labels = [np.asarray(sequence) for sequence in y]
-    if len(labels) != len(lengths):
+    if isinstance(loss.domain, Simplex):
+        return SmoothedMax(loss, chain)
+    if not isinstance(loss.domain, Chain):
+        raise ValueError(f"{loss!r} needs domain=Chain({chain.n_states}), or the simplex")
+    if loss.domain.n_states != chain.n_states:
         raise ValueError(
-            f"{len(lengths)} sequences need as many sequences of labels: {len(labels)}"
+            f"{loss!r} has {loss.domain.n_states} states, y has {chain.n_states} labels"
         )
-    for i, (row, length) in enumerate(zip(labels, lengths, strict=True)):
-        if row.shape != (length,):
-            raise ValueError(
-                f"sequence {i} has {length} positions, but labels of shape {row.shape}"
-            )
-        if row.dtype.kind not in "biuUO":
-            raise ValueError(f"labels of sequence {i} are {row.dtype}: expected texts or integers")
-    return labels
+    return loss
 
 
-def _hamming(observed: Rows) -> Rows:
-    """1 for each position with another label."""
-    if isinstance(observed, Tied):
-        return Tied(1 - observed.own, np.zeros((1, observed.tied.shape[1])))
-    raise TypeError("a cost of labels needs tied transitions")
+def _sums(entropy: Entropy) -> bool:
+    """Whether the entropy has formulas at rows with summed transitions."""
+    return isinstance(unwrap(entropy).entropy, Shannon | Zero)
+
+
+def _checked(cost: Any, labels: Labels) -> Array:
+    cost, count = np.asarray(cost, dtype=np.float64), len(labels.classes)
+    if cost.shape != (count, count) or not np.isfinite(cost).all():
+        raise ValueError(
+            f"cost must be a matrix of finite numbers, a row and a column for each of the {count} "
+            f"labels {labels.classes.tolist()}, got shape {cost.shape}"
+        )
+    if (cost < 0).any() or np.diag(cost).any():
+        raise ValueError("cost must not be negative, and 0 on the diagonal: right labels are free")
+    return cost
+
+
+def _position_costs(cost: Array, labels: Labels, chains: RowMap) -> Rows:
+    """The cost of every state at every position; hidden labels cost nothing."""
+    count = len(labels.classes)
+    rows = np.vstack([cost, np.zeros(count)])[labels.states]  # HIDDEN = -1 is the last row
+    theta = chains.scores(np.zeros(chains.n_features))
+    if isinstance(theta, Tied):
+        return Tied(Ragged(rows.ravel(), theta.own.offsets), np.zeros((1, count * count)))
+    for row, own in zip(theta.rows(), split(rows, labels.lengths), strict=True):
+        row[: own.size] = own.ravel()
+    return theta
+
+
+def _clamp(theta: Rows, labels: Labels) -> Rows:
+    """Scores that leave the known labels alone."""
+    theta, count = theta.copy(), len(labels.classes)
+    own = theta.own if isinstance(theta, Tied) else theta
+    banned = (np.arange(count) != labels.states[:, None]) & (labels.states != HIDDEN)[:, None]
+    for row, mask in zip(own.rows(), split(banned, labels.lengths), strict=True):
+        row[: mask.size][mask.ravel()] = -np.inf
+    return theta
+
+
+def _separates(problem: Problem, w: Array) -> bool:
+    """Whether the right path of every row scores strictly higher than all the others."""
+    theta, observed = problem.features.scores(w), problem.observed
+    domain = problem.entropy.domain
+    if not isinstance(domain, Chain):
+        return False
+    values, _ = domain.kbest(theta, 2)
+    right = row_dot(theta, observed)
+    rounding = 1e-9 * (1 + np.abs(right))
+    best = right >= values[:, 0] - rounding
+    return bool((best & ~(values[:, 1] >= values[:, 0] - rounding)).all())

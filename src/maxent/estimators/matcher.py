@@ -15,9 +15,9 @@ from maxent._rows import Array, Ragged
 from maxent.entropies import Entropy, MeanEntropy, SquaredNorm
 from maxent.estimators._linear import as_potential
 from maxent.estimators._saving import SavesFields
+from maxent.estimators._solving import CERTIFICATE, SolvesProblem, mean_weights
 from maxent.maps import RaggedMap
 from maxent.problem import Problem
-from maxent.solvers import choose
 from maxent.structured import Birkhoff
 
 _ENTROPIES = {"l2": SquaredNorm, "kl": MeanEntropy}
@@ -38,7 +38,7 @@ _PAIR_FEATURES: dict[str, Callable[[Array, Array], Array]] = {
 
 
 @io.register
-class Matcher(SavesFields, BaseEstimator):
+class Matcher(SolvesProblem, SavesFields, BaseEstimator):
     """Matchings of two sets of n vectors each, from scores that are linear in features of pairs.
 
     Minimises  mean loss + V*(w)  with the Fenchel-Young loss of an entropy on ``Birkhoff()``: i
@@ -75,8 +75,8 @@ class Matcher(SavesFields, BaseEstimator):
     """
 
     _fitted_fields = (
-        *("entropy_", "n_features_in_", "coef_", "loss_", "objective_", "gap_"),
-        *("optimality_", "n_iter_"),
+        *("entropy_", "n_features_in_", "coef_"),
+        *CERTIFICATE,
     )
 
     def __init__(
@@ -111,34 +111,24 @@ class Matcher(SavesFields, BaseEstimator):
         X is a sequence of pairs (A, B) of arrays (n, features), where n may differ from pair to
         pair; y a sequence of permutations of 0 .. n - 1.
         """
+        self._check_settings()
         entropy = self._entropy()
         blocks = self._blocks(X)
         observed = self._observed(blocks, y)
         weight = masses("sample_weight", sample_weight, len(blocks))
-        if not weight.any():
-            raise ValueError("sample_weight is 0 everywhere; leave it out for equal weights")
+        weight = mean_weights(weight, "pairs of sets")
         features = RaggedMap([block.reshape(-1, block.shape[-1]) for block in blocks])
         problem = Problem(
             entropy,
             features,
             as_potential(self.potential),
             observed=observed,
-            weights=weight / weight.sum(),
+            weights=weight,
         )
-        settings = {} if self.max_iter is None else {"max_iter": self.max_iter}
-        solver = choose(self.solver, problem, tol=self.tol, verbose=self.verbose, **settings)
-        solution = solver.run(problem)
-        solver.warn_unless_converged(solution, stacklevel=2)
-        state = problem.state(solution.w)
+        solution = self._solve(problem)
         self.entropy_ = entropy
         self.n_features_in_ = features.n_features
         self.coef_ = solution.w
-        constant = problem.total(entropy.value_inside(observed))
-        self.loss_ = float(state.smooth + constant)
-        self.objective_ = float(state.dual + constant)
-        self.gap_ = float(solution.gap)
-        self.optimality_ = float(solution.optimality)
-        self.n_iter_ = int(solution.n_iter)
         return self
 
     def decision_function(self, X: Any) -> list[Array]:

@@ -20,6 +20,7 @@ from maxent.solvers.lbfgs import LBFGS
 from maxent.solvers.newton_cg import NewtonCG
 from maxent.solvers.prox_newton import ProxNewton
 from maxent.solvers.scaling import PLUMMET, SUMMET
+from maxent.solvers.smoothing import Smoothing
 
 __all__ = [
     "FISTA",
@@ -35,6 +36,7 @@ __all__ = [
     "Interrupted",
     "NewtonCG",
     "ProxNewton",
+    "Smoothing",
     "Solution",
     "Solver",
     "Status",
@@ -47,6 +49,7 @@ _AUTO: dict[str, type[Solver]] = {
     "lbfgs": LBFGS,
     "fista": FISTA,
     "cutting-plane": CuttingPlane,
+    "smoothing": Smoothing,
 }
 _BY_NAME: dict[str, type[Solver]] = {
     **_AUTO,

@@ -204,7 +204,7 @@ class Chain(StructuredDomain):
         tied = self.tie(theta)
         steps = np.maximum(self.lengths(theta) - 1, 1)[:, None]
         tied = Tied(tied.own, tied.tied / steps)
-        spread = theta - self._untie(tied)
+        spread = theta - self.untie(tied)
         if np.abs(spread.values).max(initial=0.0) > 1e-12 * (1 + np.abs(theta.values).max()):
             raise ValueError(
                 "transition scores that differ from position to position cannot be added to tied "
@@ -212,7 +212,7 @@ class Chain(StructuredDomain):
             )
         return tied
 
-    def _untie(self, theta: Tied) -> Ragged:
+    def untie(self, theta: Tied) -> Ragged:
         """Tied scores written out, one block per position."""
         blocks = np.broadcast_to(theta.tied, (len(theta), theta.tied.shape[1]))
         rows = zip(theta.own.rows(), blocks, self.lengths(theta), strict=True)

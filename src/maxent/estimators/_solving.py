@@ -1,0 +1,58 @@
+"""What estimators that solve one problem with rows share: settings of the solver, certificate."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from maxent.problem import Problem
+from maxent.solvers import Solution, choose
+
+CERTIFICATE = ("loss_", "objective_", "gap_", "optimality_", "n_iter_")
+
+
+class SolvesProblem:
+    """``solver``, ``tol``, ``max_iter`` and ``verbose`` of an estimator, and what they lead to.
+
+    loss_, objective_ : mean loss, and with the penalty; gap_ : ``objective_`` is at most that far
+    above the smallest there is; optimality_; n_iter_.
+    """
+
+    solver: Any
+    tol: float
+    max_iter: int | None
+    verbose: int
+
+    def _check_settings(self) -> None:
+        if not (isinstance(self.tol, Real) and self.tol >= 0):
+            raise ValueError(f"tol must be a number >= 0, got {self.tol!r}")
+        if self.max_iter is not None and not (
+            isinstance(self.max_iter, Integral) and int(self.max_iter) >= 1
+        ):
+            raise ValueError(f"max_iter must be an integer >= 1 or None, got {self.max_iter!r}")
+
+    def _solve(self, problem: Problem, w0: Any = None, stacklevel: int = 1) -> Solution:
+        """Solve the problem; warn in the name of the caller's caller where the gap is missed."""
+        settings = {} if self.max_iter is None else {"max_iter": int(self.max_iter)}
+        solver = choose(self.solver, problem, tol=self.tol, verbose=self.verbose, **settings)
+        solution = solver.run(problem, w0)
+        solver.warn_unless_converged(solution, stacklevel=stacklevel + 2)
+        self._certify(problem, solution)
+        return solution
+
+    def _certify(self, problem: Problem, solution: Solution) -> None:
+        state = problem.state(solution.w)
+        observed = problem.observed
+        self.loss_ = state.smooth + problem.total(problem.entropy.value_inside(observed))
+        self.objective_ = self.loss_ + state.penalty
+        self.gap_, self.optimality_ = solution.gap, solution.optimality
+        self.n_iter_ = solution.n_iter
+
+
+def mean_weights(weight: Any, name: str) -> Any:
+    """Sample weights that sum to 1."""
+    if not weight.any():
+        raise ValueError(f"all sample weights are zero: give some {name} a positive weight")
+    return np.asarray(weight / weight.sum())
