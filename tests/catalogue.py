@@ -123,6 +123,14 @@ POTENTIALS = [
     mx.ScaledPotential(mx.SmoothBox(0.4, 0.2), 0.5),
     mx.ShiftedPotential(mx.Box(0.3), [0.1, -0.1, 0.0]),
     mx.ShiftedPotential(mx.Quadratic(0.5), [0.1, -2.0, 0.0]),
+    mx.Centred(mx.Quadratic(0.5), [0.1, -2.0, 0.0]),
+    mx.Centred(mx.LaplacePrior(2.0), [0.1, -2.0, 0.0]),
+    mx.gaussian_prior([1.0, 0.0, -0.5], A),
+    mx.CumulantPrior(lambda eta: eta**2 / 2, lambda eta: eta),
+    mx.CumulantPrior(
+        lambda eta: -np.log1p(-(eta**2) / 2), lambda eta: 2 * eta / (2 - eta**2), 2**0.5
+    ),
+    mx.CumulantPrior(lambda eta: np.logaddexp(eta, -eta) - np.log(2), np.tanh),
 ]
 
 # (domain, row size)
@@ -152,7 +160,7 @@ DOMAINS = [
 SOLVERS = [
     *(mx.FISTA(), mx.LBFGS(), mx.ProxNewton(), mx.CuttingPlane()),
     *(mx.SUMMET(), mx.PLUMMET(), mx.BallSearch(), mx.CoordinateDescent()),
-    *(mx.NewtonCG(), mx.DualCoordinateAscent(), mx.BlockFrankWolfe()),
+    *(mx.NewtonCG(), mx.DualCoordinateAscent(), mx.BlockFrankWolfe(), mx.Smoothing()),
 ]
 
 MAPS = [
@@ -162,6 +170,7 @@ MAPS = [
     mx.KernelMap(np.eye(3) + 1, 2),
     mx.ChainMap([np.ones((2, 3)), np.ones((4, 3))], 2),
     mx.RaggedMap([np.ones((2, 3)), np.ones((4, 3))]),
+    mx.TreeMap(np.ones((3, 2)), np.array([0, 1]), 2),
 ]
 
 OTHERS = [mx.FenchelYoungLoss(mx.Shannon()), mx.Ragged.from_rows([[1.0], [2.0, 3.0]])]
@@ -180,17 +189,26 @@ FEATURES = [
 # tested in test_density.py, test_density_cv.py, test_fenchel_young_estimators.py ...
 ESTIMATORS = [
     mx.Aligner(),
+    mx.CRF(),
+    mx.ChainClassifier(),
     mx.FenchelYoungClassifier(),
     mx.FenchelYoungClassifierCV(),
     mx.FenchelYoungMultilabel(),
     mx.FenchelYoungRegressor(),
+    mx.L1CRF(),
+    mx.L1M3N(),
+    mx.L2CRF(),
     mx.LabelRanker(),
+    mx.LaplaceMEDN(),
+    mx.M3N(),
+    mx.MED(),
     mx.Matcher(),
     mx.MaxentDensity(),
     mx.MaxentDensityCV(),
     mx.StructMaxent(),
     mx.StructMaxentCV(),
     mx.StructMaxentClassifier(),
+    mx.TreeClassifier(),
 ]
 
 # tested in test_families_monomials.py and test_families_trees.py
@@ -236,6 +254,7 @@ MADE_BY_SOLVING = {
     "Solution",
     "Status",
     "Interrupted",
+    "SeparableWarning",
     "ConvergenceWarning",
     "FrankWolfeResult",
     "StructureDistribution",

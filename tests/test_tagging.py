@@ -1,6 +1,7 @@
 """Sequences of tokens: attributes, weights for the pairs seen, CoNLL files, chain models."""
 
 import gzip
+import itertools
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import maxent as mx
 from maxent import io
 from maxent.estimators.chain import ChainClassifier
 from maxent.tagging import Attributes, PairChainMap, phrase_scores, phrases, read_conll
+
 
 def _stored(model, folder):
     """Written to a file and read again."""
@@ -30,7 +32,9 @@ def tokens():
 
 def test_attributes_number_names_in_the_order_of_training(tmp_path):
     names = Attributes()
-    read = names.fit([[{"word": "a", "upper": True, "lower": False, "length": 2}], [["word=a", "x"]]])
+    read = names.fit(
+        [[{"word": "a", "upper": True, "lower": False, "length": 2}], [["word=a", "x"]]]
+    )
     assert names.names == ["word=a", "upper", "length", "x"]
     np.testing.assert_array_equal(read.X.toarray(), [[1, 1, 2, 0], [1, 0, 0, 1]])
     again = names.transform([[{"word": "unknown", "length": 3.0}]])
@@ -65,7 +69,7 @@ def test_a_map_of_all_pairs_is_a_chain_map(tokens):
     start, state = np.arange(7) * 3, np.tile(np.arange(3), 6)
     pairs = PairChainMap(X, LENGTHS, 3, start, state)
     ends = np.concatenate([[0], np.cumsum(LENGTHS)])
-    whole = mx.ChainMap([X[a:b] for a, b in zip(ends[:-1], ends[1:], strict=True)], 3)
+    whole = mx.ChainMap([X[a:b] for a, b in itertools.pairwise(ends)], 3)
     w = RNG.normal(size=whole.n_features)
     ours, theirs = pairs.scores(w), whole.scores(w)
     np.testing.assert_allclose(ours.own.values, theirs.own.values)

@@ -13,29 +13,34 @@ from maxent.estimators.fenchel_young import (
 from maxent.estimators.fenchel_young_cv import FenchelYoungClassifierCV
 from maxent.estimators.label_ranker import LabelRanker
 from maxent.estimators.matcher import Matcher
+from maxent.estimators.med import MED
 from maxent.estimators.structural import StructMaxent
 from maxent.estimators.structural_classifier import StructMaxentClassifier
 from maxent.estimators.structural_cv import StructMaxentCV
+from maxent.estimators.tree import TreeClassifier, TreeMap
 
 __all__ = [
-    "Aligner",
     "CRF",
-    "ChainClassifier",
     "L1CRF",
     "L1M3N",
     "L2CRF",
-    "LaplaceMEDN",
     "M3N",
-    "SeparableWarning",
+    "MED",
+    "Aligner",
+    "ChainClassifier",
     "FenchelYoungClassifier",
     "FenchelYoungClassifierCV",
     "FenchelYoungMultilabel",
     "FenchelYoungRegressor",
     "LabelRanker",
+    "LaplaceMEDN",
     "Matcher",
     "MaxentDensity",
     "MaxentDensityCV",
+    "SeparableWarning",
     "StructMaxent",
     "StructMaxentCV",
     "StructMaxentClassifier",
+    "TreeClassifier",
+    "TreeMap",
 ]

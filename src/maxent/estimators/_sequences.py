@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from numbers import Real
 from typing import Any
 
@@ -43,9 +44,7 @@ def stack(sequences: list[Any]) -> tuple[Any, Array]:
                 "(positions, features): do not mix kinds"
             )
         if np.ndim(sequence) == 2 and 0 in np.shape(sequence):
-            raise ValueError(
-                f"sequence {i} is empty, of shape {np.shape(sequence)}: leave it out"
-            )
+            raise ValueError(f"sequence {i} is empty, of shape {np.shape(sequence)}: leave it out")
     whole = ChainMap(sequences, 1)
     return whole.X, whole.lengths
 
@@ -53,7 +52,7 @@ def stack(sequences: list[Any]) -> tuple[Any, Array]:
 def split(whole: Any, lengths: Array) -> list[Any]:
     """What belongs to each sequence."""
     ends = np.concatenate([[0], np.cumsum(lengths)])
-    return [whole[a:b] for a, b in zip(ends[:-1], ends[1:], strict=True)]
+    return [whole[a:b] for a, b in pairwise(ends)]
 
 
 def is_matrix(sequence: Any) -> bool:

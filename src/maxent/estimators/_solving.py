@@ -33,22 +33,25 @@ class SolvesProblem:
         ):
             raise ValueError(f"max_iter must be an integer >= 1 or None, got {self.max_iter!r}")
 
-    def _solve(self, problem: Problem, w0: Any = None, stacklevel: int = 1) -> Solution:
-        """Solve the problem; warn in the name of the caller's caller where the gap is missed."""
+    def _solve(
+        self, problem: Problem, w0: Any = None, *, samples: float = 1.0, stacklevel: int = 1
+    ) -> Solution:
+        """Solve the problem; warn in the name of the caller's caller where the gap is missed.
+
+        ``samples`` divides the objective of a problem that is a sum over so many of them.
+        """
         settings = {} if self.max_iter is None else {"max_iter": int(self.max_iter)}
-        solver = choose(self.solver, problem, tol=self.tol, verbose=self.verbose, **settings)
+        tol = float(self.tol) * samples
+        solver = choose(self.solver, problem, tol=tol, verbose=self.verbose, **settings)
         solution = solver.run(problem, w0)
         solver.warn_unless_converged(solution, stacklevel=stacklevel + 2)
-        self._certify(problem, solution)
-        return solution
-
-    def _certify(self, problem: Problem, solution: Solution) -> None:
         state = problem.state(solution.w)
-        observed = problem.observed
-        self.loss_ = state.smooth + problem.total(problem.entropy.value_inside(observed))
-        self.objective_ = self.loss_ + state.penalty
-        self.gap_, self.optimality_ = solution.gap, solution.optimality
-        self.n_iter_ = solution.n_iter
+        constant = problem.total(problem.entropy.value_inside(problem.observed))
+        self.loss_ = float(state.smooth + constant) / samples
+        self.objective_ = self.loss_ + state.penalty / samples
+        self.gap_, self.optimality_ = float(solution.gap) / samples, float(solution.optimality)
+        self.n_iter_ = int(solution.n_iter)
+        return solution
 
 
 def mean_weights(weight: Any, name: str) -> Any:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
+from collections.abc import Callable
 from numbers import Integral
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -17,6 +18,7 @@ from maxent._checks import masses
 from maxent._rows import Array, Ragged, Rows, Tied, row_dot
 from maxent.domains import Simplex
 from maxent.entropies import Entropy, Shannon, Shifted, SmoothedMax, SquaredNorm, Zero
+from maxent.estimators._costs import as_cost
 from maxent.estimators._linear import as_potential
 from maxent.estimators._saving import SavesFields
 from maxent.estimators._sequences import (
@@ -39,7 +41,7 @@ from maxent.structured import Chain
 from maxent.tagging import Attributes, InputChainMap, PairChainMap
 
 # loss -> entropy on paths, and whether wrong labels cost 1 each unless told otherwise
-LOSSES: dict[str, tuple[type[Entropy], bool]] = {
+LOSSES: dict[str, tuple[Callable[..., Entropy], bool]] = {
     "crf": (Shannon, False),
     "softmax-margin": (Shannon, True),
     "hinge": (Zero, True),
@@ -56,7 +58,7 @@ class SeparableWarning(UserWarning):
 class ChainModel(SolvesProblem, SavesFields, BaseEstimator):
     """What all chain models share; a model adds its loss and its potential, see ``_recipe``."""
 
-    _fitted_fields: tuple[str, ...] = (
+    _fitted_fields: ClassVar[tuple[str, ...]] = (
         *("classes_", "n_features_in_", "attributes_", "start_", "state_", "weights_"),
         *CERTIFICATE,
     )
@@ -64,6 +66,12 @@ class ChainModel(SolvesProblem, SavesFields, BaseEstimator):
     transitions: str
     all_pairs: bool
     least: int
+    classes_: Array
+    n_features_in_: int
+    attributes_: Attributes | None
+    start_: Any  # pairs of attributes and labels with a weight, see ``PairChainMap``; None for all
+    state_: Any
+    weights_: Array
 
     @abstractmethod
     def _recipe(self, total: float) -> tuple[Any, Potential]:
@@ -108,7 +116,9 @@ class ChainModel(SolvesProblem, SavesFields, BaseEstimator):
         if cost is None and isinstance(loss, str) and LOSSES[loss][1]:
             cost = 1 - np.eye(len(labels.classes))
         if cost is not None:
-            entropy = Shifted(entropy, _position_costs(_checked(cost, labels), labels, chains))
+            entropy = Shifted(
+                entropy, _position_costs(as_cost(cost, labels.classes), labels, chains)
+            )
         parts = entropy, chains, potential, mean_weights(weight, "sequences")
         solution = self._complete(labels, *parts) if labels.hidden else self._learn(labels, *parts)
         self.weights_ = solution.w
@@ -144,36 +154,25 @@ class ChainModel(SolvesProblem, SavesFields, BaseEstimator):
             UserWarning,
             stacklevel=3,
         )
-        chain, w, best = Chain(len(labels.classes)), None, np.inf
-        for rounds in range(1, _ROUNDS + 1):
+        w, best, start = None, np.inf, entropy
+        if not unwrap(entropy).entropy.differentiable:
+            start = Shannon(domain=Chain(len(labels.classes)))  # all paths tie where w is 0
+        for count in range(1, _ROUNDS + 1):
             theta = chains.scores(np.zeros(chains.n_features) if w is None else w)
-            clamped = _clamp(theta, labels)
-            if w is None or unwrap(entropy).entropy.differentiable:
-                observed = chain.softmax(clamped)[1]
-            else:
-                observed = chain.argmax(clamped)
+            _, observed = (start if w is None else entropy).conjugate(_clamp(theta, labels))
             problem = Problem(entropy, chains, potential, observed=observed, weights=weight)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)  # the rounds decide
                 solution = self._optimise(problem, w)
-            w = solution.w
-            value = self._hidden_objective(problem, w, labels)
-            if not value < best - _STILL * max(1.0, abs(best)):
+            w, before, state = solution.w, best, problem.state(solution.w)
+            # the concave part, which the completion stands for: the known labels' own conjugate
+            known, _ = entropy.conjugate(_clamp(state.theta, labels))
+            self.loss_ = problem.total(state.conjugate - known)
+            best, self.n_iter_ = self.loss_ + state.penalty, count
+            if before - best <= _STILL * max(1.0, abs(best)):
                 break
-            best = value
-        self.loss_ = value - problem.penalty(w)
-        self.objective_, self.gap_, self.n_iter_ = value, np.inf, rounds
+        self.objective_, self.gap_ = best, np.inf
         return solution
-
-    def _hidden_objective(self, problem: Problem, w: Array, labels: Labels) -> float:
-        """Mean loss of the known labels, the hidden ones summed or maximised over, and V*."""
-        chain, state = Chain(len(labels.classes)), problem.state(w)
-        clamped = _clamp(state.theta, labels)
-        if unwrap(problem.entropy).entropy.differentiable:
-            known = chain.softmax(clamped)[0]
-        else:
-            known = row_dot(state.theta, chain.argmax(clamped))
-        return problem.total(state.conjugate - known) + state.penalty
 
     def _read(self, X: Any, fit: bool) -> tuple[Any, Array]:
         """The positions of all sequences, one below the other, and the lengths."""
@@ -409,18 +408,6 @@ def chain_entropy(loss: Any, chain: Chain) -> Entropy:
 def _sums(entropy: Entropy) -> bool:
     """Whether the entropy has formulas at rows with summed transitions."""
     return isinstance(unwrap(entropy).entropy, Shannon | Zero)
-
-
-def _checked(cost: Any, labels: Labels) -> Array:
-    cost, count = np.asarray(cost, dtype=np.float64), len(labels.classes)
-    if cost.shape != (count, count) or not np.isfinite(cost).all():
-        raise ValueError(
-            f"cost must be a matrix of finite numbers, a row and a column for each of the {count} "
-            f"labels {labels.classes.tolist()}, got shape {cost.shape}"
-        )
-    if (cost < 0).any() or np.diag(cost).any():
-        raise ValueError("cost must not be negative, and 0 on the diagonal: right labels are free")
-    return cost
 
 
 def _position_costs(cost: Array, labels: Labels, chains: RowMap) -> Rows:

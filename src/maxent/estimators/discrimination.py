@@ -6,17 +6,25 @@ losses are summed over the sequences, so that C, c1 and c2 mean what they do the
 
 from __future__ import annotations
 
-from numbers import Integral, Real
-from typing import Any
+from numbers import Integral
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from maxent import io
 from maxent._rows import Array
+from maxent.estimators._parameters import positive
 from maxent.estimators.chain import ChainModel
-from maxent.potentials import Box, DualBall, Equality, LaplacePrior, Potential, Quadratic
-from maxent.potentials import ScaledPotential as Times
+from maxent.potentials import (
+    Box,
+    DualBall,
+    Equality,
+    LaplacePrior,
+    Potential,
+    Quadratic,
+    ScaledPotential,
+)
 from maxent.problem import Problem
 from maxent.solvers import Solution
 
@@ -41,12 +49,6 @@ class _Named(ChainModel):
         self.tol = tol
         self.max_iter = max_iter
         self.verbose = verbose
-
-
-def _positive(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not (isinstance(value, Real) and 0 < float(value) < np.inf):
-        raise ValueError(f"{name} must be a finite number > 0, got {value!r}")
-    return float(value)
 
 
 @io.register
@@ -107,7 +109,7 @@ class L2CRF(_Named):
         self.c2 = c2
 
     def _recipe(self, total: float) -> tuple[str, Potential]:
-        return "crf", Quadratic(2 * _positive("c2", self.c2) / total)
+        return "crf", Quadratic(2 * positive("c2", self.c2) / total)
 
 
 @io.register
@@ -138,7 +140,7 @@ class L1CRF(_Named):
         self.c1 = c1
 
     def _recipe(self, total: float) -> tuple[str, Potential]:
-        return "crf", Box(_positive("c1", self.c1) / total)
+        return "crf", Box(positive("c1", self.c1) / total)
 
 
 @io.register
@@ -170,7 +172,7 @@ class M3N(_Named):
         self.C = C
 
     def _recipe(self, total: float) -> tuple[str, Potential]:
-        return "hinge", Quadratic(1 / (total * _positive("C", self.C)))
+        return "hinge", Quadratic(1 / (total * positive("C", self.C)))
 
 
 @io.register
@@ -204,13 +206,13 @@ class L1M3N(_Named):
 
     def _recipe(self, total: float) -> tuple[str, Potential]:
         if self.radius is None:
-            return "hinge", Box(1 / (2 * total * _positive("C", self.C)))
+            return "hinge", Box(1 / (2 * total * positive("C", self.C)))
         if self.C not in (None, 1.0):
             raise ValueError(
                 f"a radius of {self.radius!r} bounds the weights by itself, so C={self.C!r} has no "
                 "effect: give one of them, C=None with a radius"
             )
-        return "hinge", DualBall(_positive("radius", self.radius), 1)
+        return "hinge", DualBall(positive("radius", self.radius), 1)
 
 
 @io.register
@@ -243,7 +245,11 @@ class LaplaceMEDN(_Named):
     ([array([0, 1])], True)
     """
 
-    _fitted_fields = (*ChainModel._fitted_fields, "variance_", "kl_norm_")
+    _fitted_fields: ClassVar[tuple[str, ...]] = (
+        *ChainModel._fitted_fields,
+        "variance_",
+        "kl_norm_",
+    )
 
     def __init__(
         self,
@@ -276,12 +282,13 @@ class LaplaceMEDN(_Named):
         whole = isinstance(self.rounds, Integral) and self.rounds >= 1
         if self.rounds is not None and not whole:
             raise ValueError(f"rounds must be an integer >= 1, got {self.rounds!r}")
-        prior = LaplacePrior(_positive("lam", self.lam))
-        return "hinge", Times(prior, 1 / (total * _positive("C", self.C)))
+        prior = LaplacePrior(positive("lam", self.lam))
+        return "hinge", ScaledPotential(prior, 1 / (total * positive("C", self.C)))
 
     def _optimise(self, problem: Problem, w0: Any = None) -> Solution:
         potential = problem.potential
-        assert isinstance(potential, Times) and isinstance(potential.potential, LaplacePrior)
+        assert isinstance(potential, ScaledPotential)
+        assert isinstance(potential.potential, LaplacePrior)
         prior = potential.potential
         if self.method == "variational":
             solution, self.variance_ = self._algorithm_1(problem, potential.multiplier)
@@ -314,7 +321,7 @@ class LaplaceMEDN(_Named):
         array(0.66666667)
         """
         eta = np.asarray(eta, dtype=np.float64)
-        lam = _positive("lam", self.lam)
+        lam = positive("lam", self.lam)
         if not (eta**2 < lam).all():
             raise ValueError(f"the posterior mean exists for eta^2 < lam = {lam:g}, got {eta!r}")
         return np.asarray(LaplacePrior(lam).grad(eta))

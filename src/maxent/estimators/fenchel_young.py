@@ -17,6 +17,7 @@ from maxent._rows import Array
 from maxent.domains import Cube, KSubset, NonNegative
 from maxent.entropies import BinaryGini, Entropy, FermiDirac, Shifted, SquaredNorm
 from maxent.estimators._class_weight import class_factors, label_factors
+from maxent.estimators._costs import as_cost
 from maxent.estimators._linear import FenchelYoungBase, FenchelYoungModel, simplex_entropy
 from maxent.estimators._two_classes import one_output
 
@@ -45,18 +46,7 @@ class Classifies(ClassifierMixin, FenchelYoungBase):
     def _cost(self) -> Array | None:
         if self.cost is None:
             return None
-        cost, count = np.asarray(self.cost, dtype=np.float64), self.classes_.size
-        if cost.shape != (count, count):
-            raise ValueError(
-                f"cost must have a row and a column for each of {count} classes "
-                f"{self.classes_.tolist()}, shape {(count, count)}, got {cost.shape}"
-            )
-        if not np.isfinite(cost).all() or (cost < 0).any() or np.diag(cost).any():
-            raise ValueError(
-                "cost must be finite and not negative, and 0 on the diagonal: the right answer "
-                f"costs nothing; got {cost.tolist()}"
-            )
-        return cost
+        return as_cost(self.cost, self.classes_)
 
     def decision_function(self, X: Any) -> Array:
         """Scores of each class; with two classes the second's less the first's."""

@@ -18,6 +18,7 @@ potential                              V(r)                   penalty V*(v)
 ``SmoothBox(beta, smoothing)``         a b KL                 a b log cosh(v/a)
 ``DualBall(radius, p)``                radius ||r||_p'        I(||v||_p <= radius)
 ``LaplacePrior(lam)``                  log(lam/(lam - r^2))   KL to the Laplace prior
+``CumulantPrior(K, K')``               K(-r)                  KL to the prior with cumulants K
 =====================================  =====================  ================================
 """
 
@@ -32,6 +33,7 @@ from maxent.potentials.norms import (
     QuadraticForm,
     SquaredNormPotential,
 )
+from maxent.potentials.priors import Centred, CumulantPrior, gaussian_prior
 from maxent.potentials.separable import LaplacePrior, SmoothBox
 from maxent.potentials.wrappers import Families, ScaledPotential, ShiftedPotential, scaled
 
@@ -39,6 +41,8 @@ __all__ = [
     "BY_NAME",
     "Ball",
     "Box",
+    "Centred",
+    "CumulantPrior",
     "DualBall",
     "ElasticNet",
     "ElasticPotential",
@@ -54,6 +58,7 @@ __all__ = [
     "ShiftedPotential",
     "SmoothBox",
     "SquaredNormPotential",
+    "gaussian_prior",
     "make_potential",
     "scaled",
 ]

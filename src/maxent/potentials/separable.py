@@ -23,7 +23,7 @@ from maxent.potentials._parameters import (
 from maxent.potentials.base import Potential
 
 
-class _Separable(Potential):
+class Separable(Potential):
     """A sum over coordinates, with vector parameters: steps in one coordinate are a 1-D prox."""
 
     decomposable = True
@@ -52,7 +52,7 @@ class _Separable(Potential):
 
 @io.register
 @dataclass(frozen=True, eq=False, repr=False)
-class SmoothBox(_Separable):
+class SmoothBox(Separable):
     """Smoothed l1: penalty sum a_j b_j log cosh(w_j/a_j), b = beta, a = smoothing (§5.2).
 
     V(r) = sum a_j b_j KL((1 + r_j/b_j)/2 || 1/2) on |r_j| <= b_j.
@@ -133,7 +133,7 @@ class SmoothBox(_Separable):
 
 @io.register
 @dataclass(frozen=True, eq=False, repr=False)
-class LaplacePrior(_Separable):
+class LaplacePrior(Separable):
     """The Laplace prior of maximum-entropy discrimination, exactly (one convex function).
 
     V(r) = sum log(lam/(lam - r^2)) on |r| < sqrt(lam), with the penalty

@@ -36,7 +36,7 @@ class Families(Potential):
                 f"{len(self.sizes)} sizes"
             )
         for potential, size in zip(self.potentials, self.sizes, strict=True):
-            _check_kind(potential)
+            check_kind(potential)
             if int(size) != size or size < 1:
                 raise ValueError(f"sizes must be integers >= 1, got {size!r}")
             potential.check_size(int(size))
@@ -136,7 +136,7 @@ class Families(Potential):
         return self.potentials[k].coordinate_step(inside, w[block], gradient, curvature)
 
 
-class _Wrapped(Potential):
+class WrappedPotential(Potential):
     """What a potential made from another inherits from it."""
 
     potential: Potential
@@ -164,7 +164,7 @@ class _Wrapped(Potential):
 
 @io.register
 @dataclass(frozen=True, eq=False, repr=False)
-class ScaledPotential(_Wrapped):
+class ScaledPotential(WrappedPotential):
     """V_c(r) = c V(r/c), so that V_c* = c V*: one multiplier for the path of any model.
 
     >>> from maxent.potentials import Box
@@ -176,7 +176,7 @@ class ScaledPotential(_Wrapped):
     multiplier: float
 
     def __post_init__(self) -> None:
-        _check_kind(self.potential)
+        check_kind(self.potential)
         object.__setattr__(self, "multiplier", number("multiplier", self.multiplier, True))
 
     def _size(self) -> int | None:
@@ -249,7 +249,7 @@ def scaled(potential: Potential, c: float) -> Potential:
 
 @io.register
 @dataclass(frozen=True, eq=False, repr=False)
-class ShiftedPotential(_Wrapped):
+class ShiftedPotential(WrappedPotential):
     """U_r(u) = U(reference - u): from an absolute to a relative potential (density paper §4.1).
 
     U_r*(v) = U*(-v) + <v, reference>, eq. (7). Shifting twice by one reference gives U back, so
@@ -265,7 +265,7 @@ class ShiftedPotential(_Wrapped):
     reference: Any
 
     def __post_init__(self) -> None:
-        _check_kind(self.potential)
+        check_kind(self.potential)
         reference = np.array(self.reference, dtype=np.float64)
         if reference.ndim != 1 or not np.isfinite(reference).all():
             raise ValueError(f"the reference must be a finite vector, got {self.reference!r}")
@@ -366,6 +366,7 @@ def _farthest(inside: Callable[[float], bool], start: float, least: float) -> fl
     return low if high > least else 0.0
 
 
-def _check_kind(potential: Any) -> None:
+def check_kind(potential: Any) -> None:
+    """Refuse what is no potential."""
     if not isinstance(potential, Potential):
         raise TypeError(f"expected a Potential, got {potential!r}")

@@ -65,6 +65,8 @@ class Smoothing(Solver):
                 return
             w = solution.w
             yield MixedState(problem, w, problem.features.scores(w), solution.p)
+            if not solution.status.reached:  # colder would be harder still
+                return
             temperature *= self.ratio
 
     @staticmethod

@@ -248,25 +248,22 @@ class Tree(StructuredDomain):
 @lru_cache(maxsize=64)
 def _equations(tree: Tree) -> tuple[Any, Array]:
     """Tables agree with both their nodes, and each node sums to 1."""
-    first, blocks, values = tree._graph.first, [], []
-    for u, k in enumerate(tree._states):
-        blocks.append(_row_of(tree.size, np.arange(first[u], first[u] + k)))
-        values.append(1.0)
-    for (u, v), (at, rows, columns) in zip(tree.edges, tree._tables, strict=True):
-        table = at + np.arange(rows * columns).reshape(rows, columns)
+    first, states = tree._graph.first, tree._states
+    n_nodes = states.size
+    unary = np.arange(int(states.sum()))
+    rows, columns, signs = [np.repeat(np.arange(n_nodes), states)], [unary], [np.ones(unary.size)]
+    count = n_nodes
+    for (u, v), (at, height, width) in zip(tree.edges, tree._tables, strict=True):
+        table = at + np.arange(height * width).reshape(height, width)
         for node, sums in ((u, table), (v, table.T)):
-            for state, entries in enumerate(sums):
-                blocks.append(_row_of(tree.size, entries, int(first[node] + state)))
-                values.append(0.0)
-    return sparse.vstack(blocks, "csr"), np.array(values)
-
-
-def _row_of(size: int, plus: Array, minus: int | None = None) -> Any:
-    columns = plus if minus is None else np.append(plus, minus)
-    data = np.ones(columns.size)
-    if minus is not None:
-        data[-1] = -1
-    return sparse.csr_array((data, (np.zeros(columns.size, int), columns)), shape=(1, size))
+            own = count + np.arange(len(sums))
+            rows += [np.repeat(own, sums.shape[1]), own]
+            columns += [sums.ravel(), first[node] + np.arange(len(sums))]
+            signs += [np.ones(sums.size), -np.ones(len(sums))]
+            count += len(sums)
+    entries = np.concatenate(rows), np.concatenate(columns)
+    matrix = sparse.csr_array((np.concatenate(signs), entries), shape=(count, tree.size))
+    return matrix, np.concatenate([np.ones(n_nodes), np.zeros(count - n_nodes)])
 
 
 def _rooted(edges: tuple[tuple[int, int], ...], states: Array) -> Any:

@@ -27,7 +27,10 @@ class InputChainMap(RowMap):
     """
 
     def __init__(self, sequences: list[ArrayLike], n_states: int) -> None:
-        self._plain = ChainMap(sequences, n_states, tied=False)
+        self._set(ChainMap(sequences, n_states, tied=False))
+
+    def _set(self, plain: ChainMap) -> None:
+        self._plain = plain
         k, X, lengths = self._plain.n_states, self._plain.X, self._plain.lengths
         self.n_rows = self._plain.n_rows
         self.n_features = self._plain.n_features + X.shape[1] * k * k
@@ -49,15 +52,14 @@ class InputChainMap(RowMap):
         plain = state["plain"]
         if not isinstance(plain, ChainMap) or plain.tied:
             raise ValueError("an InputChainMap holds a ChainMap with transitions written out")
-        ends = np.concatenate([[0], np.cumsum(plain.lengths)])
-        parts = [plain.X[a:b] for a, b in zip(ends[:-1], ends[1:], strict=True)]
-        self.__init__(parts, plain.n_states)  # type: ignore[misc]
+        self._set(plain)
 
     def scores(self, w: Array) -> Ragged:
         """Unary scores, and transitions with what the input adds to them."""
         k = self._plain.n_states
         cut = self._plain.n_features
         rows = self._plain.scores(w[:cut])
+        assert isinstance(rows, Ragged)
         added = np.asarray(self._entered @ w[cut:].reshape(-1, k * k)).ravel()
         start = 0
         for row, length in zip(rows.rows(), self._plain.lengths, strict=True):
@@ -75,11 +77,9 @@ class InputChainMap(RowMap):
 
     def take(self, rows: Array) -> InputChainMap:
         """Some of the sequences."""
-        part = self._plain.take(rows)
-        ends = np.concatenate([[0], np.cumsum(part.lengths)])
-        X = part.X
-        blocks = [X[a:b] for a, b in zip(ends[:-1], ends[1:], strict=True)]
-        return InputChainMap(blocks, part.n_states)
+        part = InputChainMap.__new__(InputChainMap)
+        part._set(self._plain.take(rows))
+        return part
 
     def row_norms(self) -> Array:
         """A bound on the squared norm of the map of each sequence, see ``ChainMap``."""

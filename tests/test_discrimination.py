@@ -1,0 +1,377 @@
+"""The models of the discrimination paper: theorems as tests, hidden labels, bad input, files."""
+
+import warnings
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.svm import LinearSVC
+from sklearn.utils import estimator_checks
+
+import maxent as mx
+from maxent.bounds import margin_bound
+
+RNG = np.random.default_rng(0)
+MODELS = [
+    mx.CRF(),
+    mx.L1CRF(0.3),
+    mx.L2CRF(0.1),
+    mx.M3N(1.0),
+    mx.L1M3N(1.0),
+    mx.L1M3N(None, 2.0),
+    mx.LaplaceMEDN(1.0, 4.0),
+    mx.LaplaceMEDN(1.0, 4.0, "variational"),
+]
+IDS = [str(m) for m in MODELS]
+
+
+def _data(n=12, seed=0, noise=1.0, features=3):
+    rng = np.random.default_rng(seed)
+    X = [rng.normal(size=(rng.integers(1, 5), features)) for _ in range(n)]
+    y = [(x[:, 0] - x[:, 1] + noise * rng.normal(size=len(x)) > 0).astype(int) for x in X]
+    return X, y
+
+
+X, Y = _data()
+
+
+def _slacks(X, y, w):
+    """max_y' cost - <w, f(x, y) - f(x, y')> of every chain over two labels, by enumeration."""
+    chain, terms = mx.Chain(2), []
+    for x, path in zip(X, y, strict=True):
+        features = mx.ChainMap([x], 2)
+        vertices = chain.vertices(chain.size(len(x)))
+        images = np.array([features.moments(chain.tie(v[None])) for v in vertices])
+        right = features.moments(chain.encode([path], tied=True))
+        cost = np.array([np.sum(p != path) for p in chain.decode(vertices)])
+        terms.append(cp.max(cost + (images - right) @ w))
+    return terms
+
+
+def test_m3n_is_problem_p0():
+    w = cp.Variable(3 * 2 + 4)
+    C = 0.7
+    reference = cp.Problem(
+        cp.Minimize(cp.sum_squares(w) / 2 + C * cp.sum(cp.hstack(_slacks(X, Y, w))))
+    )
+    value = reference.solve(solver=cp.CLARABEL)
+    model = mx.M3N(C, tol=1e-9).fit(X, Y)
+    assert model.objective_ * C * len(X) == pytest.approx(value, rel=1e-7)
+    np.testing.assert_allclose(model.weights_, w.value, atol=1e-4)
+
+
+def test_laplace_network_is_corollary_6():
+    lam, C = 4.0, 0.7
+    model = mx.LaplaceMEDN(C, lam, tol=1e-9).fit(X, Y)
+    mean, slack = model.weights_, model.loss_ * len(X)
+    root = np.sqrt(lam * mean**2 + 1)
+    norm = np.sum(root - np.log((root + 1) / 2)) - mean.size  # less its value at 0
+    assert model.kl_norm_ == pytest.approx(norm, rel=1e-9)
+    assert model.objective_ * C * len(X) == pytest.approx(norm + C * slack, rel=1e-9)
+    # Corollary 7: the mean as a function of eta, and the variance as the slope of that function
+    eta = mx.LaplacePrior(lam).conjugate_gradient(mean)
+    np.testing.assert_allclose(model.shrinkage(eta), mean, rtol=1e-9)
+    slope = (model.shrinkage(eta + 1e-6) - model.shrinkage(eta - 1e-6)) / 2e-6
+    np.testing.assert_allclose(model.variance_, slope, rtol=1e-6)
+
+
+def test_algorithm_1_converges_to_the_exact_model_with_twice_c_and_four_times_lambda():
+    C, lam = 0.4, 3.0
+    exact = mx.LaplaceMEDN(2 * C, 4 * lam, tol=1e-10).fit(X, Y)
+    variational = mx.LaplaceMEDN(C, lam, "variational", 60, tol=1e-12).fit(X, Y)
+    np.testing.assert_allclose(variational.weights_, exact.weights_, atol=2e-4)
+    early = mx.LaplaceMEDN(C, lam, "variational", tol=1e-12).fit(X, Y)
+    assert np.abs(early.weights_ - exact.weights_).max() > 1e-3
+    # the bound that each round minimises falls, and irrelevant weights keep a variance of 1 / lam
+    rounds = [mx.LaplaceMEDN(C, lam, "variational", k, tol=1e-10).fit(X, Y) for k in (1, 3, 9)]
+    totals = [m.kl_norm_ + C * m.loss_ * len(X) for m in rounds]
+    assert totals[0] >= totals[1] >= totals[2] - 1e-9
+    small = np.abs(variational.weights_) < 1e-3
+    np.testing.assert_allclose(variational.variance_[small], 1 / lam, rtol=1e-2)
+
+
+def test_the_gaussian_network_is_the_m3n():
+    model = mx.ChainClassifier(
+        "hinge", mx.ScaledPotential(mx.gaussian_prior(), 1 / len(X)), tol=1e-9
+    )
+    np.testing.assert_allclose(
+        model.fit(X, Y).weights_, mx.M3N(1.0, tol=1e-9).fit(X, Y).weights_, atol=1e-4
+    )
+
+
+def test_one_node_networks_are_crammer_and_singers_machine():
+    rng = np.random.default_rng(1)
+    points = rng.normal(size=(60, 4))
+    classes = np.argmax(points[:, :3] + 0.7 * rng.normal(size=(60, 3)), axis=1)
+    machine = LinearSVC(
+        C=0.5, multi_class="crammer_singer", fit_intercept=False, tol=1e-8, max_iter=100_000
+    )
+    machine.fit(points, classes)
+    chain = mx.M3N(0.5, tol=1e-9).fit([p[None] for p in points], [[c] for c in classes])
+    node = mx.MED(0.5, tol=1e-9).fit(points, classes)
+    np.testing.assert_allclose(chain.coef_, machine.coef_, atol=1e-3)
+    np.testing.assert_allclose(node.coef_, machine.coef_, atol=1e-3)
+    assert (node.predict(points) == machine.predict(points)).all()
+
+
+def test_large_lambda_tends_to_the_l1_network():
+    lam = 1e8
+    laplace = mx.LaplaceMEDN(2 * np.sqrt(lam), lam, tol=1e-7).fit(
+        X, Y
+    )  # sqrt(lam) (|w| + 2 sum xi)
+    l1 = mx.L1M3N(1.0, tol=1e-9).fit(X, Y)
+    assert l1.loss_ == pytest.approx(laplace.loss_, abs=2e-3)
+    assert np.abs(l1.weights_).sum() == pytest.approx(np.abs(laplace.weights_).sum(), rel=1e-2)
+
+
+def test_radius_and_price_of_the_l1_network_agree():
+    priced = mx.L1M3N(1.0, tol=1e-9).fit(X, Y)
+    radius = float(np.abs(priced.weights_).sum())
+    bounded = mx.L1M3N(None, radius, tol=1e-5).fit(X, Y)
+    assert bounded.loss_ == pytest.approx(priced.loss_, abs=2e-5)
+
+
+@pytest.mark.filterwarnings("ignore::maxent.estimators.chain.SeparableWarning")
+@pytest.mark.parametrize("model", MODELS, ids=IDS)
+def test_models_fit_predict_and_keep(model, tmp_path):
+    model = clone(model).fit(X, Y)
+    assert model.score(X, Y) > 0.8
+    assert model.gap_ <= 1e-4 or isinstance(model, mx.CRF)
+    proba = model.predict_proba(X)
+    np.testing.assert_allclose(np.concatenate(proba).sum(axis=1), 1)
+    best = model.predict_kbest(X, 2)
+    for path, ranked in zip(model.predict(X), best, strict=True):
+        assert (ranked[0][1] == path).all()
+        assert ranked[0][0] >= ranked[-1][0]
+    mx.save(model, tmp_path / "model.json")
+    again = mx.load(tmp_path / "model.json")
+    assert type(again) is type(model)
+    assert again.log_loss(X, Y) == model.log_loss(X, Y)
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "names", "mappings"])
+def test_kinds_of_input_agree(kind):
+    binary = [(x > 0).astype(float) for x in X]
+    given = {
+        "dense": binary,
+        "sparse": [sparse.csr_array(x) for x in binary],
+        "names": [[[f"f{j}" for j in np.flatnonzero(row)] for row in x] for x in binary],
+        "mappings": [[{f"f{j}": bool(v) for j, v in enumerate(row)} for row in x] for x in binary],
+    }
+    dense = mx.L2CRF(0.5, tol=1e-10).fit(binary, Y)
+    other = mx.L2CRF(0.5, all_pairs=True, tol=1e-10).fit(given[kind], Y)
+    assert other.objective_ == pytest.approx(dense.objective_, abs=1e-8)
+    for a, b in zip(dense.predict_proba(binary), other.predict_proba(given[kind]), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-4)
+
+
+def test_transitions_that_depend_on_the_input():
+    rng = np.random.default_rng(5)
+    X, y = [], []
+    for _ in range(60):  # the label changes where the feature says so, and only there
+        change = rng.integers(0, 2, size=6)
+        X.append(np.column_stack([change, np.ones(6)]).astype(float))
+        y.append(np.cumsum(change) % 2)
+    for path in y:
+        path[:] = (path - path[0]) % 2
+    constant, free = (mx.ChainClassifier(transitions=t).fit(X, y) for t in ("constant", "input"))
+    assert free.score(X, y) > 0.99
+    assert constant.score(X, y) < 0.9
+    with pytest.raises(ValueError, match="transitions must be"):
+        mx.ChainClassifier(transitions="free").fit(X, y)
+
+
+@pytest.mark.parametrize("loss", ["crf", "hinge", "sparsemap", "softmax-margin"])
+def test_hidden_labels(loss):
+    hidden = [row.astype(object) for row in Y]
+    hidden[0][0] = hidden[3][-1] = None
+    hidden[4][:] = None
+    with pytest.warns(UserWarning, match="not convex.*gap_ is inf"):
+        model = mx.ChainClassifier(loss, 0.05).fit(X, hidden)
+    assert model.gap_ == np.inf
+    assert model.score(X, Y) > 0.8
+    full = mx.ChainClassifier(loss, 0.05).fit(X, Y)
+    assert model.objective_ < full.objective_ + 1e-3
+
+
+def test_hidden_labels_of_a_crf_are_summed_over():
+    hidden = [row.astype(object) for row in Y]
+    hidden[1][0] = None
+    with pytest.warns(UserWarning, match="not convex"):
+        model = mx.ChainClassifier("crf", 0.05, tol=1e-8).fit(X, hidden)
+    chain, losses = mx.Chain(2), []
+    for x, path in zip(X, hidden, strict=True):
+        scores = mx.ChainMap([x], 2).scores(model.weights_)
+        vertices = chain.vertices(chain.size(len(x)))
+        paths = np.array(chain.decode(vertices))
+        values = np.array(
+            [np.sum(scores.rows()[0] * chain.tie(v[None]).rows()[0]) for v in vertices]
+        )
+        known = np.array([v is not None for v in path])
+        fits = (paths[:, known] == path[known].astype(int)).all(axis=1)
+        losses.append(np.logaddexp.reduce(values) - np.logaddexp.reduce(values[fits]))
+    assert model.loss_ == pytest.approx(np.mean(losses), abs=1e-9)
+
+
+def test_separable_data_without_a_penalty():
+    X, y = _data(20, noise=0.0)
+    with pytest.warns(mx.SeparableWarning, match="separable.*Give a penalty"):
+        model = mx.CRF().fit(X, y)
+    assert np.isfinite(model.weights_).all()
+    assert model.score(X, y) == 1.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        mx.CRF().fit([[[1.0]], [[1.0]]], [[0], [1]])
+
+
+def test_costs_change_the_margin():
+    costly = np.array([[0.0, 5.0], [1.0, 0.0]])
+    cautious = mx.ChainClassifier("hinge", 0.05, cost=costly).fit(X, Y)
+    plain = mx.ChainClassifier("hinge", 0.05).fit(X, Y)
+    count = lambda model: sum(np.sum(row) for row in model.predict(X))  # noqa: E731
+    assert count(cautious) < count(plain)
+    with pytest.raises(ValueError, match=r"0 on the diagonal"):
+        mx.ChainClassifier("hinge", cost=np.ones((2, 2))).fit(X, Y)
+    with pytest.raises(ValueError, match=r"shape \(2, 2\), got \(3, 3\)"):
+        mx.ChainClassifier("hinge", cost=np.zeros((3, 3))).fit(X, Y)
+
+
+def test_sample_weights_are_repetitions():
+    weights = np.arange(len(X)) % 3
+    repeated = [i for i, k in enumerate(weights) for _ in range(k)]
+    for model in (mx.L2CRF(0.2, tol=1e-10), mx.M3N(0.5, tol=1e-10)):
+        one = clone(model).fit(X, Y, sample_weight=weights)
+        many = clone(model).fit([X[i] for i in repeated], [Y[i] for i in repeated])
+        assert one.objective_ == pytest.approx(many.objective_, abs=1e-8)
+
+
+def test_grid_search():
+    search = GridSearchCV(mx.L2CRF(), {"c2": [0.01, 1.0]}, cv=3).fit(
+        np.array(X, dtype=object), np.array(Y, dtype=object)
+    )
+    assert search.best_params_["c2"] in (0.01, 1.0)
+
+
+def test_constant_features_change_nothing():
+    wide = [np.column_stack([x, np.zeros(len(x))]) for x in X]
+    for model in (mx.M3N(1.0, tol=1e-9), mx.L1CRF(0.2, tol=1e-9)):
+        assert clone(model).fit(wide, Y).objective_ == pytest.approx(
+            clone(model).fit(X, Y).objective_, abs=1e-8
+        )
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "message"),
+    [
+        ([], [], "no sequences"),
+        ([np.zeros((0, 2))], [[]], "sequence 0 is empty"),
+        ([[["a"]], []], [[0], []], "sequence 1 is empty"),
+        ([np.ones((2, 1))], [[0, 1], [1]], "X has 1 sequences, y has 2"),
+        ([np.ones((2, 1)), np.ones((3, 1))], [[0, 1], [1, 0]], r"sequence 1 has 3 positions in X"),
+        ([np.ones((2, 1))], [[1, 1]], "all labels are"),
+        ([np.ones((2, 1))], [[None, None]], "all labels are hidden"),
+        ([np.ones((2, 1))], None, "y to be passed"),
+        ([np.ones((2, 1))], [[0.5, 1.5]], "expected texts, integers"),
+        ([np.array([[np.nan], [1.0]])], [[0, 1]], "NaN"),
+        ([np.ones((2, 1)), [["a"]]], [[0, 1], [0]], "do not mix kinds"),
+    ],
+)
+def test_bad_input(X, y, message):
+    with pytest.raises(ValueError, match=message):
+        mx.ChainClassifier().fit(X, y)
+
+
+def test_bad_input_to_a_fitted_model():
+    model = mx.L2CRF().fit(X, Y)
+    with pytest.raises(ValueError, match="X has 2 features, but L2CRF is expecting 3"):
+        model.predict([np.ones((2, 2))])
+    with pytest.raises(ValueError, match="fitted to matrices"):
+        model.predict([[["a"]]])
+    with pytest.raises(ValueError, match=r"labels that training did not have: 7"):
+        model.log_loss(X[:1], [np.full(len(X[0]), 7)])
+    assert model.score(X[:1], [np.full(len(X[0]), 7)]) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (mx.M3N(C=0), "C must be a finite number > 0"),
+        (mx.L1CRF(c1=-1), "c1 must be"),
+        (mx.L2CRF(c2=np.inf), "c2 must be"),
+        (mx.LaplaceMEDN(lam=0), "lam must be"),
+        (mx.LaplaceMEDN(method="fast"), 'method must be "exact"'),
+        (mx.LaplaceMEDN(rounds=3), 'no effect with method="exact"'),
+        (mx.LaplaceMEDN(method="variational", rounds=0), "rounds must be"),
+        (mx.L1M3N(C=3.0, radius=1.0), "has no effect"),
+        (mx.ChainClassifier("logistic"), "loss must be one of"),
+        (mx.ChainClassifier(mx.Shannon(domain=mx.Chain(3))), "3 states, y has 2 labels"),
+        (mx.ChainClassifier(least=0), "least must be"),
+        (mx.ChainClassifier(tol=-1), "tol must be"),
+    ],
+)
+def test_bad_parameters(model, message):
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, Y)
+
+
+def test_margin_bound_holds_for_a_prior_of_coins():
+    """Weights of +-1: |F| <= ||x||_1, the condition of Theorem 8."""
+    rng = np.random.default_rng(2)
+    truth = rng.choice([-1.0, 1.0], size=20)
+
+    def draw(n):
+        points = rng.normal(size=(n, 20))
+        points /= np.abs(points).sum(axis=1, keepdims=True)
+        return points, (points @ truth > 0).astype(int)
+
+    points, classes = draw(2000)
+    coins = mx.CumulantPrior(lambda eta: np.logaddexp(eta, -eta) - np.log(2), np.tanh)
+    model = mx.MED(C=50.0, prior=coins, tol=1e-3).fit(points, classes)
+    assert (np.abs(model.coef_) <= 1 + 1e-9).all()
+    scores = points @ model.coef_.T
+    margins = np.where(classes == 1, 1, -1) * (scores[:, 1] - scores[:, 0])
+    fresh, answers = draw(20_000)
+    error = np.mean(model.predict(fresh) != answers)
+    for gamma in (0.05, 0.2):
+        bound = margin_bound(
+            margins, model.divergence_, gamma=gamma, scale=1.0, log_outputs=np.log(2)
+        )
+        assert bound.error >= error
+        fixed = margin_bound(
+            margins, model.divergence_, gamma=gamma, scale=1.0, log_outputs=np.log(2),
+            copies=bound.copies * 2,
+        )  # fmt: skip
+        assert bound.error <= fixed.error
+
+
+CHECKS = [
+    estimator_checks.check_estimator_cloneable,
+    estimator_checks.check_estimator_tags_renamed,
+    estimator_checks.check_valid_tag_types,
+    estimator_checks.check_estimator_repr,
+    estimator_checks.check_no_attributes_set_in_init,
+    estimator_checks.check_do_not_raise_errors_in_init_or_set_params,
+    estimator_checks.check_mixin_order,
+    estimator_checks.check_parameters_default_constructible,
+    estimator_checks.check_get_params_invariance,
+    estimator_checks.check_set_params,
+]
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize(
+    "model",
+    [*(mx.CRF(), mx.L1CRF(), mx.L2CRF(), mx.M3N(), mx.L1M3N(), mx.LaplaceMEDN()),
+     *(mx.ChainClassifier(), mx.TreeClassifier())],
+    ids=lambda model: type(model).__name__,
+)  # fmt: skip
+def test_scikit_learn(check, model):
+    check(type(model).__name__, clone(model))
+
+
+@estimator_checks.parametrize_with_checks([mx.MED(), mx.MED(prior="laplace")])
+def test_scikit_learn_checks_of_med(estimator, check):
+    check(estimator)
