@@ -28,7 +28,7 @@ MODELS = [
 IDS = [str(m) for m in MODELS]
 
 
-def _data(n=12, seed=0, noise=1.0, features=3):
+def _data(n=12, seed=0, noise=0.6, features=3):
     rng = np.random.default_rng(seed)
     X = [rng.normal(size=(rng.integers(1, 5), features)) for _ in range(n)]
     y = [(x[:, 0] - x[:, 1] + noise * rng.normal(size=len(x)) > 0).astype(int) for x in X]

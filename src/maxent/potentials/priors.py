@@ -26,6 +26,7 @@ from maxent.potentials.wrappers import WrappedPotential, check_kind
 
 _EDGE = 1 - 1e-15  # of an open domain, where a root is looked for
 _MISSED = 1e-12  # by which a mean that the prior can have may be missed
+_ANY = 1e6  # a mean that large under the steepest tilt counts as without a limit
 _FAR = 1e305  # beyond which a cumulant function without a bound is not followed
 
 
@@ -150,7 +151,7 @@ class CumulantPrior(Separable):
     mean: Callable[[Array], Array] = field(repr=False)
     bound: float = np.inf
     smooth = True
-    smooth_conjugate = True
+    _steep: bool = field(init=False, repr=False, default=True)
     __unsaved__ = (
         "it holds Python functions (the cumulant and its derivative), and a model file holds "
         "numbers only; save the other parts and make the prior again"
@@ -171,6 +172,15 @@ class CumulantPrior(Separable):
                 f"the derivative of a cumulant function increases, got {slopes.tolist()} at "
                 f"{ends.tolist()}"
             )
+        edge = _EDGE * self.bound if np.isfinite(self.bound) else _FAR
+        with np.errstate(over="ignore", invalid="ignore"):
+            limits = np.asarray(self.mean(np.array([-edge, edge])))
+        object.__setattr__(self, "_steep", bool(limits[0] < -_ANY and limits[1] > _ANY))
+
+    @property
+    def smooth_conjugate(self) -> bool:
+        """Whether tilting the prior reaches any mean; else K* ends at the largest."""
+        return self._steep
 
     @property
     def open_domain(self) -> bool:
