@@ -43,6 +43,7 @@ from maxent._limits import IN_MEMORY, check_cells
 from maxent._version import __version__
 
 CONVERTED = {"converted": True}  # metadata of a field that takes more than its annotation says
+LATER = {"later": True}  # of one that old files lack: not written where it has its default
 FORMAT, VERSION = "maxent", 2  # 1 held every attribute of an estimator; it is still read
 
 State = Mapping[str, Any]
@@ -408,8 +409,16 @@ def _writer(cls: type) -> Callable[[Any], State]:
             f"{cls.__name__} is no dataclass: give it __getmodel__ and __setmodel__, or call "
             "register with get and make"
         )
-    names = [field.name for field in dataclasses.fields(cls) if field.init]
-    return lambda instance: {name: getattr(instance, name) for name in names}
+    fields = [field for field in dataclasses.fields(cls) if field.init]
+
+    def write(instance: Any) -> State:
+        state = {field.name: getattr(instance, field.name) for field in fields}
+        for field in fields:
+            if field.metadata == LATER and state[field.name] == field.default:
+                del state[field.name]
+        return state
+
+    return write
 
 
 def _reader(cls: type) -> Callable[[State], Any]:

@@ -93,7 +93,7 @@ def viterbi_rows(nodes, node_start, edges, edge_start, step, lengths, k, value, 
         length = lengths[row]
         unary = _unary(nodes, node_start[row], length, k)
         edge = _blocks(edges, edge_start[row], step, length, k)
-        if _viterbi(unary, edge, step, best, paths[row]):
+        if best_path(unary, edge, step, best, paths[row]):
             value[row] = best[length - 1, paths[row, length - 1]]
 
 
@@ -110,7 +110,7 @@ def argmax_rows(
         length = lengths[row]
         unary = _unary(nodes, node_start[row], length, k)
         edge = _blocks(edges, edge_start[row], step, length, k)
-        if not _viterbi(unary, edge, step, best, path):
+        if not best_path(unary, edge, step, best, path):
             return row
         vertex = _unary(out, out_start[row], length, k)
         passage = _blocks(out_edges, out_edge_start[row], step, length, k)
@@ -119,7 +119,7 @@ def argmax_rows(
 
 
 @njit(cache=True, nogil=True)
-def _viterbi(unary, edge, step, best, path):
+def best_path(unary, edge, step, best, path):
     """Write the best path; False if there is none."""
     length, k = unary.shape
     for j in range(k):
@@ -177,7 +177,7 @@ def project_row(theta, length, k, index, weights, max_steps):
     if n:
         n = resume(theta, direction, room, shift, n)
     for _ in range(max_steps):
-        if not _viterbi(unary, edge, 1, best, path):
+        if not best_path(unary, edge, 1, best, path):
             return 0, room
         if n == len(room.weights):
             room = larger(room, 2 * n, width)

@@ -27,14 +27,24 @@ class PairState(State):
     """A state with a primal point of its own, certified at the better of that and p_w."""
 
     point: Rows
+    rows: DualRows | None = field(default=None, repr=False)  # to go on with, where they are known
 
     @cached_property
     def _best(self) -> tuple[float, bool]:
         """The smaller gap, and whether it is that of the point."""
-        own, other = self.gap_at(self.point), np.inf
+        own, other = self._own_entropy_gap + self._potential_gap(self.residual), np.inf
         if self.problem.entropy.differentiable:
             other = self._gap(self.p, self.gradient)  # V is finite everywhere
         return min(own, other), own <= other
+
+    @cached_property
+    def _own_entropy_gap(self) -> float:
+        return self.entropy_gap(self.point)
+
+    @cached_property
+    def residual(self) -> Array:
+        """F p - mu of the point."""
+        return self.problem.moments(self.point) - self.problem.target
 
     @cached_property
     def gap(self) -> float:
@@ -51,8 +61,7 @@ class PairState(State):
         """Of p_w, or of the point where p_w is a vertex that jumps."""
         if self.problem.entropy.differentiable:
             return super().optimality
-        residual = self.problem.moments(self.point) - self.problem.target
-        return max(self.relative_violation(residual), self.entropy_gap(self.point))
+        return max(self.relative_violation(self.residual), self._own_entropy_gap)
 
 
 @dataclass(frozen=True)
@@ -106,16 +115,12 @@ class DualSolver(Solver):
     def _iterate(self, problem: Problem, state: State) -> Iterator[State]:
         assert isinstance(state, PairState)
         rng = np.random.default_rng(self.random_state)
-        rows = self._rows(problem, state.point)
+        rows = state.rows or self._rows(problem, state.point)
         while True:
-            order = rows.moving
-            for _ in range(self.passes):
-                order = rows.pass_over(rng.permutation(order))
-                if not order.size:
-                    break
+            moved = rows.advance(rng, self.passes)
             before, state = state, rows.state()
             yield state
-            if np.array_equal(state.w, before.w):
+            if not moved or np.array_equal(state.w, before.w):
                 return
 
     @abstractmethod
@@ -141,6 +146,16 @@ class DualRows:
         counted = (self.weights > 0) & (self.norms > 0)
         self.moving = np.flatnonzero(counted)  # the others have no influence on the weights
         self.still: list[int] = np.flatnonzero(~counted).tolist()
+
+    def advance(self, rng: np.random.Generator, passes: int) -> bool:
+        """Passes over the rows that still move; whether any did."""
+        order, moved = self.moving, False
+        for _ in range(passes):
+            order = self.pass_over(rng.permutation(order))
+            if not order.size:
+                break
+            moved = True
+        return moved
 
     def pass_over(self, order: Array) -> Array:
         """One step for each row of the order; the rows that have moved."""

@@ -91,6 +91,11 @@ class PairChainMap(RowMap):
         kernel(X.data, X.indices, X.indptr, self.start, self.state, w_or_p, out, first, last)
 
     @property
+    def lengths(self) -> Array:
+        """Positions of each sequence."""
+        return self._lengths
+
+    @property
     def _size(self) -> int:
         return _COST * (1 + self.X.nnz // max(1, self.X.shape[0]))
 

@@ -1,0 +1,238 @@
+"""Solvers for hinges over ragged chains, compiled: they agree with enumeration and each other."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import maxent as mx
+from maxent.solvers._path_rows import ActivePaths, PathRows, PlainRows
+from maxent.tagging import PairChainMap
+
+K, D = 3, 4
+LENGTHS = (1, 2, 4, 5, 3, 1, 5, 2)
+FORBIDDEN = ((0, 2), (1, 0), (2, 1))
+
+
+def _data(seed=0):
+    rng = np.random.default_rng(seed)
+    X = [rng.normal(size=(n, D)) * (rng.random((n, D)) < 0.7) for n in LENGTHS]
+    for x in X:
+        x[:, -1] = 1.0  # a constant feature
+    W, T = rng.normal(size=(D, K)), rng.normal(size=(K, K))
+    chain = mx.Chain(K, forbidden=FORBIDDEN)
+    noisy = chain.scores([x @ W + rng.gumbel(size=(len(x), K)) for x in X], T)
+    return X, chain.decode(chain.argmax(noisy))
+
+
+def _map(kind, X, labels):
+    if kind == "dense":
+        return mx.ChainMap(X, K)
+    if kind == "sparse":
+        return mx.ChainMap([sparse.csr_array(x) for x in X], K)
+    return PairChainMap.seen(np.concatenate(X), np.array(LENGTHS), K, np.concatenate(labels))
+
+
+def _problem(kind="dense", strength=None, weights=None, forbidden=(), seed=0, cost=True):
+    X, labels = _data(seed)
+    chain = mx.Chain(K, forbidden=forbidden)
+    features = _map(kind, X, labels)
+    hamming = chain.scores([1 - np.eye(K)[y] for y in labels], np.zeros((K, K)))
+    entropy = mx.Shifted(mx.Zero(chain), hamming) if cost else mx.Zero(chain)
+    if strength is None:
+        strength = np.linspace(0.02, 0.5, features.n_features)
+    observed = chain.encode(labels, tied=True)
+    return mx.Problem(entropy, features, mx.Quadratic(strength), weights=weights, observed=observed)
+
+
+def _enumerated(problem, forbidden=()):
+    """The optimum by CVXPY, with one constraint for each path of each sequence."""
+    cp = pytest.importorskip("cvxpy")
+    _, labels = _data()
+    chain = problem.entropy.domain
+    w = cp.Variable(problem.features.n_features)
+    losses = []
+    for i, y in enumerate(labels):
+        paths = itertools.product(range(K), repeat=len(y))
+        paths = [p for p in paths if not set(forbidden) & set(itertools.pairwise(p))]
+        one = problem.features.take(np.array([i]))
+        right = one.moments(chain.encode([y], tied=True))
+        rows = [one.moments(chain.encode([p], tied=True)) - right for p in paths]
+        costs = [np.sum(np.array(p) != y) for p in paths]
+        losses.append(cp.max(np.array(rows) @ w + np.array(costs)))
+    l2 = problem.potential.elastic(problem.features.n_features)[1]
+    total = sum(a * loss for a, loss in zip(problem.weights, losses, strict=True))
+    objective = cp.Problem(cp.Minimize(total + cp.sum(cp.multiply(l2 / 2, w**2))))
+    return objective.solve(solver="CLARABEL"), w.value
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "pairs"])
+@pytest.mark.parametrize("weighted", [False, True], ids=["equal", "weighted"])
+def test_paths_against_enumeration(kind, weighted):
+    weights = np.linspace(0.1, 1.0, len(LENGTHS)) if weighted else None
+    problem = _problem(kind, weights=weights)
+    best, w = _enumerated(problem)
+    solution = problem.solve(mx.BlockFrankWolfe(tol=1e-9))
+    assert solution.gap <= 1e-9
+    assert problem.gap(solution.w, solution.p) == pytest.approx(solution.gap, abs=1e-12)
+    assert solution.objective == pytest.approx(best, abs=1e-7)
+    np.testing.assert_allclose(solution.w, w, atol=1e-4)
+
+
+@pytest.mark.parametrize("settings", [{}, {"cache": 0}, {"sampling": "gap"}, {"plain": True}])
+@pytest.mark.parametrize("kind", ["dense", "pairs"])
+def test_compiled_rows_agree_with_slow_ones_and_cutting_planes(kind, settings, monkeypatch):
+    problem = _problem(kind, strength=0.1)
+    tol = 1e-3 if "plain" in settings else 1e-8
+    fast = problem.solve(mx.BlockFrankWolfe(tol=tol, **settings))
+    assert fast.gap <= tol
+    other = problem.solve(mx.CuttingPlane(tol=1e-9))
+    assert abs(fast.objective - other.objective) <= tol + 1e-9
+    monkeypatch.setattr(mx.BlockFrankWolfe, "_chain_rows", lambda *_: None)
+    slow = problem.solve(mx.BlockFrankWolfe(tol=1e-2))
+    assert abs(fast.objective - slow.objective) <= 1e-2
+
+
+def test_the_compiled_rows_are_used():
+    problem = _problem()
+    point = problem.observed
+    rows = mx.BlockFrankWolfe()._rows(problem, point)
+    assert type(rows) is PathRows
+    assert type(mx.BlockFrankWolfe(plain=True)._rows(problem, point)) is PlainRows
+    other = problem.with_potential(mx.ElasticNet(0.1, 0.1))
+    assert type(mx.BlockFrankWolfe()._rows(other, point)) not in (PathRows, PlainRows)
+
+
+def test_plain_steps_are_those_of_the_slow_rows(monkeypatch):
+    """Both walk the rows in the order of the seed, so they take the same steps."""
+    problem = _problem(strength=0.3)
+    solver = mx.BlockFrankWolfe(tol=0.0, max_iter=1, passes=1, plain=True)
+    fast = solver.run(problem)
+    monkeypatch.setattr(mx.BlockFrankWolfe, "_chain_rows", lambda *_: None)
+    np.testing.assert_allclose(fast.w, solver.run(problem).w, atol=1e-10)
+
+
+@pytest.mark.parametrize("settings", [{}, {"plain": True}])
+def test_forbidden_transitions(settings):
+    problem = _problem(strength=2.0, forbidden=FORBIDDEN)
+    best, _ = _enumerated(problem, FORBIDDEN)
+    tol = 1e-3 if settings else 1e-9
+    solution = problem.solve(mx.BlockFrankWolfe(tol=tol, **settings))
+    assert solution.objective == pytest.approx(best, abs=tol + 1e-7)
+    assert not solution.p.tied[:, [2, 3, 7]].any()
+    allowed = _problem(strength=2.0).solve(mx.BlockFrankWolfe(tol=1e-9))
+    assert allowed.objective > solution.objective + 1e-2  # more paths, more violations
+
+
+@pytest.mark.parametrize("sampling", ["uniform", "gap"])
+def test_a_seed_fixes_the_paths(sampling):
+    problem = _problem(strength=0.05)
+
+    def run(seed):
+        solver = mx.BlockFrankWolfe(tol=1e-4, sampling=sampling, random_state=seed)
+        return solver.solve(problem).w
+
+    np.testing.assert_array_equal(run(1), run(1))
+    assert not np.array_equal(run(1), run(2))
+
+
+def test_perceptrons_have_no_cost():
+    problem = _problem(cost=False)
+    solution = problem.solve(mx.BlockFrankWolfe(tol=1e-8))
+    assert solution.gap <= 1e-8
+    assert abs(solution.objective) <= 1e-8  # w = 0 is optimal
+
+
+def test_sequences_that_do_not_count_are_predicted():
+    weights = np.ones(len(LENGTHS)) / len(LENGTHS)
+    weights[2] = 0.0
+    problem = _problem(weights=weights)
+    solution = problem.solve(mx.BlockFrankWolfe(tol=1e-8))
+    answer = problem.state(solution.w).p
+    np.testing.assert_array_equal(solution.p.own.rows()[2], answer.own.rows()[2])
+
+
+def test_observed_mixtures_start_from_paths():
+    problem = _problem()
+    soft = 0.5 * problem.observed + 0.5 * problem.state(np.ones(problem.features.n_features)).p
+    mixed = mx.Problem(problem.entropy, problem.features, problem.potential, observed=soft)
+    solution = mixed.solve(mx.BlockFrankWolfe(tol=1e-8))
+    other = mixed.solve(mx.CuttingPlane(tol=1e-9))
+    assert abs(solution.objective - other.objective) < 2e-8
+
+
+def test_costs_of_transitions_are_left_to_the_slow_rows():
+    X, labels = _data()
+    chain = mx.Chain(K)
+    cost = chain.scores([1 - np.eye(K)[y] for y in labels], 1 - np.eye(K))
+    problem = mx.Problem(
+        mx.Shifted(mx.Zero(chain), cost),
+        mx.ChainMap(X, K),
+        mx.Quadratic(0.5),
+        observed=chain.encode(labels, tied=True),
+    )
+    assert not isinstance(mx.BlockFrankWolfe()._rows(problem, problem.observed), PathRows)
+    solution = problem.solve(mx.BlockFrankWolfe(tol=1e-2))
+    assert abs(solution.objective - problem.solve(mx.CuttingPlane()).objective) <= 1e-2
+
+
+def test_resuming_under_another_penalty_is_faster_than_starting():
+    solver = mx.BlockFrankWolfe(tol=1e-7, passes=1)
+    problem = _problem(strength=0.02)
+    first, active = solver.resume(problem)
+    assert first.gap <= 1e-7
+    assert set(np.unique(active.paths)) <= set(range(K))
+    l2 = 0.02 * np.linspace(0.9, 1.1, problem.features.n_features)
+    changed = problem.with_potential(mx.Quadratic(l2))
+    cold, _ = solver.resume(changed)
+    warm, again = solver.resume(changed, active)
+    assert warm.gap <= 1e-7
+    assert abs(warm.objective - cold.objective) < 2e-7
+    assert warm.n_iter < cold.n_iter
+    assert (again.counts >= 1).all()
+    # at its own solution nothing is left to do
+    assert solver.resume(changed, again)[0].n_iter <= 2
+
+
+def test_resuming_needs_paths_of_the_same_sequences():
+    problem = _problem()
+    _, labels = _data()
+    solver = mx.BlockFrankWolfe(tol=1e-6)
+    with pytest.raises(ValueError, match="number of paths >= 1 each"):
+        solver.resume(problem, ActivePaths.single(labels[:-1]))
+    with pytest.raises(ValueError, match="sequences of other lengths"):
+        solver.resume(problem, ActivePaths.single([labels[3], *labels[1:]]))
+    with pytest.raises(ValueError, match="states run from 0 to 2"):
+        solver.resume(problem, ActivePaths.single([y + K for y in labels]))
+    start = ActivePaths.single(labels)
+    start.shares[0] = 0.5
+    with pytest.raises(ValueError, match="sum to 1"):
+        solver.resume(problem, start)
+    with pytest.raises(TypeError, match="resumes hinges over Chain"):
+        solver.resume(problem.with_potential(mx.ElasticNet(0.1, 0.1)))
+
+
+def test_settings_of_block_frank_wolfe():
+    with pytest.raises(ValueError, match="cache must be >= 0"):
+        mx.BlockFrankWolfe(cache=-1)
+    with pytest.raises(ValueError, match="'uniform' or 'gap'"):
+        mx.BlockFrankWolfe(sampling="random")
+
+
+def test_many_paths_make_room():
+    rng = np.random.default_rng(0)
+    X = [rng.normal(size=(12, 3)) for _ in range(4)]
+    labels = [rng.integers(0, 4, 12) for _ in X]  # noise: many paths are needed
+    chain = mx.Chain(4)
+    cost = chain.scores([1 - np.eye(4)[y] for y in labels], np.zeros((4, 4)))
+    problem = mx.Problem(
+        mx.Shifted(mx.Zero(chain), cost),
+        mx.ChainMap(X, 4),
+        mx.Quadratic(0.001),
+        observed=chain.encode(labels, tied=True),
+    )
+    solution, active = mx.BlockFrankWolfe(tol=1e-6).resume(problem)
+    assert solution.gap <= 1e-6
+    assert active.counts.max() > 8
+    assert problem.entropy.domain.contains(solution.p).all()
