@@ -108,6 +108,7 @@ _PUBLIC = {
         "NewtonCG",
         "LBFGS",
         "FISTA",
+        "Reweighted",
         "Smoothing",
         "CuttingPlane",
         "DualCoordinateAscent",

@@ -19,6 +19,7 @@ from maxent.solvers.fista import FISTA
 from maxent.solvers.lbfgs import LBFGS
 from maxent.solvers.newton_cg import NewtonCG
 from maxent.solvers.prox_newton import ProxNewton
+from maxent.solvers.reweighted import Reweighted
 from maxent.solvers.scaling import PLUMMET, SUMMET
 from maxent.solvers.smoothing import Smoothing
 
@@ -36,6 +37,7 @@ __all__ = [
     "Interrupted",
     "NewtonCG",
     "ProxNewton",
+    "Reweighted",
     "Smoothing",
     "Solution",
     "Solver",
@@ -48,6 +50,7 @@ _AUTO: dict[str, type[Solver]] = {
     "newton-cg": NewtonCG,
     "lbfgs": LBFGS,
     "fista": FISTA,
+    "reweighted": Reweighted,
     "cutting-plane": CuttingPlane,
     "smoothing": Smoothing,
 }
@@ -78,6 +81,8 @@ def _chosen(solver: Solver | str, problem: Problem) -> Solver:
     if isinstance(solver, type) and issubclass(solver, Solver):
         raise TypeError(f"give an instance, {solver.__name__}(), not the class {solver.__name__}")
     if solver == "auto":
+        if BlockFrankWolfe.compiled(problem):
+            return BlockFrankWolfe()
         lacks = {}
         # without an l1 term every feature is in use, and a Newton step costs their number cubed
         many = _MANY_OF_ONE_ROW if problem.features.n_rows is None else _MANY
