@@ -160,3 +160,14 @@ def test_margins_are_checked_as_near_as_rounding_allows(alpha, excess, monkeypat
 )
 def test_steep_losses_pass(entropy):
     check_entropy(entropy, 7)
+
+
+@pytest.mark.parametrize("size", [2, 6, 7, 30])
+def test_maps_at_the_margin_are_finite(size):
+    """There the last step to the threshold is nothing but rounding, which must not pass 0."""
+    for alpha in np.linspace(2.05, 6.0, 400):
+        entropy = mx.Tsallis(alpha)
+        scores = entropy.margin * np.eye(1, size, 1)
+        values, p = entropy.conjugate(scores)
+        np.testing.assert_allclose(p, np.eye(1, size, 1), atol=1e-14)
+        np.testing.assert_allclose(values, entropy.margin, rtol=1e-14)
