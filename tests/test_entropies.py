@@ -132,3 +132,42 @@ class WrongMargin(mx.Tsallis):
 def test_a_broken_entropy_is_caught(entropy, message):
     with pytest.raises(AssertionError, match=message):
         check_entropy(entropy, 5)
+
+
+class FarMargin(mx.Tsallis):
+    """A margin too large by some share."""
+
+    excess = 1.0
+
+    @property
+    def margin(self):
+        return self.excess / (self.alpha - 1)
+
+
+# the nearer alpha is to 1, the earlier before its margin is the loss below rounding
+@pytest.mark.parametrize(("alpha", "excess"), [(2.0, 1.04), (1.3, 1.04), (1.1, 1.06), (1.07, 2.0)])
+def test_margins_are_checked_as_near_as_rounding_allows(alpha, excess, monkeypatch):
+    check_entropy(FarMargin(alpha), 5)
+    monkeypatch.setattr(FarMargin, "excess", excess)
+    with pytest.raises(AssertionError, match="of its margin"):
+        check_entropy(FarMargin(alpha), 5)
+
+
+@pytest.mark.parametrize(
+    "entropy",
+    [mx.SquaredNorm(1.1058), mx.Scaled(mx.Tsallis(1.1075), 0.59), *map(mx.Tsallis, (1.05, 1.01))],
+    ids=repr,
+)
+def test_steep_losses_pass(entropy):
+    check_entropy(entropy, 7)
+
+
+@pytest.mark.parametrize("size", [2, 6, 7, 30])
+def test_maps_at_the_margin_are_finite(size):
+    """There the last step to the threshold is nothing but rounding, which must not pass 0."""
+    for alpha in np.linspace(2.05, 6.0, 400):
+        entropy = mx.Tsallis(alpha)
+        scores = entropy.margin * np.eye(1, size, 1)
+        values, p = entropy.conjugate(scores)
+        np.testing.assert_allclose(p, np.eye(1, size, 1), atol=1e-14)
+        np.testing.assert_allclose(values, entropy.margin, rtol=1e-14)

@@ -170,3 +170,13 @@ def test_code_is_other_code_where_a_kernel_that_it_calls_has_changed(tmp_path):
     with open(tmp_path / "innermost.py", "a") as file:
         file.write("# changed\n")
     assert compiling._stamp(tmp_path / "outer.py") != before
+
+
+def test_kernels_outside_the_folder_of_kernels_know_those_inside(tmp_path, monkeypatch):
+    (tmp_path / "kernels").mkdir()
+    monkeypatch.setattr(compiling, "_FOLDER", tmp_path / "kernels", raising=False)
+    (tmp_path / "outside.py").write_text("from maxent._kernels.inside import inside\n")
+    (tmp_path / "kernels" / "inside.py").write_text("# one version\n")
+    before = compiling._stamp(tmp_path / "outside.py")
+    (tmp_path / "kernels" / "inside.py").write_text("# another version\n")
+    assert compiling._stamp(tmp_path / "outside.py") != before

@@ -119,6 +119,7 @@ def test_smoothing_keeps_the_rules_at_the_edges(entropy):
 
 
 @pytest.mark.filterwarnings("ignore:.*should not be instantiated")  # torch.compile's own tracing
+@pytest.mark.filterwarnings("ignore:Guards may run slower:RuntimeWarning")  # under Python 3.13.0
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
 def test_smoothed_losses_are_compiled_and_traced():
     x, y = scores(4, 5), torch.tensor([0, 4, -100, 2])

@@ -239,3 +239,14 @@ def test_probabilities_as_targets(entropy):
     # the loss vanishes where the prediction is the target
     own = mt.FenchelYoungLoss(entropy).predict(x)
     assert mt.fenchel_young_loss(x, own, entropy).abs() < 1e-12
+
+
+@each_backend
+def test_scores_that_lead_by_the_margin(backend):
+    for alpha in torch.linspace(2.05, 6, 100).tolist():
+        for size in (2, 6, 7):
+            x = torch.zeros(3, size, dtype=torch.float64)
+            x[:, 1] = 1 / (alpha - 1)
+            with mt.backend(backend):
+                p = mt.entmax(x, alpha)
+            assert torch.allclose(p[:, 1], torch.ones(3, dtype=torch.float64), atol=1e-14)

@@ -13,9 +13,9 @@ from types import FrameType
 
 def run() -> None:
     """Import the command, then run it."""
+    signal.signal(signal.SIGINT, _leave)
     # the interpreter's own end cannot be interrupted: the command has ended, with its own code
     atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGINT, _leave)
     sys.unraisablehook = _ask_again
     from maxent.cli.app import main
 
@@ -26,6 +26,9 @@ def run() -> None:
         _leave()
     finally:
         signal.signal(signal.SIGINT, _leave)  # threads that are waited for
+        # Python notes a Ctrl-C within exec(text) as unhandled, even if it is handled further out,
+        # and python -m would end by the signal, not by our code; the next text clears the note
+        exec("")
 
 
 def _ask_again(unraisable: sys.UnraisableHookArgs) -> None:

@@ -96,6 +96,7 @@ class _Files(IndexDataCacheFile):
             Path(self._index_path).unlink()
 
 
+_FOLDER = Path(__file__).parent
 _IMPORTED = re.compile(r"^from maxent\._kernels\.(\w+) import", re.MULTILINE)
 
 
@@ -110,7 +111,8 @@ def _stamp(path):
         with suppress(OSError):  # no sources were installed: numba has found them wanting before
             texts[file] = _text(file, file.stat().st_mtime_ns)
         names = _IMPORTED.findall(texts[file].decode())
-        waiting += [file.with_name(f"{name}.py") for name in names]
+        # kernels also live outside this folder, as in maxent.torch, and call those inside
+        waiting += [folder / f"{name}.py" for name in names for folder in (file.parent, _FOLDER)]
     digest = hashlib.sha256()
     for file in sorted(texts):
         digest.update(file.name.encode() + b"\0" + texts[file] + b"\0")

@@ -291,6 +291,9 @@ def _descend(v: Array, q: Array, w: Array, index: Array, n: int, k: float) -> tu
         step = (total - 1.0) / slope
         if not step > 2e-16 * y:
             break
+        if step >= y:  # only rounding takes a step so far: the root is below it
+            y *= 2e-16
+            break
         y -= step
     _norms(q, w, kept, 1.0 / k, y, True)
     return kept, 1.0 + high - y ** (1.0 / k)

@@ -166,13 +166,15 @@ class _Check:
         if gauge <= 1 + _EXACT:
             r = r * ((1 - 1e-12) / max(gauge, 1.0))
             return r, V.value(r)
-        # where dom V does not hold 0: towards another of its points, unless it has but one
-        across = (-v - V.prox_conjugate(-v, step)) / step
-        nearly = r + _EXACT * (across - r)
-        if np.isfinite(value := V.value(nearly)):
-            return nearly, value
-        if np.abs(r - across).max() <= _EXACT * (1 + np.abs(v).max() / step):
-            return r, -V.conjugate(np.zeros_like(v))
+        zero = np.zeros_like(v)
+        if not np.isfinite(V.value(zero)):  # then the gauge says nothing
+            # towards another point of dom V, unless it has but one
+            across = (-v - V.prox_conjugate(-v, step)) / step
+            nearly = r + _EXACT * (across - r)
+            if np.isfinite(value := V.value(nearly)):
+                return nearly, value
+            if np.abs(r - across).max() <= _EXACT * (1 + np.abs(v).max() / step):
+                return r, -V.conjugate(zero)
         _fail(
             V, f"Moreau: r = (v - prox)/step leaves dom V, gauge {gauge:.12g}", v=v, step=step, r=r
         )
