@@ -1,6 +1,7 @@
 """Sequences of tokens: attributes, weights for the pairs seen, CoNLL files, chain models."""
 
 import gzip
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import maxent as mx
 from maxent import io
 from maxent.estimators.chain import ChainClassifier
 from maxent.tagging import Attributes, PairChainMap, phrase_scores, phrases, read_conll
+
 
 def _stored(model, folder):
     """Written to a file and read again."""
@@ -30,7 +32,9 @@ def tokens():
 
 def test_attributes_number_names_in_the_order_of_training(tmp_path):
     names = Attributes()
-    read = names.fit([[{"word": "a", "upper": True, "lower": False, "length": 2}], [["word=a", "x"]]])
+    read = names.fit(
+        [[{"word": "a", "upper": True, "lower": False, "length": 2}], [["word=a", "x"]]]
+    )
     assert names.names == ["word=a", "upper", "length", "x"]
     np.testing.assert_array_equal(read.X.toarray(), [[1, 1, 2, 0], [1, 0, 0, 1]])
     again = names.transform([[{"word": "unknown", "length": 3.0}]])
@@ -65,7 +69,7 @@ def test_a_map_of_all_pairs_is_a_chain_map(tokens):
     start, state = np.arange(7) * 3, np.tile(np.arange(3), 6)
     pairs = PairChainMap(X, LENGTHS, 3, start, state)
     ends = np.concatenate([[0], np.cumsum(LENGTHS)])
-    whole = mx.ChainMap([X[a:b] for a, b in zip(ends[:-1], ends[1:], strict=True)], 3)
+    whole = mx.ChainMap([X[a:b] for a, b in pairwise(ends)], 3)
     w = RNG.normal(size=whole.n_features)
     ours, theirs = pairs.scores(w), whole.scores(w)
     np.testing.assert_allclose(ours.own.values, theirs.own.values)
@@ -93,6 +97,70 @@ def test_pairs_that_were_not_seen_score_nothing(tokens, tmp_path):
     assert np.dot(theta.own.values, r) == pytest.approx(np.dot(pairs.moments(p)[:-9], w[:-9]))
     again = _stored(pairs, tmp_path)
     np.testing.assert_array_equal(again.scores(w).own.values, theta.own.values)
+
+
+def _many_sequences(n_states, n_attributes=40):
+    """Sequences of 1 to 9 positions, more than one window of a kernel has."""
+    rng = np.random.default_rng(4)
+    lengths = rng.integers(1, 10, size=300)
+    X = sparse.random_array((lengths.sum(), n_attributes), density=0.2, rng=rng, format="csr")
+    labels = rng.integers(0, n_states, size=lengths.sum())
+    return PairChainMap.seen(X, lengths, n_states, labels), labels, rng
+
+
+@pytest.mark.parametrize("n_states", [2, 3, 8, 11])
+@pytest.mark.parametrize("size", [1.0, 400.0])  # scores that a scaled recursion cannot hold
+@pytest.mark.parametrize("costly", [False, True])
+def test_values_and_moments_in_one_pass_are_those_in_steps(n_states, size, costly):
+    chains, labels, rng = _many_sequences(n_states)
+    chain = mx.Chain(n_states)
+    observed = chain.encode(np.split(labels, chains._cuts[1:-1]), tied=True)
+    entropy = mx.Shannon(domain=chain)
+    if costly:
+        entropy = mx.Shifted(entropy, mx.Tied(1 - observed.own, np.zeros((1, n_states**2))))
+    weights = rng.random(chains.n_rows)
+    w = size * rng.normal(size=chains.n_features)
+    values, moments = chains.conjugate_and_moments(entropy, w, weights)
+    expected, p = entropy.conjugate(chains.scores(w))
+    scaled = mx.Tied(
+        mx.Ragged(p.own.values * np.repeat(weights, np.diff(p.own.offsets)), p.own.offsets),
+        p.tied * weights[:, None],
+    )
+    np.testing.assert_allclose(values, expected, rtol=1e-12)
+    np.testing.assert_allclose(moments, chains.moments(scaled), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("potential", [mx.Quadratic(0.1), mx.Box(0.01), mx.ElasticNet(0.02, 0.1)])
+def test_the_certificate_needs_no_points(potential):
+    chains, labels, rng = _many_sequences(3)
+    chain = mx.Chain(3)
+    observed = chain.encode(np.split(labels, chains._cuts[1:-1]), tied=True)
+    problem = mx.Problem(mx.Shannon(domain=chain), chains, potential, observed=observed)
+    w = rng.normal(size=chains.n_features)
+    short, plain = problem.state(w), problem.state(w, chains.scores(w))
+    assert short.sums is not None
+    assert plain.sums is None
+    assert short.dual == pytest.approx(plain.dual, rel=1e-12)
+    assert short.gap == pytest.approx(plain.gap, rel=1e-9)
+    assert "image" not in vars(short)
+    np.testing.assert_allclose(short.gradient, plain.gradient, atol=1e-12)
+    np.testing.assert_allclose(problem.origin().gradient, problem.state(0 * w).gradient)
+
+
+def test_the_best_paths_of_a_map_are_those_of_the_chain():
+    chains, _, rng = _many_sequences(5)
+    w = rng.normal(size=chains.n_features)
+    chain = mx.Chain(5)
+    expected = chain.decode(chain.argmax(chains.scores(w)))
+    np.testing.assert_array_equal(chains.best_paths(w), np.concatenate(expected))
+
+
+def test_a_map_that_the_short_cut_does_not_serve():
+    chains, _, rng = _many_sequences(3)
+    w, weights = rng.normal(size=chains.n_features), np.ones(chains.n_rows)
+    forbidden = mx.Shannon(domain=mx.Chain(3, forbidden=((0, 1),)))
+    assert chains.conjugate_and_moments(forbidden, w, weights) is None
+    assert chains.conjugate_and_moments(mx.Zero(domain=mx.Chain(3)), w, weights) is None
 
 
 def test_conll_files(tmp_path):
