@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from numbers import Integral, Real
 from typing import Any
 
@@ -21,7 +22,7 @@ from maxent.maps import ChainMap, RowMap
 from maxent.problem import Problem
 from maxent.solvers import choose
 from maxent.structured import Chain
-from maxent.tagging import Attributes, PairChainMap
+from maxent.tagging import Attributes, PairChainMap, Tokens
 
 # loss -> entropy on paths, and whether wrong labels cost 1 each
 LOSSES: dict[str, tuple[type[Entropy], bool]] = {
@@ -104,7 +105,8 @@ class ChainClassifier(SavesFields, BaseEstimator):
         """Learn from sequences X and their labels y, one per position.
 
         A sequence is a matrix (positions, features), dense or sparse, or a list of tokens that are
-        lists of names or mappings of names to values, see ``Attributes``.
+        lists of names or mappings of names to values, see ``Attributes``; or X is the ``Tokens``
+        that an ``Attributes`` has read.
         """
         self._check()
         matrix, lengths = self._read(X, fit=True)
@@ -152,6 +154,11 @@ class ChainClassifier(SavesFields, BaseEstimator):
 
     def _read(self, X: Any, fit: bool) -> tuple[Any, Array]:
         """The positions of all sequences, one below the other, and the lengths."""
+        if isinstance(X, Tokens):
+            if fit:
+                self.attributes_: Attributes | None = X.attributes
+                self.n_features_in_ = X.X.shape[1]
+            return self._checked(X.X), X.lengths
         sequences = list(X)
         if not sequences:
             raise ValueError("X has no sequences: give at least one")
@@ -176,12 +183,15 @@ class ChainClassifier(SavesFields, BaseEstimator):
             matrix, lengths = whole.X, whole.lengths
         if fit:
             self.n_features_in_ = matrix.shape[1]
-        elif matrix.shape[1] != self.n_features_in_:
+        return self._checked(matrix), lengths
+
+    def _checked(self, matrix: Any) -> Any:
+        if matrix.shape[1] != self.n_features_in_:
             raise ValueError(
                 f"X has {matrix.shape[1]} features, but {type(self).__name__} is expecting "
                 f"{self.n_features_in_} features as input"
             )
-        return matrix, lengths
+        return matrix
 
     def _map(self, matrix: Any, lengths: Array, states: Array | None) -> RowMap:
         """The map of training (with the labels), or that of the fitted weights."""
@@ -246,7 +256,15 @@ class ChainClassifier(SavesFields, BaseEstimator):
 
     def predict(self, X: Any) -> list[Array]:
         """The best labels of each sequence (Viterbi)."""
-        chain, scores, _ = self._scores(X)
+        check_is_fitted(self)
+        matrix, lengths = self._read(X, fit=False)
+        chains = self._map(matrix, lengths, None)
+        if isinstance(chains, PairChainMap):
+            labels = self.classes_[chains.best_paths(self.weights_)]
+            ends = [0, *np.cumsum(lengths).tolist()]
+            return [labels[a:b] for a, b in pairwise(ends)]
+        chain = Chain(len(self.classes_))
+        scores = chains.scores(self.weights_)
         return [self.classes_[path] for path in chain.decode(chain.argmax(scores))]
 
     def predict_proba(self, X: Any) -> list[Array]:
@@ -303,7 +321,7 @@ def _is_matrix(sequence: Any) -> bool:
 
 def _split(matrix: Any, lengths: Array) -> list[Any]:
     ends = np.concatenate([[0], np.cumsum(lengths)])
-    return [matrix[a:b] for a, b in zip(ends[:-1], ends[1:], strict=True)]
+    return [matrix[a:b] for a, b in pairwise(ends)]
 
 
 def _labels(y: Any, lengths: Array) -> list[Array]:
