@@ -49,6 +49,81 @@ def test_rare_attributes_are_left_out():
     np.testing.assert_array_equal(read.X.toarray(), [[1, 1], [1, 0], [1, 1]])
 
 
+def test_names_of_any_text(tmp_path):
+    sequences = [[["a\nb", "a", ""], ["b", "\u00e9", "\U0001f600"]], [["a", "b", "a\nb"], []]]
+    names = Attributes()
+    read = names.fit(sequences)
+    assert names.names == ["a\nb", "a", "", "b", "\u00e9", "\U0001f600"]
+    expected = [[1, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1], [1, 1, 0, 1, 0, 0], [0] * 6]
+    np.testing.assert_array_equal(read.X.toarray(), expected)
+    again = _stored(names, tmp_path)
+    np.testing.assert_array_equal(again.transform(sequences).X.toarray(), expected)
+    some = again.transform([[["x", "a"], ["y"]], [["\u00e9", "z", "b"]]])
+    np.testing.assert_array_equal(
+        some.X.toarray(), [[0, 1, 0, 0, 0, 0], [0] * 6, [0, 0, 0, 1, 1, 0]]
+    )
+    with pytest.raises(ValueError, match="20000 bytes, at most 10000"):
+        names.transform([[["x" * 20_000]]])
+
+
+def test_many_names_are_those_of_a_dictionary():
+    rng = np.random.default_rng(5)
+    sequences = [
+        [[f"n{i}" for i in rng.integers(0, 3000, size=3)] for _ in range(1 + s % 4)]
+        for s in range(1500)
+    ]
+    number = {}
+    expected = [
+        [number.setdefault(name, len(number)) for name in token]
+        for sequence in sequences
+        for token in sequence
+    ]
+    names = Attributes()
+    X = names.fit(iter(sequences)).X
+    assert names.names == list(number)
+    counts = np.zeros(X.shape)
+    for t, token in enumerate(expected):
+        np.add.at(counts[t], token, 1)
+    np.testing.assert_array_equal(X.toarray(), counts)
+    np.testing.assert_array_equal(names.transform(sequences).X.toarray(), counts)
+
+
+def test_hashed_attributes_need_no_names(tmp_path):
+    sequences = [[["a", "b"], ["a"]], [["c", "a", "b"]]]
+    plain, hashed = Attributes().fit(sequences), Attributes(hash_bits=16)
+    read = hashed.fit(sequences)
+    assert read.X.shape == (3, 1 << 16)
+    assert hashed.names == []
+    used = np.flatnonzero(read.X.sum(axis=0))
+    assert used.size == 3
+    for column in plain.X.toarray().T:  # each name has a column of its own
+        assert (read.X[:, used].toarray() == column[:, None]).all(axis=0).any()
+    again = _stored(hashed, tmp_path).transform([[["a", "never seen"]]]).X
+    assert again[0, int(read.X.sum(axis=0).argmax())] == 1
+    assert again.nnz == 2
+    often = hashed.fit(sequences, least=2).X
+    assert often.shape == read.X.shape
+    np.testing.assert_array_equal(often.sum(axis=1), [2, 1, 2])
+    few = Attributes(hash_bits=1).fit(sequences).X  # collisions add up
+    np.testing.assert_array_equal(few.sum(axis=1), [2, 1, 3])
+    for bits in (0, 31, 2.5):
+        with pytest.raises(ValueError, match="hash_bits must be"):
+            Attributes(hash_bits=bits)
+    with pytest.raises(ValueError, match="no names"):
+        Attributes(["a"], hash_bits=4)
+
+
+def test_a_model_of_tokens_that_were_read_before():
+    names = Attributes(hash_bits=12)
+    model = ChainClassifier(potential=0.01).fit(names.fit(WORDS), TAGS)
+    assert model.attributes_ is names
+    assert model.score(WORDS, TAGS) == 1.0
+    assert model.score(names.transform(WORDS), TAGS) == 1.0
+    other = Attributes(hash_bits=10)
+    with pytest.raises(ValueError, match="X has 1024 features"):
+        model.predict(other.fit(WORDS))
+
+
 @pytest.mark.parametrize(
     ("sequences", "error", "message"),
     [

@@ -17,6 +17,20 @@ _ONE = np.uint64(1)
 
 
 @njit(cache=True, nogil=True)
+def cut_names(text, gap, starts):
+    """Write where names begin; False where there are not as many gaps as between the names."""
+    found = 0
+    for i in range(text.size):
+        if text[i] == gap:
+            found += 1
+            if found == starts.size - 1:
+                return False
+            starts[found] = i + 1
+    starts[-1] = text.size + 1
+    return found == starts.size - 2
+
+
+@njit(cache=True, nogil=True)
 def _hash(text, begin, end):
     code = _BASIS
     for i in range(begin, end):
@@ -80,10 +94,10 @@ def _same(text, begin, end, known, known_starts, number):
     place = known_starts[number]
     if known_starts[number + 1] - place != end - begin:
         return False
-    for i in range(begin, end):
-        if text[i] != known[place + i - begin]:
-            return False
-    return True
+    i = begin
+    while i < end and text[i] == known[place + i - begin]:
+        i += 1
+    return i == end
 
 
 @njit(cache=True, nogil=True)

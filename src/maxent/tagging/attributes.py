@@ -17,7 +17,7 @@ from maxent._rows import Array
 from maxent._threads import in_background
 from maxent.tagging.vocabulary import Names, Vocabulary
 
-_LONGEST = 10_000  # characters of a name
+_LONGEST = 10_000  # bytes of a name
 _TOGETHER = 256  # sequences whose names are numbered together
 _MOST_BITS = 30
 
@@ -63,7 +63,8 @@ class Attributes:
         if hash_bits is not None:
             if not isinstance(hash_bits, Integral) or not 1 <= hash_bits <= _MOST_BITS:
                 raise ValueError(
-                    f"hash_bits must be an integer from 1 to {_MOST_BITS} or None, got {hash_bits!r}"
+                    f"hash_bits must be None or an integer from 1 to {_MOST_BITS}, "
+                    f"got {hash_bits!r}"
                 )
             if len(names):
                 raise ValueError("hashed attributes have no names: leave out names or hash_bits")
@@ -156,6 +157,7 @@ class Attributes:
             yield waiting[0](), *waiting[1:]
 
     def _numbers(self, names: Names, grow: bool) -> Array:
+        names.check_lengths(_LONGEST)
         if self.hash_bits is not None:
             return names.hashes(self.hash_bits)
         return self._vocabulary.add(names) if grow else self._vocabulary.find(names)
@@ -171,9 +173,7 @@ def _flatten(batch: list[Any], first: int) -> tuple[Names, Array | None, Array]:
     if set(map(type, tokens)) <= {list, tuple}:
         counts = np.fromiter(map(len, tokens), np.int64, len(tokens))
         with suppress(TypeError):  # a name that is no text: what follows says where
-            names = Names(list(chain.from_iterable(tokens)))
-            if names.longest <= _LONGEST:
-                return names, None, counts
+            return Names(list(chain.from_iterable(tokens))), None, counts
     pairs = [
         list(_entries(token, s, t))
         for s, sequence in enumerate(batch, start=first)
@@ -213,28 +213,22 @@ def _entries(token: Any, s: int, t: int) -> Iterator[tuple[str, float]]:
         for name in token:
             if not isinstance(name, str):
                 raise TypeError(f"{place} has an attribute that is no text: {name!r}")
-            yield _checked(name, place), 1.0
+            yield name, 1.0
         return
     for name, value in token.items():
         if not isinstance(name, str):
             raise TypeError(f"{place} has a name that is no text: {name!r}")
         if isinstance(value, str):
-            yield _checked(f"{name}={value}", place), 1.0
+            yield f"{name}={value}", 1.0
         elif isinstance(value, bool | np.bool_):
             if value:
-                yield _checked(name, place), 1.0
+                yield name, 1.0
         elif isinstance(value, Real):
             number = float(value)
             if not np.isfinite(number):
                 raise ValueError(f"{place} has {name}={value}: impute or drop it first")
-            yield _checked(name, place), number
+            yield name, number
         else:
             raise TypeError(
                 f"{place} has {name}={value!r}: expected a text, a number, True or False"
             )
-
-
-def _checked(name: str, place: str) -> str:
-    if len(name) > _LONGEST:
-        raise ValueError(f"{place} has an attribute of {len(name)} characters: {name[:40]!r}...")
-    return name

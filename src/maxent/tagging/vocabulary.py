@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -16,23 +17,38 @@ _GAP = "\n"
 
 
 class Names:
-    """A batch of names as the kernels read them: their bytes and where each begins."""
+    """A batch of names as the kernels read them: their bytes and where each begins.
+
+    >>> Names(["of", "a"]).starts
+    array([0, 3, 5])
+    """
 
     def __init__(self, names: list[str]) -> None:
-        self.text = np.frombuffer((_GAP.join(names) + _GAP).encode(), np.uint8)
-        ends = np.flatnonzero(self.text == ord(_GAP)) + 1
-        if ends.size != len(names):  # a name has a gap of its own
-            lengths = [len(name.encode()) + 1 for name in names]
-            ends = np.cumsum(lengths)
-        self.starts = np.concatenate([[0], ends]) if names else np.zeros(1, np.int64)
+        self._names = names
+        self.text = np.frombuffer(_GAP.join(names).encode(), np.uint8)
+
+    @cached_property
+    def starts(self) -> Array:
+        """Where each name begins, and where a next one would."""
+        from maxent._kernels.names import cut_names
+
+        starts = np.zeros(len(self._names) + 1, np.int64)
+        if self._names and not cut_names(self.text, ord(_GAP), starts):
+            np.cumsum([len(name.encode()) + 1 for name in self._names], out=starts[1:])
+        return starts
 
     def __len__(self) -> int:
-        return len(self.starts) - 1
+        return len(self._names)
 
-    @property
-    def longest(self) -> int:
-        """Bytes of the longest name."""
-        return int(np.diff(self.starts).max(initial=1)) - 1
+    def check_lengths(self, most: int) -> None:
+        """Refuse a name of more bytes."""
+        sizes = np.diff(self.starts) - 1
+        if sizes.size and sizes.max() > most:
+            name = self._names[int(sizes.argmax())]
+            raise ValueError(
+                f"an attribute has {sizes.max()} bytes, at most {most} are allowed: "
+                f"{name[:40]!r}..."
+            )
 
     def hashes(self, bits: int) -> Array:
         """Numbers below 2^bits, the same on every machine and in every run."""
