@@ -58,8 +58,8 @@ def test_m3n_is_problem_p0():
         cp.Minimize(cp.sum_squares(w) / 2 + C * cp.sum(cp.hstack(_slacks(X, Y, w))))
     )
     value = reference.solve(solver=cp.CLARABEL)
-    model = mx.M3N(C, tol=1e-9).fit(X, Y)
-    assert model.objective_ * C * len(X) == pytest.approx(value, rel=1e-7)
+    model = mx.M3N(C, tol=1e-7).fit(X, Y)
+    assert model.objective_ * C * len(X) == pytest.approx(value, rel=1e-6)
     np.testing.assert_allclose(model.weights_, w.value, atol=1e-4)
 
 
@@ -81,9 +81,9 @@ def test_laplace_network_is_corollary_6():
 def test_algorithm_1_converges_to_the_exact_model_with_twice_c_and_four_times_lambda():
     C, lam = 0.4, 3.0
     exact = mx.LaplaceMEDN(2 * C, 4 * lam, tol=1e-10).fit(X, Y)
-    variational = mx.LaplaceMEDN(C, lam, "variational", 60, tol=1e-12).fit(X, Y)
+    variational = mx.LaplaceMEDN(C, lam, "variational", 60, tol=1e-9).fit(X, Y)
     np.testing.assert_allclose(variational.weights_, exact.weights_, atol=2e-4)
-    early = mx.LaplaceMEDN(C, lam, "variational", tol=1e-12).fit(X, Y)
+    early = mx.LaplaceMEDN(C, lam, "variational", tol=1e-9).fit(X, Y)
     assert np.abs(early.weights_ - exact.weights_).max() > 1e-3
     # the bound that each round minimises falls, and irrelevant weights keep a variance of 1 / lam
     rounds = [mx.LaplaceMEDN(C, lam, "variational", k, tol=1e-10).fit(X, Y) for k in (1, 3, 9)]
@@ -111,7 +111,7 @@ def test_one_node_networks_are_crammer_and_singers_machine():
     )
     machine.fit(points, classes)
     chain = mx.M3N(0.5, tol=1e-9).fit([p[None] for p in points], [[c] for c in classes])
-    node = mx.MED(0.5, tol=1e-9).fit(points, classes)
+    node = mx.MED(0.5, tol=1e-8).fit(points, classes)
     np.testing.assert_allclose(chain.coef_, machine.coef_, atol=1e-3)
     np.testing.assert_allclose(node.coef_, machine.coef_, atol=1e-3)
     assert (node.predict(points) == machine.predict(points)).all()

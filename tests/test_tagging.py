@@ -1,7 +1,7 @@
 """Sequences of tokens: attributes, weights for the pairs seen, CoNLL files, chain models."""
 
 import gzip
-import itertools
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -49,6 +49,81 @@ def test_rare_attributes_are_left_out():
     np.testing.assert_array_equal(read.X.toarray(), [[1, 1], [1, 0], [1, 1]])
 
 
+def test_names_of_any_text(tmp_path):
+    sequences = [[["a\nb", "a", ""], ["b", "\u00e9", "\U0001f600"]], [["a", "b", "a\nb"], []]]
+    names = Attributes()
+    read = names.fit(sequences)
+    assert names.names == ["a\nb", "a", "", "b", "\u00e9", "\U0001f600"]
+    expected = [[1, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1], [1, 1, 0, 1, 0, 0], [0] * 6]
+    np.testing.assert_array_equal(read.X.toarray(), expected)
+    again = _stored(names, tmp_path)
+    np.testing.assert_array_equal(again.transform(sequences).X.toarray(), expected)
+    some = again.transform([[["x", "a"], ["y"]], [["\u00e9", "z", "b"]]])
+    np.testing.assert_array_equal(
+        some.X.toarray(), [[0, 1, 0, 0, 0, 0], [0] * 6, [0, 0, 0, 1, 1, 0]]
+    )
+    with pytest.raises(ValueError, match="20000 bytes, at most 10000"):
+        names.transform([[["x" * 20_000]]])
+
+
+def test_many_names_are_those_of_a_dictionary():
+    rng = np.random.default_rng(5)
+    sequences = [
+        [[f"n{i}" for i in rng.integers(0, 3000, size=3)] for _ in range(1 + s % 4)]
+        for s in range(1500)
+    ]
+    number = {}
+    expected = [
+        [number.setdefault(name, len(number)) for name in token]
+        for sequence in sequences
+        for token in sequence
+    ]
+    names = Attributes()
+    X = names.fit(iter(sequences)).X
+    assert names.names == list(number)
+    counts = np.zeros(X.shape)
+    for t, token in enumerate(expected):
+        np.add.at(counts[t], token, 1)
+    np.testing.assert_array_equal(X.toarray(), counts)
+    np.testing.assert_array_equal(names.transform(sequences).X.toarray(), counts)
+
+
+def test_hashed_attributes_need_no_names(tmp_path):
+    sequences = [[["a", "b"], ["a"]], [["c", "a", "b"]]]
+    plain, hashed = Attributes().fit(sequences), Attributes(hash_bits=16)
+    read = hashed.fit(sequences)
+    assert read.X.shape == (3, 1 << 16)
+    assert hashed.names == []
+    used = np.flatnonzero(read.X.sum(axis=0))
+    assert used.size == 3
+    for column in plain.X.toarray().T:  # each name has a column of its own
+        assert (read.X[:, used].toarray() == column[:, None]).all(axis=0).any()
+    again = _stored(hashed, tmp_path).transform([[["a", "never seen"]]]).X
+    assert again[0, int(read.X.sum(axis=0).argmax())] == 1
+    assert again.nnz == 2
+    often = hashed.fit(sequences, least=2).X
+    assert often.shape == read.X.shape
+    np.testing.assert_array_equal(often.sum(axis=1), [2, 1, 2])
+    few = Attributes(hash_bits=1).fit(sequences).X  # collisions add up
+    np.testing.assert_array_equal(few.sum(axis=1), [2, 1, 3])
+    for bits in (0, 31, 2.5):
+        with pytest.raises(ValueError, match="hash_bits must be"):
+            Attributes(hash_bits=bits)
+    with pytest.raises(ValueError, match="no names"):
+        Attributes(["a"], hash_bits=4)
+
+
+def test_a_model_of_tokens_that_were_read_before():
+    names = Attributes(hash_bits=12)
+    model = ChainClassifier(potential=0.01).fit(names.fit(WORDS), TAGS)
+    assert model.attributes_ is names
+    assert model.score(WORDS, TAGS) == 1.0
+    assert model.score(names.transform(WORDS), TAGS) == 1.0
+    other = Attributes(hash_bits=10)
+    with pytest.raises(ValueError, match="X has 1024 features"):
+        model.predict(other.fit(WORDS))
+
+
 @pytest.mark.parametrize(
     ("sequences", "error", "message"),
     [
@@ -69,7 +144,7 @@ def test_a_map_of_all_pairs_is_a_chain_map(tokens):
     start, state = np.arange(7) * 3, np.tile(np.arange(3), 6)
     pairs = PairChainMap(X, LENGTHS, 3, start, state)
     ends = np.concatenate([[0], np.cumsum(LENGTHS)])
-    whole = mx.ChainMap([X[a:b] for a, b in itertools.pairwise(ends)], 3)
+    whole = mx.ChainMap([X[a:b] for a, b in pairwise(ends)], 3)
     w = RNG.normal(size=whole.n_features)
     ours, theirs = pairs.scores(w), whole.scores(w)
     np.testing.assert_allclose(ours.own.values, theirs.own.values)
@@ -97,6 +172,70 @@ def test_pairs_that_were_not_seen_score_nothing(tokens, tmp_path):
     assert np.dot(theta.own.values, r) == pytest.approx(np.dot(pairs.moments(p)[:-9], w[:-9]))
     again = _stored(pairs, tmp_path)
     np.testing.assert_array_equal(again.scores(w).own.values, theta.own.values)
+
+
+def _many_sequences(n_states, n_attributes=40):
+    """Sequences of 1 to 9 positions, more than one window of a kernel has."""
+    rng = np.random.default_rng(4)
+    lengths = rng.integers(1, 10, size=300)
+    X = sparse.random_array((lengths.sum(), n_attributes), density=0.2, rng=rng, format="csr")
+    labels = rng.integers(0, n_states, size=lengths.sum())
+    return PairChainMap.seen(X, lengths, n_states, labels), labels, rng
+
+
+@pytest.mark.parametrize("n_states", [2, 3, 8, 11])
+@pytest.mark.parametrize("size", [1.0, 400.0])  # scores that a scaled recursion cannot hold
+@pytest.mark.parametrize("costly", [False, True])
+def test_values_and_moments_in_one_pass_are_those_in_steps(n_states, size, costly):
+    chains, labels, rng = _many_sequences(n_states)
+    chain = mx.Chain(n_states)
+    observed = chain.encode(np.split(labels, chains._cuts[1:-1]), tied=True)
+    entropy = mx.Shannon(domain=chain)
+    if costly:
+        entropy = mx.Shifted(entropy, mx.Tied(1 - observed.own, np.zeros((1, n_states**2))))
+    weights = rng.random(chains.n_rows)
+    w = size * rng.normal(size=chains.n_features)
+    values, moments = chains.conjugate_and_moments(entropy, w, weights)
+    expected, p = entropy.conjugate(chains.scores(w))
+    scaled = mx.Tied(
+        mx.Ragged(p.own.values * np.repeat(weights, np.diff(p.own.offsets)), p.own.offsets),
+        p.tied * weights[:, None],
+    )
+    np.testing.assert_allclose(values, expected, rtol=1e-12)
+    np.testing.assert_allclose(moments, chains.moments(scaled), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("potential", [mx.Quadratic(0.1), mx.Box(0.01), mx.ElasticNet(0.02, 0.1)])
+def test_the_certificate_needs_no_points(potential):
+    chains, labels, rng = _many_sequences(3)
+    chain = mx.Chain(3)
+    observed = chain.encode(np.split(labels, chains._cuts[1:-1]), tied=True)
+    problem = mx.Problem(mx.Shannon(domain=chain), chains, potential, observed=observed)
+    w = rng.normal(size=chains.n_features)
+    short, plain = problem.state(w), problem.state(w, chains.scores(w))
+    assert short.sums is not None
+    assert plain.sums is None
+    assert short.dual == pytest.approx(plain.dual, rel=1e-12)
+    assert short.gap == pytest.approx(plain.gap, rel=1e-9)
+    assert "image" not in vars(short)
+    np.testing.assert_allclose(short.gradient, plain.gradient, atol=1e-12)
+    np.testing.assert_allclose(problem.origin().gradient, problem.state(0 * w).gradient)
+
+
+def test_the_best_paths_of_a_map_are_those_of_the_chain():
+    chains, _, rng = _many_sequences(5)
+    w = rng.normal(size=chains.n_features)
+    chain = mx.Chain(5)
+    expected = chain.decode(chain.argmax(chains.scores(w)))
+    np.testing.assert_array_equal(chains.best_paths(w), np.concatenate(expected))
+
+
+def test_a_map_that_the_short_cut_does_not_serve():
+    chains, _, rng = _many_sequences(3)
+    w, weights = rng.normal(size=chains.n_features), np.ones(chains.n_rows)
+    forbidden = mx.Shannon(domain=mx.Chain(3, forbidden=((0, 1),)))
+    assert chains.conjugate_and_moments(forbidden, w, weights) is None
+    assert chains.conjugate_and_moments(mx.Zero(domain=mx.Chain(3)), w, weights) is None
 
 
 def test_conll_files(tmp_path):
@@ -175,7 +314,7 @@ def test_dense_sequences_are_those_of_the_problem(loss):
     ("X", "y", "message"),
     [
         ([], [], "no sequences"),
-        (WORDS, TAGS[:2], "3 sequences need as many"),
+        (WORDS, TAGS[:2], "X has 3 sequences, y has 2"),
         (WORDS, [["D"], *TAGS[1:]], "sequence 0 has 2 positions"),
         (WORDS, [["D"] * len(t) for t in TAGS], "at least two different ones"),
         (WORDS, None, "requires y"),

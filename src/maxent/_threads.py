@@ -97,6 +97,17 @@ def over_rows(
             helper.result()
 
 
+def in_background(work: Callable[..., Any], *arguments: Any) -> Callable[[], Any]:
+    """Start work(*arguments) on another thread; the answer waits for what it returns.
+
+    At once where the setting is one thread, or where the caller is one of several.
+    """
+    if num_threads() > 1 and threading.current_thread() is threading.main_thread():
+        return executor().submit(work, *arguments).result
+    value = work(*arguments)
+    return lambda: value
+
+
 def all_finite(values: NDArray[Any]) -> bool:
     """Whether no entry is NaN or infinite: sums over blocks, a closer look at suspicious ones."""
     line = values.ravel(order="K")

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from copy import copy
 from functools import partial, singledispatch
 from threading import Lock
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,6 +22,9 @@ from maxent._checks import cuts, indices
 from maxent._limits import IN_MEMORY, check_cells
 from maxent._rows import Array, Ragged, Rows, Tied
 from maxent._threads import all_finite, blocks, one_blas_thread, over_rows
+
+if TYPE_CHECKING:
+    from maxent.entropies import Entropy
 
 
 class FeatureMap(ABC):
@@ -37,6 +40,15 @@ class FeatureMap(ABC):
     @abstractmethod
     def moments(self, p: Rows) -> Array:
         """F p, one number per feature; p has the shape of the scores."""
+
+    def conjugate_and_moments(
+        self, entropy: Entropy, w: Array, weights: Array | None
+    ) -> tuple[Array, Array] | None:
+        """Omega*(F_i'w) of each row and sum a_i F_i p_i at its maximisers p_i, in one pass.
+
+        For maps that need neither scores nor p_i written out with some entropies; None otherwise.
+        """
+        return None
 
     def ranges(self) -> tuple[Array, Array]:
         """Smallest and largest value of each feature over the cells."""

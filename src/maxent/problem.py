@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import reprlib
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -172,7 +172,7 @@ class Problem:
         """The state at w = 0; its problem is this one with the unit that the state gives."""
         state = self.state(np.zeros(self.features.n_features))
         problem = self if self._unit is not None else self.with_unit(state.moment_size)
-        return state.transfer(problem, state.w, state.gradient)
+        return replace(state, problem=problem, known_sums=state.sums, known_gradient=state.gradient)
 
     def state(self, w: Any, theta: Rows | None = None) -> State:
         """Everything known at w; ``theta`` = F'w where it is at hand already."""
@@ -181,7 +181,7 @@ class Problem:
             raise ValueError(
                 f"w must be a vector of shape ({self.features.n_features},), got shape {w.shape}"
             )
-        return State(self, w, self.features.scores(w) if theta is None else theta)
+        return State(self, w, theta)
 
     def smooth(self, w: Array) -> tuple[float, Array]:
         """Omega*(F'w) - <w, mu> and its gradient F p_w - mu."""
@@ -217,7 +217,12 @@ class Problem:
 
     def certificate(self, state: State) -> float:
         """The gap that solvers stop on: at p_w pulled into the domain of V."""
-        return state.pulled_gap(state.p, state.gradient)
+        return state.pulled_gap(state.p if state.sums is None else None, state.gradient)
+
+    @cached_property
+    def observed_value(self) -> float:
+        """Omega of the observed distribution."""
+        return self.total(self.entropy.value_inside(self.observed))
 
     def optimality(self, w: Array) -> float:
         """Relative violation of the optimality conditions, also where no finite gap exists."""
@@ -289,19 +294,39 @@ def _shape(rows: Rows) -> str:
 class State:
     """A point w of the dual with what follows from it, each computed once and when asked for.
 
-    ``known_image`` and ``known_gradient`` are the ``image`` and the ``gradient`` here, where
-    another state at the same scores has computed them.
+    ``known_theta``, ``known_image``, ``known_sums`` and ``known_gradient`` are what is at hand of
+    ``theta``, ``image``, ``sums`` and ``gradient``.
     """
 
     problem: Problem
     w: Array
-    theta: Rows
+    known_theta: Rows | None = field(repr=False)
     known_image: tuple[Array, Rows] | None = field(default=None, repr=False, kw_only=True)
+    known_sums: tuple[Array, Array] | None = field(default=None, repr=False, kw_only=True)
     known_gradient: Array | None = field(default=None, repr=False, kw_only=True)
 
     def transfer(self, problem: Problem, w: Array, gradient: Array | None = None) -> State:
         """The state of another problem at the same scores; what is known already is kept."""
         return State(problem, w, self.theta, known_image=self.image, known_gradient=gradient)
+
+    @cached_property
+    def theta(self) -> Rows:
+        """F'w."""
+        return (
+            self.problem.features.scores(self.w) if self.known_theta is None else self.known_theta
+        )
+
+    @cached_property
+    def sums(self) -> tuple[Array, Array] | None:
+        """Omega*(theta) of each row and F p_w where the map has a short cut, which writes no p_w.
+
+        None where it has none, or where the scores or their image are at hand.
+        """
+        at_hand = (self.known_sums, self.known_theta, self.known_image)
+        if any(known is not None for known in at_hand):
+            return self.known_sums
+        problem = self.problem
+        return problem.features.conjugate_and_moments(problem.entropy, self.w, problem.weights)
 
     @cached_property
     def image(self) -> tuple[Array, Rows]:
@@ -313,7 +338,7 @@ class State:
     @property
     def conjugate(self) -> Array:
         """Omega*(theta) of each row."""
-        return self.image[0]
+        return self.image[0] if self.sums is None else self.sums[0]
 
     @property
     def p(self) -> Rows:
@@ -345,7 +370,8 @@ class State:
         """F p_w - mu, the gradient of the smooth part and the residual of p_w."""
         if self.known_gradient is not None:
             return self.known_gradient
-        return self.problem.moments(self.p) - self.problem.target
+        moments = self.problem.moments(self.p) if self.sums is None else self.sums[1]
+        return moments - self.problem.target
 
     @property
     def moment_size(self) -> float:
@@ -398,8 +424,11 @@ class State:
         """The problem's certificate."""
         return self.problem.certificate(self)
 
-    def pulled_gap(self, p: Rows, residual: Array) -> float:
-        """The gap at p_s = s p + (1 - s) p~, p~ the observed rows, where s r(p) lies in dom V."""
+    def pulled_gap(self, p: Rows | None, residual: Array) -> float:
+        """The gap at p_s = s p + (1 - s) p~, p~ the observed rows, where s r(p) lies in dom V.
+
+        None is p_w where it is not written out.
+        """
         potential = self.problem.potential
         gauge = potential.gauge(residual)
         if gauge <= 1:
@@ -413,9 +442,16 @@ class State:
             s *= _INSIDE
         return self._mixture_entropy_gap(s, p) + self._potential_gap(s * residual)
 
-    def _mixture_entropy_gap(self, s: float, p: Rows) -> float:
+    def _mixture_entropy_gap(self, s: float, p: Rows | None) -> float:
         """The entropy's part at s p + (1 - s) p~; where its value is dear, a bound by convexity."""
         observed = self.problem.observed
+        if p is None:  # <theta, p~> = <w, mu>
+            value, conjugate = self.problem.observed_value, self.problem.total(self.conjugate)
+            score = float(self.w @ self.problem.target)
+            size = abs(value) + abs(conjugate) + abs(score)
+            return s * self.entropy_gap(p) + (1 - s) * _above_rounding(
+                value + conjugate - score, size
+            )
         if self.problem.entropy.cheap_value(p):
             return self.entropy_gap(s * p + (1 - s) * observed)
         return s * self.entropy_gap(p) + (1 - s) * self.entropy_gap(observed)
@@ -424,8 +460,10 @@ class State:
         """The gap with any p of the domain."""
         return self._gap(p, self.problem.moments(p) - self.problem.target)
 
-    def entropy_gap(self, p: Rows) -> float:
-        """Omega(p) + Omega*(theta) - <theta, p>, >= 0 up to rounding."""
+    def entropy_gap(self, p: Rows | None) -> float:
+        """Omega(p) + Omega*(theta) - <theta, p>, >= 0 up to rounding, which is all for p_w."""
+        if p is None:
+            return _above_rounding(0.0, 2 * self.problem.total(np.abs(self.conjugate)))
         score = row_dot(self.theta, p)
         if p is self.p and not self.problem.entropy.cheap_value(p):
             value = score - self.conjugate  # what p_w makes it
@@ -436,7 +474,7 @@ class State:
             self.problem.total(value + self.conjugate - score), self.problem.total(size)
         )
 
-    def _gap(self, p: Rows, residual: Array) -> float:
+    def _gap(self, p: Rows | None, residual: Array) -> float:
         return self.entropy_gap(p) + self._potential_gap(residual)
 
     def _potential_gap(self, residual: Array) -> float:

@@ -38,7 +38,7 @@ from maxent.problem import Problem
 from maxent.solvers import ConvergenceWarning, Solution
 from maxent.solvers._dual import unwrap
 from maxent.structured import Chain
-from maxent.tagging import Attributes, InputChainMap, PairChainMap
+from maxent.tagging import Attributes, InputChainMap, PairChainMap, Tokens
 
 # loss -> entropy on paths, and whether wrong labels cost 1 each unless told otherwise
 LOSSES: dict[str, tuple[Callable[..., Entropy], bool]] = {
@@ -96,9 +96,10 @@ class ChainModel(SolvesProblem, SavesFields, BaseEstimator):
         """Learn from sequences X and their labels y, one per position; None hides a label.
 
         A sequence is a matrix (positions, features), dense or sparse, or a list of tokens that are
-        lists of names or mappings of names to values, see ``Attributes``. Hidden labels are summed
-        over by the losses with an entropy and maximised over by the hinge. That problem is not
-        convex: a local optimum is found, whose ``gap_`` is inf.
+        lists of names or mappings of names to values, see ``Attributes``; or X is the ``Tokens``
+        that an ``Attributes`` has read. Hidden labels are summed over by the losses with an
+        entropy and maximised over by the hinge. That problem is not convex: a local optimum is
+        found, whose ``gap_`` is inf.
         """
         self._check_settings()
         if not isinstance(self.least, Integral) or self.least < 1:
@@ -176,6 +177,10 @@ class ChainModel(SolvesProblem, SavesFields, BaseEstimator):
 
     def _read(self, X: Any, fit: bool) -> tuple[Any, Array]:
         """The positions of all sequences, one below the other, and the lengths."""
+        if isinstance(X, Tokens):
+            if fit:
+                self.attributes_, self.n_features_in_ = X.attributes, X.X.shape[1]
+            return self._checked(X.X), X.lengths
         sequences = list(X)
         if not sequences:
             raise ValueError("X has no sequences: give at least one")
@@ -199,12 +204,15 @@ class ChainModel(SolvesProblem, SavesFields, BaseEstimator):
             matrix, lengths = stack(sequences)
         if fit:
             self.n_features_in_ = matrix.shape[1]
-        elif matrix.shape[1] != self.n_features_in_:
+        return self._checked(matrix), lengths
+
+    def _checked(self, matrix: Any) -> Any:
+        if matrix.shape[1] != self.n_features_in_:
             raise ValueError(
                 f"X has {matrix.shape[1]} features, but {type(self).__name__} is expecting "
                 f"{self.n_features_in_} features as input"
             )
-        return matrix, lengths
+        return matrix
 
     def _training_map(self, matrix: Any, labels: Labels, entropy: Entropy) -> RowMap:
         tied = self._ties(entropy)
@@ -248,20 +256,27 @@ class ChainModel(SolvesProblem, SavesFields, BaseEstimator):
         unary = self.n_features_in_ * n_states if self.start_ is None else self.state_.size
         return self.weights_[unary : unary + n_states**2].reshape(n_states, n_states)
 
-    def _scores(self, X: Any) -> tuple[Chain, Rows, Array]:
+    def _chains(self, X: Any) -> tuple[RowMap, Array]:
+        """The map of new sequences, and their lengths."""
         check_is_fitted(self)
         matrix, lengths = self._read(X, fit=False)
-        n_states = len(self.classes_)
         if self.start_ is None:
-            chains: RowMap = self._full_map(matrix, lengths, tied=True)
-        else:
-            chains = PairChainMap(matrix, lengths, n_states, self.start_, self.state_)
-        return Chain(n_states), chains.scores(self.weights_), lengths
+            return self._full_map(matrix, lengths, tied=True), lengths
+        pairs = self.start_, self.state_
+        return PairChainMap(matrix, lengths, len(self.classes_), *pairs), lengths
+
+    def _scores(self, X: Any) -> tuple[Chain, Rows, Array]:
+        chains, lengths = self._chains(X)
+        return Chain(len(self.classes_)), chains.scores(self.weights_), lengths
 
     def predict(self, X: Any) -> list[Array]:
         """The best labels of each sequence (Viterbi)."""
-        chain, scores, _ = self._scores(X)
-        return [self.classes_[path] for path in chain.decode(chain.argmax(scores))]
+        chains, lengths = self._chains(X)
+        if isinstance(chains, PairChainMap):
+            return split(self.classes_[chains.best_paths(self.weights_)], lengths)
+        chain = Chain(len(self.classes_))
+        paths = chain.decode(chain.argmax(chains.scores(self.weights_)))
+        return [self.classes_[path] for path in paths]
 
     def predict_proba(self, X: Any) -> list[Array]:
         """Marginals (positions, classes) of each sequence.

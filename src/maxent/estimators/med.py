@@ -35,7 +35,8 @@ class MED(SolvesProblem, SavesFields, ClassifierMixin, BaseEstimator):
     C : weight of the slacks. prior : "gaussian" (variance 1), "laplace" (of parameter ``lam``), or
         any Potential V, whose V(-eta) is the prior's cumulant function. lam : None but for
         "laplace", where it is 1 by default.
-    solver, tol, max_iter : see ``Problem.solve``; solvers stop at a duality gap of tol.
+    solver : see ``Problem.solve``; ``Smoothing`` by default, which features far from 0 do not slow.
+    tol, max_iter : solvers stop at a duality gap of tol.
     verbose : 1 shows a progress line.
 
     Attributes
@@ -64,7 +65,7 @@ class MED(SolvesProblem, SavesFields, ClassifierMixin, BaseEstimator):
         prior: Any = "gaussian",
         lam: float | None = None,
         *,
-        solver: Any = "auto",
+        solver: Any = "smoothing",
         tol: float = 1e-4,
         max_iter: int | None = None,
         verbose: int = 0,

@@ -81,7 +81,7 @@ def _chosen(solver: Solver | str, problem: Problem) -> Solver:
     if isinstance(solver, type) and issubclass(solver, Solver):
         raise TypeError(f"give an instance, {solver.__name__}(), not the class {solver.__name__}")
     if solver == "auto":
-        if BlockFrankWolfe.compiled(problem):
+        if BlockFrankWolfe.resumes(problem):
             return BlockFrankWolfe()
         lacks = {}
         # without an l1 term every feature is in use, and a Newton step costs their number cubed

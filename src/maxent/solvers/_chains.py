@@ -116,7 +116,8 @@ def _tokens(features: Any) -> tuple[Tokens, int]:
     start, state = np.empty(0, np.int64), np.empty(0, np.int32)
     cut = X.shape[1] * features.n_states
     if isinstance(features, PairChainMap):
-        start, state, cut = features.start, features.state.astype(np.int32), features.state.size
+        start, state = features.start.astype(np.int64), features.state.astype(np.int32)
+        cut = state.size
     values = X.data.astype(np.float64, copy=False)
     offsets, attributes = X.indptr.astype(np.int64), X.indices.astype(np.int32, copy=False)
     return Tokens(values, attributes, offsets, start, state), cut

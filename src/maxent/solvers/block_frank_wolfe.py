@@ -125,17 +125,6 @@ class BlockFrankWolfe(DualSolver):
         return PathRows(problem, point, parts, by_gap, self.cache, active)
 
     @classmethod
-    def compiled(cls, problem: Problem) -> bool:
-        """Whether hinges of these rows are moved in compiled code: over the simplex or chains."""
-        recipe, features = unwrap(problem.entropy), problem.features
-        if not isinstance(recipe.entropy, Zero) or cls.missing(problem) is not None:
-            return False
-        if isinstance(recipe.entropy.domain, Simplex):
-            elastic = problem.potential.elastic(features.n_features)
-            return elastic is not None and isinstance(features, SampleMap) and features.whole
-        return cls.resumes(problem)
-
-    @classmethod
     def resumes(cls, problem: Problem) -> bool:
         """Whether ``resume`` applies: a hinge over tied chains under a squared norm."""
         from maxent.solvers._chains import layout

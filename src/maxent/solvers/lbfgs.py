@@ -5,13 +5,27 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg.blas import daxpy
 
 from maxent import io
 from maxent._rows import Array
 from maxent.problem import Problem, State
 from maxent.solvers.base import Solver, bottomless, needs_gradient
+
+_ROOM = 64 << 20  # bytes of pairs
+_FEWEST, _MOST = 6, 20  # pairs
+
+
+class Pair(NamedTuple):
+    """A step s and the change y of the gradient, with <s, y> and <y, y>."""
+
+    s: Array
+    y: Array
+    sy: float
+    yy: float
 
 
 @io.register
@@ -21,10 +35,18 @@ class LBFGS(Solver):
 
     For a differentiable entropy and a potential whose conjugate is differentiable (Quadratic,
     QuadraticForm, SmoothBox, LaplacePrior, Equality ...).
+
+    memory : pairs of steps and changes of the gradient that are kept; None for 20, fewer (6 at
+        least) where 20 take more than 64 MB.
     """
 
     max_iter: int = 5_000
-    memory: int = 20
+    memory: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.memory is not None and self.memory < 1:
+            raise ValueError(f"memory must be >= 1 or None, got {self.memory!r}")
 
     @classmethod
     def missing(cls, problem: Problem) -> str | None:
@@ -38,7 +60,10 @@ class LBFGS(Solver):
 
     def _iterate(self, problem: Problem, state: State) -> Iterator[State]:
         gradient = _full_gradient(state)
-        pairs: deque[tuple[Array, Array]] = deque(maxlen=self.memory)
+        memory = self.memory
+        if memory is None:
+            memory = int(np.clip(_ROOM // (2 * gradient.nbytes + 1), _FEWEST, _MOST))
+        pairs: deque[Pair] = deque(maxlen=memory)
         restarted = False
         while True:
             direction = _two_loop(gradient, pairs)
@@ -46,18 +71,19 @@ class LBFGS(Solver):
                 pairs.clear()
                 direction = -gradient
             first = 1.0 if pairs else min(1.0, 1 / max(np.abs(gradient).sum(), 1e-300))
-            new = _wolfe(problem, state, gradient, direction, first)
-            if new is None:
+            found = _wolfe(problem, state, gradient, direction, first)
+            if found is None:
                 if restarted or not pairs:
                     return
                 pairs.clear()
                 restarted = True
                 continue
             restarted = False
-            new_gradient = _full_gradient(new)
+            new, new_gradient = found
             s, y = new.w - state.w, new_gradient - gradient
-            if s @ y > 1e-16 * np.sqrt((s @ s) * (y @ y)):
-                pairs.append((s, y))
+            sy, yy = float(s @ y), float(y @ y)
+            if sy > 1e-16 * np.sqrt((s @ s) * yy):
+                pairs.append(Pair(s, y, sy, yy))
             state, gradient = new, new_gradient
             yield state
 
@@ -67,44 +93,52 @@ def _full_gradient(state: State) -> Array:
     return state.gradient - state.problem.potential.conjugate_gradient(-state.w)
 
 
-def _two_loop(gradient: Array, pairs: deque[tuple[Array, Array]]) -> Array:
-    q = gradient.copy()
+def _two_loop(gradient: Array, pairs: deque[Pair]) -> Array:
+    """Minus the approximate inverse Hessian times the gradient."""
+    q = -gradient
     kept = []
-    for s, y in reversed(pairs):
-        a = (s @ q) / (s @ y)
-        q -= a * y
+    for pair in reversed(pairs):
+        a = float(pair.s @ q) / pair.sy
+        q = daxpy(pair.y, q, a=-a)
         kept.append(a)
     if pairs:
-        s, y = pairs[-1]
-        q *= (s @ y) / (y @ y)
-    for (s, y), a in zip(pairs, reversed(kept), strict=True):
-        q += (a - (y @ q) / (s @ y)) * s
-    return -q
+        q *= pairs[-1].sy / pairs[-1].yy
+    for pair, a in zip(pairs, reversed(kept), strict=True):
+        q = daxpy(pair.s, q, a=a - float(pair.y @ q) / pair.sy)
+    return q
 
 
 def _wolfe(
     problem: Problem, state: State, gradient: Array, direction: Array, length: float
-) -> State | None:
-    """A step with sufficient decrease and flatter slope, by bisection; None if there is none."""
+) -> tuple[State, Array] | None:
+    """A step with sufficient decrease and flatter slope, and its gradient; None if there is none.
+
+    Between two lengths by bisection; beyond the longest, to where the slope would be 0 if it went
+    on changing as it did.
+    """
     slope = float(gradient @ direction)
-    low, high = 0.0, np.inf
+    low, high, level = 0.0, np.inf, 0.0
     # a step that keeps the value within rounding and shrinks the slope counts as progress
-    slack = 1e-15 * max(1.0, abs(state.dual))
+    slack = 1e-14 * max(1.0, abs(state.dual))
     for _ in range(60):
         new = problem.state(state.w + length * direction)
         if bottomless(new, state.dual):
-            return new
+            return new, _full_gradient(new)
         if not new.dual <= state.dual + 1e-4 * length * slope + slack:
             high = length
         else:
-            new_slope = float(_full_gradient(new) @ direction)
+            new_gradient = _full_gradient(new)
+            new_slope = float(new_gradient @ direction)
             if new_slope >= 0.9 * slope and abs(new_slope) <= max(abs(slope), 1e-300):
-                return new
+                return new, new_gradient
             if new_slope > 0:
                 high = length
             else:
                 low = length
-        length = (low + high) / 2 if np.isfinite(high) else 2 * length
+                level = length * slope / min(slope - new_slope, -1e-300)
+        length = (
+            (low + high) / 2 if np.isfinite(high) else float(np.clip(level, 2 * low, 100 * low))
+        )
         if high - low < 1e-16 * max(1.0, low):
             return None
     return None

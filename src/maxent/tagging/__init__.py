@@ -1,16 +1,28 @@
 """Labels of sequences: attributes of tokens, their feature map, CoNLL files and phrase scores."""
 
 from maxent.tagging.attributes import Attributes, Tokens
-from maxent.tagging.conll import PhraseScores, phrase_scores, phrases, read_conll
+from maxent.tagging.conll import (
+    PhraseScores,
+    TypeScores,
+    are_phrase_tags,
+    phrase_scores,
+    phrases,
+    read_conll,
+)
 from maxent.tagging.input_map import InputChainMap
 from maxent.tagging.pair_map import PairChainMap
+from maxent.tagging.template import TEMPLATES, Template
 
 __all__ = [
+    "TEMPLATES",
     "Attributes",
     "InputChainMap",
     "PairChainMap",
     "PhraseScores",
+    "Template",
     "Tokens",
+    "TypeScores",
+    "are_phrase_tags",
     "phrase_scores",
     "phrases",
     "read_conll",

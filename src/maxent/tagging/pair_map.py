@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -11,9 +12,31 @@ from maxent import io
 from maxent._checks import cuts, indices
 from maxent._rows import Array, Ragged, Rows, Tied
 from maxent._threads import over_rows
+from maxent.entropies import Entropy, Shannon, Shifted
 from maxent.maps import RowMap, sum_of_parts
+from maxent.structured import Chain
 
 _COST = 16  # entries of an elementwise pass that an attribute of a token counts as
+_LANES = 8  # rows of scores are a multiple of this
+_WIDE = 4  # attributes with weights for a K / _WIDE of the K states are added as whole rows
+_PARTS = 8  # sums of moments that are made on their own
+_PART = 1 << 15  # entries of work below which a part does not pay
+
+
+class _Codes(NamedTuple):
+    """The attributes of all tokens as the kernels read them, see ``_kernels.tagging``."""
+
+    values: Array
+    codes: Array
+    tokens: Array
+    state: Array
+
+
+class _Weights(NamedTuple):
+    """Weights, or sums of moments, as the kernels read them."""
+
+    pairs: Array
+    table: Array
 
 
 @io.register
@@ -32,14 +55,12 @@ class PairChainMap(RowMap):
     """
 
     def __init__(self, X: Any, lengths: Array, n_states: int, start: Array, state: Array) -> None:
-        X = sparse.csr_array(X)
-        self.X = X if X.dtype == np.float64 else X.astype(np.float64)
+        self.X = X = sparse.csr_array(X)
         self.n_states = int(n_states)
-        self.start, self.state = np.asarray(start, np.int64), np.asarray(state, np.int64)
-        self.n_rows = len(lengths)
+        self.start, self.state = np.asarray(start, np.int32), np.asarray(state, np.int16)
+        self.n_rows: int = len(lengths)
         self.n_features = self.state.size + self.n_states**2
         self._lengths = np.asarray(lengths, np.int64)
-        self._offsets = np.concatenate([[0], np.cumsum(self._lengths * self.n_states)])
         if self._lengths.sum() != X.shape[0] or self._lengths.min(initial=1) < 1:
             raise ValueError(
                 f"the lengths add up to {self._lengths.sum()} positions, X has {X.shape[0]}, and "
@@ -50,14 +71,17 @@ class PairChainMap(RowMap):
                 f"{X.shape[1]} attributes need {X.shape[1] + 1} starts that end at the "
                 f"{self.state.size} pairs"
             )
+        self._cuts = np.concatenate([[0], np.cumsum(self._lengths)])
 
     @classmethod
     def seen(cls, X: Any, lengths: Array, n_states: int, labels: Array) -> PairChainMap:
         """The map with the pairs that occur with the labels, one per position."""
+        from maxent._kernels.tagging import mark_pairs
+
         X = sparse.csr_array(X)
-        positions = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
-        pairs = np.unique(X.indices.astype(np.int64) * n_states + labels[positions])
-        attribute, state = np.divmod(pairs, n_states)
+        marks = np.zeros((X.shape[1], n_states), bool)
+        mark_pairs(X.indices, X.indptr, labels, marks)
+        attribute, state = np.nonzero(marks)
         start = np.searchsorted(attribute, np.arange(X.shape[1] + 1))
         return cls(X, lengths, n_states, start, state)
 
@@ -86,9 +110,57 @@ class PairChainMap(RowMap):
         indices("state", state["state"], np.size(state["state"]), n_states)
         self.__init__(X, state["lengths"], n_states, state["start"], state["state"])  # type: ignore[misc]
 
-    def _over(self, kernel: Any, w_or_p: Array, out: Array, first: int, last: int) -> None:
-        X = self.X
-        kernel(X.data, X.indices, X.indptr, self.start, self.state, w_or_p, out, first, last)
+    # -- what kernels read ---------------------------------------------------------------------
+
+    @property
+    def _width(self) -> int:
+        return -(-self.n_states // _LANES) * _LANES
+
+    @cached_property
+    def _wide(self) -> tuple[Array, Array, Array]:
+        """Attributes kept as whole rows, their pairs, and where these are in the table."""
+        counts = np.diff(self.start)
+        # an attribute without weights is a row of zeros
+        wide = np.flatnonzero((counts >= max(2, self.n_states / _WIDE)) | (counts == 0))
+        rows = np.repeat(np.arange(wide.size), counts[wide])
+        firsts = np.cumsum(counts[wide]) - counts[wide]
+        pairs = np.arange(rows.size) + np.repeat(self.start[wide] - firsts, counts[wide])
+        return wide, pairs, rows * self._width + self.state[pairs]
+
+    @cached_property
+    def _codes(self) -> _Codes:
+        X, (wide, _, _) = self.X, self._wide
+        codes = self.start[:-1].copy()
+        codes[wide] = ~np.arange(wide.size, dtype=np.int32)
+        state = self.state.copy()
+        last = self.start[1:][np.diff(self.start) > 0] - 1
+        state[last] = ~state[last]
+        ones = X.data.dtype == np.int8 or bool((X.data == 1).all())
+        values = np.empty(0) if ones else X.data.astype(np.float64, copy=False)
+        return _Codes(values, codes[X.indices], X.indptr, state)
+
+    def _weights(self, w: Array) -> _Weights:
+        wide, pairs, places = self._wide
+        table = np.zeros((wide.size, self._width))
+        table.reshape(-1)[places] = w[pairs]
+        return _Weights(np.ascontiguousarray(w[: self.state.size], np.float64), table)
+
+    def _edge(self, transitions: Array) -> Array:
+        k, width = self.n_states, self._width
+        edge = np.full((1, width, width), -np.inf)
+        edge[0, :k, :k] = transitions.reshape(k, k)
+        return edge
+
+    def _zeros(self, parts: tuple[int, ...]) -> list[Array]:
+        """Views of one vector, so that sums of it are sums of all of them."""
+        whole = np.zeros(sum(parts))
+        return [whole, *np.split(whole, np.cumsum(parts)[:-1])]
+
+    def _moments(self, pairs: Array, table: Array, edge: Array) -> Array:
+        """Sums as they come from the kernels, in the order of the weights."""
+        _, places, wide = self._wide
+        pairs[places] = table[wide]
+        return np.concatenate([pairs, edge])
 
     @property
     def lengths(self) -> Array:
@@ -97,44 +169,115 @@ class PairChainMap(RowMap):
 
     @property
     def _size(self) -> int:
+        """Entries of an elementwise pass that a token counts as."""
         return _COST * (1 + self.X.nnz // max(1, self.X.shape[0]))
+
+    # -- the map -------------------------------------------------------------------------------
 
     def scores(self, w: Array) -> Tied:
         """Unary scores of every position, and the transitions that all share."""
         from maxent._kernels.tagging import scores_of
 
         unary = np.empty((self.X.shape[0], self.n_states))
-        pairs = np.ascontiguousarray(w[: self.state.size], np.float64)
-
-        def work(first: int, last: int) -> None:
-            self._over(scores_of, pairs, unary, first, last)
-
-        over_rows(work, len(unary), self._size)
+        arguments = (*self._codes, *self._weights(w), unary)
+        over_rows(lambda first, last: scores_of(*arguments, first, last), len(unary), self._size)
         transitions = np.asarray(w[None, self.state.size :], np.float64)
-        return Tied(Ragged(unary.reshape(-1), self._offsets), transitions)
+        return Tied(Ragged(unary.reshape(-1), self._cuts * self.n_states), transitions)
 
     def moments(self, p: Rows) -> Array:
         """Expected attributes of every pair, and summed transition marginals."""
         from maxent._kernels.tagging import add_moments
 
         marginals = p.own.values.astype(np.float64, copy=False).reshape(-1, self.n_states)
+        sizes = (self.state.size, self._wide[0].size * self._width)
 
         def part(first: int, last: int) -> Array:
-            total = np.zeros(self.state.size)
-            self._over(add_moments, marginals, total, first, last)
-            return total
+            whole, pairs, table = self._zeros(sizes)
+            add_moments(*self._codes, marginals, pairs, table.reshape(-1, self._width), first, last)
+            return whole
 
-        pairs = sum_of_parts(part, len(marginals), self._size)
-        return np.concatenate([pairs, p.tied.sum(axis=0, dtype=np.float64)])
+        total = self._sum(part, self._cuts)
+        pairs, table = np.split(total, [self.state.size])
+        return self._moments(pairs, table, p.tied.sum(axis=0, dtype=np.float64))
+
+    def conjugate_and_moments(
+        self, entropy: Entropy, w: Array, weights: Array | None
+    ) -> tuple[Array, Array] | None:
+        """Log-partitions and moments of Shannon's entropy on ``Chain``, with a cost or without."""
+        cost = self._cost(entropy)
+        if cost is None or weights is None:
+            return None
+        from maxent._kernels.tagging import conjugate_and_moments
+
+        k, width = self.n_states, self._width
+        transitions = np.asarray(w[self.state.size :], np.float64)
+        arguments = (*self._codes, *self._weights(w), self._edge(transitions), self._cuts)
+        values = np.empty(self.n_rows)
+        sizes = (self.state.size, self._wide[0].size * width, width * width)
+        impossible: list[int] = []
+
+        def part(first: int, last: int) -> Array:
+            whole, pairs, table, edge = self._zeros(sizes)
+            sums = pairs, table.reshape(-1, width), edge.reshape(width, width)
+            row = conjugate_and_moments(*arguments, weights, cost, values, *sums, first, last)
+            if row >= 0:
+                impossible.append(row)
+            return whole
+
+        total = self._sum(part, np.arange(self.n_rows + 1))
+        if impossible:
+            return None  # the plain way says which sequence has no path, and why
+        pairs, table, edge = np.split(total, np.cumsum(sizes)[:-1])
+        edge = edge.reshape(width, width)[:k, :k].reshape(-1)
+        return values, self._moments(pairs, table, edge)
+
+    def _sum(self, part: Any, starts: Array) -> Array:
+        """Sum of part(first, last) over a few parts of the sequences, which start at ``starts``.
+
+        Each makes a vector of all weights, so there are fewer of them than blocks of a plain loop.
+        """
+        tokens = self._cuts[-1]
+        number = int(np.clip(tokens * self._size // _PART, 1, min(_PARTS, self.n_rows)))
+        ends = starts[np.searchsorted(self._cuts, tokens * np.arange(number + 1) / number)]
+
+        def work(first: int, last: int) -> Array:
+            return part(ends[first], ends[last])
+
+        return sum_of_parts(work, number, _PART)
+
+    def _cost(self, entropy: Entropy) -> Array | None:
+        """What an entropy adds to the unary scores, (0, states) for nothing; None for others."""
+        cost = np.empty((0, self.n_states))
+        if isinstance(entropy, Shifted) and isinstance(entropy.cost, Tied):
+            if entropy.cost.tied.any():
+                return None
+            cost = entropy.cost.own.values.reshape(-1, self.n_states)
+            entropy = entropy.entropy
+        chain = entropy.domain
+        if not (isinstance(entropy, Shannon) and isinstance(chain, Chain)):
+            return None
+        if chain.forbidden or chain.n_states != self.n_states:
+            return None
+        return cost if len(cost) in (0, self._cuts[-1]) else None
+
+    def best_paths(self, w: Array) -> Array:
+        """The states of the best path through each sequence, one below the other."""
+        from maxent._kernels.tagging import best_paths
+
+        paths = np.empty(self.X.shape[0], np.int64)
+        edge = self._edge(np.asarray(w[self.state.size :], np.float64))
+        arguments = (*self._codes, *self._weights(w), edge, self._cuts, self.n_states, paths)
+        size = self._size * (1 + len(paths) // max(1, self.n_rows))
+        over_rows(lambda first, last: best_paths(*arguments, first, last), self.n_rows, size)
+        return paths
 
     def take(self, rows: Array) -> PairChainMap:
         """Some of the sequences."""
-        ends = np.concatenate([[0], np.cumsum(self._lengths)])
+        ends = self._cuts
         X = sparse.vstack([self.X[ends[i] : ends[i + 1]] for i in rows], "csr")
         return PairChainMap(X, self._lengths[rows], self.n_states, self.start, self.state)
 
     def row_norms(self) -> Array:
         """A bound on the squared norm of the map of each sequence: see ``ChainMap``."""
         sizes = np.asarray(self.X.power(2).sum(axis=1)).ravel()
-        starts = np.concatenate([[0], np.cumsum(self._lengths)[:-1]])
-        return np.maximum(np.add.reduceat(sizes, starts), 1.0)
+        return np.maximum(np.add.reduceat(sizes, self._cuts[:-1]), 1.0)
