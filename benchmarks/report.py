@@ -111,6 +111,7 @@ PACKAGES = (
     "torch-struct",
     "tslearn",
     "pysdtw",
+    "python-crfsuite",
 )
 
 

@@ -33,6 +33,7 @@ SUITES = (
     "structured_ranking",
     "structured_transport",
     "structured_trees",
+    "tagging",
 )
 
 

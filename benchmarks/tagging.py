@@ -1,0 +1,250 @@
+"""Chunking, CoNLL-2000: training and tagging beside python-crfsuite, each in its own process.
+
+The same attributes, penalty and number of L-BFGS iterations; our Problem judges both weight
+vectors. CRFsuite runs in one thread, ours in two: seconds of the clock and of the processors are
+both shown. Needs $MAXENT_DATA/conll2000, by default ../shared/data beside the checkout.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from time import perf_counter, process_time
+
+import numpy as np
+
+from benchmarks.density import peak
+from benchmarks.peers import python_crfsuite as crfsuite
+from benchmarks.report import Row, compared, missing
+from maxent.tagging import TEMPLATES, Attributes, phrase_scores, read_conll
+
+ROOT = Path(__file__).parent.parent
+DATA = Path(os.environ.get("MAXENT_DATA", ROOT.parent / "shared" / "data")) / "conll2000"
+OURS, C2, ITERATIONS, REPEATS = "maxent", 1.0, 50, 3
+FOUR, LESS = ("at least 4 x faster", 4.0), ("less memory", 1.0)
+
+
+def run(quick: bool = False) -> list[Row]:
+    """Speed, memory and F1."""
+    problem = f"CoNLL-2000, c2 = {C2:g}"
+    if not DATA.is_dir():
+        return [missing("tagging", problem, OURS, f"no data at {DATA}")]
+    iterations = 3 if quick else ITERATIONS
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            return measured(problem, iterations, 1 if quick else REPEATS, Path(folder))
+        except RuntimeError as error:
+            if "pycrfsuite" not in str(error):
+                raise
+            return [missing("tagging", problem, crfsuite.NAME, str(error))]
+
+
+def measured(problem: str, iterations: int, repeats: int, folder: Path) -> list[Row]:
+    """Processes take turns; the first of ours compiles its kernels and does not count."""
+    methods = (OURS, crfsuite.NAME)
+    in_process("train", OURS, 1, folder)
+    found: dict[str, list[dict]] = {method: [] for method in methods}
+    for _ in range(repeats):
+        for method in methods:
+            found[method].append(in_process("train", method, iterations, folder))
+    memory = {method: in_process("memory", method, iterations, folder) for method in methods}
+    judged = in_process("judge", OURS, iterations, folder)
+    rows = []
+    for name, key, target in (
+        (f"training, {iterations} iterations", "train_wall", FOUR),
+        (f"training, {iterations} iterations, CPU", "train_cpu", None),
+        ("one more iteration", "iteration_wall", FOUR),
+        ("one more iteration, CPU", "iteration_cpu", None),
+        ("tagging the test set", "tag_wall", FOUR),
+        ("tagging the test set, CPU", "tag_cpu", None),
+    ):
+        times = {method: [one[key] for one in found[method]] for method in methods}
+        worst = {method: judged[method]["objective"] for method in methods}
+        goals = {} if target is None else {crfsuite.NAME: target}
+        rows += compared("tagging", f"{problem}, {name}", times, OURS, worst, goals)
+    notes = {m: f"F1 {100 * judged[m]['f1']:.2f}; accuracy: summed objective" for m in methods}
+    rows = [replace(row, note=notes[row.method]) for row in rows]
+    megabytes = {method: [memory[method]["peak"]] for method in methods}
+    nothing = dict.fromkeys(methods, float("nan"))
+    goals = {crfsuite.NAME: LESS}
+    kept = f"{problem}, MB of a process that reads the file and trains"
+    rows += compared("tagging", kept, megabytes, OURS, nothing, goals)
+    if iterations == ITERATIONS:
+        rows.append(converged(problem, folder))
+    return rows
+
+
+def converged(problem: str, folder: Path) -> Row:
+    """Ours to a certified optimum, and its F1."""
+    answer = in_process("converge", OURS, 0, folder)
+    return Row(
+        "tagging",
+        f"{problem}, to a gap of {answer['tol']:g}, {answer['iterations']} iterations",
+        OURS,
+        seconds=answer["train_wall"],
+        accuracy=answer["objective"],
+        repeats=1,
+        target="F1 at least 93.7",
+        met="yes" if answer["f1"] >= 0.937 else "no",
+        note=f"F1 {100 * answer['f1']:.2f}; accuracy: summed objective",
+    )
+
+
+def in_process(task: str, method: str, iterations: int, folder: Path) -> dict:
+    """What a fresh process of this module answers."""
+    command = [sys.executable, "-m", "benchmarks.tagging", task, method, str(iterations)]
+    out = subprocess.run(
+        [*command, str(folder)], capture_output=True, text=True, cwd=ROOT, check=False
+    )
+    if out.returncode != 0:
+        raise RuntimeError((out.stderr.strip() or f"ended with {out.returncode}").splitlines()[-1])
+    return json.loads(out.stdout.splitlines()[-1])
+
+
+# -- in a process of its own ---------------------------------------------------------------------
+
+
+def columns(part: str) -> list[list[tuple[str, ...]]]:
+    return read_conll(DATA / f"{part}.txt.gz")
+
+
+def lists(sequences: list) -> tuple[list[list[list[str]]], list[list[str]]]:
+    """Names and labels as both are given them: lists of lists of texts."""
+    names = [list(map(list, tokens)) for tokens in TEMPLATES["chunking"].tokens(sequences)]
+    return names, [[token[2] for token in tokens] for tokens in sequences]
+
+
+def timed(work: Callable[[], object]) -> tuple[object, float, float]:
+    begin, spent = perf_counter(), process_time()
+    value = work()
+    return value, perf_counter() - begin, process_time() - spent
+
+
+def fitted(X: object, y: list[list[str]], iterations: int, tol: float = 0.0):
+    """Our model; c2 ||w||^2 beside a sum of losses is strength 2 c2 / n beside a mean."""
+    from maxent.estimators.chain import ChainClassifier
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # stopped as asked
+        return ChainClassifier(
+            potential=2 * C2 / len(y), max_iter=iterations or None, tol=tol, solver="lbfgs"
+        ).fit(X, y)
+
+
+def train(method: str, iterations: int, folder: Path) -> dict:
+    """Seconds of training, of an iteration more, and of tagging."""
+    X, y = lists(columns("train"))
+    tests, _ = lists(columns("test"))
+    few = max(1, iterations // 5)
+    if method == OURS:
+        fitted(X[:400], y[:400], 2).predict(tests)  # loads the kernels
+        _, least, least_cpu = timed(lambda: fitted(X, y, few))
+        model, wall, cpu = timed(lambda: fitted(X, y, iterations))
+        np.savez(folder / "ours.npz", weights=model.weights_)
+        tag = lambda: [path.tolist() for path in model.predict(tests)]  # noqa: E731
+    else:
+        path = folder / "crfsuite.model"
+        work = lambda n: crfsuite.train(zip(X, y, strict=True), C2, n, path)  # noqa: E731
+        _, least, least_cpu = timed(lambda: work(few))
+        _, wall, cpu = timed(lambda: work(iterations))
+        model = crfsuite.tagger(path)
+        tag = lambda: [model.tag(tokens) for tokens in tests]  # noqa: E731
+    more = max(1, iterations - few)
+    tags, tag_wall, tag_cpu = min((timed(tag) for _ in range(3)), key=lambda t: t[1])
+    (folder / f"{method}.json").write_text(json.dumps(tags))
+    return {
+        "train_wall": wall,
+        "train_cpu": cpu,
+        "iteration_wall": (wall - least) / more,
+        "iteration_cpu": (cpu - least_cpu) / more,
+        "tag_wall": tag_wall,
+        "tag_cpu": tag_cpu,
+    }
+
+
+def memory(method: str, iterations: int, folder: Path) -> dict:
+    """The most memory of a process that makes or reads the attributes as it goes."""
+    sequences = columns("train")
+    template, labels = TEMPLATES["chunking"], [[t[2] for t in tokens] for tokens in sequences]
+    if method == OURS:
+        fitted(Attributes().fit(template.tokens(sequences)), labels, iterations)
+        return {"peak": peak()}
+    source = folder / "attributes.txt"
+    with source.open("w", encoding="utf-8") as file:
+        for tokens, tags in zip(template.tokens(sequences), labels, strict=True):
+            lines = ("\t".join((tag, *names)) for tag, names in zip(tags, tokens, strict=True))
+            file.write("\n".join(lines) + "\n\n")
+    command = [sys.executable, crfsuite.__file__, str(source), str(C2), str(iterations)]
+    out = subprocess.run([*command, str(folder / "memory.model")], capture_output=True, check=True)
+    return {"peak": float(out.stdout)}
+
+
+def judge(iterations: int, folder: Path) -> dict:
+    """F1 and the objective of both weight vectors by our Problem, times the number of sequences."""
+    X, y = lists(columns("train"))
+    _, truth = lists(columns("test"))
+    model = fitted(X, y, 1)
+    states, transitions = crfsuite.weights(folder / "crfsuite.model")
+    number = {name: i for i, name in enumerate(model.attributes_.names)}
+    order = {label: i for i, label in enumerate(model.classes_.tolist())}
+    w = np.zeros_like(model.weights_)
+    start, state = model.start_, model.state_
+    for (name, label), weight in states.items():
+        a = number[name]
+        place = start[a] + np.searchsorted(state[start[a] : start[a + 1]], order[label])
+        w[place] = weight
+    for (one, two), weight in transitions.items():
+        w[state.size + order[one] * len(order) + order[two]] = weight
+    answer = {}
+    for method, vector in ((OURS, np.load(folder / "ours.npz")["weights"]), (crfsuite.NAME, w)):
+        tags = json.loads((folder / f"{method}.json").read_text())
+        objective = len(y) * objective_of(model, X, y, vector)
+        answer[method] = {"objective": objective, "f1": phrase_scores(truth, tags).f1}
+    return answer
+
+
+def objective_of(model, X: list, y: list[list[str]], w: np.ndarray) -> float:
+    """Mean loss + penalty at any weights."""
+    matrix, lengths = model._read(X, fit=False)
+    order = {label: i for i, label in enumerate(model.classes_.tolist())}
+    paths = [np.array([order[label] for label in labels]) for labels in y]
+    chains = model._map(matrix, lengths, None)
+    weight = np.full(len(y), 1 / len(y))
+    return model._problem(chains, paths, weight).dual(w)
+
+
+def converge() -> dict:
+    """Ours to the tolerance."""
+    tol = 1e-3
+    X, y = lists(columns("train"))
+    tests, truth = lists(columns("test"))
+    model, wall, _ = timed(lambda: fitted(X, y, 0, tol))
+    return {
+        "tol": tol,
+        "train_wall": wall,
+        "iterations": model.n_iter_,
+        "objective": len(y) * model.objective_,
+        "f1": phrase_scores(truth, [path.tolist() for path in model.predict(tests)]).f1,
+    }
+
+
+def main() -> None:
+    task, method, iterations, folder = sys.argv[1:]
+    work = {
+        "train": lambda: train(method, int(iterations), Path(folder)),
+        "memory": lambda: memory(method, int(iterations), Path(folder)),
+        "judge": lambda: judge(int(iterations), Path(folder)),
+        "converge": converge,
+    }
+    print(json.dumps(work[task]()))
+
+
+if __name__ == "__main__":
+    main()
