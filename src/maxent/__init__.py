@@ -108,6 +108,7 @@ _PUBLIC = {
         "CuttingPlane",
         "DualCoordinateAscent",
         "BlockFrankWolfe",
+        "ExponentiatedGradient",
         "SUMMET",
         "PLUMMET",
         "BallSearch",
