@@ -17,6 +17,7 @@ from maxent.density import DensityLink
 from maxent.estimators.structural_classifier import ChosenFeature
 from maxent.families.base import Several
 from maxent.features import Schema, bind, fit_operators
+from maxent.tagging import Attributes, PairChainMap
 
 rng = np.random.default_rng(0)
 DENSE = rng.normal(size=(6, 3))
@@ -37,6 +38,11 @@ COUNTS = (np.arange(40) % 5 == 0).astype(int)
 
 
 @cache
+def tagging_problem():
+    crf = mx.Shannon(domain=mx.Chain(2))
+    return mx.Problem(crf, mx.ChainMap(SEQUENCES, 2), mx.Quadratic(0.1), observed=PATHS)
+
+
 def operators():
     features = [mx.Hinge(), mx.Interaction(), mx.Categorical()]
     return fit_operators(features, TABLE, categorical=[2])
@@ -134,6 +140,8 @@ MODELS = [
     mx.KernelMap(DENSE @ DENSE.T, 2),
     mx.ChainMap(SEQUENCES, 2),
     mx.ChainMap([sparse.csr_array(x) for x in SEQUENCES], 2),
+    Attributes(["word=a", "word=b"]),
+    PairChainMap(np.concatenate(SEQUENCES), [1, 3, 2], 2, [0, 2, 3], [0, 1, 1]),
     mx.RaggedMap(SEQUENCES),
     mx.RaggedMap([sparse.csr_array(x) for x in SEQUENCES]),
     mx.FenchelYoungLoss(mx.Tsallis(1.5)),
@@ -148,6 +156,7 @@ MODELS = [
     mx.NewtonCG(tol=1e-7),
     mx.DualCoordinateAscent(tol=1e-5),
     mx.BlockFrankWolfe(tol=1e-3),
+    mx.ExponentiatedGradient(tol=1e-3),
     mx.RelaxationPath(observed=np.array([0.2, 0.8]), divergence="euclidean"),
     mx.Status.STALLED,
     mx.Ragged.from_rows([[1.0, np.nan], [-0.0]]),
@@ -291,6 +300,8 @@ def behaviour(model):
     if isinstance(model, mx.FeatureMap):
         scores = model.scores(np.arange(model.n_features) / 3)
         return scores, model.moments(scores)
+    if isinstance(model, Attributes):
+        return model.names
     if isinstance(model, mx.FenchelYoungLoss):
         return model.value_and_gradient(theta, [0, 3])
     if isinstance(model, mx.Solver):
@@ -298,6 +309,8 @@ def behaviour(model):
             rows = mx.SampleMap(DENSE, 3)
             problem = mx.Problem(mx.Tsallis(1.5), rows, mx.Quadratic(0.5), observed=LABELS)
             return problem.solve(model).w
+        if isinstance(model, mx.ExponentiatedGradient):
+            return tagging_problem().solve(model).w
         needs_smooth = isinstance(model, mx.LBFGS | mx.CuttingPlane | mx.NewtonCG)
         potential = mx.Quadratic(0.5) if needs_smooth else mx.ElasticNet(0.1, 0.5)
         potential = mx.Ball(0.1) if isinstance(model, mx.BallSearch) else potential

@@ -236,3 +236,70 @@ def test_many_paths_make_room():
     assert solution.gap <= 1e-6
     assert active.counts.max() > 8
     assert problem.entropy.domain.contains(solution.p).all()
+
+
+def _field(kind="dense", strength=None, entropy=None):
+    """A conditional random field on the same sequences."""
+    hinge = _problem(kind, strength)
+    entropy = entropy or mx.Shannon(domain=hinge.entropy.domain)
+    return mx.Problem(entropy, hinge.features, hinge.potential, observed=hinge.observed)
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "pairs"])
+def test_exponentiated_gradient_on_hinges(kind):
+    problem = _problem(kind)
+    solution = problem.solve(mx.ExponentiatedGradient(tol=1e-3))
+    assert solution.gap <= 1e-3
+    assert problem.gap(solution.w, solution.p) == pytest.approx(solution.gap, abs=1e-12)
+    other = problem.solve(mx.CuttingPlane(tol=1e-9))
+    assert -1e-9 <= solution.objective - other.objective <= 1e-3
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "pairs"])
+@pytest.mark.parametrize("made", ["CRF", "softmax-margin", "cold"])
+def test_exponentiated_gradient_on_random_fields(kind, made):
+    chain, cost = mx.Chain(K), _problem(kind).entropy.cost
+    entropy = {
+        "CRF": mx.Shannon(domain=chain),
+        "softmax-margin": mx.Shifted(mx.Shannon(domain=chain), cost),
+        "cold": mx.Scaled(mx.Shannon(domain=chain), 0.2),
+    }[made]
+    problem = _field(kind, entropy=entropy)
+    solution = problem.solve(mx.ExponentiatedGradient(tol=1e-9))
+    assert solution.gap <= 1e-9
+    other = problem.solve(mx.LBFGS(tol=1e-10))
+    assert abs(solution.objective - other.objective) <= 2e-9
+    np.testing.assert_allclose(solution.w, other.w, atol=1e-4)
+
+
+def test_exponentiated_gradient_lowers_the_primal_at_every_look():
+    problem = _problem(strength=0.05)
+    states = []
+    solver = mx.ExponentiatedGradient(tol=1e-3, passes=1)
+    solver.solve(problem, callback=lambda _, state: states.append(state))
+    primals = [problem.primal(state.point) for state in states]
+    assert len(primals) > 5
+    assert (np.diff(primals) < 0).all()
+
+
+def test_exponentiated_gradient_keeps_out_of_forbidden_transitions():
+    problem = _problem(forbidden=FORBIDDEN)
+    best, _ = _enumerated(problem, FORBIDDEN)
+    solution = problem.solve(mx.ExponentiatedGradient(tol=1e-3))
+    assert solution.objective == pytest.approx(best, abs=1e-3)
+    assert not solution.p.tied[:, [2, 3, 7]].any()
+
+
+def test_exponentiated_gradient_says_what_it_needs():
+    with pytest.raises(TypeError, match="needs Quadratic"):
+        _problem().with_potential(mx.Box(0.1)).solve("exponentiated-gradient")
+    samples = mx.Problem(
+        mx.Shannon(), mx.SampleMap(np.eye(3), 2), mx.Quadratic(0.1), observed=np.array([0, 1, 0])
+    )
+    with pytest.raises(TypeError, match="on Chain with tied transitions"):
+        samples.solve("exponentiated-gradient")
+
+
+def test_projections_of_tied_rows_are_refused_before_they_start():
+    with pytest.raises(TypeError, match="cannot be projected; use BlockFrankWolfe"):
+        _problem().solve("dual-coordinate")

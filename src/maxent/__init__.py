@@ -113,6 +113,7 @@ _PUBLIC = {
         "CuttingPlane",
         "DualCoordinateAscent",
         "BlockFrankWolfe",
+        "ExponentiatedGradient",
         "SUMMET",
         "PLUMMET",
         "BallSearch",

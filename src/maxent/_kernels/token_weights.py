@@ -76,3 +76,18 @@ def clear(attributes, offsets, start, state, k, t, s, w):
         j = _weight(start, state, k, attributes[i], s)
         if j >= 0:
             w[j] = 0.0
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+def push_states(values, attributes, offsets, start, state, k, scale, amount, t, change, w):
+    """w += amount * scale * token, times the ``change`` of each state."""
+    for i in range(offsets[t], offsets[t + 1]):
+        x = amount * values[i]
+        if start.size == 0:
+            a = np.int64(attributes[i]) * k
+            for j in range(k):
+                w[a + j] += x * scale[a + j] * change[j]
+        else:
+            a = attributes[i]
+            for j in range(start[a], start[a + 1]):
+                w[j] += x * scale[j] * change[state[j]]

@@ -15,6 +15,7 @@ from maxent.solvers.block_frank_wolfe import BlockFrankWolfe
 from maxent.solvers.coordinate import CoordinateDescent
 from maxent.solvers.cutting_plane import CuttingPlane
 from maxent.solvers.dual_coordinate import DualCoordinateAscent
+from maxent.solvers.exponentiated_gradient import ExponentiatedGradient
 from maxent.solvers.fista import FISTA
 from maxent.solvers.lbfgs import LBFGS
 from maxent.solvers.newton_cg import NewtonCG
@@ -34,6 +35,7 @@ __all__ = [
     "CoordinateDescent",
     "CuttingPlane",
     "DualCoordinateAscent",
+    "ExponentiatedGradient",
     "Interrupted",
     "NewtonCG",
     "ProxNewton",
@@ -62,6 +64,7 @@ _BY_NAME: dict[str, type[Solver]] = {
     "coordinate-descent": CoordinateDescent,
     "dual-coordinate": DualCoordinateAscent,
     "block-frank-wolfe": BlockFrankWolfe,
+    "exponentiated-gradient": ExponentiatedGradient,
 }
 _FEW_SAMPLES = 1.5  # per column, below which the steps of Newton's method meet too many kinks
 _MANY, _MANY_OF_ONE_ROW = 100, 2000  # features beyond which Newton steps cost too much

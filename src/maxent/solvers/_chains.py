@@ -12,6 +12,7 @@ from maxent.entropies import Entropy
 from maxent.maps import ChainMap, FeatureMap
 from maxent.problem import Problem
 from maxent.solvers._dual import unwrap
+from maxent.solvers.base import elastic_terms
 from maxent.structured import Chain
 from maxent.tagging import PairChainMap
 
@@ -108,6 +109,13 @@ def layout(problem: Problem, kind: type[Entropy]) -> Layout | None:
     assert problem.weights is not None
     weights = np.array(problem.weights, dtype=np.float64)
     return Layout(tokens, Chains(first, lengths, costs, weights, barrier), domain.n_states, cut)
+
+
+def weights_of(problem: Problem, parts: Layout) -> tuple[Array, Array, Weights]:
+    """Weights w, l2, and views of both for the kernels, under a squared norm."""
+    l2 = elastic_terms(problem)[1]
+    w, room = np.zeros(l2.size), np.zeros(l2.size)
+    return w, l2, Weights(*parts.split(w), *parts.split(1 / l2), *parts.split(room))
 
 
 def _tokens(features: Any) -> tuple[Tokens, int]:

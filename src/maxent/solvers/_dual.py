@@ -32,7 +32,9 @@ class PairState(State):
     @cached_property
     def _best(self) -> tuple[float, bool]:
         """The smaller gap, and whether it is that of the point."""
-        own, other = self._own_entropy_gap + self._potential_gap(self.residual), np.inf
+        own, other = np.inf, np.inf
+        if self.problem.entropy.cheap_value(self.point):
+            own = self._own_entropy_gap + self._potential_gap(self.residual)
         if self.problem.entropy.differentiable:
             other = self._gap(self.p, self.gradient)  # V is finite everywhere
         return min(own, other), own <= other

@@ -8,9 +8,8 @@ import numpy as np
 
 from maxent._rows import Array, Ragged, Rows, Tied, put_row, take_row
 from maxent.problem import Problem
-from maxent.solvers._chains import Active, Layout, Weights, observed_paths
+from maxent.solvers._chains import Active, Layout, observed_paths, weights_of
 from maxent.solvers._dual import DualRows, PairState, unwrap
-from maxent.solvers.base import elastic_terms
 from maxent.structured import Chain
 
 _SLOTS = 8  # of a row at first; twice as many whenever they do not suffice
@@ -78,11 +77,7 @@ class ChainRows(DualRows):
     def __init__(self, problem: Problem, point: Rows, parts: Layout, by_gap: bool) -> None:
         super().__init__(problem, point)
         self.parts, self.by_gap = parts, by_gap
-        self.l2 = elastic_terms(problem)[1]
-        self.w = np.zeros(self.l2.size)
-        scale = 1 / self.l2
-        room = np.zeros(self.l2.size)
-        self.kernel_weights = Weights(*parts.split(self.w), *parts.split(scale), *parts.split(room))
+        self.w, self.l2, self.kernel_weights = weights_of(problem, parts)
         self.gaps = np.zeros(len(self.weights))
 
     def order(self, rng: np.random.Generator, known: bool) -> Array:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from maxent import io
-from maxent._rows import Array, Rows
+from maxent._rows import Array, Rows, Tied
 from maxent.domains import Simplex
 from maxent.entropies import (
     BinaryGini,
@@ -49,6 +49,12 @@ class DualCoordinateAscent(DualSolver):
             return (
                 f"{inside!r} has no closed proximity operator, and a search for each row of a "
                 "structure takes too long; use BlockFrankWolfe or LBFGS"
+            )
+        size = problem.features.n_features
+        if lack is None and isinstance(problem.features.scores(np.zeros(size)), Tied):
+            return (
+                "sums of transitions cannot be projected; use BlockFrankWolfe, or "
+                "ChainMap(..., tied=False)"
             )
         return lack
 

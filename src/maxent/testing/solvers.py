@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from maxent._rows import Array
 from maxent.entropies import Entropy, FermiDirac, Relative, Shannon, Shifted, Tsallis, Zero
-from maxent.maps import FeatureMap, MatrixMap, SampleMap
+from maxent.maps import ChainMap, FeatureMap, MatrixMap, SampleMap
 from maxent.potentials import (
     Ball,
     Box,
@@ -23,6 +24,7 @@ from maxent.potentials import (
 )
 from maxent.problem import Problem
 from maxent.solvers import Solver
+from maxent.structured import Chain
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +84,26 @@ def known_problems(random_state: int = 0) -> Iterator[KnownProblem]:
             Shifted(Zero(), 1 - labels), SampleMap(samples, 3), potential, observed=labels
         )
         yield KnownProblem(f"hinge, {potential!r}", hinge, None)
+    yield from _chains(rng)
+
+
+def _chains(rng: np.random.Generator) -> Iterator[KnownProblem]:
+    """A conditional random field and max-margin networks over sequences of several lengths."""
+    chain = Chain(3)
+    sequences: list[Any] = [rng.normal(size=(length, 2)) for length in (1, 3, 2, 4)]
+    paths = [rng.integers(0, 3, size=len(x)) for x in sequences]
+    cost = chain.scores([1 - np.eye(3)[path] for path in paths], np.zeros((3, 3)))
+    pairs: list[tuple[Entropy, Potential]] = [
+        (Shannon(domain=chain), Quadratic(0.5)),
+        (Shannon(domain=chain), ElasticNet(0.05, 0.5)),
+        (Shifted(Zero(chain), cost), Quadratic(0.5)),
+        (Shifted(Zero(chain), cost), Box(0.05)),
+    ]
+    observed = chain.encode(paths, tied=True)
+    for entropy, potential in pairs:
+        problem = Problem(entropy, ChainMap(sequences, 3), potential, observed=observed)
+        name = "hinge" if isinstance(entropy, Shifted) else "CRF"
+        yield KnownProblem(f"chain {name}, {potential!r}", problem, None)
 
 
 def check_solver(solver: Solver, random_state: int = 0) -> None:
