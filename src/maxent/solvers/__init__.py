@@ -67,6 +67,7 @@ _BY_NAME: dict[str, type[Solver]] = {
     "exponentiated-gradient": ExponentiatedGradient,
 }
 _FEW_SAMPLES = 1.5  # per column, below which the steps of Newton's method meet too many kinks
+_FEW_FOR_A_PROGRAMME = 300  # features up to which cutting planes with an l1 penalty are fast
 _MANY, _MANY_OF_ONE_ROW = 100, 2000  # features beyond which Newton steps cost too much
 
 
@@ -95,6 +96,8 @@ def _chosen(solver: Solver | str, problem: Problem) -> Solver:
             last.add("newton-cg")  # no preconditioner, or costly products with the Jacobian
         elif dense and _few_samples(problem) and _curvature_jumps(problem):
             last |= {"newton-cg", "prox-newton"}  # kinks everywhere cut their steps short
+        if problem.features.n_features <= _FEW_FOR_A_PROGRAMME:
+            last.add("reweighted")  # a linear programme is exact, and cheap where it is small
         names = sorted(_AUTO, key=last.__contains__)
         for name in names:
             kind = _AUTO[name]

@@ -1,4 +1,4 @@
-"""Hinges under the Laplace prior: a series of max-margin networks."""
+"""Hinges over chains under penalties that are concave in w^2: a series of max-margin networks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from maxent import io
-from maxent._rows import Array
+from maxent._rows import Array, Rows
 from maxent.potentials import LaplacePrior, Potential, Quadratic, ScaledPotential
 from maxent.problem import Problem, State
 from maxent.solvers.base import Solver, Status
@@ -16,41 +16,67 @@ from maxent.solvers.block_frank_wolfe import BlockFrankWolfe
 from maxent.solvers.cutting_plane import MixedState
 
 
+_PRICE = 0.3  # of the gap, what rounding the kinks may cost
+
+
 @io.register
 @dataclass(frozen=True)
 class Reweighted(Solver):
-    """The Laplace prior by squared norms: V*(w) <= V*(w_0) + sum_k c_k/2 (w_k^2 - w_0k^2).
+    """The Laplace prior and l1 by squared norms: V*(w) <= V*(w_0) + sum_k c_k/2 (w_k^2 - w_0k^2).
 
     c_k = V*'(w_0k) / w_0k: the penalty is concave in w^2, so that its tangent there lies above it.
     Each round is a max-margin network with a strength of its own for every weight, solved from the
-    paths of the round before. It is Algorithm 1 of the discrimination paper with another rule for
-    the covariance, whose fixed point is the exact problem of Corollary 6, and its gap is that of
-    the exact problem.
+    paths of the round before. For the Laplace prior it is Algorithm 1 of the discrimination paper
+    with another rule for the covariance, whose fixed point is the exact problem of Corollary 6.
+    For l1 the kink is rounded, sqrt(w^2 + e^2) for |w|, with an e that falls from round to round;
+    the residual then lies inside the box, and weights that are 0 at the optimum are set to 0. The
+    gap is that of the exact problem.
 
-    share : of the gap of a round, the gap to which the next one is solved.
+    share : of the gap of a round, the gap to which the next one is solved; fall : of e to the e of
+    the round before.
     """
 
     max_iter: int = 200
     share: float = 0.1
+    fall: float = 0.5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not (0 < self.share < 1 and 0 < self.fall < 1):
+            raise ValueError(
+                f"share and fall lie between 0 and 1, got {self.share!r} and {self.fall!r}"
+            )
 
     @classmethod
     def missing(cls, problem: Problem) -> str | None:
-        """A Laplace prior, and a hinge over chains."""
-        if not isinstance(_inside(problem.potential), LaplacePrior):
-            return f"{problem.potential!r} is no LaplacePrior"
-        network = problem.with_potential(Quadratic(1.0))
-        if not BlockFrankWolfe.resumes(network):
+        """A Laplace prior or an l1 penalty, and a hinge over chains."""
+        elastic = problem.potential.elastic(problem.features.n_features)
+        bent = elastic is not None and bool((elastic[0] + elastic[1] > 0).all())
+        if not bent and not isinstance(_inside(problem.potential), LaplacePrior):
+            return f"{problem.potential!r} is neither a LaplacePrior nor l1 on all weights"
+        if not BlockFrankWolfe.resumes(problem.with_potential(Quadratic(1.0))):
             return "reweighting is for hinges over chains with tied transitions"
         return None
 
     def _iterate(self, problem: Problem, state: State) -> Iterator[State]:
         w, paths, tol = state.w, None, 0.1 * max(abs(state.dual), self.tol)
+        elastic = problem.potential.elastic(w.size)
+        rounding = gap = np.inf
         while True:
-            network = problem.with_potential(Quadratic(_tangent(problem.potential, w)))
+            if elastic is None:
+                strengths = _tangent(problem.potential, w)
+            else:
+                size = float(np.abs(w).max())
+                wanted = _PRICE * gap / max(float(elastic[0].sum()), 1e-300)
+                rounding = min(max(self.fall * rounding, wanted), rounding, size or np.inf)
+                strengths = _rounded(*elastic, w, rounding)
             solver = BlockFrankWolfe(tol, verbose=0)
-            solution, paths = solver.resume(network, paths)
+            solution, paths = solver.resume(problem.with_potential(Quadratic(strengths)), paths)
             before, w = w, solution.w
-            new = MixedState(problem, w, problem.features.scores(w), solution.p)
+            new = _state(problem, w, solution.p)
+            if elastic is not None:
+                new = _with_zeros(new, elastic[0])
+            gap = new.gap
             yield new
             if solution.status is Status.STALLED and np.array_equal(w, before):
                 return
@@ -60,6 +86,24 @@ class Reweighted(Solver):
 
 def _inside(potential: Potential) -> Potential:
     return potential.potential if isinstance(potential, ScaledPotential) else potential
+
+
+def _state(problem: Problem, w: Array, p: Rows) -> MixedState:
+    return MixedState(problem, w, problem.features.scores(w), p)
+
+
+def _with_zeros(state: MixedState, l1: Array) -> MixedState:
+    """The state, or where its certificate is as good the one with 0 for weights inside the box."""
+    shrunk = np.abs(state.residual) < 0.5 * l1
+    if not (shrunk & (state.w != 0)).any():
+        return state
+    sparse = _state(state.problem, np.where(shrunk, 0.0, state.w), state.mixture)
+    return sparse if sparse.gap <= state.gap else state
+
+
+def _rounded(l1: Array, l2: Array, w: Array, rounding: float) -> Array:
+    """l2 + l1 / sqrt(w^2 + rounding^2); at the start, where nothing is known of sizes, l1 + l2."""
+    return l2 + (l1 if np.isinf(rounding) else l1 / np.hypot(w, rounding))
 
 
 def _tangent(potential: Potential, w: Array) -> Array:
