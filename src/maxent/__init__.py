@@ -109,6 +109,8 @@ _PUBLIC = {
         "DualCoordinateAscent",
         "BlockFrankWolfe",
         "ExponentiatedGradient",
+        "Subgradient",
+        "StochasticGradient",
         "SUMMET",
         "PLUMMET",
         "BallSearch",

@@ -21,6 +21,8 @@ from maxent.solvers.lbfgs import LBFGS
 from maxent.solvers.newton_cg import NewtonCG
 from maxent.solvers.prox_newton import ProxNewton
 from maxent.solvers.scaling import PLUMMET, SUMMET
+from maxent.solvers.stochastic_gradient import StochasticGradient
+from maxent.solvers.subgradient import Subgradient
 
 __all__ = [
     "FISTA",
@@ -40,6 +42,8 @@ __all__ = [
     "Solution",
     "Solver",
     "Status",
+    "StochasticGradient",
+    "Subgradient",
     "choose",
 ]
 
@@ -59,6 +63,8 @@ _BY_NAME: dict[str, type[Solver]] = {
     "dual-coordinate": DualCoordinateAscent,
     "block-frank-wolfe": BlockFrankWolfe,
     "exponentiated-gradient": ExponentiatedGradient,
+    "subgradient": Subgradient,
+    "stochastic-gradient": StochasticGradient,
 }
 _FEW_SAMPLES = 1.5  # per column, below which the steps of Newton's method meet too many kinks
 _MANY, _MANY_OF_ONE_ROW = 100, 2000  # features beyond which Newton steps cost too much
