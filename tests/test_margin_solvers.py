@@ -396,3 +396,45 @@ def test_stochastic_gradients_say_what_they_need():
         _problem(strength=0.1).solve("stochastic-gradient")
     with pytest.raises(ValueError, match="first_step must be > 0"):
         mx.StochasticGradient(first_step=0.0)
+
+
+@pytest.mark.parametrize("potential", [None, mx.Quadratic(0.02), mx.Box(0.02)], ids=repr)
+@pytest.mark.parametrize("kind", ["dense", "pairs"])
+def test_a_slack_for_each_row_needs_fewer_answers(kind, potential):
+    weights = np.linspace(0.0, 0.3, len(LENGTHS))  # the first sequence does not count
+    problem = _problem(kind, weights=weights)
+    problem = problem if potential is None else problem.with_potential(potential)
+    one, each = (problem.solve(mx.CuttingPlane(tol=1e-8, slacks=s)) for s in ("one", "each"))
+    assert each.gap <= 1e-8
+    assert problem.gap(each.w, each.p) == pytest.approx(each.gap, abs=1e-12)
+    assert abs(one.objective - each.objective) <= 1e-8
+    assert each.n_iter < one.n_iter
+    assert problem.entropy.domain.contains(each.p).all()
+
+
+def test_slacks_of_samples_and_what_they_need():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(30, 3)), rng.integers(0, 4, 30)
+    hinge = mx.Shifted(mx.Zero(), 1 - np.eye(4)[y])
+    problem = mx.Problem(hinge, mx.SampleMap(X, 4), mx.Quadratic(0.1), observed=np.eye(4)[y])
+    one, each = (problem.solve(mx.CuttingPlane(slacks=s)) for s in ("one", "each"))
+    assert abs(one.objective - each.objective) <= 2e-8
+    with pytest.raises(ValueError, match="'one' or 'each'"):
+        mx.CuttingPlane(slacks="two")
+    single = mx.Problem(mx.Zero(), X, mx.Quadratic(0.1), target=np.zeros(3))
+    with pytest.raises(TypeError, match="no separate rows; use slacks='one'"):
+        single.solve(mx.CuttingPlane(slacks="each"))
+
+
+def test_cutting_planes_stop_where_a_plane_adds_nothing():
+    """Planes that were dropped came back for ever, at a gap that was all rounding."""
+    from test_aligner import warped
+
+    solver = mx.CuttingPlane(tol=1e-14)
+    for seed in (2, 5):
+        X, y = warped(seed)
+        model = mx.Aligner(entropy="zero", potential=1e-3, cost=1.0, tol=1e-14, solver=solver)
+        with pytest.warns(mx.ConvergenceWarning, match="stalled after"):
+            model.fit(X, y)
+        assert model.n_iter_ < 100
+        assert model.gap_ < 1e-11
