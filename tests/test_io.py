@@ -157,6 +157,8 @@ MODELS = [
     mx.DualCoordinateAscent(tol=1e-5),
     mx.BlockFrankWolfe(tol=1e-3),
     mx.ExponentiatedGradient(tol=1e-3),
+    mx.Subgradient(tol=0.1, step=0.1),
+    mx.StochasticGradient(first_step=0.5),
     mx.RelaxationPath(observed=np.array([0.2, 0.8]), divergence="euclidean"),
     mx.Status.STALLED,
     mx.Ragged.from_rows([[1.0, np.nan], [-0.0]]),
@@ -309,13 +311,14 @@ def behaviour(model):
             rows = mx.SampleMap(DENSE, 3)
             problem = mx.Problem(mx.Tsallis(1.5), rows, mx.Quadratic(0.5), observed=LABELS)
             return problem.solve(model).w
-        if isinstance(model, mx.ExponentiatedGradient):
+        if isinstance(model, mx.ExponentiatedGradient | mx.StochasticGradient):
             return tagging_problem().solve(model).w
         needs_smooth = isinstance(model, mx.LBFGS | mx.CuttingPlane | mx.NewtonCG)
         potential = mx.Quadratic(0.5) if needs_smooth else mx.ElasticNet(0.1, 0.5)
         potential = mx.Ball(0.1) if isinstance(model, mx.BallSearch) else potential
         potential = mx.Box(0.1) if isinstance(model, mx.CoordinateDescent) else potential
-        entropy = mx.Zero() if isinstance(model, mx.CuttingPlane) else mx.Shannon()
+        kinked = isinstance(model, mx.CuttingPlane | mx.Subgradient)
+        entropy = mx.Zero() if kinked else mx.Shannon()
         solution = mx.Problem(entropy, DENSE, potential, observed=CELLS).solve(model)
         return solution.w, solution.n_iter
     if isinstance(model, mx.Problem):

@@ -303,3 +303,138 @@ def test_exponentiated_gradient_says_what_it_needs():
 def test_projections_of_tied_rows_are_refused_before_they_start():
     with pytest.raises(TypeError, match="cannot be projected; use BlockFrankWolfe"):
         _problem().solve("dual-coordinate")
+
+
+@pytest.mark.parametrize("settings", [{}, {"average": False}, {"step": 0.02}, {"beta": 3.0}])
+@pytest.mark.parametrize("online", [False, True], ids=["batch", "online"])
+def test_subgradients_agree_with_cutting_planes(online, settings):
+    problem = _problem("pairs", strength=0.1)
+    solution = problem.solve(mx.Subgradient(tol=1e-2, online=online, **settings))
+    assert solution.gap <= 1e-2
+    best = problem.solve(mx.CuttingPlane(tol=1e-9)).objective
+    assert -1e-9 <= solution.objective - best <= 1e-2
+
+
+def test_a_pass_of_single_sequences_is_the_written_out_recursion():
+    weights = np.linspace(0.05, 0.2, len(LENGTHS))
+    problem = _problem("sparse", strength=0.3, weights=weights)
+    solver = mx.Subgradient(tol=0.0, max_iter=1, online=True, average=False, looks=1)
+    w = np.zeros(problem.features.n_features)
+    order = np.random.default_rng(0).permutation(len(LENGTHS))
+    for t, i in enumerate(order, start=1):
+        theta = problem.features.take(np.array([i])).scores(w)
+        cost = problem.entropy.cost
+        row = mx.Tied(mx.Ragged.from_rows([cost.own.rows()[i]]), np.zeros((1, K * K)))
+        answer = problem.entropy.domain.argmax(theta + row)
+        right = mx.Tied(
+            mx.Ragged.from_rows([problem.observed.own.rows()[i]]), problem.observed.tied[i : i + 1]
+        )
+        g = len(LENGTHS) * weights[i] * problem.features.take(np.array([i])).moments(answer - right)
+        step = 1 / (2 * np.sqrt(t))
+        w = (w - step * g) / (1 + 0.3 * step)
+    np.testing.assert_allclose(solver.run(problem).w, w, atol=1e-12)
+
+
+def test_projected_subgradients_stay_in_the_l1_ball():
+    cp = pytest.importorskip("cvxpy")
+    problem = _problem(strength=0.1).with_potential(mx.DualBall(2.0, p=1))
+    solution = problem.solve(mx.Subgradient(tol=5e-3))
+    assert solution.gap <= 5e-3
+    assert np.abs(solution.w).sum() <= 2 + 1e-9
+    # the same hinge with the ball as a constraint, path by path
+    chain, w = mx.Chain(K), cp.Variable(problem.features.n_features)
+    losses = []
+    for i, y in enumerate(_data()[1]):
+        one = problem.features.take(np.array([i]))
+        paths = list(itertools.product(range(K), repeat=len(y)))
+        rows = [one.moments(chain.encode([p], tied=True)) for p in (*paths, y)]
+        costs = np.array([np.sum(np.array(p) != y) for p in paths])
+        losses.append(cp.max((np.array(rows[:-1]) - rows[-1]) @ w + costs))
+    best = cp.Problem(cp.Minimize(sum(losses) / len(losses)), [cp.norm1(w) <= 2])
+    best.solve(solver="CLARABEL")
+    assert solution.objective == pytest.approx(best.value, abs=5e-3)
+
+
+def test_subgradients_say_what_they_need():
+    with pytest.raises(TypeError, match="has a gradient"):
+        _field().solve("subgradient")
+    with pytest.raises(TypeError, match="Quadratic with one strength"):
+        _problem().solve(mx.Subgradient(online=True))
+    for wrong in ({"beta": 0.0}, {"step": -1.0}, {"looks": 0}):
+        with pytest.raises(ValueError, match=r"must be >"):
+            mx.Subgradient(**wrong)
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "pairs"])
+def test_stochastic_gradients_come_close_and_start_newton_like_methods(kind):
+    problem = _field(kind, strength=0.05)
+    best = problem.solve(mx.LBFGS(tol=1e-9))
+    close = problem.solve(mx.StochasticGradient(tol=1e-3))
+    assert close.gap <= 1e-3
+    assert 0 <= close.objective - best.objective <= 1e-3
+    warm = mx.LBFGS(tol=1e-9).solve(problem, w0=close.w)
+    assert warm.n_iter < best.n_iter
+    assert abs(warm.objective - best.objective) <= 2e-9
+
+
+def test_stochastic_gradients_with_costs_weights_and_temperature():
+    hinge = _problem(strength=0.2, weights=np.linspace(0.05, 0.2, len(LENGTHS)))
+    entropy = mx.Shifted(mx.Scaled(mx.Shannon(domain=mx.Chain(K)), 0.5), hinge.entropy.cost)
+    problem = mx.Problem(
+        entropy, hinge.features, hinge.potential, weights=hinge.weights, observed=hinge.observed
+    )
+    solution = problem.solve(mx.StochasticGradient(tol=1e-3))
+    assert solution.objective - problem.solve(mx.LBFGS(tol=1e-9)).objective <= 1e-3
+    again = mx.StochasticGradient(tol=1e-3).solve(problem)
+    np.testing.assert_array_equal(solution.w, again.w)
+
+
+def test_stochastic_gradients_say_what_they_need():
+    with pytest.raises(TypeError, match="Quadratic with one strength"):
+        _field().solve("stochastic-gradient")
+    with pytest.raises(TypeError, match="Shannon with costs of states"):
+        _problem(strength=0.1).solve("stochastic-gradient")
+    with pytest.raises(ValueError, match="first_step must be > 0"):
+        mx.StochasticGradient(first_step=0.0)
+
+
+@pytest.mark.parametrize("potential", [None, mx.Quadratic(0.02), mx.Box(0.02)], ids=repr)
+@pytest.mark.parametrize("kind", ["dense", "pairs"])
+def test_a_slack_for_each_row_needs_fewer_answers(kind, potential):
+    weights = np.linspace(0.0, 0.3, len(LENGTHS))  # the first sequence does not count
+    problem = _problem(kind, weights=weights)
+    problem = problem if potential is None else problem.with_potential(potential)
+    one, each = (problem.solve(mx.CuttingPlane(tol=1e-8, slacks=s)) for s in ("one", "each"))
+    assert each.gap <= 1e-8
+    assert problem.gap(each.w, each.p) == pytest.approx(each.gap, abs=1e-12)
+    assert abs(one.objective - each.objective) <= 1e-8
+    assert each.n_iter < one.n_iter
+    assert problem.entropy.domain.contains(each.p).all()
+
+
+def test_slacks_of_samples_and_what_they_need():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(30, 3)), rng.integers(0, 4, 30)
+    hinge = mx.Shifted(mx.Zero(), 1 - np.eye(4)[y])
+    problem = mx.Problem(hinge, mx.SampleMap(X, 4), mx.Quadratic(0.1), observed=np.eye(4)[y])
+    one, each = (problem.solve(mx.CuttingPlane(slacks=s)) for s in ("one", "each"))
+    assert abs(one.objective - each.objective) <= 2e-8
+    with pytest.raises(ValueError, match="'one' or 'each'"):
+        mx.CuttingPlane(slacks="two")
+    single = mx.Problem(mx.Zero(), X, mx.Quadratic(0.1), target=np.zeros(3))
+    with pytest.raises(TypeError, match="no separate rows; use slacks='one'"):
+        single.solve(mx.CuttingPlane(slacks="each"))
+
+
+def test_cutting_planes_stop_where_a_plane_adds_nothing():
+    """Planes that were dropped came back for ever, at a gap that was all rounding."""
+    from test_aligner import warped
+
+    solver = mx.CuttingPlane(tol=1e-14)
+    for seed in (2, 5):
+        X, y = warped(seed)
+        model = mx.Aligner(entropy="zero", potential=1e-3, cost=1.0, tol=1e-14, solver=solver)
+        with pytest.warns(mx.ConvergenceWarning, match="stalled after"):
+            model.fit(X, y)
+        assert model.n_iter_ < 100
+        assert model.gap_ < 1e-11

@@ -114,6 +114,8 @@ _PUBLIC = {
         "DualCoordinateAscent",
         "BlockFrankWolfe",
         "ExponentiatedGradient",
+        "Subgradient",
+        "StochasticGradient",
         "SUMMET",
         "PLUMMET",
         "BallSearch",

@@ -23,6 +23,8 @@ from maxent.solvers.prox_newton import ProxNewton
 from maxent.solvers.reweighted import Reweighted
 from maxent.solvers.scaling import PLUMMET, SUMMET
 from maxent.solvers.smoothing import Smoothing
+from maxent.solvers.stochastic_gradient import StochasticGradient
+from maxent.solvers.subgradient import Subgradient
 
 __all__ = [
     "FISTA",
@@ -44,6 +46,8 @@ __all__ = [
     "Solution",
     "Solver",
     "Status",
+    "StochasticGradient",
+    "Subgradient",
     "choose",
 ]
 
@@ -65,6 +69,8 @@ _BY_NAME: dict[str, type[Solver]] = {
     "dual-coordinate": DualCoordinateAscent,
     "block-frank-wolfe": BlockFrankWolfe,
     "exponentiated-gradient": ExponentiatedGradient,
+    "subgradient": Subgradient,
+    "stochastic-gradient": StochasticGradient,
 }
 _FEW_SAMPLES = 1.5  # per column, below which the steps of Newton's method meet too many kinks
 _FEW_FOR_A_PROGRAMME = 300  # features up to which cutting planes with an l1 penalty are fast

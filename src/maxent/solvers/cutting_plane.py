@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -12,8 +12,11 @@ from scipy import optimize
 
 from maxent import io
 from maxent._rows import Array, Rows
+from maxent.maps import RowMap
 from maxent.problem import Problem, State
 from maxent.solvers.base import Solver, elastic_terms
+
+_FINER = 0.1  # share of the tolerance that the programme of the rows may miss
 
 
 @io.register
@@ -26,9 +29,18 @@ class CuttingPlane(Solver):
     (Quadratic) or a linear programme (Box: l1-M3N); the mixture of the answers with those
     weights is the primal point of the certificate. This is the one-slack method of Joachims,
     Finley and Yu (2009), and fully corrective Frank-Wolfe on the primal.
+
+    slacks : "one" for all rows, or "each" row its own (Tsochantaridis et al., 2005): fewer
+        answers, larger programmes. Needs a map with rows.
     """
 
     max_iter: int = 2_000
+    slacks: str = field(default="one", kw_only=True, metadata=io.LATER)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.slacks not in ("one", "each"):
+            raise ValueError(f"slacks is 'one' or 'each', got {self.slacks!r}")
 
     @classmethod
     def missing(cls, problem: Problem) -> str | None:
@@ -46,12 +58,28 @@ class CuttingPlane(Solver):
         )
 
     def _iterate(self, problem: Problem, state: State) -> Iterator[State]:
+        return self._one(problem, state) if self.slacks == "one" else self._each(problem, state)
+
+    def _each(self, problem: Problem, state: State) -> Iterator[State]:
+        from maxent.solvers._row_planes import LinearRows, QuadraticRows
+
+        if not isinstance(problem.features, RowMap):
+            raise TypeError(f"{problem.features!r} has no separate rows; use slacks='one'")
+        l1, l2 = elastic_terms(problem)
+        master = QuadraticRows(problem, l2) if l2.any() else LinearRows(problem, l1)
+        while master.add(state):
+            w = master.solve(_FINER * self.tol)
+            state = MixedState(problem, w, problem.features.scores(w), master.point())
+            yield state
+
+    def _one(self, problem: Problem, state: State) -> Iterator[State]:
         l1, l2 = elastic_terms(problem)
         master = _QuadraticMaster(l2) if l2.any() else _LinearMaster(l1)
         answers: list[Rows] = []
         while True:
             answers.append(state.p)
-            w, mixture = master.add(state.gradient, problem.total(problem.entropy.value(state.p)))
+            entropy = problem.total(problem.entropy.value(state.p))
+            w, mixture = master.add(state.gradient, entropy, state.w)
             mixed = sum(a * p for a, p in zip(mixture, answers, strict=True) if a > 0)
             candidate = MixedState(problem, w, problem.features.scores(w), mixed)
             yield candidate
@@ -96,11 +124,17 @@ class _Master(ABC):
         self.planes = np.empty((0, size))
         self.entropies = np.empty(0)
         self.mixture = np.empty(0)
-        self.repeated = False
+        self.repeated = False  # the last plane added nothing: no progress is possible
+        self.precision = 0.0  # to which the last programme was solved
 
-    def add(self, plane: Array, entropy: float) -> tuple[Array, Array]:
+    def add(self, plane: Array, entropy: float, w: Array) -> tuple[Array, Array]:
+        """The solution with a plane that the oracle found at w."""
         same = (self.planes == plane).all(axis=1) & (self.entropies == entropy)
-        self.repeated = bool(same.any())
+        highest = float(np.max(self.planes @ w - self.entropies, initial=-np.inf))
+        above = float(plane @ w) - entropy - highest
+        size = float(np.abs(plane) @ np.abs(w)) + abs(entropy)
+        rounding = 4 * float(np.finfo(np.float64).eps) * size
+        self.repeated = bool(same.any()) or above <= max(self.precision, rounding)
         self.planes = np.vstack([self.planes, plane])
         self.entropies = np.append(self.entropies, entropy)
         return self.solve()
@@ -132,7 +166,7 @@ class _QuadraticMaster(_Master):
         mixture /= mixture.sum()
         gram = scaled @ scaled.T
         tol = 1e-14 * (1 + np.abs(gram).max() + np.abs(self.entropies).max())
-        simplex_quadratic(gram, self.entropies, mixture, 100_000, tol)
+        self.precision = float(simplex_quadratic(gram, self.entropies, mixture, 100_000, tol))
         self.mixture = mixture
         return -(mixture @ self.planes) / self.l2, mixture
 

@@ -15,7 +15,6 @@ from maxent.solvers.base import Solver, Status
 from maxent.solvers.block_frank_wolfe import BlockFrankWolfe
 from maxent.solvers.cutting_plane import MixedState
 
-
 _PRICE = 0.3  # of the gap, what rounding the kinks may cost
 
 
