@@ -21,6 +21,8 @@ def _hinge_loss(theta):
     return values, np.array(rows)
 
 
+RIGHT = np.eye(5)[[0, 3, 1, 1, 4, 2]]  # one label per row of a batch of six
+
 # (entropy, row size)
 ENTROPIES = [
     (mx.Shannon(), 5),
@@ -176,6 +178,9 @@ MAPS = [
 ]
 
 OTHERS = [mx.FenchelYoungLoss(mx.Shannon()), mx.Ragged.from_rows([[1.0], [2.0, 3.0]])]
+# tested in test_discrimination.py: each row has a cone of its own
+OTHERS.append(mx.Slack(mx.Shifted(mx.Zero(), 1 - RIGHT), RIGHT))
+OTHERS.append(OTHERS[-1].domain)
 OTHERS.append(mx.Tied(OTHERS[1], np.ones((1, 2))))
 OTHERS.append(mx.HigherOrderChain(2, order=2))  # tested in test_structured_higher_order.py
 

@@ -239,6 +239,51 @@ def test_costs_change_the_margin():
         mx.ChainClassifier("hinge", cost=np.zeros((3, 3))).fit(X, Y)
 
 
+@pytest.mark.parametrize("kind", ["squared", "kl"])
+def test_slack_functions(kind):
+    w, t, strength, rate = cp.Variable(10), cp.Variable(len(X)), 0.05, 3.0
+    slacks = cp.hstack(_slacks(X, Y, w))
+    if kind == "squared":
+        loss, limits = cp.sum_squares(cp.pos(slacks)) / 2, []
+    else:
+        loss, limits = cp.sum(t - (1 + cp.log(rate * t)) / rate), [t >= slacks, t >= 1 / rate]
+    penalty = strength / 2 * cp.sum_squares(w)
+    value = cp.Problem(cp.Minimize(loss / len(X) + penalty), limits).solve(solver=cp.CLARABEL)
+    given = {"slack_rate": rate} if kind == "kl" else {}
+    model = mx.ChainClassifier("hinge", strength, slack=kind, tol=1e-6, **given).fit(X, Y)
+    assert model.objective_ == pytest.approx(value, abs=2e-6)
+    assert model.gap_ <= 1e-6
+    points, classes = np.concatenate(X), np.concatenate(Y)
+    node = mx.MED(10.0, slack=kind, tol=1e-5).fit(points, classes)
+    single = mx.ChainClassifier("hinge", 0.1 / len(points), slack=kind, tol=1e-5)
+    single.fit([p[None] for p in points], [[c] for c in classes])
+    assert node.objective_ == pytest.approx(single.objective_, abs=2e-5)
+    with pytest.raises(ValueError, match='is for loss="hinge"'):
+        mx.ChainClassifier("crf", slack=kind).fit(X, Y)
+
+
+@pytest.mark.parametrize("kind", ["squared", "kl"])
+def test_slack_entropies_are_conjugate(kind):
+    rng = np.random.default_rng(4)
+    right = np.eye(4)[rng.integers(0, 4, size=30)]
+    entropy = mx.Slack(mx.Shifted(mx.Zero(), 1 - right), right, kind, 2.5)
+    theta = rng.normal(size=right.shape)
+    value, p = entropy.conjugate(theta)
+    assert entropy.domain.contains(p).all()
+    np.testing.assert_allclose(entropy.value(p), np.sum(theta * p, axis=1) - value, atol=1e-12)
+    other = rng.uniform(0, 0.9, size=(30, 1)) * (rng.dirichlet(np.ones(4), size=30) - right)
+    slack = value + entropy.value(other) - np.sum(theta * other, axis=1)
+    assert slack.min() >= -1e-12  # Fenchel and Young
+    assert (entropy.value(-other)[np.abs(other).sum(axis=1) > 0] == np.inf).all()
+    step = 1e-6 * rng.normal(size=theta.shape)
+    ahead, behind = (entropy.conjugate(theta + s * step)[0] for s in (1, -1))
+    np.testing.assert_allclose((ahead - behind) / 2, np.sum(p * step, axis=1), atol=1e-10)
+    with pytest.raises(ValueError, match="unbounded on a cone"):
+        entropy.domain.argmax(theta)
+    with pytest.raises(TypeError, match="Simplex, Chain and Tree"):
+        mx.Slack(mx.Zero(domain=mx.Cube()), right)
+
+
 def test_sample_weights_are_repetitions():
     weights = np.arange(len(X)) % 3
     repeated = [i for i, k in enumerate(weights) for _ in range(k)]
@@ -310,6 +355,8 @@ def test_bad_input_to_a_fitted_model():
         (mx.ChainClassifier(mx.Shannon(domain=mx.Chain(3))), "3 states, y has 2 labels"),
         (mx.ChainClassifier(least=0), "least must be"),
         (mx.ChainClassifier(tol=-1), "tol must be"),
+        (mx.ChainClassifier("hinge", slack="cubic"), "slack must be one of"),
+        (mx.ChainClassifier("hinge", slack_rate=2.0), "slack_rate=2.0 has no effect"),
     ],
 )
 def test_bad_parameters(model, message):

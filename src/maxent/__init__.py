@@ -63,6 +63,8 @@ _PUBLIC = {
         "Relative",
         "Scaled",
         "SmoothedMax",
+        "Slack",
+        "DifferenceCone",
         "Youngized",
         "fenchel_youngize",
     ],

@@ -7,11 +7,13 @@ from maxent.entropies.norms import NormEntropy, SquaredNorm
 from maxent.entropies.renyi import Renyi
 from maxent.entropies.separable import BinaryGini, FermiDirac, OneVsAll
 from maxent.entropies.simplex import Shannon, Tsallis
+from maxent.entropies.slack import DifferenceCone, Slack
 from maxent.entropies.smoothed import SmoothedMax
 from maxent.entropies.wrappers import Relative, Scaled, Shifted, Zero
 
 __all__ = [
     "BinaryGini",
+    "DifferenceCone",
     "Entropy",
     "FermiDirac",
     "MeanEntropy",
@@ -24,6 +26,7 @@ __all__ = [
     "Scaled",
     "Shannon",
     "Shifted",
+    "Slack",
     "SmoothedMax",
     "SquaredNorm",
     "Tsallis",

@@ -34,15 +34,23 @@ class SolvesProblem:
             raise ValueError(f"max_iter must be an integer >= 1 or None, got {self.max_iter!r}")
 
     def _solve(
-        self, problem: Problem, w0: Any = None, *, samples: float = 1.0, stacklevel: int = 1
+        self,
+        problem: Problem,
+        w0: Any = None,
+        *,
+        solver: Any = None,
+        samples: float = 1.0,
+        stacklevel: int = 1,
     ) -> Solution:
         """Solve the problem; warn in the name of the caller's caller where the gap is missed.
 
-        ``samples`` divides the objective of a problem that is a sum over so many of them.
+        ``solver`` stands in for the estimator's own; ``samples`` divides the objective of a problem
+        that is a sum over so many of them.
         """
         settings = {} if self.max_iter is None else {"max_iter": int(self.max_iter)}
         tol = float(self.tol) * samples
-        solver = choose(self.solver, problem, tol=tol, verbose=self.verbose, **settings)
+        wanted = self.solver if solver is None else solver
+        solver = choose(wanted, problem, tol=tol, verbose=self.verbose, **settings)
         solution = solver.run(problem, w0)
         solver.warn_unless_converged(solution, stacklevel=stacklevel + 2)
         state = problem.state(solution.w)

@@ -17,9 +17,10 @@ from maxent import io
 from maxent._checks import masses
 from maxent._rows import Array, Ragged, Rows, Tied, row_dot
 from maxent.domains import Simplex
-from maxent.entropies import Entropy, Shannon, Shifted, SmoothedMax, SquaredNorm, Zero
+from maxent.entropies import Entropy, Shannon, Shifted, Slack, SmoothedMax, SquaredNorm, Zero
 from maxent.estimators._costs import as_cost
 from maxent.estimators._linear import as_potential
+from maxent.estimators._parameters import slack_of
 from maxent.estimators._saving import SavesFields
 from maxent.estimators._sequences import (
     HIDDEN,
@@ -84,6 +85,10 @@ class ChainModel(SolvesProblem, SavesFields, BaseEstimator):
         """What wrong labels cost, a matrix (classes, classes); None for the loss's own."""
         return None
 
+    def _slack(self) -> tuple[str, float]:
+        """The function of the slacks, see ``Slack``, and its rate."""
+        return "linear", 1.0
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False  # a list of sequences
@@ -111,6 +116,10 @@ class ChainModel(SolvesProblem, SavesFields, BaseEstimator):
         weight = masses("sample_weight", sample_weight, len(lengths))
         self.classes_ = labels.classes
         loss, potential = self._recipe(float(weight.sum()))
+        if self._slack()[0] != "linear" and (loss != "hinge" or labels.hidden):
+            raise ValueError(
+                f'slack={self._slack()[0]!r} is for loss="hinge" and y without hidden labels'
+            )
         entropy = chain_entropy(loss, Chain(len(labels.classes)))
         chains = self._training_map(matrix, labels, entropy)
         cost = self._cost()
@@ -130,6 +139,9 @@ class ChainModel(SolvesProblem, SavesFields, BaseEstimator):
     ) -> Solution:
         tied = self._ties(entropy)
         observed = Chain(len(labels.classes)).encode(labels.paths(), tied=tied)
+        kind, rate = self._slack()
+        if kind != "linear":
+            entropy, observed = Slack(entropy, observed, kind, rate), 0 * observed
         problem = Problem(entropy, chains, potential, observed=observed, weights=weight)
         solution = self._optimise(problem)
         if isinstance(potential, Equality) and _separates(problem, solution.w):
@@ -226,7 +238,8 @@ class ChainModel(SolvesProblem, SavesFields, BaseEstimator):
 
     def _ties(self, entropy: Entropy) -> bool:
         """Whether one block of transitions serves all positions: where only sums of them matter."""
-        return self.transitions == "constant" and _sums(entropy)
+        linear = self._slack()[0] == "linear"
+        return linear and self.transitions == "constant" and _sums(entropy)
 
     def _full_map(self, matrix: Any, lengths: Array, tied: bool) -> RowMap:
         n_states = len(self.classes_)
@@ -347,6 +360,9 @@ class ChainClassifier(ChainModel):
         summed over n sequences is the strength 1 / (n C).
     cost : what it costs in training to label a position j where i is right, a matrix in the order
         of ``classes_``; 1 for any wrong label with "hinge" and "softmax-margin" by default, else 0.
+    slack : of "hinge", how a slack xi counts: "linear", "squared" (xi^2 / 2), or "kl", the price of
+        uncertain slacks with an exponential prior of rate ``slack_rate`` (1 by default); see
+        ``Slack``.
     transitions : "constant", or "input": scores of two labels that depend on the features of the
         second's position as well.
     all_pairs : whether attributes have a weight for every label. By default those of sparse data
@@ -375,6 +391,8 @@ class ChainClassifier(ChainModel):
         potential: Any = None,
         *,
         cost: Any = None,
+        slack: str = "linear",
+        slack_rate: float | None = None,
         transitions: str = "constant",
         all_pairs: bool = False,
         least: int = 1,
@@ -386,6 +404,8 @@ class ChainClassifier(ChainModel):
         self.loss = loss
         self.potential = potential
         self.cost = cost
+        self.slack = slack
+        self.slack_rate = slack_rate
         self.transitions = transitions
         self.all_pairs = all_pairs
         self.least = least
@@ -399,6 +419,9 @@ class ChainClassifier(ChainModel):
 
     def _cost(self) -> Any:
         return self.cost
+
+    def _slack(self) -> tuple[str, float]:
+        return slack_of(self.slack, self.slack_rate)
 
 
 def chain_entropy(loss: Any, chain: Chain) -> Entropy:

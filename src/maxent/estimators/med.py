@@ -12,8 +12,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from maxent import io
 from maxent._checks import masses
 from maxent._rows import Array
-from maxent.entropies import Shifted, Zero
-from maxent.estimators._parameters import positive
+from maxent.entropies import Entropy, Shifted, Slack, Zero
+from maxent.estimators._parameters import positive, slack_of
 from maxent.estimators._saving import SavesFields
 from maxent.estimators._solving import CERTIFICATE, SolvesProblem, mean_weights
 from maxent.maps import SampleMap
@@ -35,7 +35,10 @@ class MED(SolvesProblem, SavesFields, ClassifierMixin, BaseEstimator):
     C : weight of the slacks. prior : "gaussian" (variance 1), "laplace" (of parameter ``lam``), or
         any Potential V, whose V(-eta) is the prior's cumulant function. lam : None but for
         "laplace", where it is 1 by default.
-    solver : see ``Problem.solve``; ``Smoothing`` by default, which features far from 0 do not slow.
+    slack, slack_rate : "linear", "squared" or "kl", as in ``ChainClassifier``; the last two are
+        solved by cutting planes under the normal prior or an l1 penalty.
+    solver : see ``Problem.solve``; by default ``Smoothing``, which features far from 0 do not slow,
+        and "auto" with other slacks.
     tol, max_iter : solvers stop at a duality gap of tol.
     verbose : 1 shows a progress line.
 
@@ -65,7 +68,9 @@ class MED(SolvesProblem, SavesFields, ClassifierMixin, BaseEstimator):
         prior: Any = "gaussian",
         lam: float | None = None,
         *,
-        solver: Any = "smoothing",
+        slack: str = "linear",
+        slack_rate: float | None = None,
+        solver: Any = None,
         tol: float = 1e-4,
         max_iter: int | None = None,
         verbose: int = 0,
@@ -73,6 +78,8 @@ class MED(SolvesProblem, SavesFields, ClassifierMixin, BaseEstimator):
         self.C = C
         self.prior = prior
         self.lam = lam
+        self.slack = slack
+        self.slack_rate = slack_rate
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
@@ -110,14 +117,17 @@ class MED(SolvesProblem, SavesFields, ClassifierMixin, BaseEstimator):
         weight = masses("sample_weight", sample_weight, X.shape[0])
         observed = np.eye(self.classes_.size)[states]
         share = 1 / (float(weight.sum()) * positive("C", self.C)) if weight.any() else 1.0
+        kind, rate = slack_of(self.slack, self.slack_rate)
+        hinge: Entropy = Shifted(Zero(), 1 - observed)
         problem = Problem(
-            Shifted(Zero(), 1 - observed),
+            hinge if kind == "linear" else Slack(hinge, observed, kind, rate),
             SampleMap(X, self.classes_.size),
             scaled(prior, share),
-            observed=observed,
+            observed=observed if kind == "linear" else 0 * observed,
             weights=mean_weights(weight, "samples"),
         )
-        w = self._solve(problem).w
+        solver = "smoothing" if kind == "linear" else "auto"
+        w = self._solve(problem, solver=solver if self.solver is None else self.solver).w
         shape = X.shape[1], self.classes_.size
         self.coef_ = w.reshape(shape).T
         self.divergence_ = prior.conjugate(-w)
