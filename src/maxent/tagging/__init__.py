@@ -10,6 +10,7 @@ from maxent.tagging.conll import (
     read_conll,
 )
 from maxent.tagging.pair_map import PairChainMap
+from maxent.tagging.tagger import Tagger, load_tagger
 from maxent.tagging.template import TEMPLATES, Template
 
 __all__ = [
@@ -17,10 +18,12 @@ __all__ = [
     "Attributes",
     "PairChainMap",
     "PhraseScores",
+    "Tagger",
     "Template",
     "Tokens",
     "TypeScores",
     "are_phrase_tags",
+    "load_tagger",
     "phrase_scores",
     "phrases",
     "read_conll",
