@@ -68,7 +68,7 @@ class ChainClassifier(SavesFields, BaseEstimator):
     """
 
     _fitted_fields = (
-        *("classes_", "n_features_in_", "attributes_", "start_", "state_", "weights_"),
+        *("attributes_", "n_features_in_", "classes_", "start_", "state_", "weights_"),
         *("loss_", "objective_", "gap_", "optimality_", "n_iter_"),
     )
 
