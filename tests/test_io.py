@@ -12,8 +12,9 @@ from scipy import sparse
 
 import catalogue
 import maxent as mx
-from maxent import io
+from maxent import io, tagging
 from maxent.density import DensityLink
+from maxent.estimators.chain import ChainClassifier
 from maxent.estimators.structural_classifier import ChosenFeature
 from maxent.families.base import Several
 from maxent.features import Schema, bind, fit_operators
@@ -64,6 +65,18 @@ def parts_of_densities():
 
 
 FAMILIES = [mx.Monomials(2), mx.Splines(2, knots=5), mx.Trees(3)]
+
+
+def parts_of_tagging():
+    """A tagging model of column files, and what it is made of."""
+    sentences, labels = [[("a",), ("b",)], [("b",)]], [["X", "Y"], ["Y"]]
+    template = tagging.Template(["w=%x[0,0]", "first: BOS"])
+    tokens = tagging.Attributes(hash_bits=5).fit(template.tokens(sentences))
+    classifier = ChainClassifier().fit(tokens, labels)
+    pairs = tagging.PairChainMap.seen(tokens.X, tokens.lengths, 2, np.array([0, 1, 1]))
+    tagger = tagging.Tagger(template, classifier, (0,), 1, 2)
+    return [template, tokens.attributes, pairs, classifier, tagger]
+
 
 MODELS = [
     mx.Linear(),
@@ -188,6 +201,7 @@ MADE = {
     ),
     "MaxentDensityCV": lambda: mx.MaxentDensityCV(["l"], cv=mx.PresenceKFold(2)).fit(TABLE, COUNTS),
     "densities": parts_of_densities,
+    "tagging": parts_of_tagging,
     "StructMaxentCV": lambda: mx.StructMaxentCV([mx.Monomials(1)], lams=[0.1], betas=[0.01]).fit(
         TABLE, COUNTS
     ),

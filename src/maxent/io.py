@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import importlib
 import inspect
 import json
 import math
@@ -309,7 +310,7 @@ def _decode_class(x: State) -> Any:
 
 def _import(name: str) -> None:
     """Import the module of a public name, which registers its classes."""
-    for package in (maxent, maxent.species):
+    for package in (maxent, maxent.species, importlib.import_module("maxent.tagging")):
         if name in package.__all__:
             getattr(package, name)
 

@@ -60,7 +60,7 @@ class ChainModel(SolvesProblem, SavesFields, BaseEstimator):
     """What all chain models share; a model adds its loss and its potential, see ``_recipe``."""
 
     _fitted_fields: ClassVar[tuple[str, ...]] = (
-        *("classes_", "n_features_in_", "attributes_", "start_", "state_", "weights_"),
+        *("attributes_", "n_features_in_", "classes_", "start_", "state_", "weights_"),
         *CERTIFICATE,
     )
 

@@ -11,6 +11,7 @@ from maxent.tagging.conll import (
 )
 from maxent.tagging.input_map import InputChainMap
 from maxent.tagging.pair_map import PairChainMap
+from maxent.tagging.tagger import Tagger, load_tagger
 from maxent.tagging.template import TEMPLATES, Template
 
 __all__ = [
@@ -19,10 +20,12 @@ __all__ = [
     "InputChainMap",
     "PairChainMap",
     "PhraseScores",
+    "Tagger",
     "Template",
     "Tokens",
     "TypeScores",
     "are_phrase_tags",
+    "load_tagger",
     "phrase_scores",
     "phrases",
     "read_conll",

@@ -81,6 +81,10 @@ class Attributes:
     def __len__(self) -> int:
         return len(self._vocabulary) if self.hash_bits is None else 1 << self.hash_bits
 
+    def __repr__(self) -> str:
+        hashed = self.hash_bits is not None
+        return f"Attributes(hash_bits={self.hash_bits})" if hashed else f"Attributes({len(self)})"
+
     def __getmodel__(self) -> dict[str, Any]:
         return {"names": self.names} if self.hash_bits is None else {"hash_bits": self.hash_bits}
 

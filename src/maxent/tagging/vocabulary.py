@@ -72,7 +72,7 @@ class Vocabulary:
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         self._count = 0
-        self._known = np.empty(64, np.uint8)
+        self._known = np.zeros(64, np.uint8)
         self._starts = np.zeros(17, np.int64)
         self._slots = np.zeros((64, 2), np.uint64)
         self.add(Names(list(names)))
@@ -118,6 +118,6 @@ def _room(x: Array, size: int) -> Array:
     """The array with room for ``size`` entries."""
     if size <= x.size:
         return x
-    larger = np.empty(max(size, x.size + x.size // 2), x.dtype)
+    larger = np.zeros(max(size, x.size + x.size // 2), x.dtype)
     larger[: x.size] = x
     return larger

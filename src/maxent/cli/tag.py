@@ -1,0 +1,362 @@
+"""Labels of sequences in column files: tag train, tag predict and tag evaluate."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from pathlib import Path
+from time import perf_counter
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from maxent.cli._console import console, one_line_errors, recorded_warnings
+from maxent.cli._screen import show_notes
+
+app = typer.Typer(
+    name="tag",
+    help="Label the tokens of CoNLL column files: conditional random fields and their relatives.",
+    no_args_is_help=True,
+)
+
+_STRENGTH = 1e-3
+
+
+class Loss(StrEnum):
+    """Of a path of labels."""
+
+    crf = "crf"
+    hinge = "hinge"
+    softmax_margin = "softmax-margin"
+    sparsemap = "sparsemap"
+
+
+Model = Annotated[Path, typer.Argument(help="A file written by tag train.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an earlier file.")]
+
+
+@app.command()
+@one_line_errors
+def train(
+    path: Annotated[
+        Path,
+        typer.Argument(
+            metavar="TRAIN",
+            help="One token per line, blank lines between sequences, columns separated by tabs or "
+            "spaces; .gz too.",
+        ),
+    ],
+    model: Annotated[Path, typer.Option("--model", "-m", help="The file to write.")],
+    template: Annotated[
+        str | None,
+        typer.Option(
+            "--template",
+            "-t",
+            help="A file of lines such as w[-1]=%x[-1,0], or chunking (words and tags), or words. "
+            "By default chunking where there are two columns beside the labels, else words.",
+        ),
+    ] = None,
+    loss: Annotated[Loss, typer.Option(help="What is minimised.")] = Loss.crf,
+    l2: Annotated[
+        float | None,
+        typer.Option(
+            help="Strength s of the penalty s/2 ||w||^2 beside the mean loss of a sequence "
+            f"[default: {_STRENGTH:g}]. CRFsuite's c2 is s = 2 c2 / sequences.",
+        ),
+    ] = None,
+    l1: Annotated[
+        float | None,
+        typer.Option(help="Strength s of the penalty s ||w||_1 instead: few weights."),
+    ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            help="Columns of the file, such as 1,3, that the template counts as 0, 1 ... By "
+            "default all but the labels.",
+        ),
+    ] = None,
+    label_column: Annotated[
+        int, typer.Option(help="Counted from 0, or from the end: -1 is the last.")
+    ] = -1,
+    comments: Annotated[
+        bool, typer.Option("--comments", help="Lines that begin with # are left out.")
+    ] = False,
+    least: Annotated[
+        int, typer.Option(help="Attributes that occur less often are left out.", min=1)
+    ] = 1,
+    hash_bits: Annotated[
+        int | None,
+        typer.Option(
+            help="Number attributes by a hash of so many bits and keep no names: a smaller model; "
+            "some attributes share a weight.",
+            min=1,
+            max=30,
+        ),
+    ] = None,
+    max_iter: Annotated[int | None, typer.Option(help="Iterations at most.", min=1)] = None,
+    tol: Annotated[float, typer.Option(help="Stop at this duality gap.", min=0.0)] = 1e-3,
+    overwrite: Overwrite = False,
+    quiet: Quiet = False,
+) -> None:
+    """Learn to label tokens from a file whose last column is the labels."""
+    from maxent import io
+    from maxent.estimators.chain import ChainClassifier
+    from maxent.potentials import Box, Quadratic
+    from maxent.species.outputs import check_unread
+    from maxent.tagging import Attributes, read_conll
+    from maxent.tagging.tagger import Tagger, pick
+
+    if l1 is not None and l2 is not None:
+        raise typer.BadParameter("give --l1 or --l2, not both")
+    strength = next((s for s in (l1, l2) if s is not None), _STRENGTH)
+    if not strength > 0:
+        raise typer.BadParameter(f"--l{1 if l1 is not None else 2} must be > 0, got {strength}")
+    check_unread(model, [path])
+    _check_free(model, overwrite)
+    begin = perf_counter()
+    sentences = read_conll(path, comments=comments)
+    width = len(sentences[0][0])
+    label = _column(label_column, width, "--label-column")
+    used = _columns(columns, width, label)
+    chosen, guessed = _template(template, len(used))
+    if chosen.n_columns > len(used):
+        raise typer.BadParameter(
+            f"the template uses {chosen.n_columns} columns, counted from 0, and {path} has "
+            f"{len(used)} beside the labels"
+        )
+    notes = [] if guessed is None else [guessed]
+    labels = [[token[label] for token in tokens] for tokens in sentences]
+    kinds = {tag for tags in labels for tag in tags}
+    if len(kinds) < 2:
+        raise ValueError(f"{path}: all labels are {min(kinds)!r}; is --label-column right?")
+    names = Attributes(hash_bits=hash_bits)
+    tokens = names.fit(chosen.tokens(pick(sentences, used)), least)
+    if not tokens.X.nnz:
+        raise ValueError(f"no attribute occurs {least} times: lower --least")
+    classifier = ChainClassifier(
+        loss.value,
+        Box(strength) if l1 is not None else Quadratic(strength),
+        least=least,
+        tol=tol,
+        max_iter=max_iter,
+        verbose=0 if quiet else 1,
+    )
+    with recorded_warnings() as warned:
+        classifier.fit(tokens, labels)
+    io.save(Tagger(chosen, classifier, used, label, width, comments), model)
+    if quiet:
+        return
+    show_notes([*notes, *warned], console(stderr=True))
+    used_weights = int((classifier.weights_ != 0).sum())
+    count = f"2^{hash_bits} hashed" if hash_bits is not None else str(len(names))
+    _show(
+        {
+            "sequences": len(labels),
+            "tokens": len(tokens.X.indptr) - 1,
+            "labels": len(classifier.classes_),
+            "attributes": count,
+            "weights": f"{classifier.weights_.size}, {used_weights} of them not 0",
+            "objective": f"{classifier.objective_:.6g}",
+            "duality gap": f"{classifier.gap_:.1e}",
+            "iterations": classifier.n_iter_,
+            "seconds": f"{perf_counter() - begin:.1f}",
+        }
+    )
+    console().print(f"wrote {escape(str(model))}", soft_wrap=True)
+
+
+@app.command()
+@one_line_errors
+def predict(
+    model: Model,
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="Columns as in training.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Where to write, instead of the screen.")
+    ] = None,
+    proba: Annotated[
+        bool, typer.Option("--proba", help="Also the probability of each label that is given.")
+    ] = False,
+    best: Annotated[
+        int | None,
+        typer.Option(help="The so many best paths of each sequence, with their scores.", min=1),
+    ] = None,
+    overwrite: Overwrite = False,
+    quiet: Quiet = False,
+) -> None:
+    """Add a column of predicted labels to a file, with its own labels or without."""
+    from maxent import io
+    from maxent.species.outputs import check_unread
+    from maxent.tagging.tagger import load_tagger
+
+    if proba and best is not None:
+        raise typer.BadParameter("give --proba or --best, not both")
+    if out is None and overwrite:
+        raise typer.BadParameter("--overwrite has no effect without --out")
+    if out is not None:
+        check_unread(out, [model, path])
+        _check_free(out, overwrite)
+    tagger = load_tagger(model)
+    if proba and tagger.classifier.loss not in ("crf", "softmax-margin"):
+        raise typer.BadParameter(
+            f"--proba is for models of the losses crf and softmax-margin, this one was trained "
+            f"with {tagger.classifier.loss}"
+        )
+    sentences, labels = tagger.read(path)
+    lines = _lines(tagger, sentences, proba, best)
+    text = "".join(f"{line}\n" for line in lines)
+    if out is None:
+        typer.echo(text, nl=False)
+    else:
+        io.write_atomically(out, text.encode())
+    if not quiet:
+        if labels is None:
+            note = f"{path} has one column less than in training: taken to have no labels"
+            show_notes([note], console(stderr=True))
+        if out is not None:
+            console().print(f"wrote {escape(str(out))}", soft_wrap=True)
+
+
+@app.command()
+@one_line_errors
+def evaluate(
+    model: Model,
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="Columns as in training.")],
+    quiet: Quiet = False,
+) -> None:
+    """Compare predicted labels with those of a file: phrases as conlleval counts them."""
+    from maxent.tagging.conll import are_phrase_tags, phrase_scores
+    from maxent.tagging.tagger import load_tagger
+
+    tagger = load_tagger(model)
+    sentences, labels = tagger.read(path)
+    if labels is None:
+        raise ValueError(
+            f"{path} has one column less than the file of training, so it has no labels to compare "
+            "with; `maxent tag predict` needs none"
+        )
+    predicted = [tags.tolist() for tags in tagger.classifier.predict(tagger.tokens(sentences))]
+    known = set(tagger.classifier.classes_.tolist())
+    given = Counter(label for tags in labels for label in tags)
+    unseen = sorted(given.keys() - known)
+    if unseen and not quiet:
+        count = sum(given[label] for label in unseen)
+        note = f"training did not have {', '.join(unseen)}: {count} tokens, counted as wrong"
+        show_notes([note], console(stderr=True))
+    if are_phrase_tags(given.keys() | known):
+        scores = phrase_scores(labels, predicted)
+        _show_phrases(scores)
+    else:
+        right = sum(a == b for x, y in zip(labels, predicted, strict=True)
+                    for a, b in zip(x, y, strict=True))  # fmt: skip
+        console().print("labels are no B-, I- and O tags: plain accuracy of tokens")
+        _show({"tokens": given.total(), "right": right, "accuracy": f"{right / given.total():.4f}"})
+
+
+def add_to(main: typer.Typer) -> None:
+    """Register the commands."""
+    main.add_typer(app)
+
+
+# -- what was typed --------------------------------------------------------------------------------
+
+
+def _check_free(path: Path, overwrite: bool) -> None:
+    if path.exists() and not overwrite:
+        raise FileExistsError(f"{path} is there already; replace it with --overwrite")
+
+
+def _column(number: int, width: int, flag: str) -> int:
+    if not -width <= number < width:
+        raise typer.BadParameter(f"{flag} is {number}, but the file has {width} columns")
+    return number % width
+
+
+def _columns(text: str | None, width: int, label: int) -> tuple[int, ...]:
+    if text is None:
+        return tuple(c for c in range(width) if c != label)
+    try:
+        numbers = [int(part) for part in text.split(",")]
+    except ValueError:
+        raise typer.BadParameter(f"--columns are numbers such as 0,1, got {text!r}") from None
+    used = tuple(_column(number, width, "--columns") for number in numbers)
+    if label in used:
+        raise typer.BadParameter(f"--columns has column {label}, which holds the labels")
+    return used
+
+
+def _template(text: str | None, columns: int) -> tuple[Any, str | None]:
+    """The template, and what was guessed."""
+    from maxent.tagging import TEMPLATES, Template
+
+    if text is None:
+        name = "chunking" if columns == 2 else "words"
+        if not columns:
+            raise typer.BadParameter("the file has one column, which holds the labels")
+        said = f"{columns} column{'s' if columns > 1 else ''} beside the labels"
+        return TEMPLATES[name], f"{said}: the template is {name} (--template chooses another)"
+    if text in TEMPLATES and not Path(text).exists():
+        return TEMPLATES[text], None
+    if not Path(text).is_file():
+        raise typer.BadParameter(
+            f"--template {text}: no such file, and no template of that name "
+            f"({', '.join(TEMPLATES)})"
+        )
+    return Template.read(text), None
+
+
+# -- what is shown ---------------------------------------------------------------------------------
+
+
+def _lines(tagger: Any, sentences: Sequence[Any], proba: bool, best: int | None) -> Iterator[str]:
+    """The file with its new columns."""
+    tokens = tagger.tokens(sentences)
+    spaced = any(" " in column for tokens in sentences for token in tokens for column in token)
+    gap = "\t" if spaced else " "
+    classifier = tagger.classifier
+    if best is not None:
+        for sentence, paths in zip(sentences, classifier.predict_kbest(tokens, best), strict=True):
+            for rank, (score, tags) in enumerate(paths, start=1):
+                yield f"# {rank} of {len(paths)}, score {score:.6f}"
+                yield from _joined(gap, sentence, [(tag,) for tag in tags.tolist()])
+        return
+    predicted = [tags.tolist() for tags in classifier.predict(tokens)]
+    chances: Sequence[Any] = classifier.predict_proba(tokens) if proba else [None] * len(predicted)
+    order = {label: i for i, label in enumerate(classifier.classes_.tolist())}
+    for sentence, tags, chance in zip(sentences, predicted, chances, strict=True):
+        if chance is None:
+            extra: list[tuple[str, ...]] = [(tag,) for tag in tags]
+        else:
+            extra = [(tag, f"{chance[t, order[tag]]:.6f}") for t, tag in enumerate(tags)]
+        yield from _joined(gap, sentence, extra)
+
+
+def _joined(gap: str, sentence: Any, extra: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    for token, more in zip(sentence, extra, strict=True):
+        yield gap.join((*token, *more))
+    yield ""
+
+
+def _show(values: dict[str, Any]) -> None:
+    table = Table(show_header=False, box=None)
+    for name, value in values.items():
+        table.add_row(name, escape(str(value)))
+    console().print(table)
+
+
+def _show_phrases(scores: Any) -> None:
+    table = Table()
+    for name in ("type", "precision", "recall", "F1", "right", "predicted", "given"):
+        table.add_column(name, justify="left" if name == "type" else "right")
+    for kind, one in (*scores.types.items(), ("all phrases", scores)):
+        table.add_row(
+            escape(kind),
+            *(f"{100 * value:.2f}" for value in (one.precision, one.recall, one.f1)),
+            *map(str, (one.correct, one.predicted, one.given)),
+        )
+    console().print("phrases as conlleval counts them")
+    console().print(table)
+    console().print(f"accuracy of tokens {100 * scores.accuracy:.2f}")

@@ -1,0 +1,94 @@
+"""A tagging model of column files: a template, and the classifier of what it makes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from maxent import io
+from maxent.tagging.attributes import Tokens
+from maxent.tagging.conll import read_conll
+from maxent.tagging.template import Template
+
+Sentence = Sequence[Sequence[str]]  # the columns of each token
+
+
+@io.register
+@dataclass(frozen=True, eq=False)
+class Tagger:
+    """What ``maxent tag train`` writes.
+
+    Attributes
+    ----------
+    template : makes the attributes of a token from its columns.
+    classifier : a fitted ``ChainClassifier``.
+    columns : columns of the file that the template counts as 0, 1, 2 ...
+    label_column, n_columns : of the training file, from 0.
+    comments : whether lines that begin with # were left out.
+    """
+
+    template: Template
+    classifier: Any
+    columns: tuple[int, ...]
+    label_column: int
+    n_columns: int
+    comments: bool = field(default=False)
+
+    def __post_init__(self) -> None:
+        if not hasattr(self.classifier, "predict_kbest"):
+            raise TypeError(f"a Tagger needs a ChainClassifier, got {type(self.classifier)}")
+        inside = all(0 <= c < self.n_columns for c in (*self.columns, self.label_column))
+        if not inside or len(self.columns) < self.template.n_columns:
+            raise ValueError(f"columns {self.columns} are not those of the template and the file")
+
+    def read(self, path: str | Path) -> tuple[list[Sentence], list[list[str]] | None]:
+        """Sentences of a file, and their labels; None where the file has no column of labels.
+
+        Such a file has one column less than that of training.
+        """
+        sentences = read_conll(path, comments=self.comments)
+        width = len(sentences[0][0])
+        if width == self.n_columns:
+            column = self.label_column
+            return list(sentences), [[token[column] for token in tokens] for tokens in sentences]
+        if width == self.n_columns - 1:
+            return list(sentences), None
+        raise ValueError(
+            f"{path} has {width} columns; the model was trained on {self.n_columns}, so give as "
+            f"many, or {self.n_columns - 1} without the labels"
+        )
+
+    def tokens(self, sentences: Sequence[Sentence]) -> Tokens:
+        """The attributes of sentences, in the numbers of the classifier."""
+        picked = pick(sentences, self._present(len(sentences[0][0])))
+        tokens: Tokens = self.classifier.attributes_.transform(self.template.tokens(picked))
+        return tokens
+
+    def _present(self, width: int) -> tuple[int, ...]:
+        """The template's columns in a file with labels or without them."""
+        if width == self.n_columns:
+            return self.columns
+        return tuple(c - (c > self.label_column) for c in self.columns)
+
+
+def pick(sentences: Sequence[Sentence], columns: Sequence[int]) -> list[Sentence]:
+    """Sentences with these columns alone."""
+    return [[tuple(token[c] for c in columns) for token in tokens] for tokens in sentences]
+
+
+def load_tagger(path: str | Path) -> Tagger:
+    """The tagging model of a file."""
+    import maxent.estimators.chain  # noqa: F401 - registers the classifier
+
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: no such model; make one with `maxent tag train`")
+    loaded: Any = io.load(path)
+    if not isinstance(loaded, Tagger):
+        raise ValueError(
+            f"{path} holds a {type(loaded).__name__}, which is no tagging model; expected a file "
+            "written by `maxent tag train`"
+        )
+    return loaded

@@ -1,0 +1,273 @@
+"""maxent tag: train, predict and evaluate on column files."""
+
+import gzip
+import re
+import signal
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import maxent as mx
+from maxent import cli
+from maxent.tagging import load_tagger, read_conll
+
+SENTENCES = [
+    "The DT B-NP\ncat NN I-NP\nsleeps VBZ B-VP\n. . O",
+    "A DT B-NP\ndog NN I-NP\nbarks VBZ B-VP\n. . O",
+    "He PRP B-NP\nhas VBZ B-VP\nseen VBN I-VP\nthe DT B-NP\ndog NN I-NP\n. . O",
+    "Dogs NNS B-NP\nbark VBP B-VP",
+]
+
+
+@pytest.fixture
+def run():
+    def invoke(*arguments, code=0):
+        result = CliRunner().invoke(cli.main, ["tag", *map(str, arguments)])
+        assert result.exit_code == code, result.output
+        return result
+
+    return invoke
+
+
+@pytest.fixture
+def train(tmp_path):
+    path = tmp_path / "train.txt"
+    path.write_text("\n\n".join(SENTENCES) + "\n\n\n")
+    return path
+
+
+@pytest.fixture
+def model(run, train, tmp_path):
+    path = tmp_path / "model.json"
+    run("train", train, "--model", path, "--quiet")
+    return path
+
+
+def test_the_round_trip(run, train, tmp_path):
+    model, out = tmp_path / "m.json", tmp_path / "out.txt"
+    result = run("train", train, "-m", model)
+    assert "the template is chunking" in result.stderr
+    for name, value in (("sequences", 4), ("tokens", 16), ("labels", 5)):
+        assert re.search(rf"{name}\s+{value}\b", result.stdout)
+    assert float(re.search(r"duality gap\s+(\S+)", result.stdout)[1]) <= 1e-3
+    assert f"wrote {model}" in result.stdout
+    result = run("predict", model, train)
+    assert read_conll_text(result.stdout, tmp_path) == [
+        [(*token, token[2]) for token in tokens] for tokens in read_conll(train)
+    ]
+    assert "labels" not in result.stderr  # nothing was guessed
+    run("predict", model, train, "--out", out)
+    assert out.read_text() == result.stdout
+    result = run("evaluate", model, train)
+    assert "as conlleval counts them" in result.stdout
+    assert re.search(r"all phrases\D+100.00\D+100.00\D+100.00\D+9\D+9\D+9", result.stdout)
+    assert "accuracy of tokens 100.00" in result.stdout
+
+
+def read_conll_text(text, folder):
+    path = folder / "text.txt"
+    path.write_text(text)
+    return read_conll(path)
+
+
+def test_quiet_commands_print_nothing_but_answers(run, train, tmp_path):
+    result = run("train", train, "-m", tmp_path / "m.json", "-q")
+    assert result.output == ""
+    assert run("predict", tmp_path / "m.json", train, "-o", tmp_path / "o", "-q").output == ""
+
+
+def test_a_file_without_labels(run, model, tmp_path):
+    path = tmp_path / "new.txt"
+    path.write_text("The DT\ndog NN\nsleeps VBZ\n")
+    result = run("predict", model, path)
+    assert "one column less than in training: taken to have no labels" in result.stderr
+    assert result.stdout == "The DT B-NP\ndog NN I-NP\nsleeps VBZ B-VP\n\n"
+    result = run("evaluate", model, path, code=1)
+    assert "no labels to compare with" in result.stderr
+    path.write_text("The\n")
+    result = run("predict", model, path, code=1)
+    assert "has 1 columns; the model was trained on 3" in result.stderr
+
+
+def test_probabilities_and_best_paths(run, model, train, tmp_path):
+    result = run("predict", model, train, "--proba")
+    tagger = load_tagger(model)
+    sentences, _ = tagger.read(train)
+    p = tagger.classifier.predict_proba(tagger.tokens(sentences))
+    shown = [float(line.split()[-1]) for line in result.stdout.splitlines() if line]
+    np.testing.assert_allclose(shown, np.concatenate(p).max(axis=1), atol=1e-6)
+    lines = run("predict", model, train, "--best", 2).stdout.splitlines()
+    first, second = [float(line.split()[-1]) for line in lines if line.startswith("#")][:2]
+    assert first > second
+    assert lines[0].startswith("# 1 of 2, score")
+    assert lines[1] == "The DT B-NP B-NP"
+    assert sum(line.startswith("#") for line in lines) == 8
+    result = run("predict", model, train, "--best", 2, "--proba", code=2)
+    assert "not both" in result.stderr
+
+
+@pytest.mark.parametrize("loss", ["crf", "hinge", "softmax-margin", "sparsemap"])
+def test_losses(run, train, tmp_path, loss):
+    model = tmp_path / f"{loss}.json"
+    run("train", train, "-m", model, "--loss", loss, "--l2", 0.01, "-q")
+    assert "100.00" in run("evaluate", model, train).stdout
+    if loss in ("hinge", "sparsemap"):
+        result = run("predict", model, train, "--proba", code=2)
+        assert f"trained with {loss}" in " ".join(result.stderr.replace("│", " ").split())
+
+
+def test_an_l1_penalty_leaves_few_weights(run, train, tmp_path):
+    few, many = tmp_path / "few.json", tmp_path / "many.json"
+    run("train", train, "-m", few, "--l1", 0.05, "-q")
+    run("train", train, "-m", many, "--l2", 0.05, "-q")
+    used = [np.count_nonzero(load_tagger(p).classifier.weights_) for p in (few, many)]
+    assert used[0] < used[1] / 3
+
+
+def test_templates_columns_and_hashes(run, train, tmp_path):
+    model, template = tmp_path / "m.json", tmp_path / "template.txt"
+    template.write_text("tag=%x[0,0]\nconstant\n")
+    run("train", train, "-m", model, "-t", template, "--columns", "1", "--hash-bits", 10, "-q")
+    tagger = load_tagger(model)
+    assert tagger.template.lines == ("tag=%x[0,0]", "constant")
+    assert tagger.columns == (1,)
+    assert tagger.classifier.n_features_in_ == 1024
+    assert "names" not in model.read_text()
+    new = tmp_path / "new.txt"
+    new.write_text("x DT\ny VBZ\n")
+    assert run("predict", model, new, "-q").stdout == "x DT B-NP\ny VBZ B-VP\n\n"
+    result = run("train", train, "-m", model, "--overwrite", "--template", "words", "--least", 2)
+    assert "template is" not in result.stderr
+    assert all(n.count("Dogs") == 0 for n in load_tagger(model).classifier.attributes_.names)
+
+
+def test_labels_in_any_column_and_comments(run, tmp_path):
+    path, model = tmp_path / "train.tsv", tmp_path / "m.json"
+    path.write_text("# one\nD\tthe\t1\nN\tcat\t2\n\n# two\nD\ta\t1\nN\tNew York\t2\n")
+    run("train", path, "-m", model, "--label-column", 0, "--comments", "-t", "words", "-q")
+    result = run("evaluate", model, path)
+    assert "no B-, I- and O tags: plain accuracy" in result.stdout
+    assert re.search(r"accuracy\s+1.0000", result.stdout)
+    new = tmp_path / "new.tsv"
+    new.write_text("# three\nthe\t1\nNew York\t2\n")
+    assert run("predict", model, new, "-q").stdout == "the\t1\tD\nNew York\t2\tN\n\n"
+
+
+def test_a_label_that_training_did_not_have(run, model, tmp_path):
+    path = tmp_path / "test.txt"
+    path.write_text("The DT B-NP\ncat NN I-NP\nwell UH B-INTJ\n")
+    result = run("evaluate", model, path)
+    assert "training did not have B-INTJ: 1 tokens, counted as wrong" in result.stderr
+    assert re.search(r"INTJ\D+0.00\D+0.00\D+0.00\D+0\D+0\D+1", result.stdout)
+    assert "accuracy of tokens 66.67" in result.stdout
+
+
+def test_constant_features_and_compressed_files(run, tmp_path):
+    path, template = tmp_path / "train.txt.gz", tmp_path / "t.txt"
+    path.write_bytes(gzip.compress(b"a X\nb Y\na X\n\nb Y\na X\n"))
+    template.write_text("constant\n")
+    run("train", path, "-m", tmp_path / "m.json", "-t", template, "-q")
+    assert "accuracy" in run("evaluate", tmp_path / "m.json", path).stdout
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "has no tokens"),
+        ("\n\n \n", "has no tokens"),
+        ("a B\nb\n", "bad.txt, line 2: 1 columns where the lines before have 2"),
+        ("a B\n\nb B\n", "all labels are 'B'"),
+    ],
+)
+def test_files_that_cannot_be_learned_from(run, tmp_path, content, message):
+    path = tmp_path / "bad.txt"
+    path.write_text(content)
+    result = run("train", path, "-m", tmp_path / "m.json", code=1)
+    assert message in result.stderr
+    assert len(result.stderr.strip().splitlines()) <= 2
+    assert not (tmp_path / "m.json").exists()
+
+
+def test_malformed_lines_are_named_by_all_commands(run, model, tmp_path):
+    path = tmp_path / "bad.txt"
+    path.write_text("The DT B-NP\n\ncat NN\n")
+    for command in ("predict", "evaluate"):
+        assert "bad.txt, line 3: 2 columns" in run(command, model, path, code=1).stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--l1", 1, "--l2", 1), "not both"),
+        (("--l2", 0), "--l2 must be > 0"),
+        (("--columns", "0,2"), "column 2, which holds the labels"),
+        (("--columns", "x"), "numbers such as 0,1"),
+        (("--columns", "7"), "the file has 3 columns"),
+        (("--columns", "0", "-t", "chunking"), "uses 2 columns"),
+        (("--label-column", 3), "the file has 3 columns"),
+        (("-t", "absent"), "no such file, and no template"),
+        (("--hash-bits", 40), "less than or equal to 30"),
+    ],
+)
+def test_wrong_usage(run, train, tmp_path, options, message):
+    result = run("train", train, "-m", tmp_path / "m.json", *options, code=2)
+    assert message in " ".join(result.stderr.replace("│", " ").split())
+
+
+def test_files_are_not_replaced_unasked(run, model, train):
+    before = model.read_bytes()
+    assert "--overwrite" in run("train", train, "-m", model, code=1).stderr
+    kept = model.parent / "kept.txt"
+    kept.write_text("mine")
+    assert "--overwrite" in run("predict", model, train, "-o", kept, code=1).stderr
+    assert kept.read_text() == "mine"
+    assert model.read_bytes() == before
+    result = run("train", train, "-m", train, "--overwrite", code=1)
+    assert "would be written over" in result.stderr
+    result = run("predict", model, train, "--overwrite", code=2)
+    assert "no effect without --out" in result.stderr
+
+
+def test_models_of_other_kinds(run, model, train, tmp_path):
+    other = tmp_path / "other.json"
+    mx.save(mx.Box(0.1), other)
+    for command in ("predict", "evaluate"):
+        result = run(command, other, train, code=1)
+        assert "holds a Box, which is no tagging model" in result.stderr
+    result = run("predict", tmp_path / "absent.json", train, code=1)
+    assert "no such model" in result.stderr
+    result = CliRunner().invoke(cli.main, ["project", str(model), str(train), "-o", "x.tif"])
+    assert result.exit_code == 1
+    assert "holds a Tagger; expected the model.json of `maxent fit`" in result.stderr
+    assert type(mx.load(model)).__name__ == "Tagger"
+
+
+def test_a_damaged_model(run, model, train):
+    text = model.read_text()
+    model.write_text(text[: len(text) // 2])
+    assert "not JSON, or cut short" in run("predict", model, train, code=1).stderr
+    model.write_text(text.replace('"label_column": 2', '"label_column": 9'))
+    assert "not those of the template" in run("predict", model, train, code=1).stderr
+
+
+def test_a_full_disk_leaves_no_model(run, train, tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    result = run("train", train, "-m", tmp_path / "m.json", "-q", code=1)
+    assert "No space left on device" in result.stderr
+    assert list(tmp_path.iterdir()) == [train]
+
+
+def test_an_interrupt_leaves_no_model(run, train, tmp_path, monkeypatch):
+    from maxent.solvers import Solver
+
+    def interrupt(*_):
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(Solver, "_record", interrupt)
+    result = run("train", train, "-m", tmp_path / "m.json", "-q", code=130)
+    assert "interrupted" in result.stderr
+    assert not (tmp_path / "m.json").exists()
