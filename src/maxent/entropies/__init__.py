@@ -9,7 +9,7 @@ from maxent.entropies.separable import BinaryGini, FermiDirac, OneVsAll
 from maxent.entropies.simplex import Shannon, Tsallis
 from maxent.entropies.slack import DifferenceCone, Slack
 from maxent.entropies.smoothed import SmoothedMax
-from maxent.entropies.wrappers import Relative, Scaled, Shifted, Zero
+from maxent.entropies.wrappers import Relative, Scaled, Shifted, Zero, unwrap
 
 __all__ = [
     "BinaryGini",
@@ -33,4 +33,5 @@ __all__ = [
     "Youngized",
     "Zero",
     "fenchel_youngize",
+    "unwrap",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -276,3 +276,24 @@ class Scaled(Wrapper):
 
     def _prox(self, eta: Rows, tau: float) -> Rows:
         return self.entropy._prox(eta, tau * self.temperature)
+
+
+class Unwrapped(NamedTuple):
+    """temperature Omega(p) - <cost, p>."""
+
+    entropy: Entropy
+    temperature: float
+    cost: Rows | None
+
+
+def unwrap(entropy: Entropy) -> Unwrapped:
+    """The entropy inside costs and temperatures."""
+    if isinstance(entropy, Shifted):
+        inside = unwrap(entropy.entropy)
+        cost = entropy.cost if inside.cost is None else inside.cost + entropy.cost
+        return inside._replace(cost=cost)
+    if isinstance(entropy, Scaled):
+        inside = unwrap(entropy.entropy)
+        cost = None if inside.cost is None else entropy.temperature * inside.cost
+        return Unwrapped(inside.entropy, entropy.temperature * inside.temperature, cost)
+    return Unwrapped(entropy, 1.0, None)

@@ -44,22 +44,25 @@ class SolvesProblem:
     ) -> Solution:
         """Solve the problem; warn in the name of the caller's caller where the gap is missed.
 
-        ``solver`` stands in for the estimator's own; ``samples`` divides the objective of a problem
-        that is a sum over so many of them.
+        ``solver`` stands in for the estimator's own; ``samples`` multiplies the tolerance of a
+        problem that is a sum over so many of them.
         """
         settings = {} if self.max_iter is None else {"max_iter": int(self.max_iter)}
         tol = float(self.tol) * samples
         wanted = self.solver if solver is None else solver
-        solver = choose(wanted, problem, tol=tol, verbose=self.verbose, **settings)
-        solution = solver.run(problem, w0)
-        solver.warn_unless_converged(solution, stacklevel=stacklevel + 2)
+        chosen = choose(wanted, problem, tol=tol, verbose=self.verbose, **settings)
+        solution = chosen.run(problem, w0)
+        chosen.warn_unless_converged(solution, stacklevel=stacklevel + 2)
+        return solution
+
+    def _certify(self, problem: Problem, solution: Solution, samples: float = 1.0) -> None:
+        """Keep the certificate, as a mean over the samples."""
         state = problem.state(solution.w)
         constant = problem.total(problem.entropy.value_inside(problem.observed))
         self.loss_ = float(state.smooth + constant) / samples
-        self.objective_ = self.loss_ + state.penalty / samples
+        self.objective_ = self.loss_ + float(state.penalty) / samples
         self.gap_, self.optimality_ = float(solution.gap) / samples, float(solution.optimality)
         self.n_iter_ = int(solution.n_iter)
-        return solution
 
 
 def mean_weights(weight: Any, name: str) -> Any:

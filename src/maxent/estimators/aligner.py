@@ -126,6 +126,7 @@ class Aligner(SolvesProblem, SavesFields, BaseEstimator):
         solution = self._solve(problem)
         self.n_features_in_ = pairs[0][0].shape[1]
         self.scale_, self.coef_ = scale, solution.w / scale
+        self._certify(problem, solution)
         return self
 
     def _check(self) -> None:

@@ -17,7 +17,16 @@ from maxent import io
 from maxent._checks import masses
 from maxent._rows import Array, Ragged, Rows, Tied, row_dot
 from maxent.domains import Simplex
-from maxent.entropies import Entropy, Shannon, Shifted, Slack, SmoothedMax, SquaredNorm, Zero
+from maxent.entropies import (
+    Entropy,
+    Shannon,
+    Shifted,
+    Slack,
+    SmoothedMax,
+    SquaredNorm,
+    Zero,
+    unwrap,
+)
 from maxent.estimators._costs import as_cost
 from maxent.estimators._linear import as_potential
 from maxent.estimators._parameters import slack_of
@@ -37,9 +46,10 @@ from maxent.maps import ChainMap, RowMap
 from maxent.potentials import Equality, Potential
 from maxent.problem import Problem
 from maxent.solvers import ConvergenceWarning, Solution
-from maxent.solvers._dual import unwrap
 from maxent.structured import Chain
-from maxent.tagging import Attributes, InputChainMap, PairChainMap, Tokens
+from maxent.tagging.attributes import Attributes, Tokens
+from maxent.tagging.input_map import InputChainMap
+from maxent.tagging.pair_map import PairChainMap
 
 # loss -> entropy on paths, and whether wrong labels cost 1 each unless told otherwise
 LOSSES: dict[str, tuple[Callable[..., Entropy], bool]] = {
@@ -130,13 +140,15 @@ class ChainModel(SolvesProblem, SavesFields, BaseEstimator):
                 entropy, _position_costs(as_cost(cost, labels.classes), labels, chains)
             )
         parts = entropy, chains, potential, mean_weights(weight, "sequences")
-        solution = self._complete(labels, *parts) if labels.hidden else self._learn(labels, *parts)
-        self.weights_ = solution.w
+        if labels.hidden:
+            self._complete(labels, *parts)
+        else:
+            self._learn(labels, *parts)
         return self
 
     def _learn(
         self, labels: Labels, entropy: Entropy, chains: RowMap, potential: Potential, weight: Array
-    ) -> Solution:
+    ) -> None:
         tied = self._ties(entropy)
         observed = Chain(len(labels.classes)).encode(labels.paths(), tied=tied)
         kind, rate = self._slack()
@@ -152,14 +164,17 @@ class ChainModel(SolvesProblem, SavesFields, BaseEstimator):
                 SeparableWarning,
                 stacklevel=3,
             )
-        return solution
 
     def _optimise(self, problem: Problem, w0: Any = None) -> Solution:
-        return self._solve(problem, w0, stacklevel=3)
+        """Solve the problem, and keep weights and certificate."""
+        solution = self._solve(problem, w0, stacklevel=3)
+        self.weights_ = solution.w
+        self._certify(problem, solution)
+        return solution
 
     def _complete(
         self, labels: Labels, entropy: Entropy, chains: RowMap, potential: Potential, weight: Array
-    ) -> Solution:
+    ) -> None:
         """Complete the labels, learn from them, and again: the objective never rises."""
         warnings.warn(
             "some labels are hidden: the objective is not convex, a local optimum is looked for "
@@ -185,7 +200,6 @@ class ChainModel(SolvesProblem, SavesFields, BaseEstimator):
             if before - best <= _STILL * max(1.0, abs(best)):
                 break
         self.objective_, self.gap_ = best, np.inf
-        return solution
 
     def _read(self, X: Any, fit: bool) -> tuple[Any, Array]:
         """The positions of all sequences, one below the other, and the lengths."""

@@ -105,8 +105,8 @@ class L2CRF(_Named):
         max_iter: int | None = None,
         verbose: int = 0,
     ) -> None:
-        super().__init__(transitions, all_pairs, least, solver, tol, max_iter, verbose)
         self.c2 = c2
+        super().__init__(transitions, all_pairs, least, solver, tol, max_iter, verbose)
 
     def _recipe(self, total: float) -> tuple[str, Potential]:
         return "crf", Quadratic(2 * positive("c2", self.c2) / total)
@@ -136,8 +136,8 @@ class L1CRF(_Named):
         max_iter: int | None = None,
         verbose: int = 0,
     ) -> None:
-        super().__init__(transitions, all_pairs, least, solver, tol, max_iter, verbose)
         self.c1 = c1
+        super().__init__(transitions, all_pairs, least, solver, tol, max_iter, verbose)
 
     def _recipe(self, total: float) -> tuple[str, Potential]:
         return "crf", Box(positive("c1", self.c1) / total)
@@ -168,8 +168,8 @@ class M3N(_Named):
         max_iter: int | None = None,
         verbose: int = 0,
     ) -> None:
-        super().__init__(transitions, all_pairs, least, solver, tol, max_iter, verbose)
         self.C = C
+        super().__init__(transitions, all_pairs, least, solver, tol, max_iter, verbose)
 
     def _recipe(self, total: float) -> tuple[str, Potential]:
         return "hinge", Quadratic(1 / (total * positive("C", self.C)))
@@ -200,9 +200,9 @@ class L1M3N(_Named):
         max_iter: int | None = None,
         verbose: int = 0,
     ) -> None:
-        super().__init__(transitions, all_pairs, least, solver, tol, max_iter, verbose)
         self.C = C
         self.radius = radius
+        super().__init__(transitions, all_pairs, least, solver, tol, max_iter, verbose)
 
     def _recipe(self, total: float) -> tuple[str, Potential]:
         if self.radius is None:
@@ -266,11 +266,11 @@ class LaplaceMEDN(_Named):
         max_iter: int | None = None,
         verbose: int = 0,
     ) -> None:
-        super().__init__(transitions, all_pairs, least, solver, tol, max_iter, verbose)
         self.C = C
         self.lam = lam
         self.method = method
         self.rounds = rounds
+        super().__init__(transitions, all_pairs, least, solver, tol, max_iter, verbose)
 
     def _recipe(self, total: float) -> tuple[str, Potential]:
         if self.method not in ("exact", "variational"):
@@ -291,8 +291,8 @@ class LaplaceMEDN(_Named):
         assert isinstance(potential.potential, LaplacePrior)
         prior = potential.potential
         if self.method == "variational":
-            solution, self.variance_ = self._algorithm_1(problem, potential.multiplier)
-            second = self.variance_ + solution.w**2
+            solution, variance = self._algorithm_1(problem, potential.multiplier)
+            self.variance_, second = variance, variance + solution.w**2
             self.kl_norm_ = _variational_kl(self.variance_, second, float(prior.lam))
             return solution
         solution = super()._optimise(problem, w0)
@@ -312,6 +312,8 @@ class LaplaceMEDN(_Named):
             solution = self._solve(network, w, stacklevel=4)
             w, used = solution.w, covariance
             covariance = np.sqrt((covariance + w**2) / lam)
+        self.weights_ = solution.w
+        self._certify(network, solution)
         return solution, used
 
     def shrinkage(self, eta: Any) -> Array:

@@ -129,6 +129,7 @@ class Matcher(SolvesProblem, SavesFields, BaseEstimator):
         self.entropy_ = entropy
         self.n_features_in_ = features.n_features
         self.coef_ = solution.w
+        self._certify(problem, solution)
         return self
 
     def decision_function(self, X: Any) -> list[Array]:

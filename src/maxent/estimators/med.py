@@ -58,7 +58,7 @@ class MED(SolvesProblem, SavesFields, ClassifierMixin, BaseEstimator):
     """
 
     _fitted_fields = (
-        *("classes_", "n_features_in_", "coef_", "variance_", "divergence_"),
+        *("n_features_in_", "classes_", "coef_", "variance_", "divergence_"),
         *CERTIFICATE,
     )
 
@@ -127,12 +127,16 @@ class MED(SolvesProblem, SavesFields, ClassifierMixin, BaseEstimator):
             weights=mean_weights(weight, "samples"),
         )
         solver = "smoothing" if kind == "linear" else "auto"
-        w = self._solve(problem, solver=solver if self.solver is None else self.solver).w
+        solution = self._solve(problem, solver=solver if self.solver is None else self.solver)
+        w = solution.w
         shape = X.shape[1], self.classes_.size
-        self.coef_ = w.reshape(shape).T
-        self.divergence_ = prior.conjugate(-w)
+        self.coef_ = np.ascontiguousarray(w.reshape(shape).T)
         variance = _variance(prior, w)
-        self.variance_ = None if variance is None else variance.reshape(shape).T
+        self.variance_ = (
+            None if variance is None else np.array(variance.reshape(shape).T, order="C")
+        )
+        self.divergence_ = prior.conjugate(-w)
+        self._certify(problem, solution)
         return self
 
     def decision_function(self, X: Any) -> Array:

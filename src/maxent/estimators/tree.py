@@ -13,7 +13,7 @@ from maxent import io
 from maxent._checks import indices
 from maxent._rows import Array, row_dot
 from maxent.domains import Simplex
-from maxent.entropies import Entropy, Shannon, Shifted, SmoothedMax
+from maxent.entropies import Entropy, Shannon, Shifted, SmoothedMax, unwrap
 from maxent.estimators._costs import as_cost
 from maxent.estimators._linear import as_potential
 from maxent.estimators._saving import SavesFields
@@ -23,7 +23,6 @@ from maxent.estimators.chain import LOSSES
 from maxent.maps import FeatureMap
 from maxent.potentials import scaled
 from maxent.problem import Problem
-from maxent.solvers._dual import unwrap
 from maxent.structured import Tree
 
 
@@ -119,7 +118,7 @@ class TreeClassifier(SolvesProblem, SavesFields, BaseEstimator):
     [array(['page', 'name'], dtype='<U4')]
     """
 
-    _fitted_fields = ("classes_", "n_features_in_", "depth_", "coef_", "tables_", *CERTIFICATE)
+    _fitted_fields = ("n_features_in_", "depth_", "classes_", "coef_", "tables_", *CERTIFICATE)
 
     def __init__(
         self,
@@ -176,10 +175,11 @@ class TreeClassifier(SolvesProblem, SavesFields, BaseEstimator):
         features = TreeMap(nodes.X, nodes.kinds, k)
         potential = scaled(as_potential(self.potential), count)
         problem = Problem(entropy, features, potential, observed=observed)
-        w = self._solve(problem, samples=count).w
+        solution = self._solve(problem, samples=count)
         cut = self.n_features_in_ * k
-        self.coef_ = w[:cut].reshape(-1, k).T
-        self.tables_ = w[cut:].reshape(-1, k, k)
+        self.coef_ = np.ascontiguousarray(solution.w[:cut].reshape(-1, k).T)
+        self.tables_ = solution.w[cut:].reshape(-1, k, k)
+        self._certify(problem, solution, count)
         return self
 
     def _read(self, X: Any, fit: bool) -> Nodes:

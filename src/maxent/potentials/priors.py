@@ -131,7 +131,6 @@ def gaussian_prior(mean: Any = 0.0, covariance: Any = 1.0) -> Potential:
     return Centred(potential, centre)
 
 
-@io.register
 @dataclass(frozen=True, eq=False, repr=False)
 class CumulantPrior(Separable):
     """Any prior under which the weights are independent and alike, by its cumulant function.

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from maxent.entropies import BinaryGini, SquaredNorm, Tsallis
+from maxent.entropies import BinaryGini, SquaredNorm, Tsallis, unwrap
 from maxent.maps import SampleMap
 from maxent.problem import Problem
-from maxent.solvers._dual import unwrap
 from maxent.solvers.ball_search import BallSearch
 from maxent.solvers.base import ConvergenceWarning, Interrupted, Solution, Solver, Status
 from maxent.solvers.block_frank_wolfe import BlockFrankWolfe

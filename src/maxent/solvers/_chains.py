@@ -8,13 +8,12 @@ import numpy as np
 from scipy import sparse
 
 from maxent._rows import Array, Rows, Tied
-from maxent.entropies import Entropy
+from maxent.entropies import Entropy, unwrap
 from maxent.maps import ChainMap, FeatureMap
 from maxent.problem import Problem
-from maxent.solvers._dual import unwrap
 from maxent.solvers.base import elastic_terms
 from maxent.structured import Chain
-from maxent.tagging import PairChainMap
+from maxent.tagging.pair_map import PairChainMap
 
 
 class Tokens(NamedTuple):

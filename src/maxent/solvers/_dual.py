@@ -10,13 +10,13 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from maxent._rows import Array, Rows, parts, put_row, take_row, uneven
-from maxent.entropies import Entropy, Relative, Scaled, Shifted
+from maxent.entropies import Relative, unwrap
 from maxent.maps import RowMap
 from maxent.problem import Problem, State
 from maxent.solvers.base import Solver, elastic_terms
@@ -266,24 +266,3 @@ def _compressed(X: Any) -> tuple[Array, Array, Array]:
         return X.data.astype(np.float64), X.indices.astype(np.int64), X.indptr.astype(np.int64)
     values = np.ascontiguousarray(X, dtype=np.float64).ravel()
     return values, np.empty(0, np.int64), np.arange(len(X) + 1) * X.shape[1]
-
-
-class Recipe(NamedTuple):
-    """temperature Omega(p) - <cost, p>."""
-
-    entropy: Entropy
-    temperature: float
-    cost: Rows | None
-
-
-def unwrap(entropy: Entropy) -> Recipe:
-    """The entropy inside costs and temperatures."""
-    if isinstance(entropy, Shifted):
-        inside = unwrap(entropy.entropy)
-        cost = entropy.cost if inside.cost is None else inside.cost + entropy.cost
-        return inside._replace(cost=cost)
-    if isinstance(entropy, Scaled):
-        inside = unwrap(entropy.entropy)
-        cost = None if inside.cost is None else entropy.temperature * inside.cost
-        return Recipe(inside.entropy, entropy.temperature * inside.temperature, cost)
-    return Recipe(entropy, 1.0, None)

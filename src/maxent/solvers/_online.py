@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from maxent._rows import Array, Ragged, Rows, Tied
-from maxent.entropies import Entropy, Zero
+from maxent.entropies import Entropy, Zero, unwrap
 from maxent.problem import Problem
 from maxent.solvers._chains import layout
-from maxent.solvers._dual import unwrap
 
 
 class OnlineChains:

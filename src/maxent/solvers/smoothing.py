@@ -9,9 +9,8 @@ import numpy as np
 
 from maxent import io
 from maxent.domains import SumProductDomain
-from maxent.entropies import Entropy, Scaled, Shannon, Shifted, Zero
+from maxent.entropies import Entropy, Scaled, Shannon, Shifted, Zero, unwrap
 from maxent.problem import Problem, State
-from maxent.solvers._dual import unwrap
 from maxent.solvers.base import Solver, Status
 from maxent.solvers.cutting_plane import MixedState
 
@@ -54,13 +53,11 @@ class Smoothing(Solver):
         return None
 
     def _iterate(self, problem: Problem, state: State) -> Iterator[State]:
-        from maxent.solvers import choose
-
         temperature, w = self.first, state.w
         while temperature > np.finfo(np.float64).tiny:
             warm = self._warm(problem, temperature)
             settings = {"tol": 0.1 * temperature, "max_iter": self.inner, "verbose": 0}
-            solution = choose("auto", warm, **settings).run(warm, w)
+            solution = warm.run("auto", w, **settings)
             if solution.status is Status.UNBOUNDED:
                 return
             w = solution.w
