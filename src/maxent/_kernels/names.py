@@ -9,52 +9,65 @@ import numpy as np
 
 from maxent._kernels.compiling import njit
 
-_BASIS = np.uint64(14695981039346656037)  # FNV-1a, 64 bits
-_PRIME = np.uint64(1099511628211)
-_MIX = np.uint64(0x9E3779B97F4A7C15)
-_HALF = np.uint64(32)
-_ONE = np.uint64(1)
+_BASIS = np.uint64(14695981039346656037)
+_PRIME = np.uint64(0x9E3779B97F4A7C15)
+_HALF, _BYTE, _ONE = np.uint64(32), np.uint64(8), np.uint64(1)
 
 
 @njit(cache=True, nogil=True)
-def cut_names(text, gap, starts):
-    """Write where names begin; False where there are not as many gaps as between the names."""
-    found = 0
-    for i in range(text.size):
-        if text[i] == gap:
-            found += 1
-            if found == starts.size - 1:
-                return False
-            starts[found] = i + 1
-    starts[-1] = text.size + 1
-    return found == starts.size - 2
-
-
-@njit(cache=True, nogil=True)
-def _hash(text, begin, end):
-    code = _BASIS
-    for i in range(begin, end):
-        code = (code ^ np.uint64(text[i])) * _PRIME
-    code *= _MIX  # the low bits of short names alone are too alike
+def _mix(code, word):
+    code = (code ^ word) * _PRIME
     return code ^ (code >> _HALF)
 
 
 @njit(cache=True, nogil=True)
-def hashes_of(text, starts, mask, out, first, last):
-    """Write the hash of each name, cut to the bits of the mask."""
-    for i in range(first, last):
-        out[i] = _hash(text, starts[i], starts[i + 1] - 1) & mask
+def hash_names(text, gap, starts, codes):
+    """Write where names begin and their hashes; False where there are not as many gaps as between.
+
+    A hash mixes eight bytes at a time, and the length.
+    """
+    found, size, code, word = 0, 0, _BASIS, np.uint64(0)
+    for i in range(text.size):
+        if text[i] == gap:
+            if found == codes.size - 1:
+                return False
+            codes[found] = _mix(_mix(code, word), np.uint64(size))
+            found += 1
+            starts[found] = i + 1
+            size, code, word = 0, _BASIS, np.uint64(0)
+        else:
+            word = (word << _BYTE) | np.uint64(text[i])
+            size += 1
+            if size & 7 == 0:
+                code, word = _mix(code, word), np.uint64(0)
+    codes[found] = _mix(_mix(code, word), np.uint64(size))
+    starts[-1] = text.size + 1
+    return found == codes.size - 1
 
 
 @njit(cache=True, nogil=True)
-def find_names(text, starts, slots, out, first, last):
+def hash_between(text, starts, codes):
+    """Write the hashes of names that are cut already."""
+    for i in range(codes.size):
+        begin = starts[i]
+        code, word = _BASIS, np.uint64(0)
+        size = starts[i + 1] - 1 - begin
+        for j in range(size):
+            word = (word << _BYTE) | np.uint64(text[begin + j])
+            if j & 7 == 7:
+                code, word = _mix(code, word), np.uint64(0)
+        codes[i] = _mix(_mix(code, word), np.uint64(size))
+
+
+@njit(cache=True, nogil=True)
+def find_names(codes, slots, out):
     """Write the number of each name, -1 for names that are not known.
 
     Names of one hash count as one here: of a million names, two share 64 bits once in 10^7 cases.
     """
     mask = np.uint64(len(slots) - 1)
-    for i in range(first, last):
-        code = _hash(text, starts[i], starts[i + 1] - 1)
+    for i in range(codes.size):
+        code = codes[i]
         at = code & mask
         while slots[at, 1] and slots[at, 0] != code:
             at = (at + _ONE) & mask
@@ -62,15 +75,14 @@ def find_names(text, starts, slots, out, first, last):
 
 
 @njit(cache=True, nogil=True)
-def add_names(text, starts, slots, known, known_starts, count, out):
+def add_names(text, starts, codes, slots, known, known_starts, count, out):
     """Write the number of each name, new names in their order; return how many are known now.
 
     There is room for all names of the batch in ``known`` and ``known_starts``, and free slots.
     """
     mask = np.uint64(len(slots) - 1)
     for i in range(out.size):
-        begin, end = starts[i], starts[i + 1] - 1
-        code = _hash(text, begin, end)
+        begin, end, code = starts[i], starts[i + 1] - 1, codes[i]
         at = code & mask
         while slots[at, 1] and not (
             slots[at, 0] == code

@@ -480,6 +480,9 @@ class Chain(StructuredDomain):
         """
         rows = as_rows(p)
         if isinstance(rows, Tied):
+            values = rows.own.values
+            if ((values == 0) | (values == 1)).all():
+                return np.zeros(len(rows))  # paths: one structure of probability 1 each
             return np.array([self._tied_negentropy(take_row(rows, i)) for i in range(len(rows))])
         values = flat(rows)
         lengths = self.lengths(rows)

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain, islice
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy import sparse
 
 from maxent import io
 from maxent._rows import Array
-from maxent._threads import in_background
+from maxent._threads import in_background, num_threads
 from maxent.tagging.vocabulary import Names, Vocabulary
 
 _LONGEST = 10_000  # bytes of a name
 _TOGETHER = 256  # sequences whose names are numbered together
 _MOST_BITS = 30
+
+_Batch: TypeAlias = tuple[Array, Array | None, Array, Array]
 
 
 @dataclass(frozen=True)
@@ -138,33 +142,40 @@ class Attributes:
         X = _matrix(index, values, sizes, max(len(self), 1))
         return Tokens(X, np.concatenate([*lengths, np.empty(0, np.int64)]), self)
 
-    def _batches(
-        self, sequences: Iterable[Any], grow: bool
-    ) -> Iterator[tuple[Array, Array | None, Array, Array]]:
+    def _batches(self, sequences: Iterable[Any], grow: bool) -> Iterator[_Batch]:
         """Numbers, values, sizes of tokens and lengths of sequences.
 
-        One batch is numbered while Python joins the names of the next.
+        Batches are numbered while Python joins the names of the next: one at a time where new
+        names get the next numbers.
         """
         rest, done = iter(sequences), 0
-        waiting: tuple[Callable[[], Array], Array | None, Array, Array] | None = None
+        waiting: deque[Callable[[], _Batch]] = deque()
+        most = 1 if grow else num_threads()
         while batch := [_as_list(sequence) for sequence in islice(rest, _TOGETHER)]:
             lengths = np.fromiter(map(len, batch), np.int64, len(batch))
             if not lengths.all():
                 empty = done + int(np.argmin(lengths))
                 raise ValueError(f"sequence {empty} is empty: leave it out")
             names, amounts, counts = _flatten(batch, done)
-            if waiting is not None:
-                yield waiting[0](), *waiting[1:]
-            waiting = in_background(self._numbers, names, grow), amounts, counts, lengths
+            if len(waiting) == most:
+                yield waiting.popleft()()
+            numbers = in_background(self._numbers, names, grow)
+            waiting.append(partial(_numbered, numbers, amounts, counts, lengths))
             done += len(batch)
-        if waiting is not None:
-            yield waiting[0](), *waiting[1:]
+        for batch_read in waiting:
+            yield batch_read()
 
     def _numbers(self, names: Names, grow: bool) -> Array:
         names.check_lengths(_LONGEST)
         if self.hash_bits is not None:
-            return names.hashes(self.hash_bits)
+            return (names.codes & np.uint64(len(self) - 1)).astype(np.int32)
         return self._vocabulary.add(names) if grow else self._vocabulary.find(names)
+
+
+def _numbered(
+    numbers: Callable[[], Array], values: Array | None, counts: Array, lengths: Array
+) -> _Batch:
+    return numbers(), values, counts, lengths
 
 
 def _as_list(sequence: Any) -> Any:

@@ -9,10 +9,8 @@ from itertools import pairwise
 import numpy as np
 
 from maxent._rows import Array
-from maxent._threads import over_rows
 
 _FULL = 0.7  # share of the slots in use at most
-_COST = 64  # entries of an elementwise pass that a name counts as
 _GAP = "\n"
 
 
@@ -28,14 +26,25 @@ class Names:
         self.text = np.frombuffer(_GAP.join(names).encode(), np.uint8)
 
     @cached_property
-    def starts(self) -> Array:
-        """Where each name begins, and where a next one would."""
-        from maxent._kernels.names import cut_names
+    def _cut(self) -> tuple[Array, Array]:
+        from maxent._kernels.names import hash_between, hash_names
 
         starts = np.zeros(len(self._names) + 1, np.int64)
-        if self._names and not cut_names(self.text, ord(_GAP), starts):
+        codes = np.empty(len(self._names), np.uint64)
+        if self._names and not hash_names(self.text, ord(_GAP), starts, codes):
             np.cumsum([len(name.encode()) + 1 for name in self._names], out=starts[1:])
-        return starts
+            hash_between(self.text, starts, codes)
+        return starts, codes
+
+    @property
+    def starts(self) -> Array:
+        """Where each name begins, and where a next one would."""
+        return self._cut[0]
+
+    @property
+    def codes(self) -> Array:
+        """64-bit hashes, the same on every machine and in every run."""
+        return self._cut[1]
 
     def __len__(self) -> int:
         return len(self._names)
@@ -49,15 +58,6 @@ class Names:
                 f"an attribute has {sizes.max()} bytes, at most {most} are allowed: "
                 f"{name[:40]!r}..."
             )
-
-    def hashes(self, bits: int) -> Array:
-        """Numbers below 2^bits, the same on every machine and in every run."""
-        from maxent._kernels.names import hashes_of
-
-        out = np.empty(len(self), np.int32)
-        mask = np.uint64((1 << bits) - 1)
-        over_rows(lambda a, b: hashes_of(self.text, self.starts, mask, out, a, b), len(out), _COST)
-        return out
 
 
 class Vocabulary:
@@ -98,7 +98,7 @@ class Vocabulary:
             move_slots(old, self._slots)
         out = np.empty(len(batch), np.int32)
         tables = self._slots, self._known, self._starts
-        self._count = add_names(batch.text, batch.starts, *tables, self._count, out)
+        self._count = add_names(batch.text, batch.starts, batch.codes, *tables, self._count, out)
         return out
 
     def find(self, batch: Names) -> Array:
@@ -106,11 +106,7 @@ class Vocabulary:
         from maxent._kernels.names import find_names
 
         out = np.empty(len(batch), np.int32)
-
-        def work(first: int, last: int) -> None:
-            find_names(batch.text, batch.starts, self._slots, out, first, last)
-
-        over_rows(work, len(out), _COST)
+        find_names(batch.codes, self._slots, out)
         return out
 
 
