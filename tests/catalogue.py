@@ -153,6 +153,7 @@ SOLVERS = [
     *(mx.FISTA(), mx.LBFGS(), mx.ProxNewton(), mx.CuttingPlane()),
     *(mx.SUMMET(), mx.PLUMMET(), mx.BallSearch(), mx.CoordinateDescent()),
     *(mx.NewtonCG(), mx.DualCoordinateAscent(), mx.BlockFrankWolfe()),
+    mx.OWLQN(),
     *(mx.ExponentiatedGradient(tol=1e-3), mx.Subgradient(), mx.StochasticGradient(tol=1e-3)),
 ]
 

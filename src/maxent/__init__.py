@@ -104,6 +104,7 @@ _PUBLIC = {
         "ProxNewton",
         "NewtonCG",
         "LBFGS",
+        "OWLQN",
         "FISTA",
         "CuttingPlane",
         "DualCoordinateAscent",

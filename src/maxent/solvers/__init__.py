@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from maxent.entropies import BinaryGini, SquaredNorm, Tsallis
+from maxent.entropies import BinaryGini, SquaredNorm, Tsallis, Zero
 from maxent.maps import SampleMap
 from maxent.problem import Problem
 from maxent.solvers._dual import unwrap
@@ -19,6 +19,7 @@ from maxent.solvers.exponentiated_gradient import ExponentiatedGradient
 from maxent.solvers.fista import FISTA
 from maxent.solvers.lbfgs import LBFGS
 from maxent.solvers.newton_cg import NewtonCG
+from maxent.solvers.owlqn import OWLQN
 from maxent.solvers.prox_newton import ProxNewton
 from maxent.solvers.scaling import PLUMMET, SUMMET
 from maxent.solvers.stochastic_gradient import StochasticGradient
@@ -27,6 +28,7 @@ from maxent.solvers.subgradient import Subgradient
 __all__ = [
     "FISTA",
     "LBFGS",
+    "OWLQN",
     "PLUMMET",
     "SUMMET",
     "BallSearch",
@@ -56,6 +58,7 @@ _AUTO: dict[str, type[Solver]] = {
 }
 _BY_NAME: dict[str, type[Solver]] = {
     **_AUTO,
+    "owlqn": OWLQN,
     "summet": SUMMET,
     "plummet": PLUMMET,
     "ball-search": BallSearch,
@@ -67,11 +70,15 @@ _BY_NAME: dict[str, type[Solver]] = {
     "stochastic-gradient": StochasticGradient,
 }
 _FEW_SAMPLES = 1.5  # per column, below which the steps of Newton's method meet too many kinks
+_MANY_L1 = 10_000  # features beyond which FISTA takes many more steps than OWLQN
 _MANY, _MANY_OF_ONE_ROW = 100, 2000  # features beyond which Newton steps cost too much
 
 
 def choose(solver: Solver | str, problem: Problem, **settings: Any) -> Solver:
     """The solver asked for, or for "auto" the first of the list that fits the problem.
+
+    Hinges over chains with tied transitions under Quadratic go to ``BlockFrankWolfe``, smooth
+    losses of structures with many l1 weights to ``OWLQN``.
 
     ``settings`` replace its own.
     """
@@ -94,6 +101,9 @@ def _chosen(solver: Solver | str, problem: Problem) -> Solver:
         elif dense and _few_samples(problem) and _curvature_jumps(problem):
             last |= {"newton-cg", "prox-newton"}  # kinks everywhere cut their steps short
         names = sorted(_AUTO, key=last.__contains__)
+        special = _for_chains(problem)
+        if special is not None:
+            return special()
         for name in names:
             kind = _AUTO[name]
             lack = kind.missing(problem)
@@ -105,6 +115,23 @@ def _chosen(solver: Solver | str, problem: Problem) -> Solver:
     if solver in _BY_NAME:
         return _BY_NAME[solver]()
     raise ValueError(f"unknown solver {solver!r}; choose 'auto', {', '.join(map(repr, _BY_NAME))}")
+
+
+def _for_chains(problem: Problem) -> type[Solver] | None:
+    """The faster of the solvers that fit, for tied chains with a hinge or with many l1 weights."""
+    features, recipe = problem.features, unwrap(problem.entropy)
+    size = features.n_features
+    elastic = problem.potential.elastic(size)
+    if elastic is None or features.n_rows is None or not recipe.entropy.domain.ragged:
+        return None
+    if problem.entropy.differentiable:
+        pure = size > _MANY_L1 and elastic[0].any() and not elastic[1].any()
+        return OWLQN if pure else None
+    from maxent.solvers._chains import layout
+
+    squared = not elastic[0].any() and bool((elastic[1] > 0).all())
+    compiled = squared and layout(problem, Zero) is not None
+    return BlockFrankWolfe if compiled else None
 
 
 def _curvature_jumps(problem: Problem) -> bool:

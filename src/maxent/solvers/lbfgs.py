@@ -41,7 +41,7 @@ class LBFGS(Solver):
         pairs: deque[tuple[Array, Array]] = deque(maxlen=self.memory)
         restarted = False
         while True:
-            direction = _two_loop(gradient, pairs)
+            direction = two_loop(gradient, pairs)
             if direction @ gradient >= 0:
                 pairs.clear()
                 direction = -gradient
@@ -67,7 +67,8 @@ def _full_gradient(state: State) -> Array:
     return state.gradient - state.problem.potential.conjugate_gradient(-state.w)
 
 
-def _two_loop(gradient: Array, pairs: deque[tuple[Array, Array]]) -> Array:
+def two_loop(gradient: Array, pairs: deque[tuple[Array, Array]]) -> Array:
+    """-H gradient, H the inverse Hessian that the pairs (s, y) tell of."""
     q = gradient.copy()
     kept = []
     for s, y in reversed(pairs):
