@@ -164,7 +164,7 @@ SOLVERS = [
     *(mx.SUMMET(), mx.PLUMMET(), mx.BallSearch(), mx.CoordinateDescent()),
     *(mx.NewtonCG(), mx.DualCoordinateAscent(), mx.BlockFrankWolfe(), mx.Smoothing()),
     *(mx.ExponentiatedGradient(tol=1e-3), mx.Subgradient(), mx.StochasticGradient(tol=1e-3)),
-    mx.Reweighted(),
+    *(mx.Reweighted(), mx.OWLQN()),
 ]
 
 MAPS = [

@@ -161,6 +161,7 @@ MODELS = [
     mx.FenchelYoungLoss(mx.Tsallis(1.5)),
     mx.FISTA(tol=1e-9, growth=1.2),
     mx.LBFGS(memory=7),
+    mx.OWLQN(memory=7),
     mx.ProxNewton(working_set=3),
     mx.CuttingPlane(max_iter=50),
     mx.SUMMET(sweep=3),

@@ -438,3 +438,52 @@ def test_cutting_planes_stop_where_a_plane_adds_nothing():
             model.fit(X, y)
         assert model.n_iter_ < 100
         assert model.gap_ < 1e-11
+
+
+@pytest.mark.parametrize(
+    "potential",
+    [
+        mx.Box(0.02),
+        mx.ElasticNet(0.02, 0.05),
+        mx.Quadratic(0.05),
+        mx.Families([mx.Box(0.02), mx.Quadratic(0.05)], [D * K, K * K]),
+    ],
+    ids=lambda p: repr(p)[:20],
+)
+def test_orthants_agree_with_proximal_gradients(potential):
+    problem = _field().with_potential(potential)
+    solution = problem.solve(mx.OWLQN(tol=1e-8))
+    other = problem.solve(mx.FISTA(tol=1e-9))
+    assert solution.gap <= 1e-8
+    assert abs(solution.objective - other.objective) <= 1e-8
+    np.testing.assert_array_equal(solution.w == 0, other.w == 0)
+    if not isinstance(potential, mx.Quadratic):
+        assert 0 < np.count_nonzero(solution.w) < solution.w.size
+
+
+def test_orthants_lower_the_objective_at_every_step_and_take_a_start():
+    problem = _field("pairs").with_potential(mx.Box(0.01))
+    solver = mx.OWLQN(tol=1e-8)
+    solution = solver.solve(problem)
+    values = [record["objective"] for record in solution.history]
+    assert (np.diff(values) <= 1e-14).all()
+    warm = solver.solve(problem, w0=solution.w)
+    assert warm.n_iter <= 2
+    with pytest.raises(TypeError, match="orthants need a penalty"):
+        problem.with_potential(mx.LaplacePrior(1.0)).solve("owlqn")
+    with pytest.raises(TypeError, match="not differentiable"):
+        _problem().solve("owlqn")
+
+
+def test_auto_takes_the_solvers_of_chains(monkeypatch):
+    from maxent import solvers
+
+    assert isinstance(solvers.choose("auto", _problem()), mx.BlockFrankWolfe)
+    boxed = _problem().with_potential(mx.Box(0.1))
+    assert isinstance(solvers.choose("auto", boxed), mx.CuttingPlane)
+    sparse_field = _field().with_potential(mx.Box(0.1))
+    assert isinstance(solvers.choose("auto", sparse_field), mx.FISTA)
+    monkeypatch.setattr(solvers, "_MANY_L1", 5)
+    assert isinstance(solvers.choose("auto", sparse_field), mx.OWLQN)
+    elastic = sparse_field.with_potential(mx.ElasticNet(0.1, 0.1))
+    assert isinstance(solvers.choose("auto", elastic), mx.FISTA)

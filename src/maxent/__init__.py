@@ -109,6 +109,7 @@ _PUBLIC = {
         "ProxNewton",
         "NewtonCG",
         "LBFGS",
+        "OWLQN",
         "FISTA",
         "Reweighted",
         "Smoothing",

@@ -18,6 +18,7 @@ from maxent.solvers.exponentiated_gradient import ExponentiatedGradient
 from maxent.solvers.fista import FISTA
 from maxent.solvers.lbfgs import LBFGS
 from maxent.solvers.newton_cg import NewtonCG
+from maxent.solvers.owlqn import OWLQN
 from maxent.solvers.prox_newton import ProxNewton
 from maxent.solvers.reweighted import Reweighted
 from maxent.solvers.scaling import PLUMMET, SUMMET
@@ -28,6 +29,7 @@ from maxent.solvers.subgradient import Subgradient
 __all__ = [
     "FISTA",
     "LBFGS",
+    "OWLQN",
     "PLUMMET",
     "SUMMET",
     "BallSearch",
@@ -61,6 +63,7 @@ _AUTO: dict[str, type[Solver]] = {
 }
 _BY_NAME: dict[str, type[Solver]] = {
     **_AUTO,
+    "owlqn": OWLQN,
     "summet": SUMMET,
     "plummet": PLUMMET,
     "ball-search": BallSearch,
@@ -73,11 +76,15 @@ _BY_NAME: dict[str, type[Solver]] = {
 }
 _FEW_SAMPLES = 1.5  # per column, below which the steps of Newton's method meet too many kinks
 _FEW_FOR_A_PROGRAMME = 300  # features up to which cutting planes with an l1 penalty are fast
+_MANY_L1 = 10_000  # features beyond which FISTA takes many more steps than OWLQN
 _MANY, _MANY_OF_ONE_ROW = 100, 2000  # features beyond which Newton steps cost too much
 
 
 def choose(solver: Solver | str, problem: Problem, **settings: Any) -> Solver:
     """The solver asked for, or for "auto" the first of the list that fits the problem.
+
+    Hinges over chains with tied transitions under Quadratic go to ``BlockFrankWolfe``, smooth
+    losses of structures with many l1 weights to ``OWLQN``.
 
     ``settings`` replace its own.
     """
@@ -90,8 +97,6 @@ def _chosen(solver: Solver | str, problem: Problem) -> Solver:
     if isinstance(solver, type) and issubclass(solver, Solver):
         raise TypeError(f"give an instance, {solver.__name__}(), not the class {solver.__name__}")
     if solver == "auto":
-        if BlockFrankWolfe.resumes(problem):
-            return BlockFrankWolfe()
         lacks = {}
         # without an l1 term every feature is in use, and a Newton step costs their number cubed
         many = _MANY_OF_ONE_ROW if problem.features.n_rows is None else _MANY
@@ -104,6 +109,9 @@ def _chosen(solver: Solver | str, problem: Problem) -> Solver:
         if problem.features.n_features <= _FEW_FOR_A_PROGRAMME:
             last.add("reweighted")  # a linear programme is exact, and cheap where it is small
         names = sorted(_AUTO, key=last.__contains__)
+        special = _for_chains(problem)
+        if special is not None:
+            return special()
         for name in names:
             kind = _AUTO[name]
             lack = kind.missing(problem)
@@ -115,6 +123,19 @@ def _chosen(solver: Solver | str, problem: Problem) -> Solver:
     if solver in _BY_NAME:
         return _BY_NAME[solver]()
     raise ValueError(f"unknown solver {solver!r}; choose 'auto', {', '.join(map(repr, _BY_NAME))}")
+
+
+def _for_chains(problem: Problem) -> type[Solver] | None:
+    """The faster of the solvers that fit, for tied chains with a hinge or with many l1 weights."""
+    features, recipe = problem.features, unwrap(problem.entropy)
+    size = features.n_features
+    elastic = problem.potential.elastic(size)
+    if elastic is None or features.n_rows is None or not recipe.entropy.domain.ragged:
+        return None
+    if problem.entropy.differentiable:
+        pure = size > _MANY_L1 and elastic[0].any() and not elastic[1].any()
+        return OWLQN if pure else None
+    return BlockFrankWolfe if BlockFrankWolfe.resumes(problem) else None
 
 
 def _curvature_jumps(problem: Problem) -> bool:

@@ -46,9 +46,10 @@ class BlockFrankWolfe(DualSolver):
 
     average : whether to return the average of the passes, the k-th with weight k, where its
         certificate is better: it has less of the noise of hinges.
-    cache : passes over the known states of chains after each that asks the oracle.
-    sampling : "uniform", or "gap": rows of chains are drawn by their last known gaps.
-    plain : on chains, the method of 2013 alone: one step towards one answer, nothing kept.
+
+    For chains, cache : passes over the known states after each that asks the oracle; sampling :
+    "uniform", or "gap", where rows are drawn by their last known gaps; plain : the method of 2013
+    alone, one step towards one answer, nothing kept.
 
     >>> import numpy as np
     >>> from maxent import Chain, ChainMap, Problem, Quadratic, Shifted, Zero

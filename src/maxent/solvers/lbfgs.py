@@ -66,7 +66,7 @@ class LBFGS(Solver):
         pairs: deque[Pair] = deque(maxlen=memory)
         restarted = False
         while True:
-            direction = _two_loop(gradient, pairs)
+            direction = two_loop(gradient, pairs)
             if direction @ gradient >= 0:
                 pairs.clear()
                 direction = -gradient
@@ -80,10 +80,7 @@ class LBFGS(Solver):
                 continue
             restarted = False
             new, new_gradient = found
-            s, y = new.w - state.w, new_gradient - gradient
-            sy, yy = float(s @ y), float(y @ y)
-            if sy > 1e-16 * np.sqrt((s @ s) * yy):
-                pairs.append(Pair(s, y, sy, yy))
+            remember(pairs, new.w - state.w, new_gradient - gradient)
             state, gradient = new, new_gradient
             yield state
 
@@ -93,7 +90,14 @@ def _full_gradient(state: State) -> Array:
     return state.gradient - state.problem.potential.conjugate_gradient(-state.w)
 
 
-def _two_loop(gradient: Array, pairs: deque[Pair]) -> Array:
+def remember(pairs: deque[Pair], s: Array, y: Array) -> None:
+    """Keep a step and the change of the gradient along it, where the curvature is positive."""
+    sy, yy = float(s @ y), float(y @ y)
+    if sy > 1e-16 * np.sqrt(float(s @ s) * yy):
+        pairs.append(Pair(s, y, sy, yy))
+
+
+def two_loop(gradient: Array, pairs: deque[Pair]) -> Array:
     """Minus the approximate inverse Hessian times the gradient."""
     q = -gradient
     kept = []

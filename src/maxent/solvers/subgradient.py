@@ -26,10 +26,11 @@ class Subgradient(Solver):
     t s_t is the primal point of the certificate, that of the weights w the solution, unless
     ``average`` is False. The gap falls like 1/sqrt(t), so ask for a modest tolerance.
 
-    beta : of the step sizes; step : one step size for all t instead.
+    beta : of the step sizes; step : one step size for all t instead; looks : steps (passes where
+    online) between two looks at the certificate.
+
     online : one sequence per step, compiled, for chains with tied transitions under Quadratic with
         one strength; else all rows at once.
-    looks : steps (passes where online) between two looks at the certificate.
 
     >>> from maxent import DualBall, Problem, SampleMap, Shifted
     >>> X, y = np.array([[1.0, 0.5], [-1.0, 0.3]]), np.eye(2)
