@@ -34,6 +34,7 @@ EXPERIMENTS = (
     "matching",
     "nceas",
     "alignments",
+    "ocr_letters",
 )
 
 
