@@ -34,6 +34,7 @@ SUITES = (
     "structured_transport",
     "structured_trees",
     "tagging",
+    "max_margin",
 )
 
 
