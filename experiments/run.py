@@ -32,6 +32,7 @@ EXPERIMENTS = (
     "projection_times",
     "synthetic_documents",
     "matching",
+    "shrinkage",
     "nceas",
     "alignments",
     "ocr_letters",
