@@ -234,10 +234,11 @@ def row_dot(x: Rows, y: Rows) -> Array:
     """Inner product of each pair of rows in float64; 0 * inf counts as 0."""
     if isinstance(x, Tied) and isinstance(y, Tied):
         return row_dot(x.own, y.own) + row_dot(x.tied, y.tied)
-    if uneven(x) or uneven(y):
-        return row_sum(_finite_product(x, y))
     with np.errstate(invalid="ignore", over="ignore"):
-        product = np.einsum("...i,...i->...", x, y, dtype=np.float64)
+        if uneven(x) or uneven(y):
+            product = row_sum(x * y)
+        else:
+            product = np.einsum("...i,...i->...", x, y, dtype=np.float64)
     if np.isfinite(product).all():
         return product
     return row_sum(_finite_product(x, y))

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from maxent import io
-from maxent._rows import Array, Rows, as_float, as_rows, parts, row_dot, uneven
+from maxent._rows import Array, Rows, as_float, as_rows, n_rows, parts, row_dot, uneven
 from maxent.domains import Domain, Simplex
 from maxent.entropies.base import Entropy, MeasuredEntropy, double, positive, same_type
 
@@ -28,7 +28,7 @@ class Zero(Entropy):
     _checks_scores = True
 
     def _value(self, p: Rows) -> Array:
-        return 0.0 * row_dot(p, p)
+        return np.zeros(n_rows(p))
 
     def _conjugate(self, theta: Rows) -> tuple[Array, Rows]:
         vertex = self.domain.argmax(theta)

@@ -15,7 +15,7 @@ from maxent.structured import Chain
 _SLOTS = 8  # of a row at first; twice as many whenever they do not suffice
 _GROWS, _SHRINKS = 1.7, 0.5  # factors of the proximal term, for each oracle; after a failure
 _FASTEST = 1.2  # growth at a time
-_FIRST, _MOST = 0.25, 10.0  # the proximal term after the first success and at most, times l2
+_FIRST, _MOST = 0.25, 100.0  # the proximal term after the first success and at most, times l2
 _EVERY = 2  # passes between two moves of the proximal centre
 _LATE = 12  # the k-th pass counts about k^11 in the average
 
