@@ -85,6 +85,9 @@ def a_small_place(tmp_path, monkeypatch):
     several = records.splitlines()
     several[30:] = [line.replace(line.split(",")[0], "another", 1) for line in several[30:]]
     (tmp_path / "species.csv").write_text("\n".join(several))
+    for name in ("train.txt", "test.txt"):
+        (tmp_path / name).write_text("The DT B-NP\ncat NN I-NP\nsleeps VBZ B-VP\n. . O\n")
+    (tmp_path / "new.txt").write_text("The DT\ncat NN\n")
     monkeypatch.chdir(tmp_path)
 
 
