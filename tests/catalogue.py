@@ -162,9 +162,9 @@ DOMAINS = [
 SOLVERS = [
     *(mx.FISTA(), mx.LBFGS(), mx.ProxNewton(), mx.CuttingPlane()),
     *(mx.SUMMET(), mx.PLUMMET(), mx.BallSearch(), mx.CoordinateDescent()),
-    *(mx.NewtonCG(), mx.DualCoordinateAscent(), mx.BlockFrankWolfe(), mx.Smoothing()),
+    *(mx.NewtonCG(), mx.DualCoordinateAscent(), mx.BlockFrankWolfe(), mx.Smoothing(tol=1e-7)),
     *(mx.ExponentiatedGradient(tol=1e-3), mx.Subgradient(), mx.StochasticGradient(tol=1e-3)),
-    *(mx.Reweighted(), mx.OWLQN()),
+    *(mx.Reweighted(tol=5e-3), mx.OWLQN()),
 ]
 
 MAPS = [
