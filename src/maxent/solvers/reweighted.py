@@ -29,7 +29,7 @@ class Reweighted(Solver):
     with another rule for the covariance, whose fixed point is the exact problem of Corollary 6.
     For l1 the kink is rounded, sqrt(w^2 + e^2) for |w|, with an e that falls from round to round;
     the residual then lies inside the box, and weights that are 0 at the optimum are set to 0. The
-    gap is that of the exact problem; for l1 its last digits are slow, so ask for a modest tolerance.
+    gap is that of the exact problem; its last digits are slow for l1: ask for a modest tolerance.
 
     share : of the gap of a round, the gap to which the next one is solved; fall : of e to the e of
     the round before.
