@@ -33,6 +33,9 @@ EXPERIMENTS = (
     "synthetic_documents",
     "matching",
     "shrinkage",
+    "synthetic_chains",
+    "chain_weights",
+    "hierarchies",
     "nceas",
     "alignments",
 )

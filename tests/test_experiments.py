@@ -8,7 +8,9 @@ import pytest
 
 pytest.importorskip("pandas")
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from experiments import shrinkage
+import pandas as pd
+from experiments import hierarchies, shrinkage, synthetic_chains
+from experiments.run import RESULTS
 
 
 def test_balls_of_the_kl_norm_lie_between_l2_and_l1():
@@ -20,3 +22,76 @@ def test_balls_of_the_kl_norm_lie_between_l2_and_l1():
     assert meet["l1"] == pytest.approx(0.5)
     assert meet["KL, lam = 1":].is_monotonic_decreasing
     assert meet["l1"] < meet.iloc[-1] < meet.iloc[2] < meet["l2"]
+
+
+# -- synthetic chains ------------------------------------------------------------------------------
+
+
+def test_correlated_chains_share_values_in_groups_of_three():
+    data = synthetic_chains.draw_sequences(synthetic_chains.SETTINGS[-1], 0, sequences=40)
+    correlation = np.corrcoef(np.concatenate(data.X).T)
+    assert (correlation[:30, :30][np.kron(np.eye(10), np.ones((3, 3))) > 0] > 0.99).all()
+    assert np.abs(correlation[30:, :30]).max() < 0.3
+    assert not data.coef[30:].any()
+    assert data.best_error(10) < 0.25
+
+
+def test_constants_are_chosen_by_the_error_of_held_out_folds():
+    setting = synthetic_chains.SETTINGS[0]
+    sets = [synthetic_chains.draw_sequences(setting, k, sequences=12) for k in range(2)]
+    training = [data.split(10)[0] for data in sets]
+    found = synthetic_chains.choose("L2-CRF", setting, training)
+    errors = {}
+    for c2 in synthetic_chains.CRF_GRID:
+        errors[c2] = 0.0
+        for k, (X, y) in enumerate(training):
+            inside = [i for i in range(10) if i % 5 != k]
+            model = synthetic_chains.fitted(
+                "L2-CRF", {"c2": c2}, [X[i] for i in inside], [y[i] for i in inside]
+            )
+            outside = [i for i in range(10) if i % 5 == k]
+            errors[c2] += 1 - model.score([X[i] for i in outside], [y[i] for i in outside])
+    assert errors[found["c2"]] == min(errors.values())
+
+
+def test_what_the_readme_says_of_the_paired_differences():
+    table = pd.read_csv(RESULTS / "synthetic_chains_differences.csv")
+    table = table[table["features"] == "independent"]
+    lower, higher = table["mean"] < -2 * table["sem"], table["mean"] > 2 * table["sem"]
+    by = [table["model"], table["against"]]
+    counts = {
+        pair: (lower.groupby(by).sum()[pair], higher.groupby(by).sum()[pair])
+        for pair in set(zip(*by, strict=True))
+    }
+    assert counts["Laplace, exact", "M3N"] == (8, 0)
+    assert counts["Laplace, 3 rounds", "M3N"] == (11, 0)
+    assert counts["L1-CRF", "CRF"] == (15, 0)
+    assert counts["L2-CRF", "CRF"] == (9, 0)
+    assert counts["Laplace, exact", "L1-M3N"] == (0, 15)
+    assert counts["L1-M3N", "L1-CRF"] == (0, 12)
+    assert counts["M3N", "L2-CRF"] == (0, 13)
+    assert counts["M3N", "CRF"] == (0, 10)
+    assert counts["Laplace, large lam", "Laplace, exact"] == (13, 0)
+
+
+# -- records ---------------------------------------------------------------------------------------
+
+
+def test_blocks_of_records_hold_their_attributes():
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        labels, parents = hierarchies.record(rng)
+        for name, parent in zip(labels, parents, strict=True):
+            if name in hierarchies.ATTRIBUTES:
+                assert name in hierarchies.HELD[labels[parent]]
+        assert all(labels.count(name) == 1 for name in hierarchies.ATTRIBUTES)
+
+
+def test_measures_of_records():
+    y = [np.array(["Name", "Image", "Price", "Description", "Other"])] * 2
+    predicted = [y[0], np.array(["Name", "Image", "Price", "Other", "Other"])]
+    assert hierarchies.block_accuracy(predicted, y) == 1.0
+    assert hierarchies.average_f1(predicted, y) == pytest.approx((3 + 2 / 3) / 4)
+    predicted[1] = np.array(["Name", "Image", "Price", "Description", "Name"])
+    assert hierarchies.block_accuracy(predicted, y) == 0.5
+    assert hierarchies.average_f1(predicted, y) == pytest.approx((3 + 4 / 5) / 4)
