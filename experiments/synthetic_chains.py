@@ -10,14 +10,18 @@ Chosen here, because the paper does not say or because it costs less:
 - labels are exact draws (forward sums, backward sampling) instead of the end of a Gibbs sampler;
 - constants are chosen for each setting and size by 5 folds of training data, the k-th of them held
   out of the k-th data set, and shared by all ten: a choice on one data set alone, as small as these
-  are, is mostly noise; the grid of L2-CRF is the paper's, that of L1-CRF
-  its larger four, lam has every sixth of its 20 values between 1 and 268 (correlated: {9, 25, 64})
-  with C = 1 or 10; C of M3N and of L1-M3N: ``MODELS``;
+  are, is mostly noise;
+- the grid of L2-CRF is the paper's, that of L1-CRF its larger four, lam has every sixth of its 20
+  values between 1 and 268 (correlated: {9, 25, 64}) with C = 1 or 10, C of M3N is one of {0.01,
+  0.03, 0.1, 0.3} and that of L1-M3N one of {0.01, 0.03, 0.1} (correlated: the smaller two);
 - "Laplace, large lam" is no model of the figures: the exact one at C = 10 and lam beyond the
   paper's grid, where its penalty sqrt(lam) ||w||_KL / C is as strong as that of the best l1 models
   and as sharp;
 - of the K runs of a correlated data set, one training part each, the first is done;
-- solvers stop at a duality gap of 0.05 per sequence, where the hinge of w = 0 is at least 4.
+- solvers stop at a duality gap of 0.05 per sequence, where the hinge of w = 0 is 8; the CRF without
+  a penalty has no gap and stops at a gradient of 0.01.
+
+README.md says what of the paper's ordering shows.
 
 python -m experiments.synthetic_chains [--quick]
 """

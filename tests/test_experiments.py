@@ -74,6 +74,24 @@ def test_what_the_readme_says_of_the_paired_differences():
     assert counts["Laplace, large lam", "Laplace, exact"] == (13, 0)
 
 
+def test_variances_of_irrelevant_features_are_not_0():
+    table = pd.read_csv(RESULTS / "chain_weights_variances.csv")
+    exact, limit = table["Laplace, exact"], table["Laplace, exact: limit"]
+    assert (exact >= limit).all()
+    assert exact[30:].mean() == pytest.approx(0.091, abs=5e-4)
+    third = (1 / table["Laplace, 3 rounds: limit"]) ** -0.75
+    assert (table["Laplace, 3 rounds"] >= third * (1 - 1e-4)).all()
+    assert table["Laplace, 3 rounds"][30:].mean() == pytest.approx(third[0], rel=0.02)
+
+
+def test_rounds_of_algorithm_1_approach_the_exact_model():
+    table = pd.read_csv(RESULTS / "chain_weights_rounds.csv")
+    assert (table.groupby("rounds")["distance"].mean().diff().dropna() < 0).all()
+    missed = (table["error"] - table["exact_error"]).groupby(table["rounds"]).mean()
+    assert missed[3] == pytest.approx(0.0036, abs=5e-5)
+    assert abs(missed.loc[10:]).max() < 2e-4
+
+
 # -- records ---------------------------------------------------------------------------------------
 
 
