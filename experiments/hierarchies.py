@@ -12,6 +12,10 @@ records: the average F1 of the four attributes, and the share of records whose N
 are all found and found alone. Each penalty's strength is the best of three by average F1 on
 100 further records, for each size and model in the first repetition, and kept for the others.
 
+What shows: edges help (block accuracy higher by 0.19 to 0.42 than without), and so do the l1 and
+Laplace penalties (by 0.17 to 0.43 over the squared one). Unlike in the paper the hinge is never
+clearly ahead of the CRF loss, and under the hinge Laplace is behind l1 (by 0.16 to 0.04).
+
 python -m experiments.hierarchies [--quick]
 """
 
@@ -159,7 +163,7 @@ def draw(table: pd.DataFrame, path: Path) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(1, 2, figsize=(12, 4.8), constrained_layout=True)
+    figure, axes = plt.subplots(1, 2, figsize=(13, 4.8), constrained_layout=True)
     marks = {"quadratic": "^", "l1": "v", "Laplace": "o"}
     for j, (shape, loss, penalty) in enumerate(MODELS):
         mine = (table["shape"] == shape) & (table["loss"] == loss) & (table["penalty"] == penalty)
@@ -178,7 +182,8 @@ def draw(table: pd.DataFrame, path: Path) -> None:
         axis.set(xlabel="training records", ylabel=name)
         axis.minorticks_off()
         axis.grid(alpha=0.3)
-    axes[0].legend(fontsize=8)
+    handles, names = axes[0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside right upper", fontsize=8)
     figure.savefig(path, dpi=100)
     plt.close(figure)
 

@@ -113,3 +113,24 @@ def test_measures_of_records():
     predicted[1] = np.array(["Name", "Image", "Price", "Description", "Name"])
     assert hierarchies.block_accuracy(predicted, y) == 0.5
     assert hierarchies.average_f1(predicted, y) == pytest.approx((3 + 4 / 5) / 4)
+
+
+def test_what_the_script_says_of_block_accuracies():
+    table = pd.read_csv(RESULTS / "hierarchies.csv")
+    means = table.pivot_table("block_accuracy", "records", ["shape", "loss", "penalty"])
+
+    def gain(one, other):
+        return (means[one] - means[other]).round(2)
+
+    edges, sparse = [], []
+    for loss in ("crf", "hinge"):
+        plain = ("tree", loss, "quadratic")
+        edges += gain(plain, ("flat", loss, "quadratic")).tolist()
+        sparse += gain(("tree", loss, "l1"), plain).tolist()
+        sparse += gain(("tree", loss, "Laplace"), plain).tolist()
+    assert (min(edges), max(edges)) == (0.19, 0.42)
+    assert (min(sparse), max(sparse)) == (0.17, 0.43)
+    behind = gain(("tree", "hinge", "l1"), ("tree", "hinge", "Laplace"))
+    assert (behind.min(), behind.max()) == (0.04, 0.16)
+    for penalty in ("quadratic", "l1", "Laplace"):
+        assert (gain(("tree", "hinge", penalty), ("tree", "crf", penalty)) <= 0).all()
