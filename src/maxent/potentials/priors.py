@@ -186,6 +186,10 @@ class CumulantPrior(Separable):
         """Whether K ends at a bound."""
         return bool(np.isfinite(self.bound))
 
+    def __repr__(self) -> str:
+        names = (getattr(f, "__name__", type(f).__name__) for f in (self.cumulant, self.mean))
+        return f"CumulantPrior({', '.join(names)}, bound={self.bound:g})"
+
     def _coordinate(self, j: int) -> CumulantPrior:
         return self
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from maxent.domains import StructuredDomain
 from maxent.entropies import BinaryGini, SquaredNorm, Tsallis, unwrap
 from maxent.maps import SampleMap
 from maxent.problem import Problem
@@ -75,7 +76,7 @@ _BY_NAME: dict[str, type[Solver]] = {
     "stochastic-gradient": StochasticGradient,
 }
 _FEW_SAMPLES = 1.5  # per column, below which the steps of Newton's method meet too many kinks
-_FEW_FOR_A_PROGRAMME = 300  # features up to which cutting planes with an l1 penalty are fast
+_FEW_FOR_A_PROGRAMME = 50  # features up to which cutting planes with an l1 penalty are fast
 _MANY_L1 = 10_000  # features beyond which FISTA takes many more steps than OWLQN
 _MANY, _MANY_OF_ONE_ROW = 100, 2000  # features beyond which Newton steps cost too much
 
@@ -108,6 +109,8 @@ def _chosen(solver: Solver | str, problem: Problem) -> Solver:
             last |= {"newton-cg", "prox-newton"}  # kinks everywhere cut their steps short
         if problem.features.n_features <= _FEW_FOR_A_PROGRAMME:
             last.add("reweighted")  # a linear programme is exact, and cheap where it is small
+        elif _l1(problem) and isinstance(problem.entropy.domain, StructuredDomain):
+            last.add("cutting-plane")
         names = sorted(_AUTO, key=last.__contains__)
         special = _for_chains(problem)
         if special is not None:
@@ -136,6 +139,12 @@ def _for_chains(problem: Problem) -> type[Solver] | None:
         pure = size > _MANY_L1 and elastic[0].any() and not elastic[1].any()
         return OWLQN if pure else None
     return BlockFrankWolfe if BlockFrankWolfe.resumes(problem) else None
+
+
+def _l1(problem: Problem) -> bool:
+    """Whether the penalty is l1 and nothing else."""
+    elastic = problem.potential.elastic(problem.features.n_features)
+    return elastic is not None and not elastic[1].any()
 
 
 def _curvature_jumps(problem: Problem) -> bool:
