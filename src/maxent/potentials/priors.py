@@ -229,7 +229,11 @@ class CumulantPrior(Separable):
 
     def conjugate_gradient(self, v: Array) -> Array:
         """The r with V'(r) = v."""
-        return self._root(v, 0.0)
+        return self._root(v, 0.0) if self._steep else super().conjugate_gradient(v)
+
+    def conjugate_terms(self, v: Array) -> tuple[Array, Array]:
+        """The terms of the penalty and their derivatives, at the end of K* the largest r."""
+        return self._terms(v), self._root(v, 0.0)
 
     def _terms(self, v: Array) -> Array:
         r = self._root(v, 0.0)
