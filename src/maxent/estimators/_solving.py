@@ -68,5 +68,7 @@ class SolvesProblem:
 def mean_weights(weight: Any, name: str) -> Any:
     """Sample weights that sum to 1."""
     if not weight.any():
-        raise ValueError(f"sample_weight is 0 everywhere: give some {name} a positive weight")
+        raise ValueError(
+            f"all sample weights are zero (0 everywhere): give some {name} a positive weight"
+        )
     return np.asarray(weight / weight.sum())
