@@ -23,7 +23,8 @@ import numpy as np
 from benchmarks.density import peak
 from benchmarks.peers import python_crfsuite as crfsuite
 from benchmarks.report import Row, compared, missing
-from maxent.tagging import TEMPLATES, Attributes, phrase_scores, read_conll
+from maxent import Chain, Problem, Quadratic, Shannon
+from maxent.tagging import TEMPLATES, Attributes, PairChainMap, phrase_scores, read_conll
 
 ROOT = Path(__file__).parent.parent
 DATA = Path(os.environ.get("MAXENT_DATA", ROOT.parent / "shared" / "data")) / "conll2000"
@@ -214,12 +215,15 @@ def judge(iterations: int, folder: Path) -> dict:
 
 def objective_of(model, X: list, y: list[list[str]], w: np.ndarray) -> float:
     """Mean loss + penalty at any weights."""
-    matrix, lengths = model._read(X, fit=False)
+    tokens = model.attributes_.transform(X)
     order = {label: i for i, label in enumerate(model.classes_.tolist())}
     paths = [np.array([order[label] for label in labels]) for labels in y]
-    chains = model._map(matrix, lengths, None)
-    weight = np.full(len(y), 1 / len(y))
-    return model._problem(chains, paths, weight).dual(w)
+    chain = Chain(len(order))
+    pairs = PairChainMap(tokens.X, tokens.lengths, len(order), model.start_, model.state_)
+    observed = chain.encode(paths, tied=True)
+    return Problem(
+        Shannon(domain=chain), pairs, Quadratic(2 * C2 / len(y)), observed=observed
+    ).dual(w)
 
 
 def converge(c2: float) -> dict:
