@@ -132,10 +132,11 @@ def timed(work: Callable[[], object]) -> tuple[object, float, float]:
 
 def fitted(X: object, y: list[list[str]], iterations: int, tol: float = 0.0, c2: float = C2):
     """Our model; c2 ||w||^2 beside a sum of losses is strength 2 c2 / n beside a mean."""
+    from maxent import ConvergenceWarning
     from maxent.estimators.chain import ChainClassifier
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # stopped as asked
+        warnings.simplefilter("ignore", ConvergenceWarning)  # stopped as asked
         return ChainClassifier(
             potential=2 * c2 / len(y), max_iter=iterations or None, tol=tol, solver="lbfgs"
         ).fit(X, y)

@@ -32,7 +32,7 @@ from sklearn.base import clone
 from sklearn.model_selection import KFold
 
 import maxent as mx
-from experiments.run import RESULTS
+from experiments.run import RESULTS, write_rows
 from experiments.south_america import DATA
 
 FILE = DATA / "ocr_letters" / "letters.npz"
@@ -205,21 +205,6 @@ def _constants(model: Any) -> str:
     return " ".join(f"{name}={value:g}" for name, value in given.items() if value is not None)
 
 
-def _write(path: Path, rows: Iterator[dict[str, Any]]) -> Path:
-    """As they come, so that nothing is lost."""
-    part = path.with_suffix(".part")
-    with part.open("w", newline="") as file:
-        writer = None
-        for row in rows:
-            if writer is None:
-                writer = csv.DictWriter(file, row)
-                writer.writeheader()
-            writer.writerow({k: f"{v:.6g}" if isinstance(v, float) else v for k, v in row.items()})
-            file.flush()
-    part.replace(path)
-    return path
-
-
 def figure(results: Path) -> Path:
     import matplotlib.pyplot as plt
 
@@ -271,7 +256,7 @@ def run(results: Path, parts: tuple[str, ...] = tuple(PARTS)) -> list[Path]:
         return []
     X, y, fold = words()
     data = Words(X, y)
-    written = [_write(results / f"{part}.csv", PARTS[part](data, fold)) for part in parts]
+    written = [write_rows(results / f"{part}.csv", PARTS[part](data, fold)) for part in parts]
     if (results / "ocr_sizes.csv").exists() and (results / "ocr_constants.csv").exists():
         written.append(figure(results))
     return written

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import csv
 import importlib
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
 EXPERIMENTS = (
@@ -39,7 +42,23 @@ EXPERIMENTS = (
     "nceas",
     "alignments",
     "ocr_letters",
+    "chunking",
 )
+
+
+def write_rows(path: Path, rows: Iterator[dict[str, Any]]) -> Path:
+    """Write a csv row by row, so that nothing is lost of a run that is stopped."""
+    part = path.with_suffix(".part")
+    with part.open("w", newline="") as file:
+        writer = None
+        for row in rows:
+            if writer is None:
+                writer = csv.DictWriter(file, row)
+                writer.writeheader()
+            writer.writerow({k: f"{v:.6g}" if isinstance(v, float) else v for k, v in row.items()})
+            file.flush()
+    part.replace(path)
+    return path
 
 
 def main() -> None:

@@ -14,6 +14,7 @@ from sklearn.utils import estimator_checks
 import maxent as mx
 from maxent.estimators._pair_features import pair_features
 from maxent.evaluation import alignment_deviation, alignment_overlap
+from sklearn_checks import WITHOUT_TABLES
 
 
 def warped(seed=0, count=6, channels=2):
@@ -223,22 +224,7 @@ def test_measures_of_alignments():
         alignment_overlap([0, 1], straight)
 
 
-# those of scikit-learn's checks that fit no table of numbers; the others need one
-CHECKS = [
-    estimator_checks.check_estimator_cloneable,
-    estimator_checks.check_estimator_tags_renamed,
-    estimator_checks.check_valid_tag_types,
-    estimator_checks.check_estimator_repr,
-    estimator_checks.check_no_attributes_set_in_init,
-    estimator_checks.check_do_not_raise_errors_in_init_or_set_params,
-    estimator_checks.check_mixin_order,
-    estimator_checks.check_parameters_default_constructible,
-    estimator_checks.check_get_params_invariance,
-    estimator_checks.check_set_params,
-]
-
-
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("check", WITHOUT_TABLES, ids=lambda check: check.__name__)
 def test_scikit_learn(check):
     check("Aligner", mx.Aligner())
 

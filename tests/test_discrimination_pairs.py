@@ -1,12 +1,14 @@
 """Chains small enough to enumerate, every loss with every potential, against CVXPY."""
 
-import cvxpy as cp
 import numpy as np
 import pytest
 
 import maxent as mx
 from catalogue import ABSTRACT
+from conftest import needs
 from maxent.estimators.chain import chain_entropy
+
+cp = needs("cvxpy")
 
 LENGTHS, STATES, FEATURES = (1, 2, 3, 2), 2, 2
 SIZE = FEATURES * STATES + STATES**2

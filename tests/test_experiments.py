@@ -6,11 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytest.importorskip("pandas")
+from conftest import needs
+
+pd = needs("pandas")
 sys.path.insert(0, str(Path(__file__).parents[1]))
-import pandas as pd
-from experiments import hierarchies, shrinkage, synthetic_chains
-from experiments.run import RESULTS
+from experiments import hierarchies, shrinkage, synthetic_chains  # noqa: E402
+from experiments.run import RESULTS  # noqa: E402
 
 
 def test_balls_of_the_kl_norm_lie_between_l2_and_l1():

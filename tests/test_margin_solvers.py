@@ -7,6 +7,7 @@ import pytest
 from scipy import sparse
 
 import maxent as mx
+from conftest import needs
 from maxent.solvers._path_rows import ActivePaths, PathRows, PlainRows
 from maxent.tagging import PairChainMap
 
@@ -48,7 +49,7 @@ def _problem(kind="dense", strength=None, weights=None, forbidden=(), seed=0, co
 
 def _enumerated(problem, forbidden=()):
     """The optimum by CVXPY, with one constraint for each path of each sequence."""
-    cp = pytest.importorskip("cvxpy")
+    cp = needs("cvxpy")
     _, labels = _data()
     chain = problem.entropy.domain
     w = cp.Variable(problem.features.n_features)
@@ -336,7 +337,7 @@ def test_a_pass_of_single_sequences_is_the_written_out_recursion():
 
 
 def test_projected_subgradients_stay_in_the_l1_ball():
-    cp = pytest.importorskip("cvxpy")
+    cp = needs("cvxpy")
     problem = _problem(strength=0.1).with_potential(mx.DualBall(2.0, p=1))
     solution = problem.solve(mx.Subgradient(tol=5e-3))
     assert solution.gap <= 5e-3

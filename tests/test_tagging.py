@@ -332,3 +332,23 @@ def test_another_kind_of_sequence_is_refused():
         model.predict([np.ones((2, 3))])
     with pytest.raises(ValueError, match="labels that training did not have"):
         model.log_loss(WORDS[:1], [["D", "X"]])
+
+
+def test_tokens_without_names_among_others():
+    names = Attributes()
+    tokens = names.fit([[[], ["a"], []], [["b", "a"], []]])
+    assert tokens.X.toarray().tolist() == [[0, 0], [1, 0], [0, 0], [1, 1], [0, 0]]
+    assert names.transform([[["", "a\nb", "a"], []]]).X.toarray().tolist() == [[1, 0], [0, 0]]
+
+
+def test_the_distribution_of_a_solution_is_written_when_it_is_asked_for():
+    X = sparse.csr_array(np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]))
+    chains = PairChainMap.seen(X, np.array([2, 1]), 2, np.array([0, 1, 1]))
+    chain = mx.Chain(2)
+    observed = chain.encode([np.array([0, 1]), np.array([1])], tied=True)
+    problem = mx.Problem(mx.Shannon(domain=chain), chains, mx.Quadratic(0.1), observed=observed)
+    solution = problem.solve()
+    assert callable(vars(solution)["p"])
+    expected = problem.state(solution.w).p
+    np.testing.assert_array_equal(solution.p.own.values, expected.own.values)
+    assert solution.p is solution.p

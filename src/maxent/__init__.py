@@ -101,6 +101,7 @@ _PUBLIC = {
         "RowMap",
         "RaggedMap",
         "ChainMap",
+        "TreeMap",
         "make_map",
     ],
     "maxent.problem": ["Problem", "State"],
@@ -168,7 +169,6 @@ _PUBLIC = {
         "StructMaxentCV",
         "StructMaxentClassifier",
         "TreeClassifier",
-        "TreeMap",
     ],
     "maxent.density": [
         "DensityTask",

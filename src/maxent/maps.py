@@ -695,6 +695,51 @@ class ChainMap(RowMap):
         return np.maximum(np.add.reduceat(sizes, starts), steps)
 
 
+@io.register
+class TreeMap(FeatureMap):
+    """Scores of a forest: X W for the nodes, one of a few tables [parent's, child's] for each edge.
+
+    w = [W (features, states) flattened, tables (kinds, states, states) flattened]; the scores are
+    one row for ``Tree``.
+
+    >>> tree = TreeMap(np.array([[1.0], [2.0]]), kinds=np.array([0]), n_states=2)
+    >>> tree.scores(np.arange(6.0))
+    array([0., 1., 0., 2., 2., 3., 4., 5.])
+    """
+
+    def __init__(self, X: Any, kinds: Array, n_states: int) -> None:
+        self.X, self.kinds, self.n_states = X, np.asarray(kinds), int(n_states)
+        self.n_kinds = int(self.kinds.max(initial=0)) + 1
+        self.n_features = X.shape[1] * self.n_states + self.n_kinds * self.n_states**2
+
+    def __getmodel__(self) -> dict[str, Any]:
+        return {"X": self.X, "kinds": self.kinds, "n_states": self.n_states}
+
+    def __setmodel__(self, state: dict[str, Any]) -> None:
+        X, kinds, n_states = (state[name] for name in ("X", "kinds", "n_states"))
+        if np.ndim(X) != 2 or not isinstance(n_states, int) or n_states < 1:
+            raise ValueError("a TreeMap has a matrix of nodes and a number of states")
+        indices("kinds", kinds, np.size(kinds), X.shape[0])
+        TreeMap.__init__(self, X, kinds, n_states)
+
+    def scores(self, w: Array) -> Array:
+        """The row of the forest."""
+        k = self.n_states
+        cut = self.X.shape[1] * k
+        unary = np.asarray(self.X @ w[:cut].reshape(-1, k)).ravel()
+        tables = w[cut:].reshape(-1, k * k)
+        return np.concatenate([unary, tables[self.kinds].ravel()])
+
+    def moments(self, p: Array) -> Array:
+        """Expected features of the nodes, and summed tables of each kind."""
+        k = self.n_states
+        cut = self.X.shape[0] * k
+        sums = np.zeros((self.n_kinds, k * k))
+        np.add.at(sums, self.kinds, p[cut:].reshape(-1, k * k))
+        unary = np.asarray(self.X.T @ p[:cut].reshape(-1, k))
+        return np.concatenate([unary.ravel(), sums.ravel()])
+
+
 @singledispatch
 def make_map(features: Any) -> FeatureMap:
     """The map for what the user gave: a FeatureMap, a dense or scipy-sparse matrix.

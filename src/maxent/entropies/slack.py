@@ -29,7 +29,7 @@ class DifferenceCone(Domain):
     """{m (q - y) : m >= 0, q in the inner domain}: differences from the observed vertices y.
 
     >>> cone = DifferenceCone(Simplex(), np.array([[0.0, 1.0, 0.0]]))
-    >>> cone.contains([[2.0, -3.0, 1.0]]), cone.size([[2.0, -3.0, 1.0]])
+    >>> cone.contains([[2.0, -3.0, 1.0]]), cone.mass([[2.0, -3.0, 1.0]])
     (array([ True]), array([3.]))
     """
 
@@ -54,7 +54,7 @@ class DifferenceCone(Domain):
         """As the inner domain."""
         return self.inside.ragged
 
-    def size(self, p: Any) -> Array:
+    def mass(self, p: Any) -> Array:
         """The smallest m of each row: how much of its observed vertex a difference takes away."""
         taken = -as_float(p) * self.observed
         if isinstance(taken, Ragged):
@@ -69,8 +69,8 @@ class DifferenceCone(Domain):
         raise ValueError("a linear function is unbounded on a cone; use an entropy on it (Slack)")
 
     def _contains(self, p: Rows, atol: float) -> Array:
-        size = self.size(p)
-        scale = np.where(size > 0, 1 / np.maximum(size, 1e-300), 1.0)
+        mass = self.mass(p)
+        scale = np.where(mass > 0, 1 / np.maximum(mass, 1e-300), 1.0)
         zero = row_sum(abs(p)) <= atol
         return zero | self.inside.contains(row_scale(p, scale) + self.observed, 1e-7 + atol)
 
@@ -128,11 +128,11 @@ class Slack(Entropy):
         return total, row_scale(vertex - self.observed, slope)
 
     def _value(self, p: Rows) -> Array:
-        size = self._cone.size(p)
+        mass = self._cone.mass(p)
         if self.kind == "squared":
-            price = size**2 / 2
+            price = mass**2 / 2
         else:
             with np.errstate(divide="ignore", invalid="ignore"):
-                price = np.where(size < 1, -np.log1p(-np.minimum(size, 1.0)) / self.rate, np.inf)
+                price = np.where(mass < 1, -np.log1p(-np.minimum(mass, 1.0)) / self.rate, np.inf)
         cost = self.entropy.cost if isinstance(self.entropy, Shifted) else 0.0
         return price - (row_dot(p, cost) if isinstance(self.entropy, Shifted) else 0.0)

@@ -17,7 +17,7 @@ from maxent.estimators.med import MED
 from maxent.estimators.structural import StructMaxent
 from maxent.estimators.structural_classifier import StructMaxentClassifier
 from maxent.estimators.structural_cv import StructMaxentCV
-from maxent.estimators.tree import TreeClassifier, TreeMap
+from maxent.estimators.tree import TreeClassifier
 
 __all__ = [
     "CRF",
@@ -42,5 +42,4 @@ __all__ = [
     "StructMaxentCV",
     "StructMaxentClassifier",
     "TreeClassifier",
-    "TreeMap",
 ]

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from maxent._rows import Array, Ragged, Rows, Tied, put_row, take_row
+from maxent.entropies import unwrap
 from maxent.problem import Problem
 from maxent.solvers._chains import Active, Layout, observed_paths, weights_of
-from maxent.solvers._dual import DualRows, PairState, unwrap
+from maxent.solvers._dual import DualRows, PairState
 from maxent.structured import Chain
 
 _SLOTS = 8  # of a row at first; twice as many whenever they do not suffice

@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -48,7 +49,34 @@ class Status(Enum):
         return self in (Status.CONVERGED, Status.STATIONARY)
 
 
+class _WhenAsked:
+    """A field that is given a value, or a function that makes it when it is first asked for."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __set__(self, instance: Any, value: Any) -> None:
+        vars(instance)[self._name] = value
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        value = vars(instance)[self._name]
+        if callable(value):
+            value = vars(instance)[self._name] = value()
+        return value
+
+
+def _when_asked(name: str) -> Callable[[type], type]:
+    """Let a field of a dataclass be made when it is asked for."""
+
+    def changed(cls: type) -> type:
+        setattr(cls, name, _WhenAsked(name))
+        return cls
+
+    return changed
+
+
 @io.register
+@_when_asked("p")
 @dataclass(frozen=True, eq=False)
 class Solution:
     """What a solver found.
@@ -243,7 +271,8 @@ class Solver(ABC):
     def _solution(state: State, status: Status, history: list[dict[str, float]]) -> Solution:
         return Solution(
             w=state.w,
-            p=state.prediction,
+            # where no step wrote p_w out, the last one does not either
+            p=state.prediction if state.sums is None else partial(_prediction, state),
             gap=state.gap,
             optimality=state.optimality,
             objective=state.dual,
@@ -252,6 +281,10 @@ class Solver(ABC):
             history=history,
             guarantees=state.problem.guarantees(state.gap),
         )
+
+
+def _prediction(state: State) -> Rows:
+    return state.prediction
 
 
 def _reached(state: State) -> Status:

@@ -10,7 +10,7 @@ from maxent import io
 from maxent._rows import Array, Rows, row_dot
 from maxent._threads import one_blas_thread
 from maxent.domains import Simplex
-from maxent.entropies import Youngized, Zero
+from maxent.entropies import Youngized, Zero, unwrap
 from maxent.maps import SampleMap
 from maxent.problem import Problem, State
 from maxent.solvers._dual import (
@@ -20,11 +20,11 @@ from maxent.solvers._dual import (
     PairState,
     SlowRows,
     pair_state,
-    unwrap,
 )
 from maxent.solvers.base import Callback, Solution
 
 if TYPE_CHECKING:
+    from maxent.solvers._chains import Layout
     from maxent.solvers._path_rows import ActivePaths
 
 
@@ -113,11 +113,9 @@ class BlockFrankWolfe(DualSolver):
         self, problem: Problem, point: Rows, active: ActivePaths | None
     ) -> DualRows | None:
         """Compiled rows of a hinge over chains under a squared norm, else None."""
-        from maxent.solvers._chains import layout
         from maxent.solvers._path_rows import PathRows, PlainRows
 
-        elastic = problem.potential.elastic(problem.features.n_features)
-        parts = None if elastic is None or elastic[0].any() else layout(problem, Zero)
+        parts = _compiled_layout(problem)
         if parts is None:
             return None
         by_gap = self.sampling == "gap"
@@ -128,11 +126,7 @@ class BlockFrankWolfe(DualSolver):
     @classmethod
     def resumes(cls, problem: Problem) -> bool:
         """Whether ``resume`` applies: a hinge over tied chains under a squared norm."""
-        from maxent.solvers._chains import layout
-
-        elastic = problem.potential.elastic(problem.features.n_features)
-        plain = elastic is not None and not elastic[0].any()
-        return plain and cls.missing(problem) is None and layout(problem, Zero) is not None
+        return cls.missing(problem) is None and _compiled_layout(problem) is not None
 
     def resume(
         self, problem: Problem, active: ActivePaths | None = None, callback: Callback | None = None
@@ -154,6 +148,14 @@ class BlockFrankWolfe(DualSolver):
                     f"states and a squared norm as penalty, got {problem!r}" + (lack or "")
                 )
             return self._descend(rows.state(), callback), rows.active  # type: ignore[attr-defined]
+
+
+def _compiled_layout(problem: Problem) -> Layout | None:
+    """How chains lie in memory, for a hinge over tied ones under a squared norm; else None."""
+    from maxent.solvers._chains import layout
+
+    elastic = problem.potential.elastic(problem.features.n_features)
+    return None if elastic is None or elastic[0].any() else layout(problem, Zero)
 
 
 class _OracleRows(SlowRows):

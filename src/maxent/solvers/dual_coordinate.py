@@ -17,10 +17,11 @@ from maxent.entropies import (
     SquaredNorm,
     Tsallis,
     Zero,
+    unwrap,
 )
 from maxent.maps import SampleMap
 from maxent.problem import Problem
-from maxent.solvers._dual import CompiledRows, DualRows, DualSolver, SlowRows, unwrap
+from maxent.solvers._dual import CompiledRows, DualRows, DualSolver, SlowRows
 
 
 @io.register

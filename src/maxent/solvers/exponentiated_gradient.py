@@ -9,9 +9,9 @@ import numpy as np
 
 from maxent import io
 from maxent._rows import Array, Ragged, Rows, Tied
-from maxent.entropies import Shannon, Zero
+from maxent.entropies import Shannon, Zero, unwrap
 from maxent.problem import Problem
-from maxent.solvers._dual import DualRows, DualSolver, PairState, unwrap
+from maxent.solvers._dual import DualRows, DualSolver, PairState
 
 if TYPE_CHECKING:
     from maxent.solvers._chains import Layout

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from maxent import io
-from maxent.entropies import Shannon
+from maxent._rows import Ragged, Tied
+from maxent.entropies import Scaled, Shannon, Shifted, unwrap
 from maxent.problem import Problem, State
 from maxent.solvers.base import Solver
 
@@ -88,9 +89,6 @@ class StochasticGradient(Solver):
 
 def _part(problem: Problem, rows: np.ndarray) -> Problem:
     """The problem of some of the sequences."""
-    from maxent._rows import Ragged, Tied
-    from maxent.entropies import Scaled, Shifted
-    from maxent.solvers._dual import unwrap
 
     def chosen(x: Tied) -> Tied:
         own = x.own.rows()

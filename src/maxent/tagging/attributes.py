@@ -188,7 +188,7 @@ def _flatten(batch: list[Any], first: int) -> tuple[Names, Array | None, Array]:
     if set(map(type, tokens)) <= {list, tuple}:
         counts = np.fromiter(map(len, tokens), np.int64, len(tokens))
         with suppress(TypeError):  # a name that is no text: what follows says where
-            return Names(list(chain.from_iterable(tokens))), None, counts
+            return Names(tokens), None, counts
     pairs = [
         list(_entries(token, s, t))
         for s, sequence in enumerate(batch, start=first)
@@ -197,7 +197,7 @@ def _flatten(batch: list[Any], first: int) -> tuple[Names, Array | None, Array]:
     counts = np.fromiter(map(len, pairs), np.int64, len(pairs))
     flat = list(chain.from_iterable(pairs))
     values = np.array([value for _, value in flat], np.float64)
-    return Names([name for name, _ in flat]), None if (values == 1).all() else values, counts
+    return Names([[name for name, _ in flat]]), None if (values == 1).all() else values, counts
 
 
 def _matrix(index: list[Array], values: list[Array | None], sizes: list[Array], width: int) -> Any:

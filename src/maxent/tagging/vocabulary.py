@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain, islice, pairwise
 
 import numpy as np
 
@@ -17,22 +17,27 @@ _GAP = "\n"
 class Names:
     """A batch of names as the kernels read them: their bytes and where each begins.
 
-    >>> Names(["of", "a"]).starts
+    The names come in groups, those of a token, so that no list of all of them is needed.
+
+    >>> Names([["of"], [], ["a"]]).starts
     array([0, 3, 5])
     """
 
-    def __init__(self, names: list[str]) -> None:
-        self._names = names
-        self.text = np.frombuffer(_GAP.join(names).encode(), np.uint8)
+    def __init__(self, groups: Sequence[Sequence[str]]) -> None:
+        self._groups = groups
+        self._count = sum(map(len, groups))
+        self.text = np.frombuffer(
+            _GAP.join(map(_GAP.join, filter(None, groups))).encode(), np.uint8
+        )
 
     @cached_property
     def _cut(self) -> tuple[Array, Array]:
         from maxent._kernels.names import hash_between, hash_names
 
-        starts = np.zeros(len(self._names) + 1, np.int64)
-        codes = np.empty(len(self._names), np.uint64)
-        if self._names and not hash_names(self.text, ord(_GAP), starts, codes):
-            np.cumsum([len(name.encode()) + 1 for name in self._names], out=starts[1:])
+        starts = np.zeros(len(self) + 1, np.int64)
+        codes = np.empty(len(self), np.uint64)
+        if len(self) and not hash_names(self.text, ord(_GAP), starts, codes):
+            np.cumsum([len(name.encode()) + 1 for name in self], out=starts[1:])
             hash_between(self.text, starts, codes)
         return starts, codes
 
@@ -47,13 +52,16 @@ class Names:
         return self._cut[1]
 
     def __len__(self) -> int:
-        return len(self._names)
+        return self._count
+
+    def __iter__(self) -> Iterator[str]:
+        return chain.from_iterable(self._groups)
 
     def check_lengths(self, most: int) -> None:
         """Refuse a name of more bytes."""
         sizes = np.diff(self.starts) - 1
         if sizes.size and sizes.max() > most:
-            name = self._names[int(sizes.argmax())]
+            name = next(islice(self, int(sizes.argmax()), None))
             raise ValueError(
                 f"an attribute has {sizes.max()} bytes, at most {most} are allowed: "
                 f"{name[:40]!r}..."
@@ -64,9 +72,9 @@ class Vocabulary:
     """Numbers of names in the order in which they were added.
 
     >>> names = Vocabulary()
-    >>> names.add(Names(["a", "b", "a"]))
+    >>> names.add(Names([["a", "b", "a"]]))
     array([0, 1, 0], dtype=int32)
-    >>> names.find(Names(["b", "c"]))
+    >>> names.find(Names([["b", "c"]]))
     array([ 1, -1], dtype=int32)
     """
 
@@ -75,7 +83,7 @@ class Vocabulary:
         self._known = np.zeros(64, np.uint8)
         self._starts = np.zeros(17, np.int64)
         self._slots = np.zeros((64, 2), np.uint64)
-        self.add(Names(list(names)))
+        self.add(Names([list(names)]))
 
     def __len__(self) -> int:
         return self._count
