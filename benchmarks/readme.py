@@ -15,6 +15,8 @@ GUIDES = {  # page -> its suites
     "docs/structured/ranking.md": ("structured_ranking",),
     "docs/structured/transport.md": ("structured_transport",),
     "docs/structured/arborescence.md": ("structured_trees", "dependency_parsing"),
+    "docs/tagging.md": ("tagging",),
+    "docs/discrimination.md": ("max_margin",),
 }
 _LARGE = ("density", "projection", "relaxation")  # suites with runs that no peer can follow
 START, END = "<!-- benchmarks: start -->", "<!-- benchmarks: end -->"
@@ -114,6 +116,21 @@ def _as_it_is(rows: list[dict[str, str]]) -> list[str]:
     return lines + ["| " + " | ".join(row.values()) + " |" for row in rows]
 
 
+def _measured(rows: list[dict[str, str]]) -> list[str]:
+    """Each method's own line, with its note."""
+    lines = ["| problem | method | median | ratio | target | accuracy | |", "|---" * 7 + "|"]
+    for row in rows:
+        median = f"{_number(row['seconds']):.4g}"
+        median += " MB" if " MB " in row["problem"] else " s"
+        if row["status"] != "OK":
+            median += f", {row['status']}"
+        ratio = f"{_number(row['ratio']):.3g}" if row["ratio"] else ""
+        target = f"{row['target']}: {row['met']}" if row["target"] else ""
+        cells = [row["problem"], row["method"], median, ratio, target, row["accuracy"], row["note"]]
+        lines.append("| " + " | ".join(cells) + " |")
+    return lines
+
+
 def table() -> str:
     """The table of the README."""
     lines = _compared(("maps", "glm", "training", "density", "projection", "relaxation"))
@@ -132,6 +149,8 @@ def _guide_table(suite: str) -> str:
     """One csv of benchmarks/results or experiments/results as a table."""
     if suite.startswith("structured"):
         return "\n".join(_compared((suite,)))
+    if suite in ("tagging", "max_margin"):
+        return "\n".join(_measured(_rows(suite)))
     folder = RESULTS if suite.startswith("gpu") else ROOT / "experiments" / "results"
     with (folder / f"{suite}.csv").open() as file:
         return "\n".join(_as_it_is(list(csv.DictReader(file))))
