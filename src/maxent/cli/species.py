@@ -17,7 +17,7 @@ from maxent import _limits
 from maxent.cli._console import console, one_line_errors, recorded_warnings
 from maxent.cli._options import Fields, with_fields
 from maxent.cli._screen import Screen, conclude, show_notes
-from maxent.species.inputs import LayerFiles, RecordFile, raster_parts
+from maxent.species.inputs import LayerFiles, RecordFile, StudyFiles, raster_parts
 from maxent.species.options import BACKGROUND, CHECKS, DATA, MODEL, OUTPUT
 from maxent.species.settings import Settings
 
@@ -85,6 +85,7 @@ MakeLayers = Annotated[Callable[..., LayerFiles], Fields(LayerFiles)]
 MakeModelLayers = Annotated[  # the model knows which of them hold categories
     Callable[..., LayerFiles], Fields(LayerFiles, "align", "resampling", "crs")
 ]
+MakeStudy = Annotated[Callable[..., StudyFiles], Fields(StudyFiles)]
 MakeSettings = Annotated[Callable[..., Settings], Fields(Settings)]
 
 
@@ -108,6 +109,7 @@ def fit(
     background_records: BackgroundRecords = None,
     target_group: TargetGroup = False,
     bias: Bias = None,
+    make_study: MakeStudy,
     test: Annotated[
         Path | None, typer.Option(help="Records for testing.", rich_help_panel=CHECKS)
     ] = None,
@@ -150,7 +152,12 @@ def fit(
         )
     if swd and len(files) != 1:
         raise typer.BadParameter("--swd takes two tables: samples.csv background.csv")
-    opened = make_layers(files)
+    opened, study = make_layers(files), make_study()
+    if swd and study.kind is not None:
+        raise typer.BadParameter(
+            "--region, --ecoregions, --hull and --buffer choose cells of layers; the background "
+            "of --swd is its second table"
+        )
     shared: dict[str, Any] = {
         "species": species or (),
         "projections": [make_layers((str(folder),)) for folder in project or []],
@@ -181,6 +188,7 @@ def fit(
                 test=_like(records, test),
                 bias=None if bias is None else str(bias),
                 group=_like(records, background_records or (occurrences if target_group else None)),
+                study=study,
                 maps=maps,
                 listener=screen,
                 **shared,
@@ -330,6 +338,7 @@ def tune(
     background_records: BackgroundRecords = None,
     target_group: TargetGroup = False,
     bias: Bias = None,
+    make_study: MakeStudy,
     features: Annotated[
         str,
         typer.Option("--features", "-f", help="Feature classes to try.", rich_help_panel=MODEL),
@@ -375,13 +384,14 @@ def tune(
             species=species or (),
             bias=None if bias is None else str(bias),
             group=_like(records, background_records or (occurrences if target_group else None)),
+            study=make_study(),
             scoring=scoring,
             jobs=jobs,
             overwrite=overwrite,
         )
     if quiet:
         return
-    show_notes(notes, console(stderr=True))
+    show_notes([*notes, *(note for one in tuned for note in one.notes)], console(stderr=True))
     screen = console()
     for one in tuned:
         table = Table(title=f"{escape(one.species)}: best first", title_justify="left")

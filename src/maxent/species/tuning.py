@@ -14,7 +14,7 @@ import numpy as np
 
 from maxent import evaluation, io
 from maxent.estimators import MaxentDensityCV
-from maxent.species.inputs import LayerFiles, RecordFile, chosen_species, raster_parts
+from maxent.species.inputs import LayerFiles, RecordFile, StudyFiles, chosen_species, raster_parts
 from maxent.species.outputs import check_unread, locked, staged
 from maxent.species.region import Prepared, prepare, survey_files
 from maxent.species.settings import Settings
@@ -31,6 +31,7 @@ class Tuned:
     rows: list[dict[str, Any]]
     files: list[Path]
     advice: str
+    notes: list[str]
 
 
 def tune(
@@ -83,21 +84,24 @@ def tune_files(
     species: Sequence[str] = (),
     bias: str | None = None,
     group: RecordFile | None = None,
+    study: StudyFiles | None = None,
     scoring: str = "log_loss",
     jobs: int = 1,
     overwrite: bool = False,
 ) -> list[Tuned]:
     """Tune every species of a file, with a table and a picture of each in ``out``."""
-    tables = [file.path for file in (records, group) if file is not None]
+    read = [file.path for file in (records, group, study) if file is not None]
+    tables = [path for path in read if path is not None]
     rasters = raster_parts([*layers.sources, *([] if bias is None else [bias])])
     check_unread(out, [*tables, *rasters])
     with locked(out), staged(out, overwrite) as place:
-        surveyed = survey_files(records, layers, settings, bias=bias, group=group)
-        region = surveyed.region
+        surveyed = survey_files(records, layers, settings, bias=bias, group=group, study=study)
         names = chosen_species(surveyed.records.names(), species, records.path)
         tuned = []
         for name, slug in slugs(names).items():
-            ready = prepare(region, surveyed.records.of(name), settings)
+            mine = surveyed.records.of(name)
+            region = surveyed.regions.of(mine)
+            ready = prepare(region, mine, settings)
             rows = tune(
                 ready,
                 settings,
@@ -112,7 +116,8 @@ def tune_files(
             io.write_atomically(place / files[0], _csv(rows))
             io.write_atomically(place / files[1], _picture(name, rows, scoring))
             advice = _advice(records, layers, name if len(names) > 1 else None, rows[0])
-            tuned.append(Tuned(name, rows, [out / f for f in files], advice))
+            notes = ready.study_notes()
+            tuned.append(Tuned(name, rows, [out / f for f in files], advice, notes))
         best = {one.species: {k: one.rows[0][k] for k in _COLUMNS[:3]} for one in tuned}
         io.save(best, place / "tuning.json")
     return tuned
