@@ -124,6 +124,13 @@ class StudyFiles:
         """The file of polygons, if there is one."""
         return self.polygons or self.ecoregions
 
+    def typed(self) -> list[str]:
+        """The options that ask for it."""
+        words = [] if self.polygons is None else ["--region", self.polygons]
+        words += [] if self.ecoregions is None else ["--ecoregions", self.ecoregions]
+        words += ["--hull"] if self.hull else []
+        return words + ([] if self.buffer is None else ["--buffer", f"{self.buffer:g}"])
+
     def read(self, grid: Grid) -> tuple[StudyChoice | None, list[str]]:
         """How to make the region of a species, and notes on the polygons."""
         import numpy as np

@@ -197,7 +197,7 @@ def read_occurrences(
     """
     path = Path(path)
     check_file(path)
-    if path.suffix.lower() in _VECTOR:
+    if is_vector(path):
         frame, notes = read_vector(path)
         records = Occurrences.from_frame(
             frame, species=species, x=x, y=y, crs=crs, source=path.name
@@ -351,6 +351,11 @@ def _species(values: list[str] | None, row: Array, source: str) -> tuple[Array, 
 
 
 # -- vector files --------------------------------------------------------------------------------
+
+
+def is_vector(path: Path) -> bool:
+    """Whether a file is read by geopandas, by its name."""
+    return path.suffix.lower() in _VECTOR
 
 
 def read_vector(path: Path, what: str = "records") -> tuple[Any, tuple[str, ...]]:
