@@ -35,6 +35,7 @@ SUITES = (
     "structured_trees",
     "tagging",
     "max_margin",
+    "tuning",
 )
 
 

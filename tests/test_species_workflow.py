@@ -54,7 +54,7 @@ def fitted(data, tmp_path_factory):
     args = ["fit", data / "occurrences.csv", data / "layers", *CATEGORY, "-o", out]
     args += ["--project", data / "future", "--bootstrap", "2", "--permutations", "2"]
     args += ["--test-share", "0.25", "--output", "raw", "--threshold", "10 percentile"]
-    args += ["--replicates", "2", "--lambdas", "--background", "1500"]
+    args += ["--replicates", "2", "--lambdas", "--background", "1500", "--buffer", "5000"]
     result = CliRunner().invoke(cli.main, [str(a) for a in args])
     assert result.exit_code == 0, result.output
     return out, result.output
@@ -237,11 +237,13 @@ def test_tune(data, run, tmp_path):
     assert {(r["features"], float(r["multiplier"])) for r in rows} == {
         (f, m) for f in ("lc", "lqc") for m in (1.0, 4.0)
     }
-    means = [float(r["mean_score"]) for r in rows]
+    means = [float(r["test_log_density"]) for r in rows]
     assert means == sorted(means, reverse=True)
-    folds = [np.mean([float(r[f"fold_{i}"]) for i in range(1, 5)]) for r in rows]
-    np.testing.assert_allclose(means, folds)
+    (by_fold,) = out.glob("*_folds.csv")
+    scores = np.array([float(r["test_log_density"]) for r in _rows(by_fold)])
+    np.testing.assert_allclose(means, scores.reshape(len(rows), 4).mean(axis=1))
     assert list(out.glob("*_tuning.png"))
+    assert list(out.glob("*_tuning.html"))
 
 
 def test_swd(data, run, tmp_path):

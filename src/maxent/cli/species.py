@@ -17,9 +17,10 @@ from maxent import _limits
 from maxent.cli._console import console, one_line_errors, recorded_warnings
 from maxent.cli._options import Fields, with_fields
 from maxent.cli._screen import Screen, conclude, show_notes
-from maxent.species.inputs import LayerFiles, RecordFile, raster_parts
+from maxent.species.inputs import LayerFiles, RecordFile, StudyFiles, raster_parts
 from maxent.species.options import BACKGROUND, CHECKS, DATA, MODEL, OUTPUT
 from maxent.species.settings import Settings
+from maxent.species.tuning_settings import TuningSettings
 
 # -- arguments and options that several commands share --------------------------------------------
 
@@ -85,6 +86,7 @@ MakeLayers = Annotated[Callable[..., LayerFiles], Fields(LayerFiles)]
 MakeModelLayers = Annotated[  # the model knows which of them hold categories
     Callable[..., LayerFiles], Fields(LayerFiles, "align", "resampling", "crs")
 ]
+MakeStudy = Annotated[Callable[..., StudyFiles], Fields(StudyFiles)]
 MakeSettings = Annotated[Callable[..., Settings], Fields(Settings)]
 
 
@@ -108,6 +110,7 @@ def fit(
     background_records: BackgroundRecords = None,
     target_group: TargetGroup = False,
     bias: Bias = None,
+    make_study: MakeStudy,
     test: Annotated[
         Path | None, typer.Option(help="Records for testing.", rich_help_panel=CHECKS)
     ] = None,
@@ -150,7 +153,12 @@ def fit(
         )
     if swd and len(files) != 1:
         raise typer.BadParameter("--swd takes two tables: samples.csv background.csv")
-    opened = make_layers(files)
+    opened, study = make_layers(files), make_study()
+    if swd and study.kind is not None:
+        raise typer.BadParameter(
+            "--region, --ecoregions, --hull and --buffer choose cells of layers; the background "
+            "of --swd is its second table"
+        )
     shared: dict[str, Any] = {
         "species": species or (),
         "projections": [make_layers((str(folder),)) for folder in project or []],
@@ -181,6 +189,7 @@ def fit(
                 test=_like(records, test),
                 bias=None if bias is None else str(bias),
                 group=_like(records, background_records or (occurrences if target_group else None)),
+                study=study,
                 maps=maps,
                 listener=screen,
                 **shared,
@@ -330,6 +339,7 @@ def tune(
     background_records: BackgroundRecords = None,
     target_group: TargetGroup = False,
     bias: Bias = None,
+    make_study: MakeStudy,
     features: Annotated[
         str,
         typer.Option("--features", "-f", help="Feature classes to try.", rich_help_panel=MODEL),
@@ -340,18 +350,12 @@ def tune(
     potentials: Annotated[
         str, typer.Option(help="Potentials to try.", rich_help_panel=MODEL)
     ] = "box",
-    scoring: Annotated[
-        str, typer.Option(help="log_loss or auc, of the held-out block.")
-    ] = "log_loss",
     jobs: Annotated[int, typer.Option("--jobs", "-j", help="Threads.", min=1)] = 1,
     make_settings: Annotated[
         Callable[..., Settings],
-        Fields(
-            Settings,
-            *("thin", "background", "bias", "preset", "folds", "seed"),
-            folds={"help": "Spatial blocks.", "group": None},
-        ),
+        Fields(Settings, *("thin", "background", "bias", "preset", "seed")),
     ],
+    make_tuning: Annotated[Callable[..., TuningSettings], Fields(TuningSettings)],
     overwrite: Overwrite = False,
     max_cells: MaxCells = None,
     quiet: Quiet = False,
@@ -359,6 +363,7 @@ def tune(
     """Choose feature classes, multiplier and potential by spatially blocked cross-validation."""
     from maxent.species import tuning
 
+    how = make_tuning()
     files = _paths(layers)
     if not files:
         raise typer.BadParameter("give the layers after the records")
@@ -375,28 +380,20 @@ def tune(
             species=species or (),
             bias=None if bias is None else str(bias),
             group=_like(records, background_records or (occurrences if target_group else None)),
-            scoring=scoring,
+            study=make_study(),
+            tuning=how,
             jobs=jobs,
             overwrite=overwrite,
+            command=shlex.join(["maxent", *sys.argv[1:]]),
         )
     if quiet:
         return
-    show_notes(notes, console(stderr=True))
+    show_notes([*notes, *(note for one in tuned for note in one.notes)], console(stderr=True))
     screen = console()
     for one in tuned:
-        table = Table(title=f"{escape(one.species)}: best first", title_justify="left")
-        shown = {"log_loss": "log density"}.get(scoring, scoring)
-        for name in ("features", "potential", "multiplier", shown, "sd"):
-            table.add_column(name, justify="left" if name in ("features", "potential") else "right")
-        for row in one.rows[:10]:
-            table.add_row(
-                row["features"],
-                row["potential"],
-                f"{row['multiplier']:g}",
-                f"{row['mean_score']:.4f}",
-                f"{row['sd_score']:.4f}",
-            )
-        screen.print(table)
+        screen.print(_candidates(one.species, one.rows))
+        if one.null_table:
+            screen.print(_null_test(one.null_table))
         screen.print(f"fit it with: {escape(one.advice)}", soft_wrap=True)
     for path in (p for one in tuned for p in one.files):
         screen.print(f"wrote {escape(str(path))}", soft_wrap=True)
@@ -430,6 +427,46 @@ def _paths(given: Sequence[Path] | None) -> tuple[str, ...]:
 
 def _words(text: str) -> list[str]:
     return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def _candidates(species: str, rows: Sequence[dict[str, Any]]) -> Table:
+    table = Table(title=f"{escape(species)}: best first", title_justify="left")
+    shown = {
+        "features": "features",
+        "potential": "potential",
+        "multiplier": "multiplier",
+        "test_log_density": "log density",
+        "test_auc": "AUC",
+        "auc_difference": "difference",
+        "omission_10_percentile": "omission",
+        "test_boyce": "Boyce",
+        "delta_aicc": "ΔAICc",
+        "n_weights": "weights",
+    }
+    words = ("features", "potential")
+    if all(row["potential"] == "box" for row in rows):
+        del shown["potential"]
+    for name, title in shown.items():
+        table.add_column(title, justify="left" if name in words else "right")
+    for row in rows[:10]:
+        table.add_row(*(_cell(row[name]) for name in shown))
+    return table
+
+
+def _null_test(rows: Sequence[dict[str, Any]]) -> Table:
+    table = Table(title="beside null models", title_justify="left")
+    shown = ("statistic", "value", "null_mean", "null_sd", "z", "p_value")
+    for name in shown:
+        table.add_column(name.replace("_", " "), justify="left" if name == "statistic" else "right")
+    for row in rows:
+        table.add_row(*(_cell(row[name]) for name in shown))
+    return table
+
+
+def _cell(value: Any) -> str:
+    if not isinstance(value, float):
+        return str(value)
+    return "" if value != value else f"{value:.4g}"
 
 
 def _number(text: str) -> float:

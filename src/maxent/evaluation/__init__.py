@@ -5,6 +5,7 @@
                     information (log loss, gain, AICc)
 ``cuts.py``         what a threshold does: omission, TSS, ROC and omission curves, the table of
                     threshold rules
+``partial.py``      partial ROC: the AUC where few presences are omitted, beside a random one's
 ``splitters.py``    folds of presences, spatial blocks, checkerboards, buffered leave-one-out
 ``alignments.py``   how alike two alignments of sequences are
 ==================  ==========================================================================
@@ -44,6 +45,7 @@ from maxent.evaluation.metrics import (
     gain,
     log_loss,
 )
+from maxent.evaluation.partial import PartialROC, partial_roc
 from maxent.evaluation.splitters import (
     BufferedLeaveOneOut,
     Checkerboard,
@@ -59,6 +61,7 @@ __all__ = [
     "Checkerboard",
     "MaxTSS",
     "OmissionCurve",
+    "PartialROC",
     "PresenceKFold",
     "RocCurve",
     "SpatialBlocks",
@@ -78,6 +81,7 @@ __all__ = [
     "max_tss",
     "omission",
     "omission_curve",
+    "partial_roc",
     "roc_curve",
     "thresholds",
     "tss",

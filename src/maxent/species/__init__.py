@@ -6,12 +6,12 @@ A room uses those that stand before it in this table, and none that stand after 
 ``extras``, ``crs``, ``options``                  libraries, coordinate systems, fields as options
 ``layers/``                                       rasters on one grid
 ``results``, ``records/``                         what a fit consists of; occurrence records
-``settings``, ``inputs``                          what a fit is told, and the files it reads
+``settings``, ``tuning_settings``, ``inputs``     what a fit is told, and the files it reads
 ``model``, ``region``, ``diagnostics/``           a saved density; species on cells; their scores
 ``fitting``, ``projection/``                      one species fitted and judged; its maps
 ``slugs``, ``tables/``, ``report/``, ``outputs``  what is written, and the folders for it
 ``job``, ``workflow``                             one species or many, from files to folders
-``scoring``, ``tuning``                           a model scored on new records; settings chosen
+``scoring``, ``tuning/``                          a model scored on new records; settings chosen
 ================================================  ================================================
 
 >>> from maxent import species
@@ -27,17 +27,19 @@ from typing import Any
 _PUBLIC = {
     "diagnostics": ["evaluate", "importance", "jackknife", "replicate", "responses"],
     "fitting": ["fit_species"],
-    "inputs": ["LayerFiles", "RecordFile"],
+    "inputs": ["LayerFiles", "RecordFile", "StudyFiles"],
     "job": ["rewrite_report"],
     "layers.background": ["Drawn", "draw_background"],
     "layers.grid": ["Grid", "Window"],
     "layers.layers": ["Block", "Layers"],
     "layers.similarity": ["Reference"],
+    "layers.study_region": ["StudyRegion"],
     "model": ["SpeciesModel", "load_model"],
     "projection": ["project", "project_xarray"],
     "records.cleaning": ["Cleaned", "clean", "thin"],
     "records.locating": ["located"],
     "records.occurrences": ["Occurrences", "read_occurrences"],
+    "records.study_files": ["StudyChoice", "read_polygons"],
     "records.swd": ["SWD", "read_swd", "swd_sample", "write_swd"],
     "region": ["Prepared", "Region", "prepare", "survey"],
     "report": ["write_index", "write_map_png", "write_report"],
@@ -55,7 +57,8 @@ _PUBLIC = {
     "scoring": ["score_records"],
     "settings": ["Settings"],
     "tables": ["write_results", "write_tables"],
-    "tuning": ["tune", "tune_files"],
+    "tuning": ["Tuned", "Tuning", "tune", "tune_files"],
+    "tuning_settings": ["TuningSettings"],
     "workflow": ["fit_files", "fit_swd"],
 }
 _HOME = {name: module for module, names in _PUBLIC.items() for name in names}

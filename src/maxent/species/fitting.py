@@ -91,6 +91,7 @@ def fit_species(
         tables={},
         bound=bound,
         seconds=clock.seconds,
+        study=prepared.study,
     )
     return result, models
 

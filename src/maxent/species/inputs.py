@@ -6,14 +6,15 @@ import os
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from maxent.species.options import DATA, option
+from maxent.species.options import BACKGROUND, DATA, option
 
 if TYPE_CHECKING:
     from maxent.species.layers.grid import Grid
     from maxent.species.layers.layers import Layers
     from maxent.species.records.occurrences import Occurrences
+    from maxent.species.records.study_files import StudyChoice
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,74 @@ class RecordFile:
             self.path, species=self.species, x=self.x, y=self.y, crs=self.crs
         )
         return located(records, grid)
+
+
+@dataclass(frozen=True)
+class StudyFiles:
+    """Where background is drawn from: at most one of polygons, ecoregions, hull, or a buffer.
+
+    Parameters
+    ----------
+    polygons : a file of polygons, all of which are the region.
+    ecoregions : a file of polygons, of which those that hold records of a species are its region.
+    hull : the convex hull of the records of each species.
+    buffer : km around any of these, or around the records.
+    """
+
+    polygons: str | None = option(
+        None,
+        "Study region: a file of polygons, from which background is drawn.",
+        BACKGROUND,
+        "--region",
+    )
+    ecoregions: str | None = option(
+        None, "Study region: the polygons of this file that hold records.", BACKGROUND
+    )
+    hull: bool = option(False, "Study region: the convex hull of the records.", BACKGROUND)
+    buffer: float | None = option(
+        None, "Study region: so many km around the records, or around the region given.", BACKGROUND
+    )
+
+    def __post_init__(self) -> None:
+        given = [name for name in ("polygons", "ecoregions", "hull") if getattr(self, name)]
+        if len(given) > 1:
+            flags = {"polygons": "--region", "ecoregions": "--ecoregions", "hull": "--hull"}
+            others = " and ".join(flags[name] for name in given[1:])
+            raise ValueError(f"{given[0]} and {others} are different study regions; give one")
+        if self.buffer is not None and not 0 < self.buffer <= 5000:
+            raise ValueError(f"buffer must lie between 0 and 5000 km, got {self.buffer:g}")
+
+    @property
+    def kind(self) -> str | None:
+        """What the region is made of, None without any."""
+        names = ("polygons", "ecoregions", "hull", "buffer")
+        return next((name for name in names if getattr(self, name)), None)
+
+    @property
+    def path(self) -> str | None:
+        """The file of polygons, if there is one."""
+        return self.polygons or self.ecoregions
+
+    def typed(self) -> list[str]:
+        """The options that ask for it."""
+        words = [] if self.polygons is None else ["--region", self.polygons]
+        words += [] if self.ecoregions is None else ["--ecoregions", self.ecoregions]
+        words += ["--hull"] if self.hull else []
+        return words + ([] if self.buffer is None else ["--buffer", f"{self.buffer:g}"])
+
+    def read(self, grid: Grid) -> tuple[StudyChoice | None, list[str]]:
+        """How to make the region of a species, and notes on the polygons."""
+        import numpy as np
+
+        from maxent.species.records.study_files import StudyChoice, read_polygons
+
+        if self.kind is None:
+            return None, []
+        polygons: Any = np.empty(0, dtype=object)
+        notes: list[str] = []
+        if self.path is not None:
+            polygons, notes = read_polygons(self.path, grid)
+        return StudyChoice(self.kind, polygons, self.path or "", self.buffer), notes
 
 
 def raster_parts(sources: Iterable[str | os.PathLike[str]]) -> list[str]:

@@ -26,7 +26,7 @@ from maxent.species.model import SpeciesModel
 from maxent.species.outputs import MODEL, RESULT, staged
 from maxent.species.projection import EXTRAS, project
 from maxent.species.records.occurrences import Occurrences
-from maxent.species.region import Prepared, Region, prepare
+from maxent.species.region import Prepared, Region, Regions, prepare
 from maxent.species.results import MapFiles, SpeciesResult
 from maxent.species.settings import Settings
 from maxent.species.slugs import slug
@@ -45,7 +45,7 @@ class Shared:
     categorical: tuple[str, ...] = ()
     layers: LayerFiles | None = None
     projections: tuple[LayerFiles, ...] = ()
-    region: Region | None = None
+    regions: Regions | None = None
     command: str = ""
     lambdas: bool = False
     maps: bool = True
@@ -69,26 +69,31 @@ def fit_job(job: Job, shared: Shared, stage: Callable[[str], None]) -> dict[str,
     """Fit a species and write its folder; returns its summary row."""
     start = perf_counter()
     stage("records")
-    prepared = job.prepared
+    prepared, region = job.prepared, None
     if prepared is None:
-        assert shared.region is not None
+        assert shared.regions is not None
         assert job.records is not None
-        prepared = prepare(shared.region, job.records, shared.settings, job.test)
+        region = shared.regions.of(job.records, job.test)
+        prepared = prepare(region, job.records, shared.settings, job.test)
         prepared = replace(prepared, notes=[*job.notes, *prepared.notes])
     with staged(job.folder, job.overwrite) as place:
-        result = _write_species(prepared, shared, place, stage)
+        result = _write_species(prepared, region, shared, place, stage)
         row = _summary(result, job.folder, perf_counter() - start)
-        row["notes"] = [note for note in result.notes if note not in prepared.notes]
+        new = [note for note in result.notes if note not in prepared.notes]
+        row["notes"] = [*prepared.study_notes(), *new]
         summary = {"fingerprint": fingerprint(job, shared), "files": _files(place), "row": row}
         io.write_atomically(place / SUMMARY, (json.dumps(summary, indent=1) + "\n").encode())
     return row
 
 
 def _write_species(
-    prepared: Prepared, shared: Shared, place: Path, stage: Callable[[str], None]
+    prepared: Prepared,
+    region: Region | None,
+    shared: Shared,
+    place: Path,
+    stage: Callable[[str], None],
 ) -> SpeciesResult:
-    settings, region = shared.settings, shared.region
-    sample = prepared.train
+    settings, sample = shared.settings, prepared.train
     result, models = fit_species(
         prepared,
         settings,
@@ -104,6 +109,7 @@ def _write_species(
         Reference.of(sample.X[sample.at_background], result.categorical),
         {row["name"]: float(row["value"]) for row in result.evaluation.thresholds},
         None if region is None else region.grid.crs,
+        prepared.study,
     )
     io.save(model, place / MODEL)
     extra_files = {"model": MODEL}

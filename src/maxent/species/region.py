@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 
 from maxent._rows import Array
-from maxent.species.inputs import LayerFiles, RecordFile
+from maxent.species.inputs import LayerFiles, RecordFile, StudyFiles
 from maxent.species.layers.background import draw_background
 from maxent.species.layers.grid import OUTSIDE, Grid
 from maxent.species.layers.layers import Layers
-from maxent.species.records.cleaning import Cleaned, clean
+from maxent.species.layers.study_region import StudyRegion
+from maxent.species.records.cleaning import NOT_STUDIED, Cleaned, clean
 from maxent.species.records.occurrences import Occurrences
+from maxent.species.records.study_files import StudyChoice
 from maxent.species.results import CleaningStep, Sample
 from maxent.species.settings import Settings
 
@@ -29,8 +31,10 @@ class Region:
     X, cell : values and index of each cell, sorted by cell.
     background : which of them stand for the region.
     bias : sampling effort in each, None where it is not taken out of the density.
-    n_known : cells of the grid where every layer is known, None where not all of them were read.
+    n_known : cells of the grid (of the study region) where every layer is known, None where not
+        all of them were read.
     notes : for the reader of the report.
+    study : where background is drawn from, None for everywhere.
     """
 
     grid: Grid
@@ -42,6 +46,7 @@ class Region:
     bias: Array | None
     n_known: int | None
     notes: tuple[str, ...] = ()
+    study: StudyRegion | None = None
 
     def known(self, cells: Array) -> Array:
         """Whether these cells have a value in every layer."""
@@ -60,12 +65,14 @@ def survey(
     *,
     bias: Layers | None = None,
     group: Occurrences | None = None,
+    study: StudyRegion | None = None,
 ) -> Region:
     """Read what all species need from the layers, in one pass.
 
     ``occurrences`` (in the CRS of the layers) are the records of all species; ``bias`` a raster
     of sampling effort on the same grid; ``group`` the records, of a target group or of chosen
-    places, whose cells are the background instead of a random draw.
+    places, whose cells are the background instead of a random draw; ``study`` the region that
+    background is drawn from.
     """
     settings = settings or Settings()
     grid = layers.grid
@@ -78,14 +85,21 @@ def survey(
             at=cells,
             bias=bias,
             weighted=bias is not None and settings.bias == "background",
+            within=study,
             seed=settings.seed,
             verbose=settings.verbose,
         )
         X, cell, background = drawn.X, drawn.cell, drawn.background
         effort, n_known = drawn.bias, drawn.n_known
         if settings.background is not None and n_known < settings.background:
-            notes.append(f"all {n_known} cells with data are background")
+            where = "" if study is None else " of the study region"
+            notes.append(f"all {n_known} cells{where} with data are background")
+        if study is not None:
+            notes.append(f"{study.said()}, {n_known} cells with data")
     else:
+        if study is not None:
+            group = group.take(study.contains(group.x, group.y))
+            notes.append(study.said())
         places = grid.cells_at(group.x, group.y)
         cell = np.unique(np.concatenate([cells, places]))
         cell = cell[cell != OUTSIDE]
@@ -95,6 +109,7 @@ def survey(
             raise ValueError(
                 f"{group.source}: none of its {len(group)} records lies on a cell with data, so "
                 "there is no background; check its coordinates"
+                + ("" if study is None else " and the study region")
             )
         X, cell, background = X[known].reset_index(drop=True), cell[known], background[known]
         effort, n_known = None, None
@@ -112,6 +127,7 @@ def survey(
         effort if use_prior else None,
         n_known,
         tuple(notes),
+        study,
     )
 
 
@@ -119,10 +135,57 @@ def survey(
 
 
 @dataclass(frozen=True, eq=False)
+class Regions:
+    """The region of each species: one that all share, or one around the records of each.
+
+    ``shared`` is None where each has its own, which is read when it is asked for.
+    """
+
+    shared: Region | None
+    layers: LayerFiles
+    settings: Settings
+    bias: str | None = None
+    group: Occurrences | None = None
+    study: StudyChoice | None = None
+
+    def of(self, records: Occurrences, test: Occurrences | None = None) -> Region:
+        """The region of the records of a species."""
+        if self.shared is not None:
+            return self.shared
+        assert self.study is not None
+        with ExitStack() as files:
+            opened = files.enter_context(self.layers.open())
+            effort = _effort(files, self.bias, self.layers, opened)
+            where = _on_data(opened, records)
+            if not where.any():
+                study = None  # cleaning says why none can be used
+            else:
+                study = self.study.around(records.x[where], records.y[where], opened.grid)
+            asked = records if test is None else _together(records, test)
+            return survey(opened, asked, self.settings, bias=effort, group=self.group, study=study)
+
+
+def _on_data(layers: Layers, records: Occurrences) -> Array:
+    """Which records lie on a cell with data: a wrong place must not widen a study region."""
+    cell = layers.grid.cells_at(records.x, records.y)
+    usable = cell != OUTSIDE
+    usable[usable] = layers.at(cell[usable])[1]
+    return usable
+
+
+def _effort(
+    files: ExitStack, bias: str | None, layers: LayerFiles, opened: Layers
+) -> Layers | None:
+    if bias is None:
+        return None
+    return files.enter_context(Layers.open(bias, like=opened.grid, crs=layers.crs))
+
+
+@dataclass(frozen=True, eq=False)
 class Surveyed:
     """The records of files, and what they and the background need from the layers."""
 
-    region: Region
+    regions: Regions
     records: Occurrences
     tests: Occurrences | None
     group: Occurrences | None
@@ -143,6 +206,7 @@ def survey_files(
     test: RecordFile | None = None,
     bias: str | None = None,
     group: RecordFile | None = None,
+    study: StudyFiles | None = None,
 ) -> Surveyed:
     """Read all records, then all that is needed from the layers in one pass."""
     with ExitStack() as files:
@@ -153,13 +217,18 @@ def survey_files(
             if file is not None:
                 read[name], more = file.read(opened.grid)
                 notes += more
-        effort = None
-        if bias is not None:
-            effort = files.enter_context(Layers.open(bias, like=opened.grid, crs=layers.crs))
-        tests = read["test"]
-        asked = everything if tests is None else _together(everything, tests)
-        region = survey(opened, asked, settings, bias=effort, group=read["group"])
-    return Surveyed(region, everything, tests, read["group"], tuple(notes))
+        tests, others = read["test"], read["group"]
+        choice, more = (study or StudyFiles()).read(opened.grid)
+        notes += more
+        shared = None
+        if choice is None or not choice.by_species:
+            effort = _effort(files, bias, layers, opened)
+            asked = everything if tests is None else _together(everything, tests)
+            nowhere = np.empty(0)
+            fixed = None if choice is None else choice.around(nowhere, nowhere, opened.grid)
+            shared = survey(opened, asked, settings, bias=effort, group=others, study=fixed)
+    regions = Regions(shared, layers, settings, bias, others, choice)
+    return Surveyed(regions, everything, tests, others, tuple(notes))
 
 
 def _together(one: Occurrences, other: Occurrences) -> Occurrences:
@@ -186,6 +255,15 @@ class Prepared:
     records: dict[str, Array]
     cleaning: list[CleaningStep]
     notes: list[str]
+    study: StudyRegion | None = None
+
+    def study_notes(self) -> list[str]:
+        """The study region and how many records lie outside it, in words."""
+        if self.study is None:
+            return []
+        left = sum(step.records for step in self.cleaning if step.what.endswith(NOT_STUDIED))
+        lost = f"; {left} records outside it are left out" if left else ""
+        return [f"{self.species}: {self.study.said()}{lost}"]
 
 
 def prepare(
@@ -214,7 +292,8 @@ def prepare(
     tested = None
     if test_cell.size:
         tested = _sample(region, test_cell, np.zeros(region.cell.size, bool))
-    return Prepared(name, sample, tested, {"x": x, "y": y, "test": held}, steps, notes)
+    kept = {"x": x, "y": y, "test": held}
+    return Prepared(name, sample, tested, kept, steps, notes, region.study)
 
 
 def _cleaned(occurrences: Occurrences, region: Region, settings: Settings, minimum: int) -> Cleaned:
@@ -222,6 +301,7 @@ def _cleaned(occurrences: Occurrences, region: Region, settings: Settings, minim
         occurrences,
         region.grid,
         region.known,
+        within=None if region.study is None else region.study.contains,
         keep_duplicates=settings.keep_duplicates,
         thin_km=settings.thin,
         minimum=minimum,

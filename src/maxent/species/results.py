@@ -15,6 +15,7 @@ from maxent import io
 from maxent._rows import Array
 from maxent.density import FittedDensity, fitted_density
 from maxent.species.layers.grid import Grid
+from maxent.species.layers.study_region import StudyRegion
 
 
 @io.register
@@ -211,6 +212,7 @@ class SpeciesResult:
     evaluation, replicates, importance, jackknife, responses : see these; None where left out.
     maps : rasters written; tables : other files, by what they hold.
     bound : the guarantee of the fit in words; seconds : by stage.
+    study : the region that background was drawn from, None for all of the layers.
     """
 
     species: str
@@ -235,6 +237,7 @@ class SpeciesResult:
     tables: dict[str, str]
     bound: str
     seconds: dict[str, float]
+    study: StudyRegion | None = field(default=None, metadata=io.LATER)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "model", fitted_density(self.model))

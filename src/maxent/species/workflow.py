@@ -17,8 +17,14 @@ import numpy as np
 
 from maxent._terminal import in_words
 from maxent.species import report, tables
-from maxent.species.fingerprints import of_rasters, of_values
-from maxent.species.inputs import LayerFiles, RecordFile, chosen_species, raster_parts
+from maxent.species.fingerprints import of_file, of_rasters, of_values
+from maxent.species.inputs import (
+    LayerFiles,
+    RecordFile,
+    StudyFiles,
+    chosen_species,
+    raster_parts,
+)
 from maxent.species.job import SUMMARY, Job, Shared, begun, finished, fit_job
 from maxent.species.locks import Lock
 from maxent.species.outputs import check_free, check_unread, contents, locked, resolved
@@ -69,6 +75,7 @@ def fit_files(
     test: RecordFile | None = None,
     bias: str | None = None,
     group: RecordFile | None = None,
+    study: StudyFiles | None = None,
     projections: Sequence[LayerFiles] = (),
     lambdas: bool = False,
     maps: bool = True,
@@ -81,16 +88,20 @@ def fit_files(
     """Fit every species of a file to layers, with a folder and a summary row for each.
 
     ``species`` picks some; ``test`` holds records of the same species for testing; ``bias`` is a
-    raster of sampling effort; ``group`` records whose cells are the background; ``resume`` keeps
-    the species that an earlier run of the same settings finished.
+    raster of sampling effort; ``group`` records whose cells are the background; ``study`` where
+    background is drawn from; ``resume`` keeps the species that an earlier run of the same settings
+    finished.
     """
     settings = settings or Settings()
     out = resolved(out)
-    tables_read = [file.path for file in (records, test, group) if file is not None]
+    read = [file.path for file in (records, test, group, study) if file is not None]
+    tables_read = [path for path in read if path is not None]
     rasters = [bias] if bias is not None else []
     check_unread(out, [*tables_read, *raster_parts([*rasters, *_sources(layers, *projections)])])
     with locked(out) as lock:
-        surveyed = survey_files(records, layers, settings, test=test, bias=bias, group=group)
+        surveyed = survey_files(
+            records, layers, settings, test=test, bias=bias, group=group, study=study
+        )
         names = chosen_species(surveyed.records.names(), species, records.path)
         _check_out(out, len(names), overwrite, resume)
         shared = Shared(
@@ -98,11 +109,11 @@ def fit_files(
             layers.categorical,
             layers,
             tuple(projections),
-            surveyed.region,
+            surveyed.regions,
             command,
             lambdas,
             maps,
-            _shared_inputs(layers, bias, surveyed.group, projections),
+            _shared_inputs(layers, bias, surveyed.group, projections, study),
         )
         folders = _folders(out, names)
         queue = [
@@ -259,11 +270,14 @@ def _shared_inputs(
     bias: str | None,
     group: Occurrences | None,
     projections: Sequence[LayerFiles],
+    study: StudyFiles | None = None,
 ) -> str:
     """The digest of what all species are fitted to and drawn on."""
     rasters = [files.sources for files in (layers, *projections) if files is not None]
     rasters += [(bias,)] if bias is not None else []
     digests = [of_rasters(sources) for sources in rasters]
+    if study is not None and study.kind is not None:
+        digests += [repr(study), *([] if study.path is None else [of_file(study.path)])]
     return of_values(digests, *(() if group is None else (group.x, group.y)))
 
 

@@ -175,7 +175,7 @@ def _spatial_splits(sample: Sample, kind: str, n: int) -> list[_Split]:
     splitter = (
         metrics.SpatialBlocks(sample.coordinates, n_splits=n)
         if kind == "blocks"
-        else _checkerboard(sample, n)
+        else checkerboard(sample, n)
     )
     splits = []
     for train, test in splitter.split(None, sample.counts):
@@ -186,7 +186,8 @@ def _spatial_splits(sample: Sample, kind: str, n: int) -> list[_Split]:
     return splits
 
 
-def _checkerboard(sample: Sample, n: int) -> metrics.Checkerboard:
+def checkerboard(sample: Sample, n: int) -> metrics.Checkerboard:
+    """The board of 4 to 8 squares along the records whose smallest set holds most of them."""
     if n not in (2, 4):
         raise ValueError(f'kind="checkerboard" makes n = 2 or 4 replicates, got n={n}')
     places = np.asarray(sample.coordinates)

@@ -14,6 +14,7 @@ from maxent.species.extras import geo
 from maxent.species.layers.grid import OUTSIDE, Window
 from maxent.species.layers.layers import Block, Layers
 from maxent.species.layers.placement import same_grid
+from maxent.species.layers.study_region import StudyRegion
 
 _CACHE = 1 << 27  # bytes of blocks that GDAL keeps: each is read once
 _NOT_DRAWN = np.inf  # the key of cells that were only asked for
@@ -30,7 +31,8 @@ class Drawn:
     cell : (rows,) index of each cell in the grid.
     background : which rows were drawn as background; the others were asked for by ``at``.
     bias : the value of the bias raster, None without one.
-    n_known : cells of the grid where every layer (and the bias raster) is known.
+    n_known : cells of the grid, or of the region drawn from, where every layer (and the bias
+        raster) is known.
     """
 
     X: Any
@@ -47,6 +49,7 @@ def draw_background(
     at: Array | None = None,
     bias: Layers | None = None,
     weighted: bool = False,
+    within: StudyRegion | None = None,
     seed: int = 0,
     verbose: int = 1,
 ) -> Drawn:
@@ -55,6 +58,7 @@ def draw_background(
     One pass over the files in constant memory. ``at`` are further cells to read (those with
     records); cells of ``at`` without values are left out. ``bias`` is a raster of sampling effort
     on the same grid: it is read too, and with ``weighted`` cells are drawn in proportion to it.
+    ``within`` is the region to draw from: cells whose centre it holds.
 
     Every cell has a random key, a function of the seed and its index alone, and the cells of the
     ``n`` lowest keys are drawn: without replacement, and the same whatever the windows. The key
@@ -77,13 +81,14 @@ def draw_background(
                     effort = bias.read(block.window)
                     valid = valid & effort.valid
                     columns.append(_checked(effort, valid, bias))
-                draw.see(block.window, valid, columns, columns[-1] if weighted else None)
+                inside = None if within is None else within.cells(layers.grid, block.window)
+                draw.see(block.window, valid, columns, columns[-1] if weighted else None, inside)
                 progress.update(f"{done + 1} of {n_windows} windows")
     finally:
         progress.close()
     cells = draw.result()
     if cells is None:
-        raise ValueError(why_no_cell(layers, bias, draw.n_known))
+        raise ValueError(why_no_cell(layers, bias, draw.n_known, within))
     X = geo("pandas").DataFrame(dict(zip(layers.names, cells.columns, strict=False)))
     effort_at = None if bias is None else cells.columns[-1]
     return Drawn(X, cells.index, cells.key < _NOT_DRAWN, effort_at, draw.n_known)
@@ -129,11 +134,22 @@ class _Draw:
         self._bound = _NOT_DRAWN  # keys above are not among the n lowest
         self._parts: list[_Cells] = []
 
-    def see(self, window: Window, valid: Array, columns: list[Array], weight: Array | None) -> None:
-        """Take what is drawn so far, and what was asked for, from the known cells of a window."""
-        self.n_known += int(np.count_nonzero(valid))
+    def see(
+        self,
+        window: Window,
+        valid: Array,
+        columns: list[Array],
+        weight: Array | None,
+        inside: Array | None = None,
+    ) -> None:
+        """Take what is drawn so far, and what was asked for, from the known cells of a window.
+
+        Cells that are not ``inside`` are not drawn.
+        """
+        allowed = valid if inside is None else valid & inside
+        self.n_known += int(np.count_nonzero(allowed))
         index = _indices(window, self.width)
-        drawn = np.flatnonzero(valid if weight is None else valid & (weight > 0))
+        drawn = np.flatnonzero(allowed if weight is None else allowed & (weight > 0))
         key = np.zeros(drawn.size)
         if self.n is not None:
             key = _keys(index[drawn], self.seed, None if weight is None else weight.ravel()[drawn])
@@ -237,7 +253,9 @@ def _checked(block: Block, valid: Array, bias: Layers) -> Array:
     return np.where(valid, effort, 0).astype(np.float64)
 
 
-def why_no_cell(layers: Layers, bias: Layers | None, n_known: int) -> str:
+def why_no_cell(
+    layers: Layers, bias: Layers | None, n_known: int, within: StudyRegion | None = None
+) -> str:
     """What to say where no cell can be drawn."""
     if n_known and bias is not None:
         (label,) = bias.labels().values()
@@ -247,6 +265,11 @@ def why_no_cell(layers: Layers, bias: Layers | None, n_known: int) -> str:
         return (
             f"{empty[0]}: every cell is nodata, so no cell has all layers; leave this layer out or "
             "write it again"
+        )
+    if within is not None:
+        return (
+            f"{within.said()}: no cell of the layers that has its centre there has a value in all "
+            "of them; give a wider one (--buffer)"
         )
     count = len(layers.names) + (bias is not None)
     return (

@@ -11,8 +11,7 @@ from numpy.typing import ArrayLike
 from scipy.spatial import KDTree
 
 from maxent._rows import Array
-from maxent.species.crs import complete, is_geographic
-from maxent.species.extras import geo
+from maxent.species.crs import complete, is_geographic, metres_per_unit
 from maxent.species.layers.grid import EARTH_RADIUS, OUTSIDE, Grid, great_circle
 from maxent.species.records.occurrences import Occurrences
 from maxent.species.results import CleaningStep
@@ -41,12 +40,14 @@ class Cleaned:
 
 _MISSED = "missing coordinates"
 _BEYOND = "outside the region"
+NOT_STUDIED = "outside the study region"
 _UNKNOWN = "in the sea or under nodata"
 _DUPLICATE = "duplicates in a cell"
 _ADVICE = {
     _MISSED: "Fill in the coordinates",
     _BEYOND: "Check the coordinate reference system (--crs) and the columns (--x, --y), or give "
     "layers that cover the records",
+    NOT_STUDIED: "Give a wider study region (--buffer), or check its coordinate reference system",
     _UNKNOWN: "Check the nodata values of the layers, and whether the coordinates are precise "
     "enough for their cells",
     _DUPLICATE: "Add records from other cells, or give finer layers",
@@ -58,6 +59,7 @@ def clean(
     grid: Grid,
     known: Callable[[Array], Array],
     *,
+    within: Callable[[Array, Array], Array] | None = None,
     keep_duplicates: bool = False,
     thin_km: float | None = None,
     minimum: int = 3,
@@ -65,13 +67,14 @@ def clean(
 ) -> Cleaned:
     """Take out the records of one species that a fit on the grid cannot use.
 
-    In this order: missing coordinates, outside the region, in cells without values, all but the
-    first of each cell, too close to each other.
+    In this order: missing coordinates, outside the region, outside the study region, in cells
+    without values, all but the first of each cell, too close to each other.
 
     Parameters
     ----------
     occurrences : of one species, brought to the grid by :func:`located`.
     known : for cells, whether every layer has a value there.
+    within : for x and y, whether a record lies in the study region; None for everywhere.
     keep_duplicates : count every record of a cell, not only the first.
     thin_km : the smallest distance between two records.
     minimum : the smallest number of records to continue with.
@@ -89,6 +92,8 @@ def clean(
 
     rest = without(occurrences, ~complete(occurrences.x, occurrences.y), _MISSED)
     rest = without(rest, _cells(rest, grid) == OUTSIDE, _BEYOND)
+    if within is not None and len(rest):
+        rest = without(rest, ~within(rest.x, rest.y), NOT_STUDIED)
     if len(rest):
         rest = without(rest, ~np.asarray(known(_cells(rest, grid)), dtype=bool), _UNKNOWN)
     _check_places(rest, grid, steps, occurrences, several=minimum > 1)
@@ -162,8 +167,7 @@ def _in_units(km: float, grid: Grid, notes: list[str]) -> tuple[float, bool]:
             f"the layers do not state their unit: thinned as if {km:g} km were {1e3 * km:g}"
         )
         return 1e3 * km, False
-    _, metres = geo("rasterio").crs.CRS.from_user_input(grid.crs).linear_units_factor
-    return 1e3 * km / metres, False
+    return 1e3 * km / metres_per_unit(grid.crs), False
 
 
 def thin(x: ArrayLike, y: ArrayLike, distance: float, *, geographic: bool, seed: int = 0) -> Array:

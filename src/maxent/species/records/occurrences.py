@@ -197,8 +197,8 @@ def read_occurrences(
     """
     path = Path(path)
     check_file(path)
-    if path.suffix.lower() in _VECTOR:
-        frame, notes = _read_vector(path)
+    if is_vector(path):
+        frame, notes = read_vector(path)
         records = Occurrences.from_frame(
             frame, species=species, x=x, y=y, crs=crs, source=path.name
         )
@@ -353,7 +353,13 @@ def _species(values: list[str] | None, row: Array, source: str) -> tuple[Array, 
 # -- vector files --------------------------------------------------------------------------------
 
 
-def _read_vector(path: Path) -> tuple[Any, tuple[str, ...]]:
+def is_vector(path: Path) -> bool:
+    """Whether a file is read by geopandas, by its name."""
+    return path.suffix.lower() in _VECTOR
+
+
+def read_vector(path: Path, what: str = "records") -> tuple[Any, tuple[str, ...]]:
+    """The first layer of a vector file, and a note where there are others."""
     geopandas = geo("geopandas")
     try:
         names = list(geopandas.list_layers(path)["name"])
@@ -361,7 +367,7 @@ def _read_vector(path: Path) -> tuple[Any, tuple[str, ...]]:
     except Exception as error:  # each reading engine has classes of its own
         raise OSError(
             f"{path}: not a vector file that can be read ({error}); write it again, or export the "
-            "records as CSV"
+            f"{what} {'as CSV' if what == 'records' else 'as GeoPackage'}"
         ) from error
     if len(names) < 2:
         return frame, ()

@@ -17,6 +17,7 @@ from maxent.species.report.markup import Html, element, fixed
 from maxent.species.results import Evaluation, Replicates, Response
 
 TRAIN, TEST, AREA, GREY = "#0f766e", "#7c3aed", "#d97706", "#6b7280"
+_LINES = ("#0f766e", "#7c3aed", "#d97706", "#2563eb", "#be185d", "#4d7c0f", "#57534e", "#0891b2")
 _SAMPLES = (("", TRAIN, "training records"), ("test_", TEST, "test records"))
 # settings of matplotlib are the process's own: of two reports at once, each would restore its own
 _ONE_AT_A_TIME = threading.RLock()
@@ -167,6 +168,62 @@ def replicate_omission(replicates: Replicates) -> Picture:
     _band(ax, curve["cumulative"], curve["mean"], curve["sd"], "mean of the test records")
     ax.set(xlim=(0, 100), ylim=(0, 1))
     ax.legend(loc="upper left")
+    return _svg(figure)
+
+
+def along_multipliers(rows: list[dict[str, Any]], name: str, title: str) -> Picture:
+    """A statistic of candidates against their multiplier, one line per kind; best first."""
+    return _svg(multiplier_figure(rows, name, title))
+
+
+def multiplier_figure(rows: list[dict[str, Any]], name: str, title: str) -> Any:
+    """The matplotlib figure of :func:`along_multipliers`."""
+    figure, ax = _axes("regularization multiplier", title)
+    box = ax.get_position().bounds
+    ax.set_position((box[0] + 0.02, box[1], box[2] - 0.02, 0.77))
+    kinds = list(dict.fromkeys((row["features"], row["potential"]) for row in rows))
+    kinds.sort(key=lambda kind: len(kind[0]))
+
+    def aside(row: dict[str, Any]) -> float:
+        """The multiplier, a little aside, so that no bar hides another."""
+        place = kinds.index((row["features"], row["potential"])) - (len(kinds) - 1) / 2
+        return float(row["multiplier"] * 1.03**place)
+
+    for i, (features, potential) in enumerate(kinds):
+        mine = [row for row in rows if (row["features"], row["potential"]) == (features, potential)]
+        mine.sort(key=lambda row: row["multiplier"])
+        sd = np.array([row.get(f"{name}_sd", np.nan) for row in mine])
+        error = sd / np.sqrt([row["n_folds"] for row in mine])
+        style = {"color": _LINES[i % len(_LINES)], "markersize": 4, "elinewidth": 1}
+        ax.errorbar(
+            [aside(row) for row in mine],
+            [row[name] for row in mine],
+            np.nan_to_num(error) if np.isfinite(error).any() else None,
+            marker="o",
+            capsize=2.5,
+            label=features if potential == "box" else f"{features}, {potential}",
+            **style,
+        )
+    best = rows[0]
+    ax.plot(aside(best), best[name], "o", ms=12, mfc="none", mec="#1c2421")
+    ax.set_xscale("log")
+    ax.set_xticks(sorted({row["multiplier"] for row in rows}))
+    ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    ax.minorticks_off()
+    ax.xaxis.set_label_coords(0.5, -0.112)
+    ax.yaxis.set_label_coords(-0.115, 0.5)
+    columns = min(len(kinds), 4)
+    place = {"loc": "lower left", "bbox_to_anchor": (-0.02, 1.0), "borderaxespad": 0.1}
+    ax.legend(ncols=columns, columnspacing=1.2, **place)
+    return figure
+
+
+def null_histogram(values: list[float], observed: float, title: str) -> Picture:
+    """How a statistic is distributed over null models, with that of the model."""
+    figure, ax = _axes(title, "null models")
+    ax.hist(values, bins=min(20, max(5, len(values) // 3)), color=GREY, alpha=0.6, label="null")
+    ax.axvline(observed, color=TEST, label="chosen model")
+    _legend_above(figure, ax)
     return _svg(figure)
 
 

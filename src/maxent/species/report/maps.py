@@ -14,6 +14,7 @@ from maxent._rows import Array
 from maxent.io import write_atomically
 from maxent.species.extras import geo
 from maxent.species.layers.grid import Grid
+from maxent.species.layers.study_region import StudyRegion
 from maxent.species.report.figures import Picture, drawing
 from maxent.species.results import MapFiles, SpeciesResult
 
@@ -25,6 +26,7 @@ DPI = 208
 _PIXELS = 4.5e6  # of all maps that stand in pairs
 _PAGE_PIXELS_PER_INCH = 135
 TRAIN_DOT, TEST_DOT = "#ffffff", "#d946ef"  # lighter than violet lines, to stand out on dark
+STUDY_LINE = "#ffffff"
 _TRAINING = "training layers"
 CLASS_COLOURS = (
     *("#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#b07aa1", "#76b7b2", "#edc948", "#9c755f"),
@@ -112,6 +114,7 @@ def picture(
     """A map of ``kind`` with its colour bar, and the records where ``result`` is given."""
     figure, ax, colours = _map(raster, kind)
     if result is not None:
+        _outline(ax, result.study)
         _records(ax, result, size=1.0)
     return _png(figure, dpi, _palette(colours(np.linspace(0, 1, 218))[:, :3]))
 
@@ -135,18 +138,25 @@ def class_picture(
 
 
 def fold_picture(
-    coordinates: Array, fold: Array, names: dict[int, str], backdrop: Raster | None, dpi: float
+    coordinates: Array,
+    fold: Array,
+    names: dict[int, str],
+    backdrop: Raster | None,
+    dpi: float,
+    study: StudyRegion | None = None,
 ) -> tuple[Picture, list[tuple[str, str]]]:
     """The records, coloured by fold, on the region; and the colour of each fold."""
     from matplotlib.colors import ListedColormap
 
-    region = _around(coordinates) if backdrop is None else backdrop
+    edges = [] if study is None else [ring for part in study.polygons for ring in part]
+    region = _around(np.concatenate([coordinates, *edges])) if backdrop is None else backdrop
     figure, ax = _frame(region, BOX)
     if backdrop is not None:
         known = np.ma.masked_array(
             np.zeros(backdrop.values.shape), np.ma.getmaskarray(backdrop.values)
         )
         _image(ax, backdrop, known, ListedColormap(["#ffffff"]), (0, 1), "nearest")
+    _outline(ax, study)
     folds, place = np.unique(fold, return_inverse=True)
     colours = [CLASS_COLOURS[i % len(CLASS_COLOURS)] for i in range(len(folds))]
     chosen = np.array(colours)[place]
@@ -172,9 +182,11 @@ def write_map_png(result: SpeciesResult, folder: Path) -> Path:
     with drawing(sizes):
         figure, ax, _ = _map(raster, kind, box=7.5, scale=1.4, head=0.45, foot=0.35)
         if written.name == _TRAINING:
+            _outline(ax, result.study)
             _records(ax, result, size=2.0)
-            for dot in figure.legend(loc="lower left", ncols=2).legend_handles:
-                dot.set_sizes([40])
+            for mark in figure.legend(loc="lower left", ncols=3).legend_handles:
+                if hasattr(mark, "set_sizes"):
+                    mark.set_sizes([40])
         _write_title(figure, result.species)
         buffer = io.BytesIO()
         figure.savefig(buffer, format="png", dpi=200)
@@ -290,6 +302,16 @@ def _image(
     image.set_transform(Affine2D(np.array([[a, b, c], [d, e, f], [0, 0, 1]])) + ax.transData)
     ax.set(xlim=limits_before[0], ylim=limits_before[1])
     return image
+
+
+def _outline(ax: Any, study: StudyRegion | None) -> None:
+    """That of a study region: a light line on a dark one, to be seen on any map."""
+    if study is None:
+        return
+    rings = [ring for polygon in study.polygons for ring in polygon]
+    for width, colour, label in ((2.2, "black", None), (1.0, STUDY_LINE, "study region")):
+        for i, ring in enumerate(rings):
+            ax.plot(*ring.T, color=colour, linewidth=width, label=label if i == 0 else None)
 
 
 def _records(ax: Any, result: SpeciesResult, size: float) -> None:

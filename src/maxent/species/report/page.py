@@ -11,7 +11,7 @@ from maxent.species.report.sections import SECTIONS, Context
 from maxent.species.results import SpeciesResult
 
 # nothing may be loaded from outside, whatever a name in the data looks like
-_POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 
 
 def write_report(result: SpeciesResult, folder: Path) -> Path:
@@ -23,17 +23,17 @@ def write_report(result: SpeciesResult, folder: Path) -> Path:
     folder = Path(folder)
     with drawing():
         context = Context.of(result, folder)
-        made = [(id_, title, section(context)) for id_, title, section in SECTIONS]
+        made = [(id_, title, content(context)) for id_, title, content in SECTIONS]
     shown = [(id_, title, content) for id_, title, content in made if content]
     body = joined(
         [
             _head(result),
-            element("main", _contents(shown), *(_section(*part) for part in shown), _foot(result)),
+            element("main", _contents(shown), *(section(*part) for part in shown), _foot(result)),
         ],
         "\n",
     )
     path = folder / "report.html"
-    write_atomically(path, document(f"{result.species}: Maxent report", body, _POLICY))
+    write_atomically(path, document(f"{result.species}: Maxent report", body, POLICY))
     return path
 
 
@@ -65,7 +65,8 @@ def _contents(shown: list[tuple[str, str, Html]]) -> Html:
     )
 
 
-def _section(id_: str, title: str, content: Html) -> Html:
+def section(id_: str, title: str, content: Html) -> Html:
+    """A section with its heading."""
     heading = element("h2", title, id=f"{id_}-title")
     return element("section", heading, content, "\n", id=id_, aria_labelledby=f"{id_}-title")
 

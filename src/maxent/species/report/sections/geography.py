@@ -85,6 +85,9 @@ def suitability_map(context: Context) -> Html | None:
             key([*dots, (maps.NODATA, "no data")]),
         ]
     )
+    study = result.study
+    if study is not None:
+        caption = joined([f"White line with a dark edge: the {study.said()}. ", caption])
     others = [_beside(context, written, kind) for kind in further(written)]
     return joined(
         [
