@@ -18,7 +18,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from maxent._version import __version__
-from maxent.cli import species, tag
+from maxent.cli import compare, species, tag
 from maxent.cli._console import console, one_line_errors, settings
 from maxent.cli._screen import Screen
 
@@ -149,4 +149,5 @@ def _show_fits(summary: dict[str, Any]) -> None:
 
 
 species.add_to(main)
+compare.add_to(main)
 tag.add_to(main)

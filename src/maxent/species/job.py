@@ -19,6 +19,10 @@ from maxent import io
 from maxent._version import __version__
 from maxent.density import FittedDensity, write_lambdas
 from maxent.species import fingerprints, report, tables
+from maxent.species.comparison.change import compare_maps
+from maxent.species.comparison.folders import OUTPUT, threshold_of
+from maxent.species.comparison.map_files import same_grid
+from maxent.species.comparison.records import Comparison
 from maxent.species.fitting import fit_species
 from maxent.species.inputs import LayerFiles
 from maxent.species.layers.similarity import Reference
@@ -27,7 +31,7 @@ from maxent.species.outputs import MODEL, RESULT, staged
 from maxent.species.projection import EXTRAS, project
 from maxent.species.records.occurrences import Occurrences
 from maxent.species.region import Prepared, Region, Regions, prepare
-from maxent.species.results import MapFiles, SpeciesResult
+from maxent.species.results import TRAINING, MapFiles, SpeciesResult, read_result
 from maxent.species.settings import Settings
 from maxent.species.slugs import slug
 
@@ -119,10 +123,12 @@ def _write_species(
     stage("maps")
     start = perf_counter()
     maps, notes = _write_maps(model, models, shared, place)
+    change = _write_change(model, maps, settings, place)
     result.seconds["maps"] = perf_counter() - start
     (place / "tables").mkdir()
     stage("report")
-    result = replace(result, maps=maps, notes=list(dict.fromkeys([*result.notes, *notes])))
+    notes = list(dict.fromkeys([*result.notes, *notes]))
+    result = replace(result, maps=maps, notes=notes, change=change)
     written = tables.write_tables(result, sample, prepared.test, place / "tables")
     files = {what: f"tables/{name}" for what, name in written.items()}
     result = replace(result, tables={**extra_files, **files})
@@ -139,9 +145,7 @@ def _write_maps(
     """The map of the training layers, with those of replicates, and of every projection."""
     maps, notes = [], []
     if shared.layers is not None and shared.maps:
-        drawn, _ = _write_map(
-            model, shared, shared.layers, place, "maps", "training layers", replicates
-        )
+        drawn, _ = _write_map(model, shared, shared.layers, place, "maps", TRAINING, replicates)
         maps.append(drawn)
     for name, files in _named(shared.projections).items():
         folder = f"projections/{slug(name)}"
@@ -190,6 +194,21 @@ def _write_map(
     return replace(written, files=beside), notes
 
 
+def _write_change(
+    model: SpeciesModel, maps: Sequence[MapFiles], settings: Settings, place: Path
+) -> Comparison | None:
+    """Range change from the training layers to the projections that are on their grid."""
+    shown = {
+        written.name: place / written.files[OUTPUT] for written in maps if OUTPUT in written.files
+    }
+    now = shown.pop(TRAINING, None)
+    futures = {} if now is None else {n: path for n, path in shown.items() if same_grid(now, path)}
+    if now is None or not futures:
+        return None
+    value, rule = threshold_of(model, settings.threshold)
+    return compare_maps(now, futures, value, place / "change", rule=rule, verbose=settings.verbose)
+
+
 def _write_pages(result: SpeciesResult, folder: Path) -> Path:
     if result.maps and "cloglog" in result.maps[0].files:
         report.write_map_png(result, folder)
@@ -198,14 +217,7 @@ def _write_pages(result: SpeciesResult, folder: Path) -> Path:
 
 def rewrite_report(folder: Path) -> Path:
     """Make report.html and map.png of a folder again from its result.json."""
-    path = Path(folder) / RESULT
-    if not path.is_file():
-        raise FileNotFoundError(
-            f"{path}: no such file; give a folder that `maxent fit` wrote (one species)"
-        )
-    result = io.load(path)
-    if not isinstance(result, SpeciesResult):
-        raise ValueError(f"{path} does not hold the result of `maxent fit`")
+    result = read_result(Path(folder))
     return _write_pages(result, Path(folder))
 
 

@@ -7,6 +7,7 @@ can be made again from a saved result.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,12 @@ import numpy as np
 from maxent import io
 from maxent._rows import Array
 from maxent.density import FittedDensity, fitted_density
+from maxent.species.comparison.records import Comparison
 from maxent.species.layers.grid import Grid
 from maxent.species.layers.study_region import StudyRegion
+from maxent.species.outputs import RESULT
+
+TRAINING = "training layers"
 
 
 @io.register
@@ -195,6 +200,11 @@ class MapFiles:
     n_unseen: int = 0
     seconds: float = 0.0
 
+    @property
+    def training(self) -> bool:
+        """Whether these are the layers of the fit."""
+        return self.name == TRAINING
+
 
 @io.register
 @dataclass(frozen=True, eq=False)
@@ -213,6 +223,7 @@ class SpeciesResult:
     maps : rasters written; tables : other files, by what they hold.
     bound : the guarantee of the fit in words; seconds : by stage.
     study : the region that background was drawn from, None for all of the layers.
+    change : of the range between the training layers and projections on the same grid.
     """
 
     species: str
@@ -238,6 +249,20 @@ class SpeciesResult:
     bound: str
     seconds: dict[str, float]
     study: StudyRegion | None = field(default=None, metadata=io.LATER)
+    change: Comparison | None = field(default=None, metadata=io.LATER)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "model", fitted_density(self.model))
+
+
+def read_result(folder: Path) -> SpeciesResult:
+    """The result of one species, from the folder that ``maxent fit`` wrote."""
+    path = folder / RESULT
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"{path}: no such file; give a folder that `maxent fit` wrote (one species)"
+        )
+    result = io.load(path)
+    if not isinstance(result, SpeciesResult):
+        raise ValueError(f"{path} does not hold the result of `maxent fit`")
+    return result

@@ -25,7 +25,7 @@ from maxent.species.layers.layers import Layers
 from maxent.species.layers.similarity import Reference
 from maxent.species.projection import geotiff
 from maxent.species.projection.plan import EXTRAS, Plan, Tally
-from maxent.species.results import MapFiles
+from maxent.species.results import TRAINING, MapFiles
 
 _CELLS = 1 << 20  # of all windows that are read at one time
 _CACHE = 1 << 27  # bytes of blocks that GDAL keeps
@@ -43,7 +43,7 @@ def project(
     threshold: float | None = None,
     replicates: Sequence[FittedDensity] = (),
     extras: Sequence[str] = EXTRAS,
-    name: str = "training layers",
+    name: str = TRAINING,
     tags: Mapping[str, str] | None = None,
     cog: bool = True,
     overwrite: bool = True,

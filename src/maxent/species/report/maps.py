@@ -27,7 +27,6 @@ _PIXELS = 4.5e6  # of all maps that stand in pairs
 _PAGE_PIXELS_PER_INCH = 135
 TRAIN_DOT, TEST_DOT = "#ffffff", "#d946ef"  # lighter than violet lines, to stand out on dark
 STUDY_LINE = "#ffffff"
-_TRAINING = "training layers"
 CLASS_COLOURS = (
     *("#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#b07aa1", "#76b7b2", "#edc948", "#9c755f"),
     *("#ff9da7", "#1f4e79", "#8cd17d", "#7f3b08", "#d4a6c8", "#2b6b66", "#b6992d", "#79706e"),
@@ -44,8 +43,12 @@ LABELS = {
     "clamping": "change by clamping",
     "mess": "similarity (MESS)",
     "mod": "most dissimilar variable",
+    "scenarios_mean": "mean suitability (cloglog)",
+    "scenarios_sd": "SD of suitability",
+    "scenarios_agreement": "scenarios with presence",
 }
-_LIMITS = dict.fromkeys(("cloglog", "logistic", "replicates_mean"), (0.0, 1.0))
+CHANGE_COLOURS = ("#f2e3bc", "#c2410c", "#0f766e", "#60a5fa")  # neither, lost, kept, gained
+_LIMITS = dict.fromkeys(("cloglog", "logistic", "replicates_mean", "scenarios_mean"), (0.0, 1.0))
 _LIMITS["cumulative"] = (0.0, 100.0)
 _SUITABILITY = ("cloglog", "logistic", "cumulative", "raw", "log")
 
@@ -89,12 +92,12 @@ def read_raster(path: Path, side: int = SIDE, categorical: bool = False) -> Rast
 
 def training_map(result: SpeciesResult) -> MapFiles | None:
     """The maps on the layers of the fit, if they were written."""
-    return next((m for m in result.maps if m.name == _TRAINING), None)
+    return next((m for m in result.maps if m.training), None)
 
 
 def projections(result: SpeciesResult) -> list[MapFiles]:
     """The maps on other layers."""
-    return [m for m in result.maps if m.name != _TRAINING]
+    return [m for m in result.maps if not m.training]
 
 
 def suitability_kind(files: MapFiles) -> str | None:
@@ -135,6 +138,18 @@ def class_picture(
         _image(ax, raster, shown, ListedColormap(colours), (0, max(len(seen) - 1, 1)), "nearest")
     names = [classes.get(code, f"class {code}") for code in seen]
     return _png(figure, dpi, _class_palette(palette)), list(zip(colours, names, strict=True))
+
+
+def steps(number: int) -> list[str]:
+    """Colours from that of absence to that of presence.
+
+    >>> steps(2) == list(PRESENCE_COLOURS)
+    True
+    """
+    ends = [np.array([int(c[i : i + 2], 16) for i in (1, 3, 5)]) for c in PRESENCE_COLOURS]
+    shares = np.linspace(0, 1, number)[:, None]
+    colours = np.rint((1 - shares) * ends[0] + shares * ends[1]).astype(int)
+    return [f"#{r:02x}{g:02x}{b:02x}" for r, g, b in colours.tolist()]
 
 
 def fold_picture(
@@ -181,7 +196,7 @@ def write_map_png(result: SpeciesResult, folder: Path) -> Path:
     sizes |= dict.fromkeys(("xtick.labelsize", "ytick.labelsize"), 11)
     with drawing(sizes):
         figure, ax, _ = _map(raster, kind, box=7.5, scale=1.4, head=0.45, foot=0.35)
-        if written.name == _TRAINING:
+        if written.training:
             _outline(ax, result.study)
             _records(ax, result, size=2.0)
             for mark in figure.legend(loc="lower left", ncols=3).legend_handles:
@@ -231,7 +246,7 @@ def _scale(kind: str, values: Array) -> tuple[str, tuple[float, float]]:
     if kind == "mess":
         end = float(np.clip(np.percentile(np.abs(values), 98), 10, 100))
         return "RdBu", (-end, end)
-    if kind in ("clamping", "replicates_sd"):
+    if kind in ("clamping", "replicates_sd", "scenarios_sd"):
         return "magma_r", (0.0, max(float(values.max()), 0.01))
     low, high = (float(v) for v in np.percentile(values, [2, 98]))
     return "viridis", (low, high if high > low else low + 1)

@@ -1,6 +1,7 @@
 """The sections of the report, each from one part of the result; None where it is missing."""
 
 from maxent.species.report.sections import (
+    change,
     evaluation,
     geography,
     model,
@@ -14,6 +15,7 @@ SECTIONS = (
     ("summary", "Summary", summary.summary),
     ("map", "Map", geography.suitability_map),
     ("projections", "Projections", geography.projections),
+    ("change", "Range change", change.range_change),
     ("omission", "Omission and ROC", evaluation.omission_and_roc),
     ("thresholds", "Thresholds", evaluation.thresholds),
     ("evaluation", "Further evaluation", evaluation.more_evaluation),

@@ -35,6 +35,7 @@ class Context:
         if written is not None and kind is not None:
             region = maps.read_raster(folder / written.files[kind])
         shown = sum(len(further(m)) + (m is not written) for m in result.maps)
+        shown += 0 if result.change is None else len(result.change.files) - 1
         return cls(result, folder, region, maps.shared_dpi(shown))
 
 

@@ -1,0 +1,135 @@
+"""Commands that put maps side by side: range change and niche overlap."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from maxent.cli._console import console, one_line_errors
+from maxent.cli._screen import show_notes
+
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+
+
+@one_line_errors
+def change(
+    present: Annotated[
+        Path,
+        typer.Argument(help="A folder of `maxent fit --project`, or a map of suitability (.tif)."),
+    ],
+    futures: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Maps of other climates or times on the same grid, one or more."),
+    ] = None,
+    threshold: Annotated[
+        str | None,
+        typer.Option(
+            "--threshold",
+            "-t",
+            help="What counts as presence: a value or, with a folder, a rule "
+            "[default: that of the fit, else 10 percentile training presence].",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Folder for maps and table [default: FOLDER/change]."),
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace earlier maps.")] = False,
+    quiet: Quiet = False,
+) -> None:
+    """What a species gains, keeps and loses, in km2, as maps and a table; several scenarios too."""
+    from maxent.species.comparison.change import compare_maps
+    from maxent.species.comparison.folders import maps_of, named, threshold_of
+    from maxent.species.model import load_model
+    from maxent.species.results import read_result
+
+    notes, rule = [], ""
+    if present.is_dir():
+        if futures:
+            raise typer.BadParameter("a folder of results has its own projections: give no maps")
+        now, others = maps_of(present)
+        asked = threshold or read_result(present).settings.get("threshold")
+        value, rule = threshold_of(load_model(present), asked)
+        notes.append(f"presence is a suitability of at least {value:.4g} ({rule})")
+        out = out or present / "change"
+    else:
+        if not futures:
+            raise typer.BadParameter("give one or more maps to compare with after the first")
+        if threshold is None or out is None:
+            raise typer.BadParameter("maps need --threshold VALUE and --out FOLDER")
+        try:
+            value = float(threshold)
+        except ValueError:
+            raise typer.BadParameter(
+                f"--threshold is a number where maps are given, got {threshold!r}: rules are those "
+                "of a folder of results"
+            ) from None
+        now, others = present, named(futures)
+    found = compare_maps(
+        now, others, value, out, rule=rule, overwrite=overwrite, verbose=0 if quiet else 1
+    )
+    if quiet:
+        return
+    show_notes(notes, console(stderr=True))
+    table = Table(title="km2", title_justify="left")
+    for name in ("scenario", "present", "future", "lost", "kept", "gained", "change"):
+        table.add_column(name, justify="left" if name == "scenario" else "right")
+    for one in found.changes:
+        areas = (one.present_km2, one.future_km2, one.lost_km2, one.kept_km2, one.gained_km2)
+        table.add_row(
+            escape(one.scenario), *(f"{area:,.0f}" for area in areas), f"{one.change:+.1%}"
+        )
+    screen = console()
+    screen.print(table)
+    for name in found.files.values():
+        screen.print(f"wrote {escape(str(out / name))}", soft_wrap=True)
+
+
+@one_line_errors
+def overlap(
+    one: Annotated[Path, typer.Argument(help="A folder of `maxent fit`, or a map (.tif).")],
+    other: Annotated[Path, typer.Argument(help="Another, on the same grid.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="A .csv file for the numbers.")
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file.")] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Niche overlap of two models: Schoener's D and Warren's I of their maps."""
+    from maxent import io
+    from maxent.species.comparison.folders import map_of
+    from maxent.species.comparison.overlap import niche_overlap
+    from maxent.species.outputs import check_unread
+
+    if quiet and out is None:
+        raise typer.BadParameter("--quiet without --out would say nothing")
+    if out is not None:
+        check_unread(out, [path for path in (one, other) if path.is_file()])
+        if out.exists() and not overwrite:
+            raise FileExistsError(f"{out} is there already; replace it with --overwrite")
+    found = niche_overlap(map_of(one), map_of(other))
+    values = {
+        "schoener_d": found.d,
+        "warren_i": found.i,
+        "correlation": found.correlation,
+        "cells": found.cells,
+    }
+    if out is not None:
+        lines = [",".join(values), ",".join(str(value) for value in values.values()), ""]
+        io.write_atomically(out, "\n".join(lines).encode())
+    if not quiet:
+        table = Table(show_header=False, box=None)
+        names = ("Schoener's D", "Warren's I", "correlation of the maps", "cells in common")
+        for name, value in zip(names, values.values(), strict=True):
+            table.add_row(name, f"{value:.4f}" if isinstance(value, float) else f"{value:,}")
+        console().print(table)
+
+
+def add_to(main: typer.Typer) -> None:
+    """Register the commands."""
+    main.command()(change)
+    main.command()(overlap)

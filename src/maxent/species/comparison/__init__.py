@@ -1,0 +1,1 @@
+"""Maps side by side: range change, ensembles of scenarios, overlap of niches."""

@@ -1,0 +1,94 @@
+"""Written maps on one grid, read window by window."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from maxent._rows import Array
+from maxent.species.crs import same_crs
+from maxent.species.extras import geo
+from maxent.species.layers.grid import Grid, Window
+
+_CELLS = 1 << 20  # of a window
+
+
+@dataclass(frozen=True, eq=False)
+class MapStack:
+    """Maps of the same cells; ``files`` are open rasters by name."""
+
+    grid: Grid
+    files: Mapping[str, Any]
+
+    @classmethod
+    @contextmanager
+    def open(cls, paths: Mapping[str, Path]) -> Iterator[MapStack]:
+        """The maps, which must be on one grid."""
+        rasterio = geo("rasterio")
+        with ExitStack() as stack:
+            files: dict[str, Any] = {}
+            for name, path in paths.items():
+                if not Path(path).is_file():
+                    raise FileNotFoundError(f"{path}: no such map; give a GeoTIFF of `maxent fit`")
+                try:
+                    files[name] = stack.enter_context(rasterio.open(path))
+                except rasterio.errors.RasterioIOError as error:
+                    raise ValueError(f"{path} is no raster that can be read ({error})") from error
+                if files[name].count != 1:
+                    raise ValueError(
+                        f"{path} has {files[name].count} bands; a map of suitability has one"
+                    )
+            grids = {name: _grid(file) for name, file in files.items()}
+            first, *others = grids
+            for name in others:
+                difference = different(grids[first], grids[name])
+                if difference:
+                    raise ValueError(
+                        f"{paths[name]} is on another grid than {paths[first]} ({difference}): "
+                        "project the model to layers on the same grid, see --align"
+                    )
+            yield cls(grids[first], files)
+
+    def windows(self) -> list[Window]:
+        """Full rows, a few at a time."""
+        height = max(1, _CELLS // self.grid.width)
+        return [
+            Window(row, 0, min(height, self.grid.height - row), self.grid.width)
+            for row in range(0, self.grid.height, height)
+        ]
+
+    def read(self, name: str, window: Window) -> Array:
+        """Values of a map, NaN where nothing is known; floats in the precision of the file."""
+        row, column, height, width = window
+        where = geo("rasterio").windows.Window(column, row, width, height)
+        values = self.files[name].read(1, window=where, masked=True)
+        kept = values.dtype if values.dtype.kind == "f" else np.float64
+        return np.ma.filled(values.astype(kept), np.nan)
+
+
+def _grid(file: Any) -> Grid:
+    crs = None if file.crs is None else file.crs.to_wkt()
+    return Grid(crs, tuple(file.transform)[:6], file.width, file.height)
+
+
+def different(one: Grid, other: Grid) -> str | None:
+    """How two grids differ, None where they are the same."""
+    if (one.width, one.height) != (other.width, other.height):
+        return f"{other.width} x {other.height} cells, not {one.width} x {one.height}"
+    if not same_crs(one.crs, other.crs):
+        return "another CRS"
+    if not np.allclose(one.bounds, other.bounds, rtol=0, atol=1e-3 * min(one.cell_size)):
+        return "another extent"
+    return None
+
+
+def same_grid(one: Path, other: Path) -> bool:
+    """Whether two maps are of the same cells."""
+    rasterio = geo("rasterio")
+    with rasterio.open(one) as first, rasterio.open(other) as second:
+        return different(_grid(first), _grid(second)) is None
