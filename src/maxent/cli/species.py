@@ -15,7 +15,7 @@ from rich.table import Table
 
 from maxent import _limits
 from maxent.cli._console import console, one_line_errors, recorded_warnings
-from maxent.cli._options import Fields, with_fields
+from maxent.cli._options import Fields, given, with_fields
 from maxent.cli._screen import Screen, conclude, show_notes
 from maxent.species.inputs import LayerFiles, RecordFile, raster_parts
 from maxent.species.options import BACKGROUND, CHECKS, DATA, MODEL, OUTPUT
@@ -223,9 +223,9 @@ def project(
     density = fitted.density
     opened = make_layers(_paths(layers), categorical=density.schema.categorical)
     outputs = tuple(output or ["cloglog"])
-    given = raster_parts(opened.sources)  # with those that the model does not need
+    rasters = raster_parts(opened.sources)  # with those that the model does not need
     for target in targets(out, [*outputs, *EXTRAS, "presence"]).values():
-        check_unread(target, given)
+        check_unread(target, rasters)
     if out.suffix.lower() not in (".tif", ".tiff"):
         out.mkdir(parents=True, exist_ok=True)
     with (
@@ -262,6 +262,7 @@ def project(
 @one_line_errors
 @with_fields
 def evaluate(
+    context: typer.Context,
     model: Model,
     occurrences: Records,
     layers: Layers,
@@ -271,7 +272,10 @@ def evaluate(
     ] = None,
     absences: Annotated[
         Path | None,
-        typer.Option(help="Records of absence, to compare with instead of the background."),
+        typer.Option(
+            help="Records of absence, to compare with instead of the background; a column of "
+            "presence and absence among the records does without."
+        ),
     ] = None,
     species: Species = None,
     make_records: MakeRecords,
@@ -286,6 +290,9 @@ def evaluate(
     from maxent.species.model import load_model
     from maxent.species.outputs import check_unread
 
+    for name in ("background", "seed"):
+        if absences is not None and given(context, name):
+            raise typer.BadParameter(f"--{name} has no effect with --absences")
     settings = make_settings()
     fitted = load_model(model)
     records = make_records(str(occurrences))
@@ -301,9 +308,11 @@ def evaluate(
             make_layers(_paths(layers), categorical=fitted.density.schema.categorical),
             species=tuple(species or ()),
             absences=_like(records, absences),
+            use_absences=not given(context, "background"),
             background=settings.background,
             seed=settings.seed,
             verbose=0 if quiet else 1,
+            tell=_teller(quiet),
         )
     if out is not None:
         scoring.write_scores(scores, out)
@@ -378,6 +387,7 @@ def tune(
             scoring=scoring,
             jobs=jobs,
             overwrite=overwrite,
+            tell=_teller(quiet),
         )
     if quiet:
         return
@@ -424,8 +434,8 @@ def add_to(app: typer.Typer) -> None:
 # -- what was typed --------------------------------------------------------------------------------
 
 
-def _paths(given: Sequence[Path] | None) -> tuple[str, ...]:
-    return tuple(str(path) for path in given or ())
+def _paths(paths: Sequence[Path] | None) -> tuple[str, ...]:
+    return tuple(str(path) for path in paths or ())
 
 
 def _words(text: str) -> list[str]:
@@ -437,6 +447,11 @@ def _number(text: str) -> float:
         return float(text)
     except ValueError:
         raise typer.BadParameter(f"--multipliers are numbers, got {text!r}") from None
+
+
+def _teller(quiet: bool) -> Callable[[str], None]:
+    """Shows notes as they come."""
+    return lambda note: None if quiet else show_notes([note], console(stderr=True))
 
 
 def _like(records: RecordFile, path: Path | None) -> RecordFile | None:

@@ -14,6 +14,7 @@ from maxent.species.layers.background import draw_background
 from maxent.species.layers.grid import OUTSIDE, Grid
 from maxent.species.layers.layers import Layers
 from maxent.species.records.cleaning import Cleaned, clean
+from maxent.species.records.names import find_name
 from maxent.species.records.occurrences import Occurrences
 from maxent.species.results import CleaningStep, Sample
 from maxent.species.settings import Settings
@@ -130,7 +131,7 @@ class Surveyed:
 
     def tests_of(self, species: str) -> Occurrences | None:
         """The test records of a species, None without any."""
-        if self.tests is None or species not in self.tests.names():
+        if self.tests is None or find_name(species, self.tests.names()) is None:
             return None
         return self.tests.of(species)
 

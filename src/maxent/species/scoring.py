@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io as text
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,15 @@ import numpy as np
 
 from maxent import evaluation, io
 from maxent._rows import Array
-from maxent.species.inputs import LayerFiles, RecordFile
+from maxent.species.inputs import LayerFiles, RecordFile, chosen_species
 from maxent.species.layers.background import draw_background
-from maxent.species.layers.grid import OUTSIDE
+from maxent.species.layers.grid import OUTSIDE, Grid
 from maxent.species.layers.layers import Layers
 from maxent.species.model import SpeciesModel
+from maxent.species.records.columns import listed
+from maxent.species.records.locating import located
+from maxent.species.records.names import find_name
+from maxent.species.records.occurrences import Occurrences
 from maxent.species.tables.text import plain_cell
 
 _RULES = {
@@ -32,28 +36,47 @@ def score_records(
     *,
     species: Sequence[str] = (),
     absences: RecordFile | None = None,
+    use_absences: bool = True,
     background: int | None = 10_000,
     seed: int = 0,
     verbose: int = 1,
+    tell: Callable[[str], None] = lambda note: None,
 ) -> dict[str, Any]:
     """AUC, Boyce index, TSS, omission and gain of records against absences or background cells.
 
-    ``species`` picks records by name (default: those of the model's species if the file has them,
-    else all). Records on cells without values are left out and counted.
+    ``species`` picks records by name (default: those of the model's species, or all of a file with
+    one species). Records are compared with ``absences``, else with those that a column of presence
+    and absence marks in ``records`` (unless not ``use_absences``), else with background cells.
+    Records on cells without values are left out and counted. ``tell`` is called with every note on
+    what was assumed.
     """
     with layers.open(only=model.density.schema.names) as opened:
-        at_presence, lost = _predictions(model, records, opened, species or (model.species,))
-        if absences is None:
+        grid = opened.grid
+        placed = _located(records, grid, tell)
+        names = _chosen(model, placed, species, records.path, tell)
+        absent = None
+        if absences is not None:
+            placed_absent = _located(absences, grid, tell)
+            chosen = _chosen(model, placed_absent, species, absences.path, tell)
+            absent = placed_absent.take(np.isin(placed_absent.species.astype(str), chosen))
+        elif use_absences and placed.absences is not None:
+            absent = _marked(placed.absences, names, grid, tell)
+        mine = placed.take(np.isin(placed.species.astype(str), names))
+        at_presence, lost = _predictions(model, mine, opened)
+        if absent is None:
             drawn = draw_background(opened, background, seed=seed, verbose=verbose)
             against = model.density.predict(drawn.X, output="log")
         else:
-            against, _ = _predictions(model, absences, opened, ())
-    scores: dict[str, Any] = {
-        "species": model.species,
-        "n_presences": int(at_presence.size),
-        "n_without_data": lost,
-        "n_background" if absences is None else "n_absences": int(against.size),
-    }
+            against, _ = _predictions(model, absent, opened)
+    counts = {"species": model.species, "n_presences": at_presence.size, "n_without_data": lost}
+    return counts | _scores(model, at_presence, against, absences=absent is not None)
+
+
+def _scores(
+    model: SpeciesModel, at_presence: Array, against: Array, *, absences: bool
+) -> dict[str, Any]:
+    """Of log densities at presences and at absences or background points."""
+    scores: dict[str, Any] = {"n_absences" if absences else "n_background": int(against.size)}
     auc = evaluation.auc_delong(at_presence, against)
     best = evaluation.max_tss(at_presence, against)
     suitability, other = (_cloglog(model, v) for v in (at_presence, against))
@@ -64,7 +87,7 @@ def score_records(
         "max_tss_threshold": float(_cloglog(model, np.array([best.threshold]))[0]),
         "correlation": evaluation.correlation(suitability, other),
     }
-    if absences is None:
+    if not absences:
         scores["boyce"] = evaluation.boyce(suitability, other).index
         top = against.max()
         total = top + np.log(np.exp(against - top).sum())
@@ -88,25 +111,56 @@ def _cloglog(model: SpeciesModel, log_raw: Array) -> Array:
     return -np.expm1(-np.exp(log_raw + model.density.raw_entropy))
 
 
-def _predictions(
-    model: SpeciesModel, records: RecordFile, layers: Layers, species: Sequence[str]
-) -> tuple[Array, int]:
-    """Log density at the records, and how many of them lie on cells without values."""
-    located, _ = records.read(layers.grid)
-    names = located.names()
-    chosen = [name for name in species if name in names]
-    if species and not chosen and species != (model.species,):
+def _located(records: RecordFile, grid: Grid, tell: Callable[[str], None]) -> Occurrences:
+    placed, notes = records.read(grid)
+    for note in notes:
+        tell(note)
+    return placed
+
+
+def _chosen(
+    model: SpeciesModel,
+    records: Occurrences,
+    species: Sequence[str],
+    path: str,
+    tell: Callable[[str], None],
+) -> list[str]:
+    """The species to score, as the file spells them."""
+    present = records.names()
+    if species:
+        return chosen_species(present, species, path)
+    mine = find_name(model.species, present)
+    if mine is not None:
+        return [mine]
+    if len(present) > 1:
         raise ValueError(
-            f"{records.path}: no species {species[0]!r}; it has {', '.join(names[:10])}"
+            f"{path}: no record of {model.species!r}, the species of the model; name those to "
+            f"score with species= (-s), of {listed(present, 10)}"
         )
-    if chosen:
-        located = located.take(np.flatnonzero(np.isin(located.species.astype(str), chosen)))
-    cells = layers.grid.cells_at(located.x, located.y)
+    tell(f"{path}: its records of {present[0]!r} score the model of {model.species!r}")
+    return present
+
+
+def _marked(
+    absences: Occurrences, names: Sequence[str], grid: Grid, tell: Callable[[str], None]
+) -> Occurrences | None:
+    """The absences of some species that a file marks, or of none in particular."""
+    mine = absences.take(np.isin(absences.species.astype(str), ["", *names]))
+    if not len(mine):
+        tell(f"{absences.source}: no absences of {listed(names)}; compared with the background")
+        return None
+    tell(f"{absences.source}: presences are compared with its {len(mine)} absences")
+    return located(mine, grid)[0]
+
+
+def _predictions(model: SpeciesModel, records: Occurrences, layers: Layers) -> tuple[Array, int]:
+    """Log density at the records, and how many of them lie on cells without values."""
+    cells = layers.grid.cells_at(records.x, records.y)
     inside = cells != OUTSIDE
     X, known = layers.at(cells[inside])
     if not known.any():
         raise ValueError(
-            f"{records.path}: none of its {len(located)} records lies on a cell with data; check "
+            f"{records.source}: none of its {len(records)} records lies on a cell with data; check "
             "coordinates and CRS (--x, --y, --crs)"
         )
-    return model.density.predict(X[known], output="log"), int(len(located) - known.sum())
+    return model.density.predict(X[known], output="log"), int(len(records) - known.sum())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io as text
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -86,13 +86,19 @@ def tune_files(
     scoring: str = "log_loss",
     jobs: int = 1,
     overwrite: bool = False,
+    tell: Callable[[str], None] = lambda note: None,
 ) -> list[Tuned]:
-    """Tune every species of a file, with a table and a picture of each in ``out``."""
+    """Tune every species of a file, with a table and a picture of each in ``out``.
+
+    ``tell`` is called with every note on what was assumed about the records.
+    """
     tables = [file.path for file in (records, group) if file is not None]
     rasters = raster_parts([*layers.sources, *([] if bias is None else [bias])])
     check_unread(out, [*tables, *rasters])
     with locked(out), staged(out, overwrite) as place:
         surveyed = survey_files(records, layers, settings, bias=bias, group=group)
+        for note in surveyed.notes:
+            tell(note)
         region = surveyed.region
         names = chosen_species(surveyed.records.names(), species, records.path)
         tuned = []

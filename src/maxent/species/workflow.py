@@ -33,6 +33,9 @@ from maxent.species.workers import Killed, in_processes
 class Listener(Protocol):
     """Who is told how a run goes."""
 
+    def note(self, text: str) -> None:
+        """Something was assumed about the files."""
+
     def begin(self, species: Sequence[str]) -> None:
         """These species will be fitted."""
 
@@ -45,6 +48,9 @@ class Listener(Protocol):
 
 class Silence:
     """A listener that says nothing."""
+
+    def note(self, text: str) -> None:
+        """Say nothing."""
 
     def begin(self, species: Sequence[str]) -> None:
         """Say nothing."""
@@ -84,7 +90,7 @@ def fit_files(
     raster of sampling effort; ``group`` records whose cells are the background; ``resume`` keeps
     the species that an earlier run of the same settings finished.
     """
-    settings = settings or Settings()
+    settings, listener = settings or Settings(), listener or Silence()
     out = resolved(out)
     tables_read = [file.path for file in (records, test, group) if file is not None]
     rasters = [bias] if bias is not None else []
@@ -92,6 +98,8 @@ def fit_files(
     with locked(out) as lock:
         surveyed = survey_files(records, layers, settings, test=test, bias=bias, group=group)
         names = chosen_species(surveyed.records.names(), species, records.path)
+        for note in surveyed.notes:
+            listener.note(note)
         _check_out(out, len(names), overwrite, resume)
         shared = Shared(
             settings,
@@ -116,7 +124,7 @@ def fit_files(
             )
             for name in names
         ]
-        return _run(queue, shared, out, jobs, resume, listener or Silence(), lock)
+        return _run(queue, shared, out, jobs, resume, listener, lock)
 
 
 def fit_swd(

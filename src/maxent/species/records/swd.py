@@ -12,7 +12,7 @@ import numpy as np
 from maxent import io
 from maxent._rows import Array
 from maxent.species.extras import geo
-from maxent.species.records.occurrences import SPECIES_NAMES, X_NAMES, Y_NAMES, listed, recognised
+from maxent.species.records.columns import SPECIES_NAMES, X_NAMES, Y_NAMES, listed, recognised
 from maxent.species.records.text_table import MISSING, Table, check_file
 from maxent.species.results import Sample
 
