@@ -91,6 +91,7 @@ MakeSettings = Annotated[Callable[..., Settings], Fields(Settings)]
 @one_line_errors
 @with_fields
 def fit(
+    context: typer.Context,
     occurrences: Records,
     *,
     layers: MaybeLayers = None,
@@ -148,9 +149,11 @@ def fit(
         raise typer.BadParameter(
             "give the layers (or, with --swd, the background table) after the records"
         )
-    if swd and len(files) != 1:
-        raise typer.BadParameter("--swd takes two tables: samples.csv background.csv")
-    opened = make_layers(files)
+    if swd:
+        if len(files) != 1:
+            raise typer.BadParameter("--swd takes two tables: samples.csv background.csv")
+        _check_swd_options(context, projects=bool(project))
+    opened, records = make_layers(files), make_records(str(occurrences))
     shared: dict[str, Any] = {
         "species": species or (),
         "projections": [make_layers((str(folder),)) for folder in project or []],
@@ -163,16 +166,16 @@ def fit(
     with recorded_warnings() as notes, Screen(quiet) as screen:
         if swd:
             rows = workflow.fit_swd(
-                str(occurrences),
+                records,
                 files[0],
                 out,
                 settings,
+                test=None if test is None else str(test),
                 categorical=opened.categorical,
                 listener=screen,
                 **shared,
             )
         else:
-            records = make_records(str(occurrences))
             rows = workflow.fit_files(
                 records,
                 opened,
@@ -429,6 +432,31 @@ def add_to(app: typer.Typer) -> None:
     """Register the commands."""
     for command in (fit, project, evaluate, tune, report):
         app.command()(command)
+
+
+# -- options that do nothing for tables with data --------------------------------------------------
+
+_FOR_MAPS = {"align", "resampling", "layers_crs", "output", "clamp", "threshold"}
+_WITH_SWD = {
+    *("occurrences", "layers", "swd", "species", "species_column", "x", "y", "presence_column"),
+    *("categorical", "test", "out", "project", "jobs", "features", "potential", "entropy"),
+    *("multiplier", "preset", "minimum", "test_share", "cv", "folds", "replicates"),
+    *("replicate_type", "jackknife", "bootstrap", "permutations", "prevalence", "seed"),
+    *("lambdas", "resume", "overwrite", "max_cells", "quiet"),
+}
+
+
+def _check_swd_options(context: typer.Context, projects: bool) -> None:
+    """Refuse an option that was typed beside --swd and does nothing there."""
+    for parameter in context.command.params:
+        name = str(parameter.name)
+        if name in _WITH_SWD or not given(context, name):
+            continue
+        flag = " / ".join([*parameter.opts[:1], *parameter.secondary_opts[:1]])
+        if name not in _FOR_MAPS:
+            raise typer.BadParameter(f"{flag} has no effect with --swd, whose tables are complete")
+        if not projects:
+            raise typer.BadParameter(f"{flag} has no effect with --swd, unless with --project")
 
 
 # -- what was typed --------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from maxent.species.layers.grid import Grid
     from maxent.species.layers.layers import Layers
     from maxent.species.records.occurrences import Occurrences
+    from maxent.species.records.swd import SWD
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,20 @@ class RecordFile:
         if self.max_uncertainty is None:
             notes += uncertainty_hint(records.uncertainty, grid, records.source)
         return placed, [records.summary(), *notes]
+
+    def read_swd(self, categorical: Sequence[str] = (), background: bool = False) -> SWD:
+        """The rows of a table of samples with data."""
+        from maxent.species.records.swd import read_swd
+
+        return read_swd(
+            self.path,
+            categorical=categorical,
+            species=self.species,
+            x=self.x,
+            y=self.y,
+            presence=self.presence,
+            background=background,
+        )
 
 
 def raster_parts(sources: Iterable[str | os.PathLike[str]]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
@@ -218,6 +219,30 @@ def prepare(
     return Prepared(name, sample, tested, {"x": x, "y": y, "test": held}, steps, notes)
 
 
+def prepare_swd(
+    name: str, sample: Sample, test: Sample | None, settings: Settings, notes: Sequence[str]
+) -> Prepared:
+    """A species of tables with data: its test rows are given, or a share of its own is held out."""
+    presences = np.flatnonzero(sample.counts > 0)
+    n = len(presences)
+    held = np.zeros(n, dtype=bool)
+    if test is None and settings.test_share:
+        held[_drawn(n, settings)] = True
+        test = replace(sample.take(presences[held]), background=np.zeros(held.sum(), dtype=bool))
+        kept = np.ones(len(sample.counts), dtype=bool)
+        kept[presences[held]] = False
+        sample = sample.take(kept)
+    records = {"x": np.empty(0), "y": np.empty(0), "test": np.empty(0, dtype=bool)}
+    if sample.coordinates is not None:
+        places = sample.coordinates[sample.counts > 0]
+        marks = np.zeros(len(places), dtype=bool)
+        if test is not None and test.coordinates is not None:
+            places = np.concatenate([places, test.coordinates])
+            marks = np.append(marks, np.ones(len(test.coordinates), dtype=bool))
+        records = {"x": places[:, 0], "y": places[:, 1], "test": marks}
+    return Prepared(name, sample, test, records, [], list(notes))
+
+
 def _cleaned(occurrences: Occurrences, region: Region, settings: Settings, minimum: int) -> Cleaned:
     return clean(
         occurrences,
@@ -239,8 +264,14 @@ def _held_out(n: int, settings: Settings) -> Array:
                 f"holding out {count} of {n} records leaves fewer than {settings.minimum}; lower "
                 "the test share"
             )
-        held[np.random.default_rng(settings.seed).permutation(n)[:count]] = True
+        held[_drawn(n, settings)] = True
     return held
+
+
+def _drawn(n: int, settings: Settings) -> Array:
+    """The records that are held out, at random."""
+    count = round(settings.test_share * n)
+    return np.random.default_rng(settings.seed).permutation(n)[:count]
 
 
 def _sample(region: Region, cells: Array, background: Array) -> Sample:

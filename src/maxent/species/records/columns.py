@@ -161,7 +161,7 @@ def chosen_columns(
             f"{where}: no column recognised for {' and '.join(lacking)}; the columns are "
             f"{listed(header)}. Name those of longitude and latitude with x= and y= (--x, --y)"
         )
-    presence, notes = _presence(header, where, asked, name, peek)
+    presence, notes = presence_column(header, where, asked, name, peek)
     if asked.species == NO_COLUMN and given is None:
         name, pooled = None, "all of one species, named after the file"
     else:
@@ -199,7 +199,7 @@ def _numbers(peek: Callable[[int], list[str]], column: int) -> bool:
     return is_number(peek(column)[0].replace(",", ".", 1))
 
 
-def _presence(
+def presence_column(
     header: Sequence[str],
     where: str,
     asked: Asked,
