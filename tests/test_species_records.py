@@ -1,6 +1,7 @@
 """Files of records that are easily misread: which column is the species, absences, spellings."""
 
 import csv
+import gzip
 import re
 
 import numpy as np
@@ -88,7 +89,8 @@ def test_the_column_is_always_printed(data, run, tmp_path):
     rows = [f"a,{x},{y}" for x, y in _places(8)]
     path = _table(tmp_path / "records.csv", "species,lon,lat", rows)
     result = run("fit", path, data, *QUICK, "-o", tmp_path / "out")
-    (note,) = _notes(result)
+    note, region = _notes(result)
+    assert region == "note: all 144 cells with data are background"
     assert note.endswith("8 records of 1 species: species from column 'species', x from 'lon', "
                          "y from 'lat'")  # fmt: skip
     quiet = run("fit", path, data, *QUICK, "-o", tmp_path / "quiet", "-q")
@@ -225,3 +227,107 @@ def test_options_without_effect_on_evaluate(fitted, data, run, tmp_path):
         result = run("evaluate", fitted, path, data, "--absences", path, option, "5")
         assert result.exit_code == 2
         assert f"{option} has no effect with --absences" in " ".join(result.output.split())
+
+
+# -- spellings, packed files, GBIF's columns -------------------------------------------------------
+
+
+def test_spellings_of_a_name_are_one_species(data, run, tmp_path):
+    names = ["Bassaricyon alleni"] * 6 + ["bassaricyon alleni"] * 3 + ["Bassaricyon  alleni"] * 2
+    rows = [f"{name},{x},{y}" for name, (x, y) in zip(names, _places(11), strict=True)]
+    path = _table(tmp_path / "records.csv", "species,lon,lat", rows)
+    result = run("fit", path, data, *QUICK, "-s", "BASSARICYON ALLENI", "-o", tmp_path / "out")
+    assert result.exit_code == 0, result.output
+    assert (
+        "taken as one species, in the commonest spelling: 'Bassaricyon alleni' (6) = "
+        "'bassaricyon alleni' (3) = 'Bassaricyon  alleni' (2)"
+    ) in result.output
+    fitted = mx.load(tmp_path / "out" / "result.json")
+    assert (fitted.species, fitted.model.n_presences) == ("Bassaricyon alleni", 11)
+
+
+def test_packed_tables_parquet_and_multipoints(tmp_path):
+    geopandas, shapely = needs("geopandas"), needs("shapely")
+    needs("pyarrow")
+    text = "species,lon,lat\na,1,2\nb,3,4\n"
+    (tmp_path / "r.csv.gz").write_bytes(gzip.compress(text.encode()))
+    frame = needs("pandas").DataFrame({"species": ["a", "b"], "lon": [1.0, 3.0], "lat": [2.0, 4.0]})
+    frame.to_parquet(tmp_path / "r.parquet")
+    points = geopandas.points_from_xy(frame.lon, frame.lat)
+    geopandas.GeoDataFrame(frame[["species"]], geometry=points, crs="EPSG:4326").to_parquet(
+        tmp_path / "points.parquet"
+    )
+    for name in ("r.csv.gz", "r.parquet", "points.parquet"):
+        records = read_occurrences(tmp_path / name)
+        assert records.species.tolist() == ["a", "b"]
+        assert (records.x.tolist(), records.y.tolist()) == ([1.0, 3.0], [2.0, 4.0])
+        assert records.crs == "EPSG:4326"
+    many = geopandas.GeoDataFrame(
+        {"species": ["a", "b"]},
+        geometry=[shapely.MultiPoint([(1, 2), (3, 4)]), shapely.Point(5, 6)],
+        crs="EPSG:4326",
+    )
+    many.to_file(tmp_path / "many.gpkg")
+    records = read_occurrences(tmp_path / "many.gpkg")
+    assert records.species.tolist() == ["a", "a", "b"]
+    assert (records.x.tolist(), records.row.tolist()) == ([1.0, 3.0, 5.0], [0, 0, 1])
+    (tmp_path / "nameless.csv.gz").write_bytes(gzip.compress(b"lon,lat\n1,2\n"))
+    assert read_occurrences(tmp_path / "nameless.csv.gz").names() == ["nameless"]
+    (tmp_path / "cut.csv.gz").write_bytes(gzip.compress(text.encode())[:-9])
+    with pytest.raises(ValueError, match=r"cut\.csv\.gz: not a whole \.gz file"):
+        read_occurrences(tmp_path / "cut.csv.gz")
+    (tmp_path / "broken.parquet").write_bytes(b"PAR1 and no more")
+    with pytest.raises(OSError, match=r"broken\.parquet: not a Parquet file"):
+        read_occurrences(tmp_path / "broken.parquet")
+
+
+GBIF = "species,decimalLongitude,decimalLatitude,coordinateUncertaintyInMeters,basisOfRecord"
+
+
+def test_uncertain_places_and_bases_of_record(data, run, tmp_path):
+    metres = [50, 200_000, "", 500] * 5
+    bases = ["HUMAN_OBSERVATION"] * 14 + ["FOSSIL_SPECIMEN"] * 6
+    rows = [f"a,{x},{y},{m},{b}" for (x, y), m, b in zip(_places(20), metres, bases, strict=True)]
+    path = _table(tmp_path / "gbif.csv", GBIF, rows)
+    hinted = run("fit", path, data, *QUICK, "-o", tmp_path / "hinted")
+    assert hinted.exit_code == 0, hinted.output
+    # a degree of the sphere of 6371.0088 km
+    cell = 6371008.8 * np.pi / 180
+    assert f"5 of 20 records are uncertain by more than a cell ({cell:.0f} m)" in hinted.output
+    assert "bases of record: 14 HUMAN_OBSERVATION, 6 FOSSIL_SPECIMEN; choose" in hinted.output
+    args = ["--max-uncertainty", "1000", "--basis", "human observation"]
+    chosen = run("fit", path, data, *QUICK, *args, "-o", tmp_path / "chosen")
+    assert chosen.exit_code == 0, chosen.output
+    assert "6 of 20 records left out by their basis" in chosen.output
+    assert "5 of 20 records left out, uncertain by more than 1000 m; 5 do not say" in chosen.output
+    kept = [i for i in range(20) if i < 14 and metres[i] != 200_000]
+    assert mx.load(tmp_path / "chosen" / "result.json").model.n_presences == len(kept)
+    wrong = run("fit", path, data, *QUICK, "--basis", "GUESS", "-o", tmp_path / "wrong")
+    assert wrong.exit_code == 1
+    assert "no record of basis 'GUESS' (--basis); it has 'HUMAN_OBSERVATION'" in wrong.output
+    plain = _table(tmp_path / "plain.csv", "species,lon,lat", ["a,1,1"])
+    for option, value in (("--basis", "X"), ("--max-uncertainty", "5")):
+        refused = run("fit", plain, data, option, value, "-o", tmp_path / "no")
+        assert refused.exit_code == 1
+        assert f"({option}) asks for" in refused.output
+    assert run("fit", plain, data, "--max-uncertainty", "-1").exit_code == 2
+
+
+def test_a_tiny_target_group_is_worth_a_word(data, run, tmp_path):
+    rows = [f"{'ab'[i % 2]},{x},{y}" for i, (x, y) in enumerate(_places(20))]
+    path = _table(tmp_path / "records.csv", "species,lon,lat", rows)
+    args = ["-s", "a", "--target-group", "-o", tmp_path / "out"]
+    result = run("fit", path, data, *QUICK, *args)
+    assert result.exit_code == 0, result.output
+    assert "a background of 20 cells says little of the region" in result.output
+
+
+def test_letters_in_capitals_and_short_help(data, run, tmp_path):
+    assert species.Settings(features="LQH").features == "lqh"
+    assert run("fit", "-h").output == run("fit", "--help").output
+    assert run("-h").exit_code == 0
+    path = _table(tmp_path / "r.csv", "species,lon,lat", [f"a,{x},{y}" for x, y in _places(20)])
+    args = ["-f", "L,LQ", "-m", "1", "--folds", "2", "-o", tmp_path / "tuned"]
+    result = run("tune", path, data, *args)
+    assert result.exit_code == 0, result.output
+    assert "20 records of 1 species: species from column 'species'" in result.output

@@ -381,7 +381,7 @@ def tune(
             make_layers(files),
             out,
             make_settings(verbose=0 if quiet else 1),
-            features=_words(features),
+            features=[letters.lower() for letters in _words(features)],
             multipliers=[_number(m) for m in _words(multipliers)],
             potentials=_words(potentials),
             species=species or (),

@@ -20,6 +20,8 @@ from maxent.species.records.occurrences import Occurrences
 from maxent.species.results import CleaningStep, Sample
 from maxent.species.settings import Settings
 
+_FEW_CELLS = 100  # a background of fewer is worth a word
+
 
 @dataclass(frozen=True, eq=False)
 class Region:
@@ -100,9 +102,14 @@ def survey(
             )
         X, cell, background = X[known].reset_index(drop=True), cell[known], background[known]
         effort, n_known = None, None
-        notes.append(
-            f"background: the {int(background.sum())} cells with records of {group.source}"
-        )
+        n_background = int(background.sum())
+        notes.append(f"background: the {n_background} cells with records of {group.source}")
+        if n_background < _FEW_CELLS:
+            notes.append(
+                f"{group.source}: a background of {n_background} cells says little of the region; "
+                f"a target group should have hundreds: add records of similar species, or draw "
+                "the background at random (without --target-group and --background-records)"
+            )
     use_prior = effort is not None and settings.bias == "prior"
     return Region(
         grid,

@@ -19,7 +19,7 @@ from maxent.species.layers.layers import Layers
 from maxent.species.model import SpeciesModel
 from maxent.species.records.columns import listed
 from maxent.species.records.locating import located
-from maxent.species.records.names import find_name
+from maxent.species.records.names import find_name, spelling_key
 from maxent.species.records.occurrences import Occurrences
 from maxent.species.tables.text import plain_cell
 
@@ -56,9 +56,7 @@ def score_records(
         names = _chosen(model, placed, species, records.path, tell)
         absent = None
         if absences is not None:
-            placed_absent = _located(absences, grid, tell)
-            chosen = _chosen(model, placed_absent, species, absences.path, tell)
-            absent = placed_absent.take(np.isin(placed_absent.species.astype(str), chosen))
+            absent = _given_absences(_located(absences, grid, tell), names, grid, tell)
         elif use_absences and placed.absences is not None:
             absent = _marked(placed.absences, names, grid, tell)
         mine = placed.take(np.isin(placed.species.astype(str), names))
@@ -139,6 +137,20 @@ def _chosen(
         )
     tell(f"{path}: its records of {present[0]!r} score the model of {model.species!r}")
     return present
+
+
+def _given_absences(
+    records: Occurrences, names: Sequence[str], grid: Grid, tell: Callable[[str], None]
+) -> Occurrences:
+    """The records of a file of absences: those it marks, those of the species, or all."""
+    if records.absences is not None:
+        records = located(records.absences, grid)[0]
+    keys = {spelling_key(name) for name in names}
+    mine = np.array([spelling_key(name) in keys for name in records.species.tolist()])
+    if mine.any():
+        records = records.take(mine)
+    tell(f"{records.source}: {len(records)} of its records are the absences")
+    return records
 
 
 def _marked(

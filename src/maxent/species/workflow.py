@@ -101,7 +101,7 @@ def fit_files(
         notes = list(surveyed.notes)
         if test is not None and surveyed.tests is not None:
             notes += _untested(names, surveyed.tests.names(), surveyed.tests.source)
-        for note in notes:
+        for note in (*notes, *surveyed.region.notes):
             listener.note(note)
         _check_out(out, len(names), overwrite, resume)
         shared = Shared(
