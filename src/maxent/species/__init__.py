@@ -8,7 +8,7 @@ A room uses those that stand before it in this table, and none that stand after 
 ``results``, ``records/``                         what a fit consists of; occurrence records
 ``settings``, ``inputs``                          what a fit is told, and the files it reads
 ``model``, ``region``, ``diagnostics/``           a saved density; species on cells; their scores
-``fitting``, ``projection/``                      one species fitted and judged; its maps
+``fitting``, ``direct``, ``projection/``          one species fitted and judged; its maps
 ``slugs``, ``tables/``, ``report/``, ``outputs``  what is written, and the folders for it
 ``job``, ``workflow``                             one species or many, from files to folders
 ``scoring``, ``tuning``                           a model scored on new records; settings chosen
@@ -26,6 +26,7 @@ from typing import Any
 
 _PUBLIC = {
     "diagnostics": ["evaluate", "importance", "jackknife", "replicate", "responses"],
+    "direct": ["fit"],
     "fitting": ["fit_species"],
     "inputs": ["LayerFiles", "RecordFile"],
     "job": ["rewrite_report"],

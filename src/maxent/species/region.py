@@ -166,12 +166,12 @@ def survey_files(
         if bias is not None:
             effort = files.enter_context(Layers.open(bias, like=opened.grid, crs=layers.crs))
         tests = read["test"]
-        asked = everything if tests is None else _together(everything, tests)
+        asked = everything if tests is None else together(everything, tests)
         region = survey(opened, asked, settings, bias=effort, group=read["group"])
     return Surveyed(region, everything, tests, read["group"], tuple(notes))
 
 
-def _together(one: Occurrences, other: Occurrences) -> Occurrences:
+def together(one: Occurrences, other: Occurrences) -> Occurrences:
     """Two sets of records in the same CRS, to look up their cells."""
     return replace(
         one,
