@@ -149,3 +149,97 @@ def test_absences_of_a_table_are_no_presences(tables, run, tmp_path):
     assert "25 of 50 records left out as absences, by column 'pr_ab'" in result.output
     model = species.load_model(tmp_path / "out").density
     assert (model.n_presences, model.schema.names) == (15, ("rain", "heat", "soil"))
+
+
+# -- evaluate and project --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def fitted(tables, run, tmp_path):
+    samples, background, *_ = tables
+    args = ["-c", "soil", *FAST, "-s", "Aa bb", "-o", tmp_path / "out"]
+    result = run("fit", "--swd", samples, background, *args)
+    assert result.exit_code == 0, result.output
+    return species.load_model(tmp_path / "out")
+
+
+def test_evaluating_on_tables(tables, fitted, run, tmp_path):
+    samples, background, present, points = tables
+    out = tmp_path / "scores.csv"
+    result = run("evaluate", tmp_path / "out", samples, background, "--swd", "-o", out)
+    assert result.exit_code == 0, result.output
+    row = pd.read_csv(out).iloc[0]
+    inside, other = (fitted.density.predict(X, "cloglog") for X in (present, points))
+    assert row["auc"] == pytest.approx(mx.evaluation.auc(inside, other), abs=1e-12)
+    assert (row["n_presences"], row["n_background"]) == (30, 200)
+    alone = run("evaluate", tmp_path / "out", samples, "--swd")
+    assert alone.exit_code == 1
+    assert "no absences to compare with" in alone.output
+    refused = run("evaluate", tmp_path / "out", samples, background, "--swd", "--background", "9")
+    assert refused.exit_code == 2
+    assert "--background has no effect with --swd" in " ".join(refused.output.split())
+
+
+def test_calibration_against_absences(tables, fitted, run, tmp_path):
+    linear_model, metrics = needs("sklearn.linear_model"), needs("sklearn.metrics")
+    samples, *_ = tables
+    rows = pd.read_csv(samples)[:30].assign(pr_ab=np.arange(30) % 3 > 0)
+    rows.pr_ab = rows.pr_ab.astype(int)
+    rows.to_csv(tmp_path / "pa.csv", index=False)
+    out = tmp_path / "scores.csv"
+    result = run("evaluate", tmp_path / "out", tmp_path / "pa.csv", "--swd", "-o", out)
+    assert result.exit_code == 0, result.output
+    assert "calibration: presences by predicted probability" in result.output
+    scores = pd.read_csv(out).iloc[0]
+    assert (scores["n_presences"], scores["n_absences"]) == (20, 10)
+    p = fitted.density.predict(rows[["rain", "heat", "soil"]], "cloglog")
+    assert scores["brier"] == pytest.approx(metrics.brier_score_loss(rows.pr_ab, p), rel=1e-9)
+    assert scores["log_loss"] == pytest.approx(metrics.log_loss(rows.pr_ab, p), rel=1e-9)
+    line = linear_model.LogisticRegression(C=np.inf, tol=1e-10).fit(
+        np.log(p / (1 - p))[:, None], rows.pr_ab
+    )
+    assert scores["calibration_slope"] == pytest.approx(line.coef_[0, 0], rel=1e-4)
+    assert scores["calibration_intercept"] == pytest.approx(line.intercept_[0], rel=1e-4)
+    curve = pd.read_csv(tmp_path / "scores_calibration.csv")
+    assert curve.n.sum() == 30
+    assert (curve.observed * curve.n).sum() == pytest.approx(20)
+    assert (curve.predicted * curve.n).sum() == pytest.approx(p.sum(), rel=1e-9)
+    again = run("evaluate", tmp_path / "out", tmp_path / "pa.csv", "--swd", "-o", out)
+    assert again.exit_code == 1
+
+
+def test_calibration_in_limit_cases():
+    stats = needs("scipy.stats")
+    told = mx.evaluation.calibration([0.5, 0.5, 0.5], [0.5])
+    assert (told.brier, told.observed.tolist(), told.n.tolist()) == (0.25, [0.75], [4])
+    interval = stats.binomtest(3, 4).proportion_ci(method="wilson")
+    np.testing.assert_allclose([told.low[0], told.high[0]], [interval.low, interval.high])
+    assert np.isnan(told.slope)
+    assert mx.evaluation.calibration([0.9, 1.0], [0.0, 0.1]).slope == np.inf
+    with pytest.raises(ValueError, match="needs probabilities of presences and absences"):
+        mx.evaluation.calibration([1.5], [0.2])
+
+
+def test_projecting_to_a_table(tables, fitted, run, tmp_path):
+    _, background, _, points = tables
+    out = tmp_path / "predicted.csv"
+    args = ["--output", "raw", "--output", "cloglog", "--threshold", "0.5"]
+    result = run("project", tmp_path / "out", background, "--swd", *args, "-o", out)
+    assert result.exit_code == 0, result.output
+    written = pd.read_csv(out)
+    names = ["species", "x", "y", "raw", "cloglog", "presence", "mess", "mod"]
+    assert list(written.columns) == names
+    for output in ("raw", "cloglog"):
+        np.testing.assert_allclose(written[output], fitted.density.predict(points, output))
+    assert (written.presence == (written.cloglog >= 0.5)).all()
+    assert (written.mess >= 0).all()  # the environment of the fit itself
+    for wrong in (["--align", "first", "-o", out], ["-o", tmp_path / "map.tif"]):
+        assert run("project", tmp_path / "out", background, "--swd", *wrong).exit_code == 2
+    lacking = pd.read_csv(background).drop(columns="heat")
+    lacking.to_csv(tmp_path / "lacking.csv", index=False)
+    result = run("project", tmp_path / "out", tmp_path / "lacking.csv", "--swd", "-o", out)
+    assert result.exit_code == 1
+    assert "--overwrite" in result.output
+    result = run("project", tmp_path / "out", tmp_path / "lacking.csv", "--swd", "-o", out,
+                 "--overwrite")  # fmt: skip
+    assert "lacking.csv has no column 'heat', which the model needs" in result.output

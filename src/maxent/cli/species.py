@@ -194,9 +194,16 @@ def fit(
 @one_line_errors
 @with_fields
 def project(
+    context: typer.Context,
     model: Model,
     layers: Layers,
     *,
+    swd: Annotated[
+        bool,
+        typer.Option(
+            "--swd", help="Instead of layers, a table with data; --out is then a .csv file."
+        ),
+    ] = False,
     out: Annotated[Path, typer.Option("--out", "-o", help="A .tif file, or a folder.")],
     output: Annotated[
         list[str] | None, typer.Option(help="raw, logistic, cloglog, cumulative or log; repeat.")
@@ -224,6 +231,25 @@ def project(
 
     fitted = load_model(model)
     density = fitted.density
+    if swd:
+        for name in ("align", "resampling", "layers_crs"):
+            if given(context, name):
+                flag = "--" + name.replace("_", "-")
+                raise typer.BadParameter(f"{flag} has no effect with --swd")
+        if len(layers) != 1 or out.suffix.lower() != ".csv":
+            raise typer.BadParameter("--swd takes one table, and -o a .csv file")
+        _check_free_file(out, [model, *layers], overwrite)
+        _project_rows(
+            fitted,
+            layers[0],
+            out,
+            _teller(quiet),
+            outputs=tuple(output or ["cloglog"]),
+            clamp=make_settings().clamp,
+            similarity=similarity,
+            threshold=None if threshold is None else fitted.threshold(threshold),
+        )
+        return
     opened = make_layers(_paths(layers), categorical=density.schema.categorical)
     outputs = tuple(output or ["cloglog"])
     rasters = raster_parts(opened.sources)  # with those that the model does not need
@@ -268,8 +294,17 @@ def evaluate(
     context: typer.Context,
     model: Model,
     occurrences: Records,
-    layers: Layers,
+    layers: MaybeLayers = None,
     *,
+    swd: Annotated[
+        bool,
+        typer.Option(
+            "--swd",
+            help="The arguments are tables with data: samples.csv background.csv, the second of "
+            "which may be missing where the first has absences.",
+            rich_help_panel=DATA,
+        ),
+    ] = False,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="A .csv file for the scores.")
     ] = None,
@@ -291,40 +326,58 @@ def evaluate(
     """Score a fitted model on records it has not seen."""
     from maxent.species import scoring
     from maxent.species.model import load_model
-    from maxent.species.outputs import check_unread
 
     for name in ("background", "seed"):
         if absences is not None and given(context, name):
             raise typer.BadParameter(f"--{name} has no effect with --absences")
+    files = _paths(layers)
+    if swd:
+        _check_evaluated_tables(context, len(files))
+    elif not files:
+        raise typer.BadParameter("give the layers after the records")
     settings = make_settings()
     fitted = load_model(model)
     records = make_records(str(occurrences))
     if out is not None:
         tables = [path for path in (occurrences, absences) if path is not None]
-        check_unread(out, [model, *tables, *raster_parts(layers)])
-        if out.exists() and not overwrite:
-            raise FileExistsError(f"{out} is there already; replace it with --overwrite")
+        rasters = [*files] if swd else raster_parts(files)
+        _check_free_file(out, [model, *tables, *rasters], overwrite)
+    shared: dict[str, Any] = {"species": tuple(species or ()), "tell": _teller(quiet)}
     with recorded_warnings() as notes:
-        scores = scoring.score_records(
-            fitted,
-            records,
-            make_layers(_paths(layers), categorical=fitted.density.schema.categorical),
-            species=tuple(species or ()),
-            absences=_like(records, absences),
-            use_absences=not given(context, "background"),
-            background=settings.background,
-            seed=settings.seed,
-            verbose=0 if quiet else 1,
-            tell=_teller(quiet),
-        )
+        if swd:
+            scores = scoring.score_swd(
+                fitted,
+                records,
+                *files,
+                absences=None if absences is None else str(absences),
+                use_absences=not files,
+                **shared,
+            )
+        else:
+            scores = scoring.score_records(
+                fitted,
+                records,
+                make_layers(files, categorical=fitted.density.schema.categorical),
+                absences=_like(records, absences),
+                use_absences=not given(context, "background"),
+                background=settings.background,
+                seed=settings.seed,
+                verbose=0 if quiet else 1,
+                **shared,
+            )
     if out is not None:
+        for path in scoring.score_files(scores, out)[1:]:
+            _check_free_file(path, [model, occurrences], overwrite)
         scoring.write_scores(scores, out)
     if not quiet:
         show_notes(notes, console(stderr=True))
         table = Table(show_header=False, box=None)
+        told = scores.pop("calibration", None)
         for name, value in scores.items():
             table.add_row(name, f"{value:.4g}" if isinstance(value, float) else str(value))
         console().print(table)
+        if told is not None:
+            console().print(_calibration_table(told))
 
 
 @one_line_errors
@@ -457,6 +510,58 @@ def _check_swd_options(context: typer.Context, projects: bool) -> None:
             raise typer.BadParameter(f"{flag} has no effect with --swd, whose tables are complete")
         if not projects:
             raise typer.BadParameter(f"{flag} has no effect with --swd, unless with --project")
+
+
+_EVALUATED_SWD = {
+    *("model", "occurrences", "layers", "swd", "species", "species_column", "x", "y"),
+    *("presence_column", "absences", "out", "overwrite", "max_cells", "quiet"),
+}
+
+
+def _check_evaluated_tables(context: typer.Context, n_tables: int) -> None:
+    """Refuse what does nothing for `evaluate --swd`."""
+    for parameter in context.command.params:
+        if str(parameter.name) not in _EVALUATED_SWD and given(context, str(parameter.name)):
+            raise typer.BadParameter(f"{parameter.opts[0]} has no effect with --swd")
+    if n_tables > 1:
+        raise typer.BadParameter("--swd takes one table or two: samples.csv background.csv")
+    if n_tables and given(context, "absences"):
+        raise typer.BadParameter("give --absences or the background table, not both")
+
+
+def _check_free_file(path: Path, read: Sequence[str | Path], overwrite: bool) -> None:
+    """A file to write must not be one that is read, nor be there without --overwrite."""
+    from maxent.species.outputs import check_unread
+
+    check_unread(path, read)
+    if path.exists() and not overwrite:
+        raise FileExistsError(f"{path} is there already; replace it with --overwrite")
+
+
+def _project_rows(
+    model: Any, table: Path, out: Path, tell: Callable[[str], None], **how: Any
+) -> None:
+    from maxent import io
+    from maxent.species.projection.rows import project_rows
+    from maxent.species.records.swd import read_swd
+
+    rows = read_swd(table, categorical=model.density.schema.categorical, background=True)
+    for note in (rows.summary(), *rows.notes):
+        tell(note)
+    frame = project_rows(model, rows, **how)
+    io.write_atomically(out, frame.to_csv(index=False, lineterminator="\n").encode())
+    tell(f"wrote {len(frame)} rows to {out}")
+
+
+def _calibration_table(told: Any) -> Table:
+    table = Table(title="calibration: presences by predicted probability", title_justify="left")
+    for name in ("predicted", "observed", "95 % interval", "points"):
+        table.add_column(name, justify="right")
+    for p, share, low, high, n in zip(
+        told.predicted, told.observed, told.low, told.high, told.n, strict=True
+    ):
+        table.add_row(f"{p:.3f}", f"{share:.3f}", f"{low:.3f} to {high:.3f}", str(n))
+    return table
 
 
 # -- what was typed --------------------------------------------------------------------------------

@@ -1,13 +1,14 @@
 """Judging a model of presences: metrics, thresholds and (spatial) splitters.
 
-==================  ==========================================================================
-``metrics.py``      discrimination (AUC with DeLong's error, COR), calibration (Boyce),
-                    information (log loss, gain, AICc)
-``cuts.py``         what a threshold does: omission, TSS, ROC and omission curves, the table of
-                    threshold rules
-``splitters.py``    folds of presences, spatial blocks, checkerboards, buffered leave-one-out
-``alignments.py``   how alike two alignments of sequences are
-==================  ==========================================================================
+====================  ========================================================================
+``metrics.py``        discrimination (AUC with DeLong's error, COR), calibration (Boyce),
+                      information (log loss, gain, AICc)
+``cuts.py``           what a threshold does: omission, TSS, ROC and omission curves, the table of
+                      threshold rules
+``probabilities.py``  calibration of probabilities: Brier score, log loss, slope and curve
+``splitters.py``      folds of presences, spatial blocks, checkerboards, buffered leave-one-out
+``alignments.py``     how alike two alignments of sequences are
+====================  ========================================================================
 
 Metrics take the predictions at presences and those at the background (or at absences) as two
 vectors. A prediction is any number that grows with suitability; where a unit matters the function
@@ -44,6 +45,7 @@ from maxent.evaluation.metrics import (
     gain,
     log_loss,
 )
+from maxent.evaluation.probabilities import Calibration, calibration
 from maxent.evaluation.splitters import (
     BufferedLeaveOneOut,
     Checkerboard,
@@ -56,6 +58,7 @@ __all__ = [
     "AUCDifference",
     "Boyce",
     "BufferedLeaveOneOut",
+    "Calibration",
     "Checkerboard",
     "MaxTSS",
     "OmissionCurve",
@@ -71,6 +74,7 @@ __all__ = [
     "auc_difference",
     "binomial_p_value",
     "boyce",
+    "calibration",
     "correlation",
     "cumulative",
     "gain",

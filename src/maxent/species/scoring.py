@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io as text
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from maxent.species.records.columns import listed
 from maxent.species.records.locating import located
 from maxent.species.records.names import find_name, spelling_key
 from maxent.species.records.occurrences import Occurrences
+from maxent.species.records.swd import SWD
 from maxent.species.tables.text import plain_cell
 
 _RULES = {
@@ -43,6 +45,9 @@ def score_records(
     tell: Callable[[str], None] = lambda note: None,
 ) -> dict[str, Any]:
     """AUC, Boyce index, TSS, omission and gain of records against absences or background cells.
+
+    Against absences the cloglog output is judged as a probability too, see
+    :func:`maxent.evaluation.calibration`, whose answer is the entry "calibration".
 
     ``species`` picks records by name (default: those of the model's species, or all of a file with
     one species). Records are compared with ``absences``, else with those that a column of presence
@@ -85,7 +90,16 @@ def _scores(
         "max_tss_threshold": float(_cloglog(model, np.array([best.threshold]))[0]),
         "correlation": evaluation.correlation(suitability, other),
     }
-    if not absences:
+    if absences:
+        told = evaluation.calibration(suitability, other)
+        scores |= {
+            "brier": told.brier,
+            "log_loss": told.log_loss,
+            "calibration_slope": told.slope,
+            "calibration_intercept": told.intercept,
+            "calibration": told,
+        }
+    else:
         scores["boyce"] = evaluation.boyce(suitability, other).index
         top = against.max()
         total = top + np.log(np.exp(against - top).sum())
@@ -96,13 +110,82 @@ def _scores(
     return scores
 
 
+def score_swd(
+    model: SpeciesModel,
+    samples: RecordFile,
+    background: str | None = None,
+    *,
+    species: Sequence[str] = (),
+    absences: str | None = None,
+    use_absences: bool = True,
+    tell: Callable[[str], None] = lambda note: None,
+) -> dict[str, Any]:
+    """Scores as of :func:`score_records`, of tables with data.
+
+    Rows of ``samples`` are compared with those of ``absences``, else with those that a column of
+    presence and absence marks (unless not ``use_absences``), else with the ``background`` table.
+    """
+    schema = model.density.schema
+
+    def read(path: str, background: bool = False) -> SWD:
+        rows = replace(samples, path=path).read_swd(schema.categorical, background)
+        for note in (rows.summary(), *rows.notes):
+            tell(note)
+        lacking = [name for name in schema.names if name not in rows.X.columns]
+        if lacking:
+            raise ValueError(f"{path} has no column {listed(lacking)}, which the model needs")
+        return rows
+
+    rows = read(samples.path)
+    names = _chosen(model, rows, species, samples.path, tell)
+    other = None
+    if absences is not None:
+        other = read(absences, background=True)
+    elif use_absences and rows.absences is not None:
+        other = rows.absences.take(np.isin(rows.absences.species.astype(str), ["", *names]))
+        tell(f"{rows.source}: presences are compared with its {len(other.species)} absences")
+    marked = other is not None
+    if other is None:
+        if background is None:
+            raise ValueError(
+                f"{samples.path}: no absences to compare with; give the table of background points "
+                "after it, or --absences"
+            )
+        other = read(background, background=True)
+    mine = rows.take(np.isin(rows.species.astype(str), names))
+    at_presence, against = (
+        model.density.predict(part.X[list(schema.names)], output="log") for part in (mine, other)
+    )
+    counts = {"species": model.species, "n_presences": at_presence.size}
+    return counts | _scores(model, at_presence, against, absences=marked)
+
+
+def score_files(scores: dict[str, Any], path: Path) -> list[Path]:
+    """The files that :func:`write_scores` writes."""
+    return [path, _curve_path(path)] if "calibration" in scores else [path]
+
+
 def write_scores(scores: dict[str, Any], path: Path) -> None:
-    """Write the scores as a CSV file of one row."""
+    """Write the scores as a CSV file of one row, and a calibration curve beside it."""
+    told = scores.get("calibration")
+    io.write_atomically(path, _csv([{k: v for k, v in scores.items() if v is not told}]))
+    if told is not None:
+        names = ("predicted", "observed", "low", "high", "n")
+        columns = zip(*(getattr(told, name) for name in names), strict=True)
+        rows = [dict(zip(names, values, strict=True)) for values in columns]
+        io.write_atomically(_curve_path(path), _csv(rows))
+
+
+def _curve_path(path: Path) -> Path:
+    return path.with_name(f"{path.stem}_calibration.csv")
+
+
+def _csv(rows: Sequence[dict[str, Any]]) -> bytes:
     lines = text.StringIO()
-    writer = csv.DictWriter(lines, list(scores), lineterminator="\n")
+    writer = csv.DictWriter(lines, list(rows[0]), lineterminator="\n")
     writer.writeheader()
-    writer.writerow({name: plain_cell(value) for name, value in scores.items()})
-    io.write_atomically(path, lines.getvalue().encode())
+    writer.writerows({name: plain_cell(value) for name, value in row.items()} for row in rows)
+    return lines.getvalue().encode()
 
 
 def _cloglog(model: SpeciesModel, log_raw: Array) -> Array:
@@ -118,7 +201,7 @@ def _located(records: RecordFile, grid: Grid, tell: Callable[[str], None]) -> Oc
 
 def _chosen(
     model: SpeciesModel,
-    records: Occurrences,
+    records: Occurrences | SWD,
     species: Sequence[str],
     path: str,
     tell: Callable[[str], None],
