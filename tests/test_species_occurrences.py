@@ -663,9 +663,17 @@ def test_reading_samples_with_data(tmp_path):
     assert table.X["soil"].tolist() == [1, 3, 1]
     assert table.X["soil"].dtype == np.int64
     assert (table.source, table.notes) == ("records.csv", ())
-    by_position = read_swd(_file(tmp_path, "taxa;e;n;v\na;1,5;2;3\n"))
-    assert by_position.coordinates.tolist() == [[1.5, 2.0]]
-    assert by_position.X.to_dict("list") == {"v": [3.0]}
+    unknown = _file(tmp_path, "taxa;e;n;v\na;1,5;2;3\n")
+    named = read_swd(unknown, x="e", y="n")
+    assert named.coordinates.tolist() == [[1.5, 2.0]]
+    assert named.X.to_dict("list") == {"v": [3.0]}
+    without = read_swd(unknown)
+    assert without.coordinates is None
+    assert without.X.to_dict("list") == {"e": [1.5], "n": [2.0], "v": [3.0]}
+    assert without.columns == (
+        "species from column 'taxa', no coordinates (name them with --x and --y), variables 'e', "
+        "'n', 'v'"
+    )
     by_name = read_swd(_file(tmp_path, "v,lat,lon,species\n3,2,1,a\n"))
     assert by_name.coordinates.tolist() == [[1.0, 2.0]]
     assert (by_name.species[0], by_name.X["v"][0]) == ("a", 3.0)

@@ -90,6 +90,12 @@ def with_fields(command: Callable[..., None]) -> Callable[..., None]:
     return expanded
 
 
+def given(context: typer.Context, name: str) -> bool:
+    """Whether an option of the running command was typed, not left to its default."""
+    source: Any = context.get_parameter_source(name)  # typer may bring a click of its own
+    return source is not None and source.name == "COMMANDLINE"
+
+
 def _parameter(name: str, asked: Option, kind: Any, default: Any) -> inspect.Parameter:
     flags = asked.flags
     if get_origin(kind) is tuple:  # an option that may be repeated
@@ -111,6 +117,8 @@ def _parameter(name: str, asked: Option, kind: Any, default: Any) -> inspect.Par
 
 def _group(parameter: inspect.Parameter) -> str | None:
     """The heading of an option, which typer keeps beside its type."""
+    if parameter.annotation is typer.Context:
+        return None
     group: str | None = get_args(parameter.annotation)[1].rich_help_panel
     return group
 

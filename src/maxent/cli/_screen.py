@@ -23,6 +23,7 @@ class Screen:
 
     def __init__(self, quiet: bool) -> None:
         screen = console(stderr=True)
+        self._quiet = quiet
         self._bar = Progress(
             TextColumn("[bold]{task.fields[species]}"),
             BarColumn(bar_width=24),
@@ -44,6 +45,11 @@ class Screen:
 
     def __exit__(self, *error: object) -> None:
         self._bar.stop()
+
+    def note(self, text: str) -> None:
+        """A line above the bar."""
+        if not self._quiet:
+            show_notes([text], self._bar.console)
 
     def begin(self, species: Sequence[str]) -> None:
         """Know how many there are."""

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from maxent import _limits
 from maxent.cli._console import console, one_line_errors, recorded_warnings
-from maxent.cli._options import Fields, with_fields
+from maxent.cli._options import Fields, given, with_fields
 from maxent.cli._screen import Screen, conclude, show_notes
 from maxent.species.inputs import LayerFiles, RecordFile, StudyFiles, raster_parts
 from maxent.species.options import BACKGROUND, CHECKS, DATA, MODEL, OUTPUT
@@ -93,6 +93,7 @@ MakeSettings = Annotated[Callable[..., Settings], Fields(Settings)]
 @one_line_errors
 @with_fields
 def fit(
+    context: typer.Context,
     occurrences: Records,
     *,
     layers: MaybeLayers = None,
@@ -151,14 +152,12 @@ def fit(
         raise typer.BadParameter(
             "give the layers (or, with --swd, the background table) after the records"
         )
-    if swd and len(files) != 1:
-        raise typer.BadParameter("--swd takes two tables: samples.csv background.csv")
+    if swd:
+        if len(files) != 1:
+            raise typer.BadParameter("--swd takes two tables: samples.csv background.csv")
+        _check_swd_options(context, projects=bool(project))
     opened, study = make_layers(files), make_study()
-    if swd and study.kind is not None:
-        raise typer.BadParameter(
-            "--region, --ecoregions, --hull and --buffer choose cells of layers; the background "
-            "of --swd is its second table"
-        )
+    records = make_records(str(occurrences))
     shared: dict[str, Any] = {
         "species": species or (),
         "projections": [make_layers((str(folder),)) for folder in project or []],
@@ -171,16 +170,16 @@ def fit(
     with recorded_warnings() as notes, Screen(quiet) as screen:
         if swd:
             rows = workflow.fit_swd(
-                str(occurrences),
+                records,
                 files[0],
                 out,
                 settings,
+                test=None if test is None else str(test),
                 categorical=opened.categorical,
                 listener=screen,
                 **shared,
             )
         else:
-            records = make_records(str(occurrences))
             rows = workflow.fit_files(
                 records,
                 opened,
@@ -200,9 +199,16 @@ def fit(
 @one_line_errors
 @with_fields
 def project(
+    context: typer.Context,
     model: Model,
     layers: Layers,
     *,
+    swd: Annotated[
+        bool,
+        typer.Option(
+            "--swd", help="Instead of layers, a table with data; --out is then a .csv file."
+        ),
+    ] = False,
     out: Annotated[Path, typer.Option("--out", "-o", help="A .tif file, or a folder.")],
     output: Annotated[
         list[str] | None, typer.Option(help="raw, logistic, cloglog, cumulative or log; repeat.")
@@ -230,11 +236,30 @@ def project(
 
     fitted = load_model(model)
     density = fitted.density
+    if swd:
+        for name in ("align", "resampling", "layers_crs"):
+            if given(context, name):
+                flag = "--" + name.replace("_", "-")
+                raise typer.BadParameter(f"{flag} has no effect with --swd")
+        if len(layers) != 1 or out.suffix.lower() != ".csv":
+            raise typer.BadParameter("--swd takes one table, and -o a .csv file")
+        _check_free_file(out, [model, *layers], overwrite)
+        _project_rows(
+            fitted,
+            layers[0],
+            out,
+            _teller(quiet),
+            outputs=tuple(output or ["cloglog"]),
+            clamp=make_settings().clamp,
+            similarity=similarity,
+            threshold=None if threshold is None else fitted.threshold(threshold),
+        )
+        return
     opened = make_layers(_paths(layers), categorical=density.schema.categorical)
     outputs = tuple(output or ["cloglog"])
-    given = raster_parts(opened.sources)  # with those that the model does not need
+    rasters = raster_parts(opened.sources)  # with those that the model does not need
     for target in targets(out, [*outputs, *EXTRAS, "presence"]).values():
-        check_unread(target, given)
+        check_unread(target, rasters)
     if out.suffix.lower() not in (".tif", ".tiff"):
         out.mkdir(parents=True, exist_ok=True)
     with (
@@ -271,16 +296,29 @@ def project(
 @one_line_errors
 @with_fields
 def evaluate(
+    context: typer.Context,
     model: Model,
     occurrences: Records,
-    layers: Layers,
+    layers: MaybeLayers = None,
     *,
+    swd: Annotated[
+        bool,
+        typer.Option(
+            "--swd",
+            help="The arguments are tables with data: samples.csv background.csv, the second of "
+            "which may be missing where the first has absences.",
+            rich_help_panel=DATA,
+        ),
+    ] = False,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="A .csv file for the scores.")
     ] = None,
     absences: Annotated[
         Path | None,
-        typer.Option(help="Records of absence, to compare with instead of the background."),
+        typer.Option(
+            help="Records of absence, to compare with instead of the background; a column of "
+            "presence and absence among the records does without."
+        ),
     ] = None,
     species: Species = None,
     make_records: MakeRecords,
@@ -293,35 +331,58 @@ def evaluate(
     """Score a fitted model on records it has not seen."""
     from maxent.species import scoring
     from maxent.species.model import load_model
-    from maxent.species.outputs import check_unread
 
+    for name in ("background", "seed"):
+        if absences is not None and given(context, name):
+            raise typer.BadParameter(f"--{name} has no effect with --absences")
+    files = _paths(layers)
+    if swd:
+        _check_evaluated_tables(context, len(files))
+    elif not files:
+        raise typer.BadParameter("give the layers after the records")
     settings = make_settings()
     fitted = load_model(model)
     records = make_records(str(occurrences))
     if out is not None:
         tables = [path for path in (occurrences, absences) if path is not None]
-        check_unread(out, [model, *tables, *raster_parts(layers)])
-        if out.exists() and not overwrite:
-            raise FileExistsError(f"{out} is there already; replace it with --overwrite")
+        rasters = [*files] if swd else raster_parts(files)
+        _check_free_file(out, [model, *tables, *rasters], overwrite)
+    shared: dict[str, Any] = {"species": tuple(species or ()), "tell": _teller(quiet)}
     with recorded_warnings() as notes:
-        scores = scoring.score_records(
-            fitted,
-            records,
-            make_layers(_paths(layers), categorical=fitted.density.schema.categorical),
-            species=tuple(species or ()),
-            absences=_like(records, absences),
-            background=settings.background,
-            seed=settings.seed,
-            verbose=0 if quiet else 1,
-        )
+        if swd:
+            scores = scoring.score_swd(
+                fitted,
+                records,
+                *files,
+                absences=None if absences is None else str(absences),
+                use_absences=not files,
+                **shared,
+            )
+        else:
+            scores = scoring.score_records(
+                fitted,
+                records,
+                make_layers(files, categorical=fitted.density.schema.categorical),
+                absences=_like(records, absences),
+                use_absences=not given(context, "background"),
+                background=settings.background,
+                seed=settings.seed,
+                verbose=0 if quiet else 1,
+                **shared,
+            )
     if out is not None:
+        for path in scoring.score_files(scores, out)[1:]:
+            _check_free_file(path, [model, occurrences], overwrite)
         scoring.write_scores(scores, out)
     if not quiet:
         show_notes(notes, console(stderr=True))
         table = Table(show_header=False, box=None)
+        told = scores.pop("calibration", None)
         for name, value in scores.items():
             table.add_row(name, f"{value:.4g}" if isinstance(value, float) else str(value))
         console().print(table)
+        if told is not None:
+            console().print(_calibration_table(told))
 
 
 @one_line_errors
@@ -374,7 +435,7 @@ def tune(
             make_layers(files),
             out,
             make_settings(verbose=0 if quiet else 1),
-            features=_words(features),
+            features=[letters.lower() for letters in _words(features)],
             multipliers=[_number(m) for m in _words(multipliers)],
             potentials=_words(potentials),
             species=species or (),
@@ -385,6 +446,7 @@ def tune(
             jobs=jobs,
             overwrite=overwrite,
             command=shlex.join(["maxent", *sys.argv[1:]]),
+            tell=_teller(quiet),
         )
     if quiet:
         return
@@ -418,11 +480,88 @@ def add_to(app: typer.Typer) -> None:
         app.command()(command)
 
 
+# -- options that do nothing for tables with data --------------------------------------------------
+
+_FOR_MAPS = {"align", "resampling", "layers_crs", "output", "clamp", "threshold"}
+_WITH_SWD = {
+    *("occurrences", "layers", "swd", "species", "species_column", "x", "y", "presence_column"),
+    *("categorical", "test", "out", "project", "jobs", "features", "potential", "entropy"),
+    *("multiplier", "preset", "minimum", "test_share", "cv", "folds", "replicates"),
+    *("replicate_type", "jackknife", "bootstrap", "permutations", "prevalence", "seed"),
+    *("lambdas", "resume", "overwrite", "max_cells", "quiet"),
+}
+
+
+def _check_swd_options(context: typer.Context, projects: bool) -> None:
+    """Refuse an option that was typed beside --swd and does nothing there."""
+    for parameter in context.command.params:
+        name = str(parameter.name)
+        if name in _WITH_SWD or not given(context, name):
+            continue
+        flag = " / ".join([*parameter.opts[:1], *parameter.secondary_opts[:1]])
+        if name not in _FOR_MAPS:
+            raise typer.BadParameter(f"{flag} has no effect with --swd, whose tables are complete")
+        if not projects:
+            raise typer.BadParameter(f"{flag} has no effect with --swd, unless with --project")
+
+
+_EVALUATED_SWD = {
+    *("model", "occurrences", "layers", "swd", "species", "species_column", "x", "y"),
+    *("presence_column", "absences", "out", "overwrite", "max_cells", "quiet"),
+}
+
+
+def _check_evaluated_tables(context: typer.Context, n_tables: int) -> None:
+    """Refuse what does nothing for `evaluate --swd`."""
+    for parameter in context.command.params:
+        if str(parameter.name) not in _EVALUATED_SWD and given(context, str(parameter.name)):
+            raise typer.BadParameter(f"{parameter.opts[0]} has no effect with --swd")
+    if n_tables > 1:
+        raise typer.BadParameter("--swd takes one table or two: samples.csv background.csv")
+    if n_tables and given(context, "absences"):
+        raise typer.BadParameter("give --absences or the background table, not both")
+
+
+def _check_free_file(path: Path, read: Sequence[str | Path], overwrite: bool) -> None:
+    """A file to write must not be one that is read, nor be there without --overwrite."""
+    from maxent.species.outputs import check_unread
+
+    check_unread(path, read)
+    if path.exists() and not overwrite:
+        raise FileExistsError(f"{path} is there already; replace it with --overwrite")
+
+
+def _project_rows(
+    model: Any, table: Path, out: Path, tell: Callable[[str], None], **how: Any
+) -> None:
+    from maxent import io
+    from maxent.species.projection.rows import project_rows
+    from maxent.species.records.swd import read_swd
+
+    rows = read_swd(table, categorical=model.density.schema.categorical, background=True)
+    for note in (rows.summary(), *rows.notes):
+        tell(note)
+    frame = project_rows(model, rows, **how)
+    io.write_atomically(out, frame.to_csv(index=False, lineterminator="\n").encode())
+    tell(f"wrote {len(frame)} rows to {out}")
+
+
+def _calibration_table(told: Any) -> Table:
+    table = Table(title="calibration: presences by predicted probability", title_justify="left")
+    for name in ("predicted", "observed", "95 % interval", "points"):
+        table.add_column(name, justify="right")
+    for p, share, low, high, n in zip(
+        told.predicted, told.observed, told.low, told.high, told.n, strict=True
+    ):
+        table.add_row(f"{p:.3f}", f"{share:.3f}", f"{low:.3f} to {high:.3f}", str(n))
+    return table
+
+
 # -- what was typed --------------------------------------------------------------------------------
 
 
-def _paths(given: Sequence[Path] | None) -> tuple[str, ...]:
-    return tuple(str(path) for path in given or ())
+def _paths(paths: Sequence[Path] | None) -> tuple[str, ...]:
+    return tuple(str(path) for path in paths or ())
 
 
 def _words(text: str) -> list[str]:
@@ -474,6 +613,11 @@ def _number(text: str) -> float:
         return float(text)
     except ValueError:
         raise typer.BadParameter(f"--multipliers are numbers, got {text!r}") from None
+
+
+def _teller(quiet: bool) -> Callable[[str], None]:
+    """Shows notes as they come."""
+    return lambda note: None if quiet else show_notes([note], console(stderr=True))
 
 
 def _like(records: RecordFile, path: Path | None) -> RecordFile | None:

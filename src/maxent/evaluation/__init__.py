@@ -1,14 +1,15 @@
 """Judging a model of presences: metrics, thresholds and (spatial) splitters.
 
-==================  ==========================================================================
-``metrics.py``      discrimination (AUC with DeLong's error, COR), calibration (Boyce),
-                    information (log loss, gain, AICc)
-``cuts.py``         what a threshold does: omission, TSS, ROC and omission curves, the table of
-                    threshold rules
-``partial.py``      partial ROC: the AUC where few presences are omitted, beside a random one's
-``splitters.py``    folds of presences, spatial blocks, checkerboards, buffered leave-one-out
-``alignments.py``   how alike two alignments of sequences are
-==================  ==========================================================================
+====================  ========================================================================
+``metrics.py``        discrimination (AUC with DeLong's error, COR), calibration (Boyce),
+                      information (log loss, gain, AICc)
+``cuts.py``           what a threshold does: omission, TSS, ROC and omission curves, the table of
+                      threshold rules
+``partial.py``        partial ROC: the AUC where few presences are omitted, beside a random one's
+``probabilities.py``  calibration of probabilities: Brier score, log loss, slope and curve
+``splitters.py``      folds of presences, spatial blocks, checkerboards, buffered leave-one-out
+``alignments.py``     how alike two alignments of sequences are
+====================  ========================================================================
 
 Metrics take the predictions at presences and those at the background (or at absences) as two
 vectors. A prediction is any number that grows with suitability; where a unit matters the function
@@ -46,6 +47,7 @@ from maxent.evaluation.metrics import (
     log_loss,
 )
 from maxent.evaluation.partial import PartialROC, partial_roc
+from maxent.evaluation.probabilities import Calibration, calibration
 from maxent.evaluation.splitters import (
     BufferedLeaveOneOut,
     Checkerboard,
@@ -58,6 +60,7 @@ __all__ = [
     "AUCDifference",
     "Boyce",
     "BufferedLeaveOneOut",
+    "Calibration",
     "Checkerboard",
     "MaxTSS",
     "OmissionCurve",
@@ -74,6 +77,7 @@ __all__ = [
     "auc_difference",
     "binomial_p_value",
     "boyce",
+    "calibration",
     "correlation",
     "cumulative",
     "gain",

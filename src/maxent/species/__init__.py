@@ -8,7 +8,7 @@ A room uses those that stand before it in this table, and none that stand after 
 ``results``, ``records/``                         what a fit consists of; occurrence records
 ``settings``, ``tuning_settings``, ``inputs``     what a fit is told, and the files it reads
 ``model``, ``region``, ``diagnostics/``           a saved density; species on cells; their scores
-``fitting``, ``projection/``                      one species fitted and judged; its maps
+``fitting``, ``direct``, ``projection/``          one species fitted and judged; its maps
 ``slugs``, ``tables/``, ``report/``, ``outputs``  what is written, and the folders for it
 ``job``, ``workflow``                             one species or many, from files to folders
 ``scoring``, ``tuning/``                          a model scored on new records; settings chosen
@@ -26,6 +26,7 @@ from typing import Any
 
 _PUBLIC = {
     "diagnostics": ["evaluate", "importance", "jackknife", "replicate", "responses"],
+    "direct": ["fit"],
     "fitting": ["fit_species"],
     "inputs": ["LayerFiles", "RecordFile", "StudyFiles"],
     "job": ["rewrite_report"],
@@ -36,6 +37,7 @@ _PUBLIC = {
     "layers.study_region": ["StudyRegion"],
     "model": ["SpeciesModel", "load_model"],
     "projection": ["project", "project_xarray"],
+    "projection.rows": ["project_rows"],
     "records.cleaning": ["Cleaned", "clean", "thin"],
     "records.locating": ["located"],
     "records.occurrences": ["Occurrences", "read_occurrences"],
@@ -54,7 +56,7 @@ _PUBLIC = {
         "Sample",
         "SpeciesResult",
     ],
-    "scoring": ["score_records"],
+    "scoring": ["score_records", "score_swd"],
     "settings": ["Settings"],
     "tables": ["write_results", "write_tables"],
     "tuning": ["Tuned", "Tuning", "tune", "tune_files"],

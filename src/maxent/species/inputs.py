@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from maxent.species.options import BACKGROUND, DATA, option
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from maxent.species.layers.layers import Layers
     from maxent.species.records.occurrences import Occurrences
     from maxent.species.records.study_files import StudyChoice
+    from maxent.species.records.swd import SWD
 
 
 @dataclass(frozen=True)
@@ -66,16 +67,52 @@ class RecordFile:
     x: str | None = option(None, "Column of longitude or x.", DATA)
     y: str | None = option(None, "Column of latitude or y.", DATA)
     crs: str | None = option(None, "CRS of the records, whatever the file says.", DATA)
+    presence: str | None = option(
+        None,
+        "Column of presence (1) and absence (0); none: every record is a presence.",
+        DATA,
+        "--presence-column",
+    )
+    basis: tuple[str, ...] = option((), "Only records of this basis; repeat.", DATA, "--basis")
+    max_uncertainty: float | None = option(
+        None, "Leave out records whose place is less certain than this many metres.", DATA
+    )
+
+    def __post_init__(self) -> None:
+        if self.max_uncertainty is not None and not self.max_uncertainty >= 0:
+            raise ValueError(
+                f"max_uncertainty must be a number of metres, got {self.max_uncertainty!r}"
+            )
 
     def read(self, grid: Grid) -> tuple[Occurrences, list[str]]:
-        """The records in the CRS of the grid, and notes on how they got there."""
+        """The records in the CRS of the grid, and notes on how they got there.
+
+        The first note says which columns were taken.
+        """
         from maxent.species.records.locating import located
         from maxent.species.records.occurrences import read_occurrences
+        from maxent.species.records.selection import uncertainty_hint
 
-        records = read_occurrences(
-            self.path, species=self.species, x=self.x, y=self.y, crs=self.crs
+        how = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "path"}
+        records = read_occurrences(self.path, **how)
+        placed, notes = located(records, grid)
+        if self.max_uncertainty is None:
+            notes += uncertainty_hint(records.uncertainty, grid, records.source)
+        return placed, [records.summary(), *notes]
+
+    def read_swd(self, categorical: Sequence[str] = (), background: bool = False) -> SWD:
+        """The rows of a table of samples with data."""
+        from maxent.species.records.swd import read_swd
+
+        return read_swd(
+            self.path,
+            categorical=categorical,
+            species=self.species,
+            x=self.x,
+            y=self.y,
+            presence=self.presence,
+            background=background,
         )
-        return located(records, grid)
 
 
 @dataclass(frozen=True)
@@ -171,8 +208,11 @@ def raster_parts(sources: Iterable[str | os.PathLike[str]]) -> list[str]:
 
 def chosen_species(present: Sequence[str], wanted: Sequence[str], path: str) -> list[str]:
     """The species of a file, or those asked for."""
-    lacking = [name for name in wanted if name not in present]
+    from maxent.species.records.names import find_name
+
+    found = {name: find_name(name, present) for name in wanted}
+    lacking = [name for name, spelled in found.items() if spelled is None]
     if lacking:
         some = ", ".join(map(repr, present[:10]))
         raise ValueError(f"{path}: no species {lacking[0]!r}; it has {some}")
-    return [name for name in present if not wanted or name in wanted]
+    return [name for name in present if not wanted or name in found.values()]

@@ -74,7 +74,9 @@ def fit_job(job: Job, shared: Shared, stage: Callable[[str], None]) -> dict[str,
     start = perf_counter()
     stage("records")
     prepared, region = job.prepared, None
-    if prepared is None:
+    if prepared is not None:
+        _check_enough(prepared, shared.settings)
+    else:
         assert shared.regions is not None
         assert job.records is not None
         region = shared.regions.of(job.records, job.test)
@@ -88,6 +90,17 @@ def fit_job(job: Job, shared: Shared, stage: Callable[[str], None]) -> dict[str,
         summary = {"fingerprint": fingerprint(job, shared), "files": _files(place), "row": row}
         io.write_atomically(place / SUMMARY, (json.dumps(summary, indent=1) + "\n").encode())
     return row
+
+
+def _check_enough(prepared: Prepared, settings: Settings) -> None:
+    """Refuse a species of a table with too few rows."""
+    n = int((prepared.train.counts > 0).sum())
+    if n < settings.minimum:
+        held = 0 if prepared.test is None else len(prepared.test.counts)
+        raise ValueError(
+            f"{prepared.species}: {n} rows to fit ({held} for testing), at least "
+            f"{settings.minimum} are needed (--minimum)"
+        )
 
 
 def _write_species(

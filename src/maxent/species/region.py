@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,10 +16,13 @@ from maxent.species.layers.grid import OUTSIDE, Grid
 from maxent.species.layers.layers import Layers
 from maxent.species.layers.study_region import StudyRegion
 from maxent.species.records.cleaning import NOT_STUDIED, Cleaned, clean
+from maxent.species.records.names import find_name
 from maxent.species.records.occurrences import Occurrences
 from maxent.species.records.study_files import StudyChoice
 from maxent.species.results import CleaningStep, Sample
 from maxent.species.settings import Settings
+
+_FEW_CELLS = 100  # a background of fewer is worth a word
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,9 +117,14 @@ def survey(
             )
         X, cell, background = X[known].reset_index(drop=True), cell[known], background[known]
         effort, n_known = None, None
-        notes.append(
-            f"background: the {int(background.sum())} cells with records of {group.source}"
-        )
+        n_background = int(background.sum())
+        notes.append(f"background: the {n_background} cells with records of {group.source}")
+        if n_background < _FEW_CELLS:
+            notes.append(
+                f"{group.source}: a background of {n_background} cells says little of the region; "
+                f"a target group should have hundreds: add records of similar species, or draw "
+                "the background at random (without --target-group and --background-records)"
+            )
     use_prior = effort is not None and settings.bias == "prior"
     return Region(
         grid,
@@ -161,7 +170,7 @@ class Regions:
                 study = None  # cleaning says why none can be used
             else:
                 study = self.study.around(records.x[where], records.y[where], opened.grid)
-            asked = records if test is None else _together(records, test)
+            asked = records if test is None else together(records, test)
             return survey(opened, asked, self.settings, bias=effort, group=self.group, study=study)
 
 
@@ -193,7 +202,7 @@ class Surveyed:
 
     def tests_of(self, species: str) -> Occurrences | None:
         """The test records of a species, None without any."""
-        if self.tests is None or species not in self.tests.names():
+        if self.tests is None or find_name(species, self.tests.names()) is None:
             return None
         return self.tests.of(species)
 
@@ -223,7 +232,7 @@ def survey_files(
         shared = None
         if choice is None or not choice.by_species:
             effort = _effort(files, bias, layers, opened)
-            asked = everything if tests is None else _together(everything, tests)
+            asked = everything if tests is None else together(everything, tests)
             nowhere = np.empty(0)
             fixed = None if choice is None else choice.around(nowhere, nowhere, opened.grid)
             shared = survey(opened, asked, settings, bias=effort, group=others, study=fixed)
@@ -231,7 +240,7 @@ def survey_files(
     return Surveyed(regions, everything, tests, others, tuple(notes))
 
 
-def _together(one: Occurrences, other: Occurrences) -> Occurrences:
+def together(one: Occurrences, other: Occurrences) -> Occurrences:
     """Two sets of records in the same CRS, to look up their cells."""
     return replace(
         one,
@@ -296,6 +305,30 @@ def prepare(
     return Prepared(name, sample, tested, kept, steps, notes, region.study)
 
 
+def prepare_swd(
+    name: str, sample: Sample, test: Sample | None, settings: Settings, notes: Sequence[str]
+) -> Prepared:
+    """A species of tables with data: its test rows are given, or a share of its own is held out."""
+    presences = np.flatnonzero(sample.counts > 0)
+    n = len(presences)
+    held = np.zeros(n, dtype=bool)
+    if test is None and settings.test_share:
+        held[_drawn(n, settings)] = True
+        test = replace(sample.take(presences[held]), background=np.zeros(held.sum(), dtype=bool))
+        kept = np.ones(len(sample.counts), dtype=bool)
+        kept[presences[held]] = False
+        sample = sample.take(kept)
+    records = {"x": np.empty(0), "y": np.empty(0), "test": np.empty(0, dtype=bool)}
+    if sample.coordinates is not None:
+        places = sample.coordinates[sample.counts > 0]
+        marks = np.zeros(len(places), dtype=bool)
+        if test is not None and test.coordinates is not None:
+            places = np.concatenate([places, test.coordinates])
+            marks = np.append(marks, np.ones(len(test.coordinates), dtype=bool))
+        records = {"x": places[:, 0], "y": places[:, 1], "test": marks}
+    return Prepared(name, sample, test, records, [], list(notes))
+
+
 def _cleaned(occurrences: Occurrences, region: Region, settings: Settings, minimum: int) -> Cleaned:
     return clean(
         occurrences,
@@ -318,8 +351,14 @@ def _held_out(n: int, settings: Settings) -> Array:
                 f"holding out {count} of {n} records leaves fewer than {settings.minimum}; lower "
                 "the test share"
             )
-        held[np.random.default_rng(settings.seed).permutation(n)[:count]] = True
+        held[_drawn(n, settings)] = True
     return held
+
+
+def _drawn(n: int, settings: Settings) -> Array:
+    """The records that are held out, at random."""
+    count = round(settings.test_share * n)
+    return np.random.default_rng(settings.seed).permutation(n)[:count]
 
 
 def _sample(region: Region, cells: Array, background: Array) -> Sample:

@@ -254,6 +254,15 @@ class SpeciesResult:
     def __post_init__(self) -> None:
         object.__setattr__(self, "model", fitted_density(self.model))
 
+    def __repr__(self) -> str:
+        scores, test = self.evaluation.scores, self.evaluation.test_scores
+        held = "" if test is None else f" ({test['auc']:.3f} of test records)"
+        return (
+            f"<SpeciesResult: {self.species}, {int(self.model.n_presences)} records, "
+            f"{self.n_background} background points, AUC {scores['auc']:.3f}{held}, "
+            f"gain {self.model.certificate.gain:.3f}>"
+        )
+
 
 def read_result(folder: Path) -> SpeciesResult:
     """The result of one species, from the folder that ``maxent fit`` wrote."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import io as text
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,16 @@ import numpy as np
 
 from maxent import evaluation, io
 from maxent._rows import Array
-from maxent.species.inputs import LayerFiles, RecordFile
+from maxent.species.inputs import LayerFiles, RecordFile, chosen_species
 from maxent.species.layers.background import draw_background
-from maxent.species.layers.grid import OUTSIDE
+from maxent.species.layers.grid import OUTSIDE, Grid
 from maxent.species.layers.layers import Layers
 from maxent.species.model import SpeciesModel
+from maxent.species.records.columns import listed
+from maxent.species.records.locating import located
+from maxent.species.records.names import find_name, spelling_key
+from maxent.species.records.occurrences import Occurrences
+from maxent.species.records.swd import SWD
 from maxent.species.tables.text import plain_cell
 
 _RULES = {
@@ -32,28 +38,48 @@ def score_records(
     *,
     species: Sequence[str] = (),
     absences: RecordFile | None = None,
+    use_absences: bool = True,
     background: int | None = 10_000,
     seed: int = 0,
     verbose: int = 1,
+    tell: Callable[[str], None] = lambda note: None,
 ) -> dict[str, Any]:
     """AUC, Boyce index, TSS, omission and gain of records against absences or background cells.
 
-    ``species`` picks records by name (default: those of the model's species if the file has them,
-    else all). Records on cells without values are left out and counted.
+    Against absences the cloglog output is judged as a probability too, see
+    :func:`maxent.evaluation.calibration`, whose answer is the entry "calibration".
+
+    ``species`` picks records by name (default: those of the model's species, or all of a file with
+    one species). Records are compared with ``absences``, else with those that a column of presence
+    and absence marks in ``records`` (unless not ``use_absences``), else with background cells.
+    Records on cells without values are left out and counted. ``tell`` is called with every note on
+    what was assumed.
     """
     with layers.open(only=model.density.schema.names) as opened:
-        at_presence, lost = _predictions(model, records, opened, species or (model.species,))
-        if absences is None:
+        grid = opened.grid
+        placed = _located(records, grid, tell)
+        names = _chosen(model, placed, species, records.path, tell)
+        absent = None
+        if absences is not None:
+            absent = _given_absences(_located(absences, grid, tell), names, grid, tell)
+        elif use_absences and placed.absences is not None:
+            absent = _marked(placed.absences, names, grid, tell)
+        mine = placed.take(np.isin(placed.species.astype(str), names))
+        at_presence, lost = _predictions(model, mine, opened)
+        if absent is None:
             drawn = draw_background(opened, background, seed=seed, verbose=verbose)
             against = model.density.predict(drawn.X, output="log")
         else:
-            against, _ = _predictions(model, absences, opened, ())
-    scores: dict[str, Any] = {
-        "species": model.species,
-        "n_presences": int(at_presence.size),
-        "n_without_data": lost,
-        "n_background" if absences is None else "n_absences": int(against.size),
-    }
+            against, _ = _predictions(model, absent, opened)
+    counts = {"species": model.species, "n_presences": at_presence.size, "n_without_data": lost}
+    return counts | _scores(model, at_presence, against, absences=absent is not None)
+
+
+def _scores(
+    model: SpeciesModel, at_presence: Array, against: Array, *, absences: bool
+) -> dict[str, Any]:
+    """Of log densities at presences and at absences or background points."""
+    scores: dict[str, Any] = {"n_absences" if absences else "n_background": int(against.size)}
     auc = evaluation.auc_delong(at_presence, against)
     best = evaluation.max_tss(at_presence, against)
     suitability, other = (_cloglog(model, v) for v in (at_presence, against))
@@ -64,7 +90,16 @@ def score_records(
         "max_tss_threshold": float(_cloglog(model, np.array([best.threshold]))[0]),
         "correlation": evaluation.correlation(suitability, other),
     }
-    if absences is None:
+    if absences:
+        told = evaluation.calibration(suitability, other)
+        scores |= {
+            "brier": told.brier,
+            "log_loss": told.log_loss,
+            "calibration_slope": told.slope,
+            "calibration_intercept": told.intercept,
+            "calibration": told,
+        }
+    else:
         scores["boyce"] = evaluation.boyce(suitability, other).index
         top = against.max()
         total = top + np.log(np.exp(against - top).sum())
@@ -75,38 +110,152 @@ def score_records(
     return scores
 
 
+def score_swd(
+    model: SpeciesModel,
+    samples: RecordFile,
+    background: str | None = None,
+    *,
+    species: Sequence[str] = (),
+    absences: str | None = None,
+    use_absences: bool = True,
+    tell: Callable[[str], None] = lambda note: None,
+) -> dict[str, Any]:
+    """Scores as of :func:`score_records`, of tables with data.
+
+    Rows of ``samples`` are compared with those of ``absences``, else with those that a column of
+    presence and absence marks (unless not ``use_absences``), else with the ``background`` table.
+    """
+    schema = model.density.schema
+
+    def read(path: str, background: bool = False) -> SWD:
+        rows = replace(samples, path=path).read_swd(schema.categorical, background)
+        for note in (rows.summary(), *rows.notes):
+            tell(note)
+        lacking = [name for name in schema.names if name not in rows.X.columns]
+        if lacking:
+            raise ValueError(f"{path} has no column {listed(lacking)}, which the model needs")
+        return rows
+
+    rows = read(samples.path)
+    names = _chosen(model, rows, species, samples.path, tell)
+    other = None
+    if absences is not None:
+        other = read(absences, background=True)
+    elif use_absences and rows.absences is not None:
+        other = rows.absences.take(np.isin(rows.absences.species.astype(str), ["", *names]))
+        tell(f"{rows.source}: presences are compared with its {len(other.species)} absences")
+    marked = other is not None
+    if other is None:
+        if background is None:
+            raise ValueError(
+                f"{samples.path}: no absences to compare with; give the table of background points "
+                "after it, or --absences"
+            )
+        other = read(background, background=True)
+    mine = rows.take(np.isin(rows.species.astype(str), names))
+    at_presence, against = (
+        model.density.predict(part.X[list(schema.names)], output="log") for part in (mine, other)
+    )
+    counts = {"species": model.species, "n_presences": at_presence.size}
+    return counts | _scores(model, at_presence, against, absences=marked)
+
+
+def score_files(scores: dict[str, Any], path: Path) -> list[Path]:
+    """The files that :func:`write_scores` writes."""
+    return [path, _curve_path(path)] if "calibration" in scores else [path]
+
+
 def write_scores(scores: dict[str, Any], path: Path) -> None:
-    """Write the scores as a CSV file of one row."""
+    """Write the scores as a CSV file of one row, and a calibration curve beside it."""
+    told = scores.get("calibration")
+    io.write_atomically(path, _csv([{k: v for k, v in scores.items() if v is not told}]))
+    if told is not None:
+        names = ("predicted", "observed", "low", "high", "n")
+        columns = zip(*(getattr(told, name) for name in names), strict=True)
+        rows = [dict(zip(names, values, strict=True)) for values in columns]
+        io.write_atomically(_curve_path(path), _csv(rows))
+
+
+def _curve_path(path: Path) -> Path:
+    return path.with_name(f"{path.stem}_calibration.csv")
+
+
+def _csv(rows: Sequence[dict[str, Any]]) -> bytes:
     lines = text.StringIO()
-    writer = csv.DictWriter(lines, list(scores), lineterminator="\n")
+    writer = csv.DictWriter(lines, list(rows[0]), lineterminator="\n")
     writer.writeheader()
-    writer.writerow({name: plain_cell(value) for name, value in scores.items()})
-    io.write_atomically(path, lines.getvalue().encode())
+    writer.writerows({name: plain_cell(value) for name, value in row.items()} for row in rows)
+    return lines.getvalue().encode()
 
 
 def _cloglog(model: SpeciesModel, log_raw: Array) -> Array:
     return -np.expm1(-np.exp(log_raw + model.density.raw_entropy))
 
 
-def _predictions(
-    model: SpeciesModel, records: RecordFile, layers: Layers, species: Sequence[str]
-) -> tuple[Array, int]:
-    """Log density at the records, and how many of them lie on cells without values."""
-    located, _ = records.read(layers.grid)
-    names = located.names()
-    chosen = [name for name in species if name in names]
-    if species and not chosen and species != (model.species,):
+def _located(records: RecordFile, grid: Grid, tell: Callable[[str], None]) -> Occurrences:
+    placed, notes = records.read(grid)
+    for note in notes:
+        tell(note)
+    return placed
+
+
+def _chosen(
+    model: SpeciesModel,
+    records: Occurrences | SWD,
+    species: Sequence[str],
+    path: str,
+    tell: Callable[[str], None],
+) -> list[str]:
+    """The species to score, as the file spells them."""
+    present = records.names()
+    if species:
+        return chosen_species(present, species, path)
+    mine = find_name(model.species, present)
+    if mine is not None:
+        return [mine]
+    if len(present) > 1:
         raise ValueError(
-            f"{records.path}: no species {species[0]!r}; it has {', '.join(names[:10])}"
+            f"{path}: no record of {model.species!r}, the species of the model; name those to "
+            f"score with species= (-s), of {listed(present, 10)}"
         )
-    if chosen:
-        located = located.take(np.flatnonzero(np.isin(located.species.astype(str), chosen)))
-    cells = layers.grid.cells_at(located.x, located.y)
+    tell(f"{path}: its records of {present[0]!r} score the model of {model.species!r}")
+    return present
+
+
+def _given_absences(
+    records: Occurrences, names: Sequence[str], grid: Grid, tell: Callable[[str], None]
+) -> Occurrences:
+    """The records of a file of absences: those it marks, those of the species, or all."""
+    if records.absences is not None:
+        records = located(records.absences, grid)[0]
+    keys = {spelling_key(name) for name in names}
+    mine = np.array([spelling_key(name) in keys for name in records.species.tolist()])
+    if mine.any():
+        records = records.take(mine)
+    tell(f"{records.source}: {len(records)} of its records are the absences")
+    return records
+
+
+def _marked(
+    absences: Occurrences, names: Sequence[str], grid: Grid, tell: Callable[[str], None]
+) -> Occurrences | None:
+    """The absences of some species that a file marks, or of none in particular."""
+    mine = absences.take(np.isin(absences.species.astype(str), ["", *names]))
+    if not len(mine):
+        tell(f"{absences.source}: no absences of {listed(names)}; compared with the background")
+        return None
+    tell(f"{absences.source}: presences are compared with its {len(mine)} absences")
+    return located(mine, grid)[0]
+
+
+def _predictions(model: SpeciesModel, records: Occurrences, layers: Layers) -> tuple[Array, int]:
+    """Log density at the records, and how many of them lie on cells without values."""
+    cells = layers.grid.cells_at(records.x, records.y)
     inside = cells != OUTSIDE
     X, known = layers.at(cells[inside])
     if not known.any():
         raise ValueError(
-            f"{records.path}: none of its {len(located)} records lies on a cell with data; check "
+            f"{records.source}: none of its {len(records)} records lies on a cell with data; check "
             "coordinates and CRS (--x, --y, --crs)"
         )
-    return model.density.predict(X[known], output="log"), int(len(located) - known.sum())
+    return model.density.predict(X[known], output="log"), int(len(records) - known.sum())

@@ -145,6 +145,8 @@ class Settings:
         if not 0 <= self.test_share < 1:
             raise ValueError(f"test_share must lie in [0, 1), got {self.test_share!r}")
         check_options(self)
+        if isinstance(self.features, str):
+            object.__setattr__(self, "features", self.features.lower())
         letters = self.features
         if letters != "auto" and not (
             isinstance(letters, str) and letters and set(letters) <= set(_LETTERS)

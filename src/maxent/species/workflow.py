@@ -13,8 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-import numpy as np
-
 from maxent._terminal import in_words
 from maxent.species import report, tables
 from maxent.species.fingerprints import of_file, of_rasters, of_values
@@ -28,9 +26,11 @@ from maxent.species.inputs import (
 from maxent.species.job import SUMMARY, Job, Shared, begun, finished, fit_job
 from maxent.species.locks import Lock
 from maxent.species.outputs import check_free, check_unread, contents, locked, resolved
+from maxent.species.records.columns import listed
+from maxent.species.records.names import find_name
 from maxent.species.records.occurrences import Occurrences
-from maxent.species.records.swd import read_swd, swd_sample
-from maxent.species.region import Prepared, survey_files
+from maxent.species.records.swd import swd_rows, swd_sample
+from maxent.species.region import prepare_swd, survey_files
 from maxent.species.settings import Settings
 from maxent.species.slugs import slugs
 from maxent.species.workers import Killed, in_processes
@@ -38,6 +38,9 @@ from maxent.species.workers import Killed, in_processes
 
 class Listener(Protocol):
     """Who is told how a run goes."""
+
+    def note(self, text: str) -> None:
+        """Something was assumed about the files."""
 
     def begin(self, species: Sequence[str]) -> None:
         """These species will be fitted."""
@@ -51,6 +54,9 @@ class Listener(Protocol):
 
 class Silence:
     """A listener that says nothing."""
+
+    def note(self, text: str) -> None:
+        """Say nothing."""
 
     def begin(self, species: Sequence[str]) -> None:
         """Say nothing."""
@@ -92,7 +98,7 @@ def fit_files(
     background is drawn from; ``resume`` keeps the species that an earlier run of the same settings
     finished.
     """
-    settings = settings or Settings()
+    settings, listener = settings or Settings(), listener or Silence()
     out = resolved(out)
     read = [file.path for file in (records, test, group, study) if file is not None]
     tables_read = [path for path in read if path is not None]
@@ -103,6 +109,12 @@ def fit_files(
             records, layers, settings, test=test, bias=bias, group=group, study=study
         )
         names = chosen_species(surveyed.records.names(), species, records.path)
+        notes = list(surveyed.notes)
+        if test is not None and surveyed.tests is not None:
+            notes += _untested(names, surveyed.tests.names(), surveyed.tests.source)
+        region = surveyed.regions.shared  # None where each species has its own
+        for note in (*notes, *(() if region is None else region.notes)):
+            listener.note(note)
         _check_out(out, len(names), overwrite, resume)
         shared = Shared(
             settings,
@@ -123,21 +135,22 @@ def fit_files(
                 overwrite,
                 surveyed.records.of(name),
                 surveyed.tests_of(name),
-                notes=surveyed.notes,
+                notes=tuple(notes),
             )
             for name in names
         ]
-        return _run(queue, shared, out, jobs, resume, listener or Silence(), lock)
+        return _run(queue, shared, out, jobs, resume, listener, lock)
 
 
 def fit_swd(
-    samples: str,
+    samples: str | RecordFile,
     background: str,
     out: Path,
     settings: Settings | None = None,
     *,
     categorical: Sequence[str] = (),
     species: Sequence[str] = (),
+    test: str | None = None,
     projections: Sequence[LayerFiles] = (),
     lambdas: bool = False,
     jobs: int = 1,
@@ -146,15 +159,30 @@ def fit_swd(
     command: str = "",
     listener: Listener | None = None,
 ) -> list[dict[str, Any]]:
-    """Fit every species of a table of samples with data, against a table of background points."""
-    settings = settings or Settings()
+    """Fit every species of a table of samples with data, against a table of background points.
+
+    ``samples`` is a path, or names the columns of all tables too; ``test`` is a table of the same
+    species for testing.
+    """
+    settings, listener = settings or Settings(), listener or Silence()
     out = resolved(out)
-    check_unread(out, [samples, background, *raster_parts(_sources(*projections))])
+    file = samples if isinstance(samples, RecordFile) else RecordFile(samples)
+    given = [file.path, background, *([] if test is None else [test])]
+    check_unread(out, [*given, *raster_parts(_sources(*projections))])
     with locked(out) as lock:
-        table = read_swd(samples, categorical=categorical)
-        points = read_swd(background, categorical=categorical)
-        present = list(dict.fromkeys(map(str, table.species)))
-        names = chosen_species(present, species, samples)
+        table = file.read_swd(categorical)
+        points = replace(file, path=background).read_swd(categorical, background=True)
+        tests = None if test is None else replace(file, path=test).read_swd(categorical)
+        names = chosen_species(table.names(), species, file.path)
+        notes = [
+            note
+            for read in (table, points, tests)
+            if read is not None
+            for note in (read.summary(), *read.notes)
+        ]
+        notes += [] if tests is None else _untested(names, tests.names(), tests.source)
+        for note in notes:
+            listener.note(note)
         _check_out(out, len(names), overwrite, resume)
         shared = Shared(
             settings,
@@ -168,13 +196,10 @@ def fit_swd(
         queue = []
         for name in names:
             sample = swd_sample(table, points, name, categorical)
-            places = np.empty((0, 2))
-            if sample.coordinates is not None:
-                places = sample.coordinates[sample.counts > 0]
-            records = {"x": places[:, 0], "y": places[:, 1], "test": np.zeros(len(places), bool)}
-            ready = Prepared(name, sample, None, records, [], [*table.notes, *points.notes])
+            tested = None if tests is None else swd_rows(tests, name, sample)
+            ready = prepare_swd(name, sample, tested, settings, notes)
             queue.append(Job(name, folders[name], overwrite, prepared=ready))
-        return _run(queue, shared, out, jobs, resume, listener or Silence(), lock)
+        return _run(queue, shared, out, jobs, resume, listener, lock)
 
 
 # -- many species --------------------------------------------------------------------------------
@@ -259,6 +284,12 @@ def _check_changed(waiting: Sequence[Job], n_species: int) -> None:
             "other settings, files or records; fit these again with --overwrite, or give another "
             "folder"
         )
+
+
+def _untested(names: Sequence[str], tested: Sequence[str], source: str) -> list[str]:
+    """What to say of species without test records."""
+    lacking = [name for name in names if find_name(name, tested) is None]
+    return [f"{source}: no test records of {listed(lacking, 5)}"] if lacking else []
 
 
 def _sources(*rasters: LayerFiles) -> list[str]:

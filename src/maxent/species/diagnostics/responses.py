@@ -134,6 +134,8 @@ class _Axes:
         name = self.schema.names[v]
         low, high = np.percentile(repeated, _BAND, axis=0) if repeated else (None, None)
         x = np.asarray(self.tables[v][name])
+        if x.dtype.kind == "O":  # levels in words
+            x = x.astype(np.str_)
         return Response(name, kind, name in self.schema.categorical, x, y, low, high)
 
 

@@ -2,6 +2,9 @@
 
 ==================  ==============================================================================
 ``text_table.py``   text tables on disk, whatever their encoding and delimiter
+``columns.py``      which columns hold what
+``names.py``        spellings of one name
+``selection.py``    which records are used: presences, by basis and uncertainty
 ``occurrences.py``  records of species, from tables and vector files
 ``locating.py``     records in the coordinate reference system of the layers
 ``cleaning.py``     what a fit cannot use is taken out

@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
+import importlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,6 +25,15 @@ from maxent.species.crs import (
     transformed,
 )
 from maxent.species.extras import geo
+from maxent.species.records import selection
+from maxent.species.records.columns import (
+    SPECIES_OPTION,
+    Asked,
+    Columns,
+    chosen_columns,
+    listed,
+)
+from maxent.species.records.names import find_name, one_spelling
 from maxent.species.records.text_table import (
     Table,
     check_file,
@@ -34,24 +44,7 @@ from maxent.species.records.text_table import (
     texts,
 )
 
-# names of columns in lower case without spaces and marks, the likeliest first
-SPECIES_NAMES = (
-    "species",
-    "scientificname",
-    "taxon",
-    "taxonname",
-    "speciesname",
-    "binomial",
-    "name",
-)
-_LONGITUDE = ("decimallongitude", "longitude", "long", "lon", "lng", "ddlong", "ddlon")
-_LATITUDE = ("decimallatitude", "latitude", "lat", "ddlat")
-X_NAMES = (*_LONGITUDE, "x", "xcoord", "easting")
-Y_NAMES = (*_LATITUDE, "y", "ycoord", "northing")
-_SPECIES_OPTION = "species= (--species-column)"
-_DATUM = ("geodeticdatum", "datum", "crs")
-
-_VECTOR = {".gpkg", ".geojson", ".json", ".shp"}
+_VECTOR = {".gpkg", ".geojson", ".json", ".shp", ".parquet"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +58,9 @@ class Occurrences:
     crs : their coordinate reference system, None where it is not known.
     row : line of the file (the header is line 1) or position in the frame, for messages.
     source : name of the file, or "frame".
-    notes : what was assumed in reading.
+    notes : what was assumed in reading; columns : which ones hold the names and the places.
+    uncertainty : of the places, in metres, NaN where not said; None without such a column.
+    absences : the records of absence, by a column of presence and absence; None without any.
 
     >>> records = Occurrences.from_frame({"taxon": ["a", "b", "a"], "x": [1, 2, 3], "y": [7, 8, 9]})
     >>> records.names(), records.of("a").x
@@ -79,6 +74,9 @@ class Occurrences:
     row: Array
     source: str
     notes: tuple[str, ...] = ()
+    columns: str = ""
+    uncertainty: Array | None = None
+    absences: Occurrences | None = None
 
     def __len__(self) -> int:
         return len(self.species)
@@ -88,11 +86,11 @@ class Occurrences:
         return list(dict.fromkeys(self.species.tolist()))
 
     def of(self, name: str) -> Occurrences:
-        """The records of one species."""
-        mine = np.flatnonzero(self.species == name)
-        if not mine.size:
+        """The records of one species, also if its name is in another case or spaced otherwise."""
+        found = find_name(name, self.names())
+        if found is None:
             raise ValueError(f"{self.source}: no record of {name!r}; it has {listed(self.names())}")
-        return self.take(mine)
+        return self.take(np.flatnonzero(self.species == found))
 
     def take(self, index: Array) -> Occurrences:
         """Some of the records, by position or mask."""
@@ -102,7 +100,13 @@ class Occurrences:
             x=self.x[index],
             y=self.y[index],
             row=self.row[index],
+            uncertainty=None if self.uncertainty is None else self.uncertainty[index],
         )
+
+    def summary(self) -> str:
+        """How many records of how many species, and the columns that they were read from."""
+        origin = f": {self.columns}" if self.columns else ""
+        return f"{self.source}: {len(self)} records of {len(self.names())} species{origin}"
 
     def label(self, record: int) -> str:
         """File, row and coordinates of a record, for messages."""
@@ -120,6 +124,9 @@ class Occurrences:
         x: str | None = None,
         y: str | None = None,
         crs: str | None = None,
+        presence: str | None = None,
+        basis: Sequence[str] = (),
+        max_uncertainty: float | None = None,
         source: str = "frame",
     ) -> Occurrences:
         """Records of a table in memory: pandas, or geopandas with a geometry of points.
@@ -133,27 +140,43 @@ class Occurrences:
                 f"{type(frame).__name__}; files are read by read_occurrences"
             )
         header = [str(c) for c in names]
-        points = getattr(frame, "geometry", None)
-        if x is None and y is None and hasattr(points, "geom_type"):
-            return _from_points(frame, points, header, species, crs, source)
+        points: Any = getattr(frame, "geometry", None)
+        geometry = x is None and y is None and hasattr(points, "geom_type")
+        row = np.arange(len(frame[names[0]]))
+        check_records(len(row), source)
+        if geometry:
+            frame, row, points = _exploded(frame, points, source)
 
         def column(index: int) -> Array:
             return np.asarray(frame[names[index]], dtype=object)
 
-        def text(index: int | None) -> list[str] | None:
-            return None if index is None else texts(column(index))
-
-        check_records(len(column(0)), source)
-        columns = _chosen_columns(
-            header, source, species, x, y, lambda index: is_number(texts(column(index)[:1])[0])
+        columns = chosen_columns(
+            header,
+            source,
+            Asked(species, x, y, presence),
+            lambda index: texts(column(index)),
+            geometry=geometry,
         )
-        row = np.arange(len(column(0)))
-        east, north = (
-            frame_numbers(column(index), row, header[index], source)
-            for index in (columns.x, columns.y)
+        if geometry:
+            east, north = (np.asarray(v, dtype=np.float64) for v in (points.x, points.y))
+            crs = crs or (None if points.crs is None else points.crs.to_string())
+        else:
+            east, north = (
+                frame_numbers(column(index), row, header[index], source)
+                for index in (columns.x, columns.y)
+                if index is not None
+            )
+        text = {index: texts(column(index)) for index in columns.texts()}
+        if geometry:  # its own CRS goes before a column of datums
+            columns = columns._replace(datum=None)
+        return _assembled(
+            _Fields(row, east, north, text),
+            columns,
+            header,
+            _Choice(tuple(basis), max_uncertainty),
+            crs,
+            source,
         )
-        fields = _Fields(row, text(columns.species), east, north, text(columns.datum))
-        return _assembled(fields, columns.degrees, crs, source)
 
     def to_geopandas(self) -> Any:
         """A GeoDataFrame with a column ``species`` and points."""
@@ -179,11 +202,16 @@ def read_occurrences(
     x: str | None = None,
     y: str | None = None,
     crs: str | None = None,
+    presence: str | None = None,
+    basis: Sequence[str] = (),
+    max_uncertainty: float | None = None,
 ) -> Occurrences:
     """Read records of species from a file.
 
-    Tables are separated by commas, tabs or semicolons, whatever their name ends in; files ending
-    in .gpkg, .geojson, .json or .shp are read by geopandas and must hold points.
+    Tables are separated by commas, tabs or semicolons, whatever their name ends in, and may be
+    packed (.gz); files ending in .gpkg, .geojson, .json, .shp or .parquet are read by geopandas or
+    pandas, those with a geometry must hold points. Spellings of one name (case, spaces) are one
+    species.
 
     Parameters
     ----------
@@ -191,175 +219,170 @@ def read_occurrences(
     species, x, y : names of the columns; None recognises those of Darwin Core (scientificName,
         decimalLongitude, decimalLatitude), of maxent's own files (species, dd long, dd lat) and
         other common ones, and takes three columns of other names as species, x, y. Without a
-        column of species all records are of one, named after the file.
+        usual name the first column of text holds the species, with a note; without any, or with
+        "none", all records are of one, named after the file.
     crs : of the coordinates. None: what the file or its column geodeticDatum says; degrees in
         columns of longitude and latitude are EPSG:4326; else not known.
+    presence : name of the column of presence (1) and absence (0), "none" for no such column; None
+        recognises occurrenceStatus, presence, pr_ab and other common names, where all entries say
+        presence or absence. Absences are left out, see ``Occurrences.absences``.
+    basis : bases of record to use, such as "HUMAN_OBSERVATION"; all of them if empty.
+    max_uncertainty : metres; records known to be less certain of their place are left out.
     """
     path = Path(path)
     check_file(path)
+    how: dict[str, Any] = {"basis": basis, "max_uncertainty": max_uncertainty, "crs": crs}
     if is_vector(path):
         frame, notes = read_vector(path)
         records = Occurrences.from_frame(
-            frame, species=species, x=x, y=y, crs=crs, source=path.name
+            frame, species=species, x=x, y=y, presence=presence, source=path.name, **how
         )
         return replace(records, notes=(*notes, *records.notes))
     table = Table.open(path)
-    columns = _chosen_columns(
+    columns = chosen_columns(table.header, str(path), Asked(species, x, y, presence), table.peek)
+    records = _assembled(
+        _read_fields(table, columns),
+        columns,
         table.header,
-        str(path),
-        species,
-        x,
-        y,
-        lambda index: table.numbers([table.first[index]])[1] is None,
+        _Choice(tuple(basis), max_uncertainty),
+        crs,
+        path.name,
     )
-    records = _assembled(_read_fields(table, columns), columns.degrees, crs, path.name)
     return replace(records, notes=(*table.notes, *records.notes))
 
 
 # -- columns -------------------------------------------------------------------------------------
 
 
-class _Columns(NamedTuple):
-    """Positions of the columns in use; None where a table has none."""
-
-    species: int | None
-    x: int
-    y: int
-    datum: int | None
-    degrees: bool  # whether the names say longitude and latitude
-
-
 class _Fields(NamedTuple):
-    """The columns in use, read."""
+    """The columns in use, read: rows, places, and texts by column."""
 
     row: Array
-    species: list[str] | None
     x: Array
     y: Array
-    datum: list[str] | None
+    text: dict[int, list[str]]
 
 
-def _bare(name: str) -> str:
-    return "".join(c for c in name.casefold() if c.isalnum())
+class _Choice(NamedTuple):
+    """Which records of a file to use."""
+
+    basis: tuple[str, ...]
+    max_uncertainty: float | None
 
 
-def recognised(header: Sequence[str], names: Sequence[str]) -> int | None:
-    """The column with the first of these names (bare: lower case, letters and digits)."""
-    bare = [_bare(name) for name in header]
-    return next((bare.index(name) for name in names if name in bare), None)
-
-
-def _named(header: Sequence[str], name: str, option: str, where: str) -> int:
-    if name in header:
-        return list(header).index(name)
-    position = recognised(header, [_bare(name)])
-    if position is None:
-        raise ValueError(
-            f"{where}: no column {name!r}, as {option} says; the columns are {listed(header)}"
-        )
-    return position
-
-
-def _chosen_columns(
-    header: Sequence[str],
-    where: str,
-    species: str | None,
-    x: str | None,
-    y: str | None,
-    holds_numbers: Callable[[int], bool],
-) -> _Columns:
-    def pick(name: str | None, option: str, known: Sequence[str]) -> int | None:
-        return recognised(header, known) if name is None else _named(header, name, option, where)
-
-    name = pick(species, _SPECIES_OPTION, SPECIES_NAMES)
-    east, north = pick(x, "x= (--x)", X_NAMES), pick(y, "y= (--y)", Y_NAMES)
-    nothing = name is None and east is None and north is None
-    if nothing and len(header) == 3 and holds_numbers(1) and holds_numbers(2):
-        return _Columns(0, 1, 2, None, degrees=False)
-    if east is None or north is None:
-        lacking = [f"{o} (--{o})" for o, column in (("x", east), ("y", north)) if column is None]
-        raise ValueError(
-            f"{where}: no column recognised for {' and '.join(lacking)}; the columns are "
-            f"{listed(header)}. Name those of longitude and latitude with x= and y= (--x, --y)"
-        )
-    degrees = _bare(header[east]) in _LONGITUDE and _bare(header[north]) in _LATITUDE
-    return _Columns(name, east, north, recognised(header, _DATUM), degrees)
-
-
-def listed(names: Sequence[str], limit: int = 20) -> str:
-    """Names in quotation marks, the first of them where there are many."""
-    more = f" and {len(names) - limit} more" if len(names) > limit else ""
-    return ", ".join(repr(str(name)) for name in names[:limit]) + more
-
-
-def _read_fields(table: Table, columns: _Columns) -> _Fields:
-    wanted = [columns.x, columns.y]
-    wanted += [c for c in (columns.species, columns.datum) if c is not None]
+def _read_fields(table: Table, columns: Columns) -> _Fields:
+    places = [column for column in (columns.x, columns.y) if column is not None]
+    wanted = columns.texts()
     lines: list[int] = []
-    parts: list[list[Any]] = [[] for _ in wanted]
-    for line, batch in table.batches(wanted):
+    numbers: list[list[Array]] = [[], []]
+    text: dict[int, list[str]] = {column: [] for column in wanted}
+    for line, batch in table.batches([*places, *wanted]):
         for which, values in enumerate(batch[:2]):
-            numbers, wrong = table.numbers(values)
+            read, wrong = table.numbers(values)
             if wrong is not None:
-                name = table.header[wanted[which]]
+                name = table.header[places[which]]
                 raise no_number(f"{table.path}, line {line[wrong]}", name, values[wrong])
-            parts[which].append(numbers)
-        for part, values in zip(parts[2:], batch[2:], strict=True):
-            part += values
+            numbers[which].append(read)
+        for column, values in zip(wanted, batch[2:], strict=True):
+            text[column] += values
         lines += line
     check_records(len(lines), str(table.path))
-    text = iter(parts[2:])
-    return _Fields(
-        np.array(lines),
-        None if columns.species is None else next(text),
-        np.concatenate(parts[0]),
-        np.concatenate(parts[1]),
-        None if columns.datum is None else next(text),
-    )
+    return _Fields(np.array(lines), np.concatenate(numbers[0]), np.concatenate(numbers[1]), text)
 
 
-def _assembled(fields: _Fields, degrees: bool, crs: str | None, source: str) -> Occurrences:
-    row, _, x, y, datum = fields
-    species, notes = _species(fields.species, row, source)
+def _assembled(
+    fields: _Fields,
+    columns: Columns,
+    header: Sequence[str],
+    choice: _Choice,
+    crs: str | None,
+    source: str,
+) -> Occurrences:
+    """Records of what was read: their CRS stated, those not asked for left out."""
+
+    def text(column: int | None) -> list[str] | None:
+        return None if column is None else fields.text[column]
+
+    row, x, y, _ = fields
+    species = _species(text(columns.species), row, source)
+    notes = columns.notes
     if crs is None:
-        crs, x, y, said = _stated_crs(datum, x, y, degrees, source)
+        crs, x, y, said = _stated_crs(text(columns.datum), x, y, columns.degrees, source)
         notes += said
     else:
         check_crs(crs)
-    return Occurrences(species, x, y, crs, row, source, notes).take(species != "")
+    status = np.full(len(row), selection.PRESENCE)
+    if columns.presence is not None:
+        name = header[columns.presence]
+        status = selection.statuses(fields.text[columns.presence], name, source)
+        notes += selection.status_notes(status, name, source)
+    uncertainty = _metres(text(columns.uncertainty))
+    basis, said = selection.of_basis(text(columns.basis), choice.basis, source)
+    certain, more = selection.certain(uncertainty, choice.max_uncertainty, source)
+    used = np.ones(len(row), dtype=bool)
+    for kept in (basis, certain):
+        used &= True if kept is None else kept
+    species, spelled = one_spelling(species, source)
+    present = used & (status == selection.PRESENCE)
+    if not present.any():
+        raise ValueError(f"{source}: no record is left: {'; '.join((*said, *more))}")
+    everything = Occurrences(
+        species, x, y, crs, row, source, (), columns.described(header), uncertainty
+    )
+    absent = used & (status == selection.ABSENCE)
+    nameless = present & (species == "")
+    return replace(
+        everything.take(present & (species != "")),
+        notes=(*notes, *said, *more, *spelled, *_left_nameless(nameless, row, source)),
+        absences=everything.take(absent) if absent.any() else None,
+    )
 
 
-def _species(values: list[str] | None, row: Array, source: str) -> tuple[Array, tuple[str, ...]]:
-    """Names of the species, and what to say about records without one."""
+def _species(values: list[str] | None, row: Array, source: str) -> Array:
+    """Names of the species, blank where there is none."""
     species = np.empty(len(row), dtype=object)
     if values is None:
-        species[:] = Path(source).stem
-        return species, ()
+        name = Path(source)
+        species[:] = Path(name.stem).stem if name.suffix.lower() == ".gz" else name.stem
+        return species
     species[:] = [value.strip() for value in values]
-    nameless = species == ""
-    if nameless.all():
+    if (species == "").all():
         raise ValueError(
             f"{source}: the column of species is blank in every record; name another one with "
-            f"{_SPECIES_OPTION}"
+            f"{SPECIES_OPTION}"
         )
+    return species
+
+
+def _left_nameless(nameless: Array, row: Array, source: str) -> tuple[str, ...]:
     if not nameless.any():
-        return species, ()
-    return species, (
+        return ()
+    return (
         f"{source}: {nameless.sum()} records without a species name left out, the first in row "
         f"{row[nameless][0]}",
     )
+
+
+def _metres(values: list[str] | None) -> Array | None:
+    """Uncertainties; what is no number is not said."""
+    if values is None:
+        return None
+    metres = np.array([float(v) if is_number(v) else np.nan for v in values])
+    return None if np.isnan(metres).all() else metres
 
 
 # -- vector files --------------------------------------------------------------------------------
 
 
 def is_vector(path: Path) -> bool:
-    """Whether a file is read by geopandas, by its name."""
+    """Whether a file is read by pandas or geopandas as a whole, by its name."""
     return path.suffix.lower() in _VECTOR
 
 
 def read_vector(path: Path, what: str = "records") -> tuple[Any, tuple[str, ...]]:
     """The first layer of a vector file, and a note where there are others."""
+    if path.suffix.lower() == ".parquet":
+        return _read_parquet(path), ()
     geopandas = geo("geopandas")
     try:
         names = list(geopandas.list_layers(path)["name"])
@@ -376,35 +399,38 @@ def read_vector(path: Path, what: str = "records") -> tuple[Any, tuple[str, ...]
     )
 
 
-def _from_points(
-    frame: Any,
-    points: Any,
-    header: Sequence[str],
-    species: str | None,
-    crs: str | None,
-    source: str,
-) -> Occurrences:
-    check_records(len(frame), source)
+def _read_parquet(path: Path) -> Any:
+    """A table, or a layer of points where the file has a geometry."""
+    try:
+        parquet = importlib.import_module("pyarrow.parquet")
+    except ImportError as error:
+        raise ImportError(f"{path}: Parquet files need pyarrow: pip install pyarrow") from error
+    try:
+        schema = parquet.read_schema(path)
+        library = "geopandas" if b"geo" in (schema.metadata or {}) else "pandas"
+        return geo(library).read_parquet(path)
+    except (OSError, ValueError) as error:
+        raise OSError(
+            f"{path}: not a Parquet file that can be read ({error}); write it again, or export "
+            "the records as CSV"
+        ) from error
+
+
+def _exploded(frame: Any, points: Any, source: str) -> tuple[Any, Array, Any]:
+    """The frame with one point per row, the row of each in the file, and the points."""
     kinds = np.array(texts(points.geom_type), dtype=object)
     kinds[kinds == ""] = "Point"  # a missing one, without coordinates
-    wrong = np.flatnonzero(kinds != "Point")
+    wrong = np.flatnonzero(~np.isin(kinds, ["Point", "MultiPoint"]))
     if wrong.size:
         raise ValueError(
             f"{source}, row {wrong[0]}: geometry {kinds[wrong[0]]}, expected a Point in every row; "
-            "take centroids or explode the parts first"
+            "take centroids first"
         )
-    named = recognised(header, SPECIES_NAMES)
-    if species is not None:
-        named = _named(header, species, _SPECIES_OPTION, source)
-    values = None if named is None else texts(np.asarray(frame.iloc[:, named], dtype=object))
-    if crs is None:
-        crs = None if points.crs is None else points.crs.to_string()
-    else:
-        check_crs(crs)
     row = np.arange(len(frame))
-    names, notes = _species(values, row, source)
-    x, y = (np.asarray(v, dtype=np.float64) for v in (points.x, points.y))
-    return Occurrences(names, x, y, crs, row, source, notes).take(names != "")
+    if (kinds == "MultiPoint").any():
+        frame = frame.reset_index(drop=True).explode(index_parts=False)
+        row = np.asarray(frame.index)
+    return frame, row, frame.geometry
 
 
 # -- coordinate reference systems ----------------------------------------------------------------

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import codecs
 import csv
+import gzip
+import io
 import re
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -36,7 +39,7 @@ class Table:
     def open(cls, path: Path) -> Table:
         """Detect encoding, delimiter and header of a file."""
         encoding, notes = _encoding(path)
-        with open(path, encoding=encoding, newline="") as file:
+        with _opened(path, encoding) as file:
             first = next((line for line in file if line.strip()), "")
         if not first:
             raise ValueError(f"{path}: the file is blank; expected a header line and records")
@@ -73,13 +76,18 @@ class Table:
         if rows:
             yield lines, [list(column) for column in zip(*rows, strict=True)]
 
+    def peek(self, column: int) -> list[str]:
+        """The entries of a column in the first batch of rows."""
+        _, (values,) = next(self.batches([column]))
+        return [value.strip() for value in values]
+
     def numbers(self, values: list[str]) -> tuple[Array, int | None]:
         """Numbers, NaN where there are none, and where the first entry is that is not a number."""
         return _numbers(values, decimal_comma=self.delimiter != ",")
 
     def _lines(self) -> Iterator[tuple[int, list[str]]]:
         """Rows that are not blank, with the line each begins on."""
-        with open(self.path, encoding=self.encoding, newline="") as file:
+        with _opened(self.path, self.encoding) as file:
             reader = csv.reader(file, delimiter=self.delimiter, quoting=self.quoting, strict=True)
             line = 1
             try:
@@ -119,11 +127,26 @@ def check_records(records: int, where: str) -> None:
         raise ValueError(f"{where}: only a header and no records; expected at least one")
 
 
+def _packing(path: Path, error: Exception) -> ValueError:
+    return ValueError(f"{path}: not a whole .gz file ({error}); pack or copy it again")
+
+
+def _unpacked(path: Path) -> Any:
+    return gzip.open(path) if path.suffix.lower() == ".gz" else open(path, "rb")
+
+
+def _opened(path: Path, encoding: str) -> io.TextIOWrapper:
+    return io.TextIOWrapper(_unpacked(path), encoding=encoding, newline="")
+
+
 def _encoding(path: Path) -> tuple[str, tuple[str, ...]]:
     """UTF-8 (or UTF-16 with its mark), else latin-1, which reads any byte, with a note."""
     decoder = codecs.getincrementaldecoder("utf-8")()
-    with open(path, "rb") as file:
-        head = file.read(1 << 20)
+    with _unpacked(path) as file:
+        try:
+            head = file.read(1 << 20)
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise _packing(path, error) from error
         if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             return "utf-16", ()
         if b"\0" in head:
@@ -136,6 +159,8 @@ def _encoding(path: Path) -> tuple[str, tuple[str, ...]]:
                 decoder.decode(head)
                 head = file.read(1 << 20)
             decoder.decode(b"", final=True)
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise _packing(path, error) from error
         except UnicodeDecodeError:
             return "latin-1", (
                 f"{path.name}: not UTF-8; read as latin-1, check names with accents",

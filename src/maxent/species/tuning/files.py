@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io as text
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,7 +25,7 @@ from maxent.species.inputs import (
     raster_parts,
 )
 from maxent.species.outputs import check_unread, locked, staged
-from maxent.species.records.columns import read_column
+from maxent.species.records.further_column import read_column
 from maxent.species.records.occurrences import Occurrences
 from maxent.species.region import Prepared, Region, prepare, survey_files
 from maxent.species.report import figures
@@ -135,8 +135,12 @@ def tune_files(
     jobs: int = 1,
     overwrite: bool = False,
     command: str = "",
+    tell: Callable[[str], None] = lambda note: None,
 ) -> list[Tuned]:
-    """Tune every species of a file, with tables, a picture and a page of each in ``out``."""
+    """Tune every species of a file, with tables, a picture and a page of each in ``out``.
+
+    ``tell`` is called with every note on what was assumed about the records.
+    """
     tuning = tuning or TuningSettings()
     read = [file.path for file in (records, group, study) if file is not None]
     tables = [path for path in read if path is not None]
@@ -145,6 +149,8 @@ def tune_files(
     with locked(out), staged(out, overwrite) as place:
         column = None if tuning.column is None else read_column(records.path, tuning.column)
         surveyed = survey_files(records, layers, settings, bias=bias, group=group, study=study)
+        for note in surveyed.notes:
+            tell(note)
         names = chosen_species(surveyed.records.names(), species, records.path)
         tuned = []
         for name, slug in slugs(names).items():
