@@ -823,6 +823,8 @@ def test_maps_in_memory_are_those_in_files(scene, tmp_path):
         "n_extrapolated": written.n_extrapolated,
         "n_clamped": written.n_clamped,
         "n_unseen": 0,
+        "n_novel": 0,
+        "n_masked": 0,
     }
 
 

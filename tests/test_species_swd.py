@@ -227,7 +227,7 @@ def test_projecting_to_a_table(tables, fitted, run, tmp_path):
     result = run("project", tmp_path / "out", background, "--swd", *args, "-o", out)
     assert result.exit_code == 0, result.output
     written = pd.read_csv(out)
-    names = ["species", "x", "y", "raw", "cloglog", "presence", "mess", "mod"]
+    names = ["species", "x", "y", "raw", "cloglog", "presence", "mess", "mod", "exdet"]
     assert list(written.columns) == names
     for output in ("raw", "cloglog"):
         np.testing.assert_allclose(written[output], fitted.density.predict(points, output))

@@ -147,6 +147,10 @@ def fit(
     from maxent.species import workflow
 
     settings = make_settings(verbose=0)
+    if settings.mask is not None and not project:
+        raise typer.BadParameter(
+            "--mask has no effect without --project: the training layers are what is known"
+        )
     files = _paths(layers)
     if not files:
         raise typer.BadParameter(
@@ -214,10 +218,11 @@ def project(
         list[str] | None, typer.Option(help="raw, logistic, cloglog, cumulative or log; repeat.")
     ] = None,
     make_settings: Annotated[
-        Callable[..., Settings], Fields(Settings, "clamp", clamp={"group": None})
+        Callable[..., Settings],
+        Fields(Settings, "clamp", "mask", clamp={"group": None}, mask={"group": None}),
     ],
     similarity: Annotated[
-        bool, typer.Option(help="Also clamping, MESS and most dissimilar variable.")
+        bool, typer.Option(help="Also clamping, MESS, most dissimilar variable and ExDet.")
     ] = True,
     threshold: Annotated[
         str | None, typer.Option(help="Map of presence: a threshold rule or a value.")
@@ -233,9 +238,14 @@ def project(
     from maxent.species.projection import EXTRAS
     from maxent.species.projection import project as draw
     from maxent.species.projection.geotiff import targets
+    from maxent.species.projection.plan import check_mask
 
     fitted = load_model(model)
-    density = fitted.density
+    density, settings = fitted.density, make_settings()
+    try:
+        check_mask(settings.mask, fitted.reference, fitted.extrapolation)
+    except ValueError as error:
+        raise typer.BadParameter(f"--{error}") from None
     if swd:
         for name in ("align", "resampling", "layers_crs"):
             if given(context, name):
@@ -250,7 +260,8 @@ def project(
             out,
             _teller(quiet),
             outputs=tuple(output or ["cloglog"]),
-            clamp=make_settings().clamp,
+            clamp=settings.clamp,
+            mask=settings.mask,
             similarity=similarity,
             threshold=None if threshold is None else fitted.threshold(threshold),
         )
@@ -272,8 +283,10 @@ def project(
             stack,
             out,
             outputs=outputs,
-            clamp=make_settings().clamp,
-            reference=fitted.reference if similarity else None,
+            clamp=settings.clamp,
+            reference=fitted.reference,
+            extrapolation=fitted.extrapolation,
+            mask=settings.mask,
             threshold=None if threshold is None else fitted.threshold(threshold),
             extras=EXTRAS if similarity else (),
             name=str(layers[0]),
@@ -287,6 +300,8 @@ def project(
     screen.print(
         f"{written.n_cells} cells, {written.n_extrapolated} unlike any of the fit, "
         f"{written.n_clamped} clamped, {written.n_unseen} with an unseen category"
+        + ("" if written.n_novel is None else f", {written.n_novel} with a new combination")
+        + ("" if written.mask is None else f"; {written.n_masked} left out (--mask)")
     )
     folder = out.parent if out.suffix else out
     for what, name in written.files.items():
@@ -482,7 +497,7 @@ def add_to(app: typer.Typer) -> None:
 
 # -- options that do nothing for tables with data --------------------------------------------------
 
-_FOR_MAPS = {"align", "resampling", "layers_crs", "output", "clamp", "threshold"}
+_FOR_MAPS = {"align", "resampling", "layers_crs", "output", "clamp", "mask", "threshold"}
 _WITH_SWD = {
     *("occurrences", "layers", "swd", "species", "species_column", "x", "y", "presence_column"),
     *("categorical", "test", "out", "project", "jobs", "features", "potential", "entropy"),
@@ -543,6 +558,9 @@ def _project_rows(
         tell(note)
     frame = project_rows(model, rows, **how)
     io.write_atomically(out, frame.to_csv(index=False, lineterminator="\n").encode())
+    if how["mask"] is not None:
+        n = int(frame[how["outputs"][0]].isna().sum())
+        tell(f"{n} of {len(frame)} rows extrapolate and are left empty (--mask {how['mask']})")
     tell(f"wrote {len(frame)} rows to {out}")
 
 

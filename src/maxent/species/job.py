@@ -25,6 +25,7 @@ from maxent.species.comparison.map_files import same_grid
 from maxent.species.comparison.records import Comparison
 from maxent.species.fitting import fit_species
 from maxent.species.inputs import LayerFiles
+from maxent.species.layers.extrapolation import Extrapolation
 from maxent.species.layers.similarity import Reference
 from maxent.species.model import SpeciesModel
 from maxent.species.outputs import MODEL, RESULT, staged
@@ -120,13 +121,15 @@ def _write_species(
         command=shared.command,
         stage=stage,
     )
+    points = sample.X[sample.at_background]
     model = SpeciesModel(
         result.species,
         result.model,
-        Reference.of(sample.X[sample.at_background], result.categorical),
+        Reference.of(points, result.categorical),
         {row["name"]: float(row["value"]) for row in result.evaluation.thresholds},
         None if region is None else region.grid.crs,
         prepared.study,
+        Extrapolation.of(points, result.categorical),
     )
     io.save(model, place / MODEL)
     extra_files = {"model": MODEL}
@@ -155,16 +158,21 @@ def _write_species(
 def _write_maps(
     model: SpeciesModel, replicates: Sequence[FittedDensity], shared: Shared, place: Path
 ) -> tuple[list[MapFiles], list[str]]:
-    """The map of the training layers, with those of replicates, and of every projection."""
+    """The maps of the training layers and of every projection, with those of replicates."""
     maps, notes = [], []
     if shared.layers is not None and shared.maps:
         drawn, _ = _write_map(model, shared, shared.layers, place, "maps", TRAINING, replicates)
         maps.append(drawn)
     for name, files in _named(shared.projections).items():
         folder = f"projections/{slug(name)}"
-        drawn, more = _write_map(model, shared, files, place, folder, name)
+        drawn, more = _write_map(model, shared, files, place, folder, name, replicates)
         maps.append(drawn)
         notes += more
+        if drawn.mask is not None:
+            notes.append(
+                f"{name}: {drawn.n_masked} of {drawn.n_cells} cells extrapolate and are left out "
+                f"(--mask {drawn.mask})"
+            )
     return maps, notes
 
 
@@ -199,6 +207,8 @@ def _write_map(
             threshold=None if settings.threshold is None else model.threshold(settings.threshold),
             replicates=replicates,
             extras=() if files is shared.layers else EXTRAS,
+            extrapolation=model.extrapolation,
+            mask=None if files is shared.layers else settings.mask,
             name=name,
             verbose=settings.verbose,
         )

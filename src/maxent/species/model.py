@@ -9,6 +9,7 @@ from typing import Any
 
 from maxent import io
 from maxent.density import FittedDensity, fitted_density, read_lambdas
+from maxent.species.layers.extrapolation import Extrapolation
 from maxent.species.layers.similarity import Reference
 from maxent.species.layers.study_region import StudyRegion
 
@@ -26,6 +27,8 @@ class SpeciesModel:
     thresholds : rule -> cloglog value.
     crs : of the layers of the fit.
     study : the region that background was drawn from, None for all of the layers.
+    extrapolation : the combinations of variables of the fit, for maps of ExDet; None where they
+        are not known, or no variable is a number.
     """
 
     species: str
@@ -34,9 +37,17 @@ class SpeciesModel:
     thresholds: dict[str, float] | None = None
     crs: str | None = None
     study: StudyRegion | None = field(default=None, metadata=io.LATER)
+    extrapolation: Extrapolation | None = field(default=None, metadata=io.LATER)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "density", fitted_density(self.density))
+
+    def __repr__(self) -> str:
+        density = self.density
+        return (
+            f"<SpeciesModel: {self.species}, {int(density.n_presences)} records, "
+            f"{', '.join(density.schema.names)}>"
+        )
 
     def threshold(self, rule: str) -> float:
         """The cloglog value of a rule, by its name or the start of it, or of a number."""

@@ -184,11 +184,15 @@ class MapFiles:
     Attributes
     ----------
     name : "training layers", or the folder projected to.
-    files : by what they hold (cloglog, raw, logistic, cumulative, log, clamping, mess, mod, ...):
+    files : by what they hold (cloglog, raw, logistic, cumulative, log, clamping, mess, mod, exdet,
+        ...):
         file names beside the report.
     classes : the number written for each variable in the map of the most dissimilar one.
     n_cells, n_extrapolated, n_clamped, n_unseen : known cells; those with negative similarity;
         with a clamped variable; with an unseen category.
+    n_novel : those with a new combination of variables (ExDet above 1); None where not known.
+    mask, n_masked : what the cells left out of the maps of suitability were told by ("mess" or
+        "exdet", None for none), and how many they are.
     """
 
     name: str
@@ -199,6 +203,9 @@ class MapFiles:
     n_clamped: int = 0
     n_unseen: int = 0
     seconds: float = 0.0
+    n_novel: int | None = field(default=None, metadata=io.LATER)
+    mask: str | None = field(default=None, metadata=io.LATER)
+    n_masked: int = field(default=0, metadata=io.LATER)
 
     @property
     def training(self) -> bool:

@@ -73,8 +73,9 @@ class Settings:
         curves; permutations : shuffles of each variable; diagnostic_cells : background cells that
         the refits of diagnostics use at most.
     prevalence : tau of the logistic output.
-    outputs : maps to write; clamp : hold variables in their ranges there; threshold : a rule (or
-        a number) for a map of presence.
+    outputs : maps to write; clamp : hold variables in their ranges there; mask : leave cells that
+        extrapolate out of projections, "mess" or "exdet"; threshold : a rule (or a number) for a
+        map of presence.
     seed : of everything random. verbose : 0 silences progress.
     """
 
@@ -135,6 +136,13 @@ class Settings:
         read=_with_cloglog,
     )
     clamp: bool = option(True, "Hold variables in their ranges.", OUTPUT)
+    mask: str | None = option(
+        None,
+        "Leave out of projections where they extrapolate: mess (a variable outside its range) or "
+        "exdet (also a new combination of variables).",
+        OUTPUT,
+        choices=(None, "mess", "exdet"),
+    )
     threshold: str | None = option(
         None, "Map of presence: a rule of the thresholds table or a value.", OUTPUT
     )

@@ -17,7 +17,7 @@ from maxent._checks import floats
 from maxent._rows import Array
 from maxent.features.cells import Schema
 
-_RIDGE = 1e-10  # of the largest eigenvalue: below, a direction in which nothing varies
+_RIDGE = 1e-10  # least eigenvalue, of the largest: what never varied is new where it does
 
 
 @io.register
@@ -35,6 +35,9 @@ class Extrapolation:
     variables : names; low, high, mean : of each; root : (variables, rank), such that
         D^2 = |root'(p - mean)|^2;
     furthest : the largest D^2 of the reference points.
+
+    Of correlations, eigenvalues below 1e-10 of the largest count as that: where one variable was
+    a line of others, a place off the line is a new combination.
 
     >>> rng = np.random.default_rng(0)
     >>> heat = rng.normal(size=1000)
@@ -58,7 +61,7 @@ class Extrapolation:
             floats(name, getattr(self, name), size)
         if self.root.ndim != 2 or self.root.shape[0] != size or not np.isfinite(self.root).all():
             raise ValueError(f"root needs one row per variable, {size}, got {self.root.shape}")
-        if (self.low > self.high).any() or not self.furthest >= 0:
+        if (self.low > self.high).any() or not 0 <= self.furthest < np.inf:
             raise ValueError("a range must not end before it begins, nor a distance be negative")
 
     @classmethod
@@ -74,13 +77,16 @@ class Extrapolation:
         scale = np.sqrt(np.diag(covariance))
         scale[scale == 0] = 1.0
         eigenvalues, vectors = np.linalg.eigh(covariance / np.outer(scale, scale))
-        kept = eigenvalues > _RIDGE * max(eigenvalues[-1], 1e-300)
-        root = vectors[:, kept] / np.sqrt(eigenvalues[kept]) / scale[:, None]
+        eigenvalues = np.maximum(eigenvalues, _RIDGE * max(eigenvalues[-1], 1e-300))
+        root = vectors / np.sqrt(eigenvalues) / scale[:, None]
         distances = ((root.T @ centred) ** 2).sum(axis=0)
         return cls(
             schema.continuous, values.min(axis=1), values.max(axis=1), mean, root,
             float(distances.max(initial=0.0)),
         )  # fmt: skip
+
+    def __repr__(self) -> str:
+        return f"<Extrapolation: ExDet of {', '.join(self.variables)}>"
 
     def novelty(self, values: Mapping[str, Any]) -> Array:
         """ExDet of places; one array per variable, all of one shape; NaN where one is."""

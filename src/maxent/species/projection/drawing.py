@@ -20,6 +20,7 @@ from maxent._threads import executor, num_threads
 from maxent.density import FittedDensity
 from maxent.species.extras import geo
 from maxent.species.layers.background import why_no_cell
+from maxent.species.layers.extrapolation import Extrapolation
 from maxent.species.layers.grid import Grid, Window
 from maxent.species.layers.layers import Layers
 from maxent.species.layers.similarity import Reference
@@ -29,7 +30,7 @@ from maxent.species.results import TRAINING, MapFiles
 
 _CELLS = 1 << 20  # of all windows that are read at one time
 _CACHE = 1 << 27  # bytes of blocks that GDAL keeps
-_COUNTS = ("cells", "extrapolated", "clamped", "unseen")
+_COUNTS = ("cells", "extrapolated", "clamped", "unseen", "novel", "masked")
 
 
 def project(
@@ -43,6 +44,8 @@ def project(
     threshold: float | None = None,
     replicates: Sequence[FittedDensity] = (),
     extras: Sequence[str] = EXTRAS,
+    extrapolation: Extrapolation | None = None,
+    mask: str | None = None,
     name: str = TRAINING,
     tags: Mapping[str, str] | None = None,
     cog: bool = True,
@@ -67,7 +70,11 @@ def project(
         their cloglog outputs.
     extras : "clamping" is how much clamping changes the cloglog output, "mess" the similarity to
         the reference and "mod" the number of the most dissimilar variable (``classes`` of the
-        result, and tags CLASS_1, CLASS_2 ... of the file).
+        result, and tags CLASS_1, CLASS_2 ... of the file); "exdet" is negative where a variable
+        is outside its range, and above 1 where the combination of variables is new.
+    extrapolation : the combinations of the fit, for "exdet"; without it this is left out.
+    mask : "mess" or "exdet": leave cells that extrapolate (a variable outside its range, or a new
+        category; for "exdet" also a new combination) out of the maps of suitability.
     name : what the result calls these layers.
     tags : metadata for every file.
     cog : tiles, overviews and the layout of a cloud-optimized GeoTIFF; else tiles alone.
@@ -76,7 +83,9 @@ def project(
     verbose : 0 silences the progress line of long maps.
     """
     start = perf_counter()
-    plan = Plan.of(model, layers, outputs, clamp, reference, threshold, replicates, extras)
+    plan = Plan.of(
+        model, layers, outputs, clamp, reference, threshold, replicates, extras, extrapolation, mask
+    )
     threads = num_threads() if threads is None else max(1, int(threads))
     targets = geotiff.targets(Path(out), plan.maps)
     geotiff.check_targets(targets.values(), plan.layers, overwrite)
@@ -92,7 +101,8 @@ def project(
             tally = _run(plan, windows, threads, stage.write, progress)
         for what, target in targets.items():
             progress.update(f"writing {target.name}")
-            stage.finish(what, tally.counts["cells"], cog, threads)
+            masked = tally.counts["masked"] if plan.maps[what].masked else 0
+            stage.finish(what, tally.counts["cells"] - masked, cog, threads)
         stage.publish()
     tally.warn()
     return MapFiles(
@@ -104,6 +114,9 @@ def project(
         n_clamped=tally.counts["clamped"],
         n_unseen=tally.counts["unseen"],
         seconds=perf_counter() - start,
+        n_novel=None if plan.extrapolation is None else tally.counts["novel"],
+        mask=mask,
+        n_masked=tally.counts["masked"],
     )
 
 
@@ -117,15 +130,19 @@ def project_xarray(
     threshold: float | None = None,
     replicates: Sequence[FittedDensity] = (),
     extras: Sequence[str] = EXTRAS,
+    extrapolation: Extrapolation | None = None,
+    mask: str | None = None,
     threads: int | None = None,
     verbose: int = 1,
 ) -> Any:
     """The maps of :func:`project` in memory: an xarray Dataset with rioxarray's CRS and transform.
 
-    Attributes of the Dataset are n_cells, n_extrapolated, n_clamped and n_unseen; ``mod`` has its
-    variables as the attribute ``classes``.
+    Attributes of the Dataset are n_cells, n_extrapolated, n_clamped, n_unseen, n_novel and
+    n_masked; ``mod`` has its variables as the attribute ``classes``.
     """
-    plan = Plan.of(model, layers, outputs, clamp, reference, threshold, replicates, extras)
+    plan = Plan.of(
+        model, layers, outputs, clamp, reference, threshold, replicates, extras, extrapolation, mask
+    )
     threads = num_threads() if threads is None else max(1, int(threads))
     grid = plan.layers.grid
     shape = (grid.height, grid.width)

@@ -15,11 +15,13 @@ from maxent.density import OUTPUTS, FittedDensity, fitted_density
 from maxent.features import Schema
 from maxent.features.cells import UNKNOWN, Cells
 from maxent.features.scoring import Scorer
+from maxent.species.layers.extrapolation import Extrapolation
 from maxent.species.layers.grid import Window
 from maxent.species.layers.layers import Block, Layers
 from maxent.species.layers.similarity import Reference, codes_of
 
-EXTRAS = ("clamping", "mess", "mod")
+EXTRAS = ("clamping", "mess", "mod", "exdet")
+MASKS = ("mess", "exdet")
 STATISTICS: dict[str, Callable[[Array], Array]] = {
     "replicates_mean": lambda y: y.mean(axis=0),
     "replicates_sd": lambda y: y.std(axis=0, ddof=min(1, len(y) - 1)),
@@ -32,12 +34,13 @@ _SHOWN = 10  # unseen levels that a message names
 
 
 class Map(NamedTuple):
-    """How one map is stored."""
+    """How one map is stored; ``masked`` where cells that extrapolate may be left out of it."""
 
     what: str
     dtype: str = "float32"
     nodata: float = float("nan")
     tags: Mapping[str, str] = {}
+    masked: bool = False
 
 
 class Compiled(NamedTuple):
@@ -114,6 +117,8 @@ class Plan:
     model: Compiled
     replicates: tuple[Compiled, ...]
     reference: Reference | None
+    extrapolation: Extrapolation | None
+    mask: str | None
     clamp: bool
     threshold: float | None
     maps: dict[str, Map]
@@ -129,6 +134,8 @@ class Plan:
         threshold: float | None,
         replicates: Sequence[FittedDensity],
         extras: Sequence[str],
+        extrapolation: Extrapolation | None = None,
+        mask: str | None = None,
     ) -> Plan:
         """A plan from options, which are checked."""
         _check_listed("outputs", outputs, OUTPUTS)
@@ -137,6 +144,7 @@ class Plan:
             raise ValueError(f"outputs is empty; name one or more of {', '.join(OUTPUTS)}")
         if threshold is not None and not 0 <= threshold <= 1:
             raise ValueError(f"threshold is a cloglog value between 0 and 1, got {threshold!r}")
+        check_mask(mask, reference, extrapolation)
         fitted = Compiled.of(model)
         model = fitted.density
         for output in outputs:
@@ -144,20 +152,28 @@ class Plan:
         names = model.schema.names
         others = tuple(Compiled.of(m) for m in replicates)
         _check_variables(others, names)
-        wanted = set(extras) if reference is not None else set(extras) - {"mess", "mod"}
-        maps = [Map(output) for output in outputs]
-        maps += [Map(extra) for extra in ("clamping", "mess") if extra in wanted]
+        wanted = set(extras)
+        wanted -= {"mess", "mod"} if reference is None else set()
+        wanted -= {"exdet"} if extrapolation is None else set()
+        tags = {} if mask is None else {"MASK": mask}
+        maps = [Map(output, tags=tags, masked=mask is not None) for output in outputs]
+        maps += [Map(extra) for extra in ("clamping", "mess", "exdet") if extra in wanted]
         if "mod" in wanted:
             classes = {f"CLASS_{i + 1}": variable for i, variable in enumerate(names)}
             maps.append(Map("mod", "uint8" if len(names) < 256 else "uint16", 0, classes))
         if threshold is not None:
-            maps.append(Map("presence", "uint8", 255, {"THRESHOLD": repr(float(threshold))}))
-        maps += [Map(statistic) for statistic in STATISTICS if others]
+            cut = {"THRESHOLD": repr(float(threshold))}
+            maps.append(Map("presence", "uint8", 255, {**cut, **tags}, mask is not None))
+        maps += [Map(name, tags=tags, masked=mask is not None) for name in STATISTICS if others]
+        similar = reference is not None and (wanted & {"mess", "mod"} or mask == "mess")
+        combined = extrapolation is not None and ("exdet" in wanted or mask == "exdet")
         return cls(
             _needed(layers, model.schema),
             fitted,
             others,
-            reference.only(names) if reference is not None and wanted & {"mess", "mod"} else None,
+            reference.only(names) if reference is not None and similar else None,
+            extrapolation if combined else None,
+            mask,
             clamp,
             threshold,
             {m.what: m for m in maps},
@@ -196,9 +212,20 @@ class Plan:
 
     def _columns(self, columns: Mapping[str, Array], tally: Tally) -> Iterator[tuple[str, Array]]:
         """Every map at some cells."""
-        model, scorer = self.model
         cells = self.model.cells(columns)
         self._count(columns, cells, tally)
+        novelty, extrapolates = self._novelty(columns, cells, tally)
+        yield from novelty.items()
+        for what, values in self._suitability(columns, cells):
+            stored = self.maps[what]
+            if extrapolates is not None and stored.masked:
+                values = np.where(extrapolates, np.asarray(stored.nodata, stored.dtype), values)
+            yield what, values
+
+    def _suitability(
+        self, columns: Mapping[str, Array], cells: Cells
+    ) -> Iterator[tuple[str, Array]]:
+        model, scorer = self.model
         theta = scorer.scores(cells, self.clamp)
         for output in OUTPUTS:
             if output in self.maps:
@@ -209,15 +236,31 @@ class Plan:
                 yield "clamping", np.abs(cloglog - self.model.cloglog(cells, not self.clamp))
             if self.threshold is not None:
                 yield "presence", cloglog >= self.threshold
+        if self.replicates:
+            yield from self._statistics(columns, cells)
+
+    def _novelty(
+        self, columns: Mapping[str, Array], cells: Cells, tally: Tally
+    ) -> tuple[dict[str, Array], Array | None]:
+        """Maps of how new the cells are, and which of them are left out of the others."""
+        drawn, extrapolates = {}, None
         if self.reference is not None:
             mess, variable = self.reference.similarity(columns)
             tally.counts["extrapolated"] += int((mess < 0).sum())
-            if "mess" in self.maps:
-                yield "mess", mess
-            if "mod" in self.maps:
-                yield "mod", variable + 1
-        if self.replicates:
-            yield from self._statistics(columns, cells)
+            drawn |= {"mess": mess, "mod": variable + 1}
+            extrapolates = mess < 0
+        if self.extrapolation is not None:
+            # rounded as in the file: the furthest point of the fit itself is 1
+            exdet = self.extrapolation.novelty(columns).astype(np.float32)
+            tally.counts["novel"] += int((exdet > 1).sum())
+            drawn["exdet"] = exdet
+            if self.mask == "exdet":  # which does not look at categories
+                extrapolates = (exdet < 0) | (exdet > 1) | (cells.codes == UNKNOWN).any(axis=0)
+        if self.mask is None:
+            extrapolates = None
+        else:
+            tally.counts["masked"] += int(np.count_nonzero(extrapolates))
+        return {what: values for what, values in drawn.items() if what in self.maps}, extrapolates
 
     def _statistics(
         self, columns: Mapping[str, Array], cells: Cells
@@ -251,6 +294,22 @@ def _check_listed(what: str, given: Sequence[str], known: Sequence[str]) -> None
     wrong = [g for g in given if g not in known]
     if isinstance(given, str) or wrong:
         raise ValueError(f"{what} must be a list of {', '.join(known)}, got {given!r}")
+
+
+def check_mask(
+    mask: str | None, reference: Reference | None, extrapolation: Extrapolation | None
+) -> None:
+    """Refuse a mask that is not known, or that the model has nothing to draw it from."""
+    if mask is None:
+        return
+    if mask not in MASKS:
+        raise ValueError(f"mask must be one of {', '.join(MASKS)}, got {mask!r}")
+    if (reference if mask == "mess" else extrapolation) is None:
+        raise ValueError(
+            f"mask {mask} needs what the model was fitted to, which this model does not hold"
+            + (", or no variable of it is a number" if mask == "exdet" else "")
+            + ": fit it again, or leave out --mask"
+        )
 
 
 def _check_variables(replicates: Iterable[Compiled], names: Sequence[str]) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from maxent.species.extras import geo
 from maxent.species.model import SpeciesModel
+from maxent.species.projection.plan import check_mask
 from maxent.species.records.columns import listed
 from maxent.species.records.swd import SWD
 
@@ -21,12 +22,16 @@ def project_rows(
     clamp: bool = True,
     similarity: bool = True,
     threshold: float | None = None,
+    mask: str | None = None,
 ) -> Any:
     """A table of species, x, y (where known) and one column per output.
 
-    With ``similarity``, where the model knows its environment, also ``mess`` and ``mod``, the most
-    dissimilar variable; with a ``threshold`` (of the cloglog output) also ``presence``.
+    With ``similarity``, where the model knows its environment, also ``mess``, ``mod``, the most
+    dissimilar variable, and ``exdet``; with a ``threshold`` (of the cloglog output) also
+    ``presence``. A ``mask``, as in :func:`project`, leaves outputs and presence of rows that
+    extrapolate empty.
     """
+    check_mask(mask, model.reference, model.extrapolation)
     schema = model.density.schema
     lacking = [name for name in schema.names if name not in rows.X.columns]
     if lacking:
@@ -40,7 +45,28 @@ def project_rows(
     if threshold is not None:
         columns["presence"] = model.density.predict(X, "cloglog", clamp=clamp) >= threshold
         columns["presence"] = columns["presence"].astype(np.int64)
-    if similarity and model.reference is not None:
-        mess, mod = model.reference.similarity({name: np.asarray(X[name]) for name in X.columns})
+    novelty = _novelty(model, {name: np.asarray(X[name]) for name in X.columns})
+    table = geo("pandas").DataFrame(columns | (novelty if similarity else {}))
+    if mask is not None:
+        outside = novelty["mess"] < 0 if mask == "mess" else _outside(novelty)
+        drawn = [*outputs, *([] if threshold is None else ["presence"])]
+        table = table.astype({"presence": "Int64"} if threshold is not None else {})  # with gaps
+        for name in drawn:
+            table[name] = table[name].mask(outside)
+    return table
+
+
+def _novelty(model: SpeciesModel, values: dict[str, Any]) -> dict[str, Any]:
+    columns: dict[str, Any] = {}
+    if model.reference is not None:
+        mess, mod = model.reference.similarity(values)
         columns |= {"mess": mess, "mod": np.array(model.reference.variables, dtype=object)[mod]}
-    return geo("pandas").DataFrame(columns)
+    if model.extrapolation is not None:
+        columns["exdet"] = model.extrapolation.novelty(values)
+    return columns
+
+
+def _outside(novelty: dict[str, Any]) -> Any:
+    exdet = novelty["exdet"].astype(np.float32)
+    categories = novelty.get("mess", exdet) < 0  # MESS knows of new ones
+    return (exdet < 0) | (exdet > 1) | categories

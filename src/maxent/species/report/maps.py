@@ -43,6 +43,7 @@ LABELS = {
     "clamping": "change by clamping",
     "mess": "similarity (MESS)",
     "mod": "most dissimilar variable",
+    "exdet": "novelty (ExDet)",
     "scenarios_mean": "mean suitability (cloglog)",
     "scenarios_sd": "SD of suitability",
     "scenarios_agreement": "scenarios with presence",
@@ -50,6 +51,7 @@ LABELS = {
 CHANGE_COLOURS = ("#f2e3bc", "#c2410c", "#0f766e", "#60a5fa")  # neither, lost, kept, gained
 _LIMITS = dict.fromkeys(("cloglog", "logistic", "replicates_mean", "scenarios_mean"), (0.0, 1.0))
 _LIMITS["cumulative"] = (0.0, 100.0)
+_NOVELTY = (-1.0, 2.0)  # of ExDet: what is like the fit is the middle third
 _SUITABILITY = ("cloglog", "logistic", "cumulative", "raw", "log")
 
 
@@ -219,7 +221,7 @@ def _map(raster: Raster, kind: str, box: float = BOX, **margins: float) -> tuple
     figure, ax = _frame(raster, box, **margins)
     values = raster.values
     name, limits = _scale(kind, values.compressed())
-    colours = matplotlib.colormaps[name]
+    colours = _novelty_colours() if name == "novelty" else matplotlib.colormaps[name]
     image = _image(ax, raster, values, colours, limits, "auto")
     left, bottom, width, height = ax.get_position().bounds
     inch = 1 / figure.get_figwidth()
@@ -237,10 +239,22 @@ def _map(raster: Raster, kind: str, box: float = BOX, **margins: float) -> tuple
     return figure, ax, colours
 
 
+def _novelty_colours() -> Any:
+    """Orange where a variable is outside, yellow within 0 to 1, violet for new combinations."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    third = 1 / 3
+    ends = [(0.0, "#7f2704"), (third, "#fdae6b"), (third, "#fffbe3"), (2 * third, "#f0e6a8")]
+    ends += [(2 * third, "#bcaee0"), (1.0, "#3f007d")]
+    return LinearSegmentedColormap.from_list("novelty", ends, N=512)
+
+
 def _scale(kind: str, values: Array) -> tuple[str, tuple[float, float]]:
     """A colour map and the values at its ends."""
     if kind in _LIMITS:
         return "viridis", _LIMITS[kind]
+    if kind == "exdet":
+        return "novelty", _NOVELTY
     if not values.size:
         return "viridis", (0.0, 1.0)
     if kind == "mess":

@@ -34,6 +34,7 @@ _FILES = {
     "clamping": "what clamping changes",
     "mess": "multivariate environmental similarity (MESS)",
     "mod": "most dissimilar variable (MoD)",
+    "exdet": "novelty of variables (below 0) and of their combinations (above 1), ExDet",
 }
 _CLASSES = ("presence", "mod")
 _PRESENCE = {0: "below the threshold", 1: "at or above it"}
@@ -58,6 +59,12 @@ _BESIDE = {
     "mod": (
         "Most dissimilar variable (MoD)",
         "The variable that is furthest from what the training points hold.",
+    ),
+    "exdet": (
+        "Novelty (ExDet)",
+        "Yellow, 0 to 1: a combination of variables like those of the training points. Violet, "
+        "above 1: each variable is within its range, but not together with the others, which MESS "
+        "cannot see. Orange, below 0: a variable is outside its range.",
     ),
 }
 
@@ -162,18 +169,31 @@ def _extrapolation(written: MapFiles) -> Html | None:
             "have a variable outside its range at the training points",
         ),
         ("clamping", written.n_clamped, "have a variable that was held (clamped) at its range"),
+        (
+            "exdet",
+            written.n_novel,
+            "have a combination of variables that is new, each in its range",
+        ),
     ]
     parts = [
         f"{count(n)} ({percent(n, total)}) {what}"
         for file, n, what in said
-        if n or file in written.files
+        if n is not None and (n or file in written.files)
     ]
     if written.n_unseen:
         n = written.n_unseen
         parts.append(f"{count(n)} ({percent(n, total)}) have a category without training points")
     if not parts:
         return None
-    return paragraph(f"Of {count(total)} cells, {'; '.join(parts)}.")
+    left = ""
+    if written.mask is not None:
+        told = {"mess": "MESS below 0", "exdet": "ExDet below 0 or above 1"}[written.mask]
+        n = written.n_masked
+        left = (
+            f" The map leaves out {count(n)} ({percent(n, total)}) that extrapolate ({told}, or a "
+            "category without training points)."
+        )
+    return paragraph(f"Of {count(total)} cells, {'; '.join(parts)}.{left}")
 
 
 def _map_files(written: MapFiles) -> Html:
