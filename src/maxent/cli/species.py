@@ -83,7 +83,7 @@ MaxCells = Annotated[
 MakeRecords = Annotated[Callable[..., RecordFile], Fields(RecordFile)]
 MakeLayers = Annotated[Callable[..., LayerFiles], Fields(LayerFiles)]
 MakeModelLayers = Annotated[  # the model knows which of them hold categories
-    Callable[..., LayerFiles], Fields(LayerFiles, "align", "resampling", "crs")
+    Callable[..., LayerFiles], Fields(LayerFiles, "align", "resampling", "crs", "nodata")
 ]
 MakeSettings = Annotated[Callable[..., Settings], Fields(Settings)]
 
@@ -226,8 +226,6 @@ def project(
     given = raster_parts(opened.sources)  # with those that the model does not need
     for target in targets(out, [*outputs, *EXTRAS, "presence"]).values():
         check_unread(target, given)
-    if out.suffix.lower() not in (".tif", ".tiff"):
-        out.mkdir(parents=True, exist_ok=True)
     with (
         locked(out),
         recorded_warnings() as notes,
@@ -381,7 +379,8 @@ def tune(
         )
     if quiet:
         return
-    show_notes(notes, console(stderr=True))
+    told = dict.fromkeys([*(note for one in tuned for note in one.notes), *notes])
+    show_notes(told, console(stderr=True))
     screen = console()
     for one in tuned:
         table = Table(title=f"{escape(one.species)}: best first", title_justify="left")

@@ -16,6 +16,15 @@ if TYPE_CHECKING:
     from maxent.species.records.occurrences import Occurrences
 
 
+def _nodata(typed: Sequence[str]) -> tuple[float, ...] | None:
+    if list(typed) == ["none"]:
+        return None
+    try:
+        return tuple(float(word) for word in typed)
+    except ValueError:
+        raise ValueError(f"nodata is a number, or none, got {', '.join(typed)}") from None
+
+
 @dataclass(frozen=True)
 class LayerFiles:
     """Which rasters to open, and how; see ``Layers.open``."""
@@ -33,6 +42,13 @@ class LayerFiles:
     resampling: str = option("bilinear", "How to resample; categories: nearest.", DATA)
     crs: str | None = option(
         None, "CRS of layers that do not say, such as .asc.", DATA, "--layers-crs"
+    )
+    nodata: tuple[float, ...] | None = option(
+        (),
+        "Value that means no data, besides what the files state; repeat. none: recognise no usual "
+        "one, such as -9999, in files that state none.",
+        DATA,
+        read=_nodata,
     )
 
     def __post_init__(self) -> None:
@@ -53,6 +69,7 @@ class LayerFiles:
             resampling=self.resampling,
             crs=self.crs,
             only=only,
+            nodata=self.nodata,
         )
 
 

@@ -78,7 +78,7 @@ def fit_job(job: Job, shared: Shared, stage: Callable[[str], None]) -> dict[str,
     with staged(job.folder, job.overwrite) as place:
         result = _write_species(prepared, shared, place, stage)
         row = _summary(result, job.folder, perf_counter() - start)
-        row["notes"] = [note for note in result.notes if note not in prepared.notes]
+        row["notes"] = result.notes
         summary = {"fingerprint": fingerprint(job, shared), "files": _files(place), "row": row}
         io.write_atomically(place / SUMMARY, (json.dumps(summary, indent=1) + "\n").encode())
     return row

@@ -155,7 +155,9 @@ def survey_files(
                 notes += more
         effort = None
         if bias is not None:
-            effort = files.enter_context(Layers.open(bias, like=opened.grid, crs=layers.crs))
+            effort = files.enter_context(
+                Layers.open(bias, like=opened.grid, crs=layers.crs, nodata=layers.nodata)
+            )
         tests = read["test"]
         asked = everything if tests is None else _together(everything, tests)
         region = survey(opened, asked, settings, bias=effort, group=read["group"])

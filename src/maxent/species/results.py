@@ -125,7 +125,8 @@ class Importance:
     Attributes
     ----------
     variables : names, in the order of the layers.
-    contribution : percent of the unregularized gain, its Aumann-Shapley share (adds up to 100).
+    contribution : percent of the unregularized gain, its Aumann-Shapley share (adds up to 100;
+        negative where a variable only makes up for others).
     permutation, permutation_sd : drop of training AUC when the variable is shuffled, as percent
         of all drops; over repeated shuffles.
     auc_drop, auc_drop_sd : the drop itself.

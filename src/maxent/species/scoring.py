@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io as text
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,8 @@ def score_records(
     else all). Records on cells without values are left out and counted.
     """
     with layers.open(only=model.density.schema.names) as opened:
+        for note in opened.notes:
+            warnings.warn(note, stacklevel=2)
         at_presence, lost = _predictions(model, records, opened, species or (model.species,))
         if absences is None:
             drawn = draw_background(opened, background, seed=seed, verbose=verbose)

@@ -25,12 +25,16 @@ _COLUMNS = ("features", "potential", "multiplier", "mean_score", "sd_score", "n_
 
 @dataclass(frozen=True, eq=False)
 class Tuned:
-    """What was tried for one species, best first, the files written, and what to type next."""
+    """What was tried for one species, best first, the files written, and what to type next.
+
+    ``notes`` say what was assumed of records and layers.
+    """
 
     species: str
     rows: list[dict[str, Any]]
     files: list[Path]
     advice: str
+    notes: tuple[str, ...] = ()
 
 
 def tune(
@@ -112,7 +116,8 @@ def tune_files(
             io.write_atomically(place / files[0], _csv(rows))
             io.write_atomically(place / files[1], _picture(name, rows, scoring))
             advice = _advice(records, layers, name if len(names) > 1 else None, rows[0])
-            tuned.append(Tuned(name, rows, [out / f for f in files], advice))
+            notes = (*surveyed.notes, *ready.notes)
+            tuned.append(Tuned(name, rows, [out / f for f in files], advice, notes))
         best = {one.species: {k: one.rows[0][k] for k in _COLUMNS[:3]} for one in tuned}
         io.save(best, place / "tuning.json")
     return tuned

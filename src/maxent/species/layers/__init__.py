@@ -4,6 +4,7 @@
 ``grid.py``           where cells lie; pure arithmetic
 ``placement.py``      how two grids lie to each other: the same cells, a part, an overlap
 ``sources.py``        bands of files that GDAL opens
+``missing.py``        values for "not known" in files that do not say so
 ``alignment.py``      one grid for sources that come on several
 ``array_sources.py``  planes of xarray objects
 ``layers.py``         all layers of a region, read one window at a time

@@ -26,6 +26,7 @@ from maxent.species.layers.alignment import (
 )
 from maxent.species.layers.array_sources import array_sources
 from maxent.species.layers.grid import Grid, Window
+from maxent.species.layers.missing import with_missing
 from maxent.species.layers.sources import Source, bands_of, check_names, picked, raster_files
 
 _WINDOW_CELLS = 1 << 19
@@ -86,6 +87,7 @@ class Layers:
         resampling: str = "bilinear",
         crs: str | None = None,
         only: Sequence[str] | None = None,
+        nodata: Sequence[float] | None = (),
     ) -> Layers:
         """Open raster files.
 
@@ -101,6 +103,10 @@ class Layers:
         resampling : of GDAL ("bilinear", "nearest", "average" ...); categories: always "nearest".
         crs : of files that do not state theirs.
         only : names of the layers to take, in this order; the others are left out.
+        nodata : values that mean "not known" as they are stored, besides what a file states. By
+            default usual ones (-9999, -3.4e38, -32768 ...) are recognised in files that state
+            none, where they stand apart from all other values, and ``notes`` say so; None: every
+            value of such a file is data.
         """
         if align not in ALIGN:
             raise ValueError(f"align must be one of {', '.join(ALIGN)}, got {align!r}")
@@ -119,6 +125,7 @@ class Layers:
         bands = share_crs(bands, like, notes)
         grid = target_grid(bands, align, notes) if like is None else with_crs(like, bands)
         check_cells(grid.size, f"the grid of {bands[0].label}, {grid.describe()},", ON_DISK)
+        bands = with_missing(bands, nodata, notes)
         categorical = tuple(categorical)
         aligned = []
         for source in bands:
