@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -17,9 +17,12 @@ from maxent import _limits
 from maxent.cli._console import console, one_line_errors, recorded_warnings
 from maxent.cli._options import Fields, with_fields
 from maxent.cli._screen import Screen, conclude, show_notes
-from maxent.species.inputs import LayerFiles, RecordFile, raster_parts
+from maxent.species.inputs import LayerFiles, RecordFile, check_there, raster_parts
 from maxent.species.options import BACKGROUND, CHECKS, DATA, MODEL, OUTPUT
 from maxent.species.settings import Settings
+
+if TYPE_CHECKING:
+    from maxent.species.results import MapFiles
 
 # -- arguments and options that several commands share --------------------------------------------
 
@@ -140,8 +143,6 @@ def fit(
     quiet: Quiet = False,
 ) -> None:
     """From occurrence records and rasters to a map and a report, for one species or many."""
-    from maxent.species import workflow
-
     settings = make_settings(verbose=0)
     files = _paths(layers)
     if not files:
@@ -151,6 +152,10 @@ def fit(
     if swd and len(files) != 1:
         raise typer.BadParameter("--swd takes two tables: samples.csv background.csv")
     opened = make_layers(files)
+    tables = [occurrences, *([layers[0]] if swd and layers else []), test, background_records]
+    check_there(*tables, rasters=[*([] if swd else layers or []), bias, *(project or [])])
+    from maxent.species import workflow
+
     shared: dict[str, Any] = {
         "species": species or (),
         "projections": [make_layers((str(folder),)) for folder in project or []],
@@ -213,12 +218,14 @@ def project(
     quiet: Quiet = False,
 ) -> None:
     """Draw the map of a fitted model on other layers: another place, another climate."""
+    check_there(model, rasters=layers)
     from maxent.species.model import load_model
     from maxent.species.outputs import check_unread, locked
     from maxent.species.projection import EXTRAS
     from maxent.species.projection import project as draw
     from maxent.species.projection.geotiff import targets
 
+    clamp = make_settings().clamp
     fitted = load_model(model)
     density = fitted.density
     opened = make_layers(_paths(layers), categorical=density.schema.categorical)
@@ -236,7 +243,7 @@ def project(
             stack,
             out,
             outputs=outputs,
-            clamp=make_settings().clamp,
+            clamp=clamp,
             reference=fitted.reference if similarity else None,
             threshold=None if threshold is None else fitted.threshold(threshold),
             extras=EXTRAS if similarity else (),
@@ -248,10 +255,10 @@ def project(
         return
     screen = console()
     show_notes([*stack.notes, *notes], screen)
-    screen.print(
-        f"{written.n_cells} cells, {written.n_extrapolated} unlike any of the fit, "
-        f"{written.n_clamped} clamped, {written.n_unseen} with an unseen category"
-    )
+    screen.print(_encountered(written, clamp))
+    if similarity and fitted.reference is None:
+        why = "the model file does not hold the environment of the fit"
+        show_notes([f"similarity (MESS) is not known: {why}"], screen)
     folder = out.parent if out.suffix else out
     for what, name in written.files.items():
         screen.print(f"{what:>12}  {escape(str(folder / Path(name).name))}", soft_wrap=True)
@@ -280,11 +287,12 @@ def evaluate(
     quiet: Quiet = False,
 ) -> None:
     """Score a fitted model on records it has not seen."""
+    settings = make_settings()
+    check_there(model, occurrences, absences, rasters=layers)
     from maxent.species import scoring
     from maxent.species.model import load_model
     from maxent.species.outputs import check_unread
 
-    settings = make_settings()
     fitted = load_model(model)
     records = make_records(str(occurrences))
     if out is not None:
@@ -355,18 +363,20 @@ def tune(
     quiet: Quiet = False,
 ) -> None:
     """Choose feature classes, multiplier and potential by spatially blocked cross-validation."""
-    from maxent.species import tuning
-
     files = _paths(layers)
     if not files:
         raise typer.BadParameter("give the layers after the records")
+    settings = make_settings(verbose=0 if quiet else 1)
+    check_there(occurrences, background_records, rasters=[*(layers or []), bias])
+    from maxent.species import tuning
+
     records = make_records(str(occurrences))
     with recorded_warnings() as notes:
         tuned = tuning.tune_files(
             records,
             make_layers(files),
             out,
-            make_settings(verbose=0 if quiet else 1),
+            settings,
             features=_words(features),
             multipliers=[_number(m) for m in _words(multipliers)],
             potentials=_words(potentials),
@@ -425,6 +435,18 @@ def add_to(app: typer.Typer) -> None:
 
 def _paths(given: Sequence[Path] | None) -> tuple[str, ...]:
     return tuple(str(path) for path in given or ())
+
+
+def _encountered(written: MapFiles, clamp: bool) -> str:
+    """How many cells a map has, and how many of them are unlike those of the fit."""
+    parts = [f"{written.n_cells} cells"]
+    if written.n_extrapolated is not None:
+        parts.append(f"{written.n_extrapolated} unlike any of the fit")
+    if clamp:
+        parts.append(f"{written.n_clamped} clamped")
+    else:
+        parts.append(f"{written.n_outside} beyond the ranges of the fit (not clamped)")
+    return ", ".join([*parts, f"{written.n_unseen} with an unseen category"])
 
 
 def _words(text: str) -> list[str]:

@@ -71,7 +71,7 @@ def fit_species(
     result = SpeciesResult(
         species=prepared.species,
         model=model,
-        settings=settings.listed(),
+        settings=_listed(settings, prepared),
         command=command,
         created=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         version=__version__,
@@ -93,6 +93,15 @@ def fit_species(
         seconds=clock.seconds,
     )
     return result, models
+
+
+def _listed(settings: Settings, prepared: Prepared) -> dict[str, Any]:
+    """The settings by name; what a bias raster is for, only where there is one."""
+    listed = settings.listed()
+    if prepared.effort is None:
+        del listed["bias"]
+        return listed
+    return listed | {"bias": f"{prepared.effort}, as {settings.bias}"}
 
 
 def _remarks(model: FittedDensity, sample: Sample, test: Sample | None) -> list[str]:

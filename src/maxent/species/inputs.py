@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from maxent.species.options import DATA, option
+from maxent.species.options import DATA, check_options, option
 
 if TYPE_CHECKING:
     from maxent.species.layers.grid import Grid
@@ -38,6 +38,7 @@ class LayerFiles:
         "Layers on other grids: refuse, or resample to the grid of the first, finest or coarsest "
         "layer.",
         DATA,
+        choices=("refuse", "first", "finest", "coarsest"),
     )
     resampling: str = option("bilinear", "How to resample; categories: nearest.", DATA)
     crs: str | None = option(
@@ -52,10 +53,7 @@ class LayerFiles:
     )
 
     def __post_init__(self) -> None:
-        from maxent.species.layers.alignment import ALIGN
-
-        if self.align not in ALIGN:
-            raise ValueError(f"align must be one of {', '.join(ALIGN)}, got {self.align!r}")
+        check_options(self)
 
     def open(self, like: Grid | None = None, only: Sequence[str] | None = None) -> Layers:
         """The layers."""
@@ -92,6 +90,17 @@ class RecordFile:
             self.path, species=self.species, x=self.x, y=self.y, crs=self.crs
         )
         return located(records, grid)
+
+
+def check_there(
+    *tables: str | os.PathLike[str] | None, rasters: Iterable[str | os.PathLike[str] | None] = ()
+) -> None:
+    """Refuse files that are not there, before anything is loaded that could read them."""
+    named = [(path, "check its name") for path in tables]
+    named += [(path, "give raster files or folders of them") for path in rasters]
+    for path, advice in named:
+        if path is not None and not os.path.exists(path):
+            raise FileNotFoundError(f"{path}: no such file; {advice}")
 
 
 def raster_parts(sources: Iterable[str | os.PathLike[str]]) -> list[str]:

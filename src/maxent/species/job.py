@@ -32,6 +32,13 @@ from maxent.species.settings import Settings
 from maxent.species.slugs import slug
 
 SUMMARY = "summary.json"
+_HELD_OUT = {  # whose AUC is shown where there are no test records
+    "blocks": "block CV",
+    "checkerboard": "checkerboard CV",
+    "random": "random CV",
+    "bootstrap": "bootstrap",
+    "subsample": "subsamples",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +82,7 @@ def fit_job(job: Job, shared: Shared, stage: Callable[[str], None]) -> dict[str,
         assert job.records is not None
         prepared = prepare(shared.region, job.records, shared.settings, job.test)
         prepared = replace(prepared, notes=[*job.notes, *prepared.notes])
+    shared.settings.check_tested(prepared.test is not None)
     with staged(job.folder, job.overwrite) as place:
         result = _write_species(prepared, shared, place, stage)
         row = _summary(result, job.folder, perf_counter() - start)
@@ -208,12 +216,12 @@ def rewrite_report(folder: Path) -> Path:
 
 def _summary(result: SpeciesResult, folder: Path, seconds: float) -> dict[str, Any]:
     """The row of a species in the index."""
-    test, auc = result.evaluation.test_scores, None
+    test, auc, of = result.evaluation.test_scores, None, None
     folds = [r["test_auc"] for c in result.replicates[:1] for r in c.table if "test_auc" in r]
     if test is not None:
-        auc = test["auc"]
-    elif folds:
-        auc = float(np.nanmean(folds))
+        auc, of = test["auc"], "test records"
+    elif np.isfinite(folds).any():
+        auc, of = float(np.nanmean(folds)), _HELD_OUT[result.replicates[0].kind]
     return {
         "species": result.species,
         "status": "ok",
@@ -223,6 +231,7 @@ def _summary(result: SpeciesResult, folder: Path, seconds: float) -> dict[str, A
         "n_records": int(result.model.n_presences),
         "auc": result.evaluation.scores["auc"],
         "test_auc": auc,
+        "test_auc_of": of,
         "gain": result.model.certificate.gain,
         "gap": result.model.certificate.gap,
         "seconds": seconds,

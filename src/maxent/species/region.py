@@ -10,7 +10,7 @@ import numpy as np
 
 from maxent._rows import Array
 from maxent.species.inputs import LayerFiles, RecordFile
-from maxent.species.layers.background import draw_background
+from maxent.species.layers.background import draw_background, why_no_cell
 from maxent.species.layers.grid import OUTSIDE, Grid
 from maxent.species.layers.layers import Layers
 from maxent.species.records.cleaning import Cleaned, clean
@@ -30,6 +30,7 @@ class Region:
     background : which of them stand for the region.
     bias : sampling effort in each, None where it is not taken out of the density.
     n_known : cells of the grid where every layer is known, None where not all of them were read.
+    effort : file of the bias raster, None without one.
     notes : for the reader of the report.
     """
 
@@ -42,6 +43,7 @@ class Region:
     bias: Array | None
     n_known: int | None
     notes: tuple[str, ...] = ()
+    effort: str | None = None
 
     def known(self, cells: Array) -> Array:
         """Whether these cells have a value in every layer."""
@@ -68,9 +70,18 @@ def survey(
     places, whose cells are the background instead of a random draw.
     """
     settings = settings or Settings()
+    if bias is not None and group is not None:
+        raise ValueError(
+            "a bias raster (--bias) and the cells of records (--target-group, "
+            "--background-records) are two ways to choose the background; give one of them"
+        )
+    if bias is None and settings.bias != Settings.bias:
+        raise ValueError(
+            f'bias="{settings.bias}" (--bias-as) says what a bias raster is for; give one (--bias)'
+        )
     grid = layers.grid
     cells = grid.cells_at(occurrences.x, occurrences.y)
-    notes = list(layers.notes)
+    notes = [*layers.notes, *(() if bias is None else bias.notes)]
     if group is None:
         drawn = draw_background(
             layers,
@@ -101,7 +112,19 @@ def survey(
         notes.append(
             f"background: the {int(background.sum())} cells with records of {group.source}"
         )
-    use_prior = effort is not None and settings.bias == "prior"
+    if settings.bias != "prior":
+        effort = None
+    if effort is not None:
+        visited = effort > 0
+        if not (visited & background).any():
+            raise ValueError(why_no_cell(layers, bias, n_known or 0))
+        if not visited.all():
+            notes.append(
+                f"{int((~visited).sum())} cells without sampling effort are left out, and the "
+                "records on them"
+            )
+        X, cell = X[visited].reset_index(drop=True), cell[visited]
+        background, effort = background[visited], effort[visited]
     return Region(
         grid,
         layers.categorical,
@@ -109,9 +132,10 @@ def survey(
         X,
         cell,
         background,
-        effort if use_prior else None,
+        effort,
         n_known,
         tuple(notes),
+        None if bias is None else next(iter(bias.labels().values())),
     )
 
 
@@ -156,7 +180,13 @@ def survey_files(
         effort = None
         if bias is not None:
             effort = files.enter_context(
-                Layers.open(bias, like=opened.grid, crs=layers.crs, nodata=layers.nodata)
+                Layers.open(
+                    bias,
+                    like=opened.grid,
+                    resampling="nearest",  # no effort is none, also beside cells that were visited
+                    crs=layers.crs,
+                    nodata=layers.nodata,
+                )
             )
         tests = read["test"]
         asked = everything if tests is None else _together(everything, tests)
@@ -180,7 +210,7 @@ def _together(one: Occurrences, other: Occurrences) -> Occurrences:
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """A species ready to be fitted."""
+    """A species ready to be fitted; ``effort`` is the file of a bias raster."""
 
     species: str
     train: Sample
@@ -188,6 +218,7 @@ class Prepared:
     records: dict[str, Array]
     cleaning: list[CleaningStep]
     notes: list[str]
+    effort: str | None = None
 
 
 def prepare(
@@ -216,7 +247,9 @@ def prepare(
     tested = None
     if test_cell.size:
         tested = _sample(region, test_cell, np.zeros(region.cell.size, bool))
-    return Prepared(name, sample, tested, {"x": x, "y": y, "test": held}, steps, notes)
+    return Prepared(
+        name, sample, tested, {"x": x, "y": y, "test": held}, steps, notes, region.effort
+    )
 
 
 def _cleaned(occurrences: Occurrences, region: Region, settings: Settings, minimum: int) -> Cleaned:
@@ -247,10 +280,7 @@ def _held_out(n: int, settings: Settings) -> Array:
 def _sample(region: Region, cells: Array, background: Array) -> Sample:
     counts = np.bincount(region.rows(cells), minlength=region.cell.size).astype(np.float64)
     rows = np.flatnonzero(background | (counts > 0))
-    prior = None
-    if region.bias is not None:
-        bias = region.bias
-        prior = np.maximum(bias, bias[bias > 0].min(initial=1.0))[rows]
+    prior = None if region.bias is None else region.bias[rows]
     x, y = region.grid.centres(region.cell[rows])
     return Sample(
         region.X.iloc[rows].reset_index(drop=True),

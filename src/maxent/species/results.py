@@ -182,18 +182,21 @@ class MapFiles:
     files : by what they hold (cloglog, raw, logistic, cumulative, log, clamping, mess, mod, ...):
         file names beside the report.
     classes : the number written for each variable in the map of the most dissimilar one.
-    n_cells, n_extrapolated, n_clamped, n_unseen : known cells; those with negative similarity;
-        with a clamped variable; with an unseen category.
+    n_cells, n_unseen : known cells; those with an unseen category.
+    n_extrapolated : those with negative similarity to the fit, None where it was not looked at.
+    n_outside, n_clamped : those with a variable outside its range at the fit; with one that was
+        held at it, so none without clamping.
     """
 
     name: str
     files: dict[str, str]
     n_cells: int
     classes: dict[int, str] = field(default_factory=dict)
-    n_extrapolated: int = 0
+    n_extrapolated: int | None = None
     n_clamped: int = 0
     n_unseen: int = 0
     seconds: float = 0.0
+    n_outside: int = 0
 
 
 @io.register

@@ -161,7 +161,17 @@ class Settings:
         _check_rule(self.threshold)
         if not 0 < self.prevalence < 1:
             raise ValueError(f"prevalence must lie between 0 and 1, got {self.prevalence!r}")
-        parse_entropy(self.entropy)
+        if self.entropy != "shannon":  # which needs no classes: a command starts without them
+            parse_entropy(self.entropy)
+
+    def check_tested(self, tested: bool) -> None:
+        """Refuse a threshold rule of test records where there are none."""
+        rules = [] if self.threshold is None else _rules(self.threshold)
+        if rules and not tested and all(" test " in rule for rule in rules):
+            raise ValueError(
+                f"threshold {self.threshold!r} is a rule of test records, and there are none; hold "
+                "some out (--test-share, --test) or choose another rule"
+            )
 
     def recipe(self, categorical: tuple[str, ...] = ()) -> Recipe:
         """The density of these settings; layers of categories are always used."""
@@ -208,12 +218,19 @@ def parse_entropy(text: str) -> Entropy:
 
 
 def _check_rule(rule: str | None) -> None:
-    """Refuse a threshold that is no number and no rule's name or start of a name."""
-    if rule is None or any(name.lower().startswith(rule.lower()) for name in RULES):
+    """Refuse a threshold that is no number from 0 to 1 and no rule's name or start of a name."""
+    if rule is None or (rule and _rules(rule)):
         return
     try:
-        float(rule)
+        if 0 <= float(rule) <= 1:
+            return
     except ValueError:
-        raise ValueError(
-            f"threshold must be a number or one of: {'; '.join(RULES)}; got {rule!r}"
-        ) from None
+        pass
+    raise ValueError(
+        f"threshold must be a number from 0 to 1 (cloglog) or one of: {'; '.join(RULES)}; got "
+        f"{rule!r}"
+    )
+
+
+def _rules(start: str) -> list[str]:
+    return [name for name in RULES if name.lower().startswith(start.lower())]

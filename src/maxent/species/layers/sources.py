@@ -253,8 +253,9 @@ class FileSource(Source):
         if unknown[1:]:
             values = " and ".join(f"{value:g}" for value in unknown)
             raise ValueError(
-                f"{self.label}: {values} mean no data, and a layer on another grid can be resampled "
-                "with one such value only; write the file again with one, or on the same grid"
+                f"{self.label}: {values} mean no data, and a layer on another grid can be "
+                "resampled with one such value only; write the file again with one, or on the same "
+                "grid"
             )
         return self.coding.missing[0] if self.coding.missing else None
 

@@ -29,7 +29,6 @@ from maxent.species.results import MapFiles
 
 _CELLS = 1 << 20  # of all windows that are read at one time
 _CACHE = 1 << 27  # bytes of blocks that GDAL keeps
-_COUNTS = ("cells", "extrapolated", "clamped", "unseen")
 
 
 def project(
@@ -100,7 +99,8 @@ def project(
         files={what: target.name for what, target in targets.items()},
         n_cells=tally.counts["cells"],
         classes=plan.classes(),
-        n_extrapolated=tally.counts["extrapolated"],
+        n_extrapolated=None if plan.reference is None else tally.counts["extrapolated"],
+        n_outside=tally.counts["outside"],
         n_clamped=tally.counts["clamped"],
         n_unseen=tally.counts["unseen"],
         seconds=perf_counter() - start,
@@ -122,8 +122,8 @@ def project_xarray(
 ) -> Any:
     """The maps of :func:`project` in memory: an xarray Dataset with rioxarray's CRS and transform.
 
-    Attributes of the Dataset are n_cells, n_extrapolated, n_clamped and n_unseen; ``mod`` has its
-    variables as the attribute ``classes``.
+    Attributes of the Dataset are n_cells, n_extrapolated (with a reference), n_outside, n_clamped
+    and n_unseen, as in :class:`MapFiles`; ``mod`` has its variables as the attribute ``classes``.
     """
     plan = Plan.of(model, layers, outputs, clamp, reference, threshold, replicates, extras)
     threads = num_threads() if threads is None else max(1, int(threads))
@@ -207,10 +207,12 @@ def _in_order(
 def _dataset(arrays: Mapping[str, Array], plan: Plan, tally: Tally) -> Any:
     xarray, _, rasterio = geo("xarray"), geo("rioxarray"), geo("rasterio")
     grid = plan.layers.grid
+    similar = () if plan.reference is None else ("extrapolated",)
+    counted = ("cells", *similar, "outside", "clamped", "unseen")
     data = xarray.Dataset(
         {what: (("y", "x"), values) for what, values in arrays.items()},
         coords=_coordinates(grid),
-        attrs={f"n_{what}": tally.counts[what] for what in _COUNTS},
+        attrs={f"n_{what}": tally.counts[what] for what in counted},
     )
     if grid.crs is not None:
         data = data.rio.write_crs(grid.crs)

@@ -236,7 +236,9 @@ class Plan:
         from maxent._kernels.score import count_outside
 
         limits = self.model.scorer.limits(cells.values.dtype)
-        tally.counts["clamped"] += int(count_outside(cells.values, *limits))
+        outside = int(count_outside(cells.values, *limits))
+        tally.counts["outside"] += outside
+        tally.counts["clamped"] += outside if self.clamp else 0
         unknown = cells.codes == UNKNOWN
         if not unknown.any():
             return
