@@ -84,6 +84,9 @@ def conclude(rows: Sequence[dict[str, Any]], out: Path, notes: Iterable[str], qu
         show_notes(dict.fromkeys([*notes, *told, *loose]), console(stderr=True))
         if fitted:
             console().print(_scores(fitted))
+        for row in fitted:
+            for said in row.get("presence", ()):
+                console().print(escape(f"{row['species']}, {said}"), soft_wrap=True)
         page = out / ("report.html" if len(rows) == 1 else "index.html")
         console().print(f"open {escape(str(page))}", soft_wrap=True)
     if failed:

@@ -33,7 +33,6 @@ MaybeLayers = Annotated[
     list[Path] | None,
     typer.Argument(help="Raster files, or folders of them, all on one grid (see --align)."),
 ]
-Layers = Annotated[list[Path], typer.Argument(help="Raster files, or folders of them.")]
 Model = Annotated[Path, typer.Argument(help="model.json of a fit, or a .lambdas file.")]
 Species = Annotated[
     list[str] | None,
@@ -86,7 +85,7 @@ MaxCells = Annotated[
 MakeRecords = Annotated[Callable[..., RecordFile], Fields(RecordFile)]
 MakeLayers = Annotated[Callable[..., LayerFiles], Fields(LayerFiles)]
 MakeModelLayers = Annotated[  # the model knows which of them hold categories
-    Callable[..., LayerFiles], Fields(LayerFiles, "align", "resampling", "crs", "nodata")
+    Callable[..., LayerFiles], Fields(LayerFiles, "align", "resampling", "crs", "nodata", "layer")
 ]
 MakeSettings = Annotated[Callable[..., Settings], Fields(Settings)]
 
@@ -144,21 +143,23 @@ def fit(
 ) -> None:
     """From occurrence records and rasters to a map and a report, for one species or many."""
     settings = make_settings(verbose=0)
-    files = _paths(layers)
+    opened = make_layers(_paths(layers))
+    files = opened.sources
     if not files:
         raise typer.BadParameter(
             "give the layers (or, with --swd, the background table) after the records"
         )
     if swd and len(files) != 1:
         raise typer.BadParameter("--swd takes two tables: samples.csv background.csv")
-    opened = make_layers(files)
     tables = [occurrences, *([layers[0]] if swd and layers else []), test, background_records]
-    check_there(*tables, rasters=[*([] if swd else layers or []), bias, *(project or [])])
+    check_there(*tables, rasters=[*(() if swd else files), bias, *(project or [])])
     from maxent.species import workflow
 
     shared: dict[str, Any] = {
         "species": species or (),
-        "projections": [make_layers((str(folder),)) for folder in project or []],
+        "projections": [
+            replace(opened, sources=(str(folder),), layer=()) for folder in project or []
+        ],
         "lambdas": lambdas,
         "jobs": jobs,
         "overwrite": overwrite,
@@ -197,8 +198,8 @@ def fit(
 @with_fields
 def project(
     model: Model,
-    layers: Layers,
     *,
+    layers: MaybeLayers = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="A .tif file, or a folder.")],
     output: Annotated[
         list[str] | None, typer.Option(help="raw, logistic, cloglog, cumulative or log; repeat.")
@@ -218,7 +219,9 @@ def project(
     quiet: Quiet = False,
 ) -> None:
     """Draw the map of a fitted model on other layers: another place, another climate."""
-    check_there(model, rasters=layers)
+    given = make_layers(_paths(layers)).sources
+    _check_layers(given)
+    check_there(model, rasters=given)
     from maxent.species.model import load_model
     from maxent.species.outputs import check_unread, locked
     from maxent.species.projection import EXTRAS
@@ -230,9 +233,10 @@ def project(
     density = fitted.density
     opened = make_layers(_paths(layers), categorical=density.schema.categorical)
     outputs = tuple(output or ["cloglog"])
-    given = raster_parts(opened.sources)  # with those that the model does not need
+    rule, value = ("", None) if threshold is None else fitted.rule(threshold)
+    read = raster_parts(opened.sources)  # with those that the model does not need
     for target in targets(out, [*outputs, *EXTRAS, "presence"]).values():
-        check_unread(target, given)
+        check_unread(target, read)
     with (
         locked(out),
         recorded_warnings() as notes,
@@ -245,9 +249,10 @@ def project(
             outputs=outputs,
             clamp=clamp,
             reference=fitted.reference if similarity else None,
-            threshold=None if threshold is None else fitted.threshold(threshold),
+            threshold=value,
+            rule=rule,
             extras=EXTRAS if similarity else (),
-            name=str(layers[0]),
+            name=opened.sources[0],
             overwrite=overwrite,
             verbose=0 if quiet else 1,
         )
@@ -256,6 +261,8 @@ def project(
     screen = console()
     show_notes([*stack.notes, *notes], screen)
     screen.print(_encountered(written, clamp))
+    if written.presence:
+        screen.print(escape(written.presence_in_words()), soft_wrap=True)
     if similarity and fitted.reference is None:
         why = "the model file does not hold the environment of the fit"
         show_notes([f"similarity (MESS) is not known: {why}"], screen)
@@ -269,8 +276,8 @@ def project(
 def evaluate(
     model: Model,
     occurrences: Records,
-    layers: Layers,
     *,
+    layers: MaybeLayers = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="A .csv file for the scores.")
     ] = None,
@@ -288,7 +295,9 @@ def evaluate(
 ) -> None:
     """Score a fitted model on records it has not seen."""
     settings = make_settings()
-    check_there(model, occurrences, absences, rasters=layers)
+    given = make_layers(_paths(layers)).sources
+    _check_layers(given)
+    check_there(model, occurrences, absences, rasters=given)
     from maxent.species import scoring
     from maxent.species.model import load_model
     from maxent.species.outputs import check_unread
@@ -297,7 +306,7 @@ def evaluate(
     records = make_records(str(occurrences))
     if out is not None:
         tables = [path for path in (occurrences, absences) if path is not None]
-        check_unread(out, [model, *tables, *raster_parts(layers)])
+        check_unread(out, [model, *tables, *raster_parts(given)])
         if out.exists() and not overwrite:
             raise FileExistsError(f"{out} is there already; replace it with --overwrite")
     with recorded_warnings() as notes:
@@ -363,18 +372,17 @@ def tune(
     quiet: Quiet = False,
 ) -> None:
     """Choose feature classes, multiplier and potential by spatially blocked cross-validation."""
-    files = _paths(layers)
-    if not files:
-        raise typer.BadParameter("give the layers after the records")
+    opened = make_layers(_paths(layers))
+    _check_layers(opened.sources)
     settings = make_settings(verbose=0 if quiet else 1)
-    check_there(occurrences, background_records, rasters=[*(layers or []), bias])
+    check_there(occurrences, background_records, rasters=[*opened.sources, bias])
     from maxent.species import tuning
 
     records = make_records(str(occurrences))
     with recorded_warnings() as notes:
         tuned = tuning.tune_files(
             records,
-            make_layers(files),
+            opened,
             out,
             settings,
             features=_words(features),
@@ -435,6 +443,11 @@ def add_to(app: typer.Typer) -> None:
 
 def _paths(given: Sequence[Path] | None) -> tuple[str, ...]:
     return tuple(str(path) for path in given or ())
+
+
+def _check_layers(files: Sequence[str]) -> None:
+    if not files:
+        raise typer.BadParameter("give the layers last, or name them with --layer NAME=FILE:BAND")
 
 
 def _encountered(written: MapFiles, clamp: bool) -> str:

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from maxent.species.layers.naming import named_layers
 from maxent.species.options import DATA, check_options, option
 
 if TYPE_CHECKING:
@@ -51,9 +52,27 @@ class LayerFiles:
         DATA,
         read=_nodata,
     )
+    layer: tuple[str, ...] = option(
+        (),
+        "NAME=FILE[:BAND]: a layer by another name, or one band of a file; or a .csv table of "
+        "name, file and band. Repeat.",
+        DATA,
+    )
 
     def __post_init__(self) -> None:
         check_options(self)
+        files = [named.path for named in named_layers(self.layer)]
+        object.__setattr__(self, "sources", tuple(dict.fromkeys([*self.sources, *files])))
+
+    def typed(self) -> list[str]:
+        """The options that say the same on the command line, but for the files."""
+        words = [word for name in self.categorical for word in ("-c", name)]
+        words += [word for text in self.layer for word in ("--layer", text)]
+        values = ["none"] if self.nodata is None else [f"{value!r}" for value in self.nodata]
+        words += [word for value in values for word in ("--nodata", value)]
+        words += ["--align", self.align] if self.align != "refuse" else []
+        words += ["--resampling", self.resampling] if self.resampling != "bilinear" else []
+        return words + (["--layers-crs", self.crs] if self.crs is not None else [])
 
     def open(self, like: Grid | None = None, only: Sequence[str] | None = None) -> Layers:
         """The layers."""
@@ -68,6 +87,7 @@ class LayerFiles:
             crs=self.crs,
             only=only,
             nodata=self.nodata,
+            named=named_layers(self.layer),
         )
 
 

@@ -172,6 +172,9 @@ def _write_map(
     replicates: Sequence[FittedDensity] = (),
 ) -> tuple[MapFiles, list[str]]:
     settings = shared.settings
+    rule, threshold = "", None
+    if settings.threshold is not None:
+        rule, threshold = model.rule(settings.threshold)
     (place / folder).mkdir(parents=True)
     with files.open(only=model.density.schema.names) as layers:
         written = project(
@@ -181,7 +184,8 @@ def _write_map(
             outputs=settings.outputs,
             clamp=settings.clamp,
             reference=model.reference,
-            threshold=None if settings.threshold is None else model.threshold(settings.threshold),
+            threshold=threshold,
+            rule=rule,
             replicates=replicates,
             extras=() if files is shared.layers else EXTRAS,
             name=name,
@@ -235,6 +239,9 @@ def _summary(result: SpeciesResult, folder: Path, seconds: float) -> dict[str, A
         "gain": result.model.certificate.gain,
         "gap": result.model.certificate.gap,
         "seconds": seconds,
+        "presence": [
+            f"{drawn.name}: {drawn.presence_in_words()}" for drawn in result.maps if drawn.presence
+        ],
         "results": [{k: _plain(v) for k, v in r.items()} for r in tables.results_rows(result)],
     }
 

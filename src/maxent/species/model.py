@@ -37,17 +37,21 @@ class SpeciesModel:
 
     def threshold(self, rule: str) -> float:
         """The cloglog value of a rule, by its name or the start of it, or of a number."""
+        return self.rule(rule)[1]
+
+    def rule(self, rule: str) -> tuple[str, float]:
+        """The whole name of a rule, and its cloglog value; a number is a rule of its own."""
         try:
-            return float(rule)
+            return "value given", float(rule)
         except ValueError:
             pass
         known = self.thresholds or {}
-        values = [v for name, v in known.items() if name.lower().startswith(rule.lower())]
-        if not values:
+        found = [(name, v) for name, v in known.items() if name.lower().startswith(rule.lower())]
+        if not found:
             raise ValueError(
                 f"no threshold rule {rule!r}; give a number or one of: {'; '.join(known)}"
             )
-        return values[0]
+        return found[0]
 
 
 def load_model(path: str | os.PathLike[str]) -> SpeciesModel:

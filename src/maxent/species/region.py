@@ -12,6 +12,7 @@ from maxent._rows import Array
 from maxent.species.inputs import LayerFiles, RecordFile
 from maxent.species.layers.background import draw_background, why_no_cell
 from maxent.species.layers.grid import OUTSIDE, Grid
+from maxent.species.layers.hints import hints
 from maxent.species.layers.layers import Layers
 from maxent.species.records.cleaning import Cleaned, clean
 from maxent.species.records.occurrences import Occurrences
@@ -125,6 +126,7 @@ def survey(
             )
         X, cell = X[visited].reset_index(drop=True), cell[visited]
         background, effort = background[visited], effort[visited]
+    notes += hints(X, layers.categorical, grid)
     return Region(
         grid,
         layers.categorical,

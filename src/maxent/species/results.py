@@ -184,6 +184,8 @@ class MapFiles:
     classes : the number written for each variable in the map of the most dissimilar one.
     n_cells, n_unseen : known cells; those with an unseen category.
     n_extrapolated : those with negative similarity to the fit, None where it was not looked at.
+    presence : of the map of presence, rule, threshold, cells, and km2 of them and of all known
+        cells (known_km2) where the CRS is known.
     n_outside, n_clamped : those with a variable outside its range at the fit; with one that was
         held at it, so none without clamping.
     """
@@ -197,6 +199,20 @@ class MapFiles:
     n_unseen: int = 0
     seconds: float = 0.0
     n_outside: int = 0
+    presence: dict[str, Any] = field(default_factory=dict)
+
+    def presence_in_words(self) -> str:
+        """Rule, value and area of the map of presence; "" without one."""
+        if not self.presence:
+            return ""
+        said = self.presence
+        area = "area not known, as the layers have no CRS"
+        if "km2" in said:
+            area = f"{said['km2']:,.0f} of {said['known_km2']:,.0f} km2"
+        return (
+            f"presence by {said['rule']}, cloglog {said['threshold']:.4f} or more: "
+            f"{said['cells']} of {self.n_cells} cells, {area}"
+        )
 
 
 @io.register

@@ -115,7 +115,11 @@ def tune_files(
             files = [f"{slug}_tuning.csv", f"{slug}_tuning.png"]
             io.write_atomically(place / files[0], _csv(rows))
             io.write_atomically(place / files[1], _picture(name, rows, scoring))
-            advice = _advice(records, layers, name if len(names) > 1 else None, rows[0])
+            fit = out.with_name(f"{out.name}-fit")
+            several = len(names) > 1
+            advice = _advice(
+                records, layers, name if several else None, rows[0], fit / slug if several else fit
+            )
             notes = (*surveyed.notes, *ready.notes)
             tuned.append(Tuned(name, rows, [out / f for f in files], advice, notes))
         best = {one.species: {k: one.rows[0][k] for k in _COLUMNS[:3]} for one in tuned}
@@ -170,11 +174,15 @@ def _picture(species: str, rows: Sequence[dict[str, Any]], scoring: str) -> byte
 
 
 def _advice(
-    records: RecordFile, layers: LayerFiles, species: str | None, best: dict[str, Any]
+    records: RecordFile,
+    layers: LayerFiles,
+    species: str | None,
+    best: dict[str, Any],
+    out: Path,
 ) -> str:
-    words = ["maxent", "fit", records.path, *layers.sources]
-    words += [word for name in layers.categorical for word in ("-c", name)]
+    words = ["maxent", "fit", records.path, *layers.sources, *layers.typed()]
     words += ["-s", species] if species else []
     words += ["-f", best["features"], "-m", f"{best['multiplier']:g}"]
     words += ["--potential", best["potential"]] if best["potential"] != "box" else []
+    words += ["-o", str(out)]
     return shlex.join(words)

@@ -7,6 +7,9 @@
 ``missing.py``        values for "not known" in files that do not say so
 ``alignment.py``      one grid for sources that come on several
 ``array_sources.py``  planes of xarray objects
+``naming.py``         layers chosen and named by the user
+``areas.py``          square kilometres of cells
+``hints.py``          what looks like a slip
 ``layers.py``         all layers of a region, read one window at a time
 ``background.py``     the cells that stand for the region
 ``similarity.py``     how similar another place is to the region

@@ -146,6 +146,9 @@ def _beside(context: Context, written: MapFiles, kind: str) -> Html:
         picture = maps.picture(maps.read_raster(path, maps.SMALL), kind, context.dpi)
         legend, shows = None, ""
     title, says = _BESIDE[kind]
+    if kind == "presence" and written.presence:
+        words = written.presence_in_words()
+        says = f"{words[0].upper()}{words[1:]}."
     caption = joined([element("strong", f"{title}. "), says, legend])
     return figure(picture, f"Map on {written.name}. {title}{shows}.", caption, "map")
 
