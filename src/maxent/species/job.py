@@ -27,7 +27,7 @@ from maxent.species.outputs import MODEL, RESULT, staged
 from maxent.species.projection import EXTRAS, project
 from maxent.species.records.occurrences import Occurrences
 from maxent.species.region import Prepared, Region, prepare
-from maxent.species.results import MapFiles, SpeciesResult
+from maxent.species.results import MapFiles, Sample, SpeciesResult
 from maxent.species.settings import Settings
 from maxent.species.slugs import slug
 
@@ -96,7 +96,6 @@ def _write_species(
     prepared: Prepared, shared: Shared, place: Path, stage: Callable[[str], None]
 ) -> SpeciesResult:
     settings, region = shared.settings, shared.region
-    sample = prepared.train
     result, models = fit_species(
         prepared,
         settings,
@@ -106,12 +105,15 @@ def _write_species(
         command=shared.command,
         stage=stage,
     )
+    sample, test = (_used(part, result) for part in (prepared.train, prepared.test))
+    assert sample is not None
     model = SpeciesModel(
         result.species,
         result.model,
         Reference.of(sample.X[sample.at_background], result.categorical),
         {row["name"]: float(row["value"]) for row in result.evaluation.thresholds},
         None if region is None else region.grid.crs,
+        result.selection,
     )
     io.save(model, place / MODEL)
     extra_files = {"model": MODEL}
@@ -125,7 +127,7 @@ def _write_species(
     (place / "tables").mkdir()
     stage("report")
     result = replace(result, maps=maps, notes=list(dict.fromkeys([*result.notes, *notes])))
-    written = tables.write_tables(result, sample, prepared.test, place / "tables")
+    written = tables.write_tables(result, sample, test, place / "tables")
     files = {what: f"tables/{name}" for what, name in written.items()}
     result = replace(result, tables={**extra_files, **files})
     start = perf_counter()
@@ -133,6 +135,13 @@ def _write_species(
     result.seconds["report"] = perf_counter() - start
     io.save(result, place / RESULT)
     return result
+
+
+def _used(sample: Sample | None, result: SpeciesResult) -> Sample | None:
+    """With the variables that were selected alone."""
+    if sample is None or result.selection is None:
+        return sample
+    return replace(sample, X=sample.X[list(result.selection.kept)])
 
 
 def _write_maps(

@@ -10,6 +10,7 @@ from typing import Any
 from maxent import io
 from maxent.density import FittedDensity, fitted_density, read_lambdas
 from maxent.species.layers.similarity import Reference
+from maxent.species.results import Selection
 
 
 @io.register
@@ -24,6 +25,7 @@ class SpeciesModel:
     reference : the environment of the fit, for similarity maps; None where it is not known.
     thresholds : rule -> cloglog value.
     crs : of the layers of the fit.
+    selection : which of the variables given were used, and why; None where all were.
     """
 
     species: str
@@ -31,6 +33,7 @@ class SpeciesModel:
     reference: Reference | None = None
     thresholds: dict[str, float] | None = None
     crs: str | None = None
+    selection: Selection | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "density", fitted_density(self.density))

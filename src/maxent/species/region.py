@@ -16,7 +16,7 @@ from maxent.species.layers.hints import hints
 from maxent.species.layers.layers import Layers
 from maxent.species.records.cleaning import Cleaned, clean
 from maxent.species.records.occurrences import Occurrences
-from maxent.species.results import CleaningStep, Sample
+from maxent.species.results import CleaningStep, Sample, Selection
 from maxent.species.settings import Settings
 
 
@@ -212,7 +212,10 @@ def _together(one: Occurrences, other: Occurrences) -> Occurrences:
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """A species ready to be fitted; ``effort`` is the file of a bias raster."""
+    """A species ready to be fitted.
+
+    ``effort`` is the file of a bias raster; ``selection`` says which variables were left out.
+    """
 
     species: str
     train: Sample
@@ -221,6 +224,7 @@ class Prepared:
     cleaning: list[CleaningStep]
     notes: list[str]
     effort: str | None = None
+    selection: Selection | None = None
 
 
 def prepare(

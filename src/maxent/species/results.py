@@ -142,6 +142,41 @@ class Importance:
 
 @io.register
 @dataclass(frozen=True, eq=False)
+class Collinearity:
+    """How much continuous variables say the same, over the background.
+
+    Attributes
+    ----------
+    variables : names; correlation : Pearson's, (variables, variables).
+    vif : variance inflation factor of each among all of them.
+    """
+
+    variables: tuple[str, ...]
+    correlation: Array
+    vif: Array
+
+
+@io.register
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """Which variables were used, and why the others were not.
+
+    Attributes
+    ----------
+    rule : "vif=10" or "forward", as asked for.
+    kept : names; dropped : name -> why.
+    steps : of a forward selection, the variables in the order in which they were added, with the
+        held-out gain reached.
+    """
+
+    rule: str
+    kept: tuple[str, ...]
+    dropped: dict[str, str]
+    steps: list[dict[str, Any]] = field(default_factory=list)
+
+
+@io.register
+@dataclass(frozen=True, eq=False)
 class Jackknife:
     """Every variable alone and left out: regularized training gain, test gain and AUC.
 
@@ -231,6 +266,7 @@ class SpeciesResult:
     evaluation, replicates, importance, jackknife, responses : see these; None where left out.
     maps : rasters written; tables : other files, by what they hold.
     bound : the guarantee of the fit in words; seconds : by stage.
+    collinearity, selection : of all variables given, and which of them were used; see these.
     """
 
     species: str
@@ -255,6 +291,8 @@ class SpeciesResult:
     tables: dict[str, str]
     bound: str
     seconds: dict[str, float]
+    collinearity: Collinearity | None = None
+    selection: Selection | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "model", fitted_density(self.model))

@@ -1,6 +1,7 @@
 """The sections of the report, each from one part of the result; None where it is missing."""
 
 from maxent.species.report.sections import (
+    collinearity,
     evaluation,
     geography,
     model,
@@ -21,6 +22,7 @@ SECTIONS = (
     ("responses", "Response curves", variables.responses),
     ("contributions", "Variable contributions", variables.contributions),
     ("jackknife", "Jackknife", variables.jackknife),
+    ("collinearity", "Collinearity", collinearity.collinearity),
     ("model", "The fitted model", model.model),
 )
 
