@@ -29,7 +29,6 @@ from maxent.species.results import TRAINING, MapFiles
 
 _CELLS = 1 << 20  # of all windows that are read at one time
 _CACHE = 1 << 27  # bytes of blocks that GDAL keeps
-_COUNTS = ("cells", "extrapolated", "clamped", "unseen")
 
 
 def project(
@@ -41,6 +40,7 @@ def project(
     clamp: bool = True,
     reference: Reference | None = None,
     threshold: float | None = None,
+    rule: str = "value given",
     replicates: Sequence[FittedDensity] = (),
     extras: Sequence[str] = EXTRAS,
     name: str = TRAINING,
@@ -63,6 +63,8 @@ def project(
     clamp : hold variables and features within their ranges at the fit.
     reference : the environment of the fit, for "mess" and "mod"; without it these are left out.
     threshold : a cloglog value: also the map "presence", 1 at and above it and 0 below.
+    rule : what the threshold is called; the file of presence has tags THRESHOLD, RULE, CELLS and,
+        where the CRS is known, AREA_KM2 and KNOWN_AREA_KM2.
     replicates : other fits of the same variables: also mean, sd (n - 1), min, max and median of
         their cloglog outputs.
     extras : "clamping" is how much clamping changes the cloglog output, "mess" the similarity to
@@ -90,6 +92,9 @@ def project(
         stage = geotiff.Stage(plan.layers.grid, plan.maps, targets, work, windows[0])
         with stage.open({"LAYERS": name, **(tags or {})}):
             tally = _run(plan, windows, threads, stage.write, progress)
+            presence = _presence(plan, tally, rule)
+            if presence:
+                stage.files["presence"].update_tags(**_presence_tags(presence))
         for what, target in targets.items():
             progress.update(f"writing {target.name}")
             stage.finish(what, tally.counts["cells"], cog, threads)
@@ -100,11 +105,29 @@ def project(
         files={what: target.name for what, target in targets.items()},
         n_cells=tally.counts["cells"],
         classes=plan.classes(),
-        n_extrapolated=tally.counts["extrapolated"],
+        n_extrapolated=None if plan.reference is None else tally.counts["extrapolated"],
+        n_outside=tally.counts["outside"],
         n_clamped=tally.counts["clamped"],
         n_unseen=tally.counts["unseen"],
         seconds=perf_counter() - start,
+        presence=presence,
     )
+
+
+def _presence(plan: Plan, tally: Tally, rule: str) -> dict[str, Any]:
+    """What the map of presence shows, empty without one."""
+    if plan.threshold is None:
+        return {}
+    said = {"rule": rule, "threshold": float(plan.threshold), "cells": tally.counts["present"]}
+    if plan.areas is None:
+        return said
+    km2, known = tally.km2.tolist()
+    return said | {"km2": km2, "known_km2": known}
+
+
+def _presence_tags(said: Mapping[str, Any]) -> dict[str, str]:
+    names = {"rule": "RULE", "cells": "CELLS", "km2": "AREA_KM2", "known_km2": "KNOWN_AREA_KM2"}
+    return {tag: str(said[name]) for name, tag in names.items() if name in said}
 
 
 def project_xarray(
@@ -122,8 +145,8 @@ def project_xarray(
 ) -> Any:
     """The maps of :func:`project` in memory: an xarray Dataset with rioxarray's CRS and transform.
 
-    Attributes of the Dataset are n_cells, n_extrapolated, n_clamped and n_unseen; ``mod`` has its
-    variables as the attribute ``classes``.
+    Attributes of the Dataset are n_cells, n_extrapolated (with a reference), n_outside, n_clamped
+    and n_unseen, as in :class:`MapFiles`; ``mod`` has its variables as the attribute ``classes``.
     """
     plan = Plan.of(model, layers, outputs, clamp, reference, threshold, replicates, extras)
     threads = num_threads() if threads is None else max(1, int(threads))
@@ -207,10 +230,12 @@ def _in_order(
 def _dataset(arrays: Mapping[str, Array], plan: Plan, tally: Tally) -> Any:
     xarray, _, rasterio = geo("xarray"), geo("rioxarray"), geo("rasterio")
     grid = plan.layers.grid
+    similar = () if plan.reference is None else ("extrapolated",)
+    counted = ("cells", *similar, "outside", "clamped", "unseen")
     data = xarray.Dataset(
         {what: (("y", "x"), values) for what, values in arrays.items()},
         coords=_coordinates(grid),
-        attrs={f"n_{what}": tally.counts[what] for what in _COUNTS},
+        attrs={f"n_{what}": tally.counts[what] for what in counted},
     )
     if grid.crs is not None:
         data = data.rio.write_crs(grid.crs)

@@ -15,6 +15,7 @@ from maxent.density import OUTPUTS, FittedDensity, fitted_density
 from maxent.features import Schema
 from maxent.features.cells import UNKNOWN, Cells
 from maxent.features.scoring import Scorer
+from maxent.species.layers.areas import cell_areas
 from maxent.species.layers.grid import Window
 from maxent.species.layers.layers import Block, Layers
 from maxent.species.layers.similarity import Reference, codes_of
@@ -84,10 +85,12 @@ class Tally:
 
     counts: Counter[str] = field(default_factory=Counter)
     unseen: dict[str, set[float]] = field(default_factory=dict)
+    km2: Array = field(default_factory=lambda: np.zeros(2))  # of presence, of known cells
 
     def add(self, other: Tally) -> None:
         """Add what another window encountered."""
         self.counts.update(other.counts)
+        self.km2 += other.km2
         for name, levels in other.unseen.items():
             self.unseen.setdefault(name, set()).update(levels)
 
@@ -117,6 +120,7 @@ class Plan:
     clamp: bool
     threshold: float | None
     maps: dict[str, Map]
+    areas: Array | None  # km2 of a cell in each row
 
     @classmethod
     def of(
@@ -153,14 +157,16 @@ class Plan:
         if threshold is not None:
             maps.append(Map("presence", "uint8", 255, {"THRESHOLD": repr(float(threshold))}))
         maps += [Map(statistic) for statistic in STATISTICS if others]
+        needed = _needed(layers, model.schema)
         return cls(
-            _needed(layers, model.schema),
+            needed,
             fitted,
             others,
             reference.only(names) if reference is not None and wanted & {"mess", "mod"} else None,
             clamp,
             threshold,
             {m.what: m for m in maps},
+            None if threshold is None else cell_areas(needed.grid),
         )
 
     def classes(self) -> dict[int, str]:
@@ -185,7 +191,17 @@ class Plan:
                 for what, values in self._columns(columns, tally):
                     drawn[what][part] = values
         maps = {what: self._spread(block, known, what, values) for what, values in drawn.items()}
+        if self.threshold is not None:
+            self._measure(window, maps["presence"], tally)
         return window, maps, tally
+
+    def _measure(self, window: Window, presence: Array, tally: Tally) -> None:
+        """Add up cells and areas of presence, and the area of all known cells."""
+        present, known = presence == 1, presence != self.maps["presence"].nodata
+        tally.counts["present"] += int(present.sum())
+        if self.areas is not None:
+            rows = self.areas[window.row : window.row + window.height]
+            tally.km2 += [present.sum(axis=1) @ rows, known.sum(axis=1) @ rows]
 
     def _spread(self, block: Block, known: Array, what: str, values: Array) -> Array:
         if known.size == block.valid.size:
@@ -236,7 +252,9 @@ class Plan:
         from maxent._kernels.score import count_outside
 
         limits = self.model.scorer.limits(cells.values.dtype)
-        tally.counts["clamped"] += int(count_outside(cells.values, *limits))
+        outside = int(count_outside(cells.values, *limits))
+        tally.counts["outside"] += outside
+        tally.counts["clamped"] += outside if self.clamp else 0
         unknown = cells.codes == UNKNOWN
         if not unknown.any():
             return
