@@ -15,8 +15,8 @@ GUIDES = {  # page -> its suites
     "docs/structured/ranking.md": ("structured_ranking",),
     "docs/structured/transport.md": ("structured_transport",),
     "docs/structured/arborescence.md": ("structured_trees", "dependency_parsing"),
-    "docs/tagging.md": ("tagging",),
-    "docs/discrimination.md": ("max_margin",),
+    "docs/tagging.md": ("tagging", "chunking"),
+    "docs/discrimination.md": ("max_margin", "ocr_folds", "ocr_features"),
 }
 _LARGE = ("density", "projection", "relaxation")  # suites with runs that no peer can follow
 START, END = "<!-- benchmarks: start -->", "<!-- benchmarks: end -->"

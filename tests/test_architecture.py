@@ -19,6 +19,7 @@ ROOT = Path(maxent.__file__).parent
 COMMON = {
     "_command",
     "_checks",
+    "_interrupts",
     "_jobs",
     "_kernels",
     "_limits",

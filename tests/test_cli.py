@@ -232,6 +232,7 @@ TYPED = {
     "--entropy": ("tsallis:1.5", "tsallis:1.5"),
     "--multiplier": ("2.5", 2.5),
     "--preset": ("maxnet", "maxnet"),
+    "--select": ("vif=7.5", "vif=7.5"),
     "--background": ("all", None),
     "--bias-as": ("prior", "prior"),
     "--keep-duplicates": (None, True),
@@ -263,6 +264,7 @@ def test_what_is_typed_reaches_the_fit(run, monkeypatch):
         return []
 
     monkeypatch.setattr(workflow, "fit_files", fake)
+    monkeypatch.setattr("maxent.cli.species.check_there", lambda *tables, rasters: None)
     args = [word for flag, (text, _) in TYPED.items() for word in (flag, text) if word is not None]
     args += ["--x", "east", "--y", "north", "--species-column", "taxon", "--crs", "EPSG:3035"]
     args += ["-c", "soil", "-c", "biome", "--align", "finest", "--resampling", "average"]
@@ -290,7 +292,7 @@ def test_what_is_typed_reaches_the_fit(run, monkeypatch):
         (("--background", "few"), "--background is a number of cells or all, got 'few'"),
         (("--align", "x"), "--align must be one of refuse, first, finest, coarsest, got 'x'"),
         (("--test-share", "1"), "0.99"),
-        (("--threshold", "best"), "--threshold must be a number or one of: Fixed cumulative"),
+        (("--threshold", "best"), "--threshold must be a number from 0 to 1 (cloglog) or"),
     ],
 )
 def test_what_a_field_refuses_is_wrong_usage(run, typed, message):

@@ -406,8 +406,9 @@ def test_maps_are_the_predictions(scene, tmp_path, clamp):
     limits = scene.table.min(), scene.table.max()
     names = ["heat", "rain"]
     outside = (scene.frame < limits[0])[names] | (scene.frame > limits[1])[names]
-    assert written.n_clamped == outside.any(axis=1).sum() > 0
-    assert written.n_unseen == written.n_extrapolated == 0
+    assert written.n_outside == outside.any(axis=1).sum() > 0
+    assert written.n_clamped == (written.n_outside if clamp else 0)
+    assert (written.n_unseen, written.n_extrapolated) == (0, None)  # without a reference
     assert written.seconds > 0
 
 
@@ -821,9 +822,9 @@ def test_maps_in_memory_are_those_in_files(scene, tmp_path):
     assert maps.attrs == {
         "n_cells": written.n_cells,
         "n_extrapolated": written.n_extrapolated,
+        "n_outside": written.n_outside,
         "n_clamped": written.n_clamped,
         "n_unseen": 0,
-        "n_novel": 0,
         "n_masked": 0,
     }
 

@@ -222,7 +222,7 @@ def test_swd_has_no_cells_to_choose(run, data, tmp_path):
     table.write_text("species,x,y,heat\na,0,0,1\n")
     done = run("fit", "--swd", table, table, "--hull", "-o", tmp_path / "out")
     assert done.exit_code == 2
-    assert "its second table" in " ".join(done.output.replace("│", " ").split())
+    assert "--hull has no effect with --swd" in " ".join(done.output.replace("│", " ").split())
 
 
 def test_a_record_at_sea_does_not_widen_the_region(run, data, tmp_path):

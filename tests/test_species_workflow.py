@@ -55,6 +55,7 @@ def fitted(data, tmp_path_factory):
     args += ["--project", data / "future", "--bootstrap", "2", "--permutations", "2"]
     args += ["--test-share", "0.25", "--output", "raw", "--threshold", "10 percentile"]
     args += ["--replicates", "2", "--lambdas", "--background", "1500", "--buffer", "5000"]
+    args += ["--select", "vif=1000"]
     result = CliRunner().invoke(cli.main, [str(a) for a in args])
     assert result.exit_code == 0, result.output
     return out, result.output

@@ -7,8 +7,10 @@ import os
 import signal
 import sys
 import threading
+import warnings
 from contextlib import suppress
 from types import FrameType
+from typing import Any
 
 
 def run() -> None:
@@ -17,6 +19,7 @@ def run() -> None:
     # the interpreter's own end cannot be interrupted: the command has ended, with its own code
     atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
     sys.unraisablehook = _ask_again
+    warnings.showwarning = _note
     from maxent.cli.app import main
 
     try:
@@ -40,6 +43,12 @@ def _ask_again(unraisable: sys.UnraisableHookArgs) -> None:
         again.start()
     else:
         sys.__unraisablehook__(unraisable)
+
+
+def _note(message: Any, *where: Any, **more: Any) -> None:
+    """A warning in a line of its own, without the line of code that it came from."""
+    with suppress(OSError, ValueError):  # a closed standard error
+        print(f"note: {message}", file=sys.stderr)
 
 
 def _leave(number: int = signal.SIGINT, frame: FrameType | None = None) -> None:

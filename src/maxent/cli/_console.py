@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
+from maxent._interrupts import held_back
 from maxent._terminal import in_words, printable
 
 FAILED, USAGE, PARTLY, INTERRUPTED = 1, 2, 3, 130
@@ -60,7 +61,8 @@ def one_line_errors(command: Callable[..., None]) -> Callable[..., None]:
         except (typer.Exit, typer.Abort, typer.BadParameter):
             raise
         except KeyboardInterrupt:
-            complain("interrupted; nothing half-written was left behind")
+            with held_back():  # people press it twice
+                complain("interrupted; nothing half-written was left behind")
             raise typer.Exit(INTERRUPTED) from None
         except Exception as error:
             if settings["debug"]:

@@ -98,7 +98,7 @@ def given(context: typer.Context, name: str) -> bool:
 
 def _parameter(name: str, asked: Option, kind: Any, default: Any) -> inspect.Parameter:
     flags = asked.flags
-    if get_origin(kind) is tuple:  # an option that may be repeated
+    if any(get_origin(part) is tuple for part in (kind, *get_args(kind))):  # it may be repeated
         kind, default = list[str] | None, None
     elif asked.read is not None:
         kind, default = str, str(default)

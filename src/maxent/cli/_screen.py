@@ -90,6 +90,9 @@ def conclude(rows: Sequence[dict[str, Any]], out: Path, notes: Iterable[str], qu
         show_notes(dict.fromkeys([*notes, *told, *loose]), console(stderr=True))
         if fitted:
             console().print(_scores(fitted))
+        for row in fitted:
+            for said in row.get("presence", ()):
+                console().print(escape(f"{row['species']}, {said}"), soft_wrap=True)
         page = out / ("report.html" if len(rows) == 1 else "index.html")
         console().print(f"open {escape(str(page))}", soft_wrap=True)
     if failed:
@@ -98,10 +101,13 @@ def conclude(rows: Sequence[dict[str, Any]], out: Path, notes: Iterable[str], qu
 
 def _scores(rows: Sequence[dict[str, Any]]) -> Table:
     table = Table()
-    for name in ("species", "records", "AUC", "AUC held out", "gain", "gap", "seconds"):
+    kinds = sorted({row["test_auc_of"] for row in rows if row.get("test_auc_of")})
+    held_out = f"AUC, {kinds[0]}" if len(kinds) == 1 else "AUC held out"
+    for name in ("species", "records", "AUC", held_out, "gain", "gap", "seconds"):
         table.add_column(name, justify="left" if name == "species" else "right")
     for row in rows:
         held = "" if row["test_auc"] is None else f"{row['test_auc']:.3f}"
+        held += f" ({row['test_auc_of']})" if held and len(kinds) > 1 else ""
         kept = " (kept)" if row.get("resumed") else ""
         table.add_row(
             escape(row["species"]),

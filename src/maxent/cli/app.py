@@ -91,9 +91,12 @@ def _kernel_cache() -> str:
     setting, path = os.environ.get("NUMBA_CACHE_DIR"), fill_guide.stats.cache_path
     if path is None:
         return "none: no folder can be written to (set NUMBA_CACHE_DIR)"
+    if not os.path.isdir(path):
+        above = next(folder for folder in Path(path).parents if folder.is_dir())
+        path = f"nothing compiled yet; the first fit does so, in a folder inside {above}"
     if not setting:
         return f"{path} (set NUMBA_CACHE_DIR to move it)"
-    used = Path(setting).resolve() in Path(path).resolve().parents
+    used = Path(setting).resolve() in Path(fill_guide.stats.cache_path).resolve().parents
     return f"{path} (NUMBA_CACHE_DIR{'' if used else f', {setting}, cannot be written to'})"
 
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -17,10 +17,13 @@ from maxent import _limits
 from maxent.cli._console import console, one_line_errors, recorded_warnings
 from maxent.cli._options import Fields, given, with_fields
 from maxent.cli._screen import Screen, conclude, show_notes
-from maxent.species.inputs import LayerFiles, RecordFile, StudyFiles, raster_parts
+from maxent.species.inputs import LayerFiles, RecordFile, StudyFiles, check_there, raster_parts
 from maxent.species.options import BACKGROUND, CHECKS, DATA, MODEL, OUTPUT
 from maxent.species.settings import Settings
 from maxent.species.tuning_settings import TuningSettings
+
+if TYPE_CHECKING:
+    from maxent.species.results import MapFiles
 
 # -- arguments and options that several commands share --------------------------------------------
 
@@ -31,7 +34,6 @@ MaybeLayers = Annotated[
     list[Path] | None,
     typer.Argument(help="Raster files, or folders of them, all on one grid (see --align)."),
 ]
-Layers = Annotated[list[Path], typer.Argument(help="Raster files, or folders of them.")]
 Model = Annotated[Path, typer.Argument(help="model.json of a fit, or a .lambdas file.")]
 Species = Annotated[
     list[str] | None,
@@ -84,7 +86,7 @@ MaxCells = Annotated[
 MakeRecords = Annotated[Callable[..., RecordFile], Fields(RecordFile)]
 MakeLayers = Annotated[Callable[..., LayerFiles], Fields(LayerFiles)]
 MakeModelLayers = Annotated[  # the model knows which of them hold categories
-    Callable[..., LayerFiles], Fields(LayerFiles, "align", "resampling", "crs")
+    Callable[..., LayerFiles], Fields(LayerFiles, "align", "resampling", "crs", "nodata", "layer")
 ]
 MakeStudy = Annotated[Callable[..., StudyFiles], Fields(StudyFiles)]
 MakeSettings = Annotated[Callable[..., Settings], Fields(Settings)]
@@ -144,14 +146,13 @@ def fit(
     quiet: Quiet = False,
 ) -> None:
     """From occurrence records and rasters to a map and a report, for one species or many."""
-    from maxent.species import workflow
-
     settings = make_settings(verbose=0)
     if settings.mask is not None and not project:
         raise typer.BadParameter(
             "--mask has no effect without --project: the training layers are what is known"
         )
-    files = _paths(layers)
+    opened = make_layers(_paths(layers))
+    files = opened.sources
     if not files:
         raise typer.BadParameter(
             "give the layers (or, with --swd, the background table) after the records"
@@ -160,11 +161,16 @@ def fit(
         if len(files) != 1:
             raise typer.BadParameter("--swd takes two tables: samples.csv background.csv")
         _check_swd_options(context, projects=bool(project))
-    opened, study = make_layers(files), make_study()
-    records = make_records(str(occurrences))
+    tables = [occurrences, *([layers[0]] if swd and layers else []), test, background_records]
+    check_there(*tables, rasters=[*(() if swd else files), bias, *(project or [])])
+    from maxent.species import workflow
+
+    study, records = make_study(), make_records(str(occurrences))
     shared: dict[str, Any] = {
         "species": species or (),
-        "projections": [make_layers((str(folder),)) for folder in project or []],
+        "projections": [
+            replace(opened, sources=(str(folder),), layer=()) for folder in project or []
+        ],
         "lambdas": lambdas,
         "jobs": jobs,
         "overwrite": overwrite,
@@ -205,8 +211,8 @@ def fit(
 def project(
     context: typer.Context,
     model: Model,
-    layers: Layers,
     *,
+    layers: MaybeLayers = None,
     swd: Annotated[
         bool,
         typer.Option(
@@ -233,6 +239,9 @@ def project(
     quiet: Quiet = False,
 ) -> None:
     """Draw the map of a fitted model on other layers: another place, another climate."""
+    files = make_layers(_paths(layers)).sources
+    _check_layers(files)
+    check_there(model, *(files if swd else ()), rasters=() if swd else files)
     from maxent.species.model import load_model
     from maxent.species.outputs import check_unread, locked
     from maxent.species.projection import EXTRAS
@@ -240,23 +249,24 @@ def project(
     from maxent.species.projection.geotiff import targets
     from maxent.species.projection.plan import check_mask
 
+    settings = make_settings()
     fitted = load_model(model)
-    density, settings = fitted.density, make_settings()
+    density = fitted.density
     try:
         check_mask(settings.mask, fitted.reference, fitted.extrapolation)
     except ValueError as error:
         raise typer.BadParameter(f"--{error}") from None
     if swd:
-        for name in ("align", "resampling", "layers_crs"):
+        for name in ("align", "resampling", "layers_crs", "nodata", "layer"):
             if given(context, name):
                 flag = "--" + name.replace("_", "-")
                 raise typer.BadParameter(f"{flag} has no effect with --swd")
-        if len(layers) != 1 or out.suffix.lower() != ".csv":
+        if len(files) != 1 or out.suffix.lower() != ".csv":
             raise typer.BadParameter("--swd takes one table, and -o a .csv file")
-        _check_free_file(out, [model, *layers], overwrite)
+        _check_free_file(out, [model, *files], overwrite)
         _project_rows(
             fitted,
-            layers[0],
+            Path(files[0]),
             out,
             _teller(quiet),
             outputs=tuple(output or ["cloglog"]),
@@ -268,11 +278,10 @@ def project(
         return
     opened = make_layers(_paths(layers), categorical=density.schema.categorical)
     outputs = tuple(output or ["cloglog"])
+    rule, value = ("", None) if threshold is None else fitted.rule(threshold)
     rasters = raster_parts(opened.sources)  # with those that the model does not need
     for target in targets(out, [*outputs, *EXTRAS, "presence"]).values():
         check_unread(target, rasters)
-    if out.suffix.lower() not in (".tif", ".tiff"):
-        out.mkdir(parents=True, exist_ok=True)
     with (
         locked(out),
         recorded_warnings() as notes,
@@ -287,9 +296,10 @@ def project(
             reference=fitted.reference,
             extrapolation=fitted.extrapolation,
             mask=settings.mask,
-            threshold=None if threshold is None else fitted.threshold(threshold),
+            threshold=value,
+            rule=rule,
             extras=EXTRAS if similarity else (),
-            name=str(layers[0]),
+            name=opened.sources[0],
             overwrite=overwrite,
             verbose=0 if quiet else 1,
         )
@@ -297,12 +307,12 @@ def project(
         return
     screen = console()
     show_notes([*stack.notes, *notes], screen)
-    screen.print(
-        f"{written.n_cells} cells, {written.n_extrapolated} unlike any of the fit, "
-        f"{written.n_clamped} clamped, {written.n_unseen} with an unseen category"
-        + ("" if written.n_novel is None else f", {written.n_novel} with a new combination")
-        + ("" if written.mask is None else f"; {written.n_masked} left out (--mask)")
-    )
+    screen.print(_encountered(written, settings.clamp))
+    if written.presence:
+        screen.print(escape(written.presence_in_words()), soft_wrap=True)
+    if similarity and fitted.reference is None:
+        why = "the model file does not hold the environment of the fit"
+        show_notes([f"similarity (MESS) is not known: {why}"], screen)
     folder = out.parent if out.suffix else out
     for what, name in written.files.items():
         screen.print(f"{what:>12}  {escape(str(folder / Path(name).name))}", soft_wrap=True)
@@ -314,8 +324,8 @@ def evaluate(
     context: typer.Context,
     model: Model,
     occurrences: Records,
-    layers: MaybeLayers = None,
     *,
+    layers: MaybeLayers = None,
     swd: Annotated[
         bool,
         typer.Option(
@@ -344,24 +354,25 @@ def evaluate(
     quiet: Quiet = False,
 ) -> None:
     """Score a fitted model on records it has not seen."""
-    from maxent.species import scoring
-    from maxent.species.model import load_model
-
+    settings = make_settings()
+    files = make_layers(_paths(layers)).sources
     for name in ("background", "seed"):
         if absences is not None and given(context, name):
             raise typer.BadParameter(f"--{name} has no effect with --absences")
-    files = _paths(layers)
     if swd:
         _check_evaluated_tables(context, len(files))
-    elif not files:
-        raise typer.BadParameter("give the layers after the records")
-    settings = make_settings()
+    else:
+        _check_layers(files)
+    tables = (model, occurrences, absences, *(files if swd else ()))
+    check_there(*tables, rasters=() if swd else files)
+    from maxent.species import scoring
+    from maxent.species.model import load_model
+
     fitted = load_model(model)
     records = make_records(str(occurrences))
     if out is not None:
-        tables = [path for path in (occurrences, absences) if path is not None]
-        rasters = [*files] if swd else raster_parts(files)
-        _check_free_file(out, [model, *tables, *rasters], overwrite)
+        read = [path for path in (model, occurrences, absences) if path is not None]
+        _check_free_file(out, [*read, *(files if swd else raster_parts(files))], overwrite)
     shared: dict[str, Any] = {"species": tuple(species or ()), "tell": _teller(quiet)}
     with recorded_warnings() as notes:
         if swd:
@@ -377,7 +388,7 @@ def evaluate(
             scores = scoring.score_records(
                 fitted,
                 records,
-                make_layers(files, categorical=fitted.density.schema.categorical),
+                make_layers(_paths(layers), categorical=fitted.density.schema.categorical),
                 absences=_like(records, absences),
                 use_absences=not given(context, "background"),
                 background=settings.background,
@@ -437,19 +448,20 @@ def tune(
     quiet: Quiet = False,
 ) -> None:
     """Choose feature classes, multiplier and potential by spatially blocked cross-validation."""
+    opened = make_layers(_paths(layers))
+    _check_layers(opened.sources)
+    settings = make_settings(verbose=0 if quiet else 1)
+    check_there(occurrences, background_records, rasters=[*opened.sources, bias])
     from maxent.species import tuning
 
     how = make_tuning()
-    files = _paths(layers)
-    if not files:
-        raise typer.BadParameter("give the layers after the records")
     records = make_records(str(occurrences))
     with recorded_warnings() as notes:
         tuned = tuning.tune_files(
             records,
-            make_layers(files),
+            opened,
             out,
-            make_settings(verbose=0 if quiet else 1),
+            settings,
             features=[letters.lower() for letters in _words(features)],
             multipliers=[_number(m) for m in _words(multipliers)],
             potentials=_words(potentials),
@@ -465,7 +477,8 @@ def tune(
         )
     if quiet:
         return
-    show_notes([*notes, *(note for one in tuned for note in one.notes)], console(stderr=True))
+    told = dict.fromkeys([*(note for one in tuned for note in one.notes), *notes])
+    show_notes(told, console(stderr=True))
     screen = console()
     for one in tuned:
         screen.print(_candidates(one.species, one.rows))
@@ -497,7 +510,9 @@ def add_to(app: typer.Typer) -> None:
 
 # -- options that do nothing for tables with data --------------------------------------------------
 
-_FOR_MAPS = {"align", "resampling", "layers_crs", "output", "clamp", "mask", "threshold"}
+_FOR_MAPS = {
+    *("align", "resampling", "layers_crs", "nodata", "output", "clamp", "mask", "threshold"),
+}
 _WITH_SWD = {
     *("occurrences", "layers", "swd", "species", "species_column", "x", "y", "presence_column"),
     *("categorical", "test", "out", "project", "jobs", "features", "potential", "entropy"),
@@ -580,6 +595,27 @@ def _calibration_table(told: Any) -> Table:
 
 def _paths(paths: Sequence[Path] | None) -> tuple[str, ...]:
     return tuple(str(path) for path in paths or ())
+
+
+def _check_layers(files: Sequence[str]) -> None:
+    if not files:
+        raise typer.BadParameter("give the layers last, or name them with --layer NAME=FILE:BAND")
+
+
+def _encountered(written: MapFiles, clamp: bool) -> str:
+    """How many cells a map has, and how many of them are unlike those of the fit."""
+    parts = [f"{written.n_cells} cells"]
+    if written.n_extrapolated is not None:
+        parts.append(f"{written.n_extrapolated} unlike any of the fit")
+    if clamp:
+        parts.append(f"{written.n_clamped} clamped")
+    else:
+        parts.append(f"{written.n_outside} beyond the ranges of the fit (not clamped)")
+    parts.append(f"{written.n_unseen} with an unseen category")
+    if written.n_novel is not None:
+        parts.append(f"{written.n_novel} with a new combination of variables")
+    left = "" if written.mask is None else f"; {written.n_masked} left out (--mask {written.mask})"
+    return ", ".join(parts) + left
 
 
 def _words(text: str) -> list[str]:

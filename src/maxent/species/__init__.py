@@ -8,7 +8,8 @@ A room uses those that stand before it in this table, and none that stand after 
 ``results``, ``records/``                         what a fit consists of; occurrence records
 ``settings``, ``tuning_settings``, ``inputs``     what a fit is told, and the files it reads
 ``model``, ``region``, ``diagnostics/``           a saved density; species on cells; their scores
-``fitting``, ``direct``, ``projection/``          one species fitted and judged; its maps
+``selection``, ``fitting``, ``direct``            variables chosen, a species fitted and judged
+``projection/``, ``comparison/``                  its maps, and maps side by side
 ``slugs``, ``tables/``, ``report/``, ``outputs``  what is written, and the folders for it
 ``job``, ``workflow``                             one species or many, from files to folders
 ``scoring``, ``tuning/``                          a model scored on new records; settings chosen
@@ -25,7 +26,14 @@ import importlib
 from typing import Any
 
 _PUBLIC = {
-    "diagnostics": ["evaluate", "importance", "jackknife", "replicate", "responses"],
+    "diagnostics": [
+        "collinearity",
+        "evaluate",
+        "importance",
+        "jackknife",
+        "replicate",
+        "responses",
+    ],
     "direct": ["fit"],
     "fitting": ["fit_species"],
     "inputs": ["LayerFiles", "RecordFile", "StudyFiles"],
@@ -47,6 +55,7 @@ _PUBLIC = {
     "report": ["write_index", "write_map_png", "write_report"],
     "results": [
         "CleaningStep",
+        "Collinearity",
         "Evaluation",
         "Importance",
         "Jackknife",
@@ -54,6 +63,7 @@ _PUBLIC = {
         "Replicates",
         "Response",
         "Sample",
+        "Selection",
         "SpeciesResult",
     ],
     "scoring": ["score_records", "score_swd"],

@@ -17,6 +17,7 @@ from maxent.species import diagnostics
 from maxent.species.layers.grid import Grid
 from maxent.species.region import Prepared
 from maxent.species.results import Replicates, Sample, SpeciesResult
+from maxent.species.selection import selected
 from maxent.species.settings import Settings
 
 _FEW = 8  # records below which spatial blocks make no sense
@@ -37,9 +38,13 @@ def fit_species(
     ``stage`` is called with the name of each step as it begins.
     """
     settings = settings or Settings()
+    clock = _Clock(stage)
+    collinearity = diagnostics.collinearity(prepared.train, categorical)
+    if settings.select is not None:
+        with clock("selection"):
+            prepared = selected(prepared, settings, categorical)
     sample, test = prepared.train, prepared.test
     notes = list(prepared.notes)
-    clock = _Clock(stage)
     recipe = settings.recipe(tuple(c for c in categorical if c in sample.X.columns))
     with clock("fit"):
         model = diagnostics.fit_sample(recipe, sample)
@@ -71,7 +76,7 @@ def fit_species(
     result = SpeciesResult(
         species=prepared.species,
         model=model,
-        settings=settings.listed(),
+        settings=_listed(settings, prepared),
         command=command,
         created=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         version=__version__,
@@ -92,8 +97,19 @@ def fit_species(
         bound=bound,
         seconds=clock.seconds,
         study=prepared.study,
+        collinearity=collinearity,
+        selection=prepared.selection,
     )
     return result, models
+
+
+def _listed(settings: Settings, prepared: Prepared) -> dict[str, Any]:
+    """The settings by name; what a bias raster is for, only where there is one."""
+    listed = settings.listed()
+    if prepared.effort is None:
+        del listed["bias"]
+        return listed
+    return listed | {"bias": f"{prepared.effort}, as {settings.bias}"}
 
 
 def _remarks(model: FittedDensity, sample: Sample, test: Sample | None) -> list[str]:

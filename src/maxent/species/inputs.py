@@ -8,7 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from maxent.species.options import BACKGROUND, DATA, option
+from maxent.species.layers.naming import named_layers
+from maxent.species.options import BACKGROUND, DATA, check_options, option
 
 if TYPE_CHECKING:
     from maxent.species.layers.grid import Grid
@@ -16,6 +17,15 @@ if TYPE_CHECKING:
     from maxent.species.records.occurrences import Occurrences
     from maxent.species.records.study_files import StudyChoice
     from maxent.species.records.swd import SWD
+
+
+def _nodata(typed: Sequence[str]) -> tuple[float, ...] | None:
+    if list(typed) == ["none"]:
+        return None
+    try:
+        return tuple(float(word) for word in typed)
+    except ValueError:
+        raise ValueError(f"nodata is a number, or none, got {', '.join(typed)}") from None
 
 
 @dataclass(frozen=True)
@@ -31,17 +41,40 @@ class LayerFiles:
         "Layers on other grids: refuse, or resample to the grid of the first, finest or coarsest "
         "layer.",
         DATA,
+        choices=("refuse", "first", "finest", "coarsest"),
     )
     resampling: str = option("bilinear", "How to resample; categories: nearest.", DATA)
     crs: str | None = option(
         None, "CRS of layers that do not say, such as .asc.", DATA, "--layers-crs"
     )
+    nodata: tuple[float, ...] | None = option(
+        (),
+        "Value that means no data, besides what the files state; repeat. none: recognise no usual "
+        "one, such as -9999, in files that state none.",
+        DATA,
+        read=_nodata,
+    )
+    layer: tuple[str, ...] = option(
+        (),
+        "NAME=FILE[:BAND]: a layer by another name, or one band of a file; or a .csv table of "
+        "name, file and band. Repeat.",
+        DATA,
+    )
 
     def __post_init__(self) -> None:
-        from maxent.species.layers.alignment import ALIGN
+        check_options(self)
+        files = [named.path for named in named_layers(self.layer)]
+        object.__setattr__(self, "sources", tuple(dict.fromkeys([*self.sources, *files])))
 
-        if self.align not in ALIGN:
-            raise ValueError(f"align must be one of {', '.join(ALIGN)}, got {self.align!r}")
+    def typed(self) -> list[str]:
+        """The options that say the same on the command line, but for the files."""
+        words = [word for name in self.categorical for word in ("-c", name)]
+        words += [word for text in self.layer for word in ("--layer", text)]
+        values = ["none"] if self.nodata is None else [f"{value!r}" for value in self.nodata]
+        words += [word for value in values for word in ("--nodata", value)]
+        words += ["--align", self.align] if self.align != "refuse" else []
+        words += ["--resampling", self.resampling] if self.resampling != "bilinear" else []
+        return words + (["--layers-crs", self.crs] if self.crs is not None else [])
 
     def open(self, like: Grid | None = None, only: Sequence[str] | None = None) -> Layers:
         """The layers."""
@@ -55,6 +88,8 @@ class LayerFiles:
             resampling=self.resampling,
             crs=self.crs,
             only=only,
+            nodata=self.nodata,
+            named=named_layers(self.layer),
         )
 
 
@@ -181,6 +216,17 @@ class StudyFiles:
         if self.path is not None:
             polygons, notes = read_polygons(self.path, grid)
         return StudyChoice(self.kind, polygons, self.path or "", self.buffer), notes
+
+
+def check_there(
+    *tables: str | os.PathLike[str] | None, rasters: Iterable[str | os.PathLike[str] | None] = ()
+) -> None:
+    """Refuse files that are not there, before anything is loaded that could read them."""
+    named = [(path, "check its name") for path in tables]
+    named += [(path, "give raster files or folders of them") for path in rasters]
+    for path, advice in named:
+        if path is not None and not os.path.exists(path):
+            raise FileNotFoundError(f"{path}: no such file; {advice}")
 
 
 def raster_parts(sources: Iterable[str | os.PathLike[str]]) -> list[str]:

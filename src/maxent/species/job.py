@@ -32,11 +32,18 @@ from maxent.species.outputs import MODEL, RESULT, staged
 from maxent.species.projection import EXTRAS, project
 from maxent.species.records.occurrences import Occurrences
 from maxent.species.region import Prepared, Region, Regions, prepare
-from maxent.species.results import TRAINING, MapFiles, SpeciesResult, read_result
+from maxent.species.results import TRAINING, MapFiles, Sample, SpeciesResult, read_result
 from maxent.species.settings import Settings
 from maxent.species.slugs import slug
 
 SUMMARY = "summary.json"
+_HELD_OUT = {  # whose AUC is shown where there are no test records
+    "blocks": "block CV",
+    "checkerboard": "checkerboard CV",
+    "random": "random CV",
+    "bootstrap": "bootstrap",
+    "subsample": "subsamples",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,14 +90,23 @@ def fit_job(job: Job, shared: Shared, stage: Callable[[str], None]) -> dict[str,
         region = shared.regions.of(job.records, job.test)
         prepared = prepare(region, job.records, shared.settings, job.test)
         prepared = replace(prepared, notes=[*job.notes, *prepared.notes])
+    shared.settings.check_tested(prepared.test is not None)
     with staged(job.folder, job.overwrite) as place:
         result = _write_species(prepared, region, shared, place, stage)
         row = _summary(result, job.folder, perf_counter() - start)
-        new = [note for note in result.notes if note not in prepared.notes]
+        told = _told(job, shared)
+        new = [note for note in result.notes if note not in told]
         row["notes"] = [*prepared.study_notes(), *new]
         summary = {"fingerprint": fingerprint(job, shared), "files": _files(place), "row": row}
         io.write_atomically(place / SUMMARY, (json.dumps(summary, indent=1) + "\n").encode())
     return row
+
+
+def _told(job: Job, shared: Shared) -> set[str]:
+    """Notes on what all species share, which were shown before any was fitted."""
+    told = {*job.notes} if job.prepared is None else {*job.prepared.notes}
+    region = None if shared.regions is None else shared.regions.shared
+    return told if region is None else told | {*region.notes}
 
 
 def _check_enough(prepared: Prepared, settings: Settings) -> None:
@@ -111,7 +127,7 @@ def _write_species(
     place: Path,
     stage: Callable[[str], None],
 ) -> SpeciesResult:
-    settings, sample = shared.settings, prepared.train
+    settings = shared.settings
     result, models = fit_species(
         prepared,
         settings,
@@ -121,6 +137,8 @@ def _write_species(
         command=shared.command,
         stage=stage,
     )
+    sample, test = (_used(part, result) for part in (prepared.train, prepared.test))
+    assert sample is not None
     points = sample.X[sample.at_background]
     model = SpeciesModel(
         result.species,
@@ -129,6 +147,7 @@ def _write_species(
         {row["name"]: float(row["value"]) for row in result.evaluation.thresholds},
         None if region is None else region.grid.crs,
         prepared.study,
+        result.selection,
         Extrapolation.of(points, result.categorical),
     )
     io.save(model, place / MODEL)
@@ -145,7 +164,7 @@ def _write_species(
     stage("report")
     notes = list(dict.fromkeys([*result.notes, *notes]))
     result = replace(result, maps=maps, notes=notes, change=change)
-    written = tables.write_tables(result, sample, prepared.test, place / "tables")
+    written = tables.write_tables(result, sample, test, place / "tables")
     files = {what: f"tables/{name}" for what, name in written.items()}
     result = replace(result, tables={**extra_files, **files})
     start = perf_counter()
@@ -153,6 +172,13 @@ def _write_species(
     result.seconds["report"] = perf_counter() - start
     io.save(result, place / RESULT)
     return result
+
+
+def _used(sample: Sample | None, result: SpeciesResult) -> Sample | None:
+    """With the variables that were selected alone."""
+    if sample is None or result.selection is None:
+        return sample
+    return replace(sample, X=sample.X[list(result.selection.kept)])
 
 
 def _write_maps(
@@ -195,6 +221,9 @@ def _write_map(
     replicates: Sequence[FittedDensity] = (),
 ) -> tuple[MapFiles, list[str]]:
     settings = shared.settings
+    rule, threshold = "", None
+    if settings.threshold is not None:
+        rule, threshold = model.rule(settings.threshold)
     (place / folder).mkdir(parents=True)
     with files.open(only=model.density.schema.names) as layers:
         written = project(
@@ -204,7 +233,8 @@ def _write_map(
             outputs=settings.outputs,
             clamp=settings.clamp,
             reference=model.reference,
-            threshold=None if settings.threshold is None else model.threshold(settings.threshold),
+            threshold=threshold,
+            rule=rule,
             replicates=replicates,
             extras=() if files is shared.layers else EXTRAS,
             extrapolation=model.extrapolation,
@@ -249,12 +279,12 @@ def rewrite_report(folder: Path) -> Path:
 
 def _summary(result: SpeciesResult, folder: Path, seconds: float) -> dict[str, Any]:
     """The row of a species in the index."""
-    test, auc = result.evaluation.test_scores, None
+    test, auc, of = result.evaluation.test_scores, None, None
     folds = [r["test_auc"] for c in result.replicates[:1] for r in c.table if "test_auc" in r]
     if test is not None:
-        auc = test["auc"]
-    elif folds:
-        auc = float(np.nanmean(folds))
+        auc, of = test["auc"], "test records"
+    elif np.isfinite(folds).any():
+        auc, of = float(np.nanmean(folds)), _HELD_OUT[result.replicates[0].kind]
     return {
         "species": result.species,
         "status": "ok",
@@ -264,9 +294,13 @@ def _summary(result: SpeciesResult, folder: Path, seconds: float) -> dict[str, A
         "n_records": int(result.model.n_presences),
         "auc": result.evaluation.scores["auc"],
         "test_auc": auc,
+        "test_auc_of": of,
         "gain": result.model.certificate.gain,
         "gap": result.model.certificate.gap,
         "seconds": seconds,
+        "presence": [
+            f"{drawn.name}: {drawn.presence_in_words()}" for drawn in result.maps if drawn.presence
+        ],
         "results": [{k: _plain(v) for k, v in r.items()} for r in tables.results_rows(result)],
     }
 

@@ -12,6 +12,7 @@ from maxent.density import FittedDensity, fitted_density, read_lambdas
 from maxent.species.layers.extrapolation import Extrapolation
 from maxent.species.layers.similarity import Reference
 from maxent.species.layers.study_region import StudyRegion
+from maxent.species.results import Selection
 
 
 @io.register
@@ -27,6 +28,7 @@ class SpeciesModel:
     thresholds : rule -> cloglog value.
     crs : of the layers of the fit.
     study : the region that background was drawn from, None for all of the layers.
+    selection : which of the variables given were used, and why; None where all were.
     extrapolation : the combinations of variables of the fit, for maps of ExDet; None where they
         are not known, or no variable is a number.
     """
@@ -37,6 +39,7 @@ class SpeciesModel:
     thresholds: dict[str, float] | None = None
     crs: str | None = None
     study: StudyRegion | None = field(default=None, metadata=io.LATER)
+    selection: Selection | None = field(default=None, metadata=io.LATER)
     extrapolation: Extrapolation | None = field(default=None, metadata=io.LATER)
 
     def __post_init__(self) -> None:
@@ -51,17 +54,21 @@ class SpeciesModel:
 
     def threshold(self, rule: str) -> float:
         """The cloglog value of a rule, by its name or the start of it, or of a number."""
+        return self.rule(rule)[1]
+
+    def rule(self, rule: str) -> tuple[str, float]:
+        """The whole name of a rule, and its cloglog value; a number is a rule of its own."""
         try:
-            return float(rule)
+            return "value given", float(rule)
         except ValueError:
             pass
         known = self.thresholds or {}
-        values = [v for name, v in known.items() if name.lower().startswith(rule.lower())]
-        if not values:
+        found = [(name, v) for name, v in known.items() if name.lower().startswith(rule.lower())]
+        if not found:
             raise ValueError(
                 f"no threshold rule {rule!r}; give a number or one of: {'; '.join(known)}"
             )
-        return values[0]
+        return found[0]
 
 
 def load_model(path: str | os.PathLike[str]) -> SpeciesModel:

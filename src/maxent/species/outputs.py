@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from maxent._interrupts import held_back
 from maxent.species import locks
 
 RESULT = "result.json"
@@ -56,18 +57,17 @@ def staged(folder: Path, overwrite: bool = False) -> Iterator[Path]:
         stage.mkdir(parents=True)
         yield stage
         _sync_all(stage)
-        if inside:
-            _fill(stage, home)
-        else:
-            _swap(stage, home)
+        with held_back():
+            (_fill if inside else _swap)(stage, home)
         sync(home)
         sync(home.parent)
     except OSError as error:
         raise _explained(error, folder) from error
     finally:
-        shutil.rmtree(stage, ignore_errors=True)
-        if inside:
-            _settle(home)
+        with held_back():
+            shutil.rmtree(stage, ignore_errors=True)
+            if inside:
+                _settle(home)
 
 
 def check_free(folder: Path, overwrite: bool = False) -> None:
@@ -101,25 +101,41 @@ def check_unread(out: Path, read: Iterable[str | os.PathLike[str]]) -> None:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[locks.Lock]:
-    """Keep other runs out of a folder, which is shown to be one that can be written to."""
+    """Keep other runs out of a folder, which is shown to be one that can be written to.
+
+    A folder that was not there before, and its parents, are gone again if nothing came of it.
+    """
     home = resolved(folder)
+    made = [f for f in (home, *home.parents) if not f.exists()]
+    lock = None
+    try:
+        with held_back():
+            path, lock = _taken(home, folder)
+        tidy(home)
+        yield lock
+    finally:
+        with held_back():
+            if lock is not None:
+                with suppress(OSError):
+                    tidy(home)  # of workers that were stopped
+                lock.release(path)
+            for empty in made:
+                with suppress(OSError):
+                    empty.rmdir()
+
+
+def _taken(home: Path, folder: Path) -> tuple[Path, locks.Lock]:
+    """The lock of a folder, and its file."""
     try:
         home.parent.mkdir(parents=True, exist_ok=True)
         if home.is_dir() and not os.access(home, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         path = _lock_of(home)
-        lock = locks.take(path, str(folder))
+        return path, locks.take(path, str(folder))
     except FileExistsError:
         raise
     except OSError as error:
         raise _explained(error, folder) from error
-    try:
-        tidy(home)
-        yield lock
-    finally:
-        with suppress(OSError):
-            tidy(home)  # of workers that were stopped
-        lock.release(path)
 
 
 def tidy(folder: Path) -> None:

@@ -11,15 +11,16 @@ import numpy as np
 
 from maxent._rows import Array
 from maxent.species.inputs import LayerFiles, RecordFile, StudyFiles
-from maxent.species.layers.background import draw_background
+from maxent.species.layers.background import draw_background, why_no_cell
 from maxent.species.layers.grid import OUTSIDE, Grid
+from maxent.species.layers.hints import hints
 from maxent.species.layers.layers import Layers
 from maxent.species.layers.study_region import StudyRegion
 from maxent.species.records.cleaning import NOT_STUDIED, Cleaned, clean
 from maxent.species.records.names import find_name
 from maxent.species.records.occurrences import Occurrences
 from maxent.species.records.study_files import StudyChoice
-from maxent.species.results import CleaningStep, Sample
+from maxent.species.results import CleaningStep, Sample, Selection
 from maxent.species.settings import Settings
 
 _FEW_CELLS = 100  # a background of fewer is worth a word
@@ -37,6 +38,7 @@ class Region:
     bias : sampling effort in each, None where it is not taken out of the density.
     n_known : cells of the grid (of the study region) where every layer is known, None where not
         all of them were read.
+    effort : file of the bias raster, None without one.
     notes : for the reader of the report.
     study : where background is drawn from, None for everywhere.
     """
@@ -51,6 +53,7 @@ class Region:
     n_known: int | None
     notes: tuple[str, ...] = ()
     study: StudyRegion | None = None
+    effort: str | None = None
 
     def known(self, cells: Array) -> Array:
         """Whether these cells have a value in every layer."""
@@ -79,9 +82,18 @@ def survey(
     background is drawn from.
     """
     settings = settings or Settings()
+    if bias is not None and group is not None:
+        raise ValueError(
+            "a bias raster (--bias) and the cells of records (--target-group, "
+            "--background-records) are two ways to choose the background; give one of them"
+        )
+    if bias is None and settings.bias != Settings.bias:
+        raise ValueError(
+            f'bias="{settings.bias}" (--bias-as) says what a bias raster is for; give one (--bias)'
+        )
     grid = layers.grid
     cells = grid.cells_at(occurrences.x, occurrences.y)
-    notes = list(layers.notes)
+    notes = [*layers.notes, *(() if bias is None else bias.notes)]
     if group is None:
         drawn = draw_background(
             layers,
@@ -125,7 +137,20 @@ def survey(
                 f"a target group should have hundreds: add records of similar species, or draw "
                 "the background at random (without --target-group and --background-records)"
             )
-    use_prior = effort is not None and settings.bias == "prior"
+    if settings.bias != "prior":
+        effort = None
+    if effort is not None:
+        visited = effort > 0
+        if not (visited & background).any():
+            raise ValueError(why_no_cell(layers, bias, n_known or 0))
+        if not visited.all():
+            notes.append(
+                f"{int((~visited).sum())} cells without sampling effort are left out, and the "
+                "records on them"
+            )
+        X, cell = X[visited].reset_index(drop=True), cell[visited]
+        background, effort = background[visited], effort[visited]
+    notes += hints(X, layers.categorical, grid)
     return Region(
         grid,
         layers.categorical,
@@ -133,10 +158,11 @@ def survey(
         X,
         cell,
         background,
-        effort if use_prior else None,
+        effort,
         n_known,
         tuple(notes),
         study,
+        None if bias is None else next(iter(bias.labels().values())),
     )
 
 
@@ -187,7 +213,15 @@ def _effort(
 ) -> Layers | None:
     if bias is None:
         return None
-    return files.enter_context(Layers.open(bias, like=opened.grid, crs=layers.crs))
+    return files.enter_context(
+        Layers.open(
+            bias,
+            like=opened.grid,
+            resampling="nearest",  # no effort is none, also beside cells that were visited
+            crs=layers.crs,
+            nodata=layers.nodata,
+        )
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,7 +290,10 @@ def together(one: Occurrences, other: Occurrences) -> Occurrences:
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """A species ready to be fitted."""
+    """A species ready to be fitted.
+
+    ``effort`` is the file of a bias raster; ``selection`` says which variables were left out.
+    """
 
     species: str
     train: Sample
@@ -273,6 +310,9 @@ class Prepared:
         left = sum(step.records for step in self.cleaning if step.what.endswith(NOT_STUDIED))
         lost = f"; {left} records outside it are left out" if left else ""
         return [f"{self.species}: {self.study.said()}{lost}"]
+
+    effort: str | None = None
+    selection: Selection | None = None
 
 
 def prepare(
@@ -302,7 +342,7 @@ def prepare(
     if test_cell.size:
         tested = _sample(region, test_cell, np.zeros(region.cell.size, bool))
     kept = {"x": x, "y": y, "test": held}
-    return Prepared(name, sample, tested, kept, steps, notes, region.study)
+    return Prepared(name, sample, tested, kept, steps, notes, region.study, region.effort)
 
 
 def prepare_swd(
@@ -364,10 +404,7 @@ def _drawn(n: int, settings: Settings) -> Array:
 def _sample(region: Region, cells: Array, background: Array) -> Sample:
     counts = np.bincount(region.rows(cells), minlength=region.cell.size).astype(np.float64)
     rows = np.flatnonzero(background | (counts > 0))
-    prior = None
-    if region.bias is not None:
-        bias = region.bias
-        prior = np.maximum(bias, bias[bias > 0].min(initial=1.0))[rows]
+    prior = None if region.bias is None else region.bias[rows]
     x, y = region.grid.centres(region.cell[rows])
     return Sample(
         region.X.iloc[rows].reset_index(drop=True),

@@ -131,7 +131,8 @@ class Importance:
     Attributes
     ----------
     variables : names, in the order of the layers.
-    contribution : percent of the unregularized gain, its Aumann-Shapley share (adds up to 100).
+    contribution : percent of the unregularized gain, its Aumann-Shapley share (adds up to 100;
+        negative where a variable only makes up for others).
     permutation, permutation_sd : drop of training AUC when the variable is shuffled, as percent
         of all drops; over repeated shuffles.
     auc_drop, auc_drop_sd : the drop itself.
@@ -143,6 +144,41 @@ class Importance:
     permutation_sd: Array
     auc_drop: Array
     auc_drop_sd: Array
+
+
+@io.register
+@dataclass(frozen=True, eq=False)
+class Collinearity:
+    """How much continuous variables say the same, over the background.
+
+    Attributes
+    ----------
+    variables : names; correlation : Pearson's, (variables, variables).
+    vif : variance inflation factor of each among all of them.
+    """
+
+    variables: tuple[str, ...]
+    correlation: Array
+    vif: Array
+
+
+@io.register
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """Which variables were used, and why the others were not.
+
+    Attributes
+    ----------
+    rule : "vif=10" or "forward", as asked for.
+    kept : names; dropped : name -> why.
+    steps : of a forward selection, the variables in the order in which they were added, with the
+        held-out gain reached.
+    """
+
+    rule: str
+    kept: tuple[str, ...]
+    dropped: dict[str, str]
+    steps: list[dict[str, Any]] = field(default_factory=list)
 
 
 @io.register
@@ -185,11 +221,14 @@ class MapFiles:
     ----------
     name : "training layers", or the folder projected to.
     files : by what they hold (cloglog, raw, logistic, cumulative, log, clamping, mess, mod, exdet,
-        ...):
-        file names beside the report.
+        ...): file names beside the report.
     classes : the number written for each variable in the map of the most dissimilar one.
-    n_cells, n_extrapolated, n_clamped, n_unseen : known cells; those with negative similarity;
-        with a clamped variable; with an unseen category.
+    n_cells, n_unseen : known cells; those with an unseen category.
+    n_extrapolated : those with negative similarity to the fit, None where it was not looked at.
+    presence : of the map of presence, rule, threshold, cells, and km2 of them and of all known
+        cells (known_km2) where the CRS is known.
+    n_outside, n_clamped : those with a variable outside its range at the fit; with one that was
+        held at it, so none without clamping.
     n_novel : those with a new combination of variables (ExDet above 1); None where not known.
     mask, n_masked : what the cells left out of the maps of suitability were told by ("mess" or
         "exdet", None for none), and how many they are.
@@ -199,13 +238,28 @@ class MapFiles:
     files: dict[str, str]
     n_cells: int
     classes: dict[int, str] = field(default_factory=dict)
-    n_extrapolated: int = 0
+    n_extrapolated: int | None = None
     n_clamped: int = 0
     n_unseen: int = 0
     seconds: float = 0.0
+    n_outside: int = 0
+    presence: dict[str, Any] = field(default_factory=dict)
     n_novel: int | None = field(default=None, metadata=io.LATER)
     mask: str | None = field(default=None, metadata=io.LATER)
     n_masked: int = field(default=0, metadata=io.LATER)
+
+    def presence_in_words(self) -> str:
+        """Rule, value and area of the map of presence; "" without one."""
+        if not self.presence:
+            return ""
+        said = self.presence
+        area = "area not known, as the layers have no CRS"
+        if "km2" in said:
+            area = f"{said['km2']:,.0f} of {said['known_km2']:,.0f} km2"
+        return (
+            f"presence by {said['rule']}, cloglog {said['threshold']:.4f} or more: "
+            f"{said['cells']} of {self.n_cells - self.n_masked} cells, {area}"
+        )
 
     @property
     def training(self) -> bool:
@@ -231,6 +285,7 @@ class SpeciesResult:
     bound : the guarantee of the fit in words; seconds : by stage.
     study : the region that background was drawn from, None for all of the layers.
     change : of the range between the training layers and projections on the same grid.
+    collinearity, selection : of all variables given, and which of them were used; see these.
     """
 
     species: str
@@ -257,6 +312,8 @@ class SpeciesResult:
     seconds: dict[str, float]
     study: StudyRegion | None = field(default=None, metadata=io.LATER)
     change: Comparison | None = field(default=None, metadata=io.LATER)
+    collinearity: Collinearity | None = field(default=None, metadata=io.LATER)
+    selection: Selection | None = field(default=None, metadata=io.LATER)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "model", fitted_density(self.model))

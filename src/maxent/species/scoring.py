@@ -56,6 +56,8 @@ def score_records(
     what was assumed.
     """
     with layers.open(only=model.density.schema.names) as opened:
+        for note in opened.notes:
+            tell(note)
         grid = opened.grid
         placed = _located(records, grid, tell)
         names = _chosen(model, placed, species, records.path, tell)

@@ -36,6 +36,7 @@ RULES = (  # of the table of thresholds
 # the names of features.letters and potentials.BY_NAME, written out: a command starts without them
 _LETTERS = "lqpthc"
 _POTENTIALS = ("box", "ball", "quadratic", "elastic", "smooth-box", "laplace", "equality")
+_VIF = 10.0  # a usual limit
 _CV = ("auto", "blocks", "checkerboard", "random", "none")
 _REPLICATES = ("bootstrap", "subsample", "crossvalidate")
 
@@ -60,6 +61,8 @@ class Settings:
     ----------
     features, potential, entropy, multiplier, preset : see ``MaxentDensity``; ``entropy`` is
         "shannon" or "tsallis:1.5".
+    select : "vif" or "vif=10" drops the variables whose variance inflation factor is larger, the
+        worst first; "forward" adds variables while the held-out gain of blocks grows.
     background : number of background cells, None for every cell.
     bias : what a bias raster is for: "background" draws the background in proportion to it,
         "prior" takes it out of the density.
@@ -103,6 +106,12 @@ class Settings:
         BACKGROUND,
         "--bias-as",
         choices=("background", "prior"),
+    )
+    select: str | None = option(
+        None,
+        "Variables: vif[=10] drops those of a larger variance inflation factor, forward adds one "
+        "at a time while blocked cross-validation gains.",
+        MODEL,
     )
     keep_duplicates: bool = option(False, "Count every record of a cell, not one.", DATA)
     thin: float | None = option(None, "Keep records this many km apart.", DATA)
@@ -169,9 +178,35 @@ class Settings:
                 f"background must be a number of cells, or None for all, got {self.background!r}"
             )
         _check_rule(self.threshold)
+        if self.select is not None:
+            self.selection()
         if not 0 < self.prevalence < 1:
             raise ValueError(f"prevalence must lie between 0 and 1, got {self.prevalence!r}")
-        parse_entropy(self.entropy)
+        if self.entropy != "shannon":  # which needs no classes: a command starts without them
+            parse_entropy(self.entropy)
+
+    def selection(self) -> tuple[str, float]:
+        """How variables are selected: "vif" with its limit, or "forward"."""
+        how, given, limit = (self.select or "").partition("=")
+        try:
+            value = float(limit) if given else _VIF
+        except ValueError:
+            value = float("nan")
+        if (how == "vif" and value >= 1) or (how == "forward" and not given):
+            return how, value
+        raise ValueError(
+            f"select must be vif, vif=LIMIT with a limit of 1 or more, or forward, got "
+            f"{self.select!r}"
+        )
+
+    def check_tested(self, tested: bool) -> None:
+        """Refuse a threshold rule of test records where there are none."""
+        rules = [] if self.threshold is None else _rules(self.threshold)
+        if rules and not tested and all(" test " in rule for rule in rules):
+            raise ValueError(
+                f"threshold {self.threshold!r} is a rule of test records, and there are none; hold "
+                "some out (--test-share, --test) or choose another rule"
+            )
 
     def recipe(self, categorical: tuple[str, ...] = ()) -> Recipe:
         """The density of these settings; layers of categories are always used."""
@@ -218,12 +253,19 @@ def parse_entropy(text: str) -> Entropy:
 
 
 def _check_rule(rule: str | None) -> None:
-    """Refuse a threshold that is no number and no rule's name or start of a name."""
-    if rule is None or any(name.lower().startswith(rule.lower()) for name in RULES):
+    """Refuse a threshold that is no number from 0 to 1 and no rule's name or start of a name."""
+    if rule is None or (rule and _rules(rule)):
         return
     try:
-        float(rule)
+        if 0 <= float(rule) <= 1:
+            return
     except ValueError:
-        raise ValueError(
-            f"threshold must be a number or one of: {'; '.join(RULES)}; got {rule!r}"
-        ) from None
+        pass
+    raise ValueError(
+        f"threshold must be a number from 0 to 1 (cloglog) or one of: {'; '.join(RULES)}; got "
+        f"{rule!r}"
+    )
+
+
+def _rules(start: str) -> list[str]:
+    return [name for name in RULES if name.lower().startswith(start.lower())]

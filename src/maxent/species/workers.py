@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
+from maxent._interrupts import held_back
+
 
 def in_processes(
     work: Callable[..., Any], queue: Sequence[Any], common: Sequence[Any], processes: int
@@ -24,12 +26,17 @@ def in_processes(
     ``common`` is sent to each process once, when it starts.
     """
     waiting = deque(queue)
+    started: list[_Worker] = []
     idle: list[_Worker] = []
     busy: dict[Any, tuple[_Worker, Any]] = {}
     try:
         while waiting or busy:
             while waiting and len(busy) < processes:
-                worker = idle.pop() if idle else _Worker(work, common)
+                if not idle:
+                    with held_back():  # else it could be half started, and nobody would know of it
+                        started.append(_Worker(work, common))
+                        idle.append(started[-1])
+                worker = idle.pop()
                 if worker.give(waiting[0]):
                     busy[worker.line] = worker, waiting.popleft()
             for line in wait(list(busy)):
@@ -39,12 +46,14 @@ def in_processes(
                     idle.append(worker)
                 yield job, answer
     except BaseException:  # Ctrl-C: what is under way is given up
-        for worker, _ in busy.values():
-            worker.process.terminate()
+        with held_back():
+            for worker in started:
+                worker.process.terminate()
         raise
     finally:
-        for worker in (*idle, *(worker for worker, _ in busy.values())):
-            worker.end()
+        with held_back():
+            for worker in started:
+                worker.end()
 
 
 class Killed:

@@ -6,6 +6,7 @@ them.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -260,7 +261,11 @@ def _fitted(
 
 def _work(job: Job, shared: Shared, lock: Lock) -> dict[str, Any]:
     """In a process of its own, which holds the lock of the folder for as long as it lives."""
-    return _attempt(job, shared, lambda name: None)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        row = _attempt(job, shared, lambda name: None)
+    told = [*row.get("notes", ()), *(str(warning.message) for warning in caught)]
+    return row | {"notes": list(dict.fromkeys(told))}
 
 
 def _attempt(job: Job, shared: Shared, stage: Callable[[str], None]) -> dict[str, Any]:

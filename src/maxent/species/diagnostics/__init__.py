@@ -3,6 +3,7 @@
 ==================  ==========================================================================
 ``evaluation.py``   scores, curves, thresholds and calibration of one fitted model
 ``replicates.py``   the fit repeated on blocks, folds or resamples and scored on the rest
+``collinearity.py`` correlations and variance inflation factors
 ``importance.py``   what each variable does: gain shares, permutation, jackknife
 ``responses.py``    the prediction along each variable, with bootstrap bands
 ``refits.py``       fits on other rows or columns, quiet and in threads
@@ -14,6 +15,7 @@ regularized gain is known to that many nats.
 
 from __future__ import annotations
 
+from maxent.species.diagnostics.collinearity import collinearity
 from maxent.species.diagnostics.evaluation import evaluate
 from maxent.species.diagnostics.importance import gain_shares, importance, jackknife
 from maxent.species.diagnostics.refits import REFIT_TOL, fit_sample
@@ -22,6 +24,7 @@ from maxent.species.diagnostics.responses import responses
 
 __all__ = [
     "REFIT_TOL",
+    "collinearity",
     "evaluate",
     "fit_sample",
     "gain_shares",

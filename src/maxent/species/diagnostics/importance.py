@@ -35,9 +35,11 @@ _ADDS_UP = 1e-6  # nats
 def importance(model: Any, sample: Sample, *, repeats: int = 10, seed: int = 0) -> Importance:
     """Contribution of each variable to the gain, and the drop of AUC when it is shuffled.
 
-    ``contribution`` is :func:`gain_shares` in percent, negative shares set to 0. It depends on the
-    fitted weights alone and not on the steps of a solver. Correlated variables share their credit
-    as the weights do: a variable with a small share may be one that others stand in for.
+    ``contribution`` is :func:`gain_shares` in percent of the gain. It adds up to 100 and depends
+    on the fitted weights alone, not on the steps of a solver. A share is negative, and others then
+    are larger, where a variable's weights only make up for those of others. Correlated variables
+    share their credit as the weights do: one with a small share may be one that others stand in
+    for.
 
     ``permutation``: the values of one variable are shuffled among the presences and the background
     rows (50,000 of them at most) together, ``repeats`` times; the drops of training AUC, negative
@@ -49,12 +51,18 @@ def importance(model: Any, sample: Sample, *, repeats: int = 10, seed: int = 0) 
     percent = _percent(drops)
     return Importance(
         variables=density.schema.names,
-        contribution=_percent(gain_shares(density, sample)),
+        contribution=_percent_of_gain(gain_shares(density, sample)),
         permutation=percent.mean(axis=0),
         permutation_sd=deviation(percent),
         auc_drop=drops.mean(axis=0),
         auc_drop_sd=deviation(drops),
     )
+
+
+def _percent_of_gain(shares: Array) -> Array:
+    """Percent of their sum, which the quadrature knows to 1e-6; 0 where there is no gain."""
+    gain = shares.sum()
+    return 100 * shares / gain if gain > _ADDS_UP else np.zeros_like(shares)
 
 
 def _percent(values: Array) -> Array:

@@ -35,7 +35,6 @@ _SCORES = (
     *("train_auc", "test_auc", "auc_difference", "test_gain", "boyce"),
     *("omission_minimum", "omission_10_percentile", "gain", "gap"),
 )
-_ENOUGH = 50  # background rows that a block needs to be compared with its own
 _SQUARES = range(4, 9)  # squares of a checkerboard along the longer side of the records
 _RATES = np.linspace(0, 1, 101)
 _CUMULATIVE = np.linspace(0, 100, 101)
@@ -48,7 +47,6 @@ class _Split:
     train: Array
     test: Array
     domain: Array  # rows of the fit
-    reference: Array  # background rows that test records are compared with
 
 
 class _Scored(NamedTuple):
@@ -76,12 +74,14 @@ def replicate(
 
     - "blocks": ``n`` contiguous blocks (:class:`maxent.evaluation.SpatialBlocks`);
       "checkerboard": 2 or 4 sets of squares, 4 to 8 squares along the records, whichever leaves
-      most of them in the smallest set. A block is left out of the fit with its background. Its
-      records are compared with the background of the block where that has 50 rows or more, else
-      with all background.
+      most of them in the smallest set. A block is left out of the fit with its background.
     - "random": ``n`` folds of the rows with records; "subsample": ``n`` times a share
       ``test_share`` of these rows; "bootstrap": records drawn with replacement, and tested with
       the rows that were not drawn. Background rows with held-out records stay, as background.
+
+    Training and test records are compared with all background rows of the sample, those of the
+    block left out among them, so that AUC, their difference and the Boyce index compare between
+    replicates and kinds (what ENMeval calls the full background).
 
     In the table the omission rates are those of test records at two thresholds of the replicate's
     training records; test_gain is the mean of ln(N raw), raw normalised over all N background rows
@@ -163,7 +163,7 @@ def _only(counts: Array, rows: Array) -> Array:
 
 def _record_split(sample: Sample, train: Array) -> _Split:
     test = np.where(train == 0, sample.counts, 0)
-    return _Split(train, test, (train > 0) | sample.at_background, sample.at_background)
+    return _Split(train, test, (train > 0) | sample.at_background)
 
 
 def _spatial_splits(sample: Sample, kind: str, n: int) -> list[_Split]:
@@ -180,9 +180,7 @@ def _spatial_splits(sample: Sample, kind: str, n: int) -> list[_Split]:
     splits = []
     for train, test in splitter.split(None, sample.counts):
         domain, block = (np.isin(np.arange(len(sample.counts)), rows) for rows in (train, test))
-        own = block & sample.at_background
-        reference = own if own.sum() >= _ENOUGH else sample.at_background
-        splits.append(_Split(sample.counts * domain, sample.counts * block, domain, reference))
+        splits.append(_Split(sample.counts * domain, sample.counts * block, domain))
     return splits
 
 
@@ -222,17 +220,19 @@ def _scored(recipe: Recipe, whole: _Whole, split: _Split, row: dict[str, Any]) -
     model = coarse(recipe.task_of(points)).fit().density
     log, cloglog = (model.at(whole.cells, output) for output in ("log", "cloglog"))
     trained, tested = (per_record(log, counts) for counts in (split.train, split.test))
-    background, reference = log[split.domain & sample.at_background], log[split.reference]
-    rules = metrics.thresholds(trained, background, background_raw=np.exp(background))
+    own, background = log[split.domain & sample.at_background], log[sample.at_background]
+    rules = metrics.thresholds(trained, own, background_raw=np.exp(own))
     cut = {rule.name: rule.value for rule in rules}
-    train_auc, test_auc = metrics.auc(trained, background), metrics.auc(tested, reference)
-    everywhere = np.exp(log[sample.at_background])
+    train_auc, test_auc = metrics.auc(trained, background), metrics.auc(tested, background)
+    everywhere = np.exp(background)
     scores = {
         "train_auc": train_auc,
         "test_auc": test_auc,
         "auc_difference": train_auc - test_auc,
         "test_gain": float(tested.mean() - np.log(everywhere.mean())),
-        "boyce": metrics.boyce(per_record(cloglog, split.test), cloglog[split.reference]).index,
+        "boyce": metrics.boyce(
+            per_record(cloglog, split.test), cloglog[sample.at_background]
+        ).index,
         "omission_minimum": metrics.omission(tested, cut["Minimum training presence"]),
         "omission_10_percentile": metrics.omission(tested, cut["10 percentile training presence"]),
         "gain": model.certificate.gain,
@@ -241,7 +241,7 @@ def _scored(recipe: Recipe, whole: _Whole, split: _Split, row: dict[str, Any]) -
     cumulative = per_record(model.at(whole.cells, "cumulative"), split.test)
     return _Scored(
         row | scores | {"error": ""},
-        _true_positive_rate(tested, reference),
+        _true_positive_rate(tested, background),
         (cumulative[:, None] < _CUMULATIVE).mean(axis=0),
         model,
     )

@@ -4,8 +4,12 @@
 ``grid.py``           where cells lie; pure arithmetic
 ``placement.py``      how two grids lie to each other: the same cells, a part, an overlap
 ``sources.py``        bands of files that GDAL opens
+``missing.py``        values for "not known" in files that do not say so
 ``alignment.py``      one grid for sources that come on several
 ``array_sources.py``  planes of xarray objects
+``naming.py``         layers chosen and named by the user
+``areas.py``          square kilometres of cells
+``hints.py``          what looks like a slip
 ``layers.py``         all layers of a region, read one window at a time
 ``background.py``     the cells that stand for the region
 ``similarity.py``     how similar another place is to the region

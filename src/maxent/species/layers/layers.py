@@ -26,6 +26,8 @@ from maxent.species.layers.alignment import (
 )
 from maxent.species.layers.array_sources import array_sources
 from maxent.species.layers.grid import Grid, Window
+from maxent.species.layers.missing import with_missing
+from maxent.species.layers.naming import Named, files_of, renamed
 from maxent.species.layers.sources import Source, bands_of, check_names, picked, raster_files
 
 _WINDOW_CELLS = 1 << 19
@@ -86,6 +88,8 @@ class Layers:
         resampling: str = "bilinear",
         crs: str | None = None,
         only: Sequence[str] | None = None,
+        nodata: Sequence[float] | None = (),
+        named: Sequence[Named] = (),
     ) -> Layers:
         """Open raster files.
 
@@ -101,6 +105,11 @@ class Layers:
         resampling : of GDAL ("bilinear", "nearest", "average" ...); categories: always "nearest".
         crs : of files that do not state theirs.
         only : names of the layers to take, in this order; the others are left out.
+        nodata : values that mean "not known" as they are stored, besides what a file states. By
+            default usual ones (-9999, -3.4e38, -32768 ...) are recognised in files that state
+            none, where they stand apart from all other values, and ``notes`` say so; None: every
+            value of such a file is data.
+        named : layers by name, file and band; of these files no other band is taken.
         """
         if align not in ALIGN:
             raise ValueError(f"align must be one of {', '.join(ALIGN)}, got {align!r}")
@@ -109,7 +118,12 @@ class Layers:
                 f"resampling must be one of {', '.join(resamplings())}, got {resampling!r}"
             )
         crs = None if crs is None else parsed_crs(crs).to_string()
-        bands = [band for path in raster_files(sources) for band in bands_of(path, crs)]
+        given = [] if named and not sources else raster_files(sources)
+        bands = [
+            band
+            for path in files_of(given, named)
+            for band in renamed(bands_of(path, crs), path, named)
+        ]
         if only is not None:
             bands = picked(bands, only)
         if not bands:
@@ -119,6 +133,7 @@ class Layers:
         bands = share_crs(bands, like, notes)
         grid = target_grid(bands, align, notes) if like is None else with_crs(like, bands)
         check_cells(grid.size, f"the grid of {bands[0].label}, {grid.describe()},", ON_DISK)
+        bands = with_missing(bands, nodata, notes)
         categorical = tuple(categorical)
         aligned = []
         for source in bands:

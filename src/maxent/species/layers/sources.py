@@ -24,25 +24,35 @@ _IDENTITY = (0.0, 1.0, 0.0, 0.0, 0.0, 1.0)  # in the order of GDAL
 
 @dataclass(frozen=True)
 class Coding:
-    """How numbers are stored: a value for "not known", and value = stored * scale + offset."""
+    """How numbers are stored: values for "not known", and value = stored * scale + offset.
+
+    ``nodata`` is what the file states, ``missing`` are further values, see ``missing.py``.
+    """
 
     nodata: float | None
     scale: float = 1.0
     offset: float = 0.0
+    missing: tuple[float, ...] = ()
+
+    @property
+    def unknown(self) -> tuple[float, ...]:
+        """All values for "not known"."""
+        stated = () if self.nodata is None else (self.nodata,)
+        return tuple(dict.fromkeys([*stated, *self.missing]))
 
     def known(self, stored: Array) -> Array:
         """Where a value is known."""
-        nodata = self.nodata
         if stored.dtype.kind == "f":
             known = np.isfinite(stored)
-            if nodata is not None and not np.isnan(nodata):
+            for value in (v for v in self.unknown if not np.isnan(v)):
                 # in single precision: text headers and other programs round the value
                 with np.errstate(over="ignore"):
-                    known &= stored.astype(np.float32, copy=False) != np.float32(nodata)
+                    known &= stored.astype(np.float32, copy=False) != np.float32(value)
             return known
-        if nodata is None or not _fits(nodata, stored.dtype):
-            return np.ones(stored.shape, dtype=bool)
-        return stored != stored.dtype.type(nodata)
+        known = np.ones(stored.shape, dtype=bool)
+        for value in (v for v in self.unknown if _fits(v, stored.dtype)):
+            known &= stored != stored.dtype.type(value)
+        return known
 
     def values(self, stored: Array) -> Array:
         """The values that are meant; integers stay integers where there is nothing to do."""
@@ -122,13 +132,16 @@ class _Warp:
     grid: Grid
     source_crs: str | None
     resampling: str
+    source_nodata: float | None  # None: what the file states
 
     def of(self, dataset: Any) -> Any:
         rasterio = geo("rasterio")
         # floats hold every integer of up to 16 bits in 4 bytes, and NaN marks what is beyond
         wide = any(np.dtype(t).itemsize > 2 and t != "float32" for t in dataset.dtypes)
+        stated = {} if self.source_nodata is None else {"src_nodata": self.source_nodata}
         return geo("rasterio.vrt").WarpedVRT(
             dataset,
+            **stated,
             src_crs=self.source_crs,
             crs=self.grid.crs,
             transform=rasterio.Affine(*self.grid.transform),
@@ -192,6 +205,13 @@ class FileSource(Source):
 
     def read(self, window: Window) -> tuple[Array, Array]:
         """Values and where they are known."""
+        stored, known = self.stored(window)
+        if stored.dtype.kind == "f" and self.dtype.kind != "f":  # integers that were warped
+            stored = np.where(known, stored, 0).astype(self.dtype)
+        return self.coding.values(stored), known
+
+    def stored(self, window: Window) -> tuple[Array, Array]:
+        """Numbers as they are in the file (or warped), and where a value is known."""
         rasterio = geo("rasterio")
         row, column = window.row + self.shift[0], window.column + self.shift[1]
         where = rasterio.windows.Window(column, row, window.width, window.height)
@@ -208,9 +228,7 @@ class FileSource(Source):
         known = self.coding.known(stored)
         if mask is not None:
             known &= mask > 0
-        if stored.dtype.kind == "f" and self.dtype.kind != "f":  # integers that were warped
-            stored = np.where(known, stored, 0).astype(self.dtype)
-        return self.coding.values(stored), known
+        return stored, known
 
     def on(self, grid: Grid, resampling: str) -> FileSource:
         """The same layer on another grid; read as it is where the cells are the same ones."""
@@ -219,15 +237,27 @@ class FileSource(Source):
         moved = shift(self.grid, grid)
         if moved is not None:
             return replace(self, grid=grid, shift=moved)
-        warp = _Warp(grid, self.grid.crs or grid.crs, resampling)
+        warp = _Warp(grid, self.grid.crs or grid.crs, resampling, self._only_unknown())
         return replace(
             self,
             grid=grid,
             file=self.file.warped(warp),
             dtype=self.dtype if resampling == "nearest" else np.dtype(np.float64),
-            coding=replace(self.coding, nodata=None),
+            coding=replace(self.coding, nodata=None, missing=()),
             masked=False,
         )
+
+    def _only_unknown(self) -> float | None:
+        """The value of "not known" that the file does not state; GDAL warps with one at most."""
+        unknown = self.coding.unknown
+        if unknown[1:]:
+            values = " and ".join(f"{value:g}" for value in unknown)
+            raise ValueError(
+                f"{self.label}: {values} mean no data, and a layer on another grid can be "
+                "resampled with one such value only; write the file again with one, or on the same "
+                "grid"
+            )
+        return self.coding.missing[0] if self.coding.missing else None
 
     @property
     def is_resampled(self) -> bool:

@@ -30,7 +30,6 @@ from maxent.species.results import TRAINING, MapFiles
 
 _CELLS = 1 << 20  # of all windows that are read at one time
 _CACHE = 1 << 27  # bytes of blocks that GDAL keeps
-_COUNTS = ("cells", "extrapolated", "clamped", "unseen", "novel", "masked")
 
 
 def project(
@@ -42,6 +41,7 @@ def project(
     clamp: bool = True,
     reference: Reference | None = None,
     threshold: float | None = None,
+    rule: str = "value given",
     replicates: Sequence[FittedDensity] = (),
     extras: Sequence[str] = EXTRAS,
     extrapolation: Extrapolation | None = None,
@@ -66,6 +66,8 @@ def project(
     clamp : hold variables and features within their ranges at the fit.
     reference : the environment of the fit, for "mess" and "mod"; without it these are left out.
     threshold : a cloglog value: also the map "presence", 1 at and above it and 0 below.
+    rule : what the threshold is called; the file of presence has tags THRESHOLD, RULE, CELLS and,
+        where the CRS is known, AREA_KM2 and KNOWN_AREA_KM2.
     replicates : other fits of the same variables: also mean, sd (n - 1), min, max and median of
         their cloglog outputs.
     extras : "clamping" is how much clamping changes the cloglog output, "mess" the similarity to
@@ -99,6 +101,9 @@ def project(
         stage = geotiff.Stage(plan.layers.grid, plan.maps, targets, work, windows[0])
         with stage.open({"LAYERS": name, **(tags or {})}):
             tally = _run(plan, windows, threads, stage.write, progress)
+            presence = _presence(plan, tally, rule)
+            if presence:
+                stage.files["presence"].update_tags(**_presence_tags(presence))
         for what, target in targets.items():
             progress.update(f"writing {target.name}")
             masked = tally.counts["masked"] if plan.maps[what].masked else 0
@@ -110,14 +115,32 @@ def project(
         files={what: target.name for what, target in targets.items()},
         n_cells=tally.counts["cells"],
         classes=plan.classes(),
-        n_extrapolated=tally.counts["extrapolated"],
+        n_extrapolated=None if plan.reference is None else tally.counts["extrapolated"],
+        n_outside=tally.counts["outside"],
         n_clamped=tally.counts["clamped"],
         n_unseen=tally.counts["unseen"],
         seconds=perf_counter() - start,
         n_novel=None if plan.extrapolation is None else tally.counts["novel"],
         mask=mask,
         n_masked=tally.counts["masked"],
+        presence=presence,
     )
+
+
+def _presence(plan: Plan, tally: Tally, rule: str) -> dict[str, Any]:
+    """What the map of presence shows, empty without one."""
+    if plan.threshold is None:
+        return {}
+    said = {"rule": rule, "threshold": float(plan.threshold), "cells": tally.counts["present"]}
+    if plan.areas is None:
+        return said
+    km2, known = tally.km2.tolist()
+    return said | {"km2": km2, "known_km2": known}
+
+
+def _presence_tags(said: Mapping[str, Any]) -> dict[str, str]:
+    names = {"rule": "RULE", "cells": "CELLS", "km2": "AREA_KM2", "known_km2": "KNOWN_AREA_KM2"}
+    return {tag: str(said[name]) for name, tag in names.items() if name in said}
 
 
 def project_xarray(
@@ -137,8 +160,9 @@ def project_xarray(
 ) -> Any:
     """The maps of :func:`project` in memory: an xarray Dataset with rioxarray's CRS and transform.
 
-    Attributes of the Dataset are n_cells, n_extrapolated, n_clamped, n_unseen, n_novel and
-    n_masked; ``mod`` has its variables as the attribute ``classes``.
+    Attributes of the Dataset are n_cells, n_extrapolated (with a reference), n_outside, n_clamped,
+    n_unseen, n_novel (with an extrapolation) and n_masked, as in :class:`MapFiles`; ``mod`` has its
+    variables as the attribute ``classes``.
     """
     plan = Plan.of(
         model, layers, outputs, clamp, reference, threshold, replicates, extras, extrapolation, mask
@@ -224,10 +248,13 @@ def _in_order(
 def _dataset(arrays: Mapping[str, Array], plan: Plan, tally: Tally) -> Any:
     xarray, _, rasterio = geo("xarray"), geo("rioxarray"), geo("rasterio")
     grid = plan.layers.grid
+    similar = () if plan.reference is None else ("extrapolated",)
+    combined = () if plan.extrapolation is None else ("novel",)
+    counted = ("cells", *similar, "outside", "clamped", "unseen", *combined, "masked")
     data = xarray.Dataset(
         {what: (("y", "x"), values) for what, values in arrays.items()},
         coords=_coordinates(grid),
-        attrs={f"n_{what}": tally.counts[what] for what in _COUNTS},
+        attrs={f"n_{what}": tally.counts[what] for what in counted},
     )
     if grid.crs is not None:
         data = data.rio.write_crs(grid.crs)

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from maxent._interrupts import held_back
 from maxent._rows import Array
 from maxent.maps import sum_of_parts
 from maxent.species import locks
@@ -84,13 +85,15 @@ def workspace(folder: Path) -> Iterator[Path]:
         try:
             yield work
         finally:
-            lock.release(work / _LOCK)
-            shutil.rmtree(work, ignore_errors=True)
+            with held_back():
+                lock.release(work / _LOCK)
+                shutil.rmtree(work, ignore_errors=True)
     except BaseException:  # also Ctrl-C
-        shutil.rmtree(work, ignore_errors=True)
-        for empty in made:
-            with suppress(OSError):
-                empty.rmdir()
+        with held_back():
+            shutil.rmtree(work, ignore_errors=True)
+            for empty in made:
+                with suppress(OSError):
+                    empty.rmdir()
         raise
 
 

@@ -15,6 +15,7 @@ from maxent.density import OUTPUTS, FittedDensity, fitted_density
 from maxent.features import Schema
 from maxent.features.cells import UNKNOWN, Cells
 from maxent.features.scoring import Scorer
+from maxent.species.layers.areas import cell_areas
 from maxent.species.layers.extrapolation import Extrapolation
 from maxent.species.layers.grid import Window
 from maxent.species.layers.layers import Block, Layers
@@ -87,10 +88,12 @@ class Tally:
 
     counts: Counter[str] = field(default_factory=Counter)
     unseen: dict[str, set[float]] = field(default_factory=dict)
+    km2: Array = field(default_factory=lambda: np.zeros(2))  # of presence, of known cells
 
     def add(self, other: Tally) -> None:
         """Add what another window encountered."""
         self.counts.update(other.counts)
+        self.km2 += other.km2
         for name, levels in other.unseen.items():
             self.unseen.setdefault(name, set()).update(levels)
 
@@ -122,6 +125,7 @@ class Plan:
     clamp: bool
     threshold: float | None
     maps: dict[str, Map]
+    areas: Array | None  # km2 of a cell in each row
 
     @classmethod
     def of(
@@ -167,8 +171,9 @@ class Plan:
         maps += [Map(name, tags=tags, masked=mask is not None) for name in STATISTICS if others]
         similar = reference is not None and (wanted & {"mess", "mod"} or mask == "mess")
         combined = extrapolation is not None and ("exdet" in wanted or mask == "exdet")
+        needed = _needed(layers, model.schema)
         return cls(
-            _needed(layers, model.schema),
+            needed,
             fitted,
             others,
             reference.only(names) if reference is not None and similar else None,
@@ -177,6 +182,7 @@ class Plan:
             clamp,
             threshold,
             {m.what: m for m in maps},
+            None if threshold is None else cell_areas(needed.grid),
         )
 
     def classes(self) -> dict[int, str]:
@@ -201,7 +207,17 @@ class Plan:
                 for what, values in self._columns(columns, tally):
                     drawn[what][part] = values
         maps = {what: self._spread(block, known, what, values) for what, values in drawn.items()}
+        if self.threshold is not None:
+            self._measure(window, maps["presence"], tally)
         return window, maps, tally
+
+    def _measure(self, window: Window, presence: Array, tally: Tally) -> None:
+        """Add up cells and areas of presence, and the area of all known cells."""
+        present, known = presence == 1, presence != self.maps["presence"].nodata
+        tally.counts["present"] += int(present.sum())
+        if self.areas is not None:
+            rows = self.areas[window.row : window.row + window.height]
+            tally.km2 += [present.sum(axis=1) @ rows, known.sum(axis=1) @ rows]
 
     def _spread(self, block: Block, known: Array, what: str, values: Array) -> Array:
         if known.size == block.valid.size:
@@ -279,7 +295,9 @@ class Plan:
         from maxent._kernels.score import count_outside
 
         limits = self.model.scorer.limits(cells.values.dtype)
-        tally.counts["clamped"] += int(count_outside(cells.values, *limits))
+        outside = int(count_outside(cells.values, *limits))
+        tally.counts["outside"] += outside
+        tally.counts["clamped"] += outside if self.clamp else 0
         unknown = cells.codes == UNKNOWN
         if not unknown.any():
             return

@@ -37,7 +37,8 @@ def write_index(
     """Write ``index.html``: one line per species with its scores and a link to its report.
 
     A row holds species, status ("ok" or "failed"), error, report and thumbnail (relative to the
-    folder), n_records, auc, test_auc, gain, gap and seconds; what it lacks stays empty.
+    folder), n_records, auc, test_auc, test_auc_of (what was held out), gain, gap and seconds; what
+    it lacks stays empty.
     """
     folder = Path(folder)
     failed = sum(row["status"] != "ok" for row in rows)
@@ -80,11 +81,17 @@ def _row(row: dict[str, Any], folder: Path) -> list[Any]:
         element("span", row["status"], class_=f"status {row['status']}"),
         count(row.get("n_records")),
         fixed(row.get("auc")),
-        fixed(row.get("test_auc")),
+        _held_out(row),
         fixed(row.get("gain")),
         small(gap if gap is None else max(gap, 0.0)),
         fixed(row.get("seconds"), 1),
     ]
+
+
+def _held_out(row: dict[str, Any]) -> str:
+    """The AUC of records kept from the fit, and which they are."""
+    of = row.get("test_auc_of")
+    return fixed(row.get("test_auc")) + (f" ({of})" if of else "")
 
 
 def _thumbnail(row: dict[str, Any], folder: Path) -> Html | None:

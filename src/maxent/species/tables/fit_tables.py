@@ -95,6 +95,21 @@ def _of_the_report(result: SpeciesResult) -> Iterator[_Table]:
         values = [getattr(result.importance, measure).tolist() for measure in _MEASURES]
         shares = zip(result.importance.variables, *values, strict=True)
         yield _Table("importance", "importance.csv", ("variable", *_MEASURES), shares)
+    if result.collinearity is not None:
+        found = result.collinearity
+        header = ("variable", "vif", *found.variables)
+        table = [
+            [name, factor, *row]
+            for name, factor, row in zip(
+                found.variables, found.vif.tolist(), found.correlation.tolist(), strict=True
+            )
+        ]
+        yield _Table("collinearity", "collinearity.csv", header, table)
+    if result.selection is not None:
+        chosen = result.selection
+        reasons = [[name, "kept", ""] for name in chosen.kept]
+        reasons += [[name, "dropped", why] for name, why in chosen.dropped.items()]
+        yield _Table("selection", "selection.csv", ("variable", "used", "why"), reasons)
     if result.jackknife is not None:
         rows = _jackknife_rows(result.jackknife)
         yield _Table("jackknife", "jackknife.csv", _JACKKNIFE_HEADER, rows)

@@ -170,9 +170,10 @@ def tune_files(
                 totals=_totals(layers, region, ready.train),
                 jobs=jobs,
             )
-            only = name if len(names) > 1 else None
-            advice = _advice(records, layers, study, only, made.rows[0])
-            notes = [*ready.study_notes(), *_remarks(made)]
+            several, fit = len(names) > 1, out.with_name(f"{out.name}-fit")
+            only, place_of_fit = (name, fit / slug) if several else (None, fit)
+            advice = _advice(records, layers, study, only, made.rows[0], place_of_fit)
+            notes = [*ready.notes, *ready.study_notes(), *_remarks(made)]
             page = TuningPage(
                 species=name,
                 rows=made.rows,
@@ -302,11 +303,12 @@ def _advice(
     study: StudyFiles | None,
     species: str | None,
     best: dict[str, Any],
+    out: Path,
 ) -> str:
-    words = ["maxent", "fit", records.path, *layers.sources]
-    words += [word for name in layers.categorical for word in ("-c", name)]
+    words = ["maxent", "fit", records.path, *layers.sources, *layers.typed()]
     words += ["-s", species] if species else []
     words += [] if study is None else study.typed()
     words += ["-f", best["features"], "-m", f"{best['multiplier']:g}"]
     words += ["--potential", best["potential"]] if best["potential"] != "box" else []
+    words += ["-o", str(out)]
     return shlex.join(words)

@@ -2,6 +2,7 @@
 
 from maxent.species.report.sections import (
     change,
+    collinearity,
     evaluation,
     geography,
     model,
@@ -23,6 +24,7 @@ SECTIONS = (
     ("responses", "Response curves", variables.responses),
     ("contributions", "Variable contributions", variables.contributions),
     ("jackknife", "Jackknife", variables.jackknife),
+    ("collinearity", "Collinearity", collinearity.collinearity),
     ("model", "The fitted model", model.model),
 )
 

@@ -28,10 +28,14 @@ _SCORES = {
     ),
     "gain": (
         "Gain",
-        "exp(gain) is how many times likelier the average record is under the model than on an "
-        "even map; of the training records less the penalty",
+        "of the training records the unregularized gain less the penalty, which the fit makes as "
+        "large as it can; of test records there is no penalty",
     ),
-    "unregularized_gain": ("Unregularized gain", "the gain without the penalty"),
+    "unregularized_gain": (
+        "Unregularized gain",
+        "exp of it is how many times likelier the average record is under the model than on an "
+        "even map",
+    ),
     "log_loss": ("Log loss", "mean of −log of the raw output at the records; lower is better"),
     "boyce": (
         "Continuous Boyce index",

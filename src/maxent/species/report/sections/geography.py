@@ -156,6 +156,9 @@ def _beside(context: Context, written: MapFiles, kind: str) -> Html:
         picture = maps.picture(maps.read_raster(path, maps.SMALL), kind, context.dpi)
         legend, shows = None, ""
     title, says = _BESIDE[kind]
+    if kind == "presence" and written.presence:
+        words = written.presence_in_words()
+        says = f"{words[0].upper()}{words[1:]}."
     caption = joined([element("strong", f"{title}. "), says, legend])
     return figure(picture, f"Map on {written.name}. {title}{shows}.", caption, "map")
 
@@ -175,10 +178,13 @@ def _extrapolation(written: MapFiles) -> Html | None:
             "have a combination of variables that is new, each in its range",
         ),
     ]
+    if written.n_outside and not written.n_clamped:
+        words = "have a variable beyond its range at the fit that was not held at it (no clamping)"
+        said[1] = ("clamping", written.n_outside, words)
     parts = [
         f"{count(n)} ({percent(n, total)}) {what}"
         for file, n, what in said
-        if n is not None and (n or file in written.files)
+        if n or (n is not None and file in written.files)
     ]
     if written.n_unseen:
         n = written.n_unseen

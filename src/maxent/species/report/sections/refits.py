@@ -43,6 +43,10 @@ _HOW = {
     "subsample": "The model is fitted again to a random part of the records and tested with the "
     "others.",
 }
+_BACKGROUND = (
+    "Every AUC and Boyce index here compares records with the whole background, that of the places "
+    "left out included, so that training and test scores and their difference compare."
+)
 _REPLICATE = {
     "name": "Replicate",
     "n_train": "Training records",
@@ -92,6 +96,7 @@ def _replicate(context: Context, made: Replicates) -> Html:
             element("h3", _KINDS.get(made.kind, made.kind)),
             paragraph(_HOW.get(made.kind, "")),
             _replicate_table(made),
+            paragraph(_BACKGROUND, class_="says"),
             element("div", *shown, class_="pair") if shown else None,
         ]
     )

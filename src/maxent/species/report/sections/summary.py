@@ -51,11 +51,11 @@ def _tiles(result: SpeciesResult) -> list[Html]:
         says = "places" if chosen.kind in SPATIAL else "records"
         word = "spatial cross-validation" if chosen.kind in SPATIAL else chosen.kind
         tiles.append((f"AUC, {word}", fixed(mean), f"± {fixed(sd)} on {says} kept from the fit"))
-    gain = scores.get("gain", model.certificate.gain)
+    gain = scores.get("unregularized_gain", model.certificate.unregularized_gain)
     if np.isfinite(gain):
-        ratio = fixed(np.exp(scores.get("unregularized_gain", gain)), 1)
-        says = f"regularized; records are {ratio} times likelier than on an even map"
-        tiles.append(("Gain", fixed(gain), says))
+        says = f"records are exp({fixed(gain)}) = {fixed(np.exp(gain), 1)} times likelier than on "
+        says += f"an even map; {fixed(scores.get('gain', model.certificate.gain))} less the penalty"
+        tiles.append(("Gain, unregularized", fixed(gain), says))
     if "boyce" in scores:
         says = "1: records grow denser with suitability"
         tiles.append(("Boyce index", fixed(scores["boyce"]), says))

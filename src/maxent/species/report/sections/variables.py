@@ -100,6 +100,7 @@ def contributions(context: Context) -> Html | None:
     if importance is None:
         return None
     order = np.argsort(-importance.contribution, kind="stable")
+    least = float(importance.contribution.min(initial=0.0))
     most = float(importance.contribution.max(initial=0.0)) or 1.0
     spread = importance.permutation + importance.permutation_sd
     widest = float(np.nanmax(np.append(spread, importance.permutation), initial=0.0)) or 1.0
@@ -109,7 +110,7 @@ def contributions(context: Context) -> Html | None:
         rows.append(
             [
                 importance.variables[i],
-                bar(float(importance.contribution[i]), (0, most), "main"),
+                bar(float(importance.contribution[i]), (least, most), "main"),
                 fixed(importance.contribution[i], 1),
                 bar(mean, (0, widest), "second", (max(mean - sd, 0), mean + sd)),
                 f"{fixed(mean, 1)} ± {fixed(sd, 1)}",
@@ -120,8 +121,14 @@ def contributions(context: Context) -> Html | None:
     contribution = (
         "Percent contribution is the variable's share of the gain of the fitted model, followed "
         "from no effect to the full weights; it depends on the fitted weights only, not on the "
-        "steps of a solver (and so differs from the numbers of other programs)."
+        "steps of a solver (and so differs from the numbers of other programs). The numbers add up "
+        f"to 100{PERCENT} of the unregularized gain."
     )
+    if least < 0:
+        contribution += (
+            " A negative one belongs to a variable whose weights only make up for those of others; "
+            "it makes the others' larger."
+        )
     permutation = (
         "Permutation importance shuffles the values of one variable among records and background "
         "and looks at the drop of the training AUC, as percent of all drops, ± SD over repeated "
