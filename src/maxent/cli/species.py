@@ -147,6 +147,7 @@ def fit(
 ) -> None:
     """From occurrence records and rasters to a map and a report, for one species or many."""
     settings = make_settings(verbose=0)
+    _check_effort(settings, bias, target_group)
     if settings.mask is not None and not project:
         raise typer.BadParameter(
             "--mask has no effect without --project: the training layers are what is known"
@@ -440,7 +441,7 @@ def tune(
     jobs: Annotated[int, typer.Option("--jobs", "-j", help="Threads.", min=1)] = 1,
     make_settings: Annotated[
         Callable[..., Settings],
-        Fields(Settings, *("thin", "background", "bias", "preset", "seed")),
+        Fields(Settings, *("thin", "background", "bias", "bias_kernel", "preset", "seed")),
     ],
     make_tuning: Annotated[Callable[..., TuningSettings], Fields(TuningSettings)],
     overwrite: Overwrite = False,
@@ -451,6 +452,7 @@ def tune(
     opened = make_layers(_paths(layers))
     _check_layers(opened.sources)
     settings = make_settings(verbose=0 if quiet else 1)
+    _check_effort(settings, bias, target_group)
     check_there(occurrences, background_records, rasters=[*opened.sources, bias])
     from maxent.species import tuning
 
@@ -588,6 +590,15 @@ def _calibration_table(told: Any) -> Table:
     ):
         table.add_row(f"{p:.3f}", f"{share:.3f}", f"{low:.3f} to {high:.3f}", str(n))
     return table
+
+
+def _check_effort(settings: Settings, bias: Path | None, target_group: bool) -> None:
+    """Refuse two answers to where people went."""
+    for flag, typed in (("--bias", bias is not None), ("--target-group", target_group)):
+        if settings.bias_kernel is not None and typed:
+            raise typer.BadParameter(
+                f"--bias-kernel and {flag} are two ways to allow for sampling effort; give one"
+            )
 
 
 # -- what was typed --------------------------------------------------------------------------------

@@ -42,7 +42,8 @@ def fit(
     settings : see ``Settings``; ``changes`` replace some of them, by name.
     species : which one, where the records have several.
     categorical : names of the layers of categories, where ``layers`` does not say.
-    test : records for testing; group : records whose cells are the background; both as records.
+    test : records for testing; group : records whose cells are the background (or whose density
+        is the effort, with ``bias_kernel``); both as records.
     bias : layer of sampling effort, as layers.
 
     >>> import numpy as np, xarray as xr
@@ -65,6 +66,8 @@ def fit(
         if group is not None:
             group_records, more = _records(group, opened.grid)
             notes += more
+        if settings.bias_kernel is not None and group_records is None:
+            group_records = everything
         effort = None if bias is None else _layers(bias, (), files, like=opened.grid)
         name = _one(everything, species)
         asked = everything if tests is None else together(everything, tests)

@@ -25,6 +25,7 @@ from maxent.species.comparison.map_files import same_grid
 from maxent.species.comparison.records import Comparison
 from maxent.species.fitting import fit_species
 from maxent.species.inputs import LayerFiles
+from maxent.species.layers.effort import RecordEffort
 from maxent.species.layers.extrapolation import Extrapolation
 from maxent.species.layers.similarity import Reference
 from maxent.species.model import SpeciesModel
@@ -157,7 +158,8 @@ def _write_species(
         extra_files["lambdas"] = f"{slug(result.species)}.lambdas"
     stage("maps")
     start = perf_counter()
-    maps, notes = _write_maps(model, models, shared, place)
+    kernel = None if region is None else region.kernel
+    maps, notes = _write_maps(model, models, shared, place, kernel)
     change = _write_change(model, maps, settings, place)
     result.seconds["maps"] = perf_counter() - start
     (place / "tables").mkdir()
@@ -182,12 +184,18 @@ def _used(sample: Sample | None, result: SpeciesResult) -> Sample | None:
 
 
 def _write_maps(
-    model: SpeciesModel, replicates: Sequence[FittedDensity], shared: Shared, place: Path
+    model: SpeciesModel,
+    replicates: Sequence[FittedDensity],
+    shared: Shared,
+    place: Path,
+    effort: RecordEffort | None,
 ) -> tuple[list[MapFiles], list[str]]:
     """The maps of the training layers and of every projection, with those of replicates."""
     maps, notes = [], []
     if shared.layers is not None and shared.maps:
-        drawn, _ = _write_map(model, shared, shared.layers, place, "maps", TRAINING, replicates)
+        drawn, _ = _write_map(
+            model, shared, shared.layers, place, "maps", TRAINING, replicates, effort
+        )
         maps.append(drawn)
     for name, files in _named(shared.projections).items():
         folder = f"projections/{slug(name)}"
@@ -219,6 +227,7 @@ def _write_map(
     folder: str,
     name: str,
     replicates: Sequence[FittedDensity] = (),
+    effort: RecordEffort | None = None,
 ) -> tuple[MapFiles, list[str]]:
     settings = shared.settings
     rule, threshold = "", None
@@ -239,6 +248,7 @@ def _write_map(
             extras=() if files is shared.layers else EXTRAS,
             extrapolation=model.extrapolation,
             mask=None if files is shared.layers else settings.mask,
+            effort=effort,
             name=name,
             verbose=settings.verbose,
         )

@@ -12,6 +12,7 @@ import numpy as np
 from maxent._rows import Array
 from maxent.species.inputs import LayerFiles, RecordFile, StudyFiles
 from maxent.species.layers.background import draw_background, why_no_cell
+from maxent.species.layers.effort import RecordEffort
 from maxent.species.layers.grid import OUTSIDE, Grid
 from maxent.species.layers.hints import hints
 from maxent.species.layers.layers import Layers
@@ -41,6 +42,7 @@ class Region:
     effort : file of the bias raster, None without one.
     notes : for the reader of the report.
     study : where background is drawn from, None for everywhere.
+    kernel : the effort that the records themselves tell of, None where it was not asked for.
     """
 
     grid: Grid
@@ -54,6 +56,7 @@ class Region:
     notes: tuple[str, ...] = ()
     study: StudyRegion | None = None
     effort: str | None = None
+    kernel: RecordEffort | None = None
 
     def known(self, cells: Array) -> Array:
         """Whether these cells have a value in every layer."""
@@ -78,10 +81,20 @@ def survey(
 
     ``occurrences`` (in the CRS of the layers) are the records of all species; ``bias`` a raster
     of sampling effort on the same grid; ``group`` the records, of a target group or of chosen
-    places, whose cells are the background instead of a random draw; ``study`` the region that
-    background is drawn from.
+    places, whose cells are the background instead of a random draw (with ``bias_kernel`` of the
+    settings, whose density is the effort); ``study`` the region that background is drawn from.
     """
     settings = settings or Settings()
+    kernel = None
+    if settings.bias_kernel is not None:
+        if bias is not None:
+            raise ValueError(
+                "a bias raster (--bias) and the density of records (--bias-kernel) are two kinds "
+                "of effort; give one of them"
+            )
+        told = occurrences if group is None else group
+        kernel = RecordEffort.of(told.x, told.y, layers.grid, told.source, settings.bias_kernel)
+        bias, group = Layers([kernel], notes=[f"effort: {kernel.label}"]), None
     if bias is not None and group is not None:
         raise ValueError(
             "a bias raster (--bias) and the cells of records (--target-group, "
@@ -110,6 +123,15 @@ def survey(
         if settings.background is not None and n_known < settings.background:
             where = "" if study is None else " of the study region"
             notes.append(f"all {n_known} cells{where} with data are background")
+        if (
+            kernel is not None
+            and settings.bias == "background"
+            and int(background.sum()) == n_known
+        ):
+            notes.append(
+                "every cell is background, so that the density of records changes nothing: draw "
+                "fewer (--background 1000), or take it out of the density (--bias-as prior)"
+            )
         if study is not None:
             notes.append(f"{study.said()}, {n_known} cells with data")
     else:
@@ -163,6 +185,7 @@ def survey(
         tuple(notes),
         study,
         None if bias is None else next(iter(bias.labels().values())),
+        kernel,
     )
 
 
@@ -261,6 +284,8 @@ def survey_files(
                 read[name], more = file.read(opened.grid)
                 notes += more
         tests, others = read["test"], read["group"]
+        if settings.bias_kernel is not None and others is None:
+            others = everything  # test records tell nothing of effort
         choice, more = (study or StudyFiles()).read(opened.grid)
         notes += more
         shared = None

@@ -65,7 +65,8 @@ class Settings:
         worst first; "forward" adds variables while the held-out gain of blocks grows.
     background : number of background cells, None for every cell.
     bias : what a bias raster is for: "background" draws the background in proportion to it,
-        "prior" takes it out of the density.
+        "prior" takes it out of the density; bias_kernel : effort from the records themselves, the
+        bandwidth in km of their kernel density, or "auto".
     keep_duplicates : count every record of a cell; thin : smallest distance between records in km;
         minimum : smallest number of records.
     test_share : share of the records held out at random for testing.
@@ -112,6 +113,12 @@ class Settings:
         "Variables: vif[=10] drops those of a larger variance inflation factor, forward adds one "
         "at a time while blocked cross-validation gains.",
         MODEL,
+    )
+    bias_kernel: str | None = option(
+        None,
+        "Sampling effort from the records themselves (all of the file, or --background-records): "
+        "their kernel density, with this bandwidth in km, or auto.",
+        BACKGROUND,
     )
     keep_duplicates: bool = option(False, "Count every record of a cell, not one.", DATA)
     thin: float | None = option(None, "Keep records this many km apart.", DATA)
@@ -178,6 +185,7 @@ class Settings:
                 f"background must be a number of cells, or None for all, got {self.background!r}"
             )
         _check_rule(self.threshold)
+        _check_bandwidth(self.bias_kernel)
         if self.select is not None:
             self.selection()
         if not 0 < self.prevalence < 1:
@@ -250,6 +258,17 @@ def parse_entropy(text: str) -> Entropy:
     raise ValueError(
         f'entropy must be "shannon" or "tsallis:ALPHA" such as tsallis:1.5, got {text!r}'
     )
+
+
+def _check_bandwidth(kernel: str | None) -> None:
+    if kernel is None or kernel == "auto":
+        return
+    try:
+        known = 0 < float(kernel) <= 5000
+    except ValueError:
+        known = False
+    if not known:
+        raise ValueError(f"bias_kernel must be auto or a bandwidth up to 5000 km, got {kernel!r}")
 
 
 def _check_rule(rule: str | None) -> None:

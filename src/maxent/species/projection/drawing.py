@@ -20,6 +20,7 @@ from maxent._threads import executor, num_threads
 from maxent.density import FittedDensity
 from maxent.species.extras import geo
 from maxent.species.layers.background import why_no_cell
+from maxent.species.layers.effort import RecordEffort
 from maxent.species.layers.extrapolation import Extrapolation
 from maxent.species.layers.grid import Grid, Window
 from maxent.species.layers.layers import Layers
@@ -46,6 +47,7 @@ def project(
     extras: Sequence[str] = EXTRAS,
     extrapolation: Extrapolation | None = None,
     mask: str | None = None,
+    effort: RecordEffort | None = None,
     name: str = TRAINING,
     tags: Mapping[str, str] | None = None,
     cog: bool = True,
@@ -77,6 +79,7 @@ def project(
     extrapolation : the combinations of the fit, for "exdet"; without it this is left out.
     mask : "mess" or "exdet": leave cells that extrapolate (a variable outside its range, or a new
         category; for "exdet" also a new combination) out of the maps of suitability.
+    effort : sampling effort from records: also the map "effort".
     name : what the result calls these layers.
     tags : metadata for every file.
     cog : tiles, overviews and the layout of a cloud-optimized GeoTIFF; else tiles alone.
@@ -86,8 +89,9 @@ def project(
     """
     start = perf_counter()
     plan = Plan.of(
-        model, layers, outputs, clamp, reference, threshold, replicates, extras, extrapolation, mask
-    )
+        model, layers, outputs, clamp, reference, threshold, replicates, extras, extrapolation,
+        mask, effort,
+    )  # fmt: skip
     threads = num_threads() if threads is None else max(1, int(threads))
     targets = geotiff.targets(Path(out), plan.maps)
     geotiff.check_targets(targets.values(), plan.layers, overwrite)

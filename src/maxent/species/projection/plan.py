@@ -16,6 +16,7 @@ from maxent.features import Schema
 from maxent.features.cells import UNKNOWN, Cells
 from maxent.features.scoring import Scorer
 from maxent.species.layers.areas import cell_areas
+from maxent.species.layers.effort import RecordEffort
 from maxent.species.layers.extrapolation import Extrapolation
 from maxent.species.layers.grid import Window
 from maxent.species.layers.layers import Block, Layers
@@ -126,6 +127,7 @@ class Plan:
     threshold: float | None
     maps: dict[str, Map]
     areas: Array | None  # km2 of a cell in each row
+    effort: RecordEffort | None = None
 
     @classmethod
     def of(
@@ -140,6 +142,7 @@ class Plan:
         extras: Sequence[str],
         extrapolation: Extrapolation | None = None,
         mask: str | None = None,
+        effort: RecordEffort | None = None,
     ) -> Plan:
         """A plan from options, which are checked."""
         _check_listed("outputs", outputs, OUTPUTS)
@@ -171,6 +174,7 @@ class Plan:
         maps += [Map(name, tags=tags, masked=mask is not None) for name in STATISTICS if others]
         similar = reference is not None and (wanted & {"mess", "mod"} or mask == "mess")
         combined = extrapolation is not None and ("exdet" in wanted or mask == "exdet")
+        maps += [] if effort is None else [Map("effort", tags={"EFFORT": effort.label})]
         needed = _needed(layers, model.schema)
         return cls(
             needed,
@@ -183,6 +187,7 @@ class Plan:
             threshold,
             {m.what: m for m in maps},
             None if threshold is None else cell_areas(needed.grid),
+            None if effort is None else effort.on(needed.grid),
         )
 
     def classes(self) -> dict[int, str]:
@@ -206,6 +211,8 @@ class Plan:
             with np.errstate(over="ignore"):  # without clamping raw may leave single precision
                 for what, values in self._columns(columns, tally):
                     drawn[what][part] = values
+        if self.effort is not None:
+            drawn["effort"][:] = self.effort.read(window)[0].ravel()[known]
         maps = {what: self._spread(block, known, what, values) for what, values in drawn.items()}
         if self.threshold is not None:
             self._measure(window, maps["presence"], tally)
@@ -259,7 +266,8 @@ class Plan:
         self, columns: Mapping[str, Array], cells: Cells, tally: Tally
     ) -> tuple[dict[str, Array], Array | None]:
         """Maps of how new the cells are, and which of them are left out of the others."""
-        drawn, extrapolates = {}, None
+        drawn: dict[str, Array] = {}
+        extrapolates = None
         if self.reference is not None:
             mess, variable = self.reference.similarity(columns)
             tally.counts["extrapolated"] += int((mess < 0).sum())
@@ -272,11 +280,11 @@ class Plan:
             drawn["exdet"] = exdet
             if self.mask == "exdet":  # which does not look at categories
                 extrapolates = (exdet < 0) | (exdet > 1) | (cells.codes == UNKNOWN).any(axis=0)
-        if self.mask is None:
-            extrapolates = None
-        else:
-            tally.counts["masked"] += int(np.count_nonzero(extrapolates))
-        return {what: values for what, values in drawn.items() if what in self.maps}, extrapolates
+        shown = {what: values for what, values in drawn.items() if what in self.maps}
+        if self.mask is None or extrapolates is None:
+            return shown, None
+        tally.counts["masked"] += int(extrapolates.sum())
+        return shown, extrapolates
 
     def _statistics(
         self, columns: Mapping[str, Array], cells: Cells

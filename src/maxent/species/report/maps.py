@@ -44,12 +44,15 @@ LABELS = {
     "mess": "similarity (MESS)",
     "mod": "most dissimilar variable",
     "exdet": "novelty (ExDet)",
+    "effort": "sampling effort (1 = most)",
     "scenarios_mean": "mean suitability (cloglog)",
     "scenarios_sd": "SD of suitability",
     "scenarios_agreement": "scenarios with presence",
 }
 CHANGE_COLOURS = ("#f2e3bc", "#c2410c", "#0f766e", "#60a5fa")  # neither, lost, kept, gained
-_LIMITS = dict.fromkeys(("cloglog", "logistic", "replicates_mean", "scenarios_mean"), (0.0, 1.0))
+_LIMITS = dict.fromkeys(
+    ("cloglog", "logistic", "replicates_mean", "scenarios_mean", "effort"), (0.0, 1.0)
+)
 _LIMITS["cumulative"] = (0.0, 100.0)
 _NOVELTY = (-1.0, 2.0)  # of ExDet: what is like the fit is the middle third
 _SUITABILITY = ("cloglog", "logistic", "cumulative", "raw", "log")

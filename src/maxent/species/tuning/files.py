@@ -172,7 +172,8 @@ def tune_files(
             )
             several, fit = len(names) > 1, out.with_name(f"{out.name}-fit")
             only, place_of_fit = (name, fit / slug) if several else (None, fit)
-            advice = _advice(records, layers, study, only, made.rows[0], place_of_fit)
+            where = [*_background(settings, bias, group), *([] if study is None else study.typed())]
+            advice = _advice(records, layers, where, only, made.rows[0], place_of_fit)
             notes = [*ready.notes, *ready.study_notes(), *_remarks(made)]
             page = TuningPage(
                 species=name,
@@ -297,17 +298,33 @@ def _totals(layers: LayerFiles, region: Region, sample: Sample) -> Totals | None
     return sums
 
 
+def _background(settings: Settings, bias: str | None, group: RecordFile | None) -> list[str]:
+    """The options that ask for the same records, background and effort."""
+    words = [] if bias is None else ["--bias", bias]
+    words += [] if group is None else ["--background-records", group.path]
+    for flag, value, usual in (
+        ("--bias-as", settings.bias, Settings.bias),
+        ("--bias-kernel", settings.bias_kernel, None),
+        ("--background", settings.background or "all", Settings.background),
+        ("--thin", settings.thin, None),
+        ("--preset", settings.preset, None),
+        ("--seed", settings.seed, Settings.seed),
+    ):
+        words += [] if value == usual else [flag, str(value)]
+    return words
+
+
 def _advice(
     records: RecordFile,
     layers: LayerFiles,
-    study: StudyFiles | None,
+    where: Sequence[str],
     species: str | None,
     best: dict[str, Any],
     out: Path,
 ) -> str:
     words = ["maxent", "fit", records.path, *layers.sources, *layers.typed()]
     words += ["-s", species] if species else []
-    words += [] if study is None else study.typed()
+    words += where
     words += ["-f", best["features"], "-m", f"{best['multiplier']:g}"]
     words += ["--potential", best["potential"]] if best["potential"] != "box" else []
     words += ["-o", str(out)]

@@ -14,7 +14,16 @@ from maxent.species.report.markup import Html, element
 from maxent.species.results import MapFiles, Replicates, SpeciesResult
 
 SPATIAL = ("blocks", "checkerboard")
-FURTHER = ("presence", "replicates_mean", "replicates_sd", "clamping", "mess", "mod", "exdet")
+FURTHER = (
+    "presence",
+    "effort",
+    "replicates_mean",
+    "replicates_sd",
+    "clamping",
+    "mess",
+    "mod",
+    "exdet",
+)
 
 
 @dataclass(frozen=True, eq=False)
