@@ -104,8 +104,10 @@ def fit_species(
 
 
 def _listed(settings: Settings, prepared: Prepared) -> dict[str, Any]:
-    """The settings by name; what a bias raster is for, only where there is one."""
+    """The settings by name; those of sampling effort only where there is one."""
     listed = settings.listed()
+    if settings.bias_kernel is None:
+        del listed["bias_kernel"]
     if prepared.effort is None:
         del listed["bias"]
         return listed

@@ -7,6 +7,7 @@
 ``<species>_sampleAverages.csv``   mean of each variable over the training records
 ``thresholds.csv`` ...             threshold rules, response curves, importance, jackknife,
                                    replicates and coefficients, one table each
+``odmap.csv``                      the model as the ODMAP protocol describes one
 =================================  ===========================================================
 
 Numbers have ten digits; what is not known is empty. Files are UTF-8 and replaced in one step.

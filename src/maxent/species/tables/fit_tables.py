@@ -13,6 +13,7 @@ from maxent._rows import Array
 from maxent.species.results import Jackknife, Sample, SpeciesResult
 from maxent.species.slugs import slug
 from maxent.species.tables.jar_results import RESULTS, joined, results_rows, write_results
+from maxent.species.tables.odmap import HEADER, odmap_rows
 from maxent.species.tables.text import csv_bytes
 
 _OMISSION = {
@@ -116,6 +117,7 @@ def _of_the_report(result: SpeciesResult) -> Iterator[_Table]:
     if result.replicates:
         entries = [{"kind": part.kind, **row} for part in result.replicates for row in part.table]
         yield _Table("replicates", "replicates.csv", *joined(entries))
+    yield _Table("odmap", "odmap.csv", HEADER, odmap_rows(result))
     model = result.model
     names = [feature for operator in model.operators for feature in operator.names()]
     weights = zip(names, model.weights.tolist(), model.beta.tolist(), strict=True)
