@@ -366,6 +366,7 @@ def test_file_names(data, result, tmp_path):
         "importance": "importance.csv",
         "jackknife": "jackknife.csv",
         "replicates": "replicates.csv",
+        "odmap": "odmap.csv",
         "coefficients": "coefficients.csv",
     }
     assert {path.name for path in tmp_path.iterdir()} == set(files.values())
@@ -381,6 +382,7 @@ def test_parts_left_out_have_no_file(data, result, tmp_path):
         "sample_predictions",
         "sample_averages",
         "thresholds",
+        "odmap",
         "coefficients",
     }
 

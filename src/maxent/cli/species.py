@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -375,7 +376,7 @@ def evaluate(
         read = [path for path in (model, occurrences, absences) if path is not None]
         _check_free_file(out, [*read, *(files if swd else raster_parts(files))], overwrite)
     shared: dict[str, Any] = {"species": tuple(species or ()), "tell": _teller(quiet)}
-    with recorded_warnings() as notes:
+    with recorded_warnings() as notes, _no_effects():
         if swd:
             scores = scoring.score_swd(
                 fitted,
@@ -393,14 +394,14 @@ def evaluate(
                 absences=_like(records, absences),
                 use_absences=not given(context, "background"),
                 background=settings.background,
-                seed=settings.seed,
+                seed=settings.seed if given(context, "seed") else None,
                 verbose=0 if quiet else 1,
                 **shared,
             )
     if out is not None:
         for path in scoring.score_files(scores, out)[1:]:
             _check_free_file(path, [model, occurrences], overwrite)
-        scoring.write_scores(scores, out)
+        scoring.write_scores(scores, out, shared["tell"])
     if not quiet:
         show_notes(notes, console(stderr=True))
         table = Table(show_header=False, box=None)
@@ -552,6 +553,17 @@ def _check_evaluated_tables(context: typer.Context, n_tables: int) -> None:
         raise typer.BadParameter("--swd takes one table or two: samples.csv background.csv")
     if n_tables and given(context, "absences"):
         raise typer.BadParameter("give --absences or the background table, not both")
+
+
+@contextmanager
+def _no_effects() -> Iterator[None]:
+    """What changes nothing is wrong usage."""
+    from maxent.species.scoring import NoEffect
+
+    try:
+        yield
+    except NoEffect as error:
+        raise typer.BadParameter(f"--{error}") from None
 
 
 def _check_free_file(path: Path, read: Sequence[str | Path], overwrite: bool) -> None:

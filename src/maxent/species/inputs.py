@@ -119,23 +119,25 @@ class RecordFile:
                 f"max_uncertainty must be a number of metres, got {self.max_uncertainty!r}"
             )
 
-    def read(self, grid: Grid) -> tuple[Occurrences, list[str]]:
+    def read(self, grid: Grid, absent: bool = False) -> tuple[Occurrences, list[str]]:
         """The records in the CRS of the grid, and notes on how they got there.
 
-        The first note says which columns were taken.
+        The first note says which columns were taken. With ``absent`` they are those of absence.
         """
         from maxent.species.records.locating import located
         from maxent.species.records.occurrences import read_occurrences
         from maxent.species.records.selection import uncertainty_hint
 
         how = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "path"}
-        records = read_occurrences(self.path, **how)
+        records = read_occurrences(self.path, absent=absent, **how)
         placed, notes = located(records, grid)
         if self.max_uncertainty is None:
             notes += uncertainty_hint(records.uncertainty, grid, records.source)
         return placed, [records.summary(), *notes]
 
-    def read_swd(self, categorical: Sequence[str] = (), background: bool = False) -> SWD:
+    def read_swd(
+        self, categorical: Sequence[str] = (), background: bool = False, absent: bool = False
+    ) -> SWD:
         """The rows of a table of samples with data."""
         from maxent.species.records.swd import read_swd
 
@@ -147,6 +149,7 @@ class RecordFile:
             y=self.y,
             presence=self.presence,
             background=background,
+            absent=absent,
         )
 
 

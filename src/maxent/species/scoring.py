@@ -23,12 +23,17 @@ from maxent.species.records.locating import located
 from maxent.species.records.names import find_name, spelling_key
 from maxent.species.records.occurrences import Occurrences
 from maxent.species.records.swd import SWD
+from maxent.species.report import figures
 from maxent.species.tables.text import plain_cell
 
 _RULES = {
     "omission_minimum": "Minimum training presence",
     "omission_10_percentile": "10 percentile training presence",
 }
+
+
+class NoEffect(ValueError):
+    """An argument that changes nothing was given."""
 
 
 def score_records(
@@ -40,7 +45,7 @@ def score_records(
     absences: RecordFile | None = None,
     use_absences: bool = True,
     background: int | None = 10_000,
-    seed: int = 0,
+    seed: int | None = None,
     verbose: int = 1,
     tell: Callable[[str], None] = lambda note: None,
 ) -> dict[str, Any]:
@@ -52,8 +57,9 @@ def score_records(
     ``species`` picks records by name (default: those of the model's species, or all of a file with
     one species). Records are compared with ``absences``, else with those that a column of presence
     and absence marks in ``records`` (unless not ``use_absences``), else with background cells.
-    Records on cells without values are left out and counted. ``tell`` is called with every note on
-    what was assumed.
+    Records on cells without values are left out and counted. ``seed`` (0) is that of the
+    background, and refused where none is drawn. ``tell`` is called with every note on what was
+    assumed.
     """
     with layers.open(only=model.density.schema.names) as opened:
         for note in opened.notes:
@@ -63,13 +69,18 @@ def score_records(
         names = _chosen(model, placed, species, records.path, tell)
         absent = None
         if absences is not None:
-            absent = _given_absences(_located(absences, grid, tell), names, grid, tell)
+            absent = _given_absences(_located(absences, grid, tell, absent=True), names, tell)
         elif use_absences and placed.absences is not None:
             absent = _marked(placed.absences, names, grid, tell)
+        if absent is not None and seed is not None:
+            raise NoEffect(
+                "seed has no effect: presences are compared with absences, so no background is "
+                "drawn (one is with --background 10000)"
+            )
         mine = placed.take(np.isin(placed.species.astype(str), names))
         at_presence, lost = _predictions(model, mine, opened)
         if absent is None:
-            drawn = draw_background(opened, background, seed=seed, verbose=verbose)
+            drawn = draw_background(opened, background, seed=seed or 0, verbose=verbose)
             against = model.density.predict(drawn.X, output="log")
         else:
             against, _ = _predictions(model, absent, opened)
@@ -129,8 +140,8 @@ def score_swd(
     """
     schema = model.density.schema
 
-    def read(path: str, background: bool = False) -> SWD:
-        rows = replace(samples, path=path).read_swd(schema.categorical, background)
+    def read(path: str, **how: bool) -> SWD:
+        rows = replace(samples, path=path).read_swd(schema.categorical, **how)
         for note in (rows.summary(), *rows.notes):
             tell(note)
         lacking = [name for name in schema.names if name not in rows.X.columns]
@@ -142,7 +153,7 @@ def score_swd(
     names = _chosen(model, rows, species, samples.path, tell)
     other = None
     if absences is not None:
-        other = read(absences, background=True)
+        other = read(absences, absent=True)
     elif use_absences and rows.absences is not None:
         other = rows.absences.take(np.isin(rows.absences.species.astype(str), ["", *names]))
         tell(f"{rows.source}: presences are compared with its {len(other.species)} absences")
@@ -164,11 +175,17 @@ def score_swd(
 
 def score_files(scores: dict[str, Any], path: Path) -> list[Path]:
     """The files that :func:`write_scores` writes."""
-    return [path, _curve_path(path)] if "calibration" in scores else [path]
+    curve = _curve_path(path)
+    return [path, curve, curve.with_suffix(".png")] if "calibration" in scores else [path]
 
 
-def write_scores(scores: dict[str, Any], path: Path) -> None:
-    """Write the scores as a CSV file of one row, and a calibration curve beside it."""
+def write_scores(
+    scores: dict[str, Any], path: Path, tell: Callable[[str], None] = lambda note: None
+) -> None:
+    """Write the scores as a CSV file of one row, and a calibration curve and its picture beside it.
+
+    The picture needs matplotlib; without it ``tell`` is called with a note.
+    """
     told = scores.get("calibration")
     io.write_atomically(path, _csv([{k: v for k, v in scores.items() if v is not told}]))
     if told is not None:
@@ -176,6 +193,19 @@ def write_scores(scores: dict[str, Any], path: Path) -> None:
         columns = zip(*(getattr(told, name) for name in names), strict=True)
         rows = [dict(zip(names, values, strict=True)) for values in columns]
         io.write_atomically(_curve_path(path), _csv(rows))
+        _draw_curve(told, str(scores["species"]), _curve_path(path).with_suffix(".png"), tell)
+
+
+def _draw_curve(told: Any, species: str, path: Path, tell: Callable[[str], None]) -> None:
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        tell("no picture of the calibration curve: it needs matplotlib (pip install maxent[plot])")
+        return
+    buffer = text.BytesIO()
+    with figures.drawing():
+        figures.probability_figure(told, species).savefig(buffer, format="png", dpi=200)
+    io.write_atomically(path, buffer.getvalue())
 
 
 def _curve_path(path: Path) -> Path:
@@ -194,8 +224,10 @@ def _cloglog(model: SpeciesModel, log_raw: Array) -> Array:
     return -np.expm1(-np.exp(log_raw + model.density.raw_entropy))
 
 
-def _located(records: RecordFile, grid: Grid, tell: Callable[[str], None]) -> Occurrences:
-    placed, notes = records.read(grid)
+def _located(
+    records: RecordFile, grid: Grid, tell: Callable[[str], None], absent: bool = False
+) -> Occurrences:
+    placed, notes = records.read(grid, absent)
     for note in notes:
         tell(note)
     return placed
@@ -225,11 +257,9 @@ def _chosen(
 
 
 def _given_absences(
-    records: Occurrences, names: Sequence[str], grid: Grid, tell: Callable[[str], None]
+    records: Occurrences, names: Sequence[str], tell: Callable[[str], None]
 ) -> Occurrences:
-    """The records of a file of absences: those it marks, those of the species, or all."""
-    if records.absences is not None:
-        records = located(records.absences, grid)[0]
+    """The records of a file of absences: those of the species, or all."""
     keys = {spelling_key(name) for name in names}
     mine = np.array([spelling_key(name) in keys for name in records.species.tolist()])
     if mine.any():

@@ -127,6 +127,7 @@ class Occurrences:
         presence: str | None = None,
         basis: Sequence[str] = (),
         max_uncertainty: float | None = None,
+        absent: bool = False,
         source: str = "frame",
     ) -> Occurrences:
         """Records of a table in memory: pandas, or geopandas with a geometry of points.
@@ -173,7 +174,7 @@ class Occurrences:
             _Fields(row, east, north, text),
             columns,
             header,
-            _Choice(tuple(basis), max_uncertainty),
+            _Choice(tuple(basis), max_uncertainty, absent),
             crs,
             source,
         )
@@ -205,6 +206,7 @@ def read_occurrences(
     presence: str | None = None,
     basis: Sequence[str] = (),
     max_uncertainty: float | None = None,
+    absent: bool = False,
 ) -> Occurrences:
     """Read records of species from a file.
 
@@ -228,10 +230,13 @@ def read_occurrences(
         presence or absence. Absences are left out, see ``Occurrences.absences``.
     basis : bases of record to use, such as "HUMAN_OBSERVATION"; all of them if empty.
     max_uncertainty : metres; records known to be less certain of their place are left out.
+    absent : the file is one of absences: take those that a column of presence and absence marks,
+        or all where none does.
     """
     path = Path(path)
     check_file(path)
     how: dict[str, Any] = {"basis": basis, "max_uncertainty": max_uncertainty, "crs": crs}
+    how["absent"] = absent
     if is_vector(path):
         frame, notes = read_vector(path)
         records = Occurrences.from_frame(
@@ -244,7 +249,7 @@ def read_occurrences(
         _read_fields(table, columns),
         columns,
         table.header,
-        _Choice(tuple(basis), max_uncertainty),
+        _Choice(tuple(basis), max_uncertainty, absent),
         crs,
         path.name,
     )
@@ -264,10 +269,11 @@ class _Fields(NamedTuple):
 
 
 class _Choice(NamedTuple):
-    """Which records of a file to use."""
+    """Which records of a file to use; ``absent``: those of absence."""
 
     basis: tuple[str, ...]
     max_uncertainty: float | None
+    absent: bool = False
 
 
 def _read_fields(table: Table, columns: Columns) -> _Fields:
@@ -315,7 +321,11 @@ def _assembled(
     if columns.presence is not None:
         name = header[columns.presence]
         status = selection.statuses(fields.text[columns.presence], name, source)
-        notes += selection.status_notes(status, name, source)
+        if choice.absent:
+            status, said = selection.marked_absences(status, name, source)
+        else:
+            said = selection.status_notes(status, name, source)
+        notes += said
     uncertainty = _metres(text(columns.uncertainty))
     basis, said = selection.of_basis(text(columns.basis), choice.basis, source)
     certain, more = selection.certain(uncertainty, choice.max_uncertainty, source)
@@ -330,9 +340,9 @@ def _assembled(
         species, x, y, crs, row, source, (), columns.described(header), uncertainty
     )
     absent = used & (status == selection.ABSENCE)
-    nameless = present & (species == "")
+    nameless = present & (species == "") & (not choice.absent)
     return replace(
-        everything.take(present & (species != "")),
+        everything.take(present & ~nameless),
         notes=(*notes, *said, *more, *spelled, *_left_nameless(nameless, row, source)),
         absences=everything.take(absent) if absent.any() else None,
     )

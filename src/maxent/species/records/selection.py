@@ -71,6 +71,19 @@ def status_notes(status: Array, column: str, source: str) -> tuple[str, ...]:
     return tuple(notes)
 
 
+def marked_absences(status: Array, column: str, source: str) -> tuple[Array, tuple[str, ...]]:
+    """The absences of a file of absences as what is asked for, and what to say of the others."""
+    absent = status == ABSENCE
+    if not absent.any():
+        return np.full(len(status), PRESENCE), (
+            f"{source}: column {column!r} marks no absence, so all records are taken as absences",
+        )
+    others = int((~absent).sum())
+    left = (f"{source}: {others} of {len(status)} records left out, no absences by column "
+            f"{column!r}",) if others else ()  # fmt: skip
+    return np.where(absent, PRESENCE, UNKNOWN), left
+
+
 def of_basis(
     values: Sequence[str] | None, wanted: Sequence[str], source: str
 ) -> tuple[Array | None, tuple[str, ...]]:

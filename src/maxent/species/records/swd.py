@@ -77,6 +77,7 @@ def read_swd(
     y: str | None = None,
     presence: str | None = None,
     background: bool = False,
+    absent: bool = False,
 ) -> SWD:
     """Read a table of species, x, y and variables.
 
@@ -90,6 +91,7 @@ def read_swd(
     categorical : names of the variables that hold categories, as numbers or text.
     species, x, y, presence : names of columns, as for :func:`read_occurrences`.
     background : the rows are background points, whatever a column of presence says.
+    absent : they are absences: those that a column of presence marks, or all where none does.
     """
     path = Path(path)
     check_file(path)
@@ -132,7 +134,12 @@ def read_swd(
     )
     if layout.presence is None or background:
         return rows
-    return _presences(rows, kept[layout.presence], table.header[layout.presence])
+    column = table.header[layout.presence]
+    if absent:
+        codes = selection.statuses(kept[layout.presence].tolist(), column, path.name)
+        wanted, left = selection.marked_absences(codes, column, path.name)
+        return replace(rows.take(wanted == selection.PRESENCE), notes=(*rows.notes, *left))
+    return _presences(rows, kept[layout.presence], column)
 
 
 def _presences(rows: SWD, status: Array, column: str) -> SWD:

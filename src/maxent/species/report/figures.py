@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from maxent._rows import Array
+from maxent.evaluation import Calibration
 from maxent.species.report.markup import Html, element, fixed
 from maxent.species.results import Evaluation, Replicates, Response
 
@@ -149,6 +150,21 @@ def calibration(bins: dict[str, Array]) -> Picture:
     ax.set(xlim=(0, top), ylim=(0, top))
     ax.legend(loc="upper left")
     return _svg(figure)
+
+
+def probability_figure(told: Calibration, species: str) -> Any:
+    """Share of presences among points of each predicted probability, with 95 % intervals."""
+    figure, ax = _axes("predicted probability of presence (cloglog)", "share of presences observed")
+    ax.plot([0, 1], [0, 1], color=GREY, linestyle="--", linewidth=1.2, label="perfect")
+    error = np.clip([told.observed - told.low, told.high - told.observed], 0, None)
+    style = {"color": TEST, "markersize": 4.5, "capsize": 2.5, "elinewidth": 1.1}
+    label = f"{species}: Brier score {told.brier:.3f}, slope {told.slope:.2f}"
+    ax.errorbar(told.predicted, told.observed, yerr=error, fmt="o-", label=label, **style)
+    for x, y, n in zip(told.predicted, told.observed, told.n, strict=True):
+        ax.annotate(f"{n}", (x, y), (4, -9), textcoords="offset points", fontsize=7, color=GREY)
+    ax.set(xlim=(0, 1), ylim=(0, 1.005))
+    _legend_above(figure, ax)
+    return figure
 
 
 def replicate_roc(replicates: Replicates) -> Picture:
