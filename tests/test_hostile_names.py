@@ -11,11 +11,11 @@ from maxent._kernels.score import fill_guide
 from maxent._progress import Progress
 from maxent.cli._console import complain, console
 from maxent.cli.app import info
+from maxent.evaluation import calibration
 from maxent.species.report.index import write_index
 from maxent.species.scoring import write_scores
 from maxent.species.slugs import slugs
 from maxent.species.tables.text import csv_bytes
-from maxent.species.tuning import _picture
 
 
 @pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r"])
@@ -43,12 +43,12 @@ def test_a_species_is_not_written_over_the_files_of_all():
     assert chosen["Acer"] == "Acer"
 
 
-def test_dollars_in_a_name_are_no_mathematics():
-    row = {"features": "l", "potential": "box", "multiplier": 1.0, "mean_score": 0.5}
-    row |= {"sd_score": 0.1, "n_splits": 2}
+def test_dollars_in_a_name_are_no_mathematics(tmp_path):
+    told = calibration([0.9, 0.4], [0.1, 0.6])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert _picture(r"A $\frac{$ b", [row], "auc").startswith(b"\x89PNG")
+        write_scores({"species": r"A $\frac{$ b", "calibration": told}, tmp_path / "scores.csv")
+    assert (tmp_path / "scores_calibration.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_a_terminal_gets_no_control_characters_of_a_name(capsys, monkeypatch):

@@ -193,10 +193,10 @@ def write_scores(
         columns = zip(*(getattr(told, name) for name in names), strict=True)
         rows = [dict(zip(names, values, strict=True)) for values in columns]
         io.write_atomically(_curve_path(path), _csv(rows))
-        _draw_curve(told, str(scores["species"]), _curve_path(path).with_suffix(".png"), tell)
+        _draw_curve(told, _curve_path(path).with_suffix(".png"), tell)
 
 
-def _draw_curve(told: Any, species: str, path: Path, tell: Callable[[str], None]) -> None:
+def _draw_curve(told: Any, path: Path, tell: Callable[[str], None]) -> None:
     try:
         import matplotlib  # noqa: F401
     except ImportError:
@@ -204,7 +204,7 @@ def _draw_curve(told: Any, species: str, path: Path, tell: Callable[[str], None]
         return
     buffer = text.BytesIO()
     with figures.drawing():
-        figures.probability_figure(told, species).savefig(buffer, format="png", dpi=200)
+        figures.probability_figure(told).savefig(buffer, format="png", dpi=200)
     io.write_atomically(path, buffer.getvalue())
 
 

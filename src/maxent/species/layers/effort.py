@@ -19,7 +19,7 @@ AUTO = "auto"
 
 @dataclass(frozen=True, eq=False)
 class RecordEffort(Source):
-    """A layer of effort: a Gaussian kernel around every record, 1 where their sum is largest.
+    """A layer of effort: a Gaussian kernel around every record, 1 at the record with the most.
 
     The effort at the centre of a cell is sum_i exp(-|c - r_i|^2 / 2 h^2), divided by the largest at
     any cell with a record, and at least 0.001. Records lie at the centres of their cells. Distances

@@ -152,17 +152,17 @@ def calibration(bins: dict[str, Array]) -> Picture:
     return _svg(figure)
 
 
-def probability_figure(told: Calibration, species: str) -> Any:
+def probability_figure(told: Calibration) -> Any:
     """Share of presences among points of each predicted probability, with 95 % intervals."""
     figure, ax = _axes("predicted probability of presence (cloglog)", "share of presences observed")
     ax.plot([0, 1], [0, 1], color=GREY, linestyle="--", linewidth=1.2, label="perfect")
     error = np.clip([told.observed - told.low, told.high - told.observed], 0, None)
     style = {"color": TEST, "markersize": 4.5, "capsize": 2.5, "elinewidth": 1.1}
-    label = f"{species}: Brier score {told.brier:.3f}, slope {told.slope:.2f}"
-    ax.errorbar(told.predicted, told.observed, yerr=error, fmt="o-", label=label, **style)
+    label = f"observed; Brier score {told.brier:.3f}, slope {told.slope:.2f}"
+    ax.errorbar(told.predicted, told.observed, error, fmt="o-", linewidth=1, label=label, **style)
     for x, y, n in zip(told.predicted, told.observed, told.n, strict=True):
         ax.annotate(f"{n}", (x, y), (4, -9), textcoords="offset points", fontsize=7, color=GREY)
-    ax.set(xlim=(0, 1), ylim=(0, 1.005))
+    ax.set(xlim=(0, 1), ylim=(-0.03, 1.03))  # whole dots at both ends
     _legend_above(figure, ax)
     return figure
 

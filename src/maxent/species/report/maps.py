@@ -44,7 +44,7 @@ LABELS = {
     "mess": "similarity (MESS)",
     "mod": "most dissimilar variable",
     "exdet": "novelty (ExDet)",
-    "effort": "sampling effort (1 = most)",
+    "effort": "sampling effort",
     "scenarios_mean": "mean suitability (cloglog)",
     "scenarios_sd": "SD of suitability",
     "scenarios_agreement": "scenarios with presence",
