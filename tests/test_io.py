@@ -311,7 +311,7 @@ def behaviour(model):
     if isinstance(model, mx.Slack):
         return model.conjugate(np.eye(2) * 3)
     if isinstance(model, mx.DifferenceCone):
-        return model.size(np.eye(2)), model.contains(np.eye(2))
+        return model.mass(np.eye(2)), model.contains(np.eye(2))
     if isinstance(model, mx.Reweighted | mx.Smoothing):
         perceptron = mx.Zero(domain=mx.Chain(2))
         chains = mx.ChainMap(SEQUENCES, 2)

@@ -10,7 +10,7 @@ from conftest import needs
 from maxent import cli
 from maxent.datasets.landscape import virtual_landscape, write_landscape
 from maxent.species.comparison.overlap import niche_overlap
-from maxent.species.layers.cell_areas import cell_areas
+from maxent.species.layers.areas import cell_areas
 from maxent.species.layers.grid import Grid
 from maxent.species.results import read_result
 
@@ -50,19 +50,6 @@ def maps(tmp_path):
     return {name: _write(tmp_path / f"{name}.tif", v) for name, v in values.items()}
 
 
-def test_areas_on_the_sphere_and_in_the_plane():
-    north, south = np.radians(10.0), np.radians(9.5)
-    exact = 6371.0088**2 * np.radians(0.5) * (np.sin(north) - np.sin(south))
-    areas = cell_areas(Grid("EPSG:4326", DEGREES, 3, 2))
-    assert areas.shape == (2, 1)
-    assert areas[0, 0] == pytest.approx(exact)
-    feet = cell_areas(Grid("EPSG:2227", (1000.0, 0.0, 6e6, 0.0, -1000.0, 2e6), 2, 2))
-    assert feet[0, 0] == pytest.approx((1000 * 1200 / 3937) ** 2 / 1e6)
-    turned = cell_areas(Grid("EPSG:4326", (0.0, 0.5, -70.0, -0.5, 0.0, 10.0), 3, 2))
-    assert turned.shape == (2, 3)
-    assert turned[0, 0] == pytest.approx(exact, rel=1e-5)
-
-
 def test_change_of_two_scenarios(run, maps, tmp_path):
     out = tmp_path / "out"
     result = run("change", maps["now"], maps["warm"], maps["hot"], "-t", "0.5", "-o", out)
@@ -73,12 +60,13 @@ def test_change_of_two_scenarios(run, maps, tmp_path):
     assert [tags[f"CLASS_{i}"] for i in range(4)] == ["absent in both", "lost", "kept", "gained"]
     code, _ = _read(out / "change_hot.tif")
     assert code.tolist() == [[1, 1, 3], [3, 255, 2]]
-    upper, lower = cell_areas(Grid("EPSG:4326", DEGREES, 3, 2))[:, 0]
+    upper, lower = cell_areas(Grid("EPSG:4326", DEGREES, 3, 2))
     with (out / "range_change.csv").open() as file:
         warm, hot = csv.DictReader(file)
     assert warm["scenario"] == "warm"
     assert float(warm["lost_km2"]) == pytest.approx(upper)
-    assert float(warm["present_km2"]) == pytest.approx(2 * upper)
+    assert (warm["cells"], warm["lost_cells"], warm["kept_cells"]) == ("4", "1", "1")
+    assert float(warm["kept_km2"]) == pytest.approx(upper)
     assert float(hot["gained_km2"]) == pytest.approx(upper + lower)
     assert float(hot["kept_km2"]) == pytest.approx(lower)
     change = (upper + 2 * lower) / (2 * upper + lower) - 1
@@ -90,6 +78,21 @@ def test_change_of_two_scenarios(run, maps, tmp_path):
     np.testing.assert_allclose(spread, both.std(axis=0, ddof=1), rtol=1e-6)
     votes, _ = _read(out / "scenarios_agreement.tif")
     assert votes.tolist() == [[1, 0, 2], [1, 2, 255]]
+
+
+def test_without_a_crs_cells_are_counted(run, tmp_path):
+    for name, values in {"now": NOW, "hot": HOT}.items():
+        _write(tmp_path / f"{name}.tif", values, crs=None)
+    out = tmp_path / "out"
+    args = [tmp_path / "now.tif", tmp_path / "hot.tif", "-t", "0.5", "-o", out]
+    result = run("change", *args)
+    assert result.exit_code == 0, result.output
+    assert "areas are not known without a CRS" in " ".join(result.output.split())
+    with (out / "range_change.csv").open() as file:
+        (row,) = csv.DictReader(file)
+    assert (row["lost_cells"], row["kept_cells"], row["gained_cells"]) == ("2", "1", "2")
+    assert row["lost_km2"] == "nan"
+    assert float(row["change_percent"]) == 0
 
 
 def test_bad_comparisons(run, maps, tmp_path):

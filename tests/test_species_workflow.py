@@ -588,7 +588,7 @@ def test_other_bad_arguments(data, tmp_path, run):
         (["--replicate-type", "x"], 2, "--replicate-type must be one of"),
         (["-f", "xyz"], 2, "--features must be"),
         (["-m", "-1"], 2, "--multiplier must be"),
-        (["--threshold", "best"], 2, "--threshold must be a number or one of"),
+        (["--threshold", "best"], 2, "--threshold must be a number from 0 to 1"),
     ):
         result = run(*base, *extra)
         assert result.exit_code == code, result.output

@@ -75,14 +75,12 @@ def change(
     if quiet:
         return
     show_notes(notes, console(stderr=True))
-    table = Table(title="km2", title_justify="left")
-    for name in ("scenario", "present", "future", "lost", "kept", "gained", "change"):
+    table = Table(title=found.unit(), title_justify="left")
+    for name in ("scenario", *found.changes[0].ranges(), "change"):
         table.add_column(name, justify="left" if name == "scenario" else "right")
     for one in found.changes:
-        areas = (one.present_km2, one.future_km2, one.lost_km2, one.kept_km2, one.gained_km2)
-        table.add_row(
-            escape(one.scenario), *(f"{area:,.0f}" for area in areas), f"{one.change:+.1%}"
-        )
+        ranges = (f"{value:,.0f}" for value in one.ranges().values())
+        table.add_row(escape(one.scenario), *ranges, f"{one.change:+.1%}")
     screen = console()
     screen.print(table)
     for name in found.files.values():

@@ -16,7 +16,8 @@ from maxent._rows import Array
 from maxent._threads import num_threads
 from maxent.species.comparison.map_files import MapStack
 from maxent.species.comparison.records import CLASSES, ENSEMBLE, Comparison, RangeChange
-from maxent.species.layers.cell_areas import cell_areas
+from maxent.species.layers.areas import cell_areas
+from maxent.species.layers.grid import Window
 from maxent.species.outputs import check_unread
 from maxent.species.projection import geotiff
 from maxent.species.projection.plan import Map
@@ -71,12 +72,11 @@ def compare_maps(
     ):
         windows = stack.windows()
         stage = geotiff.Stage(stack.grid, maps, targets, work, windows[0])
-        tally = _Tally(names, threshold)
+        tally = _Tally(names, threshold, cell_areas(stack.grid))
         with stage.open({"PRESENT": str(present)}):
             for done, window in enumerate(windows, start=1):
-                areas = cell_areas(stack.grid, window)
                 values = {name: stack.read(name, window) for name in paths}
-                stage.write(window, tally.add(values, areas))
+                stage.write(window, tally.add(values, window))
                 progress.update(f"{done} of {len(windows)} windows")
         for what in maps:
             stage.finish(what, tally.known[what], True, num_threads())
@@ -94,14 +94,15 @@ def _tags(threshold: float) -> dict[str, str]:
 
 
 class _Tally:
-    """Areas by class of each scenario, and how many cells each map knows."""
+    """Cells and areas by class of each scenario, and how many cells each map knows."""
 
-    def __init__(self, names: Mapping[str, str], threshold: float) -> None:
-        self.names, self.threshold = names, threshold
-        self.areas = {name: np.zeros(len(CLASSES)) for name in names}
+    def __init__(self, names: Mapping[str, str], threshold: float, areas: Array | None) -> None:
+        self.names, self.threshold, self.areas = names, threshold, areas
+        self.cells = {name: np.zeros(len(CLASSES), np.int64) for name in names}
+        self.km2 = {name: np.full(len(CLASSES), np.nan if areas is None else 0.0) for name in names}
         self.known: dict[str, int] = dict.fromkeys((*names.values(), *ENSEMBLE), 0)
 
-    def add(self, values: Mapping[str, Array], areas: Array) -> dict[str, Array]:
+    def add(self, values: Mapping[str, Array], window: Window) -> dict[str, Array]:
         """The maps of a window."""
         now, drawn = values[_NOW], {}
         here = self._present(now)
@@ -109,8 +110,11 @@ class _Tally:
             both = ~np.isnan(now) & ~np.isnan(values[name])
             there = self._present(values[name])
             code = np.where(here, np.where(there, 2, 1), np.where(there, 3, 0))
-            weight = np.broadcast_to(areas, code.shape)[both]
-            self.areas[name] += np.bincount(code[both], weight, len(CLASSES))
+            self.cells[name] += np.bincount(code[both], minlength=len(CLASSES))
+            if self.areas is not None:
+                rows = self.areas[window.row : window.row + window.height, None]
+                weight = np.broadcast_to(rows, code.shape)[both]
+                self.km2[name] += np.bincount(code[both], weight, len(CLASSES))
             self.known[file] += int(both.sum())
             drawn[file] = np.where(both, code, 255).astype(np.uint8)
         if len(self.names) > 1:
@@ -136,18 +140,10 @@ class _Tally:
         }
 
     def change(self, name: str) -> RangeChange:
-        """The areas of a scenario."""
-        _, lost, kept, gained = map(float, self.areas[name])
-        return RangeChange(
-            name,
-            float(self.threshold),
-            self.known[self.names[name]],
-            present_km2=lost + kept,
-            future_km2=kept + gained,
-            lost_km2=lost,
-            kept_km2=kept,
-            gained_km2=gained,
-        )
+        """What was counted of a scenario."""
+        cells = self.known[self.names[name]]
+        counts, areas = self.cells[name][1:].tolist(), self.km2[name][1:].tolist()
+        return RangeChange(name, float(self.threshold), cells, *counts, *areas)
 
 
 def _csv(changes: tuple[RangeChange, ...]) -> bytes:

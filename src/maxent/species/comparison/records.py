@@ -16,27 +16,43 @@ ENSEMBLE = ("scenarios_mean", "scenarios_sd", "scenarios_agreement")
 @io.register
 @dataclass(frozen=True)
 class RangeChange:
-    """Areas in km2 of one scenario: presence is a suitability of at least ``threshold``.
+    """Cells and km2 of one scenario: presence is a suitability of at least ``threshold``.
 
-    Only cells that both maps know count. ``present_km2`` = lost + kept, ``future_km2`` = kept +
-    gained; ``lost_share`` is of the present range, ``change`` = future / present - 1.
+    Only the ``cells`` that both maps know count. Present range = lost + kept, future range = kept +
+    gained. Areas are NaN where they are not known: without a CRS, or on a turned grid in degrees.
     """
 
     scenario: str
     threshold: float
     cells: int
-    present_km2: float
-    future_km2: float
+    lost_cells: int
+    kept_cells: int
+    gained_cells: int
     lost_km2: float
     kept_km2: float
     gained_km2: float
 
     @property
+    def measured(self) -> bool:
+        """Whether areas are known."""
+        return not np.isnan(self.kept_km2)
+
+    def ranges(self) -> dict[str, float]:
+        """Present, future, lost, kept and gained: in km2, or in cells where areas are not known."""
+        if self.measured:
+            lost, kept, gained = self.lost_km2, self.kept_km2, self.gained_km2
+        else:
+            lost, kept, gained = self.lost_cells, self.kept_cells, self.gained_cells
+        sums = {"present": lost + kept, "future": kept + gained}
+        return {**sums, "lost": lost, "kept": kept, "gained": gained}
+
+    @property
     def change(self) -> float:
-        """Relative change of the range, inf where there was none before."""
-        if not self.present_km2:
-            return np.inf if self.future_km2 else 0.0
-        return self.future_km2 / self.present_km2 - 1
+        """Future over present range, minus 1; inf where there was none before."""
+        ranges = self.ranges()
+        if not ranges["present"]:
+            return np.inf if ranges["future"] else 0.0
+        return ranges["future"] / ranges["present"] - 1
 
     def row(self) -> dict[str, Any]:
         """As a line of a table."""
@@ -57,3 +73,7 @@ class Comparison:
     changes: tuple[RangeChange, ...]
     files: dict[str, str]
     rule: str = ""
+
+    def unit(self) -> str:
+        """What the ranges are counted in."""
+        return "km2" if self.changes[0].measured else "cells (areas are not known without a CRS)"

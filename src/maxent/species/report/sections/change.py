@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from maxent.species.comparison.records import CLASSES, ENSEMBLE, Comparison, RangeChange
+from maxent.species.comparison.records import CLASSES, ENSEMBLE, Comparison
 from maxent.species.report import maps
 from maxent.species.report.figures import Picture
 from maxent.species.report.markup import Html, count, element, joined, key, link, paragraph, table
@@ -30,8 +30,8 @@ def range_change(context: Context) -> Html | None:
         return None
     threshold = f"{found.changes[0].threshold:.4g}" + (f" ({found.rule})" if found.rule else "")
     says = (
-        f"Suitable is a cloglog value of at least {threshold}. Areas are in km2, of the cells that "
-        "both maps know: on the sphere where the layers are in degrees, else by the units of their "
+        f"Suitable is a cloglog value of at least {threshold}. Only cells that both maps know "
+        "count; areas are on the sphere where layers are in degrees, else by the units of their "
         "CRS. `maxent change` repeats this with another threshold."
     )
     pictures = [_map(context, found, change.scenario) for change in found.changes]
@@ -39,25 +39,24 @@ def range_change(context: Context) -> Html | None:
     return joined(
         [
             paragraph(says),
-            _areas(found.changes),
+            _ranges(found),
             element("div", *pictures, class_="pair"),
             _files(found),
         ]
     )
 
 
-def _areas(changes: tuple[RangeChange, ...]) -> Html:
+def _ranges(found: Comparison) -> Html:
     head = ["Projection", "Present", "Future", "Lost", "Kept", "Gained", "Change"]
     rows = [
         [
             change.scenario,
-            *(count(round(area)) for area in (change.present_km2, change.future_km2)),
-            *(count(round(area)) for area in (change.lost_km2, change.kept_km2, change.gained_km2)),
+            *(count(round(value)) for value in change.ranges().values()),
             f"{change.change:+.1%}",
         ]
-        for change in changes
+        for change in found.changes
     ]
-    return table("Suitable area in km2", head, rows, right=range(1, 7))
+    return table(f"Suitable range in {found.unit()}", head, rows, right=range(1, 7))
 
 
 def _files(found: Comparison) -> Html:
