@@ -235,6 +235,7 @@ TYPED = {
     "--select": ("vif=7.5", "vif=7.5"),
     "--background": ("all", None),
     "--bias-as": ("prior", "prior"),
+    "--bias-kernel": ("50", "50"),
     "--keep-duplicates": (None, True),
     "--thin": ("3.5", 3.5),
     "--minimum": ("7", 7),
@@ -249,6 +250,7 @@ TYPED = {
     "--prevalence": ("0.4", 0.4),
     "--output": ("raw", ("cloglog", "raw")),
     "--no-clamp": (None, False),
+    "--mask": ("exdet", "exdet"),
     "--threshold": ("0.3", "0.3"),
     "--seed": ("11", 11),
 }
@@ -268,7 +270,8 @@ def test_what_is_typed_reaches_the_fit(run, monkeypatch):
     args = [word for flag, (text, _) in TYPED.items() for word in (flag, text) if word is not None]
     args += ["--x", "east", "--y", "north", "--species-column", "taxon", "--crs", "EPSG:3035"]
     args += ["-c", "soil", "-c", "biome", "--align", "finest", "--resampling", "average"]
-    args += ["--layers-crs", "EPSG:4326", "--project", "future", "--target-group", "-o", "out"]
+    args += ["--layers-crs", "EPSG:4326", "--project", "future", "-o", "out"]
+    args += ["--background-records", "records.csv"]
     result = run("fit", "records.csv", "a.tif", "b.tif", *args)
     assert result.exit_code == 0, result.output
     ((records, layers, out, settings, others),) = calls

@@ -86,8 +86,9 @@ def test_exdet_sees_what_leaves_a_line():
     line = np.linspace(0, 1, 50)
     training = np.column_stack([line, 2 * line, np.full(50, 7.0)])
     found = Extrapolation.of(training)
-    on, off = found.novelty({"x0": [0.5, 0.5], "x1": [1.0, 1.2], "x2": [7.0, 7.0]})
-    assert on < 1 < off
+    places = {"x0": [0.5, 0.5, 0.5], "x1": [1.0, 1.001, 1.2], "x2": [7.0, 7.0, 7.0]}
+    on, rounded, off = found.novelty(places)
+    assert on < rounded < 1 < off
     assert found.novelty({"x0": [0.5], "x1": [1.0], "x2": [7.5]})[0] == pytest.approx(-0.5)
 
 

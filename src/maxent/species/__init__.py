@@ -39,6 +39,8 @@ _PUBLIC = {
     "inputs": ["LayerFiles", "RecordFile", "StudyFiles"],
     "job": ["rewrite_report"],
     "layers.background": ["Drawn", "draw_background"],
+    "layers.effort": ["RecordEffort"],
+    "layers.extrapolation": ["Extrapolation"],
     "layers.grid": ["Grid", "Window"],
     "layers.layers": ["Block", "Layers"],
     "layers.similarity": ["Reference"],

@@ -17,7 +17,7 @@ from maxent._checks import floats
 from maxent._rows import Array
 from maxent.features.cells import Schema
 
-_RIDGE = 1e-10  # least eigenvalue, of the largest: what never varied is new where it does
+_RIDGE = 1e-6  # least eigenvalue, of the largest: what never varied is new beyond rounding
 
 
 @io.register
@@ -36,8 +36,8 @@ class Extrapolation:
         D^2 = |root'(p - mean)|^2;
     furthest : the largest D^2 of the reference points.
 
-    Of correlations, eigenvalues below 1e-10 of the largest count as that: where one variable was
-    a line of others, a place off the line is a new combination.
+    Of correlations, eigenvalues below 1e-6 of the largest count as that: where one variable was
+    a sum of others, a place where it is not is new, but not one where numbers were rounded.
 
     >>> rng = np.random.default_rng(0)
     >>> heat = rng.normal(size=1000)

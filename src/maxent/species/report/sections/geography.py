@@ -34,7 +34,7 @@ _FILES = {
     "clamping": "what clamping changes",
     "mess": "multivariate environmental similarity (MESS)",
     "mod": "most dissimilar variable (MoD)",
-    "effort": "sampling effort, the density of the records (1 at the record with most)",
+    "effort": "sampling effort, the density of the records",
     "exdet": "novelty of variables (below 0) and of their combinations (above 1), ExDet",
 }
 _CLASSES = ("presence", "mod")
@@ -43,7 +43,7 @@ _BESIDE = {
     "presence": ("Presence and absence", "The map cut at the threshold asked for."),
     "effort": (
         "Sampling effort",
-        "The density of the records themselves, 1 at the record where it is largest: the background "
+        "The density of the records themselves, 1 at the record where it is largest: background "
         "is drawn in proportion to it, or it is taken out of the density.",
     ),
     "replicates_mean": ("Mean of the replicates", "The suitability on average over the refits."),
