@@ -486,6 +486,7 @@ _FOR_MAPS = {"align", "resampling", "layers_crs", "output", "clamp", "threshold"
 _WITH_SWD = {
     *("occurrences", "layers", "swd", "species", "species_column", "x", "y", "presence_column"),
     *("categorical", "test", "out", "project", "jobs", "features", "potential", "entropy"),
+    "share",
     *("multiplier", "preset", "minimum", "test_share", "cv", "folds", "replicates"),
     *("replicate_type", "jackknife", "bootstrap", "permutations", "prevalence", "seed"),
     *("lambdas", "resume", "overwrite", "max_cells", "quiet"),

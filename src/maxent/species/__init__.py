@@ -8,6 +8,7 @@ A room uses those that stand before it in this table, and none that stand after 
 ``results``, ``records/``                         what a fit consists of; occurrence records
 ``settings``, ``tuning_settings``, ``inputs``     what a fit is told, and the files it reads
 ``model``, ``region``, ``diagnostics/``           a saved density; species on cells; their scores
+``sharing``                                       strength lent between the species of a group
 ``fitting``, ``direct``, ``projection/``          one species fitted and judged; its maps
 ``slugs``, ``tables/``, ``report/``, ``outputs``  what is written, and the folders for it
 ``job``, ``workflow``                             one species or many, from files to folders
@@ -54,10 +55,12 @@ _PUBLIC = {
         "Replicates",
         "Response",
         "Sample",
+        "Sharing",
         "SpeciesResult",
     ],
     "scoring": ["score_records", "score_swd"],
     "settings": ["Settings"],
+    "sharing": ["share"],
     "tables": ["write_results", "write_tables"],
     "tuning": ["Tuned", "Tuning", "tune", "tune_files"],
     "tuning_settings": ["TuningSettings"],

@@ -7,8 +7,8 @@ The folder holds ``report.html``, ``map.png``, ``model.json``, ``maps/``, ``proj
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -23,6 +23,7 @@ from maxent.species.comparison.change import compare_maps
 from maxent.species.comparison.folders import OUTPUT, threshold_of
 from maxent.species.comparison.map_files import same_grid
 from maxent.species.comparison.records import Comparison
+from maxent.species.diagnostics import fit_sample
 from maxent.species.fitting import fit_species
 from maxent.species.inputs import LayerFiles
 from maxent.species.layers.similarity import Reference
@@ -42,7 +43,8 @@ SUMMARY = "summary.json"
 class Shared:
     """What all species of a run have in common; it is sent to worker processes as it is.
 
-    ``inputs`` is the digest of the files that they share, see ``fingerprints.py``.
+    ``inputs`` is the digest of the files that they share, see ``fingerprints.py``; ``lenders`` are
+    the densities of the species that lend strength to each other.
     """
 
     settings: Settings
@@ -54,6 +56,7 @@ class Shared:
     lambdas: bool = False
     maps: bool = True
     inputs: str = ""
+    lenders: Mapping[str, FittedDensity] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,15 +76,9 @@ def fit_job(job: Job, shared: Shared, stage: Callable[[str], None]) -> dict[str,
     """Fit a species and write its folder; returns its summary row."""
     start = perf_counter()
     stage("records")
-    prepared, region = job.prepared, None
-    if prepared is not None:
-        _check_enough(prepared, shared.settings)
-    else:
-        assert shared.regions is not None
-        assert job.records is not None
-        region = shared.regions.of(job.records, job.test)
-        prepared = prepare(region, job.records, shared.settings, job.test)
-        prepared = replace(prepared, notes=[*job.notes, *prepared.notes])
+    prepared, region = _prepared(job, shared)
+    others = {name: d for name, d in shared.lenders.items() if name != job.species}
+    shared = replace(shared, lenders=others)
     with staged(job.folder, job.overwrite) as place:
         result = _write_species(prepared, region, shared, place, stage)
         row = _summary(result, job.folder, perf_counter() - start)
@@ -90,6 +87,25 @@ def fit_job(job: Job, shared: Shared, stage: Callable[[str], None]) -> dict[str,
         summary = {"fingerprint": fingerprint(job, shared), "files": _files(place), "row": row}
         io.write_atomically(place / SUMMARY, (json.dumps(summary, indent=1) + "\n").encode())
     return row
+
+
+def lend(job: Job, shared: Shared) -> FittedDensity:
+    """The density of a species' own records, for the others."""
+    sample = _prepared(job, shared)[0].train
+    categorical = tuple(c for c in shared.categorical if c in sample.X.columns)
+    return fit_sample(shared.settings.recipe(categorical), sample)
+
+
+def _prepared(job: Job, shared: Shared) -> tuple[Prepared, Region | None]:
+    """A species ready to be fitted, and the cells it lies on where it comes from rasters."""
+    if job.prepared is not None:
+        _check_enough(job.prepared, shared.settings)
+        return job.prepared, None
+    assert shared.regions is not None
+    assert job.records is not None
+    region = shared.regions.of(job.records, job.test)
+    prepared = prepare(region, job.records, shared.settings, job.test)
+    return replace(prepared, notes=[*job.notes, *prepared.notes]), region
 
 
 def _check_enough(prepared: Prepared, settings: Settings) -> None:
@@ -118,6 +134,7 @@ def _write_species(
         labels=None if region is None else region.labels,
         grid=None if region is None else region.grid,
         command=shared.command,
+        lenders=shared.lenders if settings.share else None,
         stage=stage,
     )
     model = SpeciesModel(
@@ -257,6 +274,7 @@ def _summary(result: SpeciesResult, folder: Path, seconds: float) -> dict[str, A
         "gain": result.model.certificate.gain,
         "gap": result.model.certificate.gap,
         "seconds": seconds,
+        "shared": None if result.sharing is None else result.sharing.chosen,
         "results": [{k: _plain(v) for k, v in r.items()} for r in tables.results_rows(result)],
     }
 

@@ -72,6 +72,8 @@ class Settings:
     jackknife : refit with and without each variable; bootstrap : refits for the bands of response
         curves; permutations : shuffles of each variable; diagnostic_cells : background cells that
         the refits of diagnostics use at most.
+    share : let the other species of the run lend strength, where cross-validation of a species'
+        own records says that it helps (``maxent.species.sharing``).
     prevalence : tau of the logistic output.
     outputs : maps to write; clamp : hold variables in their ranges there; threshold : a rule (or
         a number) for a map of presence.
@@ -92,6 +94,9 @@ class Settings:
         "maxent or maxnet: features and tables of these.",
         MODEL,
         choices=(None, "maxent", "maxnet"),
+    )
+    share: bool = option(
+        False, "Several species lend strength to each other where cross-validation says so.", MODEL
     )
     background: int | None = option(
         10_000, "Number of background cells, or all.", BACKGROUND, read=_cells
@@ -164,6 +169,12 @@ class Settings:
         if not 0 < self.prevalence < 1:
             raise ValueError(f"prevalence must lie between 0 and 1, got {self.prevalence!r}")
         parse_entropy(self.entropy)
+        if self.share and self.cv == "none":
+            raise ValueError("share is decided by cross-validation, so cv cannot be none")
+        if self.share and self.entropy != "shannon":
+            raise ValueError(
+                f"share takes means of log densities, entropy shannon; got {self.entropy!r}"
+            )
 
     def recipe(self, categorical: tuple[str, ...] = ()) -> Recipe:
         """The density of these settings; layers of categories are always used."""
