@@ -342,7 +342,8 @@ def folder_of(out, name):
 
 def test_the_command_shares_and_says_so(shared, fitted):
     out, done = shared
-    assert "shared with 3 other species" in done.output
+    assert f"{FEW}: shared with 3 other species" in done.output
+    assert f"{UNLIKE}: not shared" in done.output
     lines = (out / "maxentResults.csv").read_text().splitlines()
     rows = {row["Species"]: row for row in csv.DictReader(lines)}
     assert rows[FEW]["Shared with other species"] == "yes"
@@ -350,7 +351,9 @@ def test_the_command_shares_and_says_so(shared, fitted):
     assert float(rows[FEW]["Held-out gain shared"]) > float(rows[FEW]["Held-out gain alone"])
     assert rows[FEW]["Regularized training gain"] == ""
     assert float(rows[UNLIKE]["Regularized training gain"]) > 0
-    assert "Shared</" in (out / "index.html").read_text()
+    index = (out / "index.html").read_text()
+    alone, both = (float(rows[FEW][f"Held-out gain {way}"]) for way in ("alone", "shared"))
+    assert f"yes: held-out gain {alone:.3f} alone, {both:.3f} shared" in index
     page = (folder_of(out, FEW) / "report.html").read_text()
     assert "Shared with other species" in page
     assert "This density is shared" in page
@@ -384,6 +387,9 @@ def test_a_shared_model_is_used_as_any_other(shared, files, run, tmp_path):
     np.testing.assert_allclose(drawn, density.predict(frame, "cloglog"), atol=1e-6)
     done = run("evaluate", model, files / "records.csv", files / "layers", "-s", FEW)
     assert done.exit_code == 0, done.output
+    told = species.results.read_result(folder_of(out, FEW)).sharing
+    assert (told.chosen, told.kind, told.folds, len(told.lenders)) == (True, "blocks", 4, 3)
+    assert told.shared["gain"] > told.own["gain"]
     done = run("report", folder_of(out, FEW))
     assert done.exit_code == 0, done.output
 
@@ -428,7 +434,7 @@ def test_tables_with_data_share_too(files, run, tmp_path):
     )  # fmt: skip
     assert done.exit_code == 0, done.output
     told = json.loads((folder_of(out, FEW) / "summary.json").read_text())["row"]
-    assert told["shared"] is True
+    assert told["sharing"].startswith("yes: held-out gain ")
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ def fit_species(
     if settings.share and lenders is not None:
         with clock("sharing"):
             model, sharing, refit = _shared(recipe, sample, small, model, lenders, settings)
-        notes.append(sharing.said())
+        notes.append(f"{prepared.species}: {sharing.said()}")
     with clock("evaluation"):
         evaluation = diagnostics.evaluate(model, sample, test)
     if few:

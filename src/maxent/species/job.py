@@ -32,7 +32,7 @@ from maxent.species.outputs import MODEL, RESULT, staged
 from maxent.species.projection import EXTRAS, project
 from maxent.species.records.occurrences import Occurrences
 from maxent.species.region import Prepared, Region, Regions, prepare
-from maxent.species.results import TRAINING, MapFiles, SpeciesResult, read_result
+from maxent.species.results import TRAINING, MapFiles, Sharing, SpeciesResult, read_result
 from maxent.species.settings import Settings
 from maxent.species.slugs import slug
 
@@ -274,9 +274,17 @@ def _summary(result: SpeciesResult, folder: Path, seconds: float) -> dict[str, A
         "gain": result.model.certificate.gain,
         "gap": result.model.certificate.gap,
         "seconds": seconds,
-        "shared": None if result.sharing is None else result.sharing.chosen,
+        "sharing": None if result.sharing is None else _sharing(result.sharing),
         "results": [{k: _plain(v) for k, v in r.items()} for r in tables.results_rows(result)],
     }
+
+
+def _sharing(told: Sharing) -> str:
+    """The choice in a few words, with both scores."""
+    word = "yes" if told.chosen else "no"
+    if not told.own:
+        return f"{word}: {told.reason}"
+    return f"{word}: held-out gain {told.own['gain']:.3f} alone, {told.shared['gain']:.3f} shared"
 
 
 def _plain(value: Any) -> Any:

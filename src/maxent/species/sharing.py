@@ -127,6 +127,19 @@ def share(
     block is kept from the own part and from the weights of the lenders, whose own records are used
     whole) and the other records decide: the mean of their log density, normalised over all
     background. ``judged_on`` is a thinner sample of the same records for that.
+
+    >>> import pandas as pd
+    >>> rng = np.random.default_rng(0)
+    >>> X = pd.DataFrame(rng.normal(size=(400, 3)), columns=["heat", "rain", "slope"])
+    >>> odds = np.exp(2 * X["heat"])
+    >>> cells = [rng.choice(400, n, replace=False, p=odds / odds.sum()) for n in (60, 60, 6)]
+    >>> counts = [np.bincount(found, minlength=400) for found in cells]
+    >>> one, two, rare = (Recipe().task(X, y).fit().density for y in counts)
+    >>> sample = Sample(X, counts[2], coordinates=rng.random((400, 2)))
+    >>> made = share(Recipe(), sample, rare, {"one": one, "two": two}, verbose=0)
+    >>> told = made.sharing
+    >>> told.n_others, told.chosen == (told.shared["gain"] > told.own["gain"])
+    (2, True)
     """
     if not lenders:
         return _alone(own, 0, kind, n, "no other species could lend")

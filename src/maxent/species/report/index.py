@@ -37,19 +37,19 @@ def write_index(
     """Write ``index.html``: one line per species with its scores and a link to its report.
 
     A row holds species, status ("ok" or "failed"), error, report and thumbnail (relative to the
-    folder), n_records, auc, test_auc, gain, gap, seconds and whether it was shared with other
-    species; what it lacks stays empty.
+    folder), n_records, auc, test_auc, gain, gap, seconds and sharing (whether it was
+    shared with other species, in words); what it lacks stays empty.
     """
     folder = Path(folder)
     failed = sum(row["status"] != "ok" for row in rows)
     said = f"{count(len(rows) - failed)} species fitted"
     if failed:
         said += f", {count(failed)} failed"
-    shared = any(row.get("shared") is not None for row in rows)
+    shared = any(row.get("sharing") is not None for row in rows)
     listing = table(
         "Species; click on a heading to sort",
         (*_HEAD, "Shared") if shared else _HEAD,
-        [[*_row(row, folder), *([_shared(row)] if shared else [])] for row in rows],
+        [[*_row(row, folder), *([row.get("sharing")] if shared else [])] for row in rows],
         right=range(3, len(_HEAD)),
         class_="sortable wide",
     )
@@ -87,11 +87,6 @@ def _row(row: dict[str, Any], folder: Path) -> list[Any]:
         small(gap if gap is None else max(gap, 0.0)),
         fixed(row.get("seconds"), 1),
     ]
-
-
-def _shared(row: dict[str, Any]) -> str | None:
-    told = row.get("shared")
-    return None if told is None else "yes" if told else "no"
 
 
 def _thumbnail(row: dict[str, Any], folder: Path) -> Html | None:

@@ -53,9 +53,10 @@ def _scores(told: Sharing) -> Html | None:
     says = (
         "Gain is the mean log density of the held-out records against an even map, and decides; "
         "the held-out records are kept from the species' own part and from the weights of the "
-        "others, whose records are used whole. Both scores are of records, not of a survey: where "
-        "all species were looked for in the same places, sharing learns these places too, unless "
-        "the background has them (a target group)."
+        "others, whose records are used whole. The better of two scores flatters a little. Both "
+        "scores are of records, not of a survey: where all species were looked for in the "
+        "same places, sharing learns these places too, unless the background has them (a target "
+        "group)."
     )
     head = ["Density", "Held-out gain", "Held-out AUC", ""]
     return joined([table(caption, head, rows, right=[1, 2]), paragraph(says, class_="says")])
