@@ -36,7 +36,10 @@ from scipy import stats
 import maxent as mx
 from experiments import _nceas_data as data
 from maxent import evaluation
+from maxent.density import FittedDensity
 from maxent.features import Linear
+from maxent.species.results import Sample
+from maxent.species.sharing import share
 
 RESULTS = Path(__file__).parent / "results"
 CHUNK = 10  # species a job
@@ -51,7 +54,7 @@ Array = data.Array
 class Member:
     """A fitted density over the predictors and, for some, columns made from them."""
 
-    model: mx.MaxentDensity
+    density: FittedDensity
     seconds: float
     columns: Callable[[pd.DataFrame], pd.DataFrame] | None = None
     known: dict[int, tuple[pd.DataFrame, Array]] = field(default_factory=dict)
@@ -59,7 +62,7 @@ class Member:
     def log(self, X: pd.DataFrame) -> Array:
         """Log of the density relative to that of a typical presence."""
         X = X if self.columns is None else self.columns(X)
-        value = self.model.predict(X, output="log") + self.model.entropy_
+        value = self.density.predict(X, output="log") + self.density.raw_entropy
         return np.clip(value, -700, 700)  # Tsallis has exact zeros
 
     def remembered(self, X: pd.DataFrame) -> Array:
@@ -88,7 +91,7 @@ class Fit:
 
     @property
     def gap(self) -> float:
-        return max(member.model.gap_ for member in self.members)
+        return max(member.density.certificate.gap for member in self.members)
 
     @property
     def seconds(self) -> float:
@@ -113,7 +116,7 @@ def fitted(
         default = None if prior is None else np.exp(pooled(group).log(table.X))
         start = time.perf_counter()
         model.fit(table.X, table.y, prior=default)
-        group.made[key] = Member(model, time.perf_counter() - start)
+        group.made[key] = Member(model.density_, time.perf_counter() - start)
     return group.made[key]
 
 
@@ -124,7 +127,7 @@ def pooled(group: data.Group) -> Member:
         start = time.perf_counter()
         model = mx.MaxentDensity(categorical=group.region.categorical, verbose=0)
         model.fit(table.X, table.y)
-        group.made["pooled"] = Member(model, time.perf_counter() - start)
+        group.made["pooled"] = Member(model.density_, time.perf_counter() - start)
     return group.made["pooled"]
 
 
@@ -154,7 +157,7 @@ def chosen(group: data.Group, species: str, background: str, **grids: Any) -> Fi
     )
     start = time.perf_counter()
     model.fit(table.X, table.y)
-    return Fit([Member(model, time.perf_counter() - start)])
+    return Fit([Member(model.density_, time.perf_counter() - start)])
 
 
 # -- sharing between species -------------------------------------------------------------------
@@ -209,7 +212,7 @@ def from_others(group: data.Group, species: str, background: str, strength: floa
     ridge = mx.Quadratic(strength * len(made) / y.sum() / spread**2)
     model = mx.MaxentDensity([Linear()], ridge, verbose=0).fit(Z, y)
     stage_one = float(np.mean([member.seconds for member in made]))  # its share
-    return Member(model, stage_one + time.perf_counter() - start, columns)
+    return Member(model.density_, stage_one + time.perf_counter() - start, columns)
 
 
 def shared(
@@ -226,6 +229,29 @@ def shared(
         return Fit([fitted(group, species, background), others])
     mine = averaged(group, species, background=background).members
     return Fit([*mine, *[others] * len(mine)])  # as much weight as all of its own
+
+
+def shared_by_cv(group: data.Group, species: str, background: str) -> Fit:
+    """As ``maxent fit --share``: shared where blocks of the species' own records say so."""
+    made = {s: fitted(group, s, background) for s in group.species}
+    own = made.pop(species)
+    table = table_of(group, species, background)
+    outside = background == "random"  # records are no background sites
+    sample = Sample(table.X, table.y, table.xy, background=table.y == 0 if outside else None)
+    few = len(np.unique(table.xy[table.y > 0], axis=0)) < FEW
+    start = time.perf_counter()
+    given = share(
+        mx.MaxentDensity(categorical=group.region.categorical, verbose=0),
+        sample,
+        own.density,
+        {name: member.density for name, member in made.items()},
+        kind="random" if few else "blocks",
+        n=data.FOLDS,
+        n_jobs=1,
+        verbose=0,
+    )
+    stage_one = float(np.mean([member.seconds for member in made.values()]))
+    return Fit([Member(given.density, stage_one + time.perf_counter() - start)])
 
 
 # -- variants ----------------------------------------------------------------------------------
@@ -295,6 +321,9 @@ def _variants() -> dict[str, Variant]:
             "own and other species": Variant(background, multi, shares=True),
             "classes and other species": Variant(
                 background, partial(multi, own="classes"), shares=True
+            ),
+            "own or shared by CV": Variant(
+                background, partial(shared_by_cv, background=background), cv=False, shares=True
             ),
         }
         if background == "random":

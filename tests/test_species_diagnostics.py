@@ -22,7 +22,7 @@ from maxent.species.diagnostics import (
     responses,
 )
 from maxent.species.diagnostics.refits import KNOTS, coarse, sample_task
-from maxent.species.diagnostics.replicates import _splits
+from maxent.species.diagnostics.replicates import split_records
 from maxent.species.results import Sample
 
 SPATIAL = ("blocks", "checkerboard")
@@ -298,7 +298,7 @@ def test_a_density_with_exact_zeros(sample, held_out):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_training_and_test_records_never_share_a_row(sample, kind):
-    splits = _splits(sample, kind, 4, 0.25, seed=1)
+    splits = split_records(sample, kind, 4, 0.25, seed=1)
     assert len(splits) == 4
     for split in splits:
         assert not ((split.train > 0) & (split.test > 0)).any()
@@ -321,7 +321,7 @@ def test_training_and_test_records_never_share_a_row(sample, kind):
 @pytest.mark.parametrize("kind", SPATIAL)
 def test_a_block_is_left_out_with_its_background(sample, kind):
     splitter = mx.evaluation.SpatialBlocks(sample.coordinates, n_splits=4)
-    splits = _splits(sample, kind, 4, 0.25, seed=0)
+    splits = split_records(sample, kind, 4, 0.25, seed=0)
     for k, split in enumerate(splits):
         own = ~split.domain & sample.at_background
         assert own.sum() >= 50
@@ -339,7 +339,7 @@ def test_a_checkerboard_leaves_most_records_in_its_smallest_set(seed, along):
         least[k] = np.bincount(board.folds(sample.counts)[400:], minlength=4).min()
     assert along == min(k for k in least if least[k] == max(least.values()))
     board = mx.evaluation.Checkerboard(sample.coordinates, side / along, levels=2)
-    splits = _splits(sample, "checkerboard", 4, 0.25, seed=0)
+    splits = split_records(sample, "checkerboard", 4, 0.25, seed=0)
     fold = sum(k * (split.test[400:] > 0) for k, split in enumerate(splits))
     assert fold.tolist() == board.folds(sample.counts)[400:].tolist()
 
@@ -348,7 +348,7 @@ def test_blocks_are_compared_with_all_background(sample):
     """Whatever their size: scores of all blocks, of training and of test compare."""
     made, models = replicate(density("lqc"), sample, kind="blocks", n=4, keep_models=True)
     for row, split, model in zip(
-        made.table, _splits(sample, "blocks", 4, 0.25, seed=0), models, strict=True
+        made.table, split_records(sample, "blocks", 4, 0.25, seed=0), models, strict=True
     ):
         raw = model.predict(sample.X)
         for name, counts in (("train_auc", split.train), ("test_auc", split.test)):
@@ -360,7 +360,7 @@ def test_background_cells_with_held_out_records_stay_background():
     """Rows are cells of a grid: a record held out leaves its cell in the region."""
     sample = make_sample()
     sample = replace(sample, background=None)
-    for split in _splits(sample, "random", 4, 0.25, seed=0):
+    for split in split_records(sample, "random", 4, 0.25, seed=0):
         assert split.domain.all()
 
 
@@ -369,7 +369,7 @@ def test_a_replicate_is_the_fit_to_its_part(sample, kind):
     estimator = density("lqc")
     made, models = replicate(estimator, sample, kind=kind, n=3, seed=2, keep_models=True)
     assert made.kind == kind
-    splits = _splits(sample, kind, 3, 0.25, seed=2)
+    splits = split_records(sample, kind, 3, 0.25, seed=2)
     rates, omissions = [], []
     for row, split, kept in zip(made.table, splits, models, strict=True):
         part = replace(sample, counts=split.train).take(np.flatnonzero(split.domain))
@@ -874,7 +874,7 @@ def test_everything_about_one_variable():
     np.testing.assert_allclose(marginal.y, single.y, atol=5e-3)
     made, _ = replicate(estimator, sample, kind="random", n=2)
     assert [row["n_test"] for row in made.table] == [
-        int(split.test.sum()) for split in _splits(sample, "random", 2, 0.25, 0)
+        int(split.test.sum()) for split in split_records(sample, "random", 2, 0.25, 0)
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -114,7 +115,7 @@ def _scores(rows: Sequence[dict[str, Any]]) -> Table:
             str(row["n_records"]),
             f"{row['auc']:.3f}",
             held,
-            f"{row['gain']:.3f}",
+            "" if math.isnan(row["gain"]) else f"{row['gain']:.3f}",
             f"{row['gap']:.0e}",
             f"{row['seconds']:.1f}{kept}",
         )

@@ -10,6 +10,7 @@ from maxent.density.link import DensityLink
 from maxent.density.model import OUTPUTS, Certificate, FittedDensity, fitted_density
 from maxent.density.origin import FromFamilies, Offered
 from maxent.density.points import Points, Table
+from maxent.density.pool import log_pool
 from maxent.density.profile import Profile
 from maxent.density.recipe import Recipe, as_recipe
 from maxent.density.task import DensityTask, Fit
@@ -31,6 +32,7 @@ __all__ = [
     "Table",
     "as_recipe",
     "fitted_density",
+    "log_pool",
     "read_lambdas",
     "write_lambdas",
 ]

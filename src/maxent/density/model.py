@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -40,6 +42,9 @@ class Certificate:
     history : one record per iteration.
     family_gap : where features were grown, the gap over all that the families' search finds, which
         the guarantees are of; ``gap`` is that over the features that came in.
+    parts : of a mean of densities, the certificates of those that were fitted to its records. It
+        is the optimum of no problem itself: ``status``, ``gap`` and ``optimality`` are the worst of
+        its parts, ``n_iter`` their sum, ``gain`` is not defined and ``guarantees`` are theirs.
     """
 
     status: Status | None
@@ -51,6 +56,24 @@ class Certificate:
     guarantees: dict[str, float]
     history: list[dict[str, float]]
     family_gap: float | None = None
+    parts: tuple[Certificate, ...] = field(default=(), metadata=io.LATER)
+
+    @classmethod
+    def of_parts(cls, parts: Sequence[Certificate], unregularized_gain: float) -> Certificate:
+        """The certificate of a mean of densities, from those of its parts."""
+        worst = max(parts, key=lambda part: part.gap)
+        unsolved = [p for p in parts if p.status is None or not p.status.reached]
+        return cls(
+            status=(unsolved or [worst])[0].status,
+            gap=worst.gap,
+            optimality=max(part.optimality for part in parts),
+            gain=math.nan,
+            unregularized_gain=unregularized_gain,
+            n_iter=sum(part.n_iter for part in parts),
+            guarantees={},
+            history=[],
+            parts=tuple(replace(part, history=[]) for part in parts),
+        )
 
     @classmethod
     def of(
@@ -74,6 +97,9 @@ class Certificate:
         """Status, iterations and gap in words."""
         if self.status is None:
             return "gain and certificate are not known"
+        if self.parts:
+            each = "; ".join(part.said() for part in self.parts)
+            return f"a mean of {len(self.parts)} densities, each solved by itself: {each}"
         text = f"{self.status.value} after {self.n_iter} iterations, duality gap {self.gap:.1e}"
         if self.family_gap is None:
             return text
@@ -183,22 +209,35 @@ class FittedDensity:
         assert isinstance(entropy, Relative)
         theta = problem.features.scores(solution.w)
         link = DensityLink.of(entropy.entropy, theta, np.asarray(solution.p), entropy.q0)
+        used = np.flatnonzero(solution.w)
+        return cls.over(
+            points,
+            theta,
+            link,
+            operators=tuple(part_of(operators, used)),
+            weights=solution.w[used],
+            beta=beta[used],
+            entropy=entropy.entropy,
+            n_features=problem.features.n_features,
+            origin=origin,
+            certificate=Certificate.of(problem, solution, family_gap),
+            prevalence=prevalence,
+        )
+
+    @classmethod
+    def over(cls, points: Points, theta: Array, link: DensityLink, **known: Any) -> FittedDensity:
+        """The density with scores theta at the points, normalised over them; other fields given."""
         log_density = link.log(theta)
         density = np.exp(log_density)
         total = float(points.mass @ density)
         log_total = float(np.log(total))  # over the cells, without the prior
         raw = density / total
         log_raw = np.where(raw > 0, log_density - log_total, 0.0)
-        used = np.flatnonzero(solution.w)
         low, high = points.ranges
         return cls(
             schema=points.schema,
-            operators=tuple(part_of(operators, used)),
-            weights=solution.w[used],
-            beta=beta[used],
             low=low,
             high=high,
-            entropy=entropy.entropy,
             link=link,
             log_total=log_total,
             raw_entropy=float(-(points.mass * raw) @ log_raw),
@@ -206,12 +245,9 @@ class FittedDensity:
             mean_place=MeanPlace(*points.mean_place()),
             n_points=points.n_points,
             n_presences=points.n_presences,
-            n_features=problem.features.n_features,
             biased=points.biased,
             merged=points.merged,
-            origin=origin,
-            certificate=Certificate.of(problem, solution, family_gap),
-            prevalence=prevalence,
+            **known,
         )
 
     # -- what it is ----------------------------------------------------------------------------
@@ -377,9 +413,10 @@ class FittedDensity:
                 f"{self.n_points:g} points, {features}, entropy {self.raw_entropy:.4f}\n"
                 f"read from a lambdas file: {told.said()}"
             )
+        gains = f"regularized gain {told.gain:.4f}, unregularized {told.unregularized_gain:.4f}"
         lines = [
             f"{self.n_presences:g} presences, {self.n_points:g} points, {features}",
-            f"regularized gain {told.gain:.4f}, unregularized {told.unregularized_gain:.4f}",
+            f"unregularized gain {told.unregularized_gain:.4f}" if told.parts else gains,
             told.said(),
         ]
         if isinstance(self.entropy, Shannon):

@@ -8,6 +8,7 @@ A room uses those that stand before it in this table, and none that stand after 
 ``results``, ``records/``                         what a fit consists of; occurrence records
 ``settings``, ``tuning_settings``, ``inputs``     what a fit is told, and the files it reads
 ``model``, ``region``, ``diagnostics/``           a saved density; species on cells; their scores
+``sharing``                                       strength lent between the species of a group
 ``selection``, ``fitting``, ``direct``            variables chosen, a species fitted and judged
 ``projection/``, ``comparison/``                  its maps, and maps side by side
 ``slugs``, ``tables/``, ``report/``, ``outputs``  what is written, and the folders for it
@@ -66,10 +67,12 @@ _PUBLIC = {
         "Response",
         "Sample",
         "Selection",
+        "Sharing",
         "SpeciesResult",
     ],
     "scoring": ["score_records", "score_swd"],
     "settings": ["Settings"],
+    "sharing": ["share"],
     "tables": ["write_results", "write_tables"],
     "tuning": ["Tuned", "Tuning", "tune", "tune_files"],
     "tuning_settings": ["TuningSettings"],

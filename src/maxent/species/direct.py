@@ -56,6 +56,8 @@ def fit(
     <SpeciesResult: Aa bb, 62 records, 400 background points, AUC 0.923, gain 1.486>
     """
     settings = replace(settings or Settings(verbose=0), **changes)
+    if settings.share:
+        raise ValueError("share needs several species, and one is fitted here: see fit_files")
     with ExitStack() as files:
         opened = _layers(layers, categorical, files)
         everything, notes = _records(records, opened.grid)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
@@ -14,13 +14,19 @@ from maxent._threads import num_threads
 from maxent._version import __version__
 from maxent.density import FittedDensity, Recipe
 from maxent.species import diagnostics
+from maxent.species.diagnostics.replicates import Refit
 from maxent.species.layers.grid import Grid
 from maxent.species.region import Prepared
 from maxent.species.results import Replicates, Sample, SpeciesResult
 from maxent.species.selection import selected
 from maxent.species.settings import Settings
+from maxent.species.sharing import Shared, share
 
 _FEW = 8  # records below which spatial blocks make no sense
+_OF_OWN = (
+    "cross-validation and replicates refit the shared density; the jackknife and the responses to "
+    "single variables are of the species' own model, and response curves have no bands"
+)
 
 
 def fit_species(
@@ -31,13 +37,17 @@ def fit_species(
     labels: dict[str, str] | None = None,
     grid: Grid | None = None,
     command: str = "",
+    lenders: Mapping[str, FittedDensity] | None = None,
     stage: Callable[[str], None] = lambda name: None,
 ) -> tuple[SpeciesResult, list[FittedDensity]]:
     """Fit one species and diagnose the fit; also returns the models of the replicates asked for.
 
-    ``stage`` is called with the name of each step as it begins.
+    ``lenders`` are the densities of other species for ``settings.share``. ``stage`` is called with
+    the name of each step as it begins.
     """
     settings = settings or Settings()
+    if settings.share and lenders is None:
+        raise ValueError("share needs the densities of other species: give lenders=")
     clock = _Clock(stage)
     collinearity = diagnostics.collinearity(prepared.train, categorical)
     if settings.select is not None:
@@ -49,16 +59,23 @@ def fit_species(
     with clock("fit"):
         model = diagnostics.fit_sample(recipe, sample)
     notes += _remarks(model, sample, test)
+    small, few = _thinned(sample, settings), len(sample.counts) > settings.diagnostic_cells * 1.5
+    sharing, refit = None, None
+    if settings.share and lenders is not None:
+        with clock("sharing"):
+            model, sharing, refit = _shared(recipe, sample, small, model, lenders, settings)
+        notes.append(f"{prepared.species}: {sharing.said()}")
     with clock("evaluation"):
         evaluation = diagnostics.evaluate(model, sample, test)
-    small, few = _thinned(sample, settings), len(sample.counts) > settings.diagnostic_cells * 1.5
     if few:
         notes.append(
             f"cross-validation, jackknife and response bands use {len(small.counts)} of the "
             f"{len(sample.counts)} cells"
         )
     refits: dict[str, Any] = {"n_jobs": num_threads(), "verbose": settings.verbose}
-    replicates, models = _replicated(recipe, small, settings, clock, notes)
+    replicates, models = _replicated(recipe, small, settings, clock, notes, refit)
+    if refit is not None:
+        notes.append(_OF_OWN)
     importance = jackknife = None
     if settings.permutations:
         with clock("importance"):
@@ -70,7 +87,12 @@ def fit_species(
             jackknife = diagnostics.jackknife(recipe, small, test, **refits)
     with clock("response curves"):
         responses = diagnostics.responses(
-            recipe, model, small, bootstrap=settings.bootstrap, seed=settings.seed, **refits
+            recipe,
+            model,
+            small,
+            bootstrap=settings.bootstrap if refit is None else 0,
+            seed=settings.seed,
+            **refits,
         )
     bound = str(model.bound()) if settings.entropy == "shannon" else ""
     result = SpeciesResult(
@@ -99,6 +121,7 @@ def fit_species(
         study=prepared.study,
         collinearity=collinearity,
         selection=prepared.selection,
+        sharing=sharing,
     )
     return result, models
 
@@ -112,6 +135,36 @@ def _listed(settings: Settings, prepared: Prepared) -> dict[str, Any]:
         del listed["bias"]
         return listed
     return listed | {"bias": f"{prepared.effort}, as {settings.bias}"}
+
+
+def _shared(
+    recipe: Recipe,
+    sample: Sample,
+    small: Sample,
+    own: FittedDensity,
+    lenders: Mapping[str, FittedDensity],
+    settings: Settings,
+) -> Shared:
+    return share(
+        recipe,
+        sample,
+        own,
+        lenders,
+        kind=_folds(sample, settings),
+        n=settings.folds,
+        seed=settings.seed,
+        judged_on=small,
+        n_jobs=num_threads(),
+        verbose=settings.verbose,
+    )
+
+
+def _folds(sample: Sample, settings: Settings) -> str:
+    """The kind of cross-validation."""
+    if settings.cv != "auto":
+        return settings.cv
+    enough = int((sample.counts > 0).sum()) >= _FEW
+    return "blocks" if sample.coordinates is not None and enough else "random"
 
 
 def _remarks(model: FittedDensity, sample: Sample, test: Sample | None) -> list[str]:
@@ -143,16 +196,16 @@ def _replicated(
     settings: Settings,
     clock: _Clock,
     notes: list[str],
+    refit: Refit | None,
 ) -> tuple[list[Replicates], list[FittedDensity]]:
     made: list[Replicates] = []
-    kind = settings.cv
+    kind = _folds(sample, settings)
     presences = int((sample.counts > 0).sum())
-    if kind == "auto":
-        kind = "blocks" if sample.coordinates is not None and presences >= _FEW else "random"
     how: dict[str, Any] = {
         "seed": settings.seed,
         "n_jobs": num_threads(),
         "verbose": settings.verbose,
+        "refit": refit,
     }
     if kind != "none" and presences < settings.folds:
         notes.append(f"no cross-validation: {presences} records for {settings.folds} folds")

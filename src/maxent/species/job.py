@@ -7,8 +7,8 @@ The folder holds ``report.html``, ``map.png``, ``model.json``, ``maps/``, ``proj
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -23,6 +23,7 @@ from maxent.species.comparison.change import compare_maps
 from maxent.species.comparison.folders import OUTPUT, threshold_of
 from maxent.species.comparison.map_files import same_grid
 from maxent.species.comparison.records import Comparison
+from maxent.species.diagnostics import fit_sample
 from maxent.species.fitting import fit_species
 from maxent.species.inputs import LayerFiles
 from maxent.species.layers.effort import RecordEffort
@@ -33,7 +34,14 @@ from maxent.species.outputs import MODEL, RESULT, staged
 from maxent.species.projection import EXTRAS, project
 from maxent.species.records.occurrences import Occurrences
 from maxent.species.region import Prepared, Region, Regions, prepare
-from maxent.species.results import TRAINING, MapFiles, Sample, SpeciesResult, read_result
+from maxent.species.results import (
+    TRAINING,
+    MapFiles,
+    Sample,
+    Sharing,
+    SpeciesResult,
+    read_result,
+)
 from maxent.species.settings import Settings
 from maxent.species.slugs import slug
 
@@ -51,7 +59,8 @@ _HELD_OUT = {  # whose AUC is shown where there are no test records
 class Shared:
     """What all species of a run have in common; it is sent to worker processes as it is.
 
-    ``inputs`` is the digest of the files that they share, see ``fingerprints.py``.
+    ``inputs`` is the digest of the files that they share, see ``fingerprints.py``; ``lenders`` are
+    the densities of the species that lend strength to each other.
     """
 
     settings: Settings
@@ -63,6 +72,7 @@ class Shared:
     lambdas: bool = False
     maps: bool = True
     inputs: str = ""
+    lenders: Mapping[str, FittedDensity] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,16 +92,10 @@ def fit_job(job: Job, shared: Shared, stage: Callable[[str], None]) -> dict[str,
     """Fit a species and write its folder; returns its summary row."""
     start = perf_counter()
     stage("records")
-    prepared, region = job.prepared, None
-    if prepared is not None:
-        _check_enough(prepared, shared.settings)
-    else:
-        assert shared.regions is not None
-        assert job.records is not None
-        region = shared.regions.of(job.records, job.test)
-        prepared = prepare(region, job.records, shared.settings, job.test)
-        prepared = replace(prepared, notes=[*job.notes, *prepared.notes])
+    prepared, region = _prepared(job, shared)
     shared.settings.check_tested(prepared.test is not None)
+    others = {name: d for name, d in shared.lenders.items() if name != job.species}
+    shared = replace(shared, lenders=others)
     with staged(job.folder, job.overwrite) as place:
         result = _write_species(prepared, region, shared, place, stage)
         row = _summary(result, job.folder, perf_counter() - start)
@@ -108,6 +112,25 @@ def _told(job: Job, shared: Shared) -> set[str]:
     told = {*job.notes} if job.prepared is None else {*job.prepared.notes}
     region = None if shared.regions is None else shared.regions.shared
     return told if region is None else told | {*region.notes}
+
+
+def lend(job: Job, shared: Shared) -> FittedDensity:
+    """The density of a species' own records, for the others."""
+    sample = _prepared(job, shared)[0].train
+    categorical = tuple(c for c in shared.categorical if c in sample.X.columns)
+    return fit_sample(shared.settings.recipe(categorical), sample)
+
+
+def _prepared(job: Job, shared: Shared) -> tuple[Prepared, Region | None]:
+    """A species ready to be fitted, and the cells it lies on where it comes from rasters."""
+    if job.prepared is not None:
+        _check_enough(job.prepared, shared.settings)
+        return job.prepared, None
+    assert shared.regions is not None
+    assert job.records is not None
+    region = shared.regions.of(job.records, job.test)
+    prepared = prepare(region, job.records, shared.settings, job.test)
+    return replace(prepared, notes=[*job.notes, *prepared.notes]), region
 
 
 def _check_enough(prepared: Prepared, settings: Settings) -> None:
@@ -136,6 +159,7 @@ def _write_species(
         labels=None if region is None else region.labels,
         grid=None if region is None else region.grid,
         command=shared.command,
+        lenders=shared.lenders if settings.share else None,
         stage=stage,
     )
     sample, test = (_used(part, result) for part in (prepared.train, prepared.test))
@@ -311,8 +335,17 @@ def _summary(result: SpeciesResult, folder: Path, seconds: float) -> dict[str, A
         "presence": [
             f"{drawn.name}: {drawn.presence_in_words()}" for drawn in result.maps if drawn.presence
         ],
+        "sharing": None if result.sharing is None else _sharing(result.sharing),
         "results": [{k: _plain(v) for k, v in r.items()} for r in tables.results_rows(result)],
     }
+
+
+def _sharing(told: Sharing) -> str:
+    """The choice in a few words, with both scores."""
+    word = "yes" if told.chosen else "no"
+    if not told.own:
+        return f"{word}: {told.reason}"
+    return f"{word}: held-out gain {told.own['gain']:.3f} alone, {told.shared['gain']:.3f} shared"
 
 
 def _plain(value: Any) -> Any:

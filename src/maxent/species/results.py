@@ -124,6 +124,37 @@ class Replicates:
 
 
 @io.register
+@dataclass(frozen=True)
+class Sharing:
+    """Whether a species was given strength by the others of its group, and what decided it.
+
+    Attributes
+    ----------
+    chosen : whether the density is the mean of its own log density and that of the others.
+    n_others : species that lent; lenders : the weight of each one's exponent in the others' part.
+    kind, folds : of the cross-validation: "blocks", "checkerboard" or "random".
+    own, shared : scores of held-out records, by name: gain (mean log density against an even map,
+        which decides) and auc; empty where nothing could be compared.
+    reason : why, in words.
+    """
+
+    chosen: bool
+    n_others: int
+    lenders: dict[str, float]
+    kind: str
+    folds: int
+    own: dict[str, float]
+    shared: dict[str, float]
+    reason: str
+
+    def said(self) -> str:
+        """In one sentence."""
+        if self.chosen:
+            return f"shared with {self.n_others} other species: {self.reason}"
+        return f"not shared with other species: {self.reason}"
+
+
+@io.register
 @dataclass(frozen=True, eq=False)
 class Importance:
     """What each variable does for the fit.
@@ -286,6 +317,7 @@ class SpeciesResult:
     study : the region that background was drawn from, None for all of the layers.
     change : of the range between the training layers and projections on the same grid.
     collinearity, selection : of all variables given, and which of them were used; see these.
+    sharing : whether the other species of the run lent strength, None where that was not asked.
     """
 
     species: str
@@ -314,6 +346,7 @@ class SpeciesResult:
     change: Comparison | None = field(default=None, metadata=io.LATER)
     collinearity: Collinearity | None = field(default=None, metadata=io.LATER)
     selection: Selection | None = field(default=None, metadata=io.LATER)
+    sharing: Sharing | None = field(default=None, metadata=io.LATER)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "model", fitted_density(self.model))

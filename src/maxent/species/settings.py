@@ -76,6 +76,8 @@ class Settings:
     jackknife : refit with and without each variable; bootstrap : refits for the bands of response
         curves; permutations : shuffles of each variable; diagnostic_cells : background cells that
         the refits of diagnostics use at most.
+    share : let the other species of the run lend strength, where cross-validation of a species'
+        own records says that it helps (``maxent.species.sharing``).
     prevalence : tau of the logistic output.
     outputs : maps to write; clamp : hold variables in their ranges there; mask : leave cells that
         extrapolate out of projections, "mess" or "exdet"; threshold : a rule (or a number) for a
@@ -97,6 +99,9 @@ class Settings:
         "maxent or maxnet: features and tables of these.",
         MODEL,
         choices=(None, "maxent", "maxnet"),
+    )
+    share: bool = option(
+        False, "Several species lend strength to each other where cross-validation says so.", MODEL
     )
     background: int | None = option(
         10_000, "Number of background cells, or all.", BACKGROUND, read=_cells
@@ -192,6 +197,14 @@ class Settings:
             raise ValueError(f"prevalence must lie between 0 and 1, got {self.prevalence!r}")
         if self.entropy != "shannon":  # which needs no classes: a command starts without them
             parse_entropy(self.entropy)
+        if self.share and self.select is not None:
+            raise ValueError("share needs the same variables for all species, so give no select")
+        if self.share and self.cv == "none":
+            raise ValueError("share is decided by cross-validation, so cv cannot be none")
+        if self.share and self.entropy != "shannon":
+            raise ValueError(
+                f"share takes means of log densities, entropy shannon; got {self.entropy!r}"
+            )
 
     def selection(self) -> tuple[str, float]:
         """How variables are selected: "vif" with its limit, or "forward"."""

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from maxent._terminal import in_words
+from maxent.density import FittedDensity
 from maxent.species import report, tables
 from maxent.species.fingerprints import of_file, of_rasters, of_values
 from maxent.species.inputs import (
@@ -24,7 +25,16 @@ from maxent.species.inputs import (
     chosen_species,
     raster_parts,
 )
-from maxent.species.job import SUMMARY, Job, Shared, begun, finished, fit_job
+from maxent.species.job import (
+    SUMMARY,
+    Job,
+    Shared,
+    begun,
+    fingerprint,
+    finished,
+    fit_job,
+    lend,
+)
 from maxent.species.locks import Lock
 from maxent.species.outputs import check_free, check_unread, contents, locked, resolved
 from maxent.species.records.columns import listed
@@ -35,6 +45,11 @@ from maxent.species.region import prepare_swd, survey_files
 from maxent.species.settings import Settings
 from maxent.species.slugs import slugs
 from maxent.species.workers import Killed, in_processes
+
+_WHERE_PEOPLE_LOOKED = (
+    "--share also lends where people looked, which records of one group have in common; take that "
+    "out with --target-group, --background-records or --bias"
+)
 
 
 class Listener(Protocol):
@@ -113,9 +128,12 @@ def fit_files(
         notes = list(surveyed.notes)
         if test is not None and surveyed.tests is not None:
             notes += _untested(names, surveyed.tests.names(), surveyed.tests.source)
+        if settings.share and group is None and bias is None:
+            notes.append(_WHERE_PEOPLE_LOOKED)
         region = surveyed.regions.shared  # None where each species has its own
         for note in (*notes, *(() if region is None else region.notes)):
             listener.note(note)
+        _check_share(settings, names, one_background=region is not None)
         _check_out(out, len(names), overwrite, resume)
         shared = Shared(
             settings,
@@ -184,6 +202,7 @@ def fit_swd(
         notes += [] if tests is None else _untested(names, tests.names(), tests.source)
         for note in notes:
             listener.note(note)
+        _check_share(settings, names)
         _check_out(out, len(names), overwrite, resume)
         shared = Shared(
             settings,
@@ -220,6 +239,9 @@ def _run(
             f"a .lambdas file (--lambdas) holds Gibbs densities, entropy shannon; got "
             f"{shared.settings.entropy!r}"
         )
+    if shared.settings.share:  # the results of each depend on the records of all
+        prints = [fingerprint(job, shared) for job in queue]
+        shared = replace(shared, inputs=of_values(shared.inputs, prints))
     listener.begin([job.species for job in queue])
     rows: dict[str, dict[str, Any]] = {}
     waiting = []
@@ -232,6 +254,8 @@ def _run(
             rows[job.species] = kept
             listener.done(kept)
     _check_changed(waiting, len(queue))
+    if shared.settings.share and waiting:
+        shared = replace(shared, lenders=_lenders(queue, shared, jobs, listener, lock))
     alone = len(queue) == 1
     with closing(_fitted(waiting, shared, jobs, alone, listener, lock)) as fitted:
         for row in fitted:
@@ -257,6 +281,33 @@ def _fitted(
     with closing(in_processes(_work, queue, (shared, lock), jobs)) as rows:
         for job, row in rows:
             yield _failed(job, str(row)) if isinstance(row, Killed) else row
+
+
+def _lenders(
+    queue: Sequence[Job], shared: Shared, jobs: int, listener: Listener, lock: Lock
+) -> dict[str, FittedDensity]:
+    """The densities of all species that have one; what keeps a species from it is said later."""
+    made: dict[str, Any] = {}
+    if jobs <= 1:
+        for job in queue:
+            listener.stage(job.species, "fit, to lend")
+            made[job.species] = _lend(job, shared, lock)
+    else:
+        with closing(in_processes(_lend, queue, (shared, lock), jobs)) as lent:
+            for job, density in lent:
+                listener.stage(job.species, "fit, to lend")
+                made[job.species] = density
+    # in the order of the queue, however many processes there are
+    found = {job.species: made[job.species] for job in queue}
+    return {name: d for name, d in found.items() if isinstance(d, FittedDensity)}
+
+
+def _lend(job: Job, shared: Shared, lock: Lock) -> FittedDensity | None:
+    """None where a species cannot be fitted, which its own job says."""
+    try:
+        return lend(job, shared)
+    except Exception:
+        return None
 
 
 def _work(job: Job, shared: Shared, lock: Lock) -> dict[str, Any]:
@@ -288,6 +339,19 @@ def _check_changed(waiting: Sequence[Job], n_species: int) -> None:
             f"{changed[0].folder}: the results of {len(changed)} of {n_species} species come from "
             "other settings, files or records; fit these again with --overwrite, or give another "
             "folder"
+        )
+
+
+def _check_share(settings: Settings, names: Sequence[str], one_background: bool = True) -> None:
+    if settings.share and len(names) < 2:
+        raise ValueError(
+            f"--share lends strength between several species, and there is one: {names[0]}"
+        )
+    if settings.share and not one_background:
+        raise ValueError(
+            "--share compares densities over one background, and a study region around the records "
+            "of each species (--buffer, --hull, --ecoregions) gives each its own; give --region, "
+            "or none"
         )
 
 

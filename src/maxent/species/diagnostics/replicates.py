@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from maxent import evaluation as metrics
 from maxent._jobs import in_threads
 from maxent._rows import Array
 from maxent._threads import one_blas_thread
-from maxent.density import FittedDensity, Recipe, Table, as_recipe
+from maxent.density import FittedDensity, Points, Recipe, Table, as_recipe
 from maxent.features import Cells, Schema
 from maxent.species.diagnostics.refits import (
     check_whole,
@@ -41,12 +41,43 @@ _CUMULATIVE = np.linspace(0, 100, 101)
 
 
 @dataclass(frozen=True, eq=False)
-class _Split:
+class Split:
     """Occurrences in each row to train on and to test with, and what goes with them."""
 
     train: Array
     test: Array
     domain: Array  # rows of the fit
+
+
+class Refit(Protocol):
+    """How a density is made of some of the points, which are read with the schema."""
+
+    @property
+    def recipe(self) -> Recipe:
+        """What points are made by."""
+
+    @property
+    def schema(self) -> Schema:
+        """The columns, with the levels of all points."""
+
+    def fit(self, points: Points) -> FittedDensity:
+        """The density, to the tolerance of diagnostics."""
+
+
+class Plain(NamedTuple):
+    """A recipe as it is."""
+
+    recipe: Recipe
+    schema: Schema
+
+    @classmethod
+    def of(cls, recipe: Recipe, sample: Sample) -> Plain:
+        """With the levels of all rows of a sample."""
+        return cls(recipe, Schema.of(sample.X, recipe.categorical))
+
+    def fit(self, points: Points) -> FittedDensity:
+        """The density of the points."""
+        return coarse(self.recipe.task_of(points)).fit().density
 
 
 class _Scored(NamedTuple):
@@ -67,6 +98,7 @@ def replicate(
     n_jobs: int | None = None,
     verbose: int = 1,
     keep_models: bool = False,
+    refit: Refit | None = None,
 ) -> tuple[Replicates, list[FittedDensity]]:
     """Fit on some of the records and score on the others, ``n`` times; and the models if kept.
 
@@ -90,14 +122,15 @@ def replicate(
 
     ROC curves are averaged vertically, with the largest true positive rate at each false positive
     rate. Omission is the share of test records below a value of the replicate's cumulative output.
+
+    ``refit`` makes the density of some of the points in another way than ``recipe`` alone.
     """
     check_whole("n", n, 1)
-    splits = _splits(sample, kind, n, test_share, seed)
-    recipe = as_recipe(recipe)
-    schema = Schema.of(sample.X, recipe.categorical)
-    whole = _Whole(sample, schema, schema.read(sample.X))
+    splits = split_records(sample, kind, n, test_share, seed)
+    refit = Plain.of(as_recipe(recipe), sample) if refit is None else refit
+    whole = _Whole(sample, refit.schema.read(sample.X))
 
-    def run(item: tuple[int, _Split]) -> _Scored | dict[str, Any]:
+    def run(item: tuple[int, Split]) -> _Scored | dict[str, Any]:
         number, split = item
         row = {
             "name": f"{_NAMES[kind]} {number + 1}",
@@ -105,7 +138,7 @@ def replicate(
             "n_test": int(split.test.sum()),
         }
         try:
-            return _scored(recipe, whole, split, row)
+            return _scored(refit, whole, split, row)
         except ValueError as error:
             return row | dict.fromkeys(_SCORES, math.nan) | {"error": str(error)}
 
@@ -132,7 +165,10 @@ def replicate(
 # -- splits ------------------------------------------------------------------------------------
 
 
-def _splits(sample: Sample, kind: str, n: int, test_share: float, seed: int) -> list[_Split]:
+def split_records(
+    sample: Sample, kind: str, n: int, test_share: float = 0.25, seed: int = 0
+) -> list[Split]:
+    """The splits of :func:`replicate`."""
     if kind not in _NAMES:
         raise ValueError(f"kind must be one of {', '.join(_NAMES)}, got {kind!r}")
     if kind in _SPATIAL:
@@ -161,12 +197,12 @@ def _only(counts: Array, rows: Array) -> Array:
     return kept
 
 
-def _record_split(sample: Sample, train: Array) -> _Split:
+def _record_split(sample: Sample, train: Array) -> Split:
     test = np.where(train == 0, sample.counts, 0)
-    return _Split(train, test, (train > 0) | sample.at_background)
+    return Split(train, test, (train > 0) | sample.at_background)
 
 
-def _spatial_splits(sample: Sample, kind: str, n: int) -> list[_Split]:
+def _spatial_splits(sample: Sample, kind: str, n: int) -> list[Split]:
     if sample.coordinates is None:
         raise ValueError(
             f'kind="{kind}" needs the places of the rows, and the sample has no coordinates; '
@@ -180,7 +216,7 @@ def _spatial_splits(sample: Sample, kind: str, n: int) -> list[_Split]:
     splits = []
     for train, test in splitter.split(None, sample.counts):
         domain, block = (np.isin(np.arange(len(sample.counts)), rows) for rows in (train, test))
-        splits.append(_Split(sample.counts * domain, sample.counts * block, domain))
+        splits.append(Split(sample.counts * domain, sample.counts * block, domain))
     return splits
 
 
@@ -207,17 +243,14 @@ class _Whole:
     """The whole sample, read once: replicates know the levels of all its rows."""
 
     sample: Sample
-    schema: Schema
     cells: Cells
 
 
-def _scored(recipe: Recipe, whole: _Whole, split: _Split, row: dict[str, Any]) -> _Scored:
+def _scored(refit: Refit, whole: _Whole, split: Split, row: dict[str, Any]) -> _Scored:
     if not split.test.any():
         raise ValueError("no record is left to test with")
     sample = whole.sample
-    table = Table.of(sample.X, split.train, prior=sample.prior, missing=recipe.missing)
-    points = recipe.points(table.take(np.flatnonzero(split.domain)), whole.schema)
-    model = coarse(recipe.task_of(points)).fit().density
+    model = refit.fit(split_points(refit, sample, split))
     log, cloglog = (model.at(whole.cells, output) for output in ("log", "cloglog"))
     trained, tested = (per_record(log, counts) for counts in (split.train, split.test))
     own, background = log[split.domain & sample.at_background], log[sample.at_background]
@@ -245,6 +278,13 @@ def _scored(recipe: Recipe, whole: _Whole, split: _Split, row: dict[str, Any]) -
         (cumulative[:, None] < _CUMULATIVE).mean(axis=0),
         model,
     )
+
+
+def split_points(refit: Refit, sample: Sample, split: Split) -> Points:
+    """The training part of a split."""
+    recipe = refit.recipe
+    table = Table.of(sample.X, split.train, prior=sample.prior, missing=recipe.missing)
+    return recipe.points(table.take(np.flatnonzero(split.domain)), refit.schema)
 
 
 def _true_positive_rate(presence: Array, background: Array) -> Array:

@@ -37,18 +37,19 @@ def write_index(
     """Write ``index.html``: one line per species with its scores and a link to its report.
 
     A row holds species, status ("ok" or "failed"), error, report and thumbnail (relative to the
-    folder), n_records, auc, test_auc, test_auc_of (what was held out), gain, gap and seconds; what
-    it lacks stays empty.
+    folder), n_records, auc, test_auc, test_auc_of (what was held out), gain, gap, seconds and
+    sharing (whether it was shared with other species, in words); what it lacks stays empty.
     """
     folder = Path(folder)
     failed = sum(row["status"] != "ok" for row in rows)
     said = f"{count(len(rows) - failed)} species fitted"
     if failed:
         said += f", {count(failed)} failed"
+    shared = any(row.get("sharing") is not None for row in rows)
     listing = table(
         "Species; click on a heading to sort",
-        _HEAD,
-        [_row(row, folder) for row in rows],
+        (*_HEAD, "Shared") if shared else _HEAD,
+        [[*_row(row, folder), *([row.get("sharing")] if shared else [])] for row in rows],
         right=range(3, len(_HEAD)),
         class_="sortable wide",
     )

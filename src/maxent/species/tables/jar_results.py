@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from maxent import io
-from maxent.species.results import Jackknife, Replicates, SpeciesResult
+from maxent.species.results import Jackknife, Replicates, Sharing, SpeciesResult
 from maxent.species.tables.text import csv_bytes, is_known
 
 RESULTS = "maxentResults.csv"
@@ -167,8 +167,19 @@ def _additions(result: SpeciesResult) -> Row:
             row[f"Test {_SCORES.get(key, key)}"] = value
     if result.jackknife is not None:
         row |= _jackknife_columns(result.jackknife, {"auc": "Training AUC"})
+    row |= _sharing(result.sharing)
     row["Duality gap"] = result.model.certificate.gap
     row["Seconds"] = float(sum(result.seconds.values()))
+    return row
+
+
+def _sharing(told: Sharing | None) -> Row:
+    if told is None:
+        return {}
+    row: Row = {"Shared with other species": "yes" if told.chosen else "no"}
+    for way, scores in (("alone", told.own), ("shared", told.shared)):
+        row[f"Held-out gain {way}"] = scores.get("gain")
+        row[f"Held-out AUC {way}"] = scores.get("auc")
     return row
 
 

@@ -7,6 +7,7 @@ from maxent.species.report.sections import (
     geography,
     model,
     refits,
+    sharing,
     summary,
     variables,
 )
@@ -21,6 +22,7 @@ SECTIONS = (
     ("thresholds", "Thresholds", evaluation.thresholds),
     ("evaluation", "Further evaluation", evaluation.more_evaluation),
     ("replicates", "Cross-validation and replicates", refits.replicates),
+    ("sharing", "Shared with other species", sharing.sharing),
     ("responses", "Response curves", variables.responses),
     ("contributions", "Variable contributions", variables.contributions),
     ("jackknife", "Jackknife", variables.jackknife),

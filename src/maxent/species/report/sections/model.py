@@ -62,7 +62,14 @@ def _fit_table(result: SpeciesResult) -> Html:
             f"{plain(asked['potential'])}, multiplier {plain(asked['multiplier'])}, penalties by "
             f"the tables of {asked.get('preset') or 'maxent'}"
         )
-    if told.status is not None:
+    if told.parts:
+        rows |= {
+            "Gain": f"{fixed(told.unregularized_gain, 4)}, unregularized: a mean of two log "
+            "densities is the optimum of no problem itself",
+            "Its own part": told.parts[0].said(),
+            "The part of the other species": told.parts[1].said(),
+        }
+    elif told.status is not None:
         rows |= {
             "Regularized gain": fixed(told.gain, 4),
             "Unregularized gain": fixed(told.unregularized_gain, 4),

@@ -61,7 +61,8 @@ def _tiles(result: SpeciesResult) -> list[Html]:
         tiles.append(("Boyce index", fixed(scores["boyce"]), says))
     if np.isfinite(model.certificate.gap):
         gap = small(max(model.certificate.gap, 0.0))
-        tiles.append(("Duality gap", gap, f"solved to within {gap} of the optimum"))
+        each = "each of its two parts is " if model.certificate.parts else ""
+        tiles.append(("Duality gap", gap, f"{each}solved to within {gap} of the optimum"))
     return [
         element(
             "div",
