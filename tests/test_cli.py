@@ -266,7 +266,7 @@ def test_what_is_typed_reaches_the_fit(run, monkeypatch):
         return []
 
     monkeypatch.setattr(workflow, "fit_files", fake)
-    monkeypatch.setattr("maxent.cli.species.check_there", lambda *tables, rasters: None)
+    monkeypatch.setattr("maxent.cli.species.fitting.check_there", lambda *tables, rasters: None)
     args = [word for flag, (text, _) in TYPED.items() for word in (flag, text) if word is not None]
     args += ["--x", "east", "--y", "north", "--species-column", "taxon", "--crs", "EPSG:3035"]
     args += ["-c", "soil", "-c", "biome", "--align", "finest", "--resampling", "average"]

@@ -218,5 +218,5 @@ def _held_out(log: Array, sample: Sample, split: Split) -> dict[str, float]:
     top = everywhere.max()
     return {
         "gain": float(tested.mean() - top - np.log(np.exp(everywhere - top).mean())),
-        "auc": metrics.auc(tested, log[sample.at_background]),
+        "auc": metrics.auc(tested, everywhere),
     }

@@ -1,0 +1,121 @@
+"""Arguments and options that several commands share, and what was typed for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from maxent import _limits
+from maxent.cli._console import console
+from maxent.cli._options import Fields
+from maxent.cli._screen import show_notes
+from maxent.species.inputs import LayerFiles, RecordFile, StudyFiles
+from maxent.species.options import BACKGROUND, DATA, OUTPUT
+from maxent.species.settings import Settings
+
+Records = Annotated[
+    Path, typer.Argument(help="Records: CSV, Darwin Core, GeoPackage, GeoJSON or shapefile.")
+]
+MaybeLayers = Annotated[
+    list[Path] | None,
+    typer.Argument(help="Raster files, or folders of them, all on one grid (see --align)."),
+]
+Model = Annotated[Path, typer.Argument(help="model.json of a fit, or a .lambdas file.")]
+Species = Annotated[
+    list[str] | None,
+    typer.Option("--species", "-s", help="Only this species; repeat.", rich_help_panel=DATA),
+]
+BackgroundRecords = Annotated[
+    Path | None,
+    typer.Option(
+        "--background-records",
+        help="Records whose cells are the background: a target group, or points of your own.",
+        rich_help_panel=BACKGROUND,
+    ),
+]
+TargetGroup = Annotated[
+    bool,
+    typer.Option(
+        "--target-group",
+        help="The cells of all records of the file are the background.",
+        rich_help_panel=BACKGROUND,
+    ),
+]
+Bias = Annotated[
+    Path | None, typer.Option(help="Raster of sampling effort.", rich_help_panel=BACKGROUND)
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+Overwrite = Annotated[
+    bool, typer.Option("--overwrite", help="Replace earlier results.", rich_help_panel=OUTPUT)
+]
+
+
+def _allow_cells(context: typer.Context, cells: int | None) -> int | None:
+    if cells is not None:
+        context.with_resource(_limits.allowed(cells))
+    return cells
+
+
+MaxCells = Annotated[
+    int | None,
+    typer.Option(
+        "--max-cells",
+        help="Cells of a grid, or numbers of a model, above which a file is refused as damaged "
+        f"[default: {_limits.ON_DISK:.0e}, {_limits.IN_MEMORY}; or {_limits.VARIABLE}].",
+        min=1,
+        callback=_allow_cells,
+        rich_help_panel=DATA,
+    ),
+]
+
+# what makes a dataclass from the options of its fields
+MakeRecords = Annotated[Callable[..., RecordFile], Fields(RecordFile)]
+MakeLayers = Annotated[Callable[..., LayerFiles], Fields(LayerFiles)]
+MakeModelLayers = Annotated[  # the model knows which of them hold categories
+    Callable[..., LayerFiles], Fields(LayerFiles, "align", "resampling", "crs", "nodata", "layer")
+]
+MakeStudy = Annotated[Callable[..., StudyFiles], Fields(StudyFiles)]
+MakeSettings = Annotated[Callable[..., Settings], Fields(Settings)]
+
+
+def paths(given: Sequence[Path] | None) -> tuple[str, ...]:
+    """Paths as texts."""
+    return tuple(str(path) for path in given or ())
+
+
+def like(records: RecordFile, path: Path | None) -> RecordFile | None:
+    """Another file with the same columns."""
+    return None if path is None else replace(records, path=str(path))
+
+
+def check_layers(files: Sequence[str]) -> None:
+    """Some must be given."""
+    if not files:
+        raise typer.BadParameter("give the layers last, or name them with --layer NAME=FILE:BAND")
+
+
+def check_free_file(path: Path, read: Sequence[str | Path], overwrite: bool) -> None:
+    """A file to write must not be one that is read, nor be there without --overwrite."""
+    from maxent.species.outputs import check_unread
+
+    check_unread(path, read)
+    if path.exists() and not overwrite:
+        raise FileExistsError(f"{path} is there already; replace it with --overwrite")
+
+
+def check_effort(settings: Settings, bias: Path | None, target_group: bool) -> None:
+    """Refuse two answers to where people went."""
+    for flag, typed in (("--bias", bias is not None), ("--target-group", target_group)):
+        if settings.bias_kernel is not None and typed:
+            raise typer.BadParameter(
+                f"--bias-kernel and {flag} are two ways to allow for sampling effort; give one"
+            )
+
+
+def teller(quiet: bool) -> Callable[[str], None]:
+    """Shows notes as they come."""
+    return lambda note: None if quiet else show_notes([note], console(stderr=True))

@@ -1,0 +1,178 @@
+"""maxent fit: from records and rasters to a map and a report."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from maxent.cli._console import one_line_errors, recorded_warnings
+from maxent.cli._options import given, with_fields
+from maxent.cli._screen import Screen, conclude
+from maxent.cli.species.arguments import (
+    BackgroundRecords,
+    Bias,
+    MakeLayers,
+    MakeRecords,
+    MakeSettings,
+    MakeStudy,
+    MaxCells,
+    MaybeLayers,
+    Overwrite,
+    Quiet,
+    Records,
+    Species,
+    TargetGroup,
+    check_effort,
+    like,
+    paths,
+)
+from maxent.species.inputs import check_there
+from maxent.species.options import CHECKS, DATA, OUTPUT
+
+
+@one_line_errors
+@with_fields
+def fit(
+    context: typer.Context,
+    occurrences: Records,
+    *,
+    layers: MaybeLayers = None,
+    swd: Annotated[
+        bool,
+        typer.Option(
+            "--swd",
+            help="The two arguments are tables with data: samples.csv background.csv.",
+            rich_help_panel=DATA,
+        ),
+    ] = False,
+    species: Species = None,
+    make_records: MakeRecords,
+    make_layers: MakeLayers,
+    background_records: BackgroundRecords = None,
+    target_group: TargetGroup = False,
+    bias: Bias = None,
+    make_study: MakeStudy,
+    test: Annotated[
+        Path | None, typer.Option(help="Records for testing.", rich_help_panel=CHECKS)
+    ] = None,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Folder for the results.", rich_help_panel=OUTPUT)
+    ] = Path("maxent-results"),
+    project: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--project", "-p", help="Folder of other layers to map too.", rich_help_panel=OUTPUT
+        ),
+    ] = None,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", help="Species at a time.", min=1)] = 1,
+    make_settings: MakeSettings,
+    maps: Annotated[bool, typer.Option(help="Write maps.", rich_help_panel=OUTPUT)] = True,
+    lambdas: Annotated[
+        bool,
+        typer.Option("--lambdas", help="Also write a .lambdas file.", rich_help_panel=OUTPUT),
+    ] = False,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume",
+            help="Keep the species that an earlier run finished.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = False,
+    overwrite: Overwrite = False,
+    max_cells: MaxCells = None,
+    quiet: Quiet = False,
+) -> None:
+    """From occurrence records and rasters to a map and a report, for one species or many."""
+    settings = make_settings(verbose=0)
+    check_effort(settings, bias, target_group)
+    if settings.mask is not None and not project:
+        raise typer.BadParameter(
+            "--mask has no effect without --project: the training layers are what is known"
+        )
+    opened = make_layers(paths(layers))
+    files = opened.sources
+    if not files:
+        raise typer.BadParameter(
+            "give the layers (or, with --swd, the background table) after the records"
+        )
+    if swd:
+        if len(files) != 1:
+            raise typer.BadParameter("--swd takes two tables: samples.csv background.csv")
+        _check_swd_options(context, projects=bool(project))
+    tables = [occurrences, *([layers[0]] if swd and layers else []), test, background_records]
+    check_there(*tables, rasters=[*(() if swd else files), bias, *(project or [])])
+    from maxent.species import workflow
+
+    study, records = make_study(), make_records(str(occurrences))
+    shared: dict[str, Any] = {
+        "species": species or (),
+        "projections": [
+            replace(opened, sources=(str(folder),), layer=()) for folder in project or []
+        ],
+        "lambdas": lambdas,
+        "jobs": jobs,
+        "overwrite": overwrite,
+        "resume": resume,
+        "command": shlex.join(["maxent", *sys.argv[1:]]),
+    }
+    with recorded_warnings() as notes, Screen(quiet) as screen:
+        if swd:
+            rows = workflow.fit_swd(
+                records,
+                files[0],
+                out,
+                settings,
+                test=None if test is None else str(test),
+                categorical=opened.categorical,
+                listener=screen,
+                **shared,
+            )
+        else:
+            rows = workflow.fit_files(
+                records,
+                opened,
+                out,
+                settings,
+                test=like(records, test),
+                bias=None if bias is None else str(bias),
+                group=like(records, background_records or (occurrences if target_group else None)),
+                study=study,
+                maps=maps,
+                listener=screen,
+                **shared,
+            )
+    conclude(rows, out, notes, quiet)
+
+
+_FOR_MAPS = {
+    *("align", "resampling", "layers_crs", "nodata", "output", "clamp", "mask", "threshold"),
+}
+
+
+_WITH_SWD = {
+    *("occurrences", "layers", "swd", "species", "species_column", "x", "y", "presence_column"),
+    *("categorical", "test", "out", "project", "jobs", "features", "potential", "entropy"),
+    "share",
+    *("multiplier", "preset", "minimum", "test_share", "cv", "folds", "replicates"),
+    *("replicate_type", "jackknife", "bootstrap", "permutations", "prevalence", "seed"),
+    *("lambdas", "resume", "overwrite", "max_cells", "quiet"),
+}
+
+
+def _check_swd_options(context: typer.Context, projects: bool) -> None:
+    """Refuse an option that was typed beside --swd and does nothing there."""
+    for parameter in context.command.params:
+        name = str(parameter.name)
+        if name in _WITH_SWD or not given(context, name):
+            continue
+        flag = " / ".join([*parameter.opts[:1], *parameter.secondary_opts[:1]])
+        if name not in _FOR_MAPS:
+            raise typer.BadParameter(f"{flag} has no effect with --swd, whose tables are complete")
+        if not projects:
+            raise typer.BadParameter(f"{flag} has no effect with --swd, unless with --project")

@@ -1,0 +1,177 @@
+"""maxent project: the map of a fitted model on other layers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from maxent.cli._console import console, one_line_errors, recorded_warnings
+from maxent.cli._options import Fields, given, with_fields
+from maxent.cli._screen import show_notes
+from maxent.cli.species.arguments import (
+    MakeModelLayers,
+    MaxCells,
+    MaybeLayers,
+    Model,
+    Overwrite,
+    Quiet,
+    check_free_file,
+    check_layers,
+    paths,
+    teller,
+)
+from maxent.species.inputs import check_there, raster_parts
+from maxent.species.settings import Settings
+
+if TYPE_CHECKING:
+    from maxent.species.results import MapFiles
+
+
+@one_line_errors
+@with_fields
+def project(
+    context: typer.Context,
+    model: Model,
+    *,
+    layers: MaybeLayers = None,
+    swd: Annotated[
+        bool,
+        typer.Option(
+            "--swd", help="Instead of layers, a table with data; --out is then a .csv file."
+        ),
+    ] = False,
+    out: Annotated[Path, typer.Option("--out", "-o", help="A .tif file, or a folder.")],
+    output: Annotated[
+        list[str] | None, typer.Option(help="raw, logistic, cloglog, cumulative or log; repeat.")
+    ] = None,
+    make_settings: Annotated[
+        Callable[..., Settings],
+        Fields(Settings, "clamp", "mask", clamp={"group": None}, mask={"group": None}),
+    ],
+    similarity: Annotated[
+        bool, typer.Option(help="Also clamping, MESS, most dissimilar variable and ExDet.")
+    ] = True,
+    threshold: Annotated[
+        str | None, typer.Option(help="Map of presence: a threshold rule or a value.")
+    ] = None,
+    make_layers: MakeModelLayers,
+    overwrite: Overwrite = False,
+    max_cells: MaxCells = None,
+    quiet: Quiet = False,
+) -> None:
+    """Draw the map of a fitted model on other layers: another place, another climate."""
+    files = make_layers(paths(layers)).sources
+    check_layers(files)
+    check_there(model, *(files if swd else ()), rasters=() if swd else files)
+    from maxent.species.model import load_model
+    from maxent.species.outputs import check_unread, locked
+    from maxent.species.projection import EXTRAS
+    from maxent.species.projection import project as draw
+    from maxent.species.projection.geotiff import targets
+    from maxent.species.projection.plan import check_mask
+
+    settings = make_settings()
+    fitted = load_model(model)
+    density = fitted.density
+    try:
+        check_mask(settings.mask, fitted.reference, fitted.extrapolation)
+    except ValueError as error:
+        raise typer.BadParameter(f"--{error}") from None
+    if swd:
+        for name in ("align", "resampling", "layers_crs", "nodata", "layer"):
+            if given(context, name):
+                flag = "--" + name.replace("_", "-")
+                raise typer.BadParameter(f"{flag} has no effect with --swd")
+        if len(files) != 1 or out.suffix.lower() != ".csv":
+            raise typer.BadParameter("--swd takes one table, and -o a .csv file")
+        check_free_file(out, [model, *files], overwrite)
+        _project_rows(
+            fitted,
+            Path(files[0]),
+            out,
+            teller(quiet),
+            outputs=tuple(output or ["cloglog"]),
+            clamp=settings.clamp,
+            mask=settings.mask,
+            similarity=similarity,
+            threshold=None if threshold is None else fitted.threshold(threshold),
+        )
+        return
+    opened = make_layers(paths(layers), categorical=density.schema.categorical)
+    outputs = tuple(output or ["cloglog"])
+    rule, value = ("", None) if threshold is None else fitted.rule(threshold)
+    rasters = raster_parts(opened.sources)  # with those that the model does not need
+    for target in targets(out, [*outputs, *EXTRAS, "presence"]).values():
+        check_unread(target, rasters)
+    with (
+        locked(out),
+        recorded_warnings() as notes,
+        opened.open(only=density.schema.names) as stack,
+    ):
+        written = draw(
+            density,
+            stack,
+            out,
+            outputs=outputs,
+            clamp=settings.clamp,
+            reference=fitted.reference,
+            extrapolation=fitted.extrapolation,
+            mask=settings.mask,
+            threshold=value,
+            rule=rule,
+            extras=EXTRAS if similarity else (),
+            name=opened.sources[0],
+            overwrite=overwrite,
+            verbose=0 if quiet else 1,
+        )
+    if quiet:
+        return
+    screen = console()
+    show_notes([*stack.notes, *notes], screen)
+    screen.print(_encountered(written, settings.clamp))
+    if written.presence:
+        screen.print(escape(written.presence_in_words()), soft_wrap=True)
+    if similarity and fitted.reference is None:
+        why = "the model file does not hold the environment of the fit"
+        show_notes([f"similarity (MESS) is not known: {why}"], screen)
+    folder = out.parent if out.suffix else out
+    for what, name in written.files.items():
+        screen.print(f"{what:>12}  {escape(str(folder / Path(name).name))}", soft_wrap=True)
+
+
+def _project_rows(
+    model: Any, table: Path, out: Path, tell: Callable[[str], None], **how: Any
+) -> None:
+    from maxent import io
+    from maxent.species.projection.rows import project_rows
+    from maxent.species.records.swd import read_swd
+
+    rows = read_swd(table, categorical=model.density.schema.categorical, background=True)
+    for note in (rows.summary(), *rows.notes):
+        tell(note)
+    frame = project_rows(model, rows, **how)
+    io.write_atomically(out, frame.to_csv(index=False, lineterminator="\n").encode())
+    if how["mask"] is not None:
+        n = int(frame[how["outputs"][0]].isna().sum())
+        tell(f"{n} of {len(frame)} rows extrapolate and are left empty (--mask {how['mask']})")
+    tell(f"wrote {len(frame)} rows to {out}")
+
+
+def _encountered(written: MapFiles, clamp: bool) -> str:
+    """How many cells a map has, and how many of them are unlike those of the fit."""
+    parts = [f"{written.n_cells} cells"]
+    if written.n_extrapolated is not None:
+        parts.append(f"{written.n_extrapolated} unlike any of the fit")
+    if clamp:
+        parts.append(f"{written.n_clamped} clamped")
+    else:
+        parts.append(f"{written.n_outside} beyond the ranges of the fit (not clamped)")
+    parts.append(f"{written.n_unseen} with an unseen category")
+    if written.n_novel is not None:
+        parts.append(f"{written.n_novel} with a new combination of variables")
+    left = "" if written.mask is None else f"; {written.n_masked} left out (--mask {written.mask})"
+    return ", ".join(parts) + left

@@ -1,0 +1,27 @@
+"""maxent report: the page of a result, written again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from maxent.cli._console import console, one_line_errors
+from maxent.cli.species.arguments import (
+    Quiet,
+)
+
+
+@one_line_errors
+def report(
+    folder: Annotated[Path, typer.Argument(help="Folder of a fitted species.")],
+    quiet: Quiet = False,
+) -> None:
+    """Write the report of a fitted species again."""
+    from maxent.species import job
+
+    path = job.rewrite_report(folder)
+    if not quiet:
+        console().print(f"wrote {escape(str(path))}", soft_wrap=True)
