@@ -232,6 +232,7 @@ TYPED = {
     "--entropy": ("tsallis:1.5", "tsallis:1.5"),
     "--multiplier": ("2.5", 2.5),
     "--preset": ("maxnet", "maxnet"),
+    "--share": (None, True),
     "--background": ("all", None),
     "--bias-as": ("prior", "prior"),
     "--keep-duplicates": (None, True),

@@ -171,10 +171,6 @@ class Settings:
         parse_entropy(self.entropy)
         if self.share and self.cv == "none":
             raise ValueError("share is decided by cross-validation, so cv cannot be none")
-        if self.share and self.entropy != "shannon":
-            raise ValueError(
-                f"share takes means of log densities, entropy shannon; got {self.entropy!r}"
-            )
 
     def recipe(self, categorical: tuple[str, ...] = ()) -> Recipe:
         """The density of these settings; layers of categories are always used."""

@@ -114,6 +114,7 @@ def fit_files(
     finished.
     """
     settings, listener = settings or Settings(), listener or Silence()
+    _check_entropy(settings)
     out = resolved(out)
     read = [file.path for file in (records, test, group, study) if file is not None]
     tables_read = [path for path in read if path is not None]
@@ -183,6 +184,7 @@ def fit_swd(
     species for testing.
     """
     settings, listener = settings or Settings(), listener or Silence()
+    _check_entropy(settings)
     out = resolved(out)
     file = samples if isinstance(samples, RecordFile) else RecordFile(samples)
     given = [file.path, background, *([] if test is None else [test])]
@@ -334,6 +336,13 @@ def _check_changed(waiting: Sequence[Job], n_species: int) -> None:
             f"{changed[0].folder}: the results of {len(changed)} of {n_species} species come from "
             "other settings, files or records; fit these again with --overwrite, or give another "
             "folder"
+        )
+
+
+def _check_entropy(settings: Settings) -> None:
+    if settings.share and settings.entropy != "shannon":
+        raise ValueError(
+            f"--share takes means of log densities, entropy shannon; got {settings.entropy!r}"
         )
 
 
