@@ -197,14 +197,8 @@ class Settings:
             raise ValueError(f"prevalence must lie between 0 and 1, got {self.prevalence!r}")
         if self.entropy != "shannon":  # which needs no classes: a command starts without them
             parse_entropy(self.entropy)
-        if self.share and self.select is not None:
-            raise ValueError("share needs the same variables for all species, so give no select")
         if self.share and self.cv == "none":
             raise ValueError("share is decided by cross-validation, so cv cannot be none")
-        if self.share and self.entropy != "shannon":
-            raise ValueError(
-                f"share takes means of log densities, entropy shannon; got {self.entropy!r}"
-            )
 
     def selection(self) -> tuple[str, float]:
         """How variables are selected: "vif" with its limit, or "forward"."""

@@ -115,6 +115,7 @@ def fit_files(
     finished.
     """
     settings, listener = settings or Settings(), listener or Silence()
+    _check_sharing(settings)
     out = resolved(out)
     read = [file.path for file in (records, test, group, study) if file is not None]
     tables_read = [path for path in read if path is not None]
@@ -184,6 +185,7 @@ def fit_swd(
     species for testing.
     """
     settings, listener = settings or Settings(), listener or Silence()
+    _check_sharing(settings)
     out = resolved(out)
     file = samples if isinstance(samples, RecordFile) else RecordFile(samples)
     given = [file.path, background, *([] if test is None else [test])]
@@ -339,6 +341,18 @@ def _check_changed(waiting: Sequence[Job], n_species: int) -> None:
             f"{changed[0].folder}: the results of {len(changed)} of {n_species} species come from "
             "other settings, files or records; fit these again with --overwrite, or give another "
             "folder"
+        )
+
+
+def _check_sharing(settings: Settings) -> None:
+    if settings.share and settings.select is not None:
+        raise ValueError(
+            "--share needs the same variables for all species, and --select chooses for each; "
+            "give one of them"
+        )
+    if settings.share and settings.entropy != "shannon":
+        raise ValueError(
+            f"--share takes means of log densities, entropy shannon; got {settings.entropy!r}"
         )
 
 
