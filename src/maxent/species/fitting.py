@@ -14,7 +14,7 @@ from maxent._threads import num_threads
 from maxent._version import __version__
 from maxent.density import FittedDensity, Recipe
 from maxent.species import diagnostics
-from maxent.species.diagnostics.replicates import Refit
+from maxent.species.diagnostics.replicates import Refit, suitable_kind
 from maxent.species.layers.grid import Grid
 from maxent.species.region import Prepared
 from maxent.species.results import Replicates, Sample, SpeciesResult
@@ -22,7 +22,6 @@ from maxent.species.selection import selected
 from maxent.species.settings import Settings
 from maxent.species.sharing import Shared, share
 
-_FEW = 8  # records below which spatial blocks make no sense
 _OF_OWN = (
     "cross-validation and replicates refit the shared density; the jackknife and the responses to "
     "single variables are of the species' own model, and response curves have no bands"
@@ -161,10 +160,7 @@ def _shared(
 
 def _folds(sample: Sample, settings: Settings) -> str:
     """The kind of cross-validation."""
-    if settings.cv != "auto":
-        return settings.cv
-    enough = int((sample.counts > 0).sum()) >= _FEW
-    return "blocks" if sample.coordinates is not None and enough else "random"
+    return suitable_kind(sample) if settings.cv == "auto" else settings.cv
 
 
 def _remarks(model: FittedDensity, sample: Sample, test: Sample | None) -> list[str]:

@@ -12,11 +12,10 @@ from maxent._rows import Array
 from maxent._threads import num_threads
 from maxent.species import diagnostics
 from maxent.species.diagnostics.collinearity import vif
+from maxent.species.diagnostics.replicates import suitable_kind
 from maxent.species.region import Prepared
 from maxent.species.results import Sample, Selection
 from maxent.species.settings import Settings
-
-_FEW = 8  # records below which spatial blocks make no sense
 
 
 def selected(prepared: Prepared, settings: Settings, categorical: tuple[str, ...]) -> Prepared:
@@ -69,8 +68,7 @@ def forward(
     whichever raises it most, until none does. Random folds stand in where there are no places, or
     fewer than 8 records.
     """
-    records = int((sample.counts > 0).sum())
-    kind = "blocks" if sample.coordinates is not None and records >= _FEW else "random"
+    kind = suitable_kind(sample)
     chosen: list[str] = []
     steps: list[dict[str, Any]] = []
     waiting = list(sample.X.columns)

@@ -30,6 +30,7 @@ _NAMES = {  # of a replicate, by kind
     "bootstrap": "bootstrap",
 }
 _SPATIAL = ("blocks", "checkerboard")
+_FEW = 8  # records below which spatial blocks make no sense
 _PARTITIONS = (*_SPATIAL, "random")  # every record is in one test set
 _SCORES = (
     *("train_auc", "test_auc", "auc_difference", "test_gain", "boyce"),
@@ -163,6 +164,12 @@ def replicate(
 
 
 # -- splits ------------------------------------------------------------------------------------
+
+
+def suitable_kind(sample: Sample) -> str:
+    """Spatial blocks, or random folds without places or with too few records."""
+    enough = int((sample.counts > 0).sum()) >= _FEW
+    return "blocks" if sample.coordinates is not None and enough else "random"
 
 
 def split_records(
