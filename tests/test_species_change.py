@@ -102,8 +102,8 @@ def test_bad_comparisons(run, maps, tmp_path):
     text.write_text("no raster")
     out = ["-t", "0.5", "-o", tmp_path / "out"]
     for args, message in (
-        ([maps["now"], moved, *out], "another extent"),
-        ([maps["now"], small, *out], "3 x 1 cells, not 3 x 2"),
+        ([maps["now"], moved, *out], "x -71 to -69.5"),
+        ([maps["now"], small, *out], "3 x 1 cells of 0.5"),
         ([maps["now"], text, *out], "no raster"),
         ([maps["now"], tmp_path / "none.tif", *out], "no such map"),
         ([tmp_path, *out], "result.json"),

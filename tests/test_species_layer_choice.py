@@ -11,7 +11,8 @@ import maxent as mx
 from conftest import needs
 from maxent import cli
 from maxent.species import Grid, Layers
-from maxent.species.layers.areas import RADIUS_KM, cell_areas
+from maxent.species.layers.areas import cell_areas
+from maxent.species.layers.grid import EARTH_RADIUS
 from maxent.species.layers.naming import Named, named_layers
 
 rasterio = needs("rasterio")
@@ -195,7 +196,7 @@ def test_layers_without_a_crs(files, bands, run):
 def test_areas_of_cells():
     degrees = Grid("EPSG:4326", tuple(TRANSFORM)[:6], SHAPE[1], SHAPE[0])
     south, north = np.radians([45.0, 45.5])
-    one = RADIUS_KM**2 * np.radians(0.5) * (np.sin(north) - np.sin(south))
+    one = EARTH_RADIUS**2 * np.radians(0.5) * (np.sin(north) - np.sin(south))
     assert cell_areas(degrees)[9] == pytest.approx(one, rel=1e-12)
     # the ellipsoid of that very cell, which differs by the flattening of the earth
     geod = needs("pyproj").Geod(ellps="WGS84")

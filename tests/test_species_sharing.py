@@ -362,6 +362,7 @@ def test_the_command_shares_and_says_so(shared, fitted):
     assert "was tried, and records that were kept from the fit are not likelier" in page
     # what sharing cannot see: that all species were looked for in the same places
     assert "where people looked" in done.output
+    assert "lends nothing to the others: " in done.output
     # the same densities as in Python
     recipe, made = fitted
     lent = {name: made[name] for name in GROUP if name != FEW}

@@ -95,6 +95,7 @@ def test_polygons_bound_the_background(run, data, tmp_path):
     assert len(result.records["x"]) == 5
     said = " ".join(done.output.split())
     assert "1 records outside it are left out" in said
+    assert said.count("study region: ") == 1
     assert model.study.kind == "polygons"
     exact = pyproj.Geod(ellps="WGS84").geometry_area_perimeter(
         shapely.segmentize(shapely.box(-8, 3, -1, 9), 0.05)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -71,3 +72,12 @@ def one_line_errors(command: Callable[..., None]) -> Callable[..., None]:
             raise typer.Exit(FAILED) from None
 
     return wrapped
+
+
+def check_free_file(path: Path, read: Sequence[str | Path], overwrite: bool) -> None:
+    """A file to write must not be one that is read, nor be there without --overwrite."""
+    from maxent.species.outputs import check_unread
+
+    check_unread(path, read)
+    if path.exists() and not overwrite:
+        raise FileExistsError(f"{path} is there already; replace it with --overwrite")

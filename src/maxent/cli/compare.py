@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from maxent.cli._console import console, one_line_errors
+from maxent.cli._console import check_free_file, console, one_line_errors
 from maxent.cli._screen import show_notes
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
@@ -43,7 +43,7 @@ def change(
 ) -> None:
     """What a species gains, keeps and loses, in km2, as maps and a table; several scenarios too."""
     from maxent.species.comparison.change import compare_maps
-    from maxent.species.comparison.folders import maps_of, named, threshold_of
+    from maxent.species.comparison.folders import DEFAULT_RULE, maps_of, named
     from maxent.species.model import load_model
     from maxent.species.results import read_result
 
@@ -53,7 +53,7 @@ def change(
             raise typer.BadParameter("a folder of results has its own projections: give no maps")
         now, others = maps_of(present)
         asked = threshold or read_result(present).settings.get("threshold")
-        value, rule = threshold_of(load_model(present), asked)
+        rule, value = load_model(present).rule(asked or DEFAULT_RULE)
         notes.append(f"presence is a suitability of at least {value:.4g} ({rule})")
         out = out or present / "change"
     else:
@@ -101,14 +101,11 @@ def overlap(
     from maxent import io
     from maxent.species.comparison.folders import map_of
     from maxent.species.comparison.overlap import niche_overlap
-    from maxent.species.outputs import check_unread
 
     if quiet and out is None:
         raise typer.BadParameter("--quiet without --out would say nothing")
     if out is not None:
-        check_unread(out, [path for path in (one, other) if path.is_file()])
-        if out.exists() and not overwrite:
-            raise FileExistsError(f"{out} is there already; replace it with --overwrite")
+        check_free_file(out, [path for path in (one, other) if path.is_file()], overwrite)
     found = niche_overlap(map_of(one), map_of(other))
     values = {
         "schoener_d": found.d,

@@ -13,7 +13,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from maxent.cli._console import console, one_line_errors, recorded_warnings
+from maxent.cli._console import check_free_file, console, one_line_errors, recorded_warnings
 from maxent.cli._screen import show_notes
 
 app = typer.Typer(
@@ -106,7 +106,6 @@ def train(
     from maxent import io
     from maxent.estimators.chain import ChainClassifier
     from maxent.potentials import Box, Quadratic
-    from maxent.species.outputs import check_unread
     from maxent.tagging import Attributes, read_conll
     from maxent.tagging.tagger import Tagger, pick
 
@@ -115,8 +114,7 @@ def train(
     strength = next((s for s in (l1, l2) if s is not None), _STRENGTH)
     if not strength > 0:
         raise typer.BadParameter(f"--l{1 if l1 is not None else 2} must be > 0, got {strength}")
-    check_unread(model, [path])
-    _check_free(model, overwrite)
+    check_free_file(model, [path], overwrite)
     begin = perf_counter()
     sentences = read_conll(path, comments=comments)
     width = len(sentences[0][0])
@@ -189,7 +187,6 @@ def predict(
 ) -> None:
     """Add a column of predicted labels to a file, with its own labels or without."""
     from maxent import io
-    from maxent.species.outputs import check_unread
     from maxent.tagging.tagger import load_tagger
 
     if proba and best is not None:
@@ -197,8 +194,7 @@ def predict(
     if out is None and overwrite:
         raise typer.BadParameter("--overwrite has no effect without --out")
     if out is not None:
-        check_unread(out, [model, path])
-        _check_free(out, overwrite)
+        check_free_file(out, [model, path], overwrite)
     tagger = load_tagger(model)
     if proba and tagger.classifier.loss not in ("crf", "softmax-margin"):
         raise typer.BadParameter(
@@ -262,11 +258,6 @@ def add_to(main: typer.Typer) -> None:
 
 
 # -- what was typed --------------------------------------------------------------------------------
-
-
-def _check_free(path: Path, overwrite: bool) -> None:
-    if path.exists() and not overwrite:
-        raise FileExistsError(f"{path} is there already; replace it with --overwrite")
 
 
 def _column(number: int, width: int, flag: str) -> int:

@@ -20,8 +20,8 @@ from maxent._version import __version__
 from maxent.density import FittedDensity, write_lambdas
 from maxent.species import fingerprints, report, tables
 from maxent.species.comparison.change import compare_maps
-from maxent.species.comparison.folders import OUTPUT, threshold_of
-from maxent.species.comparison.map_files import same_grid
+from maxent.species.comparison.folders import DEFAULT_RULE, OUTPUT
+from maxent.species.comparison.map_files import on_one_grid
 from maxent.species.comparison.records import Comparison
 from maxent.species.diagnostics import fit_sample
 from maxent.species.fitting import fit_species
@@ -101,7 +101,7 @@ def fit_job(job: Job, shared: Shared, stage: Callable[[str], None]) -> dict[str,
         row = _summary(result, job.folder, perf_counter() - start)
         told = _told(job, shared)
         new = [note for note in result.notes if note not in told]
-        row["notes"] = [*prepared.study_notes(), *new]
+        row["notes"] = [*prepared.study_notes(), *prepared.without_study(new)]
         summary = {"fingerprint": fingerprint(job, shared), "files": _files(place), "row": row}
         io.write_atomically(place / SUMMARY, (json.dumps(summary, indent=1) + "\n").encode())
     return row
@@ -289,10 +289,12 @@ def _write_change(
         written.name: place / written.files[OUTPUT] for written in maps if OUTPUT in written.files
     }
     now = shown.pop(TRAINING, None)
-    futures = {} if now is None else {n: path for n, path in shown.items() if same_grid(now, path)}
+    futures = (
+        {} if now is None else {n: path for n, path in shown.items() if on_one_grid(now, path)}
+    )
     if now is None or not futures:
         return None
-    value, rule = threshold_of(model, settings.threshold)
+    rule, value = model.rule(settings.threshold or DEFAULT_RULE)
     return compare_maps(now, futures, value, place / "change", rule=rule, verbose=settings.verbose)
 
 

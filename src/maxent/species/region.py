@@ -327,6 +327,8 @@ class Prepared:
     cleaning: list[CleaningStep]
     notes: list[str]
     study: StudyRegion | None = None
+    effort: str | None = None
+    selection: Selection | None = None
 
     def study_notes(self) -> list[str]:
         """The study region and how many records lie outside it, in words."""
@@ -336,8 +338,10 @@ class Prepared:
         lost = f"; {left} records outside it are left out" if left else ""
         return [f"{self.species}: {self.study.said()}{lost}"]
 
-    effort: str | None = None
-    selection: Selection | None = None
+    def without_study(self, notes: Sequence[str]) -> list[str]:
+        """Notes other than those on the study region, which ``study_notes`` has."""
+        study = self.study
+        return [n for n in notes if study is None or not n.startswith(study.said())]
 
 
 def prepare(

@@ -48,7 +48,7 @@ from maxent.species.workers import Killed, in_processes
 
 _WHERE_PEOPLE_LOOKED = (
     "--share also lends where people looked, which records of one group have in common; take that "
-    "out with --target-group, --background-records or --bias"
+    "out with --target-group, --background-records, --bias or --bias-kernel"
 )
 
 
@@ -115,7 +115,7 @@ def fit_files(
     finished.
     """
     settings, listener = settings or Settings(), listener or Silence()
-    _check_sharing(settings)
+    _check_share_settings(settings)
     out = resolved(out)
     read = [file.path for file in (records, test, group, study) if file is not None]
     tables_read = [path for path in read if path is not None]
@@ -129,12 +129,12 @@ def fit_files(
         notes = list(surveyed.notes)
         if test is not None and surveyed.tests is not None:
             notes += _untested(names, surveyed.tests.names(), surveyed.tests.source)
-        if settings.share and group is None and bias is None:
+        if settings.share and group is None and bias is None and settings.bias_kernel is None:
             notes.append(_WHERE_PEOPLE_LOOKED)
         region = surveyed.regions.shared  # None where each species has its own
         for note in (*notes, *(() if region is None else region.notes)):
             listener.note(note)
-        _check_share(settings, names, one_background=region is not None)
+        _check_share_species(settings, names, one_background=region is not None)
         _check_out(out, len(names), overwrite, resume)
         shared = Shared(
             settings,
@@ -185,7 +185,7 @@ def fit_swd(
     species for testing.
     """
     settings, listener = settings or Settings(), listener or Silence()
-    _check_sharing(settings)
+    _check_share_settings(settings)
     out = resolved(out)
     file = samples if isinstance(samples, RecordFile) else RecordFile(samples)
     given = [file.path, background, *([] if test is None else [test])]
@@ -204,7 +204,7 @@ def fit_swd(
         notes += [] if tests is None else _untested(names, tests.names(), tests.source)
         for note in notes:
             listener.note(note)
-        _check_share(settings, names)
+        _check_share_species(settings, names)
         _check_out(out, len(names), overwrite, resume)
         shared = Shared(
             settings,
@@ -288,7 +288,7 @@ def _fitted(
 def _lenders(
     queue: Sequence[Job], shared: Shared, jobs: int, listener: Listener, lock: Lock
 ) -> dict[str, FittedDensity]:
-    """The densities of all species that have one; what keeps a species from it is said later."""
+    """The densities of all species that have one; of the others it is said why they lend none."""
     made: dict[str, Any] = {}
     if jobs <= 1:
         for job in queue:
@@ -301,15 +301,18 @@ def _lenders(
                 made[job.species] = density
     # in the order of the queue, however many processes there are
     found = {job.species: made[job.species] for job in queue}
+    for name, answer in found.items():
+        if not isinstance(answer, FittedDensity):
+            listener.note(f"{name} lends nothing to the others: {answer}")
     return {name: d for name, d in found.items() if isinstance(d, FittedDensity)}
 
 
-def _lend(job: Job, shared: Shared, lock: Lock) -> FittedDensity | None:
-    """None where a species cannot be fitted, which its own job says."""
+def _lend(job: Job, shared: Shared, lock: Lock) -> FittedDensity | str:
+    """The density of a species, or in words why there is none."""
     try:
         return lend(job, shared)
-    except Exception:
-        return None
+    except Exception as error:
+        return in_words(error).removeprefix(f"{job.species}: ")
 
 
 def _work(job: Job, shared: Shared, lock: Lock) -> dict[str, Any]:
@@ -344,7 +347,7 @@ def _check_changed(waiting: Sequence[Job], n_species: int) -> None:
         )
 
 
-def _check_sharing(settings: Settings) -> None:
+def _check_share_settings(settings: Settings) -> None:
     if settings.share and settings.select is not None:
         raise ValueError(
             "--share needs the same variables for all species, and --select chooses for each; "
@@ -356,7 +359,9 @@ def _check_sharing(settings: Settings) -> None:
         )
 
 
-def _check_share(settings: Settings, names: Sequence[str], one_background: bool = True) -> None:
+def _check_share_species(
+    settings: Settings, names: Sequence[str], one_background: bool = True
+) -> None:
     if settings.share and len(names) < 2:
         raise ValueError(
             f"--share lends strength between several species, and there is one: {names[0]}"

@@ -98,15 +98,6 @@ def check_layers(files: Sequence[str]) -> None:
         raise typer.BadParameter("give the layers last, or name them with --layer NAME=FILE:BAND")
 
 
-def check_free_file(path: Path, read: Sequence[str | Path], overwrite: bool) -> None:
-    """A file to write must not be one that is read, nor be there without --overwrite."""
-    from maxent.species.outputs import check_unread
-
-    check_unread(path, read)
-    if path.exists() and not overwrite:
-        raise FileExistsError(f"{path} is there already; replace it with --overwrite")
-
-
 def check_effort(settings: Settings, bias: Path | None, target_group: bool) -> None:
     """Refuse two answers to where people went."""
     for flag, typed in (("--bias", bias is not None), ("--target-group", target_group)):

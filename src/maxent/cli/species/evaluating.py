@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from maxent.cli._console import console, one_line_errors, recorded_warnings
+from maxent.cli._console import check_free_file, console, one_line_errors, recorded_warnings
 from maxent.cli._options import Fields, given, with_fields
 from maxent.cli._screen import show_notes
 from maxent.cli.species.arguments import (
@@ -23,7 +23,6 @@ from maxent.cli.species.arguments import (
     Quiet,
     Records,
     Species,
-    check_free_file,
     check_layers,
     like,
     paths,

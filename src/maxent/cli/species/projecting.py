@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from maxent.cli._console import console, one_line_errors, recorded_warnings
+from maxent.cli._console import check_free_file, console, one_line_errors, recorded_warnings
 from maxent.cli._options import Fields, given, with_fields
 from maxent.cli._screen import show_notes
 from maxent.cli.species.arguments import (
@@ -19,7 +19,6 @@ from maxent.cli.species.arguments import (
     Model,
     Overwrite,
     Quiet,
-    check_free_file,
     check_layers,
     paths,
     teller,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from maxent.species.model import SpeciesModel
 from maxent.species.results import MapFiles, read_result
 
 DEFAULT_RULE = "10 percentile training presence"
@@ -38,13 +37,6 @@ def map_of(place: Path) -> Path:
 
 def _path(folder: Path, written: MapFiles) -> Path:
     return folder / written.files[OUTPUT]
-
-
-def threshold_of(model: SpeciesModel, asked: str | None) -> tuple[float, str]:
-    """The value of a rule of the model, and the rule in words."""
-    rule = str(asked or DEFAULT_RULE)
-    named = (name for name in model.thresholds or {} if name.lower().startswith(rule.lower()))
-    return model.threshold(rule), next(named, "the value given")
 
 
 def named(maps: Sequence[Path]) -> dict[str, Path]:

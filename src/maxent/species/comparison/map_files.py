@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from maxent._rows import Array
-from maxent.species.crs import same_crs
+from maxent.species.crs import short_crs
 from maxent.species.extras import geo
 from maxent.species.layers.grid import Grid, Window
+from maxent.species.layers.placement import same_grid
 
 _CELLS = 1 << 20  # of a window
 
@@ -46,11 +47,11 @@ class MapStack:
             grids = {name: _grid(file) for name, file in files.items()}
             first, *others = grids
             for name in others:
-                difference = different(grids[first], grids[name])
-                if difference:
+                if not same_grid(grids[first], grids[name]):
                     raise ValueError(
-                        f"{paths[name]} is on another grid than {paths[first]} ({difference}): "
-                        "project the model to layers on the same grid, see --align"
+                        f"{paths[name]} is on another grid than {paths[first]}: "
+                        f"{_said(grids[name])} against {_said(grids[first])}; "
+                        "project the model to layers on one grid, see --align"
                     )
             yield cls(grids[first], files)
 
@@ -76,19 +77,12 @@ def _grid(file: Any) -> Grid:
     return Grid(crs, tuple(file.transform)[:6], file.width, file.height)
 
 
-def different(one: Grid, other: Grid) -> str | None:
-    """How two grids differ, None where they are the same."""
-    if (one.width, one.height) != (other.width, other.height):
-        return f"{other.width} x {other.height} cells, not {one.width} x {one.height}"
-    if not same_crs(one.crs, other.crs):
-        return "another CRS"
-    if not np.allclose(one.bounds, other.bounds, rtol=0, atol=1e-3 * min(one.cell_size)):
-        return "another extent"
-    return None
+def _said(grid: Grid) -> str:
+    return f"{grid.describe()} in {short_crs(grid.crs)}"
 
 
-def same_grid(one: Path, other: Path) -> bool:
+def on_one_grid(one: Path, other: Path) -> bool:
     """Whether two maps are of the same cells."""
     rasterio = geo("rasterio")
     with rasterio.open(one) as first, rasterio.open(other) as second:
-        return different(_grid(first), _grid(second)) is None
+        return same_grid(_grid(first), _grid(second))

@@ -6,9 +6,7 @@ import numpy as np
 
 from maxent._rows import Array
 from maxent.species.crs import parsed_crs
-from maxent.species.layers.grid import Grid
-
-RADIUS_KM = 6371.0088  # mean radius of the earth (IUGG)
+from maxent.species.layers.grid import EARTH_RADIUS, Grid
 
 
 def cell_areas(grid: Grid) -> Array | None:
@@ -17,7 +15,7 @@ def cell_areas(grid: Grid) -> Array | None:
     In degrees R^2 dlon |sin(north) - sin(south)|, on a sphere of the mean radius.
 
     >>> world = Grid("EPSG:4326", (90.0, 0.0, -180.0, 0.0, -90.0, 90.0), 4, 2)
-    >>> round(4 * float(cell_areas(world).sum()) / (4 * np.pi * RADIUS_KM**2), 12)
+    >>> round(4 * float(cell_areas(world).sum()) / (4 * np.pi * EARTH_RADIUS**2), 12)
     1.0
     """
     if grid.crs is None:
@@ -30,4 +28,4 @@ def cell_areas(grid: Grid) -> Array | None:
     if b or d:
         return None
     edges = np.clip(top + e * np.arange(grid.height + 1), -90, 90)
-    return RADIUS_KM**2 * np.radians(abs(a)) * np.abs(np.diff(np.sin(np.radians(edges))))
+    return EARTH_RADIUS**2 * np.radians(abs(a)) * np.abs(np.diff(np.sin(np.radians(edges))))

@@ -143,6 +143,34 @@ def listed(items: Iterable[Any], class_: str | None = None) -> Html:
     return element("ul", *(element("li", item) for item in items), class_=class_)
 
 
+def tiles(given: Iterable[tuple[str, str, str]]) -> Html:
+    """Numbers in boxes: what each is, its value, and what it says."""
+    boxes = (
+        element(
+            "div",
+            element("dt", name),
+            element("dd", value, class_="value"),
+            element("dd", says, class_="says"),
+        )
+        for name, value, says in given
+    )
+    return element("dl", *boxes, class_="tiles")
+
+
+def heading(kind: str, species: str, created: str, version: str) -> Html:
+    """The head of a page on a species."""
+    return element(
+        "header",
+        element(
+            "div",
+            paragraph(kind, class_="kind"),
+            element("h1", element("em", species)),
+            paragraph(f"{created} · maxent {version}", class_="when"),
+        ),
+        class_="top",
+    )
+
+
 def table(
     caption: str,
     head: Sequence[Any],

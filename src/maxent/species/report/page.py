@@ -6,12 +6,14 @@ from pathlib import Path
 
 from maxent.io import write_atomically
 from maxent.species.report.figures import drawing
-from maxent.species.report.markup import Html, document, element, joined, paragraph
+from maxent.species.report.markup import Html, document, element, heading, joined
 from maxent.species.report.sections import SECTIONS, Context
 from maxent.species.results import SpeciesResult
 
 # nothing may be loaded from outside, whatever a name in the data looks like
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+
+_KIND = "Species distribution model"
 
 
 def write_report(result: SpeciesResult, folder: Path) -> Path:
@@ -27,7 +29,7 @@ def write_report(result: SpeciesResult, folder: Path) -> Path:
     shown = [(id_, title, content) for id_, title, content in made if content]
     body = joined(
         [
-            _head(result),
+            heading(_KIND, result.species, result.created, result.version),
             element("main", _contents(shown), *(section(*part) for part in shown), _foot(result)),
         ],
         "\n",
@@ -35,19 +37,6 @@ def write_report(result: SpeciesResult, folder: Path) -> Path:
     path = folder / "report.html"
     write_atomically(path, document(f"{result.species}: Maxent report", body, POLICY))
     return path
-
-
-def _head(result: SpeciesResult) -> Html:
-    return element(
-        "header",
-        element(
-            "div",
-            paragraph("Species distribution model", class_="kind"),
-            element("h1", element("em", result.species)),
-            paragraph(f"{result.created} · maxent {result.version}", class_="when"),
-        ),
-        class_="top",
-    )
 
 
 def _contents(shown: list[tuple[str, str, Html]]) -> Html:

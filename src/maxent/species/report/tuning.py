@@ -19,6 +19,7 @@ from maxent.species.report.markup import (
     document,
     element,
     fixed,
+    heading,
     joined,
     key,
     link,
@@ -26,6 +27,7 @@ from maxent.species.report.markup import (
     paragraph,
     probability,
     table,
+    tiles,
 )
 from maxent.species.report.page import POLICY, section
 from maxent.species.report.sections.base import figure
@@ -135,16 +137,8 @@ def write_tuning_report(page: TuningPage, path: Path, files: Sequence[str]) -> P
             ("files", "Files and command", _foot(page, files)),
         ]
     shown = [(id_, title, content) for id_, title, content in made if content is not None]
-    head = element(
-        "header",
-        element(
-            "div",
-            paragraph("Settings of a species distribution model", class_="kind"),
-            element("h1", element("em", page.species)),
-            paragraph(f"{page.created} · maxent {page.version}", class_="when"),
-        ),
-        class_="top",
-    )
+    kind = "Settings of a species distribution model"
+    head = heading(kind, page.species, page.created, page.version)
     body = joined([head, element("main", *(section(*part) for part in shown))], "\n")
     write_atomically(path, document(f"{page.species}: tuning", body, POLICY))
     return path
@@ -153,7 +147,7 @@ def write_tuning_report(page: TuningPage, path: Path, files: Sequence[str]) -> P
 def _chosen(page: TuningPage) -> Html:
     best = page.rows[0]
     candidates, folds = len(page.rows), len(page.folds)
-    tiles = [
+    shown = [
         ("Features", best["features"], "linear, quadratic, product, threshold, hinge, categories"),
         ("Multiplier", f"{best['multiplier']:g}", f"best of {candidates} candidates"),
     ]
@@ -163,20 +157,11 @@ def _chosen(page: TuningPage) -> Html:
         sd = best.get(f"{name}_sd")
         if sd is not None and np.isfinite(sd):
             says = f"± {fixed(sd)} over {folds} folds; {says}"
-        tiles.append((title, value, says))
-    boxes = [
-        element(
-            "div",
-            element("dt", title),
-            element("dd", value, class_="value"),
-            element("dd", says, class_="says"),
-        )
-        for title, value, says in tiles
-    ]
+        shown.append((title, value, says))
     notes = element("div", element("h3", "Notes"), listed(page.notes), class_="notes")
     return joined(
         [
-            element("dl", *boxes, class_="tiles"),
+            tiles(shown),
             paragraph(_rule(page.settings)),
             notes if page.notes else None,
             element("h3", "To fit it"),

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from maxent.species.report.markup import Html, count, element, fixed, joined, listed, small, table
+from maxent.species.report.markup import (
+    Html,
+    count,
+    element,
+    fixed,
+    joined,
+    listed,
+    small,
+    table,
+    tiles,
+)
 from maxent.species.report.sections.base import SPATIAL, Context, mean_sd
 from maxent.species.results import SpeciesResult
 
@@ -22,7 +32,7 @@ def summary(context: Context) -> Html:
     result = context.result
     return joined(
         [
-            element("dl", *_tiles(result), class_="tiles"),
+            tiles(_numbers(result)),
             element("div", element("h3", "Notes"), listed(result.notes), class_="notes")
             if result.notes
             else None,
@@ -31,18 +41,18 @@ def summary(context: Context) -> Html:
     )
 
 
-def _tiles(result: SpeciesResult) -> list[Html]:
+def _numbers(result: SpeciesResult) -> list[tuple[str, str, str]]:
     model, scores = result.model, result.evaluation.scores
     tests = result.evaluation.test_scores or {}
     n_test = tests.get("n", int(np.sum(result.records["test"])))
     held_out = f"for training, {count(n_test)} more for testing" if n_test else "used for the fit"
-    tiles = [
+    shown = [
         ("Records", count(model.n_presences), held_out),
         ("Background points", count(result.n_background), _points(result)),
         ("AUC, training", fixed(scores.get("auc")), "1 is perfect, 0.5 is random"),
     ]
     if "auc" in tests:
-        tiles.append(("AUC, test records", fixed(tests["auc"]), "records held out of the fit"))
+        shown.append(("AUC, test records", fixed(tests["auc"]), "records held out of the fit"))
     chosen = next((r for r in result.replicates if r.kind in SPATIAL), None) or next(
         iter(result.replicates), None
     )
@@ -50,28 +60,20 @@ def _tiles(result: SpeciesResult) -> list[Html]:
         mean, sd = mean_sd(chosen, "test_auc")
         says = "places" if chosen.kind in SPATIAL else "records"
         word = "spatial cross-validation" if chosen.kind in SPATIAL else chosen.kind
-        tiles.append((f"AUC, {word}", fixed(mean), f"± {fixed(sd)} on {says} kept from the fit"))
+        shown.append((f"AUC, {word}", fixed(mean), f"± {fixed(sd)} on {says} kept from the fit"))
     gain = scores.get("unregularized_gain", model.certificate.unregularized_gain)
     if np.isfinite(gain):
         says = f"records are exp({fixed(gain)}) = {fixed(np.exp(gain), 1)} times likelier than on "
         says += f"an even map; {fixed(scores.get('gain', model.certificate.gain))} less the penalty"
-        tiles.append(("Gain, unregularized", fixed(gain), says))
+        shown.append(("Gain, unregularized", fixed(gain), says))
     if "boyce" in scores:
         says = "1: records grow denser with suitability"
-        tiles.append(("Boyce index", fixed(scores["boyce"]), says))
+        shown.append(("Boyce index", fixed(scores["boyce"]), says))
     if np.isfinite(model.certificate.gap):
         gap = small(max(model.certificate.gap, 0.0))
         each = "each of its two parts is " if model.certificate.parts else ""
-        tiles.append(("Duality gap", gap, f"{each}solved to within {gap} of the optimum"))
-    return [
-        element(
-            "div",
-            element("dt", name),
-            element("dd", value, class_="value"),
-            element("dd", says, class_="says"),
-        )
-        for name, value, says in tiles
-    ]
+        shown.append(("Duality gap", gap, f"{each}solved to within {gap} of the optimum"))
+    return shown
 
 
 def _cleaning(result: SpeciesResult) -> Html | None:
