@@ -94,7 +94,7 @@ def test_polygons_bound_the_background(run, data, tmp_path):
     assert "8.2, -3.3" in step.examples[0]
     assert len(result.records["x"]) == 5
     said = " ".join(done.output.split())
-    assert "1 records outside it are left out" in said
+    assert "1 records outside the study region are left out" in said
     assert said.count("study region: ") == 1
     assert model.study.kind == "polygons"
     exact = pyproj.Geod(ellps="WGS84").geometry_area_perimeter(
@@ -173,7 +173,7 @@ def test_tune_takes_the_same_region(run, data, tmp_path):
     args = ["tune", data / "one.csv", data / "layers", "-f", "l", "-m", "1,2", "--folds", "2"]
     done = run(*args, "-o", out, "--region", data / "first.gpkg")
     assert done.exit_code == 0, done.output
-    assert "1 records outside it are left out" in " ".join(done.output.split())
+    assert "1 records outside the study region are left out" in " ".join(done.output.split())
 
 
 def test_resume_sees_another_region(run, data, tmp_path):

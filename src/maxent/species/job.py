@@ -99,9 +99,7 @@ def fit_job(job: Job, shared: Shared, stage: Callable[[str], None]) -> dict[str,
     with staged(job.folder, job.overwrite) as place:
         result = _write_species(prepared, region, shared, place, stage)
         row = _summary(result, job.folder, perf_counter() - start)
-        told = _told(job, shared)
-        new = [note for note in result.notes if note not in told]
-        row["notes"] = [*prepared.study_notes(), *prepared.without_study(new)]
+        row["notes"] = prepared.new_notes(result.notes, _told(job, shared))
         summary = {"fingerprint": fingerprint(job, shared), "files": _files(place), "row": row}
         io.write_atomically(place / SUMMARY, (json.dumps(summary, indent=1) + "\n").encode())
     return row

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
@@ -330,18 +330,17 @@ class Prepared:
     effort: str | None = None
     selection: Selection | None = None
 
-    def study_notes(self) -> list[str]:
-        """The study region and how many records lie outside it, in words."""
+    def new_notes(self, notes: Iterable[str], told: Collection[str]) -> list[str]:
+        """Those of the notes that were not told yet; of the study region with the species' name."""
+        new = [note for note in notes if note not in told]
         if self.study is None:
-            return []
+            return new
+        said = self.study.said()
         left = sum(step.records for step in self.cleaning if step.what.endswith(NOT_STUDIED))
-        lost = f"; {left} records outside it are left out" if left else ""
-        return [f"{self.species}: {self.study.said()}{lost}"]
-
-    def without_study(self, notes: Sequence[str]) -> list[str]:
-        """Notes other than those on the study region, which ``study_notes`` has."""
-        study = self.study
-        return [n for n in notes if study is None or not n.startswith(study.said())]
+        parts = [] if any(note.startswith(said) for note in told) else [said]
+        parts += [f"{left} records outside the study region are left out"] if left else []
+        mine = [f"{self.species}: {'; '.join(parts)}"] if parts else []
+        return [*mine, *(note for note in new if not note.startswith(said))]
 
 
 def prepare(

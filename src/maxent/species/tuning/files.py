@@ -174,7 +174,7 @@ def tune_files(
             only, place_of_fit = (name, fit / slug) if several else (None, fit)
             where = [*_background(settings, bias, group), *([] if study is None else study.typed())]
             advice = _advice(records, layers, where, only, made.rows[0], place_of_fit)
-            notes = [*ready.without_study(ready.notes), *ready.study_notes(), *_remarks(made)]
+            notes = [*ready.new_notes(ready.notes, surveyed.notes), *_remarks(made)]
             page = TuningPage(
                 species=name,
                 rows=made.rows,
