@@ -95,6 +95,16 @@ def test_without_a_crs_cells_are_counted(run, tmp_path):
     assert float(row["change_percent"]) == 0
 
 
+def test_a_threshold_of_another_scale_is_pointed_out(run, maps, tmp_path):
+    result = run("change", maps["now"], maps["hot"], "-t", "50", "-o", tmp_path / "out")
+    assert result.exit_code == 0, result.output
+    said = " ".join(result.output.split())
+    assert "the first map is below 50 in every cell" in said
+    assert "hot is below 50 in every cell" in said
+    fine = run("change", maps["now"], maps["hot"], "-t", "0.5", "-o", tmp_path / "fine")
+    assert "in every cell" not in fine.output
+
+
 def test_bad_comparisons(run, maps, tmp_path):
     moved = _write(tmp_path / "moved.tif", WARM, (0.5, 0.0, -71.0, 0.0, -0.5, 10.0))
     small = _write(tmp_path / "small.tif", WARM[:1])

@@ -74,7 +74,7 @@ def change(
     )
     if quiet:
         return
-    show_notes(notes, console(stderr=True))
+    show_notes([*notes, *found.remarks()], console(stderr=True))
     table = Table(title=found.unit(), title_justify="left")
     for name in ("scenario", *found.changes[0].ranges(), "change"):
         table.add_column(name, justify="left" if name == "scenario" else "right")

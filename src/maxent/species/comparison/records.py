@@ -77,3 +77,15 @@ class Comparison:
     def unit(self) -> str:
         """What the ranges are counted in."""
         return "km2" if self.changes[0].measured else "cells (areas are not known without a CRS)"
+
+    def remarks(self) -> list[str]:
+        """Maps that the threshold does not divide, as where it is not on their scale."""
+        first = self.changes[0]
+        found = {"the first map": (first.lost_cells + first.kept_cells, first.cells)}
+        found |= {c.scenario: (c.kept_cells + c.gained_cells, c.cells) for c in self.changes}
+        return [
+            f"{name} is {'at or above' if present else 'below'} {first.threshold:g} in every cell: "
+            "is it a map of suitability, and the threshold on its scale?"
+            for name, (present, cells) in found.items()
+            if present in (0, cells)
+        ]
