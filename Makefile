@@ -13,11 +13,11 @@ PYTEST  := -m pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder
 export NUMBA_CACHE_DIR := $(CACHE)/numba
 export OMP_WAIT_POLICY := PASSIVE
 
-.PHONY: demo test test-fast slow test-lowest lint bench fuzz docs clean
+.PHONY: demo test test-fast slow test-lowest lint bench fuzz docs page clean
 
 $(VENV)/.base: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install -q -e ".[geo]"
+	$(BIN)/python -m pip install -q -e ".[app]"
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.base requirements/dev-constraints.txt
@@ -40,13 +40,18 @@ $(VENV)/.bench: $(VENV)/.dev benchmarks/requirements.txt benchmarks/requirements
 demo: $(VENV)/.base          ## a virtual species from records and rasters to map and report
 	$(BIN)/maxent demo -o out/demo
 
-test: $(VENV)/.dev           ## the whole suite
+# what the page is built and checked with; its tests say so where there is no npm
+web/node_modules: web/package-lock.json
+	if command -v npm >/dev/null; then cd web && npm ci --no-audit --no-fund --loglevel=error; fi
+	if test -d $@; then touch $@; fi
+
+test: $(VENV)/.dev web/node_modules  ## the whole suite
 	$(BIN)/python $(PYTEST)
 
-test-fast: $(VENV)/.dev      ## every module, without the tests that take long
+test-fast: $(VENV)/.dev web/node_modules  ## every module, without the tests that take long
 	$(BIN)/python $(PYTEST) -m "not slow"
 
-slow: $(VENV)/.dev           ## the whole suite; tests/slow.txt learns which tests take long
+slow: $(VENV)/.dev web/node_modules  ## the whole suite; tests/slow.txt learns which tests take long
 	$(BIN)/python $(PYTEST) --write-slow
 
 # what old packages say of each other's future is not ours to mend
@@ -65,6 +70,9 @@ bench: $(VENV)/.bench        ## beside the peers, one run; csv in benchmarks/res
 
 fuzz: $(VENV)/.dev           ## faults of all kinds for HOURS; those that do harm in out/faults.log
 	$(BIN)/python -m benchmarks.faults --hours $(HOURS) --processes $(WORKERS)
+
+page: web/node_modules       ## the page of `maxent app` and the map of reports, from web/
+	cd web && npm run -s check && npm run -s build
 
 docs: $(VENV)/.dev           ## html in docs/_build, warnings are errors
 	$(BIN)/sphinx-build -W -q -b html docs docs/_build/html

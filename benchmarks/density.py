@@ -25,6 +25,7 @@ from benchmarks.peers import elapid, maxnet
 from benchmarks.report import Row, missing
 from benchmarks.species_data import Species
 from benchmarks.timing import BUDGET, median
+from maxent.cli._memory import peak_memory
 
 SUITE = "density"
 OURS = "maxent"
@@ -339,15 +340,7 @@ def compare(name: str, species: Species, size: tuple[int, int] | None, quick: bo
 
 def peak() -> float:
     """The most memory this process has held, in MB."""
-    try:
-        # ru_maxrss would start at the size of the process that started this one
-        status = Path("/proc/self/status").read_text()
-        return int(re.search(r"VmHWM:\s+(\d+)", status)[1]) / 1024
-    except (OSError, TypeError):
-        import resource
-
-        used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return used / MB if sys.platform == "darwin" else used / 1024
+    return peak_memory() / MB
 
 
 def forget_peak() -> None:

@@ -17,8 +17,12 @@ GUIDES = {  # page -> its suites
     "docs/structured/arborescence.md": ("structured_trees", "dependency_parsing"),
     "docs/tagging.md": ("tagging", "chunking"),
     "docs/discrimination.md": ("max_margin", "ocr_folds", "ocr_features"),
+    "docs/scale.md": ("scale", "dask_learning", "species_cluster"),
+    "docs/app.md": ("app",),
+    "docs/torch.md": ("gpu_head", "gpu_host"),
 }
 _LARGE = ("density", "projection", "relaxation")  # suites with runs that no peer can follow
+_MEASURED = ("tagging", "max_margin", "scale", "dask_learning", "species_cluster", "app")
 START, END = "<!-- benchmarks: start -->", "<!-- benchmarks: end -->"
 
 
@@ -81,6 +85,37 @@ def _on_a_device() -> list[str]:
     return lines if rows else []
 
 
+def _heads() -> list[str]:
+    """Heads of language models on a GPU: a line a shape, ms forward and backward, peak memory."""
+    rows = [row for row in _rows("gpu_head") if row["spread"] == "2.2"]
+    shown = [
+        *("torch linear + cross-entropy", "Liger cross-entropy", "cut cross-entropy"),
+        *("maxent head, entmax 1.5", "maxent head, sparsemax"),
+    ]
+    lines = [
+        "Linear layer and loss of a language model, one H200, bfloat16, ms forward and backward, "
+        "and GB beside inputs and gradients, with scores of a trained model:",
+        "",
+        "| tokens x hidden x classes | one product | " + " | ".join(shown) + " |",
+        "|---" * (len(shown) + 2) + "|",
+    ]
+    for shape in dict.fromkeys((row["tokens"], row["hidden"], row["classes"]) for row in rows):
+        here = {
+            row["what"]: row
+            for row in rows
+            if (row["tokens"], row["hidden"], row["classes"]) == shape
+        }
+        cells = [f"{float(here['one product']['ms']):.3g}"]
+        cells += [
+            f"{float(here[what]['ms']):.3g}, {float(here[what]['peak GB']):.2g} GB"
+            if here[what]["ms"]
+            else here[what]["met"]
+            for what in shown
+        ]
+        lines.append(f"| {' x '.join(shape)} | " + " | ".join(cells) + " |")
+    return lines if rows else []
+
+
 def _compared(suites: tuple[str, ...]) -> list[str]:
     """One line a peer and problem: both times, their ratio, both accuracies, the target.
 
@@ -120,8 +155,8 @@ def _measured(rows: list[dict[str, str]]) -> list[str]:
     """Each method's own line, with its note."""
     lines = ["| problem | method | median | ratio | target | accuracy | |", "|---" * 7 + "|"]
     for row in rows:
-        median = f"{_number(row['seconds']):.4g}"
-        median += " MB" if " MB " in row["problem"] else " s"
+        unit = " MB" if " MB " in row["problem"] else " s"
+        median = f"{_number(row['seconds']):.4g}{unit}" if row["seconds"] else ""
         if row["status"] != "OK":
             median += f", {row['status']}"
         ratio = f"{_number(row['ratio']):.3g}" if row["ratio"] else ""
@@ -139,7 +174,7 @@ def table() -> str:
         for row in _rows("startup")
     ]
     lines += ["", "Start-up: " + "; ".join(startup) + "."]
-    lines += ["", *_on_a_device()]
+    lines += ["", *_on_a_device(), "", *_heads()]
     if alone := _alone([row for suite in _LARGE for row in _rows(suite)]):
         lines += ["", "Size: " + "; ".join(alone) + "."]
     return "\n".join(lines)
@@ -149,7 +184,7 @@ def _guide_table(suite: str) -> str:
     """One csv of benchmarks/results or experiments/results as a table."""
     if suite.startswith("structured"):
         return "\n".join(_compared((suite,)))
-    if suite in ("tagging", "max_margin"):
+    if suite in _MEASURED:
         return "\n".join(_measured(_rows(suite)))
     folder = RESULTS if suite.startswith("gpu") else ROOT / "experiments" / "results"
     with (folder / f"{suite}.csv").open() as file:

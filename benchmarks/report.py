@@ -112,6 +112,8 @@ PACKAGES = (
     "tslearn",
     "pysdtw",
     "python-crfsuite",
+    "dask",
+    "distributed",
 )
 
 

@@ -36,6 +36,8 @@ SUITES = (
     "tagging",
     "max_margin",
     "tuning",
+    "scale",
+    "dask_learning",
 )
 
 

@@ -58,13 +58,14 @@ def fitted(data: Path, n_cells: int, rule: str, rounds: int) -> tuple[mx.StructM
 def child(data: Path, n_cells: int, rule: str, rounds: int) -> dict[str, Any]:
     """One fit in a process of its own: seconds, and peak memory beside the imports and the data."""
     code = (
-        "import json, resource, sys; from pathlib import Path; import numpy as np;"
+        "import json, sys; from pathlib import Path; import numpy as np;"
+        "from maxent.cli._memory import peak_memory;"
         "from experiments.structural_speed import fitted;"
         f"model, seconds = fitted(Path({str(data)!r}), {n_cells}, {rule!r}, {rounds});"
         "steps = np.diff([0, *(h['seconds'] for h in model.history_)]);"
         "print(json.dumps({'seconds': seconds, 'rounds': model.n_rounds_,"
         "'round_median': float(np.median(steps)), 'features': len(model.coef_),"
-        "'peak_mb': resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,"
+        "'peak_mb': peak_memory() / 2**20,"
         "'gap': model.gap_, 'violation': model.violation_}))"
     )
 

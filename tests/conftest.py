@@ -38,6 +38,32 @@ def needs_program(name: str) -> str:
     return found
 
 
+def needs_node_modules() -> Path:
+    """What web/package-lock.json names, installed by the Makefile."""
+    needs_program("node")
+    found = Path(__file__).parent.parent / "web" / "node_modules"
+    if not found.is_dir():
+        lacking("web/node_modules is not installed: make web/node_modules")
+    return found
+
+
+@pytest.fixture(scope="session")
+def dask_cluster():
+    """A real cluster of two processes of one thread each, on the loopback."""
+    cluster = needs("distributed").LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=60
+    )
+    with cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def client(dask_cluster):
+    """Its client, which is dask's default for the tests of one file."""
+    with needs("distributed").Client(dask_cluster) as client:
+        yield client
+
+
 def lacking(reason: str) -> None:
     """Skip, or fail where nothing may be missing."""
     if os.environ.get("MAXENT_REQUIRE_ALL") == "1":

@@ -8,7 +8,15 @@ import tempfile
 from pathlib import Path
 
 ALLOWED = {"maxent", "numpy", "scipy", "numba", "llvmlite"}
-MORE = ("maxent.cli", "maxent.estimators", "maxent.species", "maxent.torch")  # need other packages
+# need other packages
+MORE = (
+    "maxent.app",
+    "maxent.cli",
+    "maxent.estimators",
+    "maxent.extras",
+    "maxent.species",
+    "maxent.torch",
+)
 
 
 class Refusal(importlib.abc.MetaPathFinder):

@@ -88,6 +88,8 @@ def a_small_place(tmp_path, monkeypatch):
     for name in ("train.txt", "test.txt"):
         (tmp_path / name).write_text("The DT B-NP\ncat NN I-NP\nsleeps VBZ B-VP\n. . O\n")
     (tmp_path / "new.txt").write_text("The DT\ncat NN\n")
+    # the server of the app would stay until somebody stops it
+    monkeypatch.setattr("maxent.app.serving.serve", lambda folders, **how: how["tell"]("a link"))
     monkeypatch.chdir(tmp_path)
 
 

@@ -19,6 +19,7 @@ from maxent.estimators.chain import ChainClassifier, ChainModel
 from maxent.estimators.structural_classifier import ChosenFeature
 from maxent.families.base import Several
 from maxent.features import Schema, bind, fit_operators
+from maxent.solvers.checkpoint import Checkpoint
 from maxent.tagging import Attributes, InputChainMap, PairChainMap
 
 rng = np.random.default_rng(0)
@@ -80,6 +81,7 @@ def parts_of_tagging():
 
 
 MODELS = [
+    Checkpoint(3, np.array([1]), np.array([0.5]), [{"seconds": 0.1}], np.array([1.0, 2.0])),
     mx.Linear(),
     mx.Square(),
     mx.Interaction(),

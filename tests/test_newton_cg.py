@@ -4,7 +4,7 @@ from scipy import sparse
 
 import maxent as mx
 from maxent.solvers import choose, newton_cg
-from maxent.solvers._hessian import Curvature, FullHessian, Samples, second_order
+from maxent.solvers.hessian import Curvature, FullHessian, Samples, second_order
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(150, 30))

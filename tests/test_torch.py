@@ -654,7 +654,7 @@ def gpu_close(actual, expected, dtype):
 @each_map
 def test_cuda_maps(name, dtype):
     x = normal(40, 70).to(dtype)
-    x[3], x[5, 2], x[7, 3] = -INF, NAN, INF
+    x[3], x[5, 2], x[7, 3], x[8] = -INF, NAN, INF, NAN
     x[9, 5:] = -INF
     x.requires_grad_()
     there = x.detach().cuda().requires_grad_()
@@ -687,7 +687,7 @@ def test_cuda_sizes(size, alpha):
 def test_cuda_losses(name, targets, dtype):
     entropy = ENTROPIES[name][0]
     x = normal(40, 20, scale=3.0).to(dtype)
-    x[3], x[5, 2], x[7, 4] = -INF, NAN, -INF
+    x[3], x[5, 2], x[7, 4], x[8] = -INF, NAN, -INF, NAN
     x.requires_grad_()
     there = x.detach().cuda().requires_grad_()
     y = torch.randint(20, (40,))

@@ -14,10 +14,11 @@ pytestmark = pytest.mark.filterwarnings("ignore:AnnAssign.__init__ missing:Depre
 
 
 @pytest.mark.slow
-def test_kernels_in_the_interpreter():
+@pytest.mark.parametrize("module", ["triton_kernels.py", "triton_head.py"])
+def test_kernels_in_the_interpreter(module):
     for package in ("torch", "triton"):
         needs(package)
-    kernels = Path(__file__).with_name("triton_kernels.py")
+    kernels = Path(__file__).with_name(module)
     command = [
         sys.executable,
         "-m",
@@ -107,6 +108,7 @@ def test_kernels_compile_for_a_device(dtype, alpha, columns, loss, monkeypatch):
     for (program,) in used.values():
         assert program.asm["cubin"]
     last = used.get("_resident", used.get("_assemble"))[0].asm["ptx"]
+    assert "max.NaN.f32" in last  # a row of NaN alone is not one of -inf
     assert ("lg2.approx.ftz" in last) == (not isinstance(alpha, float) or alpha not in (1.5, 2.0))
     assert ".f64" not in last
 
@@ -147,3 +149,38 @@ def test_the_kernel_of_chains_compiles_for_a_device(states, shape, dtype, monkey
     (program,) = compiler.programs
     assert program.asm["cubin"]
     assert ".local" not in program.asm["ptx"]
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+@pytest.mark.parametrize("alpha", [1.5, 2.0, 1.33, 3.0])
+def test_the_kernels_of_heads_compile_for_a_device(alpha, dtype, monkeypatch):
+    torch = needs("torch")
+    needs("triton")
+    from maxent.torch.head import _triton_head, _triton_products
+    from maxent.torch.head._sparse import SparseRows
+
+    kernels = {
+        _triton_head: ("_label_shares", "_collect", "_prune", "_dots", "_finish"),
+        _triton_products: ("_combine", "_segments", "_scatter_part", "_scatter_sum"),
+    }
+    compilers = {}
+    for module, names in kernels.items():
+        for name in names:
+            compilers[name] = Compiler(getattr(module, name))
+            monkeypatch.setattr(module, name, compilers[name])
+    hidden = torch.zeros(4, 2048, dtype=getattr(torch, dtype))
+    weight, one = torch.zeros(20000, 2048, dtype=hidden.dtype), torch.ones(())
+    _triton_head.label_shares(torch.zeros(4, 1, dtype=torch.int64), -100, True)
+    lists, _ = _triton_head.candidates(hidden, weight, weight[:, 0].clone(), alpha)
+    _triton_head.finish(lists, alpha)
+    sparse = SparseRows(torch.arange(5), torch.arange(4, dtype=torch.int32), torch.ones(4))
+    _triton_head.times(sparse, torch.ones(4), one, weight)
+    turned = _triton_head.turned(sparse, 20000)
+    _triton_head.transposed_times(
+        sparse, turned, torch.ones(4), one, hidden, weight, weight[:, 0].clone(), True
+    )
+    for name, compiler in compilers.items():
+        assert compiler.programs, name
+        for program in compiler.programs:
+            assert program.asm["cubin"]
+            assert ".local" not in program.asm["ptx"], name

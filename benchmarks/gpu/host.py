@@ -1,63 +1,114 @@
-"""What a call costs the host: python -m benchmarks.gpu.host.
+"""Small and very long maps and losses, where the host or the second kernel decides.
 
-On a CUDA device with its launches. Without one they are left out: CPU tensors take the way of CUDA
-ones, and the kernels are replaced by nothing.
+python -m benchmarks.gpu.host   (on a CUDA device; writes results/gpu_host.csv)
+
+Times of calls one after the other, as a program makes them, launches and all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
-from unittest.mock import patch
+import csv
+import os
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from statistics import median
 
 import torch
+from torch.nn.functional import cross_entropy
 
-import maxent.torch as mt
-from benchmarks.timing import median, once
-from maxent.torch import _dispatch, _triton
+ROOT = Path(__file__).parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "src")]  # run as a file, nothing is installed there
 
-
-def microseconds(call: Callable[[], object], repeats: int = 3000) -> float:
-    """Median time of a call."""
-    for _ in range(200):
-        call()
-    return 1e6 * median([once(call) for _ in range(repeats)])
+import maxent.torch as mt  # noqa: E402
 
 
-@contextmanager
-def without_launches(x: torch.Tensor) -> Iterator[None]:
-    """The way of CUDA tensors for those of the CPU, up to the kernels."""
-    out, loss = torch.empty_like(x), torch.empty(len(x))
-    with (
-        patch.object(_triton, "_launch", lambda *_: (out.clone(), loss)),
-        patch.object(_triton, "rescale", lambda *_: None),
-        patch.object(_dispatch, "_module", lambda name, _: _triton if name == "triton" else None),
-    ):
-        yield
+def microseconds(call: Callable[[], object], repeats: int) -> float:
+    """Time of a call among many, the median of five rounds."""
+    times = []
+    for _ in range(6):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        for _ in range(repeats):
+            call()
+        torch.cuda.synchronize()
+        times.append((time.perf_counter() - start) / repeats * 1e6)
+    return median(times[1:])
+
+
+def softmax(x: torch.Tensor) -> torch.Tensor:
+    """Of each row, by torch."""
+    return torch.softmax(x, -1)
+
+
+def compared(
+    what: str, ours: Callable[[], object], theirs: Callable[[], object], repeats: int, target: float
+) -> dict[str, object]:
+    """Times of both, and whether ours is at most ``target`` times torch's."""
+    one, other = microseconds(ours, repeats), microseconds(theirs, repeats)
+    met = "" if not target else "yes" if one <= target * other else "no"
+    row = {"what": what, "us": round(one, 1), "torch us": round(other, 1)}
+    return row | {"ratio": round(one / other, 2), "target": target or "", "met": met}
+
+
+def measure(x: torch.Tensor, repeats: int, target: float, both: float) -> list[dict[str, object]]:
+    """Maps and a loss of these scores."""
+    leaf, back = x.clone().requires_grad_(), torch.randn_like(x)
+    label = torch.randint(x.shape[1], (len(x),), device="cuda")
+    criterion = mt.FenchelYoungLoss("entmax15")
+    rows = []
+    for name, call in {"entmax15": mt.entmax15, "sparsemax": mt.sparsemax}.items():
+        rows += [
+            compared(f"{name}, softmax", partial(call, x), partial(softmax, x), repeats, target),
+            compared(
+                f"{name}, softmax, forward and backward",
+                partial(_map_both_ways, call, leaf, back),
+                partial(_map_both_ways, softmax, leaf, back),
+                repeats,
+                both,
+            ),
+        ]
+    loss = compared(
+        "entmax15 loss, cross-entropy, forward and backward",
+        partial(_loss_both_ways, criterion, leaf, label),
+        partial(_loss_both_ways, cross_entropy, leaf, label),
+        repeats,
+        0,
+    )
+    shape = f"{len(x)} x {x.shape[1]} {str(x.dtype).removeprefix('torch.')}"
+    made = [{"shape": shape} | row for row in (*rows, loss)]
+    for row in made:
+        print(*row.values(), sep="  ", flush=True)
+    return made
 
 
 def main() -> None:
-    """A line a call, beside torch's own on the same small tensors."""
-    torch.set_num_threads(1)
-    there = torch.cuda.is_available()
-    device = "cuda" if there else "cpu"
-    x, y = torch.randn(64, 32, device=device), torch.randint(0, 32, (64,), device=device)
-    theta = x.clone().requires_grad_()
-    criterion = mt.FenchelYoungLoss(1.5, check=False)
+    """A line for each call beside torch's own."""
+    torch.manual_seed(0)
+    table = measure(torch.randn(128, 128, device="cuda"), 1000, 2.0, 1.5)
+    table += measure(torch.randn(65536, 1024, device="cuda"), 50, 0, 0)
+    table += measure(torch.randn(4096, 256000, device="cuda").bfloat16(), 10, 1.0, 0)
+    folder = Path(os.environ.get("OUT", ROOT / "benchmarks" / "results"))
+    with open(folder / "gpu_host.csv", "w", newline="") as file:
+        writer = csv.DictWriter(file, list(table[0]))
+        writer.writeheader()
+        writer.writerows(table)
 
-    def both_ways(function: Callable[..., torch.Tensor]) -> None:
-        theta.grad = None
-        function(theta, y).backward()
 
-    calls = {
-        "map": lambda: mt.entmax(x, 1.5),
-        "torch.softmax": lambda: torch.softmax(x, -1),
-        "loss, forward and backward": lambda: both_ways(criterion),
-        "torch cross-entropy": lambda: both_ways(torch.nn.functional.cross_entropy),
-    }
-    with nullcontext() if there else without_launches(x):
-        for name, call in calls.items():
-            print(f"{name:28} {microseconds(call):8.1f} microseconds")
+def _map_both_ways(
+    function: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor, back: torch.Tensor
+) -> None:
+    x.grad = None
+    function(x).backward(back)
+
+
+def _loss_both_ways(
+    function: Callable[..., torch.Tensor], x: torch.Tensor, label: torch.Tensor
+) -> None:
+    x.grad = None
+    function(x, label).backward()
 
 
 if __name__ == "__main__":

@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import torch
 from triton.testing import do_bench
 
-SOURCE = Path(__file__).parents[2] / "src" / "maxent" / "torch" / "_triton.py"
+ROOT = Path(__file__).parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "src")]  # run as a file, nothing is installed there
+SOURCE = ROOT / "src" / "maxent" / "torch" / "_triton.py"
 SHAPES = ((8192, 32000), (65536, 1024), (1024, 131072))
 
 
 def kernels():
-    """The kernels alone: the device machine has no other part of the package's dependencies."""
+    """The kernels in a module of their own, whose settings can be changed."""
     spec = importlib.util.spec_from_file_location("kernels", SOURCE)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -6,6 +6,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from multiprocessing import resource_tracker
 from types import FrameType
 
 
@@ -27,3 +28,21 @@ def held_back() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
         if came:
             before(*came[0])
+
+
+@contextmanager
+def deaf_children() -> Iterator[None]:
+    """A process that starts here never hears Ctrl-C, not even while it imports.
+
+    Nor do those that a thread starts which began here.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    # whoever starts it lets the signal through afterwards, so that the next child would hear it
+    resource_tracker.ensure_running()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

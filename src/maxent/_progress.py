@@ -7,6 +7,7 @@ from time import perf_counter
 
 from maxent._terminal import printable
 
+EVENTS = "MAXENT_EVENTS"  # names a file that gets a line of JSON for each step of a run
 _PATIENCE = 3.0  # seconds of silence first
 _TERMINAL_PAUSE, _LOG_PAUSE = 0.5, 10.0
 

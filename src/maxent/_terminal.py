@@ -5,6 +5,8 @@ from __future__ import annotations
 import traceback
 from pathlib import Path
 
+FAILED, PARTLY, INTERRUPTED = 1, 3, 130  # exit codes; 2, wrong usage, is typer's
+
 # what the interpreter raises where the code is wrong: its words mean nothing to a user
 _SLIPS = (ArithmeticError, AssertionError, AttributeError, LookupError, NameError)
 _CONTROLS = (code for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t")

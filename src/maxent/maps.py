@@ -6,6 +6,7 @@ takes. A map may keep its rows anywhere (memory, blocks, a GPU): the boundary is
 
 from __future__ import annotations
 
+import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from copy import copy
@@ -27,11 +28,21 @@ if TYPE_CHECKING:
     from maxent.entropies import Entropy
 
 
+class BlocksLost(ConnectionError):
+    """The rows of a map are elsewhere, and cannot be reached any more."""
+
+
 class FeatureMap(ABC):
     """A linear map with ``n_features`` weights."""
 
     n_features: int
     n_rows: int | None = None  # number of rows of the scores; None for a single row without axis
+    in_blocks: ClassVar[bool] = False  # whether the rows stay in blocks (``maxent.blocks``)
+
+    @property
+    def one_row(self) -> bool:
+        """Whether the scores are a single row."""
+        return self.n_rows is None
 
     @abstractmethod
     def scores(self, w: Array) -> Rows:
@@ -369,6 +380,10 @@ class SampleMap(ColumnMap, RowMap):
         p = np.ascontiguousarray(p, dtype=X.dtype)
         work = int(share * self.n_features) // _WORK
         return sum_of_parts(partial(sparse_moments, X, p), len(X), work).T
+
+    def column_means(self, weights: Array) -> Array:
+        """weights' X, the mean of each column where the weights sum to 1."""
+        return self._moments(weights[:, None])[:, 0].astype(np.float64, copy=False)
 
     def restrict(self, index: Array) -> SampleMap:
         """The columns of X that these weights use."""
@@ -740,15 +755,22 @@ class TreeMap(FeatureMap):
         return np.concatenate([unary.ravel(), sums.ravel()])
 
 
+# modules with the maps of arrays that are not in memory, loaded when one arrives
+_ELSEWHERE = {"dask": "maxent.blocks.matrix", "xarray": "maxent.blocks.matrix"}
+
+
 @singledispatch
 def make_map(features: Any) -> FeatureMap:
-    """The map for what the user gave: a FeatureMap, a dense or scipy-sparse matrix.
+    """The map for what the user gave: a FeatureMap, a dense, scipy-sparse or dask matrix.
 
     Other array types register a map of their own.
 
     >>> make_map([[1.0], [2.0]])
     MatrixMap(2 cells, 1 features)
     """
+    package = type(features).__module__.split(".")[0]
+    if package in _ELSEWHERE:
+        return importlib.import_module(_ELSEWHERE[package]).make_block_map(features)
     return MatrixMap(features)
 
 

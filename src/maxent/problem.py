@@ -81,7 +81,10 @@ class Problem:
                     f"expected an instance of {kind.__name__}, got {reprlib.repr(part)}; the order "
                     "is Problem(entropy, features, potential, target)"
                 )
-        features = make_map(self.features)
+        features: Any = make_map(self.features)
+        if features.in_blocks and self.observed is not None:
+            features, observed = features.observing(self.observed)
+            self._set("observed", observed)
         self._set("features", features)
         self._set("_count", features.n_rows)
         self._set("weights", self._checked_weights())
@@ -129,6 +132,8 @@ class Problem:
         return weights
 
     def _checked_observed(self) -> Rows:
+        if self.features.in_blocks:  # checked where they are
+            return self.observed
         expected = self.features.scores(np.zeros(self.features.n_features))
         observed = self.observed
         several = not uneven(expected) and expected.ndim > 1
@@ -222,6 +227,8 @@ class Problem:
     @cached_property
     def observed_value(self) -> float:
         """Omega of the observed distribution."""
+        if self.features.in_blocks:
+            return self.features.observed_value(self.entropy)
         return self.total(self.entropy.value_inside(self.observed))
 
     def optimality(self, w: Array) -> float:
@@ -264,6 +271,25 @@ class Problem:
             weights=self.weights,
         )
 
+    def sizes(self, state: State) -> tuple[int, int]:
+        """Number of rows (of cells where there is a single row), and of all scores."""
+        if self.features.in_blocks:
+            return self.features.n_points, self.features.n_scores
+        scores = flat(state.theta).size
+        return self._count or scores, scores
+
+    def hessian(self, state: State, every: int = 1) -> Array:
+        """F J F' at a state, J the Jacobian of the map theta -> p; see ``ColumnMap.gram``."""
+        if self.features.in_blocks:
+            return self.features.hessian(self.entropy, state.w, every)
+        return self.features.gram(*_curvature(state), every)
+
+    def ray(self, state: State, step: Array) -> Ray:
+        """The states along a step."""
+        if self.features.in_blocks:
+            return Ray(state, step, None)
+        return Ray(state, step, self.features.scores(step))
+
     def guarantees(self, gap: float) -> dict[str, float]:
         """What a duality gap says of the distance between p_w and the optimum p*.
 
@@ -277,13 +303,27 @@ class Problem:
         inner = self.entropy.entropy if isinstance(self.entropy, Relative) else self.entropy
         shannon = isinstance(inner, Shannon) or (isinstance(inner, Tsallis) and inner.alpha == 1)
         if shannon and isinstance(self.entropy.domain, Simplex):
-            known["kl" if self._count is None else "mean_kl"] = gap
-            if self._count is None:
+            known["kl" if self.features.one_row else "mean_kl"] = gap
+            if self.features.one_row:
                 known["l1"] = float(np.sqrt(2 * gap))
         if np.isfinite(self.entropy.smoothness):
             distance = float(np.sqrt(2 * self.entropy.smoothness * gap))
-            known["l2" if self._count is None else "rms_l2"] = distance
+            known["l2" if self.features.one_row else "rms_l2"] = distance
         return known
+
+
+def _curvature(state: State) -> tuple[Rows, Rows | None]:
+    """The Jacobian of the map with the row weights in it."""
+    diagonal, spike = state.problem.entropy.curvature(
+        np.atleast_2d(state.theta), np.atleast_2d(state.p)
+    )
+    weights = state.problem.weights
+    if weights is None:
+        return diagonal[0], None if spike is None else spike[0]
+    return (
+        row_scale(diagonal, weights),
+        None if spike is None else row_scale(spike, np.sqrt(weights)),
+    )
 
 
 def _shape(rows: Rows) -> str:
@@ -294,8 +334,8 @@ def _shape(rows: Rows) -> str:
 class State:
     """A point w of the dual with what follows from it, each computed once and when asked for.
 
-    ``known_theta``, ``known_image``, ``known_sums`` and ``known_gradient`` are what is at hand of
-    ``theta``, ``image``, ``sums`` and ``gradient``.
+    ``known_theta``, ``known_image``, ``known_sums``, ``known_conjugate`` and ``known_gradient`` are
+    what is at hand of ``theta``, ``image``, ``sums``, ``conjugate`` and ``gradient``.
     """
 
     problem: Problem
@@ -303,10 +343,14 @@ class State:
     known_theta: Rows | None = field(repr=False)
     known_image: tuple[Array, Rows] | None = field(default=None, repr=False, kw_only=True)
     known_sums: tuple[Array, Array] | None = field(default=None, repr=False, kw_only=True)
+    known_conjugate: Array | None = field(default=None, repr=False, kw_only=True)
     known_gradient: Array | None = field(default=None, repr=False, kw_only=True)
 
     def transfer(self, problem: Problem, w: Array, gradient: Array | None = None) -> State:
         """The state of another problem at the same scores; what is known already is kept."""
+        if problem.features.in_blocks:
+            conjugate = self.conjugate
+            return State(problem, w, None, known_conjugate=conjugate, known_gradient=gradient)
         return State(problem, w, self.theta, known_image=self.image, known_gradient=gradient)
 
     @cached_property
@@ -338,6 +382,8 @@ class State:
     @property
     def conjugate(self) -> Array:
         """Omega*(theta) of each row."""
+        if self.known_conjugate is not None:
+            return self.known_conjugate
         return self.image[0] if self.sums is None else self.sums[0]
 
     @property
@@ -403,20 +449,26 @@ class State:
         """The largest violation in units of the moments: 0 at the optimum, no gap needed."""
         return float(np.max(self.violation, initial=0.0)) / self.problem.unit
 
+    @property
+    def largest_score(self) -> float:
+        """The largest |theta|."""
+        if self.problem.features.in_blocks:
+            return self.problem.features.largest_score(self.w)
+        return float(np.max(np.abs(flat(self.theta)), initial=0.0))
+
     def falls_along_w(self, depth: float) -> bool:
         """Whether the dual falls below -depth along the ray of w, by far more than rounding.
 
         Where some p has moments in the domain of V, weak duality gives dual >= -primal(p): a dual
         without a bound shows that none has.
         """
-        size = float(np.max(np.abs(flat(self.theta)), initial=0.0)) + float(
-            np.abs(self.w) @ np.abs(self.problem.target)
-        )
+        size = self.largest_score + float(np.abs(self.w) @ np.abs(self.problem.target))
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             length = depth / (_OUT_OF_REACH * np.float64(size))
-            w, theta = length * self.w, length * self.theta
-            if not (np.isfinite(w).all() and np.isfinite(flat(theta)).all()):
+            w = length * self.w
+            if not (np.isfinite(w).all() and np.isfinite(length * self.largest_score)):
                 return False
+            theta = None if self.problem.features.in_blocks else length * self.theta
             return self.problem.state(w, theta).dual < -depth
 
     @cached_property
@@ -427,7 +479,7 @@ class State:
     def pulled_gap(self, p: Rows | None, residual: Array) -> float:
         """The gap at p_s = s p + (1 - s) p~, p~ the observed rows, where s r(p) lies in dom V.
 
-        None is p_w where it is not written out.
+        None is p_w where it is not written out; a ``Moved`` is that of rows in blocks, moved there.
         """
         potential = self.problem.potential
         gauge = potential.gauge(residual)
@@ -444,17 +496,32 @@ class State:
 
     def _mixture_entropy_gap(self, s: float, p: Rows | None) -> float:
         """The entropy's part at s p + (1 - s) p~; where its value is dear, a bound by convexity."""
+        if p is not None and self.problem.features.in_blocks:
+            return self.entropy_gap(p._replace(s=s))
         observed = self.problem.observed
-        if p is None:  # <theta, p~> = <w, mu>
-            value, conjugate = self.problem.observed_value, self.problem.total(self.conjugate)
-            score = float(self.w @ self.problem.target)
-            size = abs(value) + abs(conjugate) + abs(score)
-            return s * self.entropy_gap(p) + (1 - s) * _above_rounding(
-                value + conjugate - score, size
-            )
+        if p is None and self.problem.features.in_blocks:
+            gap = self.problem.features.mixture_gap(self.problem.entropy, self.w, s)
+            if gap is not None:
+                return _above_rounding(gap, 2 * abs(self.problem.total(self.conjugate)))
+        if p is None:
+            return self._mixed_entropy_gaps(s)
         if self.problem.entropy.cheap_value(p):
             return self.entropy_gap(s * p + (1 - s) * observed)
         return s * self.entropy_gap(p) + (1 - s) * self.entropy_gap(observed)
+
+    def mixture_gap(self, s: float) -> float:
+        """The gap at s p_w + (1 - s) p~, p~ the observed rows."""
+        if self.problem.features.in_blocks:
+            return self._mixture_entropy_gap(s, None) + self._potential_gap(s * self.gradient)
+        return self.gap_at(s * self.p + (1 - s) * self.problem.observed)
+
+    def _mixed_entropy_gaps(self, s: float) -> float:
+        """The bound from what is known at p_w and at p~: <theta, p~> = <w, mu>."""
+        value, conjugate = self.problem.observed_value, self.problem.total(self.conjugate)
+        score = float(self.w @ self.problem.target)
+        size = abs(value) + abs(conjugate) + abs(score)
+        observed = _above_rounding(value + conjugate - score, size)
+        return s * self.entropy_gap(None) + (1 - s) * observed
 
     def gap_at(self, p: Rows) -> float:
         """The gap with any p of the domain."""
@@ -464,6 +531,8 @@ class State:
         """Omega(p) + Omega*(theta) - <theta, p>, >= 0 up to rounding, which is all for p_w."""
         if p is None:
             return _above_rounding(0.0, 2 * self.problem.total(np.abs(self.conjugate)))
+        if self.problem.features.in_blocks:
+            return self.problem.features.entropy_gap(self.w, p)
         score = row_dot(self.theta, p)
         if p is self.p and not self.problem.entropy.cheap_value(p):
             value = score - self.conjugate  # what p_w makes it
@@ -482,6 +551,43 @@ class State:
         value, slope = self.problem.potential.value(residual), float(residual @ self.w)
         size = abs(value) + abs(self.penalty) + abs(slope)
         return _above_rounding(value + self.penalty + slope, size)
+
+
+@dataclass(frozen=True, eq=False)
+class Ray:
+    """The points w + length step; ``direction`` = F'step where scores are at hand.
+
+    Scores are linear along a step, so that a trial costs no product.
+    """
+
+    start: State
+    step: Array
+    direction: Rows | None
+
+    def state(self, length: float) -> State:
+        """The state at a length."""
+        w = self.start.w + length * self.step
+        if self.direction is None:
+            return self.start.problem.state(w)
+        return self.start.problem.state(w, self.start.theta + length * self.direction)
+
+    def slope(self, state: State) -> float:
+        """Derivative of Omega*(F'w) - <w, mu> at a state along the step."""
+        problem = state.problem
+        if self.direction is None:
+            return float(state.gradient @ self.step)
+        mean = problem.total(row_dot(state.p, self.direction))
+        return mean - float(problem.target @ self.step)
+
+    def moves_scores_by(self, limit: float) -> bool:
+        """Whether some score moves by ``limit`` or more, in multiples of 1 + the largest one."""
+        room = limit * (1 + self.start.largest_score)
+        if self.direction is not None:
+            return not float(np.abs(flat(self.direction)).max()) < room
+        features = self.start.problem.features
+        low, high = features.ranges()
+        most = float(np.abs(self.step) @ np.maximum(np.abs(low), np.abs(high)))
+        return not (most < room or features.largest_score(self.step) < room)
 
 
 def _above_rounding(difference: float, size: float) -> float:

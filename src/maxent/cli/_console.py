@@ -15,9 +15,8 @@ from rich.markup import escape
 from rich.text import Text
 
 from maxent._interrupts import held_back
-from maxent._terminal import in_words, printable
+from maxent._terminal import FAILED, INTERRUPTED, in_words, printable
 
-FAILED, USAGE, PARTLY, INTERRUPTED = 1, 2, 3, 130
 settings = {"debug": False}
 
 

@@ -45,7 +45,7 @@ class Fields:
                 return self.cls(*values, **self._read(typed), **others)
             except ValueError as error:  # what it refuses is wrong usage
                 name, _, rest = str(error).partition(" ")
-                flag = _flag(name, self.options.get(name))
+                flag = self.options.get(name, Option("")).flag(name)
                 raise typer.BadParameter(f"{flag} {rest}") from None
 
         return make
@@ -103,7 +103,7 @@ def _parameter(name: str, asked: Option, kind: Any, default: Any) -> inspect.Par
     elif asked.read is not None:
         kind, default = str, str(default)
     elif kind is bool and not default and not flags:
-        flags = (_flag(name, asked),)  # without a --no-...
+        flags = (asked.flag(name),)  # without a --no-...
     shown = typer.Option(
         *flags, help=asked.help, rich_help_panel=asked.group, min=asked.least, max=asked.most
     )
@@ -123,10 +123,6 @@ def _group(parameter: inspect.Parameter) -> str | None:
     return group
 
 
-def _flag(name: str, asked: Option | None) -> str:
-    return asked.flags[0] if asked is not None and asked.flags else "--" + name.replace("_", "-")
-
-
 def _variable(name: str, asked: Option) -> str:
     """The name under which typer hands the option over."""
-    return _flag(name, asked).removeprefix("--").replace("-", "_")
+    return asked.flag(name).removeprefix("--").replace("-", "_")

@@ -18,7 +18,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from maxent._version import __version__
-from maxent.cli import compare, species, tag
+from maxent.cli import browsing, compare, species, tag
 from maxent.cli._console import console, one_line_errors, settings
 from maxent.cli._screen import Screen
 
@@ -35,6 +35,7 @@ main = typer.Typer(
 _EXTRAS = {
     "geo": ("rasterio", "xarray", "rioxarray", "geopandas"),
     "torch": ("torch",),
+    "app": ("starlette", "uvicorn", "rio_tiler"),
     "dask": ("dask", "distributed"),
     "plot": ("matplotlib",),
     "docs": ("sphinx", "myst_parser", "furo"),
@@ -155,3 +156,4 @@ def _show_fits(summary: dict[str, Any]) -> None:
 species.add_to(main)
 compare.add_to(main)
 tag.add_to(main)
+browsing.add_to(main)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any
@@ -14,7 +15,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from maxent.cli._console import check_free_file, console, one_line_errors, recorded_warnings
+from maxent.cli._memory import peak_memory
 from maxent.cli._screen import show_notes
+from maxent.cli._tag_blocks import check_place, on_cluster, placed
 
 app = typer.Typer(
     name="tag",
@@ -99,6 +102,24 @@ def train(
     ] = None,
     max_iter: Annotated[int | None, typer.Option(help="Iterations at most.", min=1)] = None,
     tol: Annotated[float, typer.Option(help="Stop at this duality gap.", min=0.0)] = 1e-3,
+    dask: Annotated[
+        str | None,
+        typer.Option(
+            help="Train on the workers of this dask scheduler, tcp://host:8786, which must see the "
+            "file.",
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(help="Train on so many processes of this machine, a dask cluster.", min=1),
+    ] = None,
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            help="Hold so much of the file at a time, 2GB with all the rest; blocks of it wait in "
+            "a scratch folder beside the model.",
+        ),
+    ] = None,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
 ) -> None:
@@ -106,17 +127,22 @@ def train(
     from maxent import io
     from maxent.estimators.chain import ChainClassifier
     from maxent.potentials import Box, Quadratic
-    from maxent.tagging import Attributes, read_conll
-    from maxent.tagging.tagger import Tagger, pick
+    from maxent.tagging import read_conll
+    from maxent.tagging.file_blocks import column_blocks, first_sentences
+    from maxent.tagging.tagger import Tagger
 
     if l1 is not None and l2 is not None:
         raise typer.BadParameter("give --l1 or --l2, not both")
     strength = next((s for s in (l1, l2) if s is not None), _STRENGTH)
     if not strength > 0:
         raise typer.BadParameter(f"--l{1 if l1 is not None else 2} must be > 0, got {strength}")
+    limit = check_place(dask, workers, memory)
     check_free_file(model, [path], overwrite)
     begin = perf_counter()
-    sentences = read_conll(path, comments=comments)
+    in_blocks = any(place is not None for place in (dask, workers, memory))
+    sentences = (
+        first_sentences(path, comments) if in_blocks else read_conll(path, comments=comments)
+    )
     width = len(sentences[0][0])
     label = _column(label_column, width, "--label-column")
     used = _columns(columns, width, label)
@@ -127,14 +153,6 @@ def train(
             f"{len(used)} beside the labels"
         )
     notes = [] if guessed is None else [guessed]
-    labels = [[token[label] for token in tokens] for tokens in sentences]
-    kinds = {tag for tags in labels for tag in tags}
-    if len(kinds) < 2:
-        raise ValueError(f"{path}: all labels are {min(kinds)!r}; is --label-column right?")
-    names = Attributes(hash_bits=hash_bits)
-    tokens = names.fit(chosen.tokens(pick(sentences, used)), least)
-    if not tokens.X.nnz:
-        raise ValueError(f"no attribute occurs {least} times: lower --least")
     classifier = ChainClassifier(
         loss.value,
         Box(strength) if l1 is not None else Quadratic(strength),
@@ -143,20 +161,38 @@ def train(
         max_iter=max_iter,
         verbose=0 if quiet else 1,
     )
-    with recorded_warnings() as warned:
-        classifier.fit(tokens, labels)
+    if in_blocks:
+        make = partial(
+            column_blocks, path, chosen, used, label, width, comments=comments, hash_bits=hash_bits
+        )
+        with placed(path, make, dask, workers, limit, model) as (table, counts, said):
+            if not quiet:
+                show_notes([said], console(stderr=True))
+            with recorded_warnings() as warned:
+                classifier.fit(table)
+        if limit is not None and peak_memory() > limit:
+            notes.append(
+                f"the peak was {peak_memory() / 1e6:.0f} MB, more than --memory: names and weights "
+                "do not fit; --least and --hash-bits make fewer"
+            )
+    else:
+        tokens, labels = _tokens(path, sentences, chosen, used, label, least, hash_bits)
+        counts = len(labels), len(tokens.X.indptr) - 1
+        with recorded_warnings() as warned:
+            classifier.fit(tokens, labels)
     io.save(Tagger(chosen, classifier, used, label, width, comments), model)
     if quiet:
         return
     show_notes([*notes, *warned], console(stderr=True))
     used_weights = int((classifier.weights_ != 0).sum())
-    count = f"2^{hash_bits} hashed" if hash_bits is not None else str(len(names))
+    names = classifier.attributes_
+    assert names is not None
     _show(
         {
-            "sequences": len(labels),
-            "tokens": len(tokens.X.indptr) - 1,
+            "sequences": counts[0],
+            "tokens": counts[1],
             "labels": len(classifier.classes_),
-            "attributes": count,
+            "attributes": f"2^{hash_bits} hashed" if hash_bits is not None else str(len(names)),
             "weights": f"{classifier.weights_.size}, {used_weights} of them not 0",
             "objective": f"{classifier.objective_:.6g}",
             "duality gap": f"{classifier.gap_:.1e}",
@@ -165,6 +201,29 @@ def train(
         }
     )
     console().print(f"wrote {escape(str(model))}", soft_wrap=True)
+
+
+def _tokens(
+    path: Path,
+    sentences: Sequence[Any],
+    template: Any,
+    used: tuple[int, ...],
+    label: int,
+    least: int,
+    hash_bits: int | None,
+) -> tuple[Any, list[list[str]]]:
+    """The attributes and the labels of all tokens."""
+    from maxent.tagging import Attributes
+    from maxent.tagging.tagger import pick
+
+    labels = [[token[label] for token in tokens] for tokens in sentences]
+    kinds = {tag for tags in labels for tag in tags}
+    if len(kinds) < 2:
+        raise ValueError(f"{path}: all labels are {min(kinds)!r}; is --label-column right?")
+    tokens = Attributes(hash_bits=hash_bits).fit(template.tokens(pick(sentences, used)), least)
+    if not tokens.X.nnz:
+        raise ValueError(f"no attribute occurs {least} times: lower --least")
+    return tokens, labels
 
 
 @app.command()
@@ -182,6 +241,14 @@ def predict(
         int | None,
         typer.Option(help="The so many best paths of each sequence, with their scores.", min=1),
     ] = None,
+    dask: Annotated[
+        str | None,
+        typer.Option(help="Tag on the workers of this dask scheduler, tcp://host:8786."),
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(help="Tag on so many processes of this machine, a dask cluster.", min=1),
+    ] = None,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
 ) -> None:
@@ -191,6 +258,7 @@ def predict(
 
     if proba and best is not None:
         raise typer.BadParameter("give --proba or --best, not both")
+    check_place(dask, workers, None)
     if out is None and overwrite:
         raise typer.BadParameter("--overwrite has no effect without --out")
     if out is not None:
@@ -202,8 +270,8 @@ def predict(
             f"with {tagger.classifier.loss}"
         )
     sentences, labels = tagger.read(path)
-    lines = _lines(tagger, sentences, proba, best)
-    text = "".join(f"{line}\n" for line in lines)
+    tag = partial(_tagged, tagger, proba, best, _gap(sentences))
+    text = "".join(on_cluster(tag, sentences, dask, workers, quiet) or [tag(sentences)])
     if out is None:
         typer.echo(text, nl=False)
     else:
@@ -302,11 +370,21 @@ def _template(text: str | None, columns: int) -> tuple[Any, str | None]:
 # -- what is shown ---------------------------------------------------------------------------------
 
 
-def _lines(tagger: Any, sentences: Sequence[Any], proba: bool, best: int | None) -> Iterator[str]:
-    """The file with its new columns."""
-    tokens = tagger.tokens(sentences)
+def _gap(sentences: Sequence[Any]) -> str:
+    """What columns are separated by: a tab where one of them has a space in it."""
     spaced = any(" " in column for tokens in sentences for token in tokens for column in token)
-    gap = "\t" if spaced else " "
+    return "\t" if spaced else " "
+
+
+def _tagged(tagger: Any, proba: bool, best: int | None, gap: str, sentences: Sequence[Any]) -> str:
+    """Sentences with their new columns."""
+    return "".join(f"{line}\n" for line in _lines(tagger, sentences, proba, best, gap))
+
+
+def _lines(
+    tagger: Any, sentences: Sequence[Any], proba: bool, best: int | None, gap: str
+) -> Iterator[str]:
+    tokens = tagger.tokens(sentences)
     classifier = tagger.classifier
     if best is not None:
         for sentence, paths in zip(sentences, classifier.predict_kbest(tokens, best), strict=True):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
+import sys
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -136,6 +138,14 @@ def _picture(
     return buffer.getvalue()
 
 
+def _app(out: Path) -> str:
+    """The command that opens the result in a browser, with the folder of this very program."""
+    beside = Path(sys.executable).with_name("maxent")
+    here = Path(sys.prefix) != Path(sys.base_prefix) and beside.is_file()
+    name = os.path.relpath(beside) if here else "maxent"
+    return f"{name} app {shlex.quote(str(out))}"
+
+
 def _lines(
     row: dict[str, Any],
     corrected: dict[str, float],
@@ -164,5 +174,6 @@ def _lines(
         f"tables     {results / 'tables'}",
         f"data       {out / 'data'}",
         f"the fit    {command}",
+        f"to explore {_app(out)}",
     ]
     return lines

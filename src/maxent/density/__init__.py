@@ -13,12 +13,14 @@ from maxent.density.points import Points, Table
 from maxent.density.pool import log_pool
 from maxent.density.profile import Profile
 from maxent.density.recipe import Recipe, as_recipe
+from maxent.density.sums import DensitySums
 from maxent.density.task import DensityTask, Fit
 
 __all__ = [
     "OUTPUTS",
     "Certificate",
     "DensityLink",
+    "DensitySums",
     "DensityTask",
     "Explanation",
     "Fit",

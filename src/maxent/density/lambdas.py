@@ -40,10 +40,10 @@ from maxent.density.link import DensityLink
 from maxent.density.model import (
     Certificate,
     FittedDensity,
-    cumulative_table,
     fitted_density,
 )
 from maxent.density.origin import Offered
+from maxent.density.sums import cumulative_table
 from maxent.entropies import Shannon
 from maxent.features import Additive, Levels, Operator, Products, Schema, with_weights
 from maxent.features.additive import FORWARD, LINEAR, QUADRATIC, REVERSE, THRESHOLD

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from maxent.density.link import DensityLink
 from maxent.density.origin import Origin
 from maxent.density.points import Points, check_missing
 from maxent.density.profile import Profile, profile
+from maxent.density.sums import DensitySums
 from maxent.entropies import Entropy, Relative, Shannon
 from maxent.features import Cells, Operator, Schema, part_of
 from maxent.features.cells import is_frame, missing_rows, take_rows
@@ -27,7 +28,6 @@ from maxent.solvers.base import Solution, Status
 
 OUTPUTS = ("raw", "logistic", "cloglog", "cumulative", "log")
 _BLOCK = 1 << 16  # rows predicted at once
-_TABLE = 10_000  # entries of the stored cumulative distribution at most
 
 
 @io.register
@@ -104,6 +104,25 @@ class Certificate:
         if self.family_gap is None:
             return text
         return f"{text} over the features chosen, {self.family_gap:.1e} over all those searched"
+
+
+class Place(Protocol):
+    """What a density needs of the table that it is over: ``Points`` or a ``TableSummary``."""
+
+    @property
+    def schema(self) -> Schema:
+        """Columns and levels."""
+
+    @property
+    def ranges(self) -> tuple[Array, Array]:
+        """Least and largest value of each continuous variable."""
+
+    @property
+    def n_points(self) -> float:
+        """The mass of all points."""
+
+    def mean_place(self) -> tuple[Array, tuple[Array, ...]]:
+        """The mean of each continuous variable, and the shares of the levels of the others."""
 
 
 @io.register
@@ -227,26 +246,35 @@ class FittedDensity:
     @classmethod
     def over(cls, points: Points, theta: Array, link: DensityLink, **known: Any) -> FittedDensity:
         """The density with scores theta at the points, normalised over them; other fields given."""
-        log_density = link.log(theta)
-        density = np.exp(log_density)
-        total = float(points.mass @ density)
-        log_total = float(np.log(total))  # over the cells, without the prior
-        raw = density / total
-        log_raw = np.where(raw > 0, log_density - log_total, 0.0)
-        low, high = points.ranges
-        return cls(
-            schema=points.schema,
-            low=low,
-            high=high,
-            link=link,
-            log_total=log_total,
-            raw_entropy=float(-(points.mass * raw) @ log_raw),
-            cumulative=cumulative_table(raw, points.mass),
-            mean_place=MeanPlace(*points.mean_place()),
-            n_points=points.n_points,
+        return cls.from_sums(
+            DensitySums.of(theta, link, points.mass, size=max(theta.size, 2)),
+            points,
+            link,
             n_presences=points.n_presences,
             biased=points.biased,
             merged=points.merged,
+            **known,
+        )
+
+    @classmethod
+    def from_sums(
+        cls, sums: DensitySums, place: Place, link: DensityLink, **known: Any
+    ) -> FittedDensity:
+        """The density with these sums over the points of a place; other fields given.
+
+        Both may be merged from blocks of points: ``DensitySums`` and a ``TableSummary``.
+        """
+        low, high = place.ranges
+        return cls(
+            schema=place.schema,
+            low=low,
+            high=high,
+            link=link,
+            log_total=sums.log_total,
+            raw_entropy=sums.raw_entropy,
+            cumulative=sums.cumulative(),
+            mean_place=MeanPlace(*place.mean_place()),
+            n_points=place.n_points,
             **known,
         )
 
@@ -437,16 +465,3 @@ def fitted_density(model: Any) -> FittedDensity:
             f"{model!r:.80}"
         )
     return density
-
-
-def cumulative_table(raw: Array, mass: Array) -> Array:
-    """(2, n): raw values and the share of mass at or below each, thinned to a table."""
-    order = np.argsort(raw)
-    values, below = raw[order], np.cumsum((mass * raw)[order])
-    last = np.append(np.flatnonzero(np.diff(values)), values.size - 1)
-    values, below = values[last], below[last] / below[-1]
-    if values.size > _TABLE:
-        even = np.searchsorted(below, np.linspace(0, 1, _TABLE))
-        chosen = np.unique(np.concatenate([[0], np.minimum(even, values.size - 1)]))
-        values, below = values[chosen], below[chosen]
-    return np.array([values, below])

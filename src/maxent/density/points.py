@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -11,8 +11,8 @@ import numpy as np
 
 from maxent._checks import masses
 from maxent._rows import Array
-from maxent.features import Cells, Schema
-from maxent.features.cells import constant_columns, is_frame, missing_rows, take_rows
+from maxent.features import Cells, FeatureClass, Operator, OperatorMap, Schema, bind, joined
+from maxent.features.cells import constant_within, is_frame, missing_rows, take_rows
 
 MISSING = ("error", "drop")
 _LEAST_RANGE, _MOST_RANGE = 1e-290, 1e307  # of a column: knots lie within 1e-10 of it
@@ -63,37 +63,78 @@ class Table(NamedTuple):
 
     def check(self) -> None:
         """Refuse counts that no density can be fitted to."""
-        y, weight = self.y, self.weight
-        if not len(y):
+        CountFacts.of(self).check()
+
+
+class CountFacts(NamedTuple):
+    """What there is to check of the occurrences of some rows.
+
+    ``fraction`` is a count that is no integer; ``low`` and ``high`` are of the rows with weight,
+    ``lost`` counts those of them whose presences the prior excludes.
+    """
+
+    n_rows: int
+    least: float
+    fraction: float | None
+    low: float
+    high: float
+    lost: int
+
+    @classmethod
+    def of(cls, table: Table) -> CountFacts:
+        """Of the rows of a table."""
+        y, used = table.y, table.weight > 0
+        broken = y[y != np.floor(y)]
+        return cls(
+            len(y),
+            float(y.min(initial=np.inf)),
+            float(broken[0]) if broken.size else None,
+            float(y[used].min(initial=np.inf)),
+            float(y[used].max(initial=-np.inf)),
+            int(((y > 0) & (table.prior <= 0))[used].sum()),
+        )
+
+    def merge(self, other: CountFacts) -> CountFacts:
+        """Of the rows of both."""
+        return CountFacts(
+            self.n_rows + other.n_rows,
+            min(self.least, other.least),
+            other.fraction if self.fraction is None else self.fraction,
+            min(self.low, other.low),
+            max(self.high, other.high),
+            self.lost + other.lost,
+        )
+
+    def check(self) -> None:
+        """Refuse counts that no density can be fitted to."""
+        if not self.n_rows:
             raise ValueError("no row is left after dropping missing values")
-        if (y < 0).any():
+        if self.least < 0:
             raise ValueError(
-                f"y counts the occurrences in each row and cannot be negative: got {y.min():g}"
+                f"y counts the occurrences in each row and cannot be negative: got {self.least:g}"
             )
-        if (y != np.floor(y)).any():
+        if self.fraction is not None:
             raise ValueError(
-                f"y counts the occurrences in each row: expected integers, got "
-                f"{y[y != np.floor(y)][0]:g}; weights go into sample_weight"
+                f"y counts the occurrences in each row: expected integers, got {self.fraction:g}; "
+                "weights go into sample_weight"
             )
-        if len(y) == 1:
+        if self.n_rows == 1:
             raise ValueError(
                 "X has one sample: a density needs several cells, background among them"
             )
-        if not weight.any():
+        if self.high < self.low:
             raise ValueError("all sample weights are zero")
-        y, prior = y[weight > 0], self.prior[weight > 0]
-        if not y.any():
+        if self.high == 0:
             raise ValueError("y holds no presence: at least one row needs y > 0")
-        if (y == y[0]).all():
+        if self.low == self.high:
             raise ValueError(
-                f"every row has y = {y[0]:g}, so there is nothing to tell presences from: add the "
-                "background cells as rows with y = 0"
+                f"every row has y = {self.high:g}, so there is nothing to tell presences from: add "
+                "the background cells as rows with y = 0"
             )
-        lost = int(((y > 0) & (prior <= 0)).sum())
-        if lost:
+        if self.lost:
             raise ValueError(
-                f"{lost} presences lie where the prior is 0, so no density can explain them: give "
-                "those rows a positive prior or leave them out"
+                f"{self.lost} presences lie where the prior is 0, so no density can explain them: "
+                "give those rows a positive prior or leave them out"
             )
 
 
@@ -150,8 +191,28 @@ class Points:
         counts = table.y * table.weight
         points = cls(schema, schema.read(table.X), counts, table.weight, table.prior)
         points = points._with_mass()
-        points._check_sizes()
+        check_ranges(schema, *points.ranges)
         return points._merge() if merge else points
+
+    @classmethod
+    def of_records(cls, table: Table, schema: Schema) -> Points:
+        """The rows of a table as they are, where the other points are elsewhere."""
+        counts = table.y * table.weight
+        return cls(schema, schema.read(table.X), counts, table.weight, table.prior)
+
+    def operators(self, classes: Sequence[FeatureClass]) -> list[Operator]:
+        """The features of these classes, fitted to the points."""
+        fitted = (kind.fit(self.cells, self.schema, self.presences) for kind in classes)
+        return joined([operator for operators in fitted for operator in operators])
+
+    def features(self, operators: Sequence[Operator]) -> OperatorMap:
+        """The map of these operators, bound to the points."""
+        return bind(operators, self.cells)
+
+    @property
+    def n_cells(self) -> int:
+        """Number of points, however often each counts."""
+        return self.cells.n_cells
 
     @property
     def n_presences(self) -> float:
@@ -186,26 +247,12 @@ class Points:
     @cached_property
     def ranges(self) -> tuple[Array, Array]:
         """Least and largest value of each continuous variable."""
-        low = self.cells.values.min(axis=1, initial=np.inf).astype(np.float64)
-        return low, self.cells.values.max(axis=1, initial=-np.inf).astype(np.float64)
+        return self.cells.ranges()
 
     @property
     def constant(self) -> list[str]:
         """Columns that tell nothing, as they have one value."""
-        return constant_columns(self.cells, self.schema)
-
-    def _check_sizes(self) -> None:
-        """Refuse columns whose differences are no ordinary numbers."""
-        low, high = self.ranges
-        half = high / 2 - low / 2
-        wrong = np.flatnonzero((half > 0) & ~((half > _LEAST_RANGE) & (half < _MOST_RANGE)))
-        if wrong.size:
-            v = int(wrong[0])
-            raise ValueError(
-                f"column {self.schema.continuous[v]!r} has values from {low[v]:g} to {high[v]:g}, "
-                f"and a range must lie between {_LEAST_RANGE:g} and {_MOST_RANGE:g} to be computed "
-                "with: multiply the column by a constant"
-            )
+        return constant_within(self.schema, *self.ranges)
 
     def mean_place(self) -> tuple[Array, tuple[Array, ...]]:
         """The mean of each continuous variable, and the shares of the levels of the others."""
@@ -249,6 +296,19 @@ class Points:
     def _merge(self) -> Points:
         counts, mass = _merged(self.cells, self.counts, self.mass)
         return Points(self.schema, self.cells, counts, mass, self.prior, True)._with_mass()
+
+
+def check_ranges(schema: Schema, low: Array, high: Array) -> None:
+    """Refuse columns whose differences are no ordinary numbers."""
+    half = high / 2 - low / 2
+    wrong = np.flatnonzero((half > 0) & ~((half > _LEAST_RANGE) & (half < _MOST_RANGE)))
+    if wrong.size:
+        v = int(wrong[0])
+        raise ValueError(
+            f"column {schema.continuous[v]!r} has values from {low[v]:g} to {high[v]:g}, "
+            f"and a range must lie between {_LEAST_RANGE:g} and {_MOST_RANGE:g} to be computed "
+            "with: multiply the column by a constant"
+        )
 
 
 def _merged(cells: Cells, counts: Array, mass: Array) -> tuple[Array, Array]:

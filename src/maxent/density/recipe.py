@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from maxent import io, potentials
 from maxent._checks import positive
 from maxent._rows import Array
+from maxent.blocks.row_laws import law_of
+from maxent.blocks.table import BlockTable
 from maxent.density import regularization
+from maxent.density.blocked import BlockDensityTask, BlockPoints, Reading
 from maxent.density.link import required_power
 from maxent.density.origin import Offered
 from maxent.density.points import Points, Table
 from maxent.density.task import DensityTask
 from maxent.entropies import Entropy, Shannon
-from maxent.features import FeatureClass, Operator, Schema, bind, joined
+from maxent.features import FeatureClass, Operator, Schema
 from maxent.features.cells import not_used
 from maxent.features.letters import ALL, LETTERS
 from maxent.potentials import Potential
@@ -61,17 +64,39 @@ class Recipe:
     missing: str = "error"
     prevalence: float = 0.5
     verbose: int = 0
+    checkpoint: str | None = field(default=None, metadata=io.LATER)
 
     def task(self, X: Any, y: Any, sample_weight: Any = None, prior: Any = None) -> DensityTask:
         """The density of cells X with y occurrences in each (0: background), to be fitted."""
         return self.task_of(self.points(Table.of(X, y, sample_weight, prior, self.missing)))
+
+    def task_in_blocks(
+        self, table: BlockTable, without: dict[int, Array] | None = None
+    ) -> DensityTask:
+        """The density over a table in blocks with a column y, perhaps sample_weight and prior.
+
+        ``without`` are rows to leave out, by the number of their block.
+        """
+        preset = self.chosen_preset()
+        if preset.merge:
+            raise ValueError(
+                f"preset={self.preset!r} makes one point of equal rows, which are in several "
+                "blocks here; use preset=None, or fit in memory"
+            )
+        law_of(self.chosen_entropy())  # refuses what cannot be fitted, before the rows are read
+
+        def classes(records: Points) -> list[FeatureClass]:
+            return self._classes(self._letters(records)[0], preset)
+
+        rows = Reading(self.missing, without or {})
+        return self.task_of(BlockPoints.of(table, classes, self.categorical, rows))
 
     def points(self, table: Table, schema: Schema | None = None) -> Points:
         """The points of checked rows; a ``schema`` given knows levels that these rows lack."""
         merge = self.chosen_preset().merge
         return Points.of_table(table, self.categorical, merge=merge, schema=schema)
 
-    def task_of(self, points: Points) -> DensityTask:
+    def task_of(self, points: Points | BlockPoints) -> DensityTask:
         """The density over given points, to be fitted."""
         preset, entropy = self.chosen_preset(), self.chosen_entropy()
         _, notes = self._letters(points)
@@ -80,14 +105,15 @@ class Recipe:
         operators = self._operators(points)
         if not operators:
             raise ValueError(
-                f"no feature of {self.features!r} varies over the {points.cells.n_cells} cells"
+                f"no feature of {self.features!r} varies over the {points.n_cells} cells"
                 + (f": {', '.join(points.constant)} are constant" if points.constant else "")
             )
         required_power(entropy)  # refuses what could not be predicted, before the fit
-        task = DensityTask(
+        kind: Any = BlockDensityTask if isinstance(points, BlockPoints) else DensityTask
+        task: DensityTask = kind(
             points,
             operators,
-            bind(operators, points.cells),
+            points.features(operators),
             self._rule(preset),
             entropy,
             self._potential,
@@ -97,6 +123,7 @@ class Recipe:
             self.verbose,
             self.prevalence,
             notes,
+            self.checkpoint,
         )
         if task.is_empty:
             raise ValueError(
@@ -105,7 +132,7 @@ class Recipe:
             )
         return task
 
-    def offered(self, points: Points) -> Offered:
+    def offered(self, points: Points | BlockPoints) -> Offered:
         """What the features of a density over given points are chosen from."""
         return Offered.of(self._operators(points), points.schema)
 
@@ -138,7 +165,7 @@ class Recipe:
 
     # -- features ------------------------------------------------------------------------------
 
-    def _letters(self, points: Points) -> tuple[str | None, tuple[str, ...]]:
+    def _letters(self, points: Points | BlockPoints) -> tuple[str | None, tuple[str, ...]]:
         """Letters of feature classes, None where classes are given; and what to tell the user."""
         letters = self.features
         if not isinstance(letters, str):
@@ -161,11 +188,10 @@ class Recipe:
         )
         return letters, (note,)
 
-    def _operators(self, points: Points) -> list[Operator]:
+    def _operators(self, points: Points | BlockPoints) -> list[Operator]:
         """All features that the fit may use."""
         classes = self._classes(self._letters(points)[0], self.chosen_preset())
-        schema, presences = points.schema, points.presences
-        return joined([o for c in classes for o in c.fit(points.cells, schema, presences)])
+        return points.operators(classes)
 
     def _classes(self, letters: str | None, preset: Preset) -> list[FeatureClass]:
         if letters is None:

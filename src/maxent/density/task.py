@@ -13,7 +13,7 @@ from maxent import potentials
 from maxent._checks import positive
 from maxent._rows import Array
 from maxent.density.model import FittedDensity
-from maxent.density.origin import Offered, kinds_of
+from maxent.density.origin import Offered, Origin, kinds_of
 from maxent.density.points import Points
 from maxent.density.regularization import Rule, spread
 from maxent.entropies import Entropy, Relative
@@ -54,6 +54,7 @@ class DensityTask:
     solver, tol, verbose : as for ``Problem.solve``.
     prevalence : tau of the logistic output.
     notes : what a user should know of the data, such as columns that are not used.
+    checkpoint : a file with the last step of ``solve`` and ``fit``, which go on from it.
 
     A task is a value: ``only``, ``without``, ``resampled`` and ``thinned`` give others that share
     what they have in common, and ``fit`` changes nothing.
@@ -71,6 +72,7 @@ class DensityTask:
     verbose: int = 0
     prevalence: float = 0.5
     notes: tuple[str, ...] = ()
+    checkpoint: str | None = None
 
     # -- the problem ---------------------------------------------------------------------------
 
@@ -79,8 +81,13 @@ class DensityTask:
         """beta_j of every feature by the rule, and the index of those it leaves in."""
         m = self.points.n_presences
         kinds = kinds_of(self.operators)
-        beta, off = self.rule(kinds, *spread(self.features, self.points.observed, m), m)
+        beta, off = self.rule(kinds, *spread(*self.at_records, m), m)
         return beta, np.flatnonzero(~off)
+
+    @property
+    def at_records(self) -> tuple[OperatorMap, Array]:
+        """The features at some points with all records among them, and the share of each."""
+        return self.features, self.points.observed
 
     @property
     def is_empty(self) -> bool:
@@ -97,13 +104,12 @@ class DensityTask:
         if index.size < features.n_features:
             operators, features = part_of(operators, index), features.restrict(index)
         beta = beta[index]
-        problem = Problem(
-            Relative(self.entropy, self.points.default),
-            features,
-            potentials.scaled(self.potential(beta), self.multiplier),
-            observed=self.points.observed,
-        )
-        return Posed(index, operators, beta, problem)
+        potential = potentials.scaled(self.potential(beta), self.multiplier)
+        return Posed(index, operators, beta, self._problem(features, potential))
+
+    def _problem(self, features: OperatorMap, potential: Potential) -> Problem:
+        entropy = Relative(self.entropy, self.points.default)
+        return Problem(entropy, features, potential, observed=self.points.observed)
 
     @property
     def problem(self) -> Problem:
@@ -114,7 +120,11 @@ class DensityTask:
 
     def solve(self) -> Solution:
         """The solution, with a warning where it misses the tolerance."""
-        return self.problem.solve(self.solver, tol=self.tol, verbose=self.verbose)
+        return self.problem.solve(self.solver, **self._settings)
+
+    @property
+    def _settings(self) -> dict[str, Any]:
+        return {"tol": self.tol, "verbose": self.verbose, "checkpoint": self.checkpoint}
 
     def fit(self, w0: Array | None = None) -> Fit:
         """The density, from the weights w0 of all features.
@@ -123,7 +133,7 @@ class DensityTask:
         """
         index = self.posed.chosen
         start = None if w0 is None else w0[index]
-        solution = self.problem.run(self.solver, start, tol=self.tol, verbose=self.verbose)
+        solution = self.problem.run(self.solver, start, **self._settings)
         w = np.zeros(self.features.n_features)
         w[index] = solution.w
         return Fit(self.density(solution), w)
@@ -149,11 +159,19 @@ class DensityTask:
             yield c, self._density(problem, solution, self.multiplier * c)
 
     def _density(self, problem: Problem, solution: Solution, multiplier: float) -> FittedDensity:
-        posed, beta = self.posed, self.posed.beta * multiplier
-        # not of posed.operators: the rule has looked at the presences
-        origin = Offered.of(self.operators, self.points.schema)
+        return self._fitted(problem, solution, self.posed.beta * multiplier, self.offered)
+
+    @property
+    def offered(self) -> Offered:
+        """What the features are chosen from: not ``posed``, whose rule looked at the presences."""
+        return Offered.of(self.operators, self.points.schema)
+
+    def _fitted(
+        self, problem: Problem, solution: Solution, beta: Array, origin: Origin
+    ) -> FittedDensity:
+        operators = self.posed.operators
         return FittedDensity.of(
-            self.points, posed.operators, beta, problem, solution, origin, self.prevalence
+            self.points, operators, beta, problem, solution, origin, self.prevalence
         )
 
     # -- other tasks ---------------------------------------------------------------------------

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -12,6 +14,8 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from maxent._checks import masses
 from maxent._rows import Array
+from maxent.blocks.lazy import lazy_rows
+from maxent.blocks.table import BlockTable, block_table, is_blocked
 from maxent.bounds import LossBound
 from maxent.density import Explanation, FittedDensity, Profile
 from maxent.density.points import check_missing
@@ -76,6 +80,20 @@ class DensityEstimator(SavesFields, DensityMixin, BaseEstimator):
             )
         return X, y.astype(np.float64)
 
+    def _block_table(self, X: Any, y: Any, sample_weight: Any, prior: Any) -> BlockTable:
+        """A table in blocks with what belongs to its rows."""
+        check_missing(self.missing)
+        if y is None and not (isinstance(X, BlockTable) and "y" in X.columns):
+            self._table(np.zeros((1, 1)), y)  # says what y is
+        table = block_table(X, y=y, sample_weight=sample_weight, prior=prior)
+        names = table.names()
+        self.n_features_in_ = names if isinstance(names, int) else len(names)
+        if hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        if not isinstance(names, int):
+            self.feature_names_in_ = np.array(names, dtype=object)
+        return table
+
     def _checked(self, X: Any, reset: bool) -> Any:
         """A table of the right shape: frames stay frames, the rest becomes an array."""
         from sklearn.utils.validation import _check_feature_names, _check_n_features
@@ -106,13 +124,24 @@ class DensityEstimator(SavesFields, DensityMixin, BaseEstimator):
         tau v / (1 - tau + tau v) and 1 - exp(-v) with v = raw exp(entropy_); "cumulative" is 100
         times the mass of the cells whose raw value is at most this one; "log" is log raw.
         ``clamp`` holds variables and features within their ranges at the fit. Rows with a missing
-        value give NaN with ``missing="drop"``, else an error.
+        value give NaN with ``missing="drop"``, else an error. A table in blocks (of dask, or a
+        ``BlockTable``) gives a lazy array with the same chunks.
         """
         check_is_fitted(self)
-        theta = self.density_.scores(
-            self._checked(X, reset=False), clamp=clamp, missing=self.missing
-        )
-        return self.density_.output(theta, output, self.prevalence)
+        settings: dict[str, Any] = {"output": output, "clamp": clamp, "missing": self.missing}
+        if is_blocked(X):
+            rows = partial(_predicted, self.density_, prevalence=self.prevalence, **settings)
+            return lazy_rows(X, partial(self._prepared, rows))
+        table = self._checked(X, reset=False)
+        return _predicted(self.density_, table, prevalence=self.prevalence, **settings)
+
+    def _prepared(self, rows: Callable[[Any], Array], head: Any) -> tuple[Any, Array]:
+        """A function of the rows of a table in blocks, once its columns are those of the fit."""
+        from sklearn.utils.validation import _check_feature_names, _check_n_features
+
+        _check_feature_names(self, head, reset=False)
+        _check_n_features(self, head, reset=False)
+        return rows, np.empty(0)
 
     def score_samples(self, X: Any) -> Array:
         """Log density at each row."""
@@ -261,6 +290,12 @@ class DensityEstimator(SavesFields, DensityMixin, BaseEstimator):
         if "feature_names_in_" in fields:
             fields["feature_names_in_"] = [fields["feature_names_in_"], "|O"]
         return fields | {"density_": density_of_version_1(state)}
+
+
+def _predicted(
+    density: FittedDensity, X: Any, *, output: str, clamp: bool, missing: str, prevalence: float
+) -> Array:
+    return density.output(density.scores(X, clamp=clamp, missing=missing), output, prevalence)
 
 
 def _has_text(X: Any) -> bool:

@@ -48,8 +48,10 @@ def scores(X: Any, W: Array) -> Array:
     return result
 
 
-def about_means(X: Array, center: Array) -> Array:
-    """[X - center, 1] in the float type of X."""
+def with_ones(X: Any, center: Array) -> Any:
+    """[X - center, 1] in the float type of X; a sparse X is left where it is."""
+    if sparse.issparse(X):
+        return sparse.hstack([X, np.ones((X.shape[0], 1))], "csc")
     design = np.empty((X.shape[0], X.shape[1] + 1), X.dtype)
     for rows in _blocks(0, len(X)):
         np.subtract(X[rows], center, out=design[rows, :-1], casting="same_kind")

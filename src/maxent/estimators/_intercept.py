@@ -21,7 +21,8 @@ from functools import cached_property
 import numpy as np
 
 from maxent._rows import Array
-from maxent.domains import KSubset, NonNegative, Simplex
+from maxent.blocks import Moved
+from maxent.domains import Domain, KSubset, NonNegative, Simplex
 from maxent.estimators._design import column_means
 from maxent.problem import Problem, State
 from maxent.structured import Permutahedron
@@ -34,54 +35,62 @@ class InterceptProblem(Problem):
     @cached_property
     def _means(self) -> Array:
         """The weighted mean of each column."""
+        if self.features.in_blocks:
+            return self.features.column_means()
         return column_means(self.features.X, self.weights)
 
     def certificate(self, state: State) -> float:
         """The gap at p_w moved to the observed mean."""
-        return self.gap_near(state, np.asarray(state.p), state.gradient)
+        p = None if self.features.in_blocks else np.asarray(state.p)
+        return self.gap_near(state, p, state.gradient)
 
-    def gap_near(self, state: State, p: Array, residual: Array) -> float:
-        """The gap at p, of this residual, moved to the observed mean."""
-        outputs = p.shape[1]
+    def gap_near(self, state: State, p: Array | None, residual: Array) -> float:
+        """The gap at p, of this residual, moved to the observed mean.
+
+        None is p_w of rows in blocks, which are moved where they are.
+        """
+        outputs = self.features.n_outputs
         target = self.target.reshape(-1, outputs)
-        moments = residual.reshape(-1, outputs) + target
-        mean, excess = target[-1], residual[-outputs:]
-        if isinstance(self.entropy.domain, Simplex):
-            p, moments = _rebalanced(p, moments, mean, excess)
-        elif isinstance(self.entropy.domain, KSubset | Permutahedron):
-            p, moments = self._mixed(p, moments, mean, excess)
-        else:
-            scale, shift = self._per_label(mean, excess)
-            p = p * scale + shift
-            moments = moments * scale + np.outer(self._means, shift)
+        move = _move(self.entropy.domain, target[-1], residual[-outputs:])
+        moments = move.linear(residual.reshape(-1, outputs) + target)
+        if np.any(move.shift):
+            moments = moments + np.outer(self._means, move.shift)
         residual = moments - target
         residual[-1] = 0.0  # but for rounding, which Equality refuses
-        return state.pulled_gap(p, residual.ravel())
+        return state.pulled_gap(move if p is None else move.rows(p), residual.ravel())
 
-    def _per_label(self, mean: Array, excess: Array) -> tuple[Array, Array]:
-        """Factors and constants of the labels of the cube or the cone."""
-        scale, shift = np.ones_like(mean), np.zeros_like(mean)
-        over, under = excess > 0, excess < 0
-        scale[over] = mean[over] / (mean + excess)[over]
-        if isinstance(self.entropy.domain, NonNegative):
-            shift[under] = -excess[under]
-        else:
-            rest = np.maximum(1 - mean, 0.0)
-            scale[under] = rest[under] / (rest - excess)[under]
-            shift[under] = 1 - scale[under]
-        return scale, shift
 
-    def _mixed(self, p: Array, moments: Array, mean: Array, excess: Array) -> tuple[Array, Array]:
-        """(1 - t) p + t q, q = m - (1 - t)/t r for all rows, with the smallest t that allows it."""
-        domain = self.entropy.domain
-        if isinstance(domain, Permutahedron):
-            room, least = domain.reach(mean, -excess), -np.inf
-        else:
-            room, least = _room(mean, excess), 0.0
-        t = 1 / (1 + max(room, 0.0)) if excess.any() else 0.0
-        shift = t * mean - (1 - t) * excess
-        p = np.maximum((1 - t) * p + shift, least)
-        return p, (1 - t) * moments + np.outer(self._means, shift)
+def _move(domain: Domain, mean: Array, excess: Array) -> Moved:
+    """What takes rows of the mean ``mean + excess`` to rows of the mean ``mean``."""
+    if isinstance(domain, Simplex):
+        return _rebalanced(mean, excess)
+    if isinstance(domain, KSubset | Permutahedron):
+        return _mixed(domain, mean, excess)
+    return _per_label(domain, mean, excess)
+
+
+def _per_label(domain: Domain, mean: Array, excess: Array) -> Moved:
+    """Factors and constants of the labels of the cube or the cone."""
+    scale, shift = np.ones_like(mean), np.zeros_like(mean)
+    over, under = excess > 0, excess < 0
+    scale[over] = mean[over] / (mean + excess)[over]
+    if isinstance(domain, NonNegative):
+        shift[under] = -excess[under]
+    else:
+        rest = np.maximum(1 - mean, 0.0)
+        scale[under] = rest[under] / (rest - excess)[under]
+        shift[under] = 1 - scale[under]
+    return Moved(scale=scale, shift=shift)
+
+
+def _mixed(domain: KSubset | Permutahedron, mean: Array, excess: Array) -> Moved:
+    """(1 - t) p + t q, q = m - (1 - t)/t r for all rows, with the smallest t that allows it."""
+    if isinstance(domain, Permutahedron):
+        room, least = domain.reach(mean, -excess), -np.inf
+    else:
+        room, least = _room(mean, excess), 0.0
+    t = 1 / (1 + max(room, 0.0)) if excess.any() else 0.0
+    return Moved(scale=1 - t, shift=t * mean - (1 - t) * excess, least=least)
 
 
 def _room(mean: Array, excess: Array) -> float:
@@ -93,17 +102,12 @@ def _room(mean: Array, excess: Array) -> float:
     return float(room.min())
 
 
-def _rebalanced(p: Array, moments: Array, mean: Array, excess: Array) -> tuple[Array, Array]:
-    """Rows of the simplex with the surplus of some columns given to the others, and X'p of them."""
+def _rebalanced(mean: Array, excess: Array) -> Moved:
+    """The surplus of some columns of the simplex given to the others."""
     lack = np.maximum(-excess, 0.0)
     over = excess > 0
     if not (over.any() and lack.any()):
-        return p, moments
+        return Moved()
     scale = np.ones_like(mean)
     scale[over] = mean[over] / (mean + excess)[over]
-    share = lack / lack.sum()
-
-    def move(rows: Array) -> Array:
-        return rows * scale + np.outer(rows @ (1 - scale), share)
-
-    return move(p), move(moments)
+    return Moved(scale=scale, share=lack / lack.sum())

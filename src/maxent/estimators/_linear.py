@@ -7,7 +7,7 @@ penalizes; that of a kernel model a root L of the Gram matrix, K = L L'.
 from __future__ import annotations
 
 import warnings
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -24,18 +24,20 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from maxent._checks import positive
 from maxent._rows import Array
 from maxent._threads import one_blas_thread
+from maxent.blocks.table import is_blocked
 from maxent.domains import Cube, KSubset, NonNegative, Simplex
 from maxent.entropies import Entropy, Scaled, Shannon, Tsallis
-from maxent.estimators._design import about_means, column_means, sample_map, scores
+from maxent.estimators._design import column_means, sample_map, scores, with_ones
 from maxent.estimators._intercept import InterceptProblem
 from maxent.estimators._saving import SavesFields
-from maxent.maps import kernel_root, pivot_coefficients
+from maxent.maps import FeatureMap, kernel_root, pivot_coefficients
 from maxent.potentials import Equality, Families, Potential, Quadratic
 from maxent.problem import Problem, State
 from maxent.solvers import ConvergenceWarning, Interrupted, Solution, Status, choose
 from maxent.structured import Permutahedron
 
 DEFAULT = Quadratic(1e-3)
+SPARSE, FLOATS = ["csc", "csr"], [np.float64, np.float32]  # of tables that are read
 KERNELS = ("linear", "rbf", "poly", "precomputed")
 
 
@@ -132,27 +134,88 @@ def simplex_entropy(given: Any, alpha: float) -> Entropy:
 
 
 @dataclass(frozen=True, eq=False)
-class Fit:
+class LinearFit(ABC):
     """A linear model's problem: how weights and intercepts lie in w, and the certificate.
-
-    ``X`` is the design without ones; ``observed`` are rows of the entropy's domain; ``pivots`` are
-    those of a design that is the root of a kernel.
 
     With a free intercept the columns of a dense design may be shifted: it is solved about their
     means, where rounding and curvature do not depend on how far from 0 they lie.
     """
 
     entropy: Entropy
-    X: Any
     potential: Potential
+    intercept: bool
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """Columns of the design without ones, and outputs."""
+
+    @property
+    @abstractmethod
+    def center(self) -> Array:
+        """What is taken off the columns."""
+
+    @property
+    @abstractmethod
+    def observed_mean(self) -> Array:
+        """The weighted mean of the observed rows."""
+
+    @abstractmethod
+    def problem(self) -> Problem:
+        """mean loss + V*(weights), with a free intercept for each output."""
+
+    @abstractmethod
+    def prediction(self, solution: Solution) -> Array | None:
+        """p of a solution; None where the rows stay in blocks."""
+
+    @abstractmethod
+    def gap(self, state: State, p: Array | None) -> float:
+        """The duality gap at p, which is moved to the observed mean where an intercept asks it."""
+
+    def _problem(self, features: FeatureMap, **rows: Any) -> Problem:
+        """Of a map that has the column of ones where there is an intercept."""
+        if not self.intercept:
+            return Problem(self.entropy, features, self.potential, **rows)
+        columns, outputs = self.shape
+        potential = Families([self.potential, Equality()], [columns * outputs, outputs])
+        return InterceptProblem(self.entropy, features, potential, **rows)
+
+    def pack(self, coef: Array, intercept: Array) -> Array:
+        """w of weights (columns, outputs) and intercepts."""
+        free = intercept + self.center @ coef if self.intercept else []
+        return np.concatenate([coef.ravel(), free])
+
+    def unpack(self, w: Array) -> tuple[Array, Array]:
+        """Weights (columns, outputs) and intercepts of w."""
+        outputs = self.shape[1]
+        cut = w.size - (outputs if self.intercept else 0)
+        coef = w[:cut].reshape(-1, outputs)
+        rest = w[cut:] if self.intercept else np.zeros(outputs)
+        return coef, rest - self.center @ coef
+
+
+@dataclass(frozen=True, eq=False)
+class Fit(LinearFit):
+    """Rows in memory.
+
+    ``X`` is the design without ones; ``observed`` are rows of the entropy's domain; ``pivots`` are
+    those of a design that is the root of a kernel.
+    """
+
+    X: Any
     observed: Array
     weight: Array
-    intercept: bool
     pivots: Array | None = None
 
     @property
-    def n_outputs(self) -> int:
-        return self.observed.shape[1]
+    def shape(self) -> tuple[int, int]:
+        """Columns of the design without ones, and outputs."""
+        return self.X.shape[1], self.observed.shape[1]
+
+    @property
+    def observed_mean(self) -> Array:
+        """The weighted mean of the observed rows."""
+        return self.weight @ self.observed
 
     @cached_property
     def center(self) -> Array:
@@ -163,33 +226,18 @@ class Fit:
 
     def problem(self) -> Problem:
         """mean loss + V*(weights), with a free intercept for each output."""
-        X, potential, outputs = self.X, self.potential, self.n_outputs
-        size = X.shape[1] * outputs
-        if self.intercept:
-            if sparse.issparse(X):
-                X = sparse.hstack([X, np.ones((X.shape[0], 1))], "csc")
-            else:
-                X = about_means(X, self.center)
-            potential = Families([potential, Equality()], [size, outputs])
-        features = sample_map(X, outputs)
-        kind = InterceptProblem if self.intercept else Problem
-        return kind(self.entropy, features, potential, observed=self.observed, weights=self.weight)
+        X = with_ones(self.X, self.center) if self.intercept else self.X
+        features = sample_map(X, self.shape[1])
+        return self._problem(features, observed=self.observed, weights=self.weight)
 
-    def pack(self, coef: Array, intercept: Array) -> Array:
-        """w of weights (columns, outputs) and intercepts."""
-        free = intercept + self.center @ coef if self.intercept else []
-        return np.concatenate([coef.ravel(), free])
+    def prediction(self, solution: Solution) -> Array:
+        """p of a solution."""
+        return np.asarray(solution.p)
 
-    def unpack(self, w: Array) -> tuple[Array, Array]:
-        """Weights (columns, outputs) and intercepts of w."""
-        cut = w.size - (self.n_outputs if self.intercept else 0)
-        coef = w[:cut].reshape(-1, self.n_outputs)
-        rest = w[cut:] if self.intercept else np.zeros(self.n_outputs)
-        return coef, rest - self.center @ coef
-
-    def gap(self, state: State, p: Array) -> float:
+    def gap(self, state: State, p: Array | None) -> float:
         """The duality gap at p, which is moved to the observed mean where an intercept asks it."""
         problem = state.problem
+        assert p is not None
         if not isinstance(problem, InterceptProblem):
             return state.gap_at(p)
         return problem.gap_near(state, p, problem.moments(p) - problem.target)
@@ -254,6 +302,7 @@ class FenchelYoungBase(SavesFields, BaseEstimator):
     temperature: float
     random_state: Any
     verbose: int
+    checkpoint: str | None = None
 
     @abstractmethod
     def _scores(self, X: Any) -> Array:
@@ -300,6 +349,11 @@ class FenchelYoungBase(SavesFields, BaseEstimator):
             )
 
     def _table(self, X: Any, reset: bool) -> Any:
+        if is_blocked(X):
+            raise TypeError(
+                f"{type(self).__name__} takes tables in memory here, got {type(X).__name__}: give "
+                "X.compute(), or rows of it that fit in memory"
+            )
         if self._precomputed and sparse.issparse(X):
             raise TypeError(
                 'a sparse X with kernel="precomputed": the matrix of the kernel must be dense; '
@@ -310,8 +364,8 @@ class FenchelYoungBase(SavesFields, BaseEstimator):
             self,
             X,
             reset=reset,
-            accept_sparse=["csc", "csr"],
-            dtype=[np.float64, np.float32] if single else np.float64,
+            accept_sparse=SPARSE,
+            dtype=FLOATS if single else np.float64,
             estimator=self,
         )
         if reset and self._precomputed and X.shape[0] != X.shape[1]:
@@ -368,31 +422,46 @@ class FenchelYoungModel(FenchelYoungBase):
         ``rows`` are the numbers of the rows in what the user gave.
         """
         trained = entropy if trained is None else trained
+        self._check_kinks(entropy)
+        weight = weight / weight.sum()
+        if self.kernel is None:
+            potential, order = self._laid_out(X.shape[1], observed.shape[1])
+            design, pivots = X if order is None else X[:, order], None
+        else:
+            potential, order = as_potential(self.potential), None
+            design, pivots = kernel_root(self._gram(X, weight))
+        intercept = bool(self.fit_intercept)
+        fit = Fit(trained, potential, intercept, design, observed, weight, pivots)
+        self._descend(fit, entropy, order, X, rows)
+
+    def _check_kinks(self, entropy: Entropy) -> None:
         if self.fit_intercept and not entropy.differentiable:
             raise ValueError(
                 f"{entropy!r} gives a loss with kinks, whose solvers need a penalty on every "
                 "weight: set fit_intercept=False (a constant column of X is a penalized intercept)"
             )
-        weight = weight / weight.sum()
-        outputs = observed.shape[1]
-        warm = self._warm(outputs, X.shape[1])
-        if self.kernel is None:
-            names = getattr(self, "feature_names_in_", None)
-            potential, order = laid_out(self.potential, X.shape[1], outputs, names)
-            design, pivots = X if order is None else X[:, order], None
-        else:
-            potential, order = as_potential(self.potential), None
-            design, pivots = kernel_root(self._gram(X, weight))
-        fit = Fit(trained, design, potential, observed, weight, bool(self.fit_intercept), pivots)
-        problem = fit.problem()
+
+    def _laid_out(self, n_columns: int, n_outputs: int) -> Layout:
+        names = getattr(self, "feature_names_in_", None)
+        return laid_out(self.potential, n_columns, n_outputs, names)
+
+    def _descend(
+        self,
+        fit: LinearFit,
+        entropy: Entropy,
+        order: Array | None,
+        X: Any = None,
+        rows: Array | None = None,
+    ) -> None:
+        """Solve the problem and keep its solution; X and ``rows`` are for a kernel."""
+        problem, warm = fit.problem(), self._warm(*fit.shape)
         start = None
         if warm is not None:
             coef, intercept = warm
             start = fit.pack(coef if order is None else coef[order], intercept)
         elif fit.intercept and isinstance(entropy.domain, Cube | NonNegative):
             # scores of 0 lie on an edge of the cone, where a projection has no curvature to use
-            none = np.zeros((design.shape[1], fit.n_outputs))
-            start = fit.pack(none, weight @ observed)
+            start = fit.pack(np.zeros(fit.shape), fit.observed_mean)
         try:
             solution = self._run(problem, start)
         except Interrupted as stop:
@@ -403,6 +472,8 @@ class FenchelYoungModel(FenchelYoungBase):
     def _run(self, problem: Problem, start: Array | None) -> Solution:
         solver = choose(self.solver, problem)
         wanted: dict[str, Any] = {"tol": self.tol, "verbose": self.verbose}
+        if self.checkpoint is not None:
+            wanted["checkpoint"] = self.checkpoint
         if self.max_iter is not None:
             wanted["max_iter"] = int(self.max_iter)
         draws = "random_state" in {field.name for field in fields(solver)}
@@ -410,7 +481,7 @@ class FenchelYoungModel(FenchelYoungBase):
             wanted["random_state"] = int(check_random_state(self.random_state).randint(2**31))
         solver = replace(solver, **wanted)
         solution = solver.run(problem, start)
-        solver.warn_unless_converged(solution, stacklevel=4)  # the line that called ``fit``
+        solver.warn_unless_converged(solution, stacklevel=5)  # the line that called ``fit``
         return solution
 
     def _forget(self, name: str) -> None:
@@ -418,7 +489,7 @@ class FenchelYoungModel(FenchelYoungBase):
         if hasattr(self, name):
             delattr(self, name)
 
-    def _warm(self, n_outputs: int, n_columns: int) -> tuple[Array, Array] | None:
+    def _warm(self, n_columns: int, n_outputs: int) -> tuple[Array, Array] | None:
         """The last weights, where ``warm_start`` asks for them and they fit."""
         if not self.warm_start or self.kernel is not None or not hasattr(self, "coef_"):
             return None
@@ -427,28 +498,32 @@ class FenchelYoungModel(FenchelYoungBase):
 
     def _finish(
         self,
-        fit: Fit,
+        fit: LinearFit,
         problem: Problem,
         solution: Solution,
         order: Array | None,
         X: Any,
         entropy: Entropy,
-        rows: Array,
+        rows: Array | None,
     ) -> None:
         coef, self.intercept_ = fit.unpack(solution.w)
         if isinstance(fit.entropy.domain, Simplex | KSubset | Permutahedron):
             self.intercept_ -= self.intercept_.mean()  # scores count up to what all share
-        p, w = np.asarray(solution.p), solution.w
+        p, w = fit.prediction(solution), solution.w
         for name in ("coef_", "dual_coef_", "support_", "X_fit_"):
             self._forget(name)
-        if fit.pivots is None:
+        pivots = fit.pivots if isinstance(fit, Fit) else None
+        if pivots is None:
             self.coef_ = np.empty(coef.T.shape)
             self.coef_[:, slice(None) if order is None else order] = coef.T + 0.0  # no -0
         else:
+            assert isinstance(fit, Fit)
+            assert p is not None
+            assert rows is not None
             used = (p != fit.observed).any(axis=1)
             used[0] |= not used.any()
             with one_blas_thread():
-                dual = representer(fit.X, fit.pivots, used, coef)
+                dual = representer(fit.X, pivots, used, coef)
             self.dual_coef_ = np.ascontiguousarray(dual.T)
             self.support_ = rows[used]
             if not self._precomputed:
@@ -458,18 +533,18 @@ class FenchelYoungModel(FenchelYoungBase):
         other = solution.gap if self.kernel is None else fit.gap(state, np.asarray(state.p))
         self.gap_ = min(fit.gap(state, p), other)
         self.optimality_ = state.optimality
-        self.loss_ = state.smooth + problem.total(problem.entropy.value_inside(fit.observed))
+        self.loss_ = state.smooth + problem.observed_value
         self.objective_ = self.loss_ + state.penalty
         self.n_iter_ = solution.n_iter
         self.entropy_ = entropy
-        worse = fit.pivots is not None and max(self.tol, self.objective_) < self.gap_ < np.inf
+        worse = pivots is not None and max(self.tol, self.objective_) < self.gap_ < np.inf
         if solution.status is Status.CONVERGED and worse:
             warnings.warn(
                 f"the fit meets tol, but with one coefficient per row its duality gap is "
                 f"{self.gap_:.3g}, larger than the objective {self.objective_:.3g}, and certifies "
                 "nothing: the kernel's matrix is nearly singular; give a stronger potential",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
 
     # -- kernels -------------------------------------------------------------------------------

@@ -97,15 +97,26 @@ def number_labels(labels: list[Array]) -> Labels:
     known = whole != None if whole.dtype.kind == "O" else np.ones(whole.size, bool)  # noqa: E711
     if not known.any():
         raise ValueError("all labels are hidden (None): at least two different ones are needed")
-    given = np.array(whole[known].tolist())
-    if given.dtype.kind not in "biuU":
-        raise ValueError(f"labels must be texts or integers, got {given.dtype}")
-    classes, numbers = np.unique(given, return_inverse=True)
-    if len(classes) < 2:
-        raise ValueError(f"all labels are {classes[0]!r}: at least two different ones are needed")
+    classes, numbers = sorted_classes(whole[known])
+    check_classes(classes)
     states = np.full(whole.size, HIDDEN)
     states[known] = numbers
     return Labels(classes, states, np.array([row.size for row in labels], np.int64))
+
+
+def sorted_classes(labels: Array) -> tuple[Array, Array]:
+    """The different labels in order, and the number of each label."""
+    given = np.array(labels.tolist())
+    if given.dtype.kind not in "biuU":
+        raise ValueError(f"labels must be texts or integers, got {given.dtype}")
+    return np.unique(given, return_inverse=True)
+
+
+def check_classes(classes: Array) -> None:
+    """Refuse a single one."""
+    if len(classes) < 2:
+        (only,) = classes.tolist()
+        raise ValueError(f"all labels are {only!r}: at least two different ones are needed")
 
 
 def look_up(labels: list[Array], classes: Array) -> list[Array]:

@@ -24,6 +24,7 @@ class SolvesProblem:
     tol: float
     max_iter: int | None
     verbose: int
+    checkpoint: str | None = None
 
     def _check_settings(self) -> None:
         if not (isinstance(self.tol, Real) and self.tol >= 0):
@@ -47,7 +48,11 @@ class SolvesProblem:
         ``solver`` stands in for the estimator's own; ``samples`` multiplies the tolerance of a
         problem that is a sum over so many of them.
         """
-        settings = {} if self.max_iter is None else {"max_iter": int(self.max_iter)}
+        settings: dict[str, Any] = {}
+        if self.max_iter is not None:
+            settings["max_iter"] = int(self.max_iter)
+        if self.checkpoint is not None:
+            settings["checkpoint"] = self.checkpoint
         tol = float(self.tol) * samples
         wanted = self.solver if solver is None else solver
         chosen = choose(wanted, problem, tol=tol, verbose=self.verbose, **settings)
@@ -58,8 +63,7 @@ class SolvesProblem:
     def _certify(self, problem: Problem, solution: Solution, samples: float = 1.0) -> None:
         """Keep the certificate, as a mean over the samples."""
         state = problem.state(solution.w)
-        constant = problem.total(problem.entropy.value_inside(problem.observed))
-        self.loss_ = float(state.smooth + constant) / samples
+        self.loss_ = float(state.smooth + problem.observed_value) / samples
         self.objective_ = self.loss_ + float(state.penalty) / samples
         self.gap_, self.optimality_ = float(solution.gap) / samples, float(solution.optimality)
         self.n_iter_ = int(solution.n_iter)

@@ -35,6 +35,20 @@ class SecondOfTwo(OneVsAll):
         return OneVsAll._pairs(second, first)
 
 
+def class_rows(
+    entropy: Entropy, cost: Array | None, labels: Array, count: int
+) -> tuple[Entropy, Array]:
+    """The entropy of samples of these classes, with their costs, and their observed rows.
+
+    Two classes have one output.
+    """
+    trained = entropy if cost is None else Shifted(entropy, cost[labels])
+    observed = np.eye(count)[labels]
+    if count == 2:
+        return one_output(trained), observed[:, 1:]
+    return trained, observed
+
+
 def one_output(entropy: Entropy) -> Entropy:
     """The entropy of the second class's probability, that of the first being the rest."""
     if isinstance(entropy, Shifted):

@@ -15,7 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxent import io
 from maxent._checks import masses
-from maxent._rows import Array, Ragged, Rows, Tied, row_dot
+from maxent._rows import Array, Rows, Tied, row_dot
+from maxent.blocks.table import is_blocked
 from maxent.domains import Simplex
 from maxent.entropies import (
     Entropy,
@@ -27,7 +28,9 @@ from maxent.entropies import (
     Zero,
     unwrap,
 )
+from maxent.estimators._chain_rows import full_map, position_costs, separates
 from maxent.estimators._costs import as_cost
+from maxent.estimators._lazy import lazily
 from maxent.estimators._linear import as_potential
 from maxent.estimators._parameters import slack_of
 from maxent.estimators._saving import SavesFields
@@ -42,13 +45,12 @@ from maxent.estimators._sequences import (
     stack,
 )
 from maxent.estimators._solving import CERTIFICATE, SolvesProblem, mean_weights
-from maxent.maps import ChainMap, RowMap
-from maxent.potentials import Equality, Potential
+from maxent.maps import RowMap
+from maxent.potentials import Box, Equality, Potential, Quadratic
 from maxent.problem import Problem
 from maxent.solvers import ConvergenceWarning, Solution
 from maxent.structured import Chain
 from maxent.tagging.attributes import Attributes, Tokens
-from maxent.tagging.input_map import InputChainMap
 from maxent.tagging.pair_map import PairChainMap
 
 # loss -> entropy on paths, and whether wrong labels cost 1 each unless told otherwise
@@ -107,7 +109,7 @@ class ChainModel(SolvesProblem, SavesFields, BaseEstimator):
 
     # -- fitting -------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Learn from sequences X and their labels y, one per position; None hides a label.
 
         A sequence is a matrix (positions, features), dense or sparse, or a list of tokens that are
@@ -115,12 +117,18 @@ class ChainModel(SolvesProblem, SavesFields, BaseEstimator):
         that an ``Attributes`` has read. Hidden labels are summed over by the losses with an
         entropy and maximised over by the hinge. That problem is not convex: a local optimum is
         found, whose ``gap_`` is inf.
+
+        A dask bag of pairs (sequence, labels), or bags X and y with the same partitions, stay on
+        the workers: see docs/scale.md. Labels are then all known, and the slacks of a hinge linear.
         """
         self._check_settings()
         if not isinstance(self.least, Integral) or self.least < 1:
             raise ValueError(f"least must be an integer >= 1, got {self.least!r}")
         if self.transitions not in ("constant", "input"):
             raise ValueError(f'transitions must be "constant" or "input", got {self.transitions!r}')
+        if is_blocked(X):
+            self._learn(self._problem_in_blocks(X, y, sample_weight))
+            return self
         matrix, lengths = self._read(X, fit=True)
         labels = number_labels(read_labels(type(self).__name__, y, lengths))
         weight = masses("sample_weight", sample_weight, len(lengths))
@@ -132,37 +140,94 @@ class ChainModel(SolvesProblem, SavesFields, BaseEstimator):
             )
         entropy = chain_entropy(loss, Chain(len(labels.classes)))
         chains = self._training_map(matrix, labels, entropy)
-        cost = self._cost()
-        if cost is None and isinstance(loss, str) and LOSSES[loss][1]:
-            cost = 1 - np.eye(len(labels.classes))
+        cost = self._cost_matrix(loss)
         if cost is not None:
-            entropy = Shifted(
-                entropy, _position_costs(as_cost(cost, labels.classes), labels, chains)
-            )
+            entropy = Shifted(entropy, position_costs(cost, labels, chains))
         parts = entropy, chains, potential, mean_weights(weight, "sequences")
         if labels.hidden:
+            self._refuse_checkpoint("hidden labels")
             self._complete(labels, *parts)
         else:
-            self._learn(labels, *parts)
+            self._learn(self._problem(labels, *parts))
         return self
 
-    def _learn(
+    def _cost_matrix(self, loss: Any) -> Array | None:
+        """What a label costs where another is right; None for nothing."""
+        cost = self._cost()
+        if cost is None and isinstance(loss, str) and LOSSES[loss][1]:
+            cost = 1 - np.eye(len(self.classes_))
+        return None if cost is None else as_cost(cost, self.classes_)
+
+    def _problem(
         self, labels: Labels, entropy: Entropy, chains: RowMap, potential: Potential, weight: Array
-    ) -> None:
+    ) -> Problem:
         tied = self._ties(entropy)
         observed = Chain(len(labels.classes)).encode(labels.paths(), tied=tied)
         kind, rate = self._slack()
         if kind != "linear":
             entropy, observed = Slack(entropy, observed, kind, rate), 0 * observed
-        problem = Problem(entropy, chains, potential, observed=observed, weights=weight)
+        return Problem(entropy, chains, potential, observed=observed, weights=weight)
+
+    def _problem_in_blocks(self, X: Any, y: Any, sample_weight: Any) -> Problem:
+        from maxent.estimators._chain_blocks import Plan, read_in_blocks
+
+        self._check_in_blocks(*self._recipe(1.0))
+        data = read_in_blocks(type(self).__name__, X, y, sample_weight, int(self.least))
+        self.attributes_, self.n_features_in_ = data.attributes, data.width
+        self.classes_ = data.classes
+        loss, potential = self._recipe(data.total)
+        entropy = chain_entropy(loss, Chain(len(data.classes)))
+        tied = self._ties(entropy)
+        few = data.sparse and not self.all_pairs and tied
+        self.start_, self.state_ = data.seen_pairs() if few else (None, None)
+        plan = Plan(
+            entropy,
+            self._cost_matrix(loss),
+            data.classes,
+            self.transitions,
+            tied,
+            (self.start_, self.state_) if few else None,
+            data.total,
+        )
+        return data.problem(plan, potential)
+
+    def _check_in_blocks(self, loss: Any, potential: Potential) -> None:
+        """Refuse what needs all sequences at once, before any is read."""
+        if self._slack()[0] != "linear":
+            raise ValueError(
+                f"slack={self._slack()[0]!r} needs all sequences in memory: in blocks slacks are "
+                "linear"
+            )
+        if isinstance(loss, str) and loss not in LOSSES:
+            chain_entropy(loss, Chain(1))  # says which there are
+        kinks = loss == "hinge" or (isinstance(loss, Entropy) and not loss.differentiable)
+        if kinks and not self._has_planes(potential):
+            raise ValueError(
+                f"in blocks a hinge is solved by cutting planes, under Quadratic or Box, and the "
+                f"potential is {potential!r}: the losses crf, softmax-margin and sparsemap take "
+                "any potential; or fit sequences in memory"
+            )
+
+    def _has_planes(self, potential: Potential) -> bool:
+        """Whether cutting planes solve a hinge under a potential."""
+        return isinstance(potential, Quadratic | Box)
+
+    def _learn(self, problem: Problem) -> None:
         solution = self._optimise(problem)
-        if isinstance(potential, Equality) and _separates(problem, solution.w):
+        if isinstance(problem.potential, Equality) and separates(problem, solution.w):
             warnings.warn(
                 "the training labels are separable and nothing is penalized: the loss falls for "
                 "ever as the weights grow, and the model is the one where the solver stopped. Give "
                 "a penalty (L2CRF, potential=1e-3) for a model that is defined by the data",
                 SeparableWarning,
                 stacklevel=3,
+            )
+
+    def _refuse_checkpoint(self, what: str) -> None:
+        if self.checkpoint is not None:
+            raise ValueError(
+                f"checkpoint= holds the steps of one problem, and {what} are a series of them: "
+                "take checkpoint=None"
             )
 
     def _optimise(self, problem: Problem, w0: Any = None) -> Solution:
@@ -256,10 +321,7 @@ class ChainModel(SolvesProblem, SavesFields, BaseEstimator):
         return linear and self.transitions == "constant" and _sums(entropy)
 
     def _full_map(self, matrix: Any, lengths: Array, tied: bool) -> RowMap:
-        n_states = len(self.classes_)
-        if self.transitions == "input":
-            return InputChainMap(split(matrix, lengths), n_states)
-        return ChainMap(split(matrix, lengths), n_states, tied=tied)
+        return full_map(matrix, lengths, len(self.classes_), self.transitions, tied)
 
     # -- predicting ----------------------------------------------------------------------------
 
@@ -298,6 +360,8 @@ class ChainModel(SolvesProblem, SavesFields, BaseEstimator):
 
     def predict(self, X: Any) -> list[Array]:
         """The best labels of each sequence (Viterbi)."""
+        if is_blocked(X):
+            return lazily(self, "predict", X)
         chains, lengths = self._chains(X)
         if isinstance(chains, PairChainMap):
             return split(self.classes_[chains.best_paths(self.weights_)], lengths)
@@ -311,6 +375,8 @@ class ChainModel(SolvesProblem, SavesFields, BaseEstimator):
         They are those of the loss's own entropy, for "sparsemap" with exact zeros; the hinge has
         none, and its scores are read as those of a conditional random field.
         """
+        if is_blocked(X):
+            return lazily(self, "predict_proba", X)
         chain, scores, lengths = self._scores(X)
         entropy = chain_entropy(self._recipe(1.0)[0], chain)
         if not unwrap(entropy).entropy.differentiable:
@@ -324,6 +390,8 @@ class ChainModel(SolvesProblem, SavesFields, BaseEstimator):
 
     def predict_kbest(self, X: Any, k: int) -> list[list[tuple[float, Array]]]:
         """The k best paths of each sequence with their scores, best first."""
+        if is_blocked(X):
+            return lazily(self, "predict_kbest", X, k)
         chain, scores, _ = self._scores(X)
         values, batches = chain.kbest(scores, k)
         paths = [chain.decode(batch) for batch in batches]
@@ -338,6 +406,7 @@ class ChainModel(SolvesProblem, SavesFields, BaseEstimator):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of right labels over all positions; a label unseen in training is wrong."""
+        _refuse_blocks("score", X)
         predicted = self.predict(X)
         lengths = np.array([len(path) for path in predicted])
         given = read_labels(type(self).__name__, y, lengths)
@@ -350,6 +419,7 @@ class ChainModel(SolvesProblem, SavesFields, BaseEstimator):
 
     def log_loss(self, X: Any, y: Any) -> float:
         """Mean negative log-likelihood of the labels of a sequence, as of a CRF."""
+        _refuse_blocks("log_loss", X)
         chain, scores, lengths = self._scores(X)
         paths = look_up(read_labels(type(self).__name__, y, lengths), self.classes_)
         log_partition, _ = chain.softmax(scores)
@@ -383,7 +453,8 @@ class ChainClassifier(ChainModel):
         have weights for the labels they occur with in training; dense ones for all.
     least : attributes that occur less often in training are left out.
     solver, tol, max_iter : see ``Problem.solve``; solvers stop at a duality gap of tol.
-    verbose : 1 shows a progress line.
+    verbose : 1 shows a progress line. checkpoint : a file that holds weights and history after each
+        step, from which a fit goes on.
 
     Attributes
     ----------
@@ -414,6 +485,7 @@ class ChainClassifier(ChainModel):
         tol: float = 1e-4,
         max_iter: int | None = None,
         verbose: int = 0,
+        checkpoint: str | None = None,
     ) -> None:
         self.loss = loss
         self.potential = potential
@@ -427,6 +499,7 @@ class ChainClassifier(ChainModel):
         self.tol = tol
         self.max_iter = max_iter
         self.verbose = verbose
+        self.checkpoint = checkpoint
 
     def _recipe(self, total: float) -> tuple[Any, Potential]:
         return self.loss, as_potential(self.potential)
@@ -462,16 +535,11 @@ def _sums(entropy: Entropy) -> bool:
     return isinstance(unwrap(entropy).entropy, Shannon | Zero)
 
 
-def _position_costs(cost: Array, labels: Labels, chains: RowMap) -> Rows:
-    """The cost of every state at every position; hidden labels cost nothing."""
-    count = len(labels.classes)
-    rows = np.vstack([cost, np.zeros(count)])[labels.states]  # HIDDEN = -1 is the last row
-    theta = chains.scores(np.zeros(chains.n_features))
-    if isinstance(theta, Tied):
-        return Tied(Ragged(rows.ravel(), theta.own.offsets), np.zeros((1, count * count)))
-    for row, own in zip(theta.rows(), split(rows, labels.lengths), strict=True):
-        row[: own.size] = own.ravel()
-    return theta
+def _refuse_blocks(method: str, X: Any) -> None:
+    if is_blocked(X):
+        raise TypeError(
+            f"{method} takes sequences in memory; compare predict of a bag with its labels"
+        )
 
 
 def _clamp(theta: Rows, labels: Labels) -> Rows:
@@ -482,16 +550,3 @@ def _clamp(theta: Rows, labels: Labels) -> Rows:
     for row, mask in zip(own.rows(), split(banned, labels.lengths), strict=True):
         row[: mask.size][mask.ravel()] = -np.inf
     return theta
-
-
-def _separates(problem: Problem, w: Array) -> bool:
-    """Whether the right path of every row scores strictly higher than all the others."""
-    theta, observed = problem.features.scores(w), problem.observed
-    domain = problem.entropy.domain
-    if not isinstance(domain, Chain):
-        return False
-    values, _ = domain.kbest(theta, 2)
-    right = row_dot(theta, observed)
-    rounding = 1e-9 * (1 + np.abs(right))
-    best = right >= values[:, 0] - rounding
-    return bool((best & ~(values[:, 1] >= values[:, 0] - rounding)).all())

@@ -10,6 +10,7 @@ from sklearn.base import clone
 
 from maxent import io
 from maxent._threads import one_blas_thread
+from maxent.blocks.table import is_blocked
 from maxent.density import DensityTask, Recipe
 from maxent.estimators._density import DensityEstimator
 from maxent.problem import Problem
@@ -47,6 +48,8 @@ class MaxentDensity(DensityEstimator):
     missing : "error" or "drop", for rows with a missing value.
     prevalence : tau of the logistic output.
     verbose : 1 shows a progress line in long fits.
+    checkpoint : a file that holds weights and history after each step; a fit goes on from it where
+        it is there already.
 
     Attributes
     ----------
@@ -82,6 +85,7 @@ class MaxentDensity(DensityEstimator):
         missing: str = "error",
         prevalence: float = 0.5,
         verbose: int = 0,
+        checkpoint: str | None = None,
     ) -> None:
         self.features = features
         self.potential = potential
@@ -95,6 +99,7 @@ class MaxentDensity(DensityEstimator):
         self.missing = missing
         self.prevalence = prevalence
         self.verbose = verbose
+        self.checkpoint = checkpoint
 
     def recipe(self) -> Recipe:
         """The parameters as a value that poses tasks without scikit-learn."""
@@ -122,6 +127,8 @@ class MaxentDensity(DensityEstimator):
 
         Nothing of the estimator changes but ``n_features_in_`` and ``feature_names_in_``.
         """
+        if is_blocked(X):
+            return self.recipe().task_in_blocks(self._block_table(X, y, sample_weight, prior))
         return self.recipe().task(*self._table(X, y), sample_weight, prior)
 
     def problem(self, X: Any, y: Any, sample_weight: Any = None, prior: Any = None) -> Problem:

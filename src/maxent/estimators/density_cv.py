@@ -17,7 +17,9 @@ from maxent import evaluation, io
 from maxent._jobs import in_threads
 from maxent._rows import Array
 from maxent._threads import one_blas_thread
-from maxent.density import Offered, Table
+from maxent.blocks.table import BlockTable, Part, is_blocked
+from maxent.density import DensityTask, FittedDensity, Offered, Recipe, Table
+from maxent.density.blocked import Reading, count_rows
 from maxent.estimators._density import COLUMNS, DensityEstimator
 from maxent.estimators.density import MaxentDensity
 from maxent.features import Schema
@@ -52,6 +54,89 @@ def auc_score(model: MaxentDensity, X: Any, y: Array, weight: Array, test: Array
 
 
 _SCORES: dict[str, Score] = {"log_loss": log_loss_score, "auc": auc_score}
+
+
+class _Rows:
+    """The rows of a search in memory, and how they are split."""
+
+    def __init__(self, search: MaxentDensityCV, table: Table, coordinates: Any, groups: Any):
+        self._table, self._score, self.n_jobs = table, search._score(), search.n_jobs
+        # the levels of all rows: one that the training rows lack has no effect
+        self._schema = Schema.of(table.X, search.categorical)
+        self.splits = list(search._splitter(coordinates).split(table.X, table.y, groups))
+
+    def task(self, recipe: Recipe, split: tuple[Array, Array]) -> DensityTask:
+        """The density of the training rows."""
+        return recipe.task_of(recipe.points(self._table.take(split[0]), self._schema))
+
+    def score(self, model: MaxentDensity, split: tuple[Array, Array]) -> float:
+        """The score on the test rows."""
+        return self._score(model, self._table.X, self._table.y, self._table.weight, split[1])
+
+    def fitted(self, estimator: MaxentDensity) -> FittedDensity:
+        """The density of all rows."""
+        X, y, weight, prior = self._table[:4]
+        return estimator.fit(X, y, weight, prior).density_
+
+    def offered(self, recipe: Recipe) -> Offered:
+        """What the features of a density are chosen from."""
+        return recipe.offered(recipe.points(self._table, self._schema))
+
+
+class _BlockRows:
+    """The rows of a search in blocks: folds of the records, all others are background."""
+
+    n_jobs = 1  # the blocks of one fit are worked on at the same time
+
+    def __init__(self, search: MaxentDensityCV, table: BlockTable) -> None:
+        splitter = search._splitter(None)
+        if search.scoring != "log_loss" or not isinstance(splitter, evaluation.PresenceKFold):
+            raise ValueError(
+                'rows in blocks are scored by scoring="log_loss" on folds of the records: cv is a '
+                f"number of folds or PresenceKFold; got scoring={search.scoring!r} and "
+                f"cv={search.cv!r}"
+            )
+        self._table, self._rows = table, Reading(search.missing)
+        counted = count_rows(table, self._rows)
+        self._records = counted.all_records()
+        numbers = sorted(counted.records)
+        self._block = np.repeat(numbers, [len(counted.records[n].y) for n in numbers])
+        folds = splitter.split(None, self._records.y > 0)
+        self.splits = [held_out for _, held_out in folds]
+
+    def task(self, recipe: Recipe, split: Array) -> DensityTask:
+        """The density without the records held out."""
+        block, rows = self._block[split], self._records.rows[split]
+        without = {int(number): rows[block == number] for number in np.unique(block)}
+        return recipe.task_in_blocks(self._table, without)
+
+    def score(self, model: MaxentDensity, split: Array) -> float:
+        """As ``log_loss_score``."""
+        log_total: float = self._table.blocks.reduce(
+            _log_mass, self._rows, model, merge=np.logaddexp
+        )
+        held_out = self._records.take(split)
+        counts = held_out.y * held_out.weight
+        return float(counts @ (model.score_samples(held_out.X) - log_total) / counts.sum())
+
+    def fitted(self, estimator: MaxentDensity) -> FittedDensity:
+        """The density of all rows."""
+        task = estimator.recipe().task_in_blocks(self._table)
+        return task.density(task.solve())
+
+    def offered(self, recipe: Recipe) -> Offered:
+        """What the features of a density are chosen from."""
+        return recipe.task_in_blocks(self._table).offered
+
+
+def _log_mass(part: Part, rows: Reading, model: MaxentDensity) -> float | None:
+    """log sum_i weight_i p(x_i) of some rows."""
+    table = rows.of(part)
+    if not table.weight.any():
+        return None
+    log_density = model.score_samples(table.X)
+    top = log_density.max()
+    return float(top + np.log(table.weight @ np.exp(log_density - top)))
 
 
 @io.register
@@ -140,33 +225,38 @@ class MaxentDensityCV(DensityEstimator):
         ``coordinates`` (rows, 2) make spatial blocks where no ``cv`` is given; ``groups`` go to
         the splitter.
         """
-        table = Table.of(*self._table(X, y), sample_weight, prior, self.missing)
-        splitter = self._splitter(table.aligned(coordinates))
-        splits = list(splitter.split(table.X, table.y, table.aligned(groups)))
+        rows: _Rows | _BlockRows
+        if is_blocked(X):
+            if coordinates is not None or groups is not None:
+                raise ValueError(
+                    "coordinates and groups of rows in blocks are not supported: the folds are of "
+                    "the records, give cv as their number or as PresenceKFold"
+                )
+            rows = _BlockRows(self, self._block_table(X, y, sample_weight, prior))
+        else:
+            table = Table.of(*self._table(X, y), sample_weight, prior, self.missing)
+            rows = _Rows(self, table, table.aligned(coordinates), table.aligned(groups))
         candidates = self._candidates()
         multipliers = sorted(map(float, self.multipliers), reverse=True)
-        schema = Schema.of(table.X, self.categorical)
-        jobs = [(candidate, *split) for candidate in candidates for split in splits]
+        jobs = list(product(candidates, rows.splits))
 
-        def held_out(job: tuple[dict[str, Any], Array, Array]) -> list[float]:
-            return self._held_out(job[0], multipliers, table, schema, *job[1:])
+        def held_out(job: tuple[dict[str, Any], Any]) -> list[float]:
+            return self._held_out(job[0], multipliers, rows, job[1])
 
         with one_blas_thread():
             scores = in_threads(
-                "MaxentDensityCV", held_out, jobs, self.n_jobs, self.verbose, "paths"
+                "MaxentDensityCV", held_out, jobs, rows.n_jobs, self.verbose, "paths"
             )
-        shape = len(candidates), len(splits), len(multipliers)
+        shape = len(candidates), len(rows.splits), len(multipliers)
         self._choose(candidates, multipliers, np.array(scores).reshape(shape))
         best = self._estimator(self.best_params_)
-        density = best.fit(table.X, table.y, table.weight, table.prior).density_
-        self.density_ = replace(density, origin=self._offered(table, schema))
+        self.density_ = replace(rows.fitted(best), origin=self._offered(rows.offered))
         return self
 
-    def _offered(self, table: Table, schema: Schema) -> Offered:
+    def _offered(self, offered: Callable[[Recipe], Offered]) -> Offered:
         """The features of all candidates: the search looked at the occurrences, too."""
         recipes = [self._estimator({"features": each}).recipe() for each in self.features]
-        points = recipes[0].points(table, schema)
-        return reduce(Offered.together, (recipe.offered(points) for recipe in recipes))
+        return reduce(Offered.together, map(offered, recipes))
 
     def path(
         self, X: Any, y: Any, sample_weight: Any = None, prior: Any = None, **settings: Any
@@ -174,8 +264,13 @@ class MaxentDensityCV(DensityEstimator):
         """The path of the chosen model; see ``MaxentDensity.path``."""
         chosen = self._estimator(self.best_params_)
         models = chosen.path(X, y, sample_weight, prior, **settings)
-        table = Table.of(*chosen._table(X, y), sample_weight, prior, self.missing)
-        offered = self._offered(table, Schema.of(table.X, self.categorical))
+        if is_blocked(X):
+            blocks = chosen._block_table(X, y, sample_weight, prior)
+            offered = self._offered(lambda recipe: recipe.task_in_blocks(blocks).offered)
+        else:
+            table = Table.of(*chosen._table(X, y), sample_weight, prior, self.missing)
+            schema = Schema.of(table.X, self.categorical)
+            offered = self._offered(lambda recipe: recipe.offered(recipe.points(table, schema)))
         for model in models:
             model.density_ = replace(model.density_, origin=offered)
         return models
@@ -222,20 +317,16 @@ class MaxentDensityCV(DensityEstimator):
         self,
         candidate: dict[str, Any],
         multipliers: Sequence[float],
-        table: Table,
-        schema: Schema,
-        train: Array,
-        test: Array,
+        rows: _Rows | _BlockRows,
+        split: Any,
     ) -> list[float]:
         """The score of every multiplier on one split, along one warm-started path."""
-        estimator, score = self._estimator(candidate), self._score()
-        recipe = estimator.recipe()
-        # the levels of all rows: one that the training rows lack has no effect
-        path = recipe.task_of(recipe.points(table.take(train), schema)).path(multipliers)
+        estimator = self._estimator(candidate)
+        path = rows.task(estimator.recipe(), split).path(multipliers)
         models = (
             clone(estimator).set_params(multiplier=c)._hold(density, self) for c, density in path
         )
-        return [score(model, table.X, table.y, table.weight, test) for model in models]
+        return [rows.score(model, split) for model in models]
 
     def _choose(
         self, candidates: list[dict[str, Any]], multipliers: Sequence[float], scores: Array

@@ -41,6 +41,7 @@ class _Named(ChainModel):
     tol: float = field(default=1e-4, kw_only=True)
     max_iter: int | None = field(default=None, kw_only=True)
     verbose: int = field(default=0, kw_only=True)
+    checkpoint: str | None = field(default=None, kw_only=True)
 
     @classmethod
     def _parameters(cls) -> dict[str, Any]:
@@ -205,12 +206,16 @@ class LaplaceMEDN(_Named):
         prior = LaplacePrior(positive("lam", self.lam))
         return "hinge", ScaledPotential(prior, 1 / (total * positive("C", self.C)))
 
+    def _has_planes(self, potential: Potential) -> bool:
+        return self.method == "variational"  # a series of M3Ns
+
     def _optimise(self, problem: Problem, w0: Any = None) -> Solution:
         potential = problem.potential
         assert isinstance(potential, ScaledPotential)
         assert isinstance(potential.potential, LaplacePrior)
         prior = potential.potential
         if self.method == "variational":
+            self._refuse_checkpoint("the rounds of Algorithm 1")
             solution, variance = self._algorithm_1(problem, potential.multiplier)
             self.variance_, second = variance, variance + solution.w**2
             self.kl_norm_ = _variational_kl(self.variance_, second, float(prior.lam))
@@ -260,5 +265,5 @@ def _variational_kl(variance: Array, second: Array, lam: float) -> float:
     -H(p) = -1/2 sum log(2 pi e variance), and -log of the normalizer of q is
     sqrt(lam E w^2) - log(sqrt(lam) / 2) for each weight.
     """
-    negentropy = -0.5 * np.log(2 * np.pi * np.e * variance)
+    negentropy = -0.5 * (1 + np.log(2 * np.pi * variance))
     return float(np.sum(negentropy + np.sqrt(lam * second) - np.log(np.sqrt(lam) / 2)))

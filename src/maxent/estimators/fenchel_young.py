@@ -14,12 +14,20 @@ from sklearn.utils.multiclass import check_classification_targets
 from maxent import io
 from maxent._checks import masses
 from maxent._rows import Array
+from maxent.blocks.table import is_blocked
 from maxent.domains import Cube, KSubset, NonNegative
-from maxent.entropies import BinaryGini, Entropy, FermiDirac, Shifted, SquaredNorm
+from maxent.entropies import BinaryGini, Entropy, FermiDirac, SquaredNorm
+from maxent.estimators._blocks import (
+    SetSizes,
+    fit_classes,
+    fit_labels,
+    fit_proportions,
+    over_blocks,
+)
 from maxent.estimators._class_weight import class_factors, label_factors
 from maxent.estimators._costs import as_cost
 from maxent.estimators._linear import FenchelYoungBase, FenchelYoungModel, simplex_entropy
-from maxent.estimators._two_classes import one_output
+from maxent.estimators._two_classes import class_rows
 
 KINDS = ("one-vs-all", "sparse", "cube", "cone", "k-subsets")
 _SUM = 1e-6  # by which proportions may miss 1
@@ -48,11 +56,13 @@ class Classifies(ClassifierMixin, FenchelYoungBase):
             return None
         return as_cost(self.cost, self.classes_)
 
+    @over_blocks
     def decision_function(self, X: Any) -> Array:
         """Scores of each class; with two classes the second's less the first's."""
         theta = self._scores(X)
         return theta[:, 0] if self.classes_.size == 2 else theta
 
+    @over_blocks
     def predict_proba(self, X: Any) -> Array:
         """Probability of each class, exactly 0 where the entropy makes it so."""
         theta = self._scores(X)
@@ -60,11 +70,13 @@ class Classifies(ClassifierMixin, FenchelYoungBase):
             theta = np.hstack([np.zeros_like(theta), theta])
         return self._probabilities(theta)
 
+    @over_blocks
     def predict_log_proba(self, X: Any) -> Array:
         """The logarithms, -inf where the probability is exactly 0."""
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
 
+    @over_blocks
     def predict(self, X: Any) -> Array:
         """The class of the largest score."""
         theta = self._scores(X)
@@ -78,6 +90,10 @@ class FenchelYoungClassifier(Classifies, FenchelYoungModel):
 
     Minimises  mean loss + V*(W),  the mean weighted by the samples', with the Fenchel-Young loss
     of an entropy on scores theta = W x + b. Scaling all sample weights changes nothing.
+
+    X may be a dask array or dataframe, whose rows stay in their blocks: the model and its
+    certificate are those of the same rows in memory, and predictions are lazy arrays with the
+    chunks of X. Not so for kernels, and for entropies whose loss has kinks.
 
     Parameters
     ----------
@@ -103,6 +119,7 @@ class FenchelYoungClassifier(Classifies, FenchelYoungModel):
     temperature : predictions are p(theta / T): towards the most probable class as T falls, towards
         equal probabilities as it grows. Training is not affected.
     random_state : of solvers that draw samples. verbose : 1 shows a progress line.
+    checkpoint : a file that holds weights and history after each step, from which a fit goes on.
 
     Attributes
     ----------
@@ -145,6 +162,7 @@ class FenchelYoungClassifier(Classifies, FenchelYoungModel):
         temperature: float = 1.0,
         random_state: Any = None,
         verbose: int = 0,
+        checkpoint: str | None = None,
     ) -> None:
         self.entropy = entropy
         self.alpha = alpha
@@ -163,16 +181,22 @@ class FenchelYoungClassifier(Classifies, FenchelYoungModel):
         self.temperature = temperature
         self.random_state = random_state
         self.verbose = verbose
+        self.checkpoint = checkpoint
 
     def _entropy(self) -> Entropy:
         return simplex_entropy(self.entropy, self.alpha)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> FenchelYoungClassifier:
-        """Fit the weights to samples X (dense or scipy-sparse) with labels y.
+        """Fit the weights to samples X (dense, scipy-sparse, or of dask) with labels y.
+
+        y and sample_weight of a dask X are in memory, or of dask in the same blocks.
 
         After Ctrl-C the model is that of the solver's last step, with its gap.
         """
         self._check()
+        if is_blocked(X):
+            fit_classes(self, X, y, sample_weight)
+            return self
         entropy = self._entropy()
         X = self._table(X, reset=True)
         y = self._labels(X, y)
@@ -180,6 +204,13 @@ class FenchelYoungClassifier(Classifies, FenchelYoungModel):
         X, rows = self._in_use(X, weight)
         weight, y = weight[rows], y[rows]
         classes, labels = np.unique(y, return_inverse=True)
+        self._know(classes)
+        weight = weight * class_factors(self.class_weight, classes, labels, weight)
+        trained, observed = class_rows(entropy, self._cost(), labels, classes.size)
+        self._solve(X, observed, weight, entropy, rows, trained)
+        return self
+
+    def _know(self, classes: Array) -> None:
         if classes.size < 2:
             raise ValueError(
                 f"every sample is of one class, {classes.tolist()[0]!r}: a classifier needs "
@@ -188,14 +219,6 @@ class FenchelYoungClassifier(Classifies, FenchelYoungModel):
         if not np.array_equal(classes, getattr(self, "classes_", classes)):
             self._forget("coef_")  # weights of other classes are no start
         self.classes_ = classes
-        weight = weight * class_factors(self.class_weight, classes, labels, weight)
-        cost = self._cost()
-        trained = entropy if cost is None else Shifted(entropy, cost[labels])
-        observed = np.eye(classes.size)[labels]
-        if classes.size == 2:
-            trained, observed = one_output(trained), observed[:, 1:]
-        self._solve(X, observed, weight, entropy, rows, trained)
-        return self
 
 
 @io.register
@@ -203,7 +226,7 @@ class FenchelYoungRegressor(RegressorMixin, MultiOutputMixin, FenchelYoungModel)
     """Label proportions: rows of the simplex from features, zeros included (Fenchel-Young §9.1).
 
     Minimises  mean loss + V*(W)  over targets Y whose rows are proportions: not negative, of
-    sum 1. Predictions are such rows.
+    sum 1. Predictions are such rows. X and Y may be dask's, as for ``FenchelYoungClassifier``.
 
     Parameters are those of ``FenchelYoungClassifier`` without cost and class_weight; a potential
     with one number per weight takes W (features, columns of Y) row by row. ``score`` is the mean
@@ -238,6 +261,7 @@ class FenchelYoungRegressor(RegressorMixin, MultiOutputMixin, FenchelYoungModel)
         temperature: float = 1.0,
         random_state: Any = None,
         verbose: int = 0,
+        checkpoint: str | None = None,
     ) -> None:
         self.entropy = entropy
         self.alpha = alpha
@@ -254,6 +278,7 @@ class FenchelYoungRegressor(RegressorMixin, MultiOutputMixin, FenchelYoungModel)
         self.temperature = temperature
         self.random_state = random_state
         self.verbose = verbose
+        self.checkpoint = checkpoint
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -266,6 +291,9 @@ class FenchelYoungRegressor(RegressorMixin, MultiOutputMixin, FenchelYoungModel)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> FenchelYoungRegressor:
         """Fit the weights to samples X and their proportions y (rows, labels)."""
         self._check()
+        if is_blocked(X):
+            fit_proportions(self, X, y, sample_weight)
+            return self
         entropy = self._entropy()
         X = self._table(X, reset=True)
         Y = self._proportions(X, y)
@@ -300,6 +328,7 @@ class FenchelYoungRegressor(RegressorMixin, MultiOutputMixin, FenchelYoungModel)
             )
         return np.asarray(Y / total[:, None])
 
+    @over_blocks
     def predict(self, X: Any) -> Array:
         """Proportions of the labels, exactly 0 where the entropy makes them so."""
         return self._probabilities(self._scores(X))
@@ -309,7 +338,8 @@ class FenchelYoungRegressor(RegressorMixin, MultiOutputMixin, FenchelYoungModel)
 class FenchelYoungMultilabel(ClassifierMixin, MultiOutputMixin, FenchelYoungModel):
     """Several labels per sample: losses of the cube, the cone and of sets of k labels (§6, §7.3).
 
-    Minimises  mean loss + V*(W)  over 0/1 targets Y (samples, labels).
+    Minimises  mean loss + V*(W)  over 0/1 targets Y (samples, labels). X and Y may be dask's, as
+    for ``FenchelYoungClassifier``.
 
     Parameters
     ----------
@@ -364,6 +394,7 @@ class FenchelYoungMultilabel(ClassifierMixin, MultiOutputMixin, FenchelYoungMode
         temperature: float = 1.0,
         random_state: Any = None,
         verbose: int = 0,
+        checkpoint: str | None = None,
     ) -> None:
         self.kind = kind
         self.k = k
@@ -381,6 +412,7 @@ class FenchelYoungMultilabel(ClassifierMixin, MultiOutputMixin, FenchelYoungMode
         self.temperature = temperature
         self.random_state = random_state
         self.verbose = verbose
+        self.checkpoint = checkpoint
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -389,7 +421,7 @@ class FenchelYoungMultilabel(ClassifierMixin, MultiOutputMixin, FenchelYoungMode
         tags.classifier_tags.multi_label = True
         return tags
 
-    def _entropy(self, Y: Array) -> Entropy:
+    def _entropy(self, sizes: SetSizes) -> Entropy:
         plain: dict[str, Entropy] = {
             "one-vs-all": FermiDirac(),
             "sparse": BinaryGini(),
@@ -400,7 +432,7 @@ class FenchelYoungMultilabel(ClassifierMixin, MultiOutputMixin, FenchelYoungMode
         if isinstance(kind, str) and kind in plain:
             return plain[kind]
         if isinstance(kind, str) and kind == "k-subsets":
-            return SquaredNorm(domain=KSubset(self._set_size(Y)))
+            return SquaredNorm(domain=KSubset(self._set_size(sizes)))
         if isinstance(kind, Entropy) and isinstance(kind.domain, Cube | NonNegative | KSubset):
             return kind
         raise ValueError(
@@ -411,13 +443,16 @@ class FenchelYoungMultilabel(ClassifierMixin, MultiOutputMixin, FenchelYoungMode
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> FenchelYoungMultilabel:
         """Fit the weights to samples X and their labels y (samples, labels), 0 or 1."""
         self._check()
+        if is_blocked(X):
+            fit_labels(self, X, y, sample_weight)
+            return self
         X = self._table(X, reset=True)
         Y = self._indicators(X, y)
         weight = masses("sample_weight", sample_weight, len(Y))
         X, rows = self._in_use(X, weight)
         weight, Y = weight[rows], Y[rows]
         weight = weight * label_factors(self.class_weight, Y, weight)
-        entropy = self._entropy(Y)
+        entropy = self._entropy(SetSizes.of(Y))
         entropy.domain.require(Y, "y")
         self.classes_ = np.arange(Y.shape[1])
         self._solve(X, Y, weight, entropy, rows)
@@ -445,18 +480,17 @@ class FenchelYoungMultilabel(ClassifierMixin, MultiOutputMixin, FenchelYoungMode
             )
         return np.asarray(Y)
 
-    def _set_size(self, Y: Array) -> int:
-        counts = Y.sum(axis=1)
-        least, most = int(counts.min()), int(counts.max())
+    def _set_size(self, sizes: SetSizes) -> int:
+        least, most, where, n_labels = sizes
         k = least if self.k is None else self.k
         if self.k is None and least == 0:
             raise ValueError(
-                f"kind='k-subsets' has the same number of labels in every sample, and row "
-                f"{int(counts.argmin())} of Y has none; leave such rows out or take another kind"
+                f"kind='k-subsets' has the same number of labels in every sample, and "
+                f"{where} of Y has none; leave such rows out or take another kind"
             )
-        if isinstance(k, bool) or not isinstance(k, Integral) or not 1 <= k <= Y.shape[1]:
+        if isinstance(k, bool) or not isinstance(k, Integral) or not 1 <= k <= n_labels:
             raise ValueError(
-                f"k must be an integer from 1 to the number of labels, {Y.shape[1]}, got {k!r}"
+                f"k must be an integer from 1 to the number of labels, {n_labels}, got {k!r}"
             )
         if not least == most == k:
             raise ValueError(
@@ -465,14 +499,17 @@ class FenchelYoungMultilabel(ClassifierMixin, MultiOutputMixin, FenchelYoungMode
             )
         return int(k)
 
+    @over_blocks
     def decision_function(self, X: Any) -> Array:
         """Scores of each label."""
         return self._scores(X)
 
+    @over_blocks
     def predict_proba(self, X: Any) -> Array:
         """The membership of each sample in each label."""
         return self._probabilities(self._scores(X))
 
+    @over_blocks
     def predict(self, X: Any) -> Array:
         """0/1 labels: those over one half, or the best set of k."""
         theta = self._scores(X)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from time import perf_counter
 from typing import Any, ClassVar
 
@@ -16,7 +17,11 @@ from maxent._checks import positive
 from maxent._progress import Progress
 from maxent._rows import Array
 from maxent._threads import one_blas_thread
+from maxent.blocks import BlocksLost, InBlocks
+from maxent.blocks.row_laws import law_of
+from maxent.blocks.table import is_blocked
 from maxent.density import FittedDensity, FromFamilies, Points
+from maxent.density.blocked import BlockPoints, Reading, fitted_in_blocks
 from maxent.density.link import required_power
 from maxent.density.recipe import named_entropy
 from maxent.entropies import Relative, Shannon
@@ -32,14 +37,15 @@ from maxent.estimators._structural import (
     price,
 )
 from maxent.families import Family, Monomials, Search, Trees, empirical_complexity
-from maxent.families.growth import RULES, Candidate, DensityGrowth
+from maxent.families.blocked import BlockGrowth, GrowthBlock
+from maxent.families.growth import RULES, Candidate, CellGrowth, DensityGrowth
+from maxent.families.plans import SummaryView, planned
 from maxent.features import Schema, bind
 from maxent.features.cells import not_used
 from maxent.potentials import Box
 from maxent.problem import Problem, State
 from maxent.solvers.base import Solution, Status
 from maxent.solvers.steps import StepRule
-from maxent.solvers.steps import violation as violation_of
 
 _LOOSE = 1e-6  # duality gap of the solves on the way
 
@@ -167,7 +173,9 @@ class StructMaxent(GrownDensity):
     def fit(self, X: Any, y: Any, sample_weight: Any = None, prior: Any = None) -> StructMaxent:
         """Fit to cells X with y occurrences in each (0: background); see ``MaxentDensity.fit``.
 
-        After Ctrl-C the model is what has grown so far, with its gap.
+        A table in blocks (of dask, or a ``BlockTable``) is searched where it lies, for the same
+        model, with ``rule="corrective"`` and ``complexity="bound"``. After Ctrl-C the model is what
+        has grown so far, with its gap.
         """
         return self._fit(X, y, sample_weight, prior)
 
@@ -185,21 +193,39 @@ class StructMaxent(GrownDensity):
             rounds = _Rounds(self, growth)
             try:
                 rounds.run()
-            finally:
+                self.density_ = self._density(points, growth, *rounds.finished(quiet))
+            except KeyboardInterrupt:  # the model so far is there, with its gap
+                rounds.status = Status.INTERRUPTED
                 if growth.operators():
                     self.density_ = self._density(points, growth, *rounds.finished(quiet))
+                raise
+            except BlocksLost as lost:
+                # a solver speaks of checkpoints, which growth has none of
+                said = lost.__cause__ if isinstance(lost.__cause__, BlocksLost) else lost
+                raise BlocksLost(
+                    f"{said} The {growth.w.size} features that had come in are lost: fit again"
+                ) from lost
         return self
 
-    def _growth(self, families: Sequence[Family], points: Points) -> DensityGrowth:
+    def _growth(self, families: Sequence[Family], points: Points | BlockPoints) -> DensityGrowth:
+        if isinstance(points, BlockPoints):
+            return self._growth_in_blocks(families, points)
         searches = [family.search(points.cells, points.schema) for family in families]
         complexity = self._complexity(families, searches, points)
         entropy = Relative(named_entropy(self.entropy), points.default)
         penalty = price(self.lam, self.beta, complexity)
-        return DensityGrowth(searches, penalty, entropy, points.observed)
+        return CellGrowth(searches, penalty, entropy, points.observed)
+
+    def _growth_in_blocks(self, families: Sequence[Family], points: BlockPoints) -> DensityGrowth:
+        view, m = SummaryView(points.summary), round(points.n_presences)
+        plans = [planned(family).plan(view) for family in families]
+        blocks = points.blocks.map(GrowthBlock.of, plans, points.default, points.n_presences)
+        penalty = price(self.lam, self.beta, bound_complexity(families, points.schema, m))
+        return BlockGrowth(blocks, points.n_cells, plans, penalty, named_entropy(self.entropy))
 
     def _density(
         self,
-        points: Points,
+        points: Points | BlockPoints,
         growth: DensityGrowth,
         problem: Problem,
         solution: Solution,
@@ -208,16 +234,19 @@ class StructMaxent(GrownDensity):
         used = np.flatnonzero(solution.w)
         chosen = growth.family[used], growth.levels[used]
         origin = origin_of(self._families(), *chosen, points.schema, round(points.n_presences))
-        operators, beta = growth.operators(), growth.beta
-        return FittedDensity.of(
-            points, operators, beta, problem, solution, origin, self.prevalence, family_gap
-        )
+        known = (problem, solution, origin, self.prevalence, family_gap)
+        if isinstance(points, BlockPoints):
+            return fitted_in_blocks(points, growth.operators(), growth.beta, *known)
+        return FittedDensity.of(points, growth.operators(), growth.beta, *known)
 
     def problem(self, X: Any, y: Any, sample_weight: Any = None, prior: Any = None) -> Problem:
         """The convex problem of the features that a fit chooses."""
         model = clone(self).fit(X, y, sample_weight, prior)
         points = model._points(X, y, sample_weight, prior)
         density = model.density_
+        if isinstance(points, BlockPoints):
+            features = points.features(density.operators)
+            return Problem(density.entropy, features, Box(density.beta), observed=InBlocks())
         return Problem(
             Relative(density.entropy, points.default),
             bind(density.operators, points.cells),
@@ -225,17 +254,39 @@ class StructMaxent(GrownDensity):
             observed=points.observed,
         )
 
-    def _points(self, X: Any, y: Any, sample_weight: Any, prior: Any) -> Points:
-        X, y = self._table(X, y)
-        points = Points.of(
-            X, y, sample_weight, prior, categorical=self.categorical, missing=self.missing
-        )
+    def _points(self, X: Any, y: Any, sample_weight: Any, prior: Any) -> Points | BlockPoints:
+        points: Points | BlockPoints
+        if is_blocked(X):
+            wanted = self._wanted_of_blocks()
+            table = self._block_table(X, y, sample_weight, prior)
+            points = BlockPoints.looked_at(
+                table, lambda _: wanted, self.categorical, Reading(self.missing)
+            )
+        else:
+            rows = (*self._table(X, y), sample_weight, prior)
+            points = Points.of(*rows, categorical=self.categorical, missing=self.missing)
         if points.n_presences < FEWEST:
             raise ValueError(
                 f"{points.n_presences:g} records, and growing features needs at least {FEWEST}: "
                 "use MaxentDensity with linear features, or collect more"
             )
         return points
+
+    def _wanted_of_blocks(self) -> dict[str, bool]:
+        """What to look at of a table in blocks; an error where it cannot be fitted to."""
+        if self.rule != "corrective":
+            raise ValueError(
+                f"rule={self.rule!r} steps along columns of all cells, which are in blocks here: "
+                'use rule="corrective", or fit in memory'
+            )
+        if self.complexity != "bound":
+            raise ValueError(
+                f"complexity={self.complexity!r} draws signs of the records at all cells, which "
+                'are in blocks here: use complexity="bound", or fit in memory'
+            )
+        law_of(named_entropy(self.entropy))
+        looks_at = [planned(family).looks_at for family in self._families()]
+        return {"values": any("values" in names for names in looks_at), "products": False}
 
     def _check(self) -> None:
         check_not_negative(lam=self.lam, beta=self.beta)
@@ -273,30 +324,25 @@ class _Rounds:
     def run(self) -> None:
         """Grow until nothing is gained."""
         progress = Progress("StructMaxent", self.model.verbose)
-        objective = self._objective()
+        objective = self.growth.objective()
         try:
             for count in range(int(self.model.rounds)):
                 if not self._round():
                     self.status = Status.CONVERGED
                     break
-                before, objective = objective, self._objective()
+                before, objective = objective, self.growth.objective()
                 self._record(objective)
                 progress.update(f"round {count + 1}, violation {self.violation:.1e}")
                 if before - objective < CHANGE:
                     self.status = Status.SMALL_CHANGE
                     break
-        except KeyboardInterrupt:
-            self.status = Status.INTERRUPTED
-            raise
         finally:
             progress.close()
 
     def _round(self) -> bool:
         """One feature more, or one step more along an old one; False at the optimum."""
         growth = self.growth
-        p = np.asarray(growth.entropy.conjugate(growth.theta)[1])
-        r = p - growth.observed
-        candidates = self._search(r)
+        candidates = self._search()
         if not candidates and not growth.w.size:
             raise ValueError(
                 "the families propose no feature at all: every variable is constant over the cells"
@@ -304,10 +350,10 @@ class _Rounds:
         best = candidates[0] if candidates else None
         if self.model.rule == "corrective":
             return self._correct(best)
-        return self._descend(best, p, r)
+        return self._descend(best)
 
-    def _search(self, r: Array) -> list[Candidate]:
-        candidates = self.growth.candidates(r)
+    def _search(self) -> list[Candidate]:
+        candidates = self.growth.candidates()
         self.violation = max(candidates[0].violation, 0.0) if candidates else 0.0
         return candidates
 
@@ -323,25 +369,21 @@ class _Rounds:
         growth.set_weights(solution.w)
         return best.violation > _LOOSE
 
-    def _descend(self, best: Candidate | None, p: Array, r: Array) -> bool:
+    def _descend(self, best: Candidate | None) -> bool:
         """The step of Fig. 1 or 2 along the feature of the largest |d|, new or old."""
         growth = self.growth
+        assert isinstance(growth, CellGrowth)
         j, violation = -1, 0.0
         if growth.w.size:
-            d = violation_of(growth.w, growth.features().moments(r), growth.beta)
+            d = growth.violations()
             j = int(np.argmax(np.abs(d)))
             violation = float(abs(d[j]))
         if best is not None and (best.violation > violation or not growth.w.size):
             j, violation = growth.add(best), best.violation
         if violation <= 0:
             return False
-        growth.descend(j, self.step, p)
+        growth.descend(j, self.step)
         return True
-
-    def _objective(self) -> float:
-        growth = self.growth
-        value = float(np.asarray(growth.entropy.conjugate(growth.theta)[0]))
-        return value - float(growth.observed @ growth.theta) + float(growth.beta @ np.abs(growth.w))
 
     def _record(self, objective: float) -> None:
         self.history.append(
@@ -363,14 +405,14 @@ class _Rounds:
         state: State = growth.state()
         family_gap = np.inf
         if self.status is not Status.INTERRUPTED and not quiet:
-            candidates = self._search(np.asarray(state.prediction) - growth.observed)
+            candidates = self._search()
             family_gap = growth.family_gap(state, candidates)
         model.violation_ = self.violation
         model.n_rounds_ = len(self.history)
         model.objective_ = np.array([row["objective"] for row in self.history])
         solution = Solution(
             w=state.w,
-            p=state.prediction,
+            p=state.prediction if state.sums is None else partial(getattr, state, "prediction"),
             gap=state.gap,
             optimality=state.optimality,
             objective=state.dual,

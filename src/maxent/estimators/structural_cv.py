@@ -11,6 +11,7 @@ from maxent import io
 from maxent._jobs import in_threads
 from maxent._rows import Array
 from maxent._threads import one_blas_thread
+from maxent.blocks.table import is_blocked
 from maxent.density import Table
 from maxent.estimators._density import COLUMNS
 from maxent.estimators.structural import GrownDensity, StructMaxent
@@ -92,6 +93,11 @@ class StructMaxentCV(GrownDensity):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, prior: Any = None) -> StructMaxentCV:
         """Choose lambda and beta, then fit to all rows."""
+        if is_blocked(X):
+            raise TypeError(
+                "StructMaxentCV holds all rows in memory, and this table is in blocks: choose lam "
+                "and beta on a sample of its rows, then fit StructMaxent to the blocks"
+            )
         table = Table.of(*self._table(X, y), sample_weight, prior)
         pairs = [(float(lam), float(beta)) for lam in self.lams for beta in self.betas]
         if not pairs:

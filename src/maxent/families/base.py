@@ -16,7 +16,7 @@ import numpy as np
 
 from maxent import io
 from maxent._rows import Array
-from maxent.features.base import Bound, Operator, part_of, variables_used
+from maxent.features.base import Bound, FeatureRows, Operator, part_of, variables_used
 from maxent.features.cells import Cells, Schema
 
 
@@ -121,37 +121,6 @@ class FunctionFeatures(Operator):
         """The functions at every cell, held within [0, 1]."""
         rows = [np.clip(f(cells), 0.0, 1.0) for f in self.functions.values()]
         return FeatureRows(np.array(rows, dtype=np.float64).reshape(len(rows), cells.n_cells))
-
-
-class FeatureRows(Bound):
-    """Features as rows of numbers: for a few features, or few cells."""
-
-    def __init__(self, rows: Array) -> None:
-        self.rows, self.n_features = rows, len(rows)
-
-    def add_scores(self, w: Array, theta: Array) -> None:
-        """theta += sum_j w_j f_j."""
-        theta += w @ self.rows
-
-    def moments(self, p: Array) -> Array:
-        """sum_i p_i f_j(i)."""
-        return np.asarray(self.rows @ p)
-
-    def squares(self, p: Array) -> Array:
-        """sum_i p_i f_j(i)^2."""
-        return np.asarray(self.rows**2 @ p)
-
-    def restrict(self, index: Array) -> FeatureRows:
-        """Some of the features."""
-        return FeatureRows(self.rows[index])
-
-    def take(self, cells: Array) -> FeatureRows:
-        """The same features on some of the cells."""
-        return FeatureRows(self.rows[:, cells])
-
-    def write(self, root: Array, start: int, stop: int, out: Array) -> None:
-        """out[j, i] = root_i f_j(i)."""
-        out[:] = self.rows[:, start:stop] * root[start:stop]
 
 
 @io.register

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -39,24 +40,15 @@ class _Chosen:
     index: dict[str, int] = field(default_factory=dict)  # by name
 
 
-class DensityGrowth:
+class DensityGrowth(ABC):
     """Chosen features with their weights, and the density they make.
 
     ``penalty(family, level)`` is beta_k. Features are numbered family by family.
     """
 
-    def __init__(
-        self,
-        searches: Sequence[Search],
-        penalty: Callable[[int, int], float],
-        entropy: Relative,
-        observed: Array,
-    ) -> None:
-        self.searches, self.penalty = list(searches), penalty
-        self.entropy, self.observed = entropy, observed
-        self.terms = [search.terms() for search in searches]
-        self._chosen = [_Chosen() for _ in searches]
-        self.theta = np.zeros(observed.size)
+    def __init__(self, n_families: int, penalty: Callable[[int, int], float]) -> None:
+        self.penalty = penalty
+        self._chosen = [_Chosen() for _ in range(n_families)]
 
     # -- what there is -------------------------------------------------------------------------
 
@@ -83,34 +75,37 @@ class DensityGrowth:
         """Which family each feature is of."""
         return np.repeat(np.arange(len(self._chosen)), [len(c.w) for c in self._chosen])
 
+    @abstractmethod
     def operators(self) -> list[Operator]:
         """One for each family with features."""
-        return [o for o in (terms.operator() for terms in self.terms) if o is not None]
 
     def names(self) -> list[str]:
         """Of all features."""
         return [name for operator in self.operators() for name in operator.names()]
 
-    def features(self) -> OperatorMap:
-        """The feature map of what was chosen."""
-        parts = [terms for terms in self.terms if terms.n_features]
-        return OperatorMap(parts, self.observed.size)
-
+    @abstractmethod
     def problem(self) -> Problem:
         """The convex problem of the chosen features."""
-        return Problem(self.entropy, self.features(), Box(self.beta), observed=self.observed)
 
+    @abstractmethod
     def state(self) -> State:
         """The problem at the weights."""
-        return self.problem().state(self.w, self.theta)
+
+    @abstractmethod
+    def objective(self) -> float:
+        """What the problem minimises, at the weights; also without a feature."""
+
+    @abstractmethod
+    def proposals(self) -> list[list[Proposal]]:
+        """What each family proposes for the cell weights r = p - observed."""
 
     # -- how it grows --------------------------------------------------------------------------
 
-    def candidates(self, r: Array) -> list[Candidate]:
+    def candidates(self) -> list[Candidate]:
         """What the families propose for cell weights r = p - observed, worst violation first."""
         candidates = []
-        for family, search in enumerate(self.searches):
-            for proposal in search.propose(r):
+        for family, proposals in enumerate(self.proposals()):
+            for proposal in proposals:
                 beta = self.penalty(family, proposal.level)
                 candidates.append(Candidate(family, proposal, beta, abs(proposal.value) - beta))
         return sorted(candidates, key=lambda c: -c.violation)
@@ -127,31 +122,91 @@ class DensityGrowth:
         gauge = max((_ratio(abs(c.proposal.value), c.beta) for c in candidates), default=0.0)
         if gauge <= max(chosen, 1.0):
             return state.gap
-        if not np.isfinite(gauge):
-            return np.inf
-        p = np.asarray(state.prediction)
-        return state.gap_at(p / gauge + (1 - 1 / gauge) * self.observed)
+        return state.mixture_gap(1 / gauge) if np.isfinite(gauge) else np.inf
 
     def add(self, candidate: Candidate) -> int:
         """Take a feature in with weight 0, unless it is there; its number."""
         chosen, operator = self._chosen[candidate.family], candidate.proposal.operator
         (name,) = operator.names()
         if name not in chosen.index:
+            self._append(candidate.family, operator)
             chosen.index[name] = len(chosen.w)
             chosen.levels.append(candidate.proposal.level)
             chosen.beta.append(candidate.beta)
             chosen.w.append(0.0)
-            self.terms[candidate.family].append(operator)
         before = sum(len(c.w) for c in self._chosen[: candidate.family])
         return before + chosen.index[name]
 
-    def set_weights(self, w: Array, theta: Array | None = None) -> None:
-        """Replace all weights; ``theta`` are the scores at them, where known."""
+    @abstractmethod
+    def _append(self, family: int, operator: Operator) -> None:
+        """Keep a new feature of a family, as its last."""
+
+    def set_weights(self, w: Array) -> None:
+        """Replace all weights."""
         start = 0
         for chosen in self._chosen:
             stop = start + len(chosen.w)
             chosen.w, start = w[start:stop].tolist(), stop
-        self.theta = self.features().scores(w) if theta is None else theta
+
+
+class CellGrowth(DensityGrowth):
+    """A density over cells in memory."""
+
+    def __init__(
+        self,
+        searches: Sequence[Search],
+        penalty: Callable[[int, int], float],
+        entropy: Relative,
+        observed: Array,
+    ) -> None:
+        super().__init__(len(searches), penalty)
+        self.searches, self.entropy, self.observed = list(searches), entropy, observed
+        self.terms = [search.terms() for search in searches]
+        self._move(np.zeros(observed.size))
+
+    def _move(self, theta: Array) -> None:
+        """To other scores, with their Omega* and density."""
+        value, p = self.entropy.conjugate(theta)
+        self.theta, self._conjugate, self.p = theta, float(np.asarray(value)), np.asarray(p)
+
+    def operators(self) -> list[Operator]:
+        """One for each family with features."""
+        return [o for o in (terms.operator() for terms in self.terms) if o is not None]
+
+    def features(self) -> OperatorMap:
+        """The feature map of what was chosen."""
+        parts = [terms for terms in self.terms if terms.n_features]
+        return OperatorMap(parts, self.observed.size)
+
+    def problem(self) -> Problem:
+        """The convex problem of the chosen features."""
+        return Problem(self.entropy, self.features(), Box(self.beta), observed=self.observed)
+
+    def state(self) -> State:
+        """The problem at the weights."""
+        return self.problem().state(self.w, self.theta)
+
+    def objective(self) -> float:
+        """Omega*(theta) - <observed, theta> + sum_j beta_j |w_j|."""
+        penalty = float(self.beta @ np.abs(self.w))
+        return self._conjugate - float(self.observed @ self.theta) + penalty
+
+    def proposals(self) -> list[list[Proposal]]:
+        """Of the searches."""
+        r = self.p - self.observed
+        return [search.propose(r) for search in self.searches]
+
+    def _append(self, family: int, operator: Operator) -> None:
+        self.terms[family].append(operator)
+
+    def set_weights(self, w: Array, theta: Array | None = None) -> None:
+        """Replace all weights; ``theta`` are the scores at them, where known."""
+        super().set_weights(w)
+        self._move(self.features().scores(w) if theta is None else theta)
+
+    def violations(self) -> Array:
+        """d of the steps of Fig. 1 and 2 along each feature."""
+        return steps.violation(self.w, self.features().moments(self.p - self.observed), self.beta)
 
     def column(self, j: int) -> Array:
         """A feature at every cell."""
@@ -160,18 +215,18 @@ class DensityGrowth:
         one.parts[0].write(np.ones(self.observed.size), 0, self.observed.size, out)
         return out[0]
 
-    def descend(self, j: int, rule: steps.StepRule, p: Array) -> None:
-        """One step of coordinate descent along feature j, p the density (§2.4.2)."""
+    def descend(self, j: int, rule: steps.StepRule) -> None:
+        """One step of coordinate descent along feature j (§2.4.2)."""
         w, column = self.w, self.column(j)
         at = steps.Coordinate(
             w=float(w[j]),
             beta=float(self.beta[j]),
-            p_mean=float(p @ column),
+            p_mean=float(self.p @ column),
             s_mean=float(self.observed @ column),
             low=LOW,
             high=HIGH,
         )
-        step = rule(lambda: repr(self.names()[j]), column, p, at)
+        step = rule(lambda: repr(self.names()[j]), column, self.p, at)
         w[j] += step
         self.set_weights(w, self.theta + step * column)
 

@@ -6,7 +6,7 @@ operator that knows the factors of each feature, and its bound.
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise
@@ -19,7 +19,8 @@ from maxent import io
 from maxent._checks import cuts, floats, indices
 from maxent._rows import Array
 from maxent._threads import over_rows
-from maxent.families.base import Family, Proposal, Search, Terms
+from maxent.families.base import Proposal, Terms
+from maxent.families.plans import Ask, Plan, PlannedFamily, View, Walk
 from maxent.features.base import Operator, incidence
 from maxent.features.cells import Cells, Schema, check_levels
 from maxent.maps import sum_of_parts
@@ -238,85 +239,150 @@ class BoundFactors(Terms):
         write_terms(*self._tables, root, start, stop, out)
 
 
-class FactorSearch(Search):
-    """Greedy products: the best one of k + 1 factors is the best one of k times a raw feature.
+class FactorSums(ABC):
+    """What a search of products asks: sums with weights q, at first r, over all cells.
 
-    A raw feature that is 1 wherever the product counts (an indicator for the second time) makes
-    nothing new and is passed over. Levels end where the largest value is rounding, below
-    1e-12 sum_i |r_i|.
+    ``size`` is sum_i |r_i|.
     """
 
-    def __init__(self, cells: Cells, max_factors: int, raw: tuple[Array, Array]) -> None:
-        super().__init__(cells)
-        self._max_factors = max_factors
-        self._place, self._numbers = raw
+    size: float
 
     @abstractmethod
-    def _values(self, q: Array) -> Array:
-        """sum_i q_i psi(x_i) of every raw feature psi, in one pass over the cells."""
+    def values(self) -> Array:
+        """sum_i q_i psi(x_i) of every raw feature psi."""
 
     @abstractmethod
-    def _product(self, factor: Array, power: Array) -> FactorTerms:
-        """The operator of one product."""
+    def multiply(self, k: int) -> tuple[float, float]:
+        """Multiply q by raw feature k; sums of |q| before and of what it lost."""
 
-    def propose(self, r: Array) -> list[Proposal]:
-        """The best product of 1, 2 ... factors, each from the one before."""
-        q = np.array(r, dtype=np.float64)
-        if q.shape != (self.cells.n_cells,):
-            raise ValueError(
-                f"r has shape {q.shape}, expected ({self.cells.n_cells},): one weight per cell"
-            )
-        least = _NOTHING * float(np.abs(q).sum())
-        factors: list[int] = []
-        proposals: list[Proposal] = []
-        while len(factors) < self._max_factors:
-            values = self._values(q)
-            best = self._best(values, q, least, first=not factors)
-            if best is None:
-                break
-            factors.append(best)
-            factor, power = np.unique(factors, return_counts=True)
-            operator = self._product(factor, power.astype(np.int32))
-            proposals.append(Proposal(operator, len(factors), float(values[best])))
-        return proposals
 
-    def _best(self, values: Array, q: Array, least: float, first: bool) -> int | None:
-        """The raw feature with the largest value among those that change q, now taken into q."""
-        for k in np.argsort(-np.abs(values), kind="stable"):
-            if not abs(values[k]) > least:
-                return None
-            # a first factor is new even where it is 1 at all cells with a weight
-            if self._shrunk(q, k) or first:
-                return int(k)
-        return None
+class FactorWalk(FactorSums, Walk):
+    """The sums over cells in memory, with weights q of its own. Moves are raw features."""
 
-    def _shrunk(self, q: Array, k: int) -> bool:
-        """Multiply q by raw feature k; whether that has changed it."""
+    def __init__(self, raw: BoundRaw, q: Array) -> None:
+        self._raw, self._q = raw, q
+        self.size = float(np.abs(q).sum())
+
+    def values(self) -> Array:
+        """In one pass over the cells."""
+        return self._raw.sums(self._q)
+
+    def multiply(self, k: int) -> tuple[float, float]:
+        """In one pass over the cells."""
         from maxent._kernels.terms import shrink
 
-        cells, place, numbers = self.cells, self._place[[k]], self._numbers[[k]]
+        cells, q = self._raw.cells, self._q
+        place, numbers = self._raw.plan.place[[k]], self._raw.plan.numbers[[k]]
 
         def part(start: int, stop: int) -> Array:
             return np.array(shrink(cells.values, cells.codes, place, numbers, start, stop, q))
 
         before, lost = sum_of_parts(part, q.size, 1)
-        return bool(lost > _NOTHING * before)
+        return float(before), float(lost)
 
-    def terms(self) -> BoundFactors:
-        """A place for chosen products on the cells."""
-        return BoundFactors(self.cells)
+    def first(self) -> Array:
+        """size, 0 and the values."""
+        return np.concatenate([[self.size, 0.0], self.values()])
+
+    def step(self, move: int) -> Array:
+        """What ``multiply`` gives, and the values after it."""
+        return np.concatenate([self.multiply(move), self.values()])
+
+
+class FactorsInBlocks(FactorSums):
+    """The sums over cells in blocks: one pass for each factor, which brings the next values."""
+
+    def __init__(self, ask: Ask) -> None:
+        self._ask: Ask = ask
+        self._moves: tuple[int, ...] = ()
+        (self.size, _), self._values = self._asked()
+
+    def _asked(self) -> tuple[tuple[float, float], Array]:
+        answer = self._ask(self._moves)
+        return (float(answer[0]), float(answer[1])), answer[2:]
+
+    def values(self) -> Array:
+        """As they came with the last move."""
+        return self._values
+
+    def multiply(self, k: int) -> tuple[float, float]:
+        """In one pass over the blocks."""
+        self._moves = (*self._moves, int(k))
+        both, self._values = self._asked()
+        return both
+
+
+class BoundRaw(ABC):
+    """The raw features of a plan on given cells."""
+
+    def __init__(self, plan: FactorPlan, cells: Cells) -> None:
+        self.plan, self.cells = plan, cells
+
+    @abstractmethod
+    def sums(self, q: Array) -> Array:
+        """sum_i q_i psi(x_i) of every raw feature psi, in one pass over the cells."""
+
+    def walk(self, r: Array) -> FactorWalk:
+        """The sums with weights r."""
+        return FactorWalk(self, r)
+
+
+class FactorPlan(Plan):
+    """Greedy products: the best one of k + 1 factors is the best one of k times a raw feature.
+
+    A raw feature that is 1 wherever the product counts (an indicator for the second time) makes
+    nothing new and is passed over. Levels end where the largest value is rounding, below
+    1e-12 sum_i |r_i|. ``place`` and ``numbers`` are those of the raw features.
+    """
+
+    def __init__(self, max_factors: int, raw: tuple[Array, Array]) -> None:
+        self.max_factors = max_factors
+        self.place, self.numbers = raw
+
+    @abstractmethod
+    def product(self, factor: Array, power: Array) -> FactorTerms:
+        """The operator of one product."""
+
+    def over_blocks(self, ask: Ask) -> FactorsInBlocks:
+        """One pass over the blocks for each factor."""
+        return FactorsInBlocks(ask)
+
+    def propose(self, sums: FactorSums) -> list[Proposal]:
+        """The best product of 1, 2 ... factors, each from the one before."""
+        least = _NOTHING * sums.size
+        factors: list[int] = []
+        proposals: list[Proposal] = []
+        while len(factors) < self.max_factors:
+            values = sums.values()
+            best = self._best(values, sums, least, first=not factors)
+            if best is None:
+                break
+            factors.append(best)
+            factor, power = np.unique(factors, return_counts=True)
+            operator = self.product(factor, power.astype(np.int32))
+            proposals.append(Proposal(operator, len(factors), float(values[best])))
+        return proposals
+
+    def _best(self, values: Array, sums: FactorSums, least: float, first: bool) -> int | None:
+        """The raw feature with the largest value among those that change q, now taken into q."""
+        for k in np.argsort(-np.abs(values), kind="stable"):
+            if not abs(values[k]) > least:
+                return None
+            before, lost = sums.multiply(k)
+            # a first factor is new even where it is 1 at all cells with a weight
+            if lost > _NOTHING * before or first:
+                return int(k)
+        return None
+
+    def terms(self, cells: Cells) -> BoundFactors:
+        """A place for chosen products on given cells."""
+        return BoundFactors(cells)
 
 
 def check_count(name: str, value: Any) -> None:
     """Complain unless ``value`` is an integer of at least 1."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
         raise ValueError(f"{name} must be an integer >= 1, got {value!r}")
-
-
-def ranges(cells: Cells) -> tuple[Array, Array]:
-    """Least and largest value of each variable."""
-    low = cells.values.min(axis=1, initial=np.inf).astype(np.float64)
-    return low, cells.values.max(axis=1, initial=-np.inf).astype(np.float64)
 
 
 def scales(low: Array, high: Array) -> Array:
@@ -381,7 +447,7 @@ def _raw_features(
 
 @io.register
 @dataclass(frozen=True)
-class Monomials(Family):
+class Monomials(PlannedFamily):
     """H_k: products of k of d raw features, not necessarily distinct (structural paper, §4).
 
     Raw features are the continuous variables, scaled to [0, 1] over the cells, and the indicators
@@ -413,45 +479,54 @@ class Monomials(Family):
         """
         return sqrt(2 * level * log(max(d, 2)) / m)
 
-    def search(self, cells: Cells, schema: Schema) -> MonomialSearch:
-        """The monomials on given cells."""
-        return MonomialSearch(cells, schema, self.max_degree)
+    def plan(self, view: View) -> MonomialPlan:
+        """The monomials of the columns of a table."""
+        return MonomialPlan(view, self.max_degree)
 
 
-class MonomialSearch(FactorSearch):
-    """Monomials on given cells."""
+class MonomialPlan(FactorPlan):
+    """Monomials of the columns of a table."""
 
-    def __init__(self, cells: Cells, schema: Schema, max_degree: int) -> None:
-        self._schema, (self._low, self._high) = schema, ranges(cells)
-        super().__init__(cells, max_degree, _raw_features(self._low, self._high, schema.levels))
-        self._ends = np.cumsum([0, *map(len, schema.levels)])
+    def __init__(self, view: View, max_degree: int) -> None:
+        self._schema, (self.low, self.high) = view.schema, view.ranges
+        super().__init__(max_degree, _raw_features(self.low, self.high, self._schema.levels))
+        self.ends = np.cumsum([0, *map(len, self._schema.levels)])
         # a level that all cells have is the constant 1, no feature
-        self._constant = self._sums(np.ones(cells.n_cells))[: self._ends[-1]] == cells.n_cells
+        self.constant = np.flatnonzero(view.everywhere())
 
-    def _product(self, factor: Array, power: Array) -> MonomialTerms:
+    def product(self, factor: Array, power: Array) -> MonomialTerms:
+        """The monomial of these raw features."""
         cuts = np.array([0, factor.size], dtype=np.int32)
         return MonomialTerms(
-            *(self._schema.continuous, self._low, self._high, cuts, power),
+            *(self._schema.continuous, self.low, self.high, cuts, power),
             *(self._schema.categorical, self._schema.levels, factor.astype(np.int32)),
         )
 
-    def _values(self, q: Array) -> Array:
-        values = self._sums(q)
-        values[: self._ends[-1]][self._constant] = 0.0
-        return values
+    def bind(self, cells: Cells) -> BoundMonomials:
+        """The raw features on given cells."""
+        return BoundMonomials(self, cells)
 
-    def _sums(self, q: Array) -> Array:
+
+class BoundMonomials(BoundRaw):
+    """Indicators and scaled variables on given cells."""
+
+    plan: MonomialPlan
+
+    def sums(self, q: Array) -> Array:
+        """Sums by level and by variable; 0 for the constant."""
         from maxent._kernels.cells import sum_levels
         from maxent._kernels.terms import raw_sums
 
-        cells, ends = self.cells, self._ends
-        low, scale = self._low, np.ascontiguousarray(self._numbers[ends[-1] :, 1])
+        cells, plan, ends = self.cells, self.plan, self.plan.ends
+        scale = np.ascontiguousarray(plan.numbers[ends[-1] :, 1])
 
         def part(start: int, stop: int) -> Array:
-            total = np.zeros(len(self._place))
+            total = np.zeros(len(plan.place))
             for row, code in enumerate(cells.codes):
                 sum_levels(code[start:stop], q[start:stop], total[ends[row] : ends[row + 1]])
-            raw_sums(cells.values, low, scale, q, start, stop, total[ends[-1] :])
+            raw_sums(cells.values, plan.low, scale, q, start, stop, total[ends[-1] :])
             return total
 
-        return sum_of_parts(part, q.size, len(self._place))
+        total = sum_of_parts(part, q.size, len(plan.place))
+        total[plan.constant] = 0.0
+        return total

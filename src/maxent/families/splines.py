@@ -12,10 +12,10 @@ from maxent import io
 from maxent._checks import floats, indices
 from maxent._rows import Array
 from maxent._threads import over_rows
-from maxent.families.base import Family
-from maxent.families.monomials import FactorSearch, FactorTerms, check_count, ranges, scales
+from maxent.families.monomials import BoundRaw, FactorPlan, FactorTerms, check_count, scales
+from maxent.families.plans import PlannedFamily, View
 from maxent.features.additive import FORWARD, MAX_KNOTS, REVERSE, Additive
-from maxent.features.cells import Cells, Schema
+from maxent.features.cells import Cells
 
 _MARGIN = 1e-10  # share of the range within which a knot is at its end
 
@@ -62,12 +62,13 @@ class SplineTerms(FactorTerms):
 
 @io.register
 @dataclass(frozen=True)
-class Splines(Family):
+class Splines(PlannedFamily):
     """H_k: products of k hinges of scaled variables u, (u - t)_+ / (1 - t) or (t - u)_+ / t.
 
     The knots t of each continuous variable are values at ``knots`` quantiles, those inside its
     range; where there is none, as for 0 and 1, of the middles of its distinct values.
 
+    >>> from maxent.features import Schema
     >>> X = np.array([[0.0], [1.0], [2.0], [4.0]])
     >>> schema = Schema.of(X)
     >>> search = Splines(max_factors=1, knots=1).search(schema.read(X), schema)
@@ -79,6 +80,7 @@ class Splines(Family):
     knots: int = 64
 
     letter: ClassVar[str] = "s"
+    looks_at: ClassVar[frozenset[str]] = frozenset({"values"})
 
     def __post_init__(self) -> None:
         check_count("max_factors", self.max_factors)
@@ -99,73 +101,87 @@ class Splines(Family):
         """
         return sqrt(2 * level * log(2 * d * self.knots) / m)
 
-    def search(self, cells: Cells, schema: Schema) -> SplineSearch:
-        """The splines on given cells."""
-        return SplineSearch(cells, schema, self.max_factors, self.knots)
+    def plan(self, view: View) -> SplinePlan:
+        """The splines of the columns of a table."""
+        return SplinePlan(view, self.max_factors, self.knots)
 
 
-def _knots(x: Array, count: int) -> Array:
-    """Quantiles of x; where all lie at the ends, of the middles between its distinct values."""
-    knots = _quantiles(x, count, float(x.min()), float(x.max()))
+def _knots(view: View, v: int, count: int, low: float, high: float) -> Array:
+    """Quantiles of a column; where all lie at its ends, of the middles of its distinct values."""
+    shares = np.arange(1, count + 1) / (count + 1)
+    knots = _inside(view.quantiles(v, shares), low, high)
     if knots.size:
         return knots
-    distinct = np.unique(x).astype(np.float64)
-    return _quantiles(distinct[1:] - np.diff(distinct) / 2, count, distinct[0], distinct[-1])
+    distinct = view.counted(v)[0].astype(np.float64)
+    middles = distinct[1:] - np.diff(distinct) / 2
+    return _inside(np.quantile(middles, shares, method="nearest"), low, high)
 
 
-def _quantiles(x: Array, count: int, low: float, high: float) -> Array:
-    """Values of x at quantiles and inside the range, in 10 digits where those tell them apart."""
-    share = np.arange(1, count + 1) / (count + 1)
-    knots = np.unique(np.quantile(x, share, method="nearest").astype(np.float64))
+def _inside(knots: Array, low: float, high: float) -> Array:
+    """Those inside the range, in 10 digits where those tell them apart."""
+    knots = np.unique(knots.astype(np.float64))
     short = np.unique([float(f"{t:.10g}") for t in knots])
     knots = short if short.size == knots.size else knots
     margin = _MARGIN * (high - low)
     return knots[(knots - low > margin) & (high - knots > margin)]
 
 
-def _hinge_curves(cells: Cells, schema: Schema, count: int) -> Additive:
+def _hinge_curves(view: View, count: int) -> Additive:
     """Both hinges of every knot of every variable that is not constant."""
-    low, high = ranges(cells)
+    low, high = view.ranges
     varies = scales(low, high) > 0
     low, high = np.where(varies, low, 0.0), np.where(varies, high, 0.0)
     varying, knots = np.flatnonzero(varies), [np.empty(0)] * low.size
 
     def work(first: int, last: int) -> None:
         for v in varying[first:last]:
-            knots[v] = _knots(cells.values[v], count)
+            knots[v] = _knots(view, v, count, float(low[v]), float(high[v]))
 
-    over_rows(work, varying.size, 64 * cells.n_cells)
+    over_rows(work, varying.size, 64 * view.length)
     sizes = np.array([2 * t.size for t in knots], dtype=np.intp)
     kinds = [np.repeat([FORWARD, REVERSE], t.size) for t in knots]
     unused = np.zeros(low.size)  # the ranges of squares
     return Additive(
-        *(schema.continuous, low, high, unused, unused),
+        *(view.schema.continuous, low, high, unused, unused),
         np.repeat(np.arange(low.size, dtype=np.int32), sizes),
         np.concatenate([np.empty(0), *kinds]).astype(np.int8),
         np.concatenate([np.empty(0), *(np.tile(t, 2) for t in knots)]),
     )
 
 
-class SplineSearch(FactorSearch):
-    """Splines on given cells: values of all hinges are moments of an operator of curves."""
+class SplinePlan(FactorPlan):
+    """Splines of the columns of a table."""
 
-    def __init__(self, cells: Cells, schema: Schema, max_factors: int, knots: int) -> None:
-        self._hinges = _hinge_curves(cells, schema, knots)
-        self._curves = self._hinges.bind(cells)
-        every = np.arange(self._hinges.n_features)
+    def __init__(self, view: View, max_factors: int, knots: int) -> None:
+        self.hinges = _hinge_curves(view, knots)
+        every = np.arange(self.hinges.n_features)
         alone = np.arange(every.size + 1, dtype=np.int32)
         ones = np.ones(every.size, dtype=np.int32)
-        super().__init__(cells, max_factors, self._products(alone, every, ones).raw())
+        super().__init__(max_factors, self._products(alone, every, ones).raw())
 
     def _products(self, cuts: Array, factor: Array, power: Array) -> SplineTerms:
-        hinges = self._hinges
+        hinges = self.hinges
         return SplineTerms(
             *(hinges.variables, hinges.low, hinges.high, cuts, power),
             *(hinges.variable[factor], hinges.knot[factor], hinges.kind[factor] == FORWARD),
         )
 
-    def _product(self, factor: Array, power: Array) -> SplineTerms:
+    def product(self, factor: Array, power: Array) -> SplineTerms:
+        """The product of these hinges."""
         return self._products(np.array([0, factor.size], dtype=np.int32), factor, power)
 
-    def _values(self, q: Array) -> Array:
+    def bind(self, cells: Cells) -> BoundHinges:
+        """The hinges on given cells."""
+        return BoundHinges(self, cells)
+
+
+class BoundHinges(BoundRaw):
+    """Hinges on given cells: their sums are moments of an operator of curves."""
+
+    def __init__(self, plan: SplinePlan, cells: Cells) -> None:
+        super().__init__(plan, cells)
+        self._curves = plan.hinges.bind(cells)
+
+    def sums(self, q: Array) -> Array:
+        """The moments."""
         return self._curves.moments(q)

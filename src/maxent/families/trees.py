@@ -8,6 +8,7 @@ both signs grow the same tree, and the larger value has the sign of sum_i r_i at
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import lgamma
@@ -19,7 +20,8 @@ from maxent import io
 from maxent._checks import cuts, floats, indices
 from maxent._rows import Array
 from maxent._threads import over_rows
-from maxent.families.base import Family, Proposal, Search, Terms
+from maxent.families.base import Proposal, Terms
+from maxent.families.plans import Ask, Plan, PlannedFamily, View, Walk
 from maxent.features.base import Operator, incidence, replaced
 from maxent.features.cells import UNKNOWN, Cells, Schema, check_levels
 from maxent.maps import sum_of_parts
@@ -31,7 +33,7 @@ _BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder=
 
 @io.register
 @dataclass(frozen=True)
-class Trees(Family):
+class Trees(PlannedFamily):
     """H_k: binary decision trees with k internal nodes; a feature is the union of some leaves.
 
     Nodes ask [x <= t], or [level in a set] of a categorical variable. The best tree of k + 1 nodes
@@ -46,6 +48,7 @@ class Trees(Family):
     """
 
     letter: ClassVar[str] = "d"
+    looks_at: ClassVar[frozenset[str]] = frozenset({"values"})
 
     max_nodes: int = 8
     bins: int = 255
@@ -74,9 +77,9 @@ class Trees(Family):
         printed = self.complexity(level, schema.n_raw, m)
         return max(printed, float(np.sqrt(log_growth(level, schema, m) / (2 * m))))
 
-    def search(self, cells: Cells, schema: Schema) -> TreeSearch:
-        """Every variable in bins, ready to grow trees."""
-        return TreeSearch(cells, schema, self.max_nodes, self.bins)
+    def plan(self, view: View) -> TreePlan:
+        """Every variable of a table in bins, ready to grow trees."""
+        return TreePlan(view, self.max_nodes, self.bins)
 
 
 def log_growth(level: int, schema: Schema, m: int) -> float:
@@ -430,14 +433,96 @@ class BoundTrees(Terms):
 # -- search --------------------------------------------------------------------------------------
 
 
-class _Leaf(NamedTuple):
-    """A leaf of a growing tree, its cells ``order[start:stop]``, with its best split."""
+class TreeSums(ABC):
+    """What a search of trees asks: sums of r by bin of every variable, over the cells of a leaf.
 
-    parent: tuple[int, int]  # node and side, 0 for left
-    start: int
-    stop: int
+    ``size`` and ``total`` are sum_i |r_i| and sum_i r_i. All cells are leaf 0; the s-th split,
+    counted from 0, makes the leaves 2 s + 1 and 2 s + 2.
+    """
+
+    size: float
     total: float
-    sums: Array  # of r by bin of every variable
+
+    @abstractmethod
+    def root(self) -> Array:
+        """The sums over all cells."""
+
+    @abstractmethod
+    def split(self, leaf: int, variable: int, goes_left: Array) -> tuple[Array, Array]:
+        """The sums of both sides of a leaf; ``goes_left`` are the bins of the variable that do."""
+
+
+class TreeWalk(TreeSums, Walk):
+    """The sums over cells in memory. Moves are a leaf, a variable and the bytes of the bins."""
+
+    def __init__(self, binned: BinnedCells, r: Array) -> None:
+        self._binned, self._r = binned, r
+        self.size, self.total = float(np.abs(r).sum()), float(r.sum())
+        self._order = np.flatnonzero(r).astype(np.int32)  # cells of each leaf together
+        self._spare = np.empty_like(self._order)
+        self._leaves = [(0, self._order.size, self._sums(0, self._order.size))]
+
+    def _sums(self, start: int, stop: int) -> Array:
+        return self._binned.sums(self._r, self._order[start:stop])
+
+    def root(self) -> Array:
+        """The sums over all cells."""
+        return self._leaves[0][2]
+
+    def split(self, leaf: int, variable: int, goes_left: Array) -> tuple[Array, Array]:
+        """The smaller side from its cells, the other as the rest."""
+        from maxent._kernels.trees import partition
+
+        start, stop, whole = self._leaves[leaf]
+        here = slice(start, stop)
+        middle = start + partition(
+            self._binned.codes, variable, goes_left, self._order[here], self._spare[here]
+        )
+        ends = [(start, middle), (middle, stop)]
+        small = int(middle - start > stop - middle)
+        sums = self._sums(*ends[small])
+        both = (sums, whole - sums) if small == 0 else (whole - sums, sums)
+        self._leaves += [(*end, side) for end, side in zip(ends, both, strict=True)]
+        return both
+
+    def first(self) -> Array:
+        """size, total and the sums of the root."""
+        return np.concatenate([[self.size, self.total], self.root()])
+
+    def step(self, move: tuple[int, int, bytes]) -> Array:
+        """The sums of the left side."""
+        leaf, variable, goes_left = move
+        return self.split(leaf, variable, np.frombuffer(bytearray(goes_left), np.uint8))[0]
+
+
+class TreesInBlocks(TreeSums):
+    """The sums over cells in blocks: one pass for each split."""
+
+    def __init__(self, ask: Ask) -> None:
+        self._ask: Ask = ask
+        self._moves: tuple[tuple[int, int, bytes], ...] = ()
+        self.size, self.total, *root = ask(())
+        self._leaves = [np.array(root)]
+
+    def root(self) -> Array:
+        """The sums over all cells."""
+        return self._leaves[0]
+
+    def split(self, leaf: int, variable: int, goes_left: Array) -> tuple[Array, Array]:
+        """The left side from the blocks, the other as the rest."""
+        self._moves = (*self._moves, (int(leaf), int(variable), goes_left.tobytes()))
+        left = self._ask(self._moves)
+        both = left, self._leaves[leaf] - left
+        self._leaves += both
+        return both
+
+
+class _Leaf(NamedTuple):
+    """A leaf of a growing tree, with its best split."""
+
+    number: int  # as in ``TreeSums``
+    parent: tuple[int, int]  # node and side, 0 for left
+    total: float
     gain: float
     variable: int
     goes_left: Array  # of the bins of the variable
@@ -469,46 +554,83 @@ class _TreeNodes:
         return node
 
 
-class TreeSearch(Search):
-    """Trees on the cells of a fit, every variable in bins."""
+class BinnedCells:
+    """Given cells, every variable in bins."""
 
-    def __init__(self, cells: Cells, schema: Schema, max_nodes: int, bins: int) -> None:
-        super().__init__(cells)
-        self._schema, self._max_nodes = schema, max_nodes
-        n_continuous = len(schema.continuous)
-        self._thresholds: list[Array] = [np.empty(0)] * n_continuous
-
-        def find(first: int, last: int) -> None:
-            for v in range(first, last):
-                self._thresholds[v] = _thresholds(cells.values[v], bins)
-
-        over_rows(find, n_continuous, 64 * cells.n_cells)
-        # unknown levels have a bin of their own, the last
-        sizes = [t.size + 1 for t in self._thresholds] + [len(known) + 1 for known in schema.levels]
-        self._firsts = np.concatenate([[0], np.cumsum(sizes)])
-        small = np.min_scalar_type(max(sizes) - 1)
-        self._codes = np.empty((cells.n_cells, len(sizes)), dtype=small)
-        over_rows(self._encode, cells.n_cells, 16 * len(sizes))
+    def __init__(self, plan: TreePlan, cells: Cells) -> None:
+        self._plan, self._cells = plan, cells
+        sizes = np.diff(plan.firsts)
+        small = np.min_scalar_type(sizes.max() - 1)
+        self.codes = np.empty((cells.n_cells, sizes.size), dtype=small)
+        over_rows(self._encode, cells.n_cells, 16 * sizes.size)
 
     def _encode(self, start: int, stop: int) -> None:
         """The bins of some cells."""
+        thresholds, schema = self._plan.thresholds, self._plan.schema
         for begin in range(start, stop, _BLOCK):  # searchsorted answers in 8 bytes
             block = slice(begin, min(begin + _BLOCK, stop))
-            for v, thresholds in enumerate(self._thresholds):
-                self._codes[block, v] = np.searchsorted(thresholds, self.cells.values[v, block])
-            for v, levels in enumerate(self._schema.levels, start=len(self._thresholds)):
-                codes = self.cells.codes[v - len(self._thresholds), block]
-                self._codes[block, v] = np.where(codes == UNKNOWN, len(levels), codes)
+            for v, between in enumerate(thresholds):
+                self.codes[block, v] = np.searchsorted(between, self._cells.values[v, block])
+            for v, levels in enumerate(schema.levels, start=len(thresholds)):
+                codes = self._cells.codes[v - len(thresholds), block]
+                self.codes[block, v] = np.where(codes == UNKNOWN, len(levels), codes)
 
-    def terms(self) -> BoundTrees:
+    def walk(self, r: Array) -> TreeWalk:
+        """The sums with weights r."""
+        return TreeWalk(self, r)
+
+    def sums(self, r: Array, cells: Array) -> Array:
+        """Sums of r by bin of every variable, over some cells."""
+        from maxent._kernels.trees import sum_bins
+
+        firsts = self._plan.firsts
+
+        def part(start: int, stop: int) -> Array:
+            sums = np.zeros(firsts[-1])
+            sum_bins(self.codes, cells[start:stop], r, firsts, sums)
+            return sums
+
+        return sum_of_parts(part, cells.size, self.codes.shape[1])
+
+
+class TreePlan(Plan):
+    """Trees over the columns of a table, every variable in bins.
+
+    ``thresholds`` are the ends of the bins of each continuous variable, ``firsts`` the number of
+    each variable's first bin.
+    """
+
+    def __init__(self, view: View, max_nodes: int, bins: int) -> None:
+        self.schema, self._max_nodes = view.schema, max_nodes
+        n_continuous = len(self.schema.continuous)
+        self.thresholds: list[Array] = [np.empty(0)] * n_continuous
+
+        def find(first: int, last: int) -> None:
+            for v in range(first, last):
+                self.thresholds[v] = _thresholds(*view.counted(v), bins)
+
+        over_rows(find, n_continuous, 64 * view.length)
+        # unknown levels have a bin of their own, the last
+        levels = [len(known) + 1 for known in self.schema.levels]
+        sizes = [t.size + 1 for t in self.thresholds] + levels
+        self.firsts = np.concatenate([[0], np.cumsum(sizes)])
+
+    def bind(self, cells: Cells) -> BinnedCells:
+        """Given cells in bins."""
+        return BinnedCells(self, cells)
+
+    def over_blocks(self, ask: Ask) -> TreesInBlocks:
+        """One pass over the blocks for each split."""
+        return TreesInBlocks(ask)
+
+    def terms(self, cells: Cells) -> BoundTrees:
         """A place for chosen trees, a bit per cell and tree."""
-        return BoundTrees(self.cells)
+        return BoundTrees(cells)
 
-    def propose(self, r: Array) -> list[Proposal]:
+    def propose(self, sums: TreeSums) -> list[Proposal]:
         """The tree of every size, each with one leaf of the one before it split."""
-        r = np.ascontiguousarray(r, dtype=np.float64)
-        noise = _NOISE * float(np.abs(r).sum())
-        tree = self._grow(r, noise)
+        noise = _NOISE * sums.size
+        tree = self._grow(sums, noise)
         if not tree.variable:
             return []
         # the sign that has the larger value, see the top of the module; of equal ones that of
@@ -525,18 +647,18 @@ class TreeSearch(Search):
         return proposals
 
     def _operator(self, tree: _TreeNodes, links: Array) -> TreeTerms:
-        size, n_continuous = len(links), len(self._thresholds)
+        size, n_continuous = len(links), len(self.thresholds)
         threshold, members = np.zeros(size), [np.empty(0, dtype=np.int32)] * size
         for node, v in enumerate(tree.variable[:size]):
             chosen = np.flatnonzero(tree.goes_left[node])
             if v < n_continuous:
-                threshold[node] = self._thresholds[v][chosen.size - 1]
+                threshold[node] = self.thresholds[v][chosen.size - 1]
             else:
                 members[node] = chosen.astype(np.int32)
         return TreeTerms(
-            self._schema.continuous,
-            self._schema.categorical,
-            self._schema.levels,
+            self.schema.continuous,
+            self.schema.categorical,
+            self.schema.levels,
             np.array(tree.variable[:size], dtype=np.int32),
             threshold,
             np.ascontiguousarray(links[:, 0]),
@@ -546,14 +668,10 @@ class TreeSearch(Search):
             np.concatenate([[0], np.cumsum([m.size for m in members])]),
         )
 
-    def _grow(self, r: Array, noise: float) -> _TreeNodes:
+    def _grow(self, sums: TreeSums, noise: float) -> _TreeNodes:
         """Split the leaf with the largest gain until there is none, or nodes enough."""
-        from maxent._kernels.trees import partition
-
-        order = np.flatnonzero(r).astype(np.int32)  # cells of each leaf together
-        spare = np.empty_like(order)
-        total, tree = float(r.sum()), _TreeNodes()
-        leaves = [self._leaf((0, 0), (0, order.size), total, self._sums(r, order), noise)]
+        tree = _TreeNodes()
+        leaves = [self._leaf(0, (0, 0), sums.total, sums.root(), noise)]
         while len(tree.variable) < self._max_nodes:
             leaf = leaves.pop(int(np.argmax([leaf.gain for leaf in leaves])))
             if leaf.gain <= noise:
@@ -561,55 +679,33 @@ class TreeSearch(Search):
             node = tree.split(leaf, never=self._max_nodes)
             if node + 1 == self._max_nodes:
                 break
-            here = slice(leaf.start, leaf.stop)
-            middle = leaf.start + partition(
-                self._codes, leaf.variable, leaf.goes_left, order[here], spare[here]
-            )
-            ends = [(leaf.start, middle), (middle, leaf.stop)]
-            small = int(middle - leaf.start > leaf.stop - middle)
-            sums = self._sums(r, order[slice(*ends[small])])
-            both = {small: sums, 1 - small: leaf.sums - sums}
+            both = sums.split(leaf.number, leaf.variable, leaf.goes_left)
             leaves += [
-                self._leaf((node, side), ends[side], tree.total[node][side], both[side], noise)
+                self._leaf(
+                    2 * node + 1 + side, (node, side), tree.total[node][side], both[side], noise
+                )
                 for side in (0, 1)
             ]
         return tree
 
-    def _sums(self, r: Array, cells: Array) -> Array:
-        """Sums of r by bin of every variable, over some cells."""
-        from maxent._kernels.trees import sum_bins
-
-        def part(start: int, stop: int) -> Array:
-            sums = np.zeros(self._firsts[-1])
-            sum_bins(self._codes, cells[start:stop], r, self._firsts, sums)
-            return sums
-
-        return sum_of_parts(part, cells.size, self._codes.shape[1])
-
     def _leaf(
-        self,
-        parent: tuple[int, int],
-        ends: tuple[int, int],
-        total: float,
-        sums: Array,
-        noise: float,
+        self, number: int, parent: tuple[int, int], total: float, sums: Array, noise: float
     ) -> _Leaf:
         from maxent._kernels.trees import best_split
 
-        goes_left = np.zeros(int(np.diff(self._firsts).max()), dtype=np.uint8)
+        goes_left = np.zeros(int(np.diff(self.firsts).max()), dtype=np.uint8)
         gain, variable, left_total = best_split(
-            sums, self._firsts, len(self._thresholds), total, noise, goes_left
+            sums, self.firsts, len(self.thresholds), total, noise, goes_left
         )
-        return _Leaf(parent, *ends, total, sums, gain, variable, goes_left, left_total)
+        return _Leaf(number, parent, total, gain, variable, goes_left, left_total)
 
 
-def _thresholds(x: Array, bins: int) -> Array:
-    """Numbers between the values of x that cut it into at most ``bins`` bins."""
-    values, counts = np.unique(x, return_counts=True)
+def _thresholds(values: Array, counts: Array, bins: int) -> Array:
+    """Numbers between distinct values, which ``counts`` cells have: at most ``bins`` bins."""
     last = np.arange(values.size - 1)  # the last value of every bin
     if values.size > bins:
         # a value that very many cells share takes a bin, not the bins of others
-        upto = np.cumsum(np.minimum(counts, x.size / bins))
+        upto = np.cumsum(np.minimum(counts, counts.sum() / bins))
         last = np.unique(np.searchsorted(upto, upto[-1] * np.arange(1, bins) / bins))
         last = last[last < values.size - 1]
     pairs = zip(values[last].tolist(), values[last + 1].tolist(), strict=True)

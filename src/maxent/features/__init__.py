@@ -13,6 +13,7 @@ from maxent.features.base import (
     FeatureClass,
     Operator,
     OperatorMap,
+    ViewedClass,
     joined,
     part_of,
     variables_used,
@@ -21,12 +22,16 @@ from maxent.features.base import (
 from maxent.features.categorical import Categorical, Levels
 from maxent.features.cells import Cells, Schema
 from maxent.features.product import Interaction, Products
+from maxent.features.sketch import QuantileSketch, merge_all
+from maxent.features.summary import TableSummary, fit_from_summary, summary_options
+from maxent.features.views import CellsView
 
 __all__ = [
     "Additive",
     "Bound",
     "Categorical",
     "Cells",
+    "CellsView",
     "FeatureClass",
     "Hinge",
     "Interaction",
@@ -35,13 +40,19 @@ __all__ = [
     "Operator",
     "OperatorMap",
     "Products",
+    "QuantileSketch",
     "Schema",
     "Square",
+    "TableSummary",
     "Threshold",
+    "ViewedClass",
     "bind",
+    "fit_from_summary",
     "fit_operators",
     "joined",
+    "merge_all",
     "part_of",
+    "summary_options",
     "variables_used",
     "with_weights",
 ]

@@ -20,9 +20,10 @@ from maxent import io
 from maxent._checks import floats, indices
 from maxent._rows import Array
 from maxent._threads import over_rows
-from maxent.features.base import Bound, FeatureClass, Operator, incidence, replaced
+from maxent.features.base import Bound, Operator, ViewedClass, incidence, replaced
 from maxent.features.cells import Cells, Schema, column_units, in_units
 from maxent.features.tables import Curve, Guide, ScoreTables
+from maxent.features.views import CellsView
 
 LINEAR, QUADRATIC, FORWARD, REVERSE, THRESHOLD = range(5)  # as in _kernels.cells
 _LETTERS = np.array(["l", "q", "h", "h", "t"])
@@ -322,33 +323,31 @@ def _by_variable(variable: Array) -> list[tuple[int, slice]]:
     return [(int(variable[a]), slice(a, b)) for a, b in pairwise(edges)]
 
 
-class _CurveClass(FeatureClass):
+class _CurveClass(ViewedClass):
     """What the four kinds share: the variables with more than one value, and their ranges."""
 
-    def fit(self, cells: Cells, schema: Schema, presences: Array) -> list[Operator]:
+    def fit_view(self, view: CellsView) -> list[Operator]:
         """Curves of every variable that is not constant."""
-        count = cells.values.shape[0]
+        low, high = view.ranges
+        count = low.size
         if not count:
             return []
-        low = cells.values.min(axis=1).astype(np.float64)
-        high = cells.values.max(axis=1).astype(np.float64)
         unit = column_units(low, high)
         square = np.zeros((2, count))
         knots: list[list[tuple[int, Array]]] = [[] for _ in range(count)]
 
         def work(first: int, last: int) -> None:
             for v in range(first, last):
-                x = cells.values[v]
-                square[:, v] = _square_range(x, float(low[v]), float(high[v]), float(unit[v]))
+                square[:, v] = _square_range(view, v, float(unit[v]))
                 if high[v] > low[v]:
-                    knots[v] = self._knots(x, x[presences])
+                    knots[v] = self._knots(view, v)
 
-        over_rows(work, count, 64 * cells.n_cells)
+        over_rows(work, count, 64 * view.n_cells)
         parts = [(v, k, t) for v in range(count) for k, t in knots[v]]
         if not parts:
             return []
         operator = Additive(
-            schema.continuous,
+            view.schema.continuous,
             low,
             high,
             square[0],
@@ -360,13 +359,14 @@ class _CurveClass(FeatureClass):
         return [operator] if operator.n_features else []
 
     @abstractmethod
-    def _knots(self, x: Array, presences: Array) -> list[tuple[int, Array]]:
+    def _knots(self, view: CellsView, v: int) -> list[tuple[int, Array]]:
         """The kinds of feature of one variable and their knots."""
 
 
-def _square_range(x: Array, low: float, high: float, unit: float) -> tuple[float, float]:
+def _square_range(view: CellsView, v: int, unit: float) -> tuple[float, float]:
+    low, high = (float(end[v]) for end in view.ranges)
     ends = ((low / unit) ** 2, (high / unit) ** 2)
-    within = (float(np.abs(x).min()) / unit) ** 2 if low < 0 < high else min(ends)
+    within = (view.nearest_zero(v) / unit) ** 2 if low < 0 < high else min(ends)
     return within, max(ends)
 
 
@@ -380,7 +380,7 @@ class Linear(_CurveClass):
     [['x0']]
     """
 
-    def _knots(self, x: Array, presences: Array) -> list[tuple[int, Array]]:
+    def _knots(self, view: CellsView, v: int) -> list[tuple[int, Array]]:
         return [(LINEAR, np.full(1, np.nan))]
 
 
@@ -394,7 +394,7 @@ class Square(_CurveClass):
     [['x0^2']]
     """
 
-    def _knots(self, x: Array, presences: Array) -> list[tuple[int, Array]]:
+    def _knots(self, view: CellsView, v: int) -> list[tuple[int, Array]]:
         return [(QUADRATIC, np.full(1, np.nan))]
 
 
@@ -417,12 +417,18 @@ class Hinge(_CurveClass):
     def __post_init__(self) -> None:
         _check_knots(self.knots, 2)
 
-    def _knots(self, x: Array, presences: Array) -> list[tuple[int, Array]]:
+    @property
+    def looks_at(self) -> frozenset[str]:  # type: ignore[override]
+        """All values, unless the knots are evenly spaced."""
+        return _values_if(self.knots is None)
+
+    def _knots(self, view: CellsView, v: int) -> list[tuple[int, Array]]:
+        low, high = (float(end[v]) for end in view.ranges)
         if self.knots is None:
-            between = _midpoints(x, presences, thin=True)
-            between = between[(between > x.min()) & (between < x.max())]
+            between = _midpoints(view, v, thin=True)
+            between = between[(between > low) & (between < high)]
             return [(FORWARD, between), (REVERSE, between)]
-        even = np.linspace(float(x.min()), float(x.max()), self.knots)
+        even = np.linspace(low, high, self.knots)
         return [(FORWARD, even[:-1]), (REVERSE, even[1:])]
 
 
@@ -446,10 +452,16 @@ class Threshold(_CurveClass):
     def __post_init__(self) -> None:
         _check_knots(self.knots, 1)
 
-    def _knots(self, x: Array, presences: Array) -> list[tuple[int, Array]]:
+    @property
+    def looks_at(self) -> frozenset[str]:  # type: ignore[override]
+        """All values, unless the thresholds are evenly spaced."""
+        return _values_if(self.knots is None)
+
+    def _knots(self, view: CellsView, v: int) -> list[tuple[int, Array]]:
         if self.knots is None:
-            return [(THRESHOLD, _midpoints(x, presences, thin=False))]
-        even = np.linspace(float(x.min()), float(x.max()), self.knots + 2)[1:-1]
+            return [(THRESHOLD, _midpoints(view, v, thin=False))]
+        low, high = (float(end[v]) for end in view.ranges)
+        even = np.linspace(low, high, self.knots + 2)[1:-1]
         return [(THRESHOLD, np.nextafter(even, -np.inf))]  # maxnet counts x = t as above
 
 
@@ -460,16 +472,20 @@ def _check_knots(knots: Any, least: int) -> None:
         raise ValueError(f"knots must be at most {MAX_KNOTS}, got {knots}; None takes all values")
 
 
-def _midpoints(x: Array, presences: Array, thin: bool) -> Array:
-    """Knots between consecutive distinct values of x."""
-    values = np.unique(x).astype(np.float64, copy=False)
+def _values_if(all_knots: bool) -> frozenset[str]:
+    return frozenset({"values"} if all_knots else ())
+
+
+def _midpoints(view: CellsView, v: int, thin: bool) -> Array:
+    """Knots between consecutive distinct values of a variable."""
+    values = view.values(v)
     apart = np.diff(values) > _NOISE * (values[-1] - values[0])
     values = np.concatenate([values[:1], values[1:][apart]])
     between = values[:-1] + np.diff(values) / 2
     between = np.where(between >= values[1:], values[:-1], between)  # neighbouring floats
     if between.size <= MAX_KNOTS:
         return between
-    place = np.searchsorted(values, np.unique(presences).astype(np.float64))
+    place = np.searchsorted(values, view.presence_values(v))
     near = np.unique(np.concatenate([place - 1, place]))
     near = near[(near >= 0) & (near < between.size)]
     if near.size > MAX_KNOTS:

@@ -18,10 +18,12 @@ from maxent._rows import Array, Rows
 from maxent._threads import one_blas_thread
 from maxent.features.cells import Cells, Schema
 from maxent.features.tables import ScoreTables
+from maxent.features.views import CellsInMemory, CellsView
 from maxent.maps import ColumnMap, sum_of_parts
 
 _BLOCK = 1024  # cells whose columns are written out at once: they stay in cache
-_HITS = 20  # cells of a feature in a sample below which its curvature is taken from all cells
+DRAW_AT = 0.618034  # place of a draw in its step: with 1/2 cells of equal mass make ties
+HITS = 20  # cells of a feature in a sample below which its curvature is taken from all cells
 
 
 class FeatureClass(ABC):
@@ -30,6 +32,20 @@ class FeatureClass(ABC):
     @abstractmethod
     def fit(self, cells: Cells, schema: Schema, presences: Array) -> list[Operator]:
         """The operators for these cells; ``presences`` are the indices of the occupied ones."""
+
+
+class ViewedClass(FeatureClass):
+    """A kind of feature that is fitted to a view of cells, so also to more than memory holds."""
+
+    looks_at: ClassVar[frozenset[str]] = frozenset()  # "values", "products": see TableSummary
+
+    def fit(self, cells: Cells, schema: Schema, presences: Array) -> list[Operator]:
+        """The operators for these cells; ``presences`` are the indices of the occupied ones."""
+        return self.fit_view(CellsInMemory(cells, schema, presences))
+
+    @abstractmethod
+    def fit_view(self, view: CellsView) -> list[Operator]:
+        """The operators for cells of which this view is known."""
 
 
 class Operator(ABC):
@@ -124,6 +140,37 @@ class Bound(ABC):
         return violation
 
 
+class FeatureRows(Bound):
+    """Features as rows of numbers: for a few features, or few cells."""
+
+    def __init__(self, rows: Array) -> None:
+        self.rows, self.n_features = rows, len(rows)
+
+    def add_scores(self, w: Array, theta: Array) -> None:
+        """theta += sum_j w_j f_j."""
+        theta += w @ self.rows
+
+    def moments(self, p: Array) -> Array:
+        """sum_i p_i f_j(i)."""
+        return np.asarray(self.rows @ p)
+
+    def squares(self, p: Array) -> Array:
+        """sum_i p_i f_j(i)^2."""
+        return np.asarray(self.rows**2 @ p)
+
+    def restrict(self, index: Array) -> FeatureRows:
+        """Some of the features."""
+        return FeatureRows(self.rows[index])
+
+    def take(self, cells: Array) -> FeatureRows:
+        """The same features on some of the cells."""
+        return FeatureRows(self.rows[:, cells])
+
+    def write(self, root: Array, start: int, stop: int, out: Array) -> None:
+        """out[j, i] = root_i f_j(i)."""
+        out[:] = self.rows[:, start:stop] * root[start:stop]
+
+
 class OperatorMap(ColumnMap):
     """Operators side by side on the cells of one row, as a feature map.
 
@@ -189,8 +236,12 @@ class OperatorMap(ColumnMap):
 
     def candidates(self, violation: Array, count: int) -> Array:
         """The worst violators, as far as they are no copies of one another."""
+        return super().candidates(self.priority(violation), count)
+
+    def priority(self, violation: Array) -> Array:
+        """How much each feature would add to a working set; see ``Bound.priority``."""
         parts = [part.priority(violation[where]) for part, where in self._slices()]
-        return super().candidates(np.concatenate(parts), count)
+        return np.concatenate(parts)
 
     def gram(self, diagonal: Array, spike: Array | None, every: int = 1) -> Array:
         """C'(diag(d) - u u')C, the columns C written out a block of cells at a time.
@@ -203,12 +254,12 @@ class OperatorMap(ColumnMap):
             return self._gram(diagonal, spike)
         below = np.cumsum(diagonal)
         count = self.n_cells // every
-        drawn = np.searchsorted(below, below[-1] * (np.arange(count) + 0.5) / count)
+        drawn = np.searchsorted(below, below[-1] * (np.arange(count) + DRAW_AT) / count)
         share = np.full(count, below[-1] / count)
         part = OperatorMap([bound.take(drawn) for bound in self.parts], count)
         gram = part._gram(share, None if spike is None else share * spike[drawn] / diagonal[drawn])
         # a feature of rare cells may have no curvature in the sample, and its step no end
-        rare = np.flatnonzero(part.moments(share) * count < _HITS * below[-1])
+        rare = np.flatnonzero(part.moments(share) * count < HITS * below[-1])
         if rare.size:
             few = self.restrict(rare)
             exact = few.squares(diagonal)
@@ -218,6 +269,11 @@ class OperatorMap(ColumnMap):
         return gram
 
     def _gram(self, diagonal: Array, spike: Array | None) -> Array:
+        total = self.weighted_sums(diagonal, spike)
+        return total[:, :-1] - np.outer(total[:, -1], total[:, -1])
+
+    def weighted_sums(self, diagonal: Array, spike: Array | None) -> Array:
+        """C' diag(d) C with C'u as its last column."""
         signed = bool((diagonal < 0).any())
         root = np.ones_like(diagonal) if signed else np.sqrt(diagonal)
         edge = np.zeros_like(root)
@@ -237,8 +293,7 @@ class OperatorMap(ColumnMap):
             return total
 
         with one_blas_thread():
-            total = sum_of_parts(part, len(starts), _BLOCK * self.n_features**2 // 64)
-        return total[:, :-1] - np.outer(total[:, -1], total[:, -1])
+            return sum_of_parts(part, len(starts), _BLOCK * self.n_features**2 // 64)
 
     def _write(self, root: Array, start: int, stop: int, block: Array) -> Array:
         columns = block[:, : stop - start]

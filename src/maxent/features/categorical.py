@@ -11,9 +11,10 @@ import numpy as np
 from maxent import io
 from maxent._checks import indices
 from maxent._rows import Array
-from maxent.features.base import Bound, FeatureClass, Operator, incidence, replaced
+from maxent.features.base import Bound, Operator, ViewedClass, incidence, replaced
 from maxent.features.cells import Cells, Schema, check_levels
 from maxent.features.tables import ScoreTables
+from maxent.features.views import CellsView
 
 
 @io.register
@@ -132,7 +133,7 @@ class BoundLevels(Bound):
 
 @io.register
 @dataclass(frozen=True)
-class Categorical(FeatureClass):
+class Categorical(ViewedClass):
     """f = [x = level], one indicator per level.
 
     With ``occupied`` (the jar's rule) only levels with a presence, so that a level nobody has
@@ -145,13 +146,14 @@ class Categorical(FeatureClass):
 
     occupied: bool = False
 
-    def fit(self, cells: Cells, schema: Schema, presences: Array) -> list[Operator]:
+    def fit_view(self, view: CellsView) -> list[Operator]:
         """Levels of every categorical variable that is not constant."""
+        schema = view.schema
         variable, level = [], []
         for v, levels in enumerate(schema.levels):
             if len(levels) < 2:
                 continue
-            seen = np.bincount(cells.codes[v, presences], minlength=len(levels)) > 0
+            seen = view.occupied(v)
             for code in range(len(levels)):
                 if seen[code] or not self.occupied:
                     variable.append(v)

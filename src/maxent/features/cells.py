@@ -36,6 +36,11 @@ class Cells:
             np.ascontiguousarray(self.values[:, rows]), np.ascontiguousarray(self.codes[:, rows])
         )
 
+    def ranges(self) -> tuple[Array, Array]:
+        """Least and largest value of each continuous variable."""
+        low = self.values.min(axis=1, initial=np.inf).astype(np.float64)
+        return low, self.values.max(axis=1, initial=-np.inf).astype(np.float64)
+
 
 @io.register
 @dataclass(frozen=True)
@@ -173,9 +178,14 @@ def column_units(low: Array, high: Array) -> Array:
     >>> np.log2(column_units(np.array([-1.0, 0.0]), np.array([3.0, 2.0**600])))
     array([  0., 601.])
     """
+    return np.ldexp(1.0, column_powers(low, high))
+
+
+def column_powers(low: Array, high: Array) -> Array:
+    """The powers of two that ``column_units`` are; 0 for a column without values."""
     power = np.frexp(np.maximum(np.abs(low), np.abs(high)))[1]
     power = np.minimum(power, np.finfo(np.float64).maxexp - 1)  # a larger one is no number
-    return np.ldexp(1.0, np.where(np.abs(power) > _SQUARES_EXACT, power, 0))
+    return np.where((np.abs(power) > _SQUARES_EXACT) & (low <= high), power, 0)
 
 
 def in_units(values: Array, units: Array) -> Array:
@@ -185,10 +195,11 @@ def in_units(values: Array, units: Array) -> Array:
 
 def constant_columns(cells: Cells, schema: Schema) -> list[str]:
     """The columns that have one value and so tell nothing."""
-    low, high = (
-        cells.values.min(axis=1, initial=np.inf),
-        cells.values.max(axis=1, initial=-np.inf),
-    )
+    return constant_within(schema, *cells.ranges())
+
+
+def constant_within(schema: Schema, low: Array, high: Array) -> list[str]:
+    """The columns that have one value where these are the ranges of the continuous ones."""
     names = [name for name, same in zip(schema.continuous, low == high, strict=True) if same]
     levels = zip(schema.categorical, schema.levels, strict=True)
     return names + [name for name, known in levels if len(known) < 2]

@@ -11,9 +11,10 @@ from maxent import io
 from maxent._checks import floats, indices
 from maxent._rows import Array
 from maxent._threads import over_rows
-from maxent.features.base import Bound, FeatureClass, Operator, incidence, replaced
+from maxent.features.base import Bound, Operator, ViewedClass, incidence, replaced
 from maxent.features.cells import Cells, Schema, column_units, in_units
 from maxent.features.tables import Pairs, ScoreTables
+from maxent.features.views import CellsView
 from maxent.maps import sum_of_parts
 
 _BLOCK = 2048  # cells whose variables stay in cache
@@ -188,7 +189,7 @@ class BoundProducts(Bound):
 
 @io.register
 @dataclass(frozen=True)
-class Interaction(FeatureClass):
+class Interaction(ViewedClass):
     """f = x_i x_j scaled to [0, 1], for i < j: with Linear and Square, covariances match.
 
     >>> from maxent.features import fit_operators
@@ -196,30 +197,20 @@ class Interaction(FeatureClass):
     [['x0*x1']]
     """
 
-    def fit(self, cells: Cells, schema: Schema, presences: Array) -> list[Operator]:
-        """Every pair of continuous variables whose product is not constant."""
-        from maxent._kernels.cells import product_range
+    looks_at = frozenset({"products"})
 
-        low, high = (
-            cells.values.min(axis=1, initial=np.inf).astype(np.float64),
-            cells.values.max(axis=1, initial=-np.inf).astype(np.float64),
-        )
-        values = in_units(cells.values, column_units(low, high))
+    def fit_view(self, view: CellsView) -> list[Operator]:
+        """Every pair of continuous variables whose product is not constant."""
+        low, high = view.ranges
         varying = np.flatnonzero(high > low)
         first, second = (varying[part] for part in np.triu_indices(varying.size, 1))
-        ranges = np.empty((2, first.size))
-
-        def work(begin: int, end: int) -> None:
-            for k in range(begin, end):
-                ranges[:, k] = product_range(values[first[k]], values[second[k]])
-
-        over_rows(work, first.size, cells.n_cells)
+        ranges = view.product_ranges(first, second)
         keep = ranges[1] > ranges[0]
         if not keep.any():
             return []
         return [
             Products(
-                schema.continuous,
+                view.schema.continuous,
                 low,
                 high,
                 first[keep].astype(np.int32),

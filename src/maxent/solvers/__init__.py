@@ -100,10 +100,10 @@ def _chosen(solver: Solver | str, problem: Problem) -> Solver:
     if solver == "auto":
         lacks = {}
         # without an l1 term every feature is in use, and a Newton step costs their number cubed
-        many = _MANY_OF_ONE_ROW if problem.features.n_rows is None else _MANY
+        many = _MANY_OF_ONE_ROW if problem.features.one_row else _MANY
         dense = problem.potential.smooth_conjugate and problem.features.n_features > many
         last = {"prox-newton"} if dense else set()
-        if problem.features.n_rows is None or not problem.entropy.has_curvature:
+        if problem.features.one_row or not problem.entropy.has_curvature:
             last.add("newton-cg")  # no preconditioner, or costly products with the Jacobian
         elif dense and _few_samples(problem) and _curvature_jumps(problem):
             last |= {"newton-cg", "prox-newton"}  # kinks everywhere cut their steps short
@@ -133,7 +133,7 @@ def _for_chains(problem: Problem) -> type[Solver] | None:
     features, recipe = problem.features, unwrap(problem.entropy)
     size = features.n_features
     elastic = problem.potential.elastic(size)
-    if elastic is None or features.n_rows is None or not recipe.entropy.domain.ragged:
+    if elastic is None or features.one_row or not recipe.entropy.domain.ragged:
         return None
     if problem.entropy.differentiable:
         pure = size > _MANY_L1 and elastic[0].any() and not elastic[1].any()

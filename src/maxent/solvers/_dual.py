@@ -10,7 +10,7 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -72,6 +72,8 @@ class DualSolver(Solver):
 
     passes : over the rows, between two states; random_state : seed of the orders.
     """
+
+    begins_at_weights: ClassVar[bool] = False
 
     max_iter: int = 2_000
     passes: int = field(default=5, kw_only=True)

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
 from time import perf_counter
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -23,7 +23,9 @@ from maxent import io
 from maxent._progress import Progress
 from maxent._rows import Array, Rows
 from maxent._threads import one_blas_thread
+from maxent.maps import BlocksLost
 from maxent.problem import Problem, State
+from maxent.solvers.checkpoint import CheckpointFile
 
 
 @io.register
@@ -148,11 +150,16 @@ class Solver(ABC):
     tol : stop when the duality gap is at most this, or where no finite gap exists the optimality,
         which promises less (``Status.STATIONARY``); max_iter : steps at most; verbose : 0 silences
         the progress line that appears on standard error after a few seconds.
+    checkpoint : a file that is given the weights and the history after each step; where it is
+        there already, of the same problem, a run goes on from it.
     """
+
+    begins_at_weights: ClassVar[bool] = True  # else it moves rows, which w does not determine
 
     tol: float = 1e-8
     max_iter: int = 1000
     verbose: int = field(default=1, kw_only=True)
+    checkpoint: str | None = field(default=None, kw_only=True, metadata=io.LATER)
 
     def __post_init__(self) -> None:
         if not self.tol >= 0:
@@ -189,9 +196,19 @@ class Solver(ABC):
         if lack:
             raise TypeError(f"{type(self).__name__} cannot solve this problem: {lack}")
         with one_blas_thread():
-            w = self._start(problem, w0)
+            w, file = self._start(problem, w0), None
+            earlier: list[dict[str, float]] = []
+            if self.checkpoint is not None:
+                if not self.begins_at_weights:
+                    raise ValueError(
+                        f"{type(self).__name__} moves the distributions of rows, which weights do "
+                        "not bring back: take checkpoint=None, or a solver such as LBFGS or FISTA"
+                    )
+                file = CheckpointFile(self.checkpoint, problem)
+                found = file.read()
+                w, earlier = (w, []) if found is None else (found.w, found.history)
             start = problem.state(w) if w.any() else problem.origin()
-            return self._descend(self._initial(start), callback)
+            return self._descend(self._initial(start), callback, file, earlier)
 
     def warn_unless_converged(self, solution: Solution, stacklevel: int = 1) -> None:
         """A ConvergenceWarning for a solution of this solver that missed its tolerance.
@@ -207,10 +224,17 @@ class Solver(ABC):
             stacklevel=stacklevel + 1,
         )
 
-    def _descend(self, state: State, callback: Callback | None) -> Solution:
-        begin = perf_counter()
-        history = [self._record(state, begin)]
-        status = Status.MAX_ITER
+    def _descend(
+        self,
+        state: State,
+        callback: Callback | None,
+        file: CheckpointFile | None = None,
+        earlier: Sequence[dict[str, float]] = (),
+    ) -> Solution:
+        spent = earlier[-1]["seconds"] if earlier else 0.0
+        begin = perf_counter() - spent
+        history = [*earlier[:-1], self._record(state, begin)]
+        status, count = Status.MAX_ITER, 0
         progress = Progress(type(self).__name__, self.verbose)
         try:
             if self._done(state):
@@ -220,6 +244,8 @@ class Solver(ABC):
                 start, reach = state.dual, float(np.max(np.abs(state.w), initial=0.0))
                 for count, state in enumerate(iterations, start=1):
                     history.append(self._record(state, begin))
+                    if file is not None:
+                        file.write(state.w, history)
                     progress.update(
                         f"iteration {count}, gap {state.gap:.1e}, optimality {state.optimality:.1e}"
                     )
@@ -238,12 +264,20 @@ class Solver(ABC):
                         break
                 else:
                     status = Status.STALLED
+        except BlocksLost as lost:
+            raise BlocksLost(f"{lost} {self._way_back(count)}") from lost
         except KeyboardInterrupt as stop:
             solution = self._solution(state, Status.INTERRUPTED, history)
             raise Interrupted(solution) from stop
         finally:
             progress.close()
         return self._solution(state, status, history)
+
+    def _way_back(self, steps: int) -> str:
+        if self.checkpoint is None:
+            return f"{steps} steps are lost: give checkpoint=PATH to be able to go on from the last"
+        kept = f"The last of {steps} steps is" if steps else "Nothing is lost; steps will be"
+        return f"{kept} in the checkpoint {self.checkpoint}: fit again with it to go on"
 
     def _done(self, state: State) -> bool:
         return (state.gap if np.isfinite(state.gap) else state.optimality) <= self.tol

@@ -14,6 +14,7 @@ from maxent import io
 from maxent._rows import Array, Rows
 from maxent.maps import RowMap
 from maxent.problem import Problem, State
+from maxent.solvers._sum_planes import planes_of_sums
 from maxent.solvers.base import Solver, elastic_terms
 
 _FINER = 0.1  # share of the tolerance that the programme of the rows may miss
@@ -75,6 +76,9 @@ class CuttingPlane(Solver):
     def _one(self, problem: Problem, state: State) -> Iterator[State]:
         l1, l2 = elastic_terms(problem)
         master = _QuadraticMaster(l2) if l2.any() else _LinearMaster(l1)
+        if problem.features.in_blocks:
+            yield from planes_of_sums(problem, state, master)
+            return
         answers: list[Rows] = []
         while True:
             answers.append(state.p)

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from maxent import io
-from maxent._rows import Array, Rows, row_dot
-from maxent.problem import Problem, State
-from maxent.solvers._hessian import Model, second_order
+from maxent._rows import Array
+from maxent.problem import Problem, Ray, State
 from maxent.solvers.base import Solver, bottomless, needs_gradient
+from maxent.solvers.hessian import Model, second_order
 from maxent.solvers.lbfgs import LBFGS
 
 _ENOUGH = 1e-4  # share of the slope that a step must gain (Armijo)
@@ -116,16 +116,16 @@ def _search(
     nothing of the next one, so the whole step may be too long, or much too short. Scores are
     linear along the step, so a trial costs no product.
     """
-    direction = problem.features.scores(step)
+    ray = problem.ray(state, step)
     slack = 1e-15 * max(1.0, abs(state.dual))
     first = float(gradient @ step)
     low, high = (0.0, first), (np.inf, 0.0)
     length, short = 1.0, (state, 0.0)
     for _ in range(_TRIALS):
-        new = problem.state(state.w + length * step, state.theta + length * direction)
+        new = ray.state(length)
         if bottomless(new, state.dual):
             return new, length
-        slope = _slope(new, step, direction)
+        slope = _slope(new, ray)
         enough = new.dual <= state.dual + _ENOUGH * length * min(first, 0.0) + slack
         if enough and abs(slope) <= _FLAT * abs(first):
             stuck = abs(new.dual - state.dual) <= slack
@@ -138,11 +138,10 @@ def _search(
     return short if short[0].dual < state.dual - slack else None
 
 
-def _slope(state: State, step: Array, direction: Rows) -> float:
+def _slope(state: State, ray: Ray) -> float:
     """Derivative of the dual along a step."""
-    problem = state.problem
-    linear = problem.potential.conjugate_gradient(-state.w) + problem.target
-    return problem.total(row_dot(state.p, direction)) - float(linear @ step)
+    penalty = state.problem.potential.conjugate_gradient(-state.w)
+    return ray.slope(state) - float(penalty @ ray.step)
 
 
 def _between(low: tuple[float, float], high: tuple[float, float]) -> float:

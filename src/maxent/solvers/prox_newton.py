@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from maxent import io
-from maxent._rows import Array, Rows, flat, row_scale
+from maxent._rows import Array
 from maxent.maps import ColumnMap
 from maxent.potentials import ElasticPotential
 from maxent.problem import Problem, State
@@ -63,12 +63,12 @@ class ProxNewton(Solver):
     def _iterate(self, problem: Problem, state: State) -> Iterator[State]:
         cheap = problem.features.cheap_moments
         room, working = self.working_set or _ROOM[cheap], None
-        points = problem.features.n_rows or flat(state.theta).size
+        sizes = problem.sizes(state)
         while True:
             before = state.optimality
             index = _violators(state, room)
             if working is None or not np.isin(index, working.index).all():
-                working = _WorkingSet(problem, index, points)
+                working = _WorkingSet(problem, index, *sizes)
             new = working.improve(state)
             if new is None:
                 return
@@ -82,12 +82,12 @@ class ProxNewton(Solver):
 class _WorkingSet:
     """The problem of a few features, all others being zero, with its last Hessian."""
 
-    def __init__(self, whole: Problem, index: Array, points: int) -> None:
+    def __init__(self, whole: Problem, index: Array, points: int, scores: int) -> None:
         self.whole, self.index = whole, index
         l1, l2 = elastic_terms(whole)
         self.l1, self.l2 = l1[index], l2[index]
         self.problem = whole.restrict(index, Elastic(self.l1, self.l2)).with_unit(whole.unit)
-        self.points = points  # rows, or cells of a single row
+        self.points, self.scores = points, scores  # rows (cells of a single one), all scores
         self.sample = _SAMPLE
         self.damping = 0.0
         self._gram: Array | None = None
@@ -138,8 +138,7 @@ class _WorkingSet:
 
     def _cheap(self) -> bool:
         """Whether a Hessian costs too little to be kept."""
-        assert self._at is not None
-        return self.index.size**2 * flat(self._at.theta).size <= _CHEAP
+        return self.index.size**2 * self.scores <= _CHEAP
 
     def _every(self) -> int:
         """One of how many points makes the Hessian."""
@@ -147,7 +146,7 @@ class _WorkingSet:
 
     def _hessian(self, state: State) -> Array:
         if self._gram is None:
-            self._gram = self.problem.features.gram(*_curvature(state), self._every())
+            self._gram = self.problem.hessian(state, self._every())
             self._at = state
         return self._gram
 
@@ -162,20 +161,6 @@ class Elastic(ElasticPotential):
     def coefficients(self) -> tuple[Array, Array]:
         """As given."""
         return self.l1, self.l2
-
-
-def _curvature(state: State) -> tuple[Rows, Rows | None]:
-    """The Jacobian of the map with the row weights in it."""
-    diagonal, spike = state.problem.entropy.curvature(
-        np.atleast_2d(state.theta), np.atleast_2d(state.p)
-    )
-    weights = state.problem.weights
-    if weights is None:
-        return diagonal[0], None if spike is None else spike[0]
-    return (
-        row_scale(diagonal, weights),
-        None if spike is None else row_scale(spike, np.sqrt(weights)),
-    )
 
 
 def _violators(state: State, room: int) -> Array:
@@ -221,15 +206,15 @@ def _newton_step(
     step = _solve_model(gram + ridge * np.eye(len(gram)), gradient, w, l1, l2, goal)
     if not (step.any() and np.isfinite(step).all()):
         return None
-    direction = problem.features.scores(step)
-    if not np.abs(direction).max() < _LONGEST * (1 + np.abs(state.theta).max()):
+    ray = problem.ray(state, step)
+    if ray.moves_scores_by(_LONGEST):
         return None
     # decrease predicted by the model's linear part and the penalty (Tseng and Yun, 2009)
     predicted = float(gradient @ step) + problem.penalty(w + step) - state.penalty
     length = 1.0
     slack = 1e-15 * max(1.0, abs(state.dual))
     for _ in range(30):
-        new = problem.state(w + length * step, state.theta + length * direction)
+        new = ray.state(length)
         if new.dual <= state.dual + 1e-4 * length * min(predicted, 0.0) + slack:
             stuck = abs(new.dual - state.dual) <= slack
             return new if not stuck or new.optimality < state.optimality else None

@@ -45,6 +45,8 @@ class Smoothing(Solver):
     @classmethod
     def missing(cls, problem: Problem) -> str | None:
         """Zero with or without a cost, on a domain with a log-partition."""
+        if problem.features.in_blocks:
+            return "it needs the rows that blocks keep; use CuttingPlane"
         inside = unwrap(problem.entropy).entropy
         if not isinstance(inside, Zero):
             return f"{inside!r} is not Zero: smoothing is for perceptrons and hinges"

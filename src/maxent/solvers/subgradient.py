@@ -60,6 +60,8 @@ class Subgradient(Solver):
     @classmethod
     def missing(cls, problem: Problem) -> str | None:
         """A conjugate with kinks."""
+        if problem.features.in_blocks:
+            return "it needs the rows that blocks keep; use CuttingPlane"
         if problem.entropy.differentiable:
             return f"{problem.entropy!r} has a gradient; ProxNewton, LBFGS and FISTA use it"
         return None

@@ -9,9 +9,11 @@ A room uses those that stand before it in this table, and none that stand after 
 ``settings``, ``tuning_settings``, ``inputs``     what a fit is told, and the files it reads
 ``model``, ``region``, ``diagnostics/``           a saved density; species on cells; their scores
 ``sharing``                                       strength lent between the species of a group
-``selection``, ``fitting``, ``direct``            variables chosen, a species fitted and judged
+``selection``, ``checking``                       variables chosen; files looked at before a fit
+``fitting``, ``direct``, ``explaining``           a species fitted and judged; why a place suits it
 ``projection/``, ``comparison/``                  its maps, and maps side by side
 ``slugs``, ``tables/``, ``report/``, ``outputs``  what is written, and the folders for it
+``workers``, ``crew``                             who does the work: processes, or a cluster
 ``job``, ``workflow``                             one species or many, from files to folders
 ``scoring``, ``tuning/``                          a model scored on new records; settings chosen
 ================================================  ================================================
@@ -27,6 +29,8 @@ import importlib
 from typing import Any
 
 _PUBLIC = {
+    "checking": ["LayerCheck", "LayerFacts", "RecordFates", "check_layers", "check_records"],
+    "crew": ["ClusterSettings"],
     "diagnostics": [
         "collinearity",
         "evaluate",
@@ -36,6 +40,7 @@ _PUBLIC = {
         "responses",
     ],
     "direct": ["fit"],
+    "explaining": ["PlaceExplained", "Share", "explain_place", "explain_places"],
     "fitting": ["fit_species"],
     "inputs": ["LayerFiles", "RecordFile", "StudyFiles"],
     "job": ["rewrite_report"],

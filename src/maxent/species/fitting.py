@@ -37,12 +37,14 @@ def fit_species(
     grid: Grid | None = None,
     command: str = "",
     lenders: Mapping[str, FittedDensity] | None = None,
+    whole: Callable[[Recipe, Sample], tuple[FittedDensity, list[str]]] | None = None,
     stage: Callable[[str], None] = lambda name: None,
 ) -> tuple[SpeciesResult, list[FittedDensity]]:
     """Fit one species and diagnose the fit; also returns the models of the replicates asked for.
 
-    ``lenders`` are the densities of other species for ``settings.share``. ``stage`` is called with
-    the name of each step as it begins.
+    ``lenders`` are the densities of other species for ``settings.share``. ``whole`` gives the
+    density over more cells than those of the sample, which is used for all else, and notes.
+    ``stage`` is called with the name of each step as it begins.
     """
     settings = settings or Settings()
     if settings.share and lenders is None:
@@ -56,7 +58,18 @@ def fit_species(
     notes = list(prepared.notes)
     recipe = settings.recipe(tuple(c for c in categorical if c in sample.X.columns))
     with clock("fit"):
-        model = diagnostics.fit_sample(recipe, sample)
+        if whole is None:
+            model = diagnostics.fit_sample(recipe, sample)
+        else:
+            model, more = whole(recipe, sample)
+            notes += more
+    n_cells = _more_cells(model, sample)
+    if n_cells is not None:
+        notes.append(
+            f"the density is over all {n_cells:,} cells; evaluation, thresholds,"
+            " refits, response curves, importance and the similarity of projections "
+            f"(MESS, ExDet) use {int(sample.at_background.sum()):,} of them"
+        )
     notes += _remarks(model, sample, test)
     small, few = _thinned(sample, settings), len(sample.counts) > settings.diagnostic_cells * 1.5
     sharing, refit = None, None
@@ -121,8 +134,14 @@ def fit_species(
         collinearity=collinearity,
         selection=prepared.selection,
         sharing=sharing,
+        n_cells=n_cells,
     )
     return result, models
+
+
+def _more_cells(model: FittedDensity, sample: Sample) -> int | None:
+    """The points of a density, where there are more than the sample has."""
+    return None if model.merged or model.n_points <= len(sample.counts) else round(model.n_points)
 
 
 def _listed(settings: Settings, prepared: Prepared) -> dict[str, Any]:
@@ -166,7 +185,9 @@ def _folds(sample: Sample, settings: Settings) -> str:
 def _remarks(model: FittedDensity, sample: Sample, test: Sample | None) -> list[str]:
     """What the reader of the report should know about the fit."""
     schema, remarks = model.schema, []
-    constant = [name for name in schema.names if sample.X[name].nunique() < 2]
+    spread = dict(zip(schema.continuous, model.high > model.low, strict=True))
+    spread |= {n: len(s) > 1 for n, s in zip(schema.categorical, schema.levels, strict=True)}
+    constant = [name for name in schema.names if not spread[name]]
     if constant:
         remarks.append(f"constant columns are not used: {', '.join(constant)}")
     told = model.certificate

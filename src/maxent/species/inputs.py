@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from maxent.species.layers.naming import named_layers
 from maxent.species.options import BACKGROUND, DATA, check_options, option
+from maxent.species.records.rows import rows_named
 
 if TYPE_CHECKING:
     from maxent.species.layers.grid import Grid
     from maxent.species.layers.layers import Layers
+    from maxent.species.layers.sources import FileSource
     from maxent.species.records.occurrences import Occurrences
     from maxent.species.records.study_files import StudyChoice
     from maxent.species.records.swd import SWD
@@ -26,6 +28,10 @@ def _nodata(typed: Sequence[str]) -> tuple[float, ...] | None:
         return tuple(float(word) for word in typed)
     except ValueError:
         raise ValueError(f"nodata is a number, or none, got {', '.join(typed)}") from None
+
+
+def _typed_nodata(values: tuple[float, ...] | None) -> list[str]:
+    return ["none"] if values is None else [repr(value) for value in values]
 
 
 @dataclass(frozen=True)
@@ -53,6 +59,7 @@ class LayerFiles:
         "one, such as -9999, in files that state none.",
         DATA,
         read=_nodata,
+        write=_typed_nodata,
     )
     layer: tuple[str, ...] = option(
         (),
@@ -60,21 +67,30 @@ class LayerFiles:
         "name, file and band. Repeat.",
         DATA,
     )
+    without: tuple[str, ...] = option(
+        (), "Leave this layer of the files and folders out; repeat.", DATA
+    )
 
     def __post_init__(self) -> None:
         check_options(self)
         files = [named.path for named in named_layers(self.layer)]
         object.__setattr__(self, "sources", tuple(dict.fromkeys([*self.sources, *files])))
 
-    def typed(self) -> list[str]:
-        """The options that say the same on the command line, but for the files."""
-        words = [word for name in self.categorical for word in ("-c", name)]
-        words += [word for text in self.layer for word in ("--layer", text)]
-        values = ["none"] if self.nodata is None else [f"{value!r}" for value in self.nodata]
-        words += [word for value in values for word in ("--nodata", value)]
-        words += ["--align", self.align] if self.align != "refuse" else []
-        words += ["--resampling", self.resampling] if self.resampling != "bilinear" else []
-        return words + (["--layers-crs", self.crs] if self.crs is not None else [])
+    @classmethod
+    def stored(cls, fields: Mapping[str, Any]) -> LayerFiles:
+        """From fields that were saved, whose tuples are lists."""
+        values: dict[str, Any] = {
+            k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()
+        }
+        return cls(**values)
+
+    def bands(self) -> list[FileSource]:
+        """The layers as the files hold them, each on its own grid."""
+        from maxent.species.layers.layers import bands_given
+
+        return bands_given(
+            self.sources, crs=self.crs, named=named_layers(self.layer), without=self.without
+        )
 
     def open(self, like: Grid | None = None, only: Sequence[str] | None = None) -> Layers:
         """The layers."""
@@ -90,6 +106,7 @@ class LayerFiles:
             only=only,
             nodata=self.nodata,
             named=named_layers(self.layer),
+            without=self.without,
         )
 
 
@@ -112,8 +129,14 @@ class RecordFile:
     max_uncertainty: float | None = option(
         None, "Leave out records whose place is less certain than this many metres.", DATA
     )
+    leave_out: tuple[str, ...] = option(
+        (),
+        "Rows of the file to leave out, as messages count them: 12, 30-35 or 12,40; repeat.",
+        DATA,
+    )
 
     def __post_init__(self) -> None:
+        rows_named(self.leave_out)
         if self.max_uncertainty is not None and not self.max_uncertainty >= 0:
             raise ValueError(
                 f"max_uncertainty must be a number of metres, got {self.max_uncertainty!r}"
@@ -126,10 +149,14 @@ class RecordFile:
         """
         from maxent.species.records.locating import located
         from maxent.species.records.occurrences import read_occurrences
+        from maxent.species.records.rows import without_rows
         from maxent.species.records.selection import uncertainty_hint
 
-        how = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "path"}
+        others = ("path", "leave_out")
+        how = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in others}
         records = read_occurrences(self.path, absent=absent, **how)
+        if self.leave_out:
+            records = without_rows(records, rows_named(self.leave_out))
         placed, notes = located(records, grid)
         if self.max_uncertainty is None:
             notes += uncertainty_hint(records.uncertainty, grid, records.source)
@@ -141,6 +168,8 @@ class RecordFile:
         """The rows of a table of samples with data."""
         from maxent.species.records.swd import read_swd
 
+        if self.leave_out:
+            raise ValueError("leave_out is for records on layers; take the rows out of the table")
         return read_swd(
             self.path,
             categorical=categorical,
@@ -198,13 +227,6 @@ class StudyFiles:
     def path(self) -> str | None:
         """The file of polygons, if there is one."""
         return self.polygons or self.ecoregions
-
-    def typed(self) -> list[str]:
-        """The options that ask for it."""
-        words = [] if self.polygons is None else ["--region", self.polygons]
-        words += [] if self.ecoregions is None else ["--ecoregions", self.ecoregions]
-        words += ["--hull"] if self.hull else []
-        return words + ([] if self.buffer is None else ["--buffer", f"{self.buffer:g}"])
 
     def read(self, grid: Grid) -> tuple[StudyChoice | None, list[str]]:
         """How to make the region of a species, and notes on the polygons."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -30,7 +31,7 @@ from maxent.species.layers.effort import RecordEffort
 from maxent.species.layers.extrapolation import Extrapolation
 from maxent.species.layers.similarity import Reference
 from maxent.species.model import SpeciesModel
-from maxent.species.outputs import MODEL, RESULT, staged
+from maxent.species.outputs import MODEL, RESULT, SUMMARY, staged
 from maxent.species.projection import EXTRAS, project
 from maxent.species.records.occurrences import Occurrences
 from maxent.species.region import Prepared, Region, Regions, prepare
@@ -44,8 +45,8 @@ from maxent.species.results import (
 )
 from maxent.species.settings import Settings
 from maxent.species.slugs import slug
+from maxent.species.whole import WholeLayers
 
-SUMMARY = "summary.json"
 _HELD_OUT = {  # whose AUC is shown where there are no test records
     "blocks": "block CV",
     "checkerboard": "checkerboard CV",
@@ -60,7 +61,8 @@ class Shared:
     """What all species of a run have in common; it is sent to worker processes as it is.
 
     ``inputs`` is the digest of the files that they share, see ``fingerprints.py``; ``lenders`` are
-    the densities of the species that lend strength to each other.
+    the densities of the species that lend strength to each other; ``whole`` the layers whose cells
+    are fitted in windows, None where those of the regions are fitted.
     """
 
     settings: Settings
@@ -73,6 +75,7 @@ class Shared:
     maps: bool = True
     inputs: str = ""
     lenders: Mapping[str, FittedDensity] = field(default_factory=dict)
+    whole: WholeLayers | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,8 +91,13 @@ class Job:
     notes: tuple[str, ...] = ()
 
 
-def fit_job(job: Job, shared: Shared, stage: Callable[[str], None]) -> dict[str, Any]:
-    """Fit a species and write its folder; returns its summary row."""
+def fit_job(
+    job: Job, shared: Shared, stage: Callable[[str], None], client: Any = None
+) -> dict[str, Any]:
+    """Fit a species and write its folder; returns its summary row.
+
+    ``client`` is of a cluster whose workers read the windows of ``shared.whole``.
+    """
     start = perf_counter()
     stage("records")
     prepared, region = _prepared(job, shared)
@@ -97,7 +105,7 @@ def fit_job(job: Job, shared: Shared, stage: Callable[[str], None]) -> dict[str,
     others = {name: d for name, d in shared.lenders.items() if name != job.species}
     shared = replace(shared, lenders=others)
     with staged(job.folder, job.overwrite) as place:
-        result = _write_species(prepared, region, shared, place, stage)
+        result = _write_species(prepared, region, shared, place, stage, client)
         row = _summary(result, job.folder, perf_counter() - start)
         row["notes"] = prepared.new_notes(result.notes, _told(job, shared))
         summary = {"fingerprint": fingerprint(job, shared), "files": _files(place), "row": row}
@@ -148,8 +156,12 @@ def _write_species(
     shared: Shared,
     place: Path,
     stage: Callable[[str], None],
+    client: Any,
 ) -> SpeciesResult:
     settings = shared.settings
+    whole = None
+    if shared.whole is not None and region is not None:
+        whole = partial(shared.whole.density, region=region, client=client)
     result, models = fit_species(
         prepared,
         settings,
@@ -158,6 +170,7 @@ def _write_species(
         grid=None if region is None else region.grid,
         command=shared.command,
         lenders=shared.lenders if settings.share else None,
+        whole=whole,
         stage=stage,
     )
     sample, test = (_used(part, result) for part in (prepared.train, prepared.test))
@@ -187,7 +200,8 @@ def _write_species(
     (place / "tables").mkdir()
     stage("report")
     notes = list(dict.fromkeys([*result.notes, *notes]))
-    result = replace(result, maps=maps, notes=notes, change=change)
+    reading = None if shared.layers is None else asdict(shared.layers)
+    result = replace(result, maps=maps, notes=notes, change=change, reading=reading)
     written = tables.write_tables(result, sample, test, place / "tables")
     files = {what: f"tables/{name}" for what, name in written.items()}
     result = replace(result, tables={**extra_files, **files})
@@ -382,6 +396,7 @@ def fingerprint(job: Job, shared: Shared) -> str:
     """A digest of what the results depend on: settings, files, records and the version."""
     parts: list[Any] = [__version__, shared.settings.listed(), shared.categorical, shared.layers]
     parts += [shared.projections, shared.lambdas, shared.maps, shared.inputs, job.species]
+    parts += [] if shared.whole is None else ["in windows"]
     for records in (job.records, job.test):
         parts += [None] if records is None else [records.x, records.y]
     if job.prepared is not None:

@@ -15,7 +15,7 @@ ValueError: pace must be one of slow, brisk, got 'backwards'
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -36,6 +36,7 @@ class Option:
     choices : the values that are allowed; least : the smallest one.
     most : the largest value that can be typed.
     read : makes a value from what was typed, where that is not the value itself.
+    write : the words that are typed for a value, where they are not the value itself.
     """
 
     help: str
@@ -45,6 +46,11 @@ class Option:
     least: float | None = None
     most: float | None = None
     read: Callable[[Any], Any] | None = None
+    write: Callable[[Any], Iterable[str]] | None = None
+
+    def flag(self, name: str) -> str:
+        """The long one, of the field of this name."""
+        return self.flags[0] if self.flags else "--" + name.replace("_", "-")
 
 
 def option(default: Any, help: str, group: str | None = None, *flags: str, **limits: Any) -> Any:
@@ -66,3 +72,36 @@ def check_options(instance: Any) -> None:
             raise ValueError(f"{name} must be one of {words}, got {value!r}")
         if asked.least is not None and value < asked.least:
             raise ValueError(f"{name} must be at least {asked.least}, got {value!r}")
+
+
+def typed(instance: Any) -> list[str]:
+    """The options that say the same on the command line; defaults are left out.
+
+    >>> @dataclass(frozen=True)
+    ... class Walk:
+    ...     pace: str = option("slow", "How fast.")
+    ...     dogs: tuple[str, ...] = option((), "With whom.", None, "--dog", "-d")
+    ...     rain: bool = option(True, "Also in the rain.")
+    >>> typed(Walk(dogs=("Rex", "Bo"), rain=False))
+    ['-d', 'Rex', '-d', 'Bo', '--no-rain']
+    """
+    words: list[str] = []
+    defaults = {f.name: f.default for f in fields(instance)}
+    for name, asked in options_of(type(instance)).items():
+        value = getattr(instance, name)
+        if value == defaults[name]:
+            continue
+        flag = asked.flags[-1] if asked.flags else asked.flag(name)
+        if isinstance(value, bool):
+            words.append(flag if value else flag.replace("--", "--no-", 1))
+            continue
+        if asked.write is not None:
+            shown = list(asked.write(value))
+        else:
+            shown = [_word(part) for part in (value if isinstance(value, tuple) else (value,))]
+        words += [word for text in shown for word in (flag, text)]
+    return words
+
+
+def _word(value: Any) -> str:
+    return f"{value:.15g}" if isinstance(value, float) else str(value)

@@ -21,6 +21,7 @@ from maxent.species import locks
 
 RESULT = "result.json"
 MODEL = "model.json"
+SUMMARY = "summary.json"
 MARKS = (RESULT, "tuning.json", "landscape.json")  # any of them marks a folder as ours
 _INSIDE_LOCK = ".lock"
 _INSIDE = re.compile(r"\.[0-9a-f]{8}\.(partial|ready|old)")

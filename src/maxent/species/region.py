@@ -213,8 +213,9 @@ class Regions:
         assert self.study is not None
         with ExitStack() as files:
             opened = files.enter_context(self.layers.open())
-            effort = _effort(files, self.bias, self.layers, opened)
-            where = _on_data(opened, records)
+            effort = open_effort(files, self.bias, self.layers, opened)
+            # a wrong place must not widen a study region
+            where = opened.known_at(records.x, records.y)
             if not where.any():
                 study = None  # cleaning says why none can be used
             else:
@@ -223,17 +224,10 @@ class Regions:
             return survey(opened, asked, self.settings, bias=effort, group=self.group, study=study)
 
 
-def _on_data(layers: Layers, records: Occurrences) -> Array:
-    """Which records lie on a cell with data: a wrong place must not widen a study region."""
-    cell = layers.grid.cells_at(records.x, records.y)
-    usable = cell != OUTSIDE
-    usable[usable] = layers.at(cell[usable])[1]
-    return usable
-
-
-def _effort(
+def open_effort(
     files: ExitStack, bias: str | None, layers: LayerFiles, opened: Layers
 ) -> Layers | None:
+    """A bias raster on the grid of the layers, open as long as ``files``; None without one."""
     if bias is None:
         return None
     return files.enter_context(
@@ -290,7 +284,7 @@ def survey_files(
         notes += more
         shared = None
         if choice is None or not choice.by_species:
-            effort = _effort(files, bias, layers, opened)
+            effort = open_effort(files, bias, layers, opened)
             asked = everything if tests is None else together(everything, tests)
             nowhere = np.empty(0)
             fixed = None if choice is None else choice.around(nowhere, nowhere, opened.grid)
@@ -366,6 +360,12 @@ def prepare(
         x, y = np.append(x, extra.occurrences.x), np.append(y, extra.occurrences.y)
         held = np.append(held, np.ones(len(extra.occurrences), bool))
     sample = _sample(region, train_cell, region.background)
+    if not (sample.counts == 0).any():
+        raise ValueError(
+            f"{name}: every background cell holds a record of it, so there is nothing to compare "
+            "with: a target group needs records of other species too (--background-records), or "
+            "draw the background at random"
+        )
     tested = None
     if test_cell.size:
         tested = _sample(region, test_cell, np.zeros(region.cell.size, bool))

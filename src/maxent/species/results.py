@@ -318,6 +318,8 @@ class SpeciesResult:
     change : of the range between the training layers and projections on the same grid.
     collinearity, selection : of all variables given, and which of them were used; see these.
     sharing : whether the other species of the run lent strength, None where that was not asked.
+    n_cells : cells that the density is over, where the background points are a sample of them.
+    reading : how the layers were read, the fields of ``LayerFiles``; None for tables with data.
     """
 
     species: str
@@ -347,6 +349,8 @@ class SpeciesResult:
     collinearity: Collinearity | None = field(default=None, metadata=io.LATER)
     selection: Selection | None = field(default=None, metadata=io.LATER)
     sharing: Sharing | None = field(default=None, metadata=io.LATER)
+    n_cells: int | None = field(default=None, metadata=io.LATER)
+    reading: dict[str, Any] | None = field(default=None, metadata=io.LATER)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "model", fitted_density(self.model))

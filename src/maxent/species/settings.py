@@ -36,7 +36,7 @@ RULES = (  # of the table of thresholds
 # the names of features.letters and potentials.BY_NAME, written out: a command starts without them
 _LETTERS = "lqpthc"
 _POTENTIALS = ("box", "ball", "quadratic", "elastic", "smooth-box", "laplace", "equality")
-_VIF = 10.0  # a usual limit
+VIF = 10.0  # a usual limit
 _CV = ("auto", "blocks", "checkerboard", "random", "none")
 _REPLICATES = ("bootstrap", "subsample", "crossvalidate")
 
@@ -49,8 +49,16 @@ def _cells(typed: str) -> int | None:
     return int(typed)
 
 
+def _typed_cells(background: int | None) -> list[str]:
+    return ["all" if background is None else str(background)]
+
+
 def _with_cloglog(typed: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(["cloglog", *typed]))
+
+
+def _without_cloglog(outputs: tuple[str, ...]) -> list[str]:
+    return [name for name in outputs if name != "cloglog"]
 
 
 @dataclass(frozen=True)
@@ -104,7 +112,7 @@ class Settings:
         False, "Several species lend strength to each other where cross-validation says so.", MODEL
     )
     background: int | None = option(
-        10_000, "Number of background cells, or all.", BACKGROUND, read=_cells
+        10_000, "Number of background cells, or all.", BACKGROUND, read=_cells, write=_typed_cells
     )
     bias: str = option(
         "background",
@@ -155,6 +163,7 @@ class Settings:
         OUTPUT,
         "--output",
         read=_with_cloglog,
+        write=_without_cloglog,
     )
     clamp: bool = option(True, "Hold variables in their ranges.", OUTPUT)
     mask: str | None = option(
@@ -204,7 +213,7 @@ class Settings:
         """How variables are selected: "vif" with its limit, or "forward"."""
         how, given, limit = (self.select or "").partition("=")
         try:
-            value = float(limit) if given else _VIF
+            value = float(limit) if given else VIF
         except ValueError:
             value = float("nan")
         if (how == "vif" and value >= 1) or (how == "forward" and not given):

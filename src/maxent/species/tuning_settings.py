@@ -23,6 +23,12 @@ STATISTICS = {
 }
 
 
+NO_MEMORY = (  # why it has none
+    "every candidate is fitted once for each fold, on cells in memory; tune with a background of "
+    "some thousand cells, and fit the settings that it finds to all"
+)
+
+
 @dataclass(frozen=True)
 class TuningSettings:
     """How candidates are compared.

@@ -10,12 +10,11 @@ import os
 import signal
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Sequence
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from maxent._interrupts import held_back
+from maxent._interrupts import deaf_children, held_back
 
 
 def in_processes(
@@ -77,7 +76,7 @@ class _Worker:
         context = multiprocessing.get_context("spawn")
         self.line, other = context.Pipe()
         self.process = context.Process(target=_serve, args=(other, work, common), daemon=True)
-        with _deaf():
+        with deaf_children():
             self.process.start()
         other.close()
 
@@ -101,19 +100,6 @@ class _Worker:
         """It stops when its line is closed."""
         self.line.close()
         self.process.join()
-
-
-@contextmanager
-def _deaf() -> Iterator[None]:
-    """A process that starts here never hears Ctrl-C, not even while it imports."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _serve(line: Connection[Any, Any], work: Callable[..., Any], common: Sequence[Any]) -> None:

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Generator, Sequence
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from time import perf_counter
 from typing import Any, Protocol
 
 from maxent._terminal import in_words
 from maxent.density import FittedDensity
 from maxent.species import report, tables
+from maxent.species.crew import ClusterSettings, Crew, check_files, spread
 from maxent.species.fingerprints import of_file, of_rasters, of_values
 from maxent.species.inputs import (
     LayerFiles,
@@ -26,7 +28,6 @@ from maxent.species.inputs import (
     raster_parts,
 )
 from maxent.species.job import (
-    SUMMARY,
     Job,
     Shared,
     begun,
@@ -36,7 +37,7 @@ from maxent.species.job import (
     lend,
 )
 from maxent.species.locks import Lock
-from maxent.species.outputs import check_free, check_unread, contents, locked, resolved
+from maxent.species.outputs import SUMMARY, check_free, check_unread, contents, locked, resolved
 from maxent.species.records.columns import listed
 from maxent.species.records.names import find_name
 from maxent.species.records.occurrences import Occurrences
@@ -44,8 +45,9 @@ from maxent.species.records.swd import swd_rows, swd_sample
 from maxent.species.region import prepare_swd, survey_files
 from maxent.species.settings import Settings
 from maxent.species.slugs import slugs
-from maxent.species.workers import Killed, in_processes
+from maxent.species.whole import small_cache, whole_layers
 
+_EVERY = 10.0  # seconds after which the table of all species is written again
 _WHERE_PEOPLE_LOOKED = (
     "--share also lends where people looked, which records of one group have in common; take that "
     "out with --target-group, --background-records, --bias or --bias-kernel"
@@ -102,6 +104,7 @@ def fit_files(
     lambdas: bool = False,
     maps: bool = True,
     jobs: int = 1,
+    cluster: ClusterSettings | None = None,
     overwrite: bool = False,
     resume: bool = False,
     command: str = "",
@@ -111,7 +114,9 @@ def fit_files(
 
     ``species`` picks some; ``test`` holds records of the same species for testing; ``bias`` is a
     raster of sampling effort; ``group`` records whose cells are the background; ``study`` where
-    background is drawn from; ``resume`` keeps the species that an earlier run of the same settings
+    background is drawn from; ``jobs`` species are fitted at a time, or as many as there are workers
+    of a ``cluster``, which also says how much memory there is for a background of all cells;
+    ``resume`` keeps the species that an earlier run of the same settings
     finished.
     """
     settings, listener = settings or Settings(), listener or Silence()
@@ -120,10 +125,24 @@ def fit_files(
     read = [file.path for file in (records, test, group, study) if file is not None]
     tables_read = [path for path in read if path is not None]
     rasters = [bias] if bias is not None else []
-    check_unread(out, [*tables_read, *raster_parts([*rasters, *_sources(layers, *projections)])])
-    with locked(out) as lock:
+    files_read = [*tables_read, *raster_parts([*rasters, *_sources(layers, *projections)])]
+    check_unread(out, files_read)
+    within = nullcontext() if cluster is None or cluster.memory is None else small_cache()
+    with locked(out) as lock, within, _connected(cluster, listener) as client:
+        crew = Crew(jobs, client, lock)
+        check_files(client, out, files_read)
+        whole = whole_layers(
+            settings,
+            layers,
+            bias=bias,
+            grouped=group is not None and settings.bias_kernel is None,
+            cluster=cluster or ClusterSettings(),
+            client=client,
+            tell=listener.note,
+        )
+        drawn = settings if whole is None else replace(settings, background=Settings.background)
         surveyed = survey_files(
-            records, layers, settings, test=test, bias=bias, group=group, study=study
+            records, layers, drawn, test=test, bias=bias, group=group, study=study
         )
         names = chosen_species(surveyed.records.names(), species, records.path)
         notes = list(surveyed.notes)
@@ -146,6 +165,7 @@ def fit_files(
             lambdas,
             maps,
             _shared_inputs(layers, bias, surveyed.group, projections, study),
+            whole=whole,
         )
         folders = _folders(out, names)
         queue = [
@@ -159,7 +179,7 @@ def fit_files(
             )
             for name in names
         ]
-        return _run(queue, shared, out, jobs, resume, listener, lock)
+        return _run(queue, shared, out, crew, resume, listener)
 
 
 def fit_swd(
@@ -174,6 +194,7 @@ def fit_swd(
     projections: Sequence[LayerFiles] = (),
     lambdas: bool = False,
     jobs: int = 1,
+    cluster: ClusterSettings | None = None,
     overwrite: bool = False,
     resume: bool = False,
     command: str = "",
@@ -187,10 +208,15 @@ def fit_swd(
     settings, listener = settings or Settings(), listener or Silence()
     _check_share_settings(settings)
     out = resolved(out)
+    if cluster is not None and cluster.memory is not None:
+        raise ValueError(f"memory={cluster.memory!r} is for layers; tables are read into memory")
     file = samples if isinstance(samples, RecordFile) else RecordFile(samples)
     given = [file.path, background, *([] if test is None else [test])]
-    check_unread(out, [*given, *raster_parts(_sources(*projections))])
-    with locked(out) as lock:
+    rasters = raster_parts(_sources(*projections))
+    check_unread(out, [*given, *rasters])
+    with locked(out) as lock, _connected(cluster, listener) as client:
+        crew = Crew(jobs, client, lock)
+        check_files(client, out, rasters)
         table = file.read_swd(categorical)
         points = replace(file, path=background).read_swd(categorical, background=True)
         tests = None if test is None else replace(file, path=test).read_swd(categorical)
@@ -221,7 +247,12 @@ def fit_swd(
             tested = None if tests is None else swd_rows(tests, name, sample)
             ready = prepare_swd(name, sample, tested, settings, notes)
             queue.append(Job(name, folders[name], overwrite, prepared=ready))
-        return _run(queue, shared, out, jobs, resume, listener, lock)
+        return _run(queue, shared, out, crew, resume, listener)
+
+
+def _connected(cluster: ClusterSettings | None, listener: Listener) -> AbstractContextManager[Any]:
+    advice = "the species that it finished stay, go on with --resume"
+    return (cluster or ClusterSettings()).connected(listener.note, advice)
 
 
 # -- many species --------------------------------------------------------------------------------
@@ -231,10 +262,9 @@ def _run(
     queue: Sequence[Job],
     shared: Shared,
     out: Path,
-    jobs: int,
+    crew: Crew,
     resume: bool,
     listener: Listener,
-    lock: Lock,
 ) -> list[dict[str, Any]]:
     if shared.lambdas and shared.settings.entropy != "shannon":
         raise ValueError(
@@ -257,12 +287,19 @@ def _run(
             listener.done(kept)
     _check_changed(waiting, len(queue))
     if shared.settings.share and waiting:
-        shared = replace(shared, lenders=_lenders(queue, shared, jobs, listener, lock))
+        shared = replace(shared, lenders=_lenders(queue, shared, crew, listener))
     alone = len(queue) == 1
-    with closing(_fitted(waiting, shared, jobs, alone, listener, lock)) as fitted:
+    with (
+        spread(crew.client),
+        closing(_fitted(waiting, shared, crew, alone, listener)) as fitted,
+    ):
+        written = perf_counter()
         for row in fitted:
             rows[row["species"]] = row
             listener.done(row)
+            if not alone and perf_counter() - written > _EVERY:  # a long run can be looked at
+                _write_batch([rows[job.species] for job in queue if job.species in rows], out)
+                written = perf_counter()
     ordered = [rows[job.species] for job in queue]
     if not alone:
         _write_batch(ordered, out)
@@ -270,32 +307,32 @@ def _run(
 
 
 def _fitted(
-    queue: Sequence[Job], shared: Shared, jobs: int, alone: bool, listener: Listener, lock: Lock
+    queue: Sequence[Job], shared: Shared, crew: Crew, alone: bool, listener: Listener
 ) -> Generator[dict[str, Any], None, None]:
     if alone:  # its error is the error of the run
         for job in queue:
-            yield fit_job(job, shared, partial(listener.stage, job.species))
+            yield fit_job(job, shared, partial(listener.stage, job.species), crew.client)
         return
-    if jobs <= 1 or len(queue) <= 1:
+    if not crew.hands_out(len(queue)):
         for job in queue:
-            yield _attempt(job, shared, partial(listener.stage, job.species))
+            yield _attempt(job, shared, partial(listener.stage, job.species), crew.client)
         return
-    with closing(in_processes(_work, queue, (shared, lock), jobs)) as rows:
-        for job, row in rows:
-            yield _failed(job, str(row)) if isinstance(row, Killed) else row
+    with closing(crew.work(_work, queue, shared)) as rows:
+        for job, row in rows:  # what is no row says why there is none
+            yield row if isinstance(row, dict) else _failed(job, str(row))
 
 
 def _lenders(
-    queue: Sequence[Job], shared: Shared, jobs: int, listener: Listener, lock: Lock
+    queue: Sequence[Job], shared: Shared, crew: Crew, listener: Listener
 ) -> dict[str, FittedDensity]:
     """The densities of all species that have one; of the others it is said why they lend none."""
     made: dict[str, Any] = {}
-    if jobs <= 1:
+    if not crew.hands_out(len(queue)):
         for job in queue:
             listener.stage(job.species, "fit, to lend")
-            made[job.species] = _lend(job, shared, lock)
+            made[job.species] = _lend(job, shared)
     else:
-        with closing(in_processes(_lend, queue, (shared, lock), jobs)) as lent:
+        with closing(crew.work(_lend, queue, shared)) as lent:
             for job, density in lent:
                 listener.stage(job.species, "fit, to lend")
                 made[job.species] = density
@@ -307,7 +344,7 @@ def _lenders(
     return {name: d for name, d in found.items() if isinstance(d, FittedDensity)}
 
 
-def _lend(job: Job, shared: Shared, lock: Lock) -> FittedDensity | str:
+def _lend(job: Job, shared: Shared, lock: Lock | None = None) -> FittedDensity | str:
     """The density of a species, or in words why there is none."""
     try:
         return lend(job, shared)
@@ -315,8 +352,12 @@ def _lend(job: Job, shared: Shared, lock: Lock) -> FittedDensity | str:
         return in_words(error).removeprefix(f"{job.species}: ")
 
 
-def _work(job: Job, shared: Shared, lock: Lock) -> dict[str, Any]:
+def _work(job: Job, shared: Shared, lock: Lock | None) -> dict[str, Any]:
     """In a process of its own, which holds the lock of the folder for as long as it lives."""
+    if not job.overwrite:
+        kept = finished(job, shared)  # by a worker of this run that was lost before it could tell
+        if kept is not None:
+            return kept | {"resumed": False}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         row = _attempt(job, shared, lambda name: None)
@@ -324,10 +365,12 @@ def _work(job: Job, shared: Shared, lock: Lock) -> dict[str, Any]:
     return row | {"notes": list(dict.fromkeys(told))}
 
 
-def _attempt(job: Job, shared: Shared, stage: Callable[[str], None]) -> dict[str, Any]:
+def _attempt(
+    job: Job, shared: Shared, stage: Callable[[str], None], client: Any = None
+) -> dict[str, Any]:
     """A summary row whatever happens: one species does not stop the others."""
     try:
-        return fit_job(job, shared, stage)
+        return fit_job(job, shared, stage, client)
     except Exception as error:
         return _failed(job, in_words(error).removeprefix(f"{job.species}: "))
 

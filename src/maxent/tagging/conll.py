@@ -5,9 +5,10 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 _BEGINS, _ENDS, _ALL = set("BSU"), set("ESLU"), set("BIESLU")
 
@@ -48,14 +49,82 @@ def read_conll(
     and the number of the line.
     """
     path = Path(path)
-    sequences: list[list[tuple[str, ...]]] = []
+    sequences = list(_sequences(_decoded(_content(path), path), path, separator, comments))
+    if not sequences:
+        raise ValueError(f"{path} has no tokens")
+    return sequences
+
+
+class Span(NamedTuple):
+    """A piece of a file between sequences: its bytes, unpacked, and the number of its first line.
+
+    With how many sequences and tokens it has.
+    """
+
+    start: int
+    stop: int
+    line: int
+    sequences: int
+    tokens: int
+
+
+def conll_spans(path: str | Path, size: int, comments: bool = False) -> list[Span]:
+    """A file cut between sequences, into pieces of ``size`` bytes or a little more.
+
+    One line at a time is in memory.
+    """
+    spans = list(iterate_spans(path, size, comments))
+    if not any(span.tokens for span in spans):
+        raise ValueError(f"{path} has no tokens")
+    return spans
+
+
+def iterate_spans(path: str | Path, size: int, comments: bool = False) -> Iterator[Span]:
+    """The pieces of ``conll_spans`` one after another."""
+    start = at = 0
+    line = first = 1
+    sequences = tokens = inside = 0
+    with _unpacking(Path(path)), _opened(Path(path)) as file:
+        for text in file:
+            at, line = at + len(text), line + 1
+            if text.strip():
+                counted = not (comments and text.startswith(b"#"))
+                inside, tokens = inside + counted, tokens + counted
+                continue
+            sequences, inside = sequences + (inside > 0), 0
+            if at - start >= size:
+                yield Span(start, at, first, sequences, tokens)
+                start, first, sequences, tokens = at, line, 0, 0
+    if at > start:
+        yield Span(start, at, first, sequences + (inside > 0), tokens)
+
+
+def read_conll_span(
+    path: str | Path, span: Span, width: int = 0, comments: bool = False
+) -> list[list[tuple[str, ...]]]:
+    """The sequences of a piece of a file, see ``read_conll``; ``width`` is that of its lines."""
+    path = Path(path)
+    with _unpacking(path), _opened(path) as file:
+        file.seek(span.start)
+        content = file.read(span.stop - span.start)
+    lines = _decoded(content, path, span.line)
+    return list(_sequences(lines, path, None, comments, span.line, width))
+
+
+def _sequences(
+    lines: Iterable[str],
+    path: Path,
+    separator: str | None,
+    comments: bool,
+    first: int = 1,
+    width: int = 0,
+) -> Iterator[list[tuple[str, ...]]]:
     current: list[tuple[str, ...]] = []
-    width = 0
-    for number, line in enumerate(_text(path).split("\n"), start=1):
+    for number, line in enumerate(lines, start=first):
         line = line.rstrip("\r")
         if not line.strip():
             if current:
-                sequences.append(current)
+                yield current
                 current = []
             continue
         if comments and line.startswith("#"):
@@ -73,23 +142,35 @@ def read_conll(
             )
         current.append(columns)
     if current:
-        sequences.append(current)
-    if not sequences:
-        raise ValueError(f"{path} has no tokens")
-    return sequences
+        yield current
 
 
-def _text(path: Path) -> str:
+def _opened(path: Path) -> Any:
+    return gzip.open(path) if path.suffix == ".gz" else path.open("rb")
+
+
+@contextmanager
+def _unpacking(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise ValueError(f"{path} is no gzip file, or cut short: {error}") from error
+
+
+def _content(path: Path) -> bytes:
     content = path.read_bytes()
     if path.suffix == ".gz":
-        try:
+        with _unpacking(path):
             content = gzip.decompress(content)
-        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            raise ValueError(f"{path} is no gzip file, or cut short: {error}") from error
+    return content
+
+
+def _decoded(content: bytes, path: Path, first: int = 1) -> list[str]:
+    """The lines of a text that begins at line ``first`` of a file."""
     try:
-        return content.decode("utf-8-sig")
+        return content.decode("utf-8-sig" if first == 1 else "utf-8").split("\n")
     except UnicodeDecodeError as error:
-        number = content[: error.start].count(b"\n") + 1
+        number = content[: error.start].count(b"\n") + first
         raise ValueError(f"{path}, line {number}: not UTF-8 text ({error.reason})") from error
 
 

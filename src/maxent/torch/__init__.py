@@ -23,6 +23,12 @@ from maxent.torch.functional import (
     sparse_sigmoid,
     sparsemax,
 )
+from maxent.torch.head import (
+    LinearFenchelYoungLoss,
+    SparseDistribution,
+    linear_entmax,
+    linear_fenchel_young_loss,
+)
 from maxent.torch.losses import fenchel_young_loss
 from maxent.torch.modules import (
     Budget,
@@ -42,10 +48,12 @@ __all__ = [
     "Entmax15",
     "Entropy",
     "FenchelYoungLoss",
+    "LinearFenchelYoungLoss",
     "NormEntropy",
     "Normmax",
     "Shannon",
     "Softmax",
+    "SparseDistribution",
     "SparsePlus",
     "SparseSigmoid",
     "Sparsemax",
@@ -55,6 +63,8 @@ __all__ = [
     "entmax",
     "entmax15",
     "fenchel_young_loss",
+    "linear_entmax",
+    "linear_fenchel_young_loss",
     "normmax",
     "softmax",
     "sparse_plus",

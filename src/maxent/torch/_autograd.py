@@ -9,6 +9,8 @@ from torch import Tensor
 
 from maxent.torch import _derivatives, _dispatch, _plain, _unrolled
 
+_KERNEL_TYPES = (torch.float32, torch.bfloat16, torch.float16)
+
 
 @torch.library.custom_op("maxent::map", mutates_args=())
 def _map_op(x: Tensor, kind: str, parameter: float, parameters: Tensor | None) -> Tensor:
@@ -46,6 +48,31 @@ def eager(x: Tensor) -> bool:
         and not torch._C._are_functorch_transforms_active()
         and torch.autograd.forward_ad._current_level < 0
     )
+
+
+def direct(x: Tensor, dim: int) -> bool:
+    """Whether a kernel takes the scores as they lie, and nothing but backward looks on."""
+    return (
+        type(x) is Tensor
+        and x.is_cuda
+        and x.dtype in _KERNEL_TYPES
+        and (dim == -1 or dim == x.ndim - 1)
+        and x.is_contiguous()
+        and x.numel() > 0
+        and eager(x)
+        and not torch._C._is_tracing()
+        and _dispatch.direct(x)
+    )
+
+
+def direct_map(x: Tensor, alpha: float) -> Tensor:
+    """entmax of what is ``direct``."""
+    p: Tensor
+    if torch.is_grad_enabled() and x.requires_grad:
+        p = DirectMap.apply(x, alpha)
+    else:
+        p = _dispatch.direct_map(x, alpha)
+    return p
 
 
 def _check_transforms() -> None:
@@ -188,6 +215,28 @@ class EagerMap(torch.autograd.Function):
         return p
 
     backward = Map.backward
+
+
+class DirectMap(torch.autograd.Function):
+    """``EagerMap`` of scores that are ``direct``, of any shape."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, alpha: float) -> Tensor:
+        p = _dispatch.direct_map(x, alpha)
+        ctx.save_for_backward(p)
+        ctx.alpha = alpha
+        return p
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None]:
+        (p,) = ctx.saved_tensors
+        if type(g) is Tensor and not torch.is_grad_enabled() and _dispatch.direct_pair(p, g):
+            return _dispatch.direct_vjp(p, g, ctx.alpha), None
+        if g.shape != p.shape:  # a batch of gradients
+            return _dispatch.plain_vjp("tsallis", p, g, ctx.alpha, None), None
+        size = p.shape[-1]
+        rows, cotangent = p.reshape(-1, size), g.reshape(-1, size)
+        return _dispatch.vjp("tsallis", rows, cotangent, ctx.alpha, None).reshape(p.shape), None
 
 
 class Loss(torch.autograd.Function):

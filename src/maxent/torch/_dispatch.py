@@ -79,6 +79,38 @@ def backend_of(x: Tensor) -> str:
     return next((name for name in ("numba", "triton") if _module(name, x) is not None), "plain")
 
 
+def direct(x: Tensor) -> bool:
+    """Whether the kernels for CUDA take these scores."""
+    triton = _load("triton") if _forced.get() in (None, "triton") else None
+    if triton is None or x.shape[-1] > triton.LONGEST:
+        return False
+    return x.get_device() == torch.cuda.current_device()  # kernels are launched there
+
+
+def direct_map(x: Tensor, alpha: float) -> Tensor:
+    """entmax of contiguous scores of any shape, by the kernels for CUDA."""
+    triton = _load("triton")
+    assert triton is not None
+    p: Tensor = triton.tsallis_map(x, alpha)
+    return p
+
+
+def direct_pair(p: Tensor, g: Tensor) -> bool:
+    """Whether the kernels for CUDA take a map and what comes back to it as they lie."""
+    same = g.dtype == p.dtype and g.shape == p.shape and g.is_contiguous()
+    return same and not torch._C._are_functorch_transforms_active() and has_memory(g)
+
+
+def direct_vjp(p: Tensor, g: Tensor, alpha: float) -> Tensor:
+    """``vjp`` of what is ``direct``."""
+    if alpha == 1:
+        return torch.ops.aten._softmax_backward_data(g, p, -1, p.dtype)
+    backward = _load("triton backward")
+    assert backward is not None
+    product: Tensor = backward.tsallis_vjp(p, g, alpha)
+    return product
+
+
 def compute_type(x: Tensor) -> torch.dtype:
     """The type a map is computed in."""
     return torch.float64 if x.dtype == torch.float64 else torch.float32

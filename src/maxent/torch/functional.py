@@ -8,7 +8,7 @@ from numbers import Real
 import torch
 from torch import Tensor
 
-from maxent.torch._autograd import apply_map
+from maxent.torch._autograd import apply_map, direct, direct_map
 from maxent.torch._plain import recording
 from maxent.torch._shapes import as_rows, check_floating, checked_scores, moved_last
 
@@ -164,6 +164,8 @@ def _mapped(
     parameters: Tensor | None,
     name: str,
 ) -> Tensor:
+    if mask is None and parameters is None and kind == "tsallis" and direct(x, dim):
+        return direct_map(x, parameter)
     x = checked_scores(x, dim, mask, name)
     moved = moved_last(x, dim)
     if parameters is not None:

@@ -1,10 +1,12 @@
-"""Commands of an ecologist: fit, project, evaluate, tune and report."""
+"""Commands of an ecologist: check, fit, project, evaluate, tune, explain and report."""
 
 from __future__ import annotations
 
 import typer
 
+from maxent.cli.species.checking import check
 from maxent.cli.species.evaluating import evaluate
+from maxent.cli.species.explaining import explain
 from maxent.cli.species.fitting import fit
 from maxent.cli.species.projecting import project
 from maxent.cli.species.reporting import report
@@ -13,5 +15,5 @@ from maxent.cli.species.tuning import tune
 
 def add_to(app: typer.Typer) -> None:
     """Register the commands."""
-    for command in (fit, project, evaluate, tune, report):
+    for command in (check, fit, project, evaluate, tune, explain, report):
         app.command()(command)

@@ -11,8 +11,9 @@ import typer
 
 from maxent import _limits
 from maxent.cli._console import console
-from maxent.cli._options import Fields
+from maxent.cli._options import Fields, given
 from maxent.cli._screen import show_notes
+from maxent.species.crew import ClusterSettings
 from maxent.species.inputs import LayerFiles, RecordFile, StudyFiles
 from maxent.species.options import BACKGROUND, DATA, OUTPUT
 from maxent.species.settings import Settings
@@ -80,16 +81,21 @@ MakeModelLayers = Annotated[  # the model knows which of them hold categories
 ]
 MakeStudy = Annotated[Callable[..., StudyFiles], Fields(StudyFiles)]
 MakeSettings = Annotated[Callable[..., Settings], Fields(Settings)]
+MakeCluster = Annotated[Callable[..., ClusterSettings], Fields(ClusterSettings, "dask", "workers")]
+MakeCrew = Annotated[Callable[..., ClusterSettings], Fields(ClusterSettings)]
 
 
-def paths(given: Sequence[Path] | None) -> tuple[str, ...]:
+def paths(typed: Sequence[Path] | None) -> tuple[str, ...]:
     """Paths as texts."""
-    return tuple(str(path) for path in given or ())
+    return tuple(str(path) for path in typed or ())
 
 
 def like(records: RecordFile, path: Path | None) -> RecordFile | None:
-    """Another file with the same columns."""
-    return None if path is None else replace(records, path=str(path))
+    """Another file with the same columns; rows to leave out are those of their own file."""
+    if path is None:
+        return None
+    same = str(path) == records.path
+    return replace(records, path=str(path), leave_out=records.leave_out if same else ())
 
 
 def check_layers(files: Sequence[str]) -> None:
@@ -105,6 +111,23 @@ def check_effort(settings: Settings, bias: Path | None, target_group: bool) -> N
             raise typer.BadParameter(
                 f"--bias-kernel and {flag} are two ways to allow for sampling effort; give one"
             )
+
+
+def check_cluster(context: typer.Context, cluster: ClusterSettings) -> None:
+    """Refuse two answers to who does the work."""
+    if cluster.named is not None and given(context, "jobs"):
+        raise typer.BadParameter(f"-j and {cluster.named} both say who does the work; give one")
+
+
+def check_memory(cluster: ClusterSettings, settings: Settings, *, bias: bool, group: bool) -> None:
+    """Refuse a memory that nothing would keep to."""
+    if cluster.memory is None:
+        return
+    from maxent.species.whole import why_in_memory
+
+    why = why_in_memory(settings, bias, group and settings.bias_kernel is None)
+    if why is not None:
+        raise typer.BadParameter(f"--memory is for a background of all cells in windows: {why}")
 
 
 def teller(quiet: bool) -> Callable[[str], None]:

@@ -11,11 +11,13 @@ from typing import Annotated, Any
 import typer
 
 from maxent.cli._console import one_line_errors, recorded_warnings
+from maxent.cli._memory import peak_memory
 from maxent.cli._options import given, with_fields
 from maxent.cli._screen import Screen, conclude
 from maxent.cli.species.arguments import (
     BackgroundRecords,
     Bias,
+    MakeCrew,
     MakeLayers,
     MakeRecords,
     MakeSettings,
@@ -27,10 +29,13 @@ from maxent.cli.species.arguments import (
     Records,
     Species,
     TargetGroup,
+    check_cluster,
     check_effort,
+    check_memory,
     like,
     paths,
 )
+from maxent.species.crew import ClusterSettings
 from maxent.species.inputs import check_there
 from maxent.species.options import CHECKS, DATA, OUTPUT
 
@@ -70,6 +75,7 @@ def fit(
         ),
     ] = None,
     jobs: Annotated[int, typer.Option("--jobs", "-j", help="Species at a time.", min=1)] = 1,
+    make_cluster: MakeCrew,
     make_settings: MakeSettings,
     maps: Annotated[bool, typer.Option(help="Write maps.", rich_help_panel=OUTPUT)] = True,
     lambdas: Annotated[
@@ -89,7 +95,8 @@ def fit(
     quiet: Quiet = False,
 ) -> None:
     """From occurrence records and rasters to a map and a report, for one species or many."""
-    settings = make_settings(verbose=0)
+    settings, cluster = make_settings(verbose=0), make_cluster()
+    check_cluster(context, cluster)
     check_effort(settings, bias, target_group)
     if settings.mask is not None and not project:
         raise typer.BadParameter(
@@ -104,7 +111,14 @@ def fit(
     if swd:
         if len(files) != 1:
             raise typer.BadParameter("--swd takes two tables: samples.csv background.csv")
+        if cluster.memory is not None:
+            raise typer.BadParameter(
+                "--memory is for layers, which are read in windows; the tables of --swd are read "
+                "into memory, and have as many rows as you give them"
+            )
         _check_swd_options(context, projects=bool(project))
+    grouped = target_group or background_records is not None
+    check_memory(cluster, settings, bias=bias is not None, group=grouped)
     tables = [occurrences, *([layers[0]] if swd and layers else []), test, background_records]
     check_there(*tables, rasters=[*(() if swd else files), bias, *(project or [])])
     from maxent.species import workflow
@@ -117,6 +131,7 @@ def fit(
         ],
         "lambdas": lambdas,
         "jobs": jobs,
+        "cluster": cluster,
         "overwrite": overwrite,
         "resume": resume,
         "command": shlex.join(["maxent", *sys.argv[1:]]),
@@ -147,7 +162,20 @@ def fit(
                 listener=screen,
                 **shared,
             )
-    conclude(rows, out, notes, quiet)
+    conclude(rows, out, [*notes, *_over(cluster, maps)], quiet)
+
+
+def _over(cluster: ClusterSettings, maps: bool) -> list[str]:
+    """What to say where this process took more memory than it was given."""
+    if cluster.memory is None or cluster.workers is not None:
+        return []
+    from maxent.blocks.sources import in_bytes
+
+    peak = peak_memory()
+    if peak <= in_bytes(cluster.memory):
+        return []
+    drawn = "; maps and their pictures take some hundred MB besides (--no-maps)" if maps else ""
+    return [f"the peak was {peak / 1e6:.0f} MB, more than --memory {cluster.memory}{drawn}"]
 
 
 _FOR_MAPS = {
@@ -158,7 +186,7 @@ _FOR_MAPS = {
 _WITH_SWD = {
     *("occurrences", "layers", "swd", "species", "species_column", "x", "y", "presence_column"),
     *("categorical", "test", "out", "project", "jobs", "features", "potential", "entropy"),
-    "share",
+    *("share", "dask", "workers"),
     *("multiplier", "preset", "minimum", "test_share", "cv", "folds", "replicates"),
     *("replicate_type", "jackknife", "bootstrap", "permutations", "prevalence", "seed"),
     *("lambdas", "resume", "overwrite", "max_cells", "quiet"),

@@ -13,6 +13,7 @@ from maxent.cli._console import check_free_file, console, one_line_errors, recor
 from maxent.cli._options import Fields, given, with_fields
 from maxent.cli._screen import show_notes
 from maxent.cli.species.arguments import (
+    MakeCluster,
     MakeModelLayers,
     MaxCells,
     MaybeLayers,
@@ -58,14 +59,17 @@ def project(
         str | None, typer.Option(help="Map of presence: a threshold rule or a value.")
     ] = None,
     make_layers: MakeModelLayers,
+    make_cluster: MakeCluster,
     overwrite: Overwrite = False,
     max_cells: MaxCells = None,
     quiet: Quiet = False,
 ) -> None:
     """Draw the map of a fitted model on other layers: another place, another climate."""
+    cluster = make_cluster()
     files = make_layers(paths(layers)).sources
     check_layers(files)
     check_there(model, *(files if swd else ()), rasters=() if swd else files)
+    from maxent.species.crew import check_files, spread
     from maxent.species.model import load_model
     from maxent.species.outputs import check_unread, locked
     from maxent.species.projection import EXTRAS
@@ -81,7 +85,7 @@ def project(
     except ValueError as error:
         raise typer.BadParameter(f"--{error}") from None
     if swd:
-        for name in ("align", "resampling", "layers_crs", "nodata", "layer"):
+        for name in ("align", "resampling", "layers_crs", "nodata", "layer", "dask", "workers"):
             if given(context, name):
                 flag = "--" + name.replace("_", "-")
                 raise typer.BadParameter(f"{flag} has no effect with --swd")
@@ -109,8 +113,11 @@ def project(
     with (
         locked(out),
         recorded_warnings() as notes,
+        cluster.connected(teller(quiet)) as client,
+        spread(client),
         opened.open(only=density.schema.names) as stack,
     ):
+        check_files(client, None, rasters)
         written = draw(
             density,
             stack,

@@ -18,6 +18,7 @@ from maxent.cli._screen import show_notes
 from maxent.cli.species.arguments import (
     BackgroundRecords,
     Bias,
+    MakeCluster,
     MakeLayers,
     MakeRecords,
     MakeStudy,
@@ -28,6 +29,7 @@ from maxent.cli.species.arguments import (
     Records,
     Species,
     TargetGroup,
+    check_cluster,
     check_effort,
     check_layers,
     like,
@@ -37,12 +39,13 @@ from maxent.cli.species.arguments import (
 from maxent.species.inputs import check_there
 from maxent.species.options import MODEL
 from maxent.species.settings import Settings
-from maxent.species.tuning_settings import TuningSettings
+from maxent.species.tuning_settings import NO_MEMORY, TuningSettings
 
 
 @one_line_errors
 @with_fields
 def tune(
+    context: typer.Context,
     occurrences: Records,
     *,
     layers: MaybeLayers = None,
@@ -67,6 +70,8 @@ def tune(
         str, typer.Option(help="Potentials to try.", rich_help_panel=MODEL)
     ] = "box",
     jobs: Annotated[int, typer.Option("--jobs", "-j", help="Threads.", min=1)] = 1,
+    make_cluster: MakeCluster,
+    memory: Annotated[str | None, typer.Option("--memory", hidden=True)] = None,
     make_settings: Annotated[
         Callable[..., Settings],
         Fields(Settings, *("thin", "background", "bias", "bias_kernel", "preset", "seed")),
@@ -77,6 +82,10 @@ def tune(
     quiet: Quiet = False,
 ) -> None:
     """Choose feature classes, multiplier and potential by spatially blocked cross-validation."""
+    if memory is not None:
+        raise typer.BadParameter(f"--memory is an option of fit, not of tune: {NO_MEMORY}")
+    cluster = make_cluster()
+    check_cluster(context, cluster)
     opened = make_layers(paths(layers))
     check_layers(opened.sources)
     settings = make_settings(verbose=0 if quiet else 1)
@@ -101,6 +110,7 @@ def tune(
             study=make_study(),
             tuning=how,
             jobs=jobs,
+            cluster=cluster,
             overwrite=overwrite,
             command=shlex.join(["maxent", *sys.argv[1:]]),
             tell=teller(quiet),

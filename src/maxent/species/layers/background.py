@@ -80,7 +80,7 @@ def draw_background(
                 if bias is not None:
                     effort = bias.read(block.window)
                     valid = valid & effort.valid
-                    columns.append(_checked(effort, valid, bias))
+                    columns.append(checked_effort(effort, valid, bias))
                 inside = None if within is None else within.cells(layers.grid, block.window)
                 draw.see(block.window, valid, columns, columns[-1] if weighted else None, inside)
                 progress.update(f"{done + 1} of {n_windows} windows")
@@ -156,7 +156,7 @@ class _Draw:
             low = np.flatnonzero(key <= self._bound)
             low = low[_lowest(key[low], index[drawn[low]], self.n)]
             drawn, key = drawn[low], key[low]
-        asked = self._asked(window)
+        asked = asked_in(window, self.wanted, self.width)[1]
         asked = asked[valid.ravel()[asked]]
         keys = np.full(valid.size, _NOT_DRAWN)
         keys[drawn] = key
@@ -166,14 +166,6 @@ class _Draw:
         taken = [column.ravel()[rows] for column in columns]
         self._parts.append(_Cells(index[rows], keys[rows], is_asked[rows], taken))
         self._forget()
-
-    def _asked(self, window: Window) -> Array:
-        """Positions in a window of the cells asked for."""
-        row, column, height, width = window
-        first, last = np.searchsorted(self.wanted, [row * self.width, (row + height) * self.width])
-        rows, columns = np.divmod(self.wanted[first:last], self.width)
-        inside = (columns >= column) & (columns < column + width)
-        return (rows[inside] - row) * width + columns[inside] - column
 
     def _forget(self) -> None:
         """Let go of cells that are out of the draw, once there are many."""
@@ -194,6 +186,15 @@ class _Draw:
         if self.n is not None:
             cells = cells.lowest(self.n)
         return cells.take(np.argsort(cells.index))
+
+
+def asked_in(window: Window, cells: Array, grid_width: int) -> tuple[Array, Array]:
+    """Which of some sorted cells lie in a window, and their positions in it."""
+    row, column, height, width = window
+    first, last = np.searchsorted(cells, [row * grid_width, (row + height) * grid_width])
+    rows, columns = np.divmod(cells[first:last], grid_width)
+    inside = np.flatnonzero((columns >= column) & (columns < column + width))
+    return first + inside, (rows[inside] - row) * width + columns[inside] - column
 
 
 def _lowest(key: Array, index: Array, n: int) -> Array:
@@ -242,7 +243,8 @@ def _check_bias(bias: Layers, layers: Layers) -> None:
         )
 
 
-def _checked(block: Block, valid: Array, bias: Layers) -> Array:
+def checked_effort(block: Block, valid: Array, bias: Layers) -> Array:
+    """The effort in the valid cells of a window, 0 in others; an error where it is negative."""
     (effort,) = block.values.values()
     if (effort[block.valid] < 0).any():
         label = next(iter(bias.labels().values()))

@@ -12,17 +12,21 @@ from maxent.species.layers.grid import Grid
 _FEW = range(3, 51)  # distinct whole numbers that look like categories; two are a yes and no
 
 
+def looks_categorical(values: Any) -> bool:
+    """Whether numbers are a few whole ones, as categories are."""
+    distinct = np.unique(values)
+    return bool((distinct == np.rint(distinct)).all()) and distinct.size in _FEW
+
+
 def hints(X: Any, categorical: Sequence[str], grid: Grid) -> list[str]:
     """Notes on cells read from layers: likely categories, layers twice, and an unknown CRS."""
     said = []
     columns = {name: np.asarray(X[name]) for name in X.columns}
     for name, values in columns.items():
-        distinct = np.unique(values)
-        whole = bool((distinct == np.rint(distinct)).all())
-        if name not in categorical and whole and distinct.size in _FEW:
+        if name not in categorical and looks_categorical(values):
             said.append(
-                f"{name}: whole numbers, {distinct.size} different ones; if they stand for "
-                f"categories, say so with -c {name}"
+                f"{name}: whole numbers, {np.unique(values).size} different ones; if they stand "
+                f"for categories, say so with -c {name}"
             )
     first: dict[bytes, str] = {}
     for name, values in columns.items():

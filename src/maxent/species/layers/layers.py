@@ -25,10 +25,18 @@ from maxent.species.layers.alignment import (
     with_crs,
 )
 from maxent.species.layers.array_sources import array_sources
-from maxent.species.layers.grid import Grid, Window
+from maxent.species.layers.grid import OUTSIDE, Grid, Window
 from maxent.species.layers.missing import with_missing
 from maxent.species.layers.naming import Named, files_of, renamed
-from maxent.species.layers.sources import Source, bands_of, check_names, picked, raster_files
+from maxent.species.layers.sources import (
+    FileSource,
+    Source,
+    bands_of,
+    check_names,
+    left,
+    picked,
+    raster_files,
+)
 
 _WINDOW_CELLS = 1 << 19
 _LOOKUP_CELLS = 1 << 16  # for scattered cells, as larger windows decode more that nobody asked for
@@ -47,6 +55,24 @@ class Block:
         pandas = geo("pandas")
         where = self.valid if where is None else where
         return pandas.DataFrame({name: layer[where] for name, layer in self.values.items()})
+
+
+def bands_given(
+    sources: Any,
+    *,
+    crs: str | None = None,
+    named: Sequence[Named] = (),
+    without: Sequence[str] = (),
+) -> list[FileSource]:
+    """The bands of files and folders as they are, on whatever grids; see :meth:`Layers.open`."""
+    crs = None if crs is None else parsed_crs(crs).to_string()
+    given = [] if named and not sources else raster_files(sources)
+    bands = [
+        band
+        for path in files_of(given, named)
+        for band in renamed(bands_of(path, crs), path, named)
+    ]
+    return left(bands, without) if without else bands
 
 
 class Layers:
@@ -90,6 +116,7 @@ class Layers:
         only: Sequence[str] | None = None,
         nodata: Sequence[float] | None = (),
         named: Sequence[Named] = (),
+        without: Sequence[str] = (),
     ) -> Layers:
         """Open raster files.
 
@@ -110,6 +137,7 @@ class Layers:
             none, where they stand apart from all other values, and ``notes`` say so; None: every
             value of such a file is data.
         named : layers by name, file and band; of these files no other band is taken.
+        without : names of layers to leave out.
         """
         if align not in ALIGN:
             raise ValueError(f"align must be one of {', '.join(ALIGN)}, got {align!r}")
@@ -117,13 +145,7 @@ class Layers:
             raise ValueError(
                 f"resampling must be one of {', '.join(resamplings())}, got {resampling!r}"
             )
-        crs = None if crs is None else parsed_crs(crs).to_string()
-        given = [] if named and not sources else raster_files(sources)
-        bands = [
-            band
-            for path in files_of(given, named)
-            for band in renamed(bands_of(path, crs), path, named)
-        ]
+        bands = bands_given(sources, crs=crs, named=named, without=without)
         if only is not None:
             bands = picked(bands, only)
         if not bands:
@@ -246,6 +268,13 @@ class Layers:
         back = np.argsort(order)
         table = {n: np.concatenate(v)[back] if v else np.empty(0) for n, v in values.items()}
         return geo("pandas").DataFrame(table), known
+
+    def known_at(self, x: Array, y: Array) -> Array:
+        """Which points lie on a cell that is known in every layer."""
+        cell = self.grid.cells_at(x, y)
+        known = cell != OUTSIDE
+        known[known] = self.at(cell[known])[1]
+        return known
 
     def empty_layers(self) -> list[str]:
         """File and band of the layers without a single known value."""

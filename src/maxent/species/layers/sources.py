@@ -164,6 +164,10 @@ class _File:
         self._lock = threading.Lock()
         self._warped: dict[_Warp, _File] = {}
 
+    def __reduce__(self) -> Any:
+        """Another process opens it anew."""
+        return _File, (self.path, self.warp)
+
     def warped(self, warp: _Warp) -> _File:
         """The file on another grid, the same for all of its bands."""
         return self._warped.setdefault(warp, _File(self.path, warp))
@@ -394,3 +398,18 @@ def picked(sources: Sequence[FileSource], only: Sequence[str]) -> list[FileSourc
             "model"
         )
     return [s for name in only for s in sources if s.name == name]
+
+
+def left(sources: Sequence[FileSource], without: Sequence[str]) -> list[FileSource]:
+    """The sources of other names."""
+    names = [s.name for s in sources]
+    lacking = [name for name in without if name not in names]
+    if lacking:
+        raise ValueError(
+            f"no layer {lacking[0]!r} to leave out (without=, --without); there are "
+            f"{', '.join(names)}"
+        )
+    rest = [s for s in sources if s.name not in without]
+    if not rest:
+        raise ValueError("every layer is left out (without=, --without); keep some")
+    return rest

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from maxent._jobs import current_runner
 from maxent._progress import Progress
 from maxent._rows import Array
 from maxent._threads import executor, num_threads
@@ -226,7 +227,14 @@ def _run(
 def _in_order(
     work: Callable[[Any], Any], items: Iterable[Any], threads: int
 ) -> Generator[Any, None, None]:
-    """``work(item)`` of every item, in threads that are never more than a few items ahead."""
+    """``work(item)`` of every item, in threads that are never more than a few items ahead.
+
+    Or where a block of ``maxent._jobs.elsewhere`` says.
+    """
+    runner = current_runner()
+    if runner is not None:
+        yield from runner.in_order(work, items)
+        return
     if threads == 1 or threading.current_thread() is not threading.main_thread():
         yield from map(work, items)
         return

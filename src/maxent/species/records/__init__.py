@@ -5,6 +5,7 @@
 ``columns.py``      which columns hold what
 ``names.py``        spellings of one name
 ``selection.py``    which records are used: presences, by basis and uncertainty
+``rows.py``         records left out by hand
 ``occurrences.py``  records of species, from tables and vector files
 ``locating.py``     records in the coordinate reference system of the layers
 ``cleaning.py``     what a fit cannot use is taken out

@@ -30,12 +30,14 @@ class Cleaned:
     cell : the cell of each record.
     steps : what was taken out and why, in order.
     notes : what was assumed.
+    lost : the records of each step.
     """
 
     occurrences: Occurrences
     cell: Array
     steps: list[CleaningStep]
     notes: list[str]
+    lost: list[Occurrences]
 
 
 _MISSED = "missing coordinates"
@@ -43,6 +45,7 @@ _BEYOND = "outside the region"
 NOT_STUDIED = "outside the study region"
 _UNKNOWN = "in the sea or under nodata"
 _DUPLICATE = "duplicates in a cell"
+_CLOSE = "closer than"
 _ADVICE = {
     _MISSED: "Fill in the coordinates",
     _BEYOND: "Check the coordinate reference system (--crs) and the columns (--x, --y), or give "
@@ -80,7 +83,38 @@ def clean(
     minimum : the smallest number of records to continue with.
     seed : of the random choice in thinning.
     """
+    cleaned = sifted(
+        occurrences,
+        grid,
+        known,
+        within=within,
+        keep_duplicates=keep_duplicates,
+        thin_km=thin_km,
+        seed=seed,
+    )
+    rest, steps = cleaned.occurrences, cleaned.steps
+    _check_places(cleaned, grid, occurrences, several=minimum > 1)
+    if len(rest) < minimum:
+        raise ValueError(
+            f"{rest.species[0]}: {len(rest)} of {len(occurrences)} records can be used, at least "
+            f"{minimum} are needed{_losses(steps)}. {_advice(steps)}"
+        )
+    return cleaned
+
+
+def sifted(
+    occurrences: Occurrences,
+    grid: Grid,
+    known: Callable[[Array], Array],
+    *,
+    within: Callable[[Array, Array], Array] | None = None,
+    keep_duplicates: bool = False,
+    thin_km: float | None = None,
+    seed: int = 0,
+) -> Cleaned:
+    """What :func:`clean` leaves, also where that is too little for a fit."""
     steps: list[CleaningStep] = []
+    lost_records: list[Occurrences] = []
     notes: list[str] = []
 
     def without(records: Occurrences, lost: Array, what: str) -> Occurrences:
@@ -88,6 +122,7 @@ def clean(
         if where.size:
             examples = tuple(records.label(i) for i in where[:_EXAMPLES])
             steps.append(CleaningStep(what, int(where.size), examples))
+            lost_records.append(records.take(where))
         return records.take(~lost)
 
     rest = without(occurrences, ~complete(occurrences.x, occurrences.y), _MISSED)
@@ -96,20 +131,14 @@ def clean(
         rest = without(rest, ~within(rest.x, rest.y), NOT_STUDIED)
     if len(rest):
         rest = without(rest, ~np.asarray(known(_cells(rest, grid)), dtype=bool), _UNKNOWN)
-    _check_places(rest, grid, steps, occurrences, several=minimum > 1)
     if not keep_duplicates:
         rest = without(rest, _repeated(_cells(rest, grid)), _DUPLICATE)
-    if thin_km is not None:
+    if thin_km is not None and len(rest):
         distance, geographic = _in_units(thin_km, grid, notes)
         kept = thin(rest.x, rest.y, distance, geographic=geographic, seed=seed)
         crowded = ~np.isin(np.arange(len(rest)), kept)
-        rest = without(rest, crowded, f"closer than {thin_km:g} km to another")
-    if len(rest) < minimum:
-        raise ValueError(
-            f"{rest.species[0]}: {len(rest)} of {len(occurrences)} records can be used, at least "
-            f"{minimum} are needed{_losses(steps)}. {_advice(steps)}"
-        )
-    return Cleaned(rest, _cells(rest, grid), steps, notes)
+        rest = without(rest, crowded, f"{_CLOSE} {thin_km:g} km to another")
+    return Cleaned(rest, _cells(rest, grid), steps, notes, lost_records)
 
 
 def _cells(occurrences: Occurrences, grid: Grid) -> Array:
@@ -123,26 +152,29 @@ def _repeated(cell: Array) -> Array:
     return repeated
 
 
-def _check_places(
-    rest: Occurrences,
-    grid: Grid,
-    steps: list[CleaningStep],
-    given: Occurrences,
-    several: bool,
-) -> None:
+def _check_places(cleaned: Cleaned, grid: Grid, given: Occurrences, several: bool) -> None:
     """Some record must be left; where ``several`` are needed they must not all share one cell."""
+    rest, steps = cleaned.occurrences, cleaned.steps
     name = given.species[0] if len(given) else given.source
     if not len(rest):
         raise ValueError(
             f"{name}: none of {len(given)} records can be used{_losses(steps)}. {_advice(steps)}"
         )
-    if several and len(rest) > 1 and len(np.unique(_cells(rest, grid))) == 1:
+    # those that are no longer there because others were so near
+    near = [lost for step, lost in zip(steps, cleaned.lost, strict=True) if _is_near(step)]
+    cells = np.concatenate([_cells(part, grid) for part in (rest, *near)])
+    if several and len(cells) > 1 and len(np.unique(cells)) == 1:
         width, height = grid.cell_size
+        before = [step for step in steps if not _is_near(step)]
         raise ValueError(
-            f"{name}: all {len(rest)} records lie in one cell of {width:g} x {height:g} "
-            f"({rest.label(0)}){_losses(steps)}; a fit needs records from several places: give "
+            f"{name}: all {len(cells)} records lie in one cell of {width:g} x {height:g} "
+            f"({rest.label(0)}){_losses(before)}; a fit needs records from several places: give "
             "finer layers, or check whether the coordinates were rounded"
         )
+
+
+def _is_near(step: CleaningStep) -> bool:
+    return step.what == _DUPLICATE or step.what.startswith(_CLOSE)
 
 
 def _losses(steps: list[CleaningStep]) -> str:

@@ -172,11 +172,14 @@ def _data(result: SpeciesResult) -> Iterator[tuple[str, str, str]]:
     yield about, "Cleaning", _joined(f"{s.what}: {s.records}" for s in result.cleaning)
     yield about, "Absence data", "none used"
     how = [f"{result.n_background} points"]
+    if result.n_cells is not None:
+        how = [f"all {result.n_cells} cells; {result.n_background} of them for evaluation"]
     how += [f"sampling effort: {asked['bias']}"] if "bias" in asked else []
     how += [note for note in result.notes if note.startswith("background: ")]
     how += [result.study.said()] if result.study is not None else []
     yield about, "Background data", "; ".join(how)
-    yield "Data partitioning", "Training data", f"{n} presences, {result.n_background} background"
+    background = result.n_cells or result.n_background
+    yield "Data partitioning", "Training data", f"{n} presences, {background} background"
     made = result.replicates[:1]
     yield (
         "Data partitioning",

@@ -17,6 +17,7 @@ from maxent import io
 from maxent._rows import Array
 from maxent._version import __version__
 from maxent.density import FittedDensity
+from maxent.species.crew import ClusterSettings, spread
 from maxent.species.inputs import (
     LayerFiles,
     RecordFile,
@@ -24,6 +25,7 @@ from maxent.species.inputs import (
     chosen_species,
     raster_parts,
 )
+from maxent.species.options import typed
 from maxent.species.outputs import check_unread, locked, staged
 from maxent.species.records.further_column import read_column
 from maxent.species.records.occurrences import Occurrences
@@ -37,7 +39,7 @@ from maxent.species.tuning.candidates import Totals, Trial, compare
 from maxent.species.tuning.choice import ranked
 from maxent.species.tuning.nulls import null_models
 from maxent.species.tuning.partitions import partition
-from maxent.species.tuning_settings import TuningSettings
+from maxent.species.tuning_settings import NO_MEMORY, TuningSettings
 
 _NAMES = ("features", "potential", "multiplier")
 
@@ -133,20 +135,30 @@ def tune_files(
     group: RecordFile | None = None,
     study: StudyFiles | None = None,
     jobs: int = 1,
+    cluster: ClusterSettings | None = None,
     overwrite: bool = False,
     command: str = "",
     tell: Callable[[str], None] = lambda note: None,
 ) -> list[Tuned]:
     """Tune every species of a file, with tables, a picture and a page of each in ``out``.
 
-    ``tell`` is called with every note on what was assumed about the records.
+    Fits run in ``jobs`` threads, or on a ``cluster``. ``tell`` is called with every note on what
+    was assumed about the records.
     """
     tuning = tuning or TuningSettings()
+    crew = cluster or ClusterSettings()
+    if crew.memory is not None:
+        raise ValueError(f"memory={crew.memory!r} is for fits: {NO_MEMORY}")
     read = [file.path for file in (records, group, study) if file is not None]
     tables = [path for path in read if path is not None]
     rasters = raster_parts([*layers.sources, *([] if bias is None else [bias])])
     check_unread(out, [*tables, *rasters])
-    with locked(out), staged(out, overwrite) as place:
+    with (
+        locked(out),
+        staged(out, overwrite) as place,
+        crew.connected(tell) as client,
+        spread(client),
+    ):
         column = None if tuning.column is None else read_column(records.path, tuning.column)
         surveyed = survey_files(records, layers, settings, bias=bias, group=group, study=study)
         for note in surveyed.notes:
@@ -172,7 +184,7 @@ def tune_files(
             )
             several, fit = len(names) > 1, out.with_name(f"{out.name}-fit")
             only, place_of_fit = (name, fit / slug) if several else (None, fit)
-            where = [*_background(settings, bias, group), *([] if study is None else study.typed())]
+            where = [*_background(settings, bias, group), *([] if study is None else typed(study))]
             advice = _advice(records, layers, where, only, made.rows[0], place_of_fit)
             notes = [*ready.new_notes(ready.notes, surveyed.notes), *_remarks(made)]
             page = TuningPage(
@@ -322,7 +334,7 @@ def _advice(
     best: dict[str, Any],
     out: Path,
 ) -> str:
-    words = ["maxent", "fit", records.path, *layers.sources, *layers.typed()]
+    words = ["maxent", "fit", records.path, *layers.sources, *typed(records), *typed(layers)]
     words += ["-s", species] if species else []
     words += where
     words += ["-f", best["features"], "-m", f"{best['multiplier']:g}"]

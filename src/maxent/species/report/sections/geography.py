@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from maxent.species.report import maps
+from maxent.species.report.interactive import interactive_map
 from maxent.species.report.markup import (
     Html,
     count,
@@ -104,6 +105,7 @@ def suitability_map(context: Context) -> Html | None:
     others = [_beside(context, written, kind) for kind in further(written)]
     return joined(
         [
+            interactive_map(result, context.folder),
             figure(picture, alt, caption, "map"),
             element("div", *others, class_="pair") if others else None,
             _extrapolation(written),

@@ -21,6 +21,8 @@ from maxent.species.results import SpeciesResult
 
 def _points(result: SpeciesResult) -> str:
     """What the background stands for, and how many points the density is over."""
+    if result.n_cells is not None:
+        return "a sample of these cells: evaluation, curves and importance use it"
     added = round(result.model.n_points) - result.n_background
     if added <= 0:
         return "stand for the region"
@@ -51,6 +53,8 @@ def _numbers(result: SpeciesResult) -> list[tuple[str, str, str]]:
         ("Background points", count(result.n_background), _points(result)),
         ("AUC, training", fixed(scores.get("auc")), "1 is perfect, 0.5 is random"),
     ]
+    if result.n_cells is not None:
+        shown.insert(1, ("Cells", count(result.n_cells), "all with data: the density's points"))
     if "auc" in tests:
         shown.append(("AUC, test records", fixed(tests["auc"]), "records held out of the fit"))
     chosen = next((r for r in result.replicates if r.kind in SPATIAL), None) or next(

@@ -7,6 +7,7 @@ only steers a Newton method whose gradients are exact, so samples may be multipl
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,6 +43,8 @@ def second_order(problem: Problem) -> Curvature:
     simple = problem.entropy.has_curvature and isinstance(features, ColumnMap)
     if simple and features.n_features <= _FEW:
         return FullHessian(problem)
+    if features.in_blocks:
+        return BlockHessian(problem)
     if simple and isinstance(features, SampleMap) and features.whole:
         return Samples(problem)
     return Curvature(problem)
@@ -90,15 +93,8 @@ class FullHessian(Curvature):
 
     def at(self, state: State, damping: float = 0.0) -> Model:
         """The model at a state, ``damping`` times the identity added."""
-        diagonal, spike = self._jacobians(state)
-        weights = self.problem.weights
-        if weights is None:
-            diagonal, spike = diagonal[0], None if spike is None else spike[0]
-        else:
-            diagonal = diagonal * weights[:, None]
-            spike = None if spike is None else spike * np.sqrt(weights)[:, None]
         ridge = self._penalty(state, damping)
-        gram = self.problem.features.gram(diagonal, spike)
+        gram = self.problem.hessian(state)
         gram += np.diag(ridge) if ridge.ndim == 1 else ridge
         size = float(np.trace(gram)) / len(gram)
         damped = gram + (1e-10 * size or 1.0) * np.eye(len(gram))
@@ -131,25 +127,51 @@ class Samples(Curvature):
             if work > _SINGLE and 1 / _RANGE < largest < _RANGE:
                 self.X = X.astype(np.float32, copy=False)
             self.X = np.ascontiguousarray(self.X)
-        size, entries = min(X.shape), X.nnz if sparse.issparse(X) else X.size
-        cheap = size**3 <= _WORTH * entries * self.outputs
-        self.spectrum = self._spectrum() if cheap or size <= _SMALL else None
 
-    def _spectrum(self) -> tuple[Array, Array]:
-        """Eigenvalues and eigenvectors of X' diag(a) X / sum a, those with a value."""
-        root = np.sqrt(self.weights / self.weights.sum())
-        tall, dense = self.rows >= self.columns, not sparse.issparse(self.X)
-        if tall and dense:
-            return _not_negative(_weighted_gram(self.X, root.astype(self.X.dtype)))
-        scaled: Any = sparse.diags_array(root) @ self.X if not dense else None
+    @cached_property
+    def spectrum(self) -> tuple[Array, Array] | None:
+        """Eigenvalues and eigenvectors of X' diag(a) X / sum a, those with a value.
+
+        None where they would cost more than they save.
+        """
+        X, size = self.X, min(self.X.shape)
+        entries = X.nnz if sparse.issparse(X) else X.size
+        if size > _SMALL and size**3 > _WORTH * entries * self.outputs:
+            return None
+        total = self.weights.sum()
+        if self.rows >= self.columns:
+            return not_negative(self.column_gram() / total)
+        root = np.sqrt(self.weights / total)
+        scaled: Any = sparse.diags_array(root) @ X if sparse.issparse(X) else None
         if scaled is None:
-            scaled = self.X * root[:, None].astype(self.X.dtype)
-        if tall:
-            return _not_negative(_gram(scaled))
+            scaled = X * root[:, None].astype(X.dtype)
         values, vectors = np.linalg.eigh(_gram(scaled.T))
         used = values > 1e-10 * values[-1]
         values, vectors = values[used], vectors[:, used]
         return values, np.asarray(scaled.T @ vectors) / np.sqrt(values)
+
+    def column_gram(self) -> Array:
+        """X' diag(a) X."""
+        root = np.sqrt(self.weights)
+        if sparse.issparse(self.X):
+            return _gram(sparse.diags_array(root) @ self.X)
+        return _weighted_gram(self.X, root.astype(self.X.dtype))
+
+    def across(self, state: State) -> Array:
+        """sum a_i J_i, the mean Jacobian."""
+        return self._across(*self._jacobians(state))
+
+    def _across(self, diagonal: Array, spike: Array | None) -> Array:
+        across = np.diag(self.weights @ diagonal)
+        if spike is not None:
+            scaled = spike * np.sqrt(self.weights)[:, None]
+            across -= scaled.T @ scaled
+        return across
+
+    def product_at(self, state: State) -> Product:
+        """Products with the Hessian at a state, without the penalty."""
+        multiply, shape = self._product(*self._jacobians(state)), (self.columns, self.outputs)
+        return lambda v: multiply(v.reshape(shape)).ravel()
 
     def at(self, state: State, damping: float = 0.0) -> Model:
         """The model at a state, ``damping`` times the identity added."""
@@ -169,26 +191,7 @@ class Samples(Curvature):
             squares = self._squares(curved * self.weights[:, None])
             inverse = 1 / (squares.ravel() + ridge + _TINY)
             return lambda r: inverse * r
-        across = np.diag(self.weights @ diagonal)
-        if spike is not None:
-            scaled = spike * np.sqrt(self.weights)[:, None]
-            across -= scaled.T @ scaled
-        sizes, basis = np.linalg.eigh(across)
-        values, vectors = self.spectrum
-        level = float(ridge.mean())
-        denominator = np.outer(values, np.maximum(sizes, 0)) + level
-        denominator += 1e-12 * denominator.max() + _TINY
-        shape = self.columns, self.outputs
-
-        def precondition(r: Array) -> Array:
-            r = r.reshape(shape)
-            inside = vectors.T @ r
-            result = vectors @ (((inside @ basis) / denominator) @ basis.T)
-            if values.size < self.columns:
-                result += (r - vectors @ inside) / (level or 1.0)
-            return result.ravel()
-
-        return precondition
+        return marginal_inverse(self.spectrum, self._across(diagonal, spike), ridge)
 
     def _squares(self, weight: Array) -> Array:
         """sum_i x_i^2 weight_i', (columns, outputs)."""
@@ -273,10 +276,51 @@ class Samples(Curvature):
         return product
 
 
+class BlockHessian(Curvature):
+    """Rows in blocks: a pass over them for each product, preconditioned as ``Samples`` are."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem)
+        gram = problem.features.column_gram() if problem.entropy.has_curvature else None
+        self.spectrum = None if gram is None else not_negative(gram)
+
+    def at(self, state: State, damping: float = 0.0) -> Model:
+        """The model at a state, ``damping`` times the identity added."""
+        features, ridge = self.problem.features, self._penalty(state, damping)
+
+        def product(v: Array) -> Array:
+            return features.hessian_product(state.w, v) + _times(ridge, v)
+
+        if self.spectrum is None:
+            return Model(product, lambda r: r)
+        across = features.across(state.w)
+        return Model(product, marginal_inverse(self.spectrum, across, _diagonal(ridge)))
+
+
 _TINY = 1e-300
 
 
-def _not_negative(gram: Array) -> tuple[Array, Array]:
+def marginal_inverse(spectrum: tuple[Array, Array], across: Array, ridge: Array) -> Product:
+    """The inverse of (X' diag(a) X) (x) (sum a_i J_i) + ridge, by the spectra of both."""
+    sizes, basis = np.linalg.eigh(across)
+    values, vectors = spectrum
+    level = float(ridge.mean())
+    denominator = np.outer(values, np.maximum(sizes, 0)) + level
+    denominator += 1e-12 * denominator.max() + _TINY
+    shape = len(vectors), len(across)
+
+    def precondition(r: Array) -> Array:
+        r = r.reshape(shape)
+        inside = vectors.T @ r
+        result = vectors @ (((inside @ basis) / denominator) @ basis.T)
+        if values.size < shape[0]:
+            result += (r - vectors @ inside) / (level or 1.0)
+        return result.ravel()
+
+    return precondition
+
+
+def not_negative(gram: Array) -> tuple[Array, Array]:
     """Eigenvalues and eigenvectors of a matrix that has no negative ones but for rounding."""
     values, vectors = np.linalg.eigh(gram)
     return np.maximum(values, 0), vectors

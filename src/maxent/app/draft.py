@@ -1,0 +1,265 @@
+"""What was chosen so far: the words of a ``maxent fit`` command, and the script of the same run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from maxent.app.folders import Folders
+from maxent.io import write_atomically
+from maxent.species.inputs import LayerFiles, RecordFile, StudyFiles
+from maxent.species.options import options_of, typed
+from maxent.species.settings import Settings
+
+FILE = "draft.json"
+BACKGROUNDS = ("random", "target-group", "records", "bias", "kernel")
+
+
+@dataclass(frozen=True)
+class Draft:
+    """The choices of the page; empty at first.
+
+    Attributes
+    ----------
+    records, layers, study, settings : the fields of ``RecordFile``, ``LayerFiles``,
+        ``StudyFiles`` and ``Settings`` that were chosen, by name.
+    species : those chosen; all if empty.
+    background : "random", "target-group" (all records of the file), "records" (of
+        ``background_file``), "bias" (the raster ``background_file``) or "kernel" (the density of
+        the records).
+    projections : folders of other layers; test : a file of records for testing.
+    out : folder for the results, in the first of the opened folders.
+    """
+
+    records: dict[str, Any] = field(default_factory=dict)
+    layers: dict[str, Any] = field(default_factory=dict)
+    study: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
+    species: tuple[str, ...] = ()
+    background: str = "random"
+    background_file: str | None = None
+    projections: tuple[str, ...] = ()
+    test: str | None = None
+    out: str = "maxent-results"
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Draft:
+        """From what the page sent; what is not known, or of another kind, is refused."""
+        known = {f.name: f for f in fields(cls)}
+        unknown = sorted(set(given) - set(known))
+        if unknown:
+            raise ValueError(f"a draft has no {unknown[0]!r}; it has {', '.join(known)}")
+        values: dict[str, Any] = {}
+        for name, value in given.items():
+            if name in _PARTS:
+                values[name] = _fields_of(name, value)
+            elif name in ("species", "projections"):
+                values[name] = tuple(_text(name, part) for part in _list(name, value))
+            elif name in ("background_file", "test"):
+                values[name] = None if value is None else _text(name, value)
+            else:
+                values[name] = _text(name, value)
+        made = cls(**values)
+        if made.background not in BACKGROUNDS:
+            raise ValueError(f"background must be one of {', '.join(BACKGROUNDS)}")
+        return made
+
+    def changed(self, given: Mapping[str, Any]) -> Draft:
+        """With other values for some of the choices."""
+        return replace(self, **{name: getattr(Draft.of(given), name) for name in given})
+
+    # -- as the command takes them -----------------------------------------------------------------
+
+    def record_file(self) -> RecordFile:
+        """The records; refused where none were chosen."""
+        if not self.records.get("path"):
+            raise ValueError("choose a file of records first")
+        return RecordFile(**self.records)
+
+    def layer_files(self) -> LayerFiles:
+        """The layers; refused where none were chosen."""
+        if not self.layers.get("sources"):
+            raise ValueError("choose a folder of layers first")
+        return LayerFiles(**self.layers)
+
+    def study_files(self) -> StudyFiles:
+        """The study region."""
+        return StudyFiles(**self.study)
+
+    def fit_settings(self) -> Settings:
+        """The settings."""
+        chosen = dict(self.settings)
+        if self.background == "kernel":
+            chosen.setdefault("bias_kernel", "auto")
+        return Settings(**chosen)
+
+    def files(self) -> list[str]:
+        """All files and folders that are named."""
+        named = [self.records.get("path"), *self.layers.get("sources", ()), self.test]
+        named += [self.study.get("polygons"), self.study.get("ecoregions"), self.background_file]
+        return [name for name in [*named, *self.projections] if name]
+
+    def argv(self) -> list[str]:
+        """The words of the command after ``maxent``."""
+        records, layers = self.record_file(), self.layer_files()
+        files = [_no_flag(path) for path in (records.path, *layers.sources)]
+        words = ["fit", *files, *typed(records)]
+        words += [word for name in self.species for word in ("-s", name)]
+        words += [*typed(layers), *self._background_words(), *typed(self.study_files())]
+        words += typed(self.fit_settings())
+        words += [] if self.test is None else ["--test", self.test]
+        words += [word for folder in self.projections for word in ("-p", folder)]
+        return [*words, "-o", self.out]
+
+    def command(self) -> str:
+        """The command as it is typed."""
+        return shlex.join(["maxent", *self.argv()])
+
+    def _background_words(self) -> list[str]:
+        if self.background == "target-group":
+            return ["--target-group"]
+        if self.background not in ("records", "bias"):
+            return []
+        if not self.background_file:
+            what = "records" if self.background == "records" else "sampling effort"
+            raise ValueError(f"choose the file of {what} for the background")
+        flag = "--background-records" if self.background == "records" else "--bias"
+        return [flag, self.background_file]
+
+    def script(self) -> str:
+        """The same run in Python."""
+        records, layers = self.record_file(), self.layer_files()
+        names = ["LayerFiles", "RecordFile", "Settings", "fit_files"]
+        others: list[str] = []
+        if self.species:
+            others.append(f"species={list(self.species)!r},")
+        if self.test is not None:
+            others.append(f"test=RecordFile({self.test!r}),")
+        if self.background == "target-group":
+            others.append("group=records,")
+        if self.background == "records":
+            path = self._background_words()[1]
+            others.append(f"group={_call(replace(records, path=path, leave_out=()))},")
+        if self.background == "bias":
+            others.append(f"bias={self._background_words()[1]!r},")
+        if self.study_files().kind is not None:
+            names.append("StudyFiles")
+            others.append(f"study={_call(self.study_files())},")
+        if self.projections:
+            made = [_call(replace(layers, sources=(f,), layer=())) for f in self.projections]
+            others.append(f"projections=[{', '.join(made)}],")
+        lines = [
+            "from pathlib import Path",
+            "",
+            f"from maxent.species import {', '.join(sorted(names))}",
+            "",
+            f"records = {_call(records)}",
+            f"layers = {_call(layers)}",
+            f"settings = {_call(self.fit_settings())}",
+            "fit_files(",
+            "    records,",
+            "    layers,",
+            f"    Path({self.out!r}),",
+            "    settings,",
+            *(f"    {line}" for line in others),
+            ")",
+        ]
+        return "\n".join(lines) + "\n"
+
+
+_PARTS = {"records": RecordFile, "layers": LayerFiles, "study": StudyFiles, "settings": Settings}
+
+
+def _fields_of(name: str, given: Any) -> dict[str, Any]:
+    """Fields of one of the dataclasses, with lists as tuples."""
+    if not isinstance(given, Mapping):
+        raise ValueError(f"{name} must be fields by name, got {type(given).__name__}")
+    cls = _PARTS[name]
+    known = {f.name for f in fields(cls) if f.name in options_of(cls) or not f.metadata}
+    unknown = sorted(set(given) - known)
+    if unknown:
+        raise ValueError(f"{name} has no {unknown[0]!r}; it has {', '.join(sorted(known))}")
+    return {k: tuple(v) if isinstance(v, list) else v for k, v in given.items()}
+
+
+def _list(name: str, value: Any) -> list[Any]:
+    if not isinstance(value, list | tuple):
+        raise ValueError(f"{name} must be a list, got {type(value).__name__}")
+    return list(value)
+
+
+def _text(name: str, value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"{name} must be a text, got {value!r:.40}")
+    return value
+
+
+def _no_flag(path: str) -> str:
+    """A file whose name begins like an option, as a path."""
+    return f"./{path}" if path.startswith("-") else path
+
+
+def _call(instance: Any) -> str:
+    """How a dataclass is made, its defaults left out."""
+    parts = []
+    for f in fields(instance):
+        value = getattr(instance, f.name)
+        if f.name in ("path", "sources"):
+            parts.append(repr(value))
+        elif value != f.default and f.compare:
+            parts.append(f"{f.name}={value!r}")
+    return f"{type(instance).__name__}({', '.join(parts)})"
+
+
+def command_script(command: str) -> str:
+    """A script that runs a command as it was typed.
+
+    >>> print(command_script("maxent fit a.csv layers -o out"), end="")
+    from maxent.cli import main
+    <BLANKLINE>
+    main(['fit', 'a.csv', 'layers', '-o', 'out'])
+    """
+    words = shlex.split(command)[1:]
+    return f"from maxent.cli import main\n\nmain({words!r})\n" if words else ""
+
+
+# -- on disk ---------------------------------------------------------------------------------------
+
+
+def read_draft(folders: Folders) -> Draft:
+    """The draft of a folder, empty where there is none or it cannot be read."""
+    try:
+        return Draft.of(json.loads((folders.state / FILE).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return Draft()
+
+
+def write_draft(folders: Folders, draft: Draft) -> None:
+    """Keep the draft."""
+    folders.state.mkdir(exist_ok=True)
+    made = {f.name: getattr(draft, f.name) for f in fields(draft)}
+    write_atomically(folders.state / FILE, (json.dumps(made, indent=1) + "\n").encode())
+
+
+def drawn_region(folders: Folders, rings: list[list[list[float]]], crs: str | None) -> Path:
+    """Write polygons that were drawn on the map as a file for ``--region``."""
+    if not rings or any(len(ring) < 3 for ring in rings):
+        raise ValueError("a region needs three corners or more")
+    closed = [[*ring, ring[0]] if ring[0] != ring[-1] else ring for ring in rings]
+    features = [
+        {"type": "Feature", "properties": {}, "geometry": {"type": "Polygon", "coordinates": [r]}}
+        for r in closed
+    ]
+    content: dict[str, Any] = {"type": "FeatureCollection", "features": features}
+    if crs is not None:
+        content["crs"] = {"type": "name", "properties": {"name": crs}}
+    written = (json.dumps(content) + "\n").encode()
+    # named by what it holds, so that the command of an earlier run stays true
+    path = folders.home / f"region-{hashlib.sha256(written).hexdigest()[:8]}.geojson"
+    write_atomically(path, written)
+    return path

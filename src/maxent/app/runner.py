@@ -1,0 +1,52 @@
+"""A command in a process of its own: ``python -m maxent.app.runner FOLDER`` runs that of job.json.
+
+It stands between server and command so that the exit code is on disk whoever is left to ask.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import IO
+
+from maxent._progress import EVENTS as PROGRESS
+from maxent.io import write_atomically
+
+JOB, EXIT, EVENTS, ERRORS, OUTPUT = "job.json", "exit", "events.jsonl", "errors.txt", "output.txt"
+
+
+def run(folder: Path) -> int:
+    """Run the command of a job's folder to its end and write its exit code there."""
+    job = json.loads((folder / JOB).read_text(encoding="utf-8"))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # for the command alone
+    environment = {**os.environ, PROGRESS: str(folder / EVENTS)}
+    with _open(folder / ERRORS) as errors, _open(folder / OUTPUT) as output:
+        command = subprocess.Popen(
+            [sys.executable, "-m", "maxent.cli", *job["argv"]],
+            cwd=job["home"],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=errors,
+            preexec_fn=_hear if os.name == "posix" else None,
+        )
+        code = command.wait()
+    write_atomically(folder / EXIT, f"{code}\n".encode())
+    return code
+
+
+def _hear() -> None:
+    """Ctrl-C reaches the command, though the runner ignores it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _open(path: Path) -> IO[bytes]:
+    return open(path, "wb")
+
+
+if __name__ == "__main__":
+    run(Path(sys.argv[1]))

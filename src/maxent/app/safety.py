@@ -1,0 +1,113 @@
+"""Who may ask: pages of this server alone, on this machine, with the token of the link."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Awaitable, Callable, MutableMapping
+from http.cookies import CookieError, SimpleCookie
+from typing import Any
+from urllib.parse import parse_qs, urlencode
+
+Scope = MutableMapping[str, Any]
+App = Callable[[Scope, Callable[[], Awaitable[Any]], Callable[[Any], Awaitable[None]]], Any]
+
+_HEADERS = {
+    "content-security-policy": (
+        "default-src 'self'; img-src 'self' data: blob:; style-src 'self' 'unsafe-inline'; "
+        "object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+}
+_SAFE = ("GET", "HEAD")
+
+
+class Guard:
+    """Lets a request through that names this server, comes from its own pages, and has the token.
+
+    - Host must be the loopback address and the port: a name that was made to point here (DNS
+      rebinding) is another host.
+    - Origin, where a browser sends one, must be this server; what changes anything must send one
+      or say ``X-Maxent``, which a form of another site cannot.
+    - The token of the link becomes a cookie for this site alone.
+    """
+
+    def __init__(self, app: App, token: str, port: int) -> None:
+        self.app, self.token = app, token
+        self.cookie = f"maxent-token-{port}"  # ports of one host share their cookies
+        self.hosts = {f"127.0.0.1:{port}", f"localhost:{port}"}
+
+    async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
+        """One request."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        headers = {k.decode("latin-1").lower(): v.decode("latin-1") for k, v in scope["headers"]}
+        refused = self._why_not(scope, headers)
+        if refused is not None:
+            await _answer(send, *refused)
+            return
+        query = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        if "token" in query:
+            await self._enter(scope, query, send)
+            return
+
+        async def guarded(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                given = {k.lower() for k, _ in message["headers"]}
+                extra = [(k.encode(), v.encode()) for k, v in _HEADERS.items()]
+                message["headers"] = [
+                    *message["headers"],
+                    *((k, v) for k, v in extra if k not in given),
+                ]
+            await send(message)
+
+        await self.app(scope, receive, guarded)
+
+    def _why_not(self, scope: Scope, headers: dict[str, str]) -> tuple[int, str] | None:
+        host = headers.get("host", "")
+        if host not in self.hosts:
+            return 421, "this server answers to its own address alone"
+        origin = headers.get("origin")
+        if origin is not None and origin not in {f"http://{name}" for name in self.hosts}:
+            return 403, "this page belongs to another site"
+        if headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
+            navigates = headers.get("sec-fetch-mode") == "navigate" and scope["method"] == "GET"
+            if not navigates:
+                return 403, "this page belongs to another site"
+        if scope["method"] not in _SAFE and origin is None and "x-maxent" not in headers:
+            return 403, "changes come from the page of this server alone"
+        if "token=" in scope["query_string"].decode("latin-1"):
+            given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
+        else:
+            given = _cookie(headers.get("cookie", ""), self.cookie)
+        if not secrets.compare_digest(given.encode(), self.token.encode()):
+            return 403, "open the link that `maxent app` printed: it holds the token of this run"
+        return None
+
+    async def _enter(self, scope: Scope, query: dict[str, list[str]], send: Any) -> None:
+        """The token out of the address, into a cookie."""
+        rest = urlencode([(k, v) for k, values in query.items() if k != "token" for v in values])
+        place = scope["path"] + (f"?{rest}" if rest else "")
+        cookie = f"{self.cookie}={self.token}; Path=/; HttpOnly; SameSite=Strict"
+        headers = [(b"location", place.encode()), (b"set-cookie", cookie.encode())]
+        headers += [(k.encode(), v.encode()) for k, v in _HEADERS.items()]
+        await send({"type": "http.response.start", "status": 303, "headers": headers})
+        await send({"type": "http.response.body", "body": b""})
+
+
+def _cookie(header: str, name: str) -> str:
+    try:
+        held: SimpleCookie = SimpleCookie(header)
+    except CookieError:
+        return ""
+    return held[name].value if name in held else ""
+
+
+async def _answer(send: Any, status: int, text: str) -> None:
+    headers = [(b"content-type", b"text/plain; charset=utf-8")]
+    headers += [(k.encode(), v.encode()) for k, v in _HEADERS.items()]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": (text + "\n").encode()})

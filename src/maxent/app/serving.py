@@ -1,0 +1,142 @@
+"""The server: on the loopback address alone, with a token in the link that it prints."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import socket
+import threading
+import webbrowser
+from collections.abc import Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from maxent.app.folders import Folders
+
+HOST = "127.0.0.1"
+_FILE = "server.json"
+
+
+def serve(
+    folders: Folders,
+    *,
+    port: int = 0,
+    browse: bool = True,
+    tell: Callable[[str], None] = print,
+    upload_limit: int | None = None,
+) -> None:
+    """Serve the app until Ctrl-C; ``tell`` gets the link."""
+    try:
+        import uvicorn
+    except ImportError as error:
+        raise ImportError("the app needs starlette and uvicorn: pip install maxent[app]") from error
+    kept = _Kept.of(folders)
+    listening = _listen(port) if port else _listen_again(kept.port)
+    number = listening.getsockname()[1]
+    token = kept.token or secrets.token_urlsafe(24)
+    _Kept(number, token).keep(folders)
+    link = f"http://{HOST}:{number}/?token={token}"
+    guard, served = guarded(folders, token, number, upload_limit)
+
+    class Stoppable(uvicorn.Server):
+        """Tells the streams of events, which never end by themselves, when it is to stop."""
+
+        def handle_exit(self, sig: int, frame: Any) -> None:
+            served.stopping.set()
+            super().handle_exit(sig, frame)
+
+    server = Stoppable(
+        uvicorn.Config(
+            guard, log_level="warning", access_log=False, lifespan="on", timeout_graceful_shutdown=5
+        )
+    )
+    later = threading.Timer(1.0, _prepare)  # once the page is there
+    later.daemon = True
+    later.start()
+    tell(link)
+    if browse:
+        threading.Timer(0.3, webbrowser.open, (link,)).start()
+    server.run(sockets=[listening])
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """Port and token of a folder: a page that is still open goes on after the server's restart."""
+
+    port: int = 0
+    token: str = ""
+
+    @classmethod
+    def of(cls, folders: Folders) -> _Kept:
+        try:
+            held = json.loads((folders.state / _FILE).read_text(encoding="utf-8"))
+            return cls(int(held["port"]), str(held["token"]))
+        except (OSError, ValueError, KeyError, TypeError):
+            return cls()
+
+    def keep(self, folders: Folders) -> None:
+        """For this user alone; not in a folder of results, nor where nothing may be written."""
+        if folders.viewing:
+            return
+        with suppress(OSError):
+            folders.state.mkdir(exist_ok=True)
+            path = folders.state / _FILE
+            path.touch(mode=0o600)
+            path.chmod(0o600)
+            path.write_text(json.dumps({"port": self.port, "token": self.token}) + "\n")
+
+
+def _listen_again(port: int) -> socket.socket:
+    """At the port of last time where it is free, else at any."""
+    with suppress(OSError):
+        return _listen(port)
+    return _listen(0)
+
+
+def guarded(
+    folders: Folders, token: str, port: int, upload_limit: int | None = None
+) -> tuple[Any, Any]:
+    """The application behind its guard, and what it serves."""
+    from maxent.app.routes import UPLOAD, Server
+    from maxent.app.safety import Guard
+
+    server = Server(folders, UPLOAD if upload_limit is None else upload_limit)
+    app = server.app()
+
+    @asynccontextmanager
+    async def life(app: Any) -> Any:
+        yield
+        server.close()
+
+    app.router.lifespan_context = life
+    return Guard(app, token, port), server
+
+
+def _listen(port: int) -> socket.socket:
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((HOST, port))
+        listening.listen(128)
+    except OSError as error:
+        listening.close()
+        raise OSError(
+            f"port {port} is taken or may not be used ({error.strerror}); choose another with "
+            "--port, or leave it out"
+        ) from None
+    return listening
+
+
+def _prepare() -> None:
+    """Load what the first map needs while the page is still being read."""
+    import rio_tiler.io  # noqa: F401
+
+    import maxent.app.answers
+    import maxent.app.surveys  # noqa: F401
+
+
+def open_folders(given: list[Path]) -> Folders:
+    """The folders to serve: those given, or the one that the command was started in."""
+    return Folders.opened(given or [Path.cwd()])

@@ -1,0 +1,190 @@
+"""Records and layers looked at before a fit, as the page shows them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from maxent._rows import Array
+from maxent.app.draft import Draft
+from maxent.app.folders import Folders
+from maxent.species.checking import RecordFates, check_layers, check_records
+from maxent.species.inputs import LayerFiles, RecordFile
+from maxent.species.layers.grid import Grid
+from maxent.species.layers.grid_facts import grid_facts
+from maxent.species.records.occurrences import read_occurrences
+from maxent.species.records.rows import in_words, rows_named
+
+_SIDE = 512  # cells along the longer side of a map without layers
+_SHOWN = 20_000  # records of one species on the map
+BY_HAND = "left out by hand"
+
+
+def records_of(draft: Draft, folders: Folders) -> dict[str, Any]:
+    """The fate of every record, and the study region of each species.
+
+    Without layers, the records as they were read.
+    """
+    asked = draft.record_file()
+    records = replace(asked, path=str(folders.find(asked.path)), leave_out=())
+    if not draft.layers.get("sources"):
+        return _unplaced(records, folders)
+    layers, settings, study = _layers(draft, folders), draft.fit_settings(), _study(draft, folders)
+    fates, notes = check_records(records, layers, settings, study=study)
+    dropped = set(rows_named(asked.leave_out))
+    known = {int(row) for one in fates for row in one.row}
+    if dropped & known:
+        fewer: list[RecordFates] = []
+        if not known <= dropped:
+            rest = replace(records, leave_out=(in_words(dropped & known),))
+            fewer, _ = check_records(rest, layers, settings, study=study)
+        fates = _with_dropped(fates, fewer, dropped)
+    with layers.open() as opened:
+        grid = grid_facts(opened.grid)
+    return {
+        "species": [_fates(one) for one in fates],
+        "notes": [folders.without_paths(note) for note in notes],
+        "grid": grid,
+    }
+
+
+def _with_dropped(
+    every: list[RecordFates], fewer: list[RecordFates], dropped: set[int]
+) -> list[RecordFates]:
+    """The fates without some rows, and these rows marked."""
+    left = {one.species: one for one in fewer}
+    made = []
+    for one in every:
+        rest = left.get(one.species)
+        out = np.isin(one.row, list(dropped))
+        hand = np.full(int(out.sum()), BY_HAND, dtype=object)
+        if rest is None:
+            made.append(replace(one, fate=np.full(len(one.row), BY_HAND, dtype=object)))
+            continue
+        made.append(
+            replace(
+                rest,
+                x=np.concatenate([rest.x, one.x[out]]),
+                y=np.concatenate([rest.y, one.y[out]]),
+                row=np.concatenate([rest.row, one.row[out]]),
+                fate=np.concatenate([rest.fate, hand]),
+            )
+        )
+    return made
+
+
+def _unplaced(file: RecordFile, folders: Folders) -> dict[str, Any]:
+    """Records on a grid around them, before there are layers."""
+    how = {
+        f.name: getattr(file, f.name) for f in fields(file) if f.name not in ("path", "leave_out")
+    }
+    records = read_occurrences(file.path, **how)
+    known = np.isfinite(records.x) & np.isfinite(records.y)
+    if not known.any():
+        raise ValueError(f"{records.source}: no record has both coordinates; check the columns")
+    x, y = records.x[known], records.y[known]
+    west, east, south, north = x.min(), x.max(), y.min(), y.max()
+    margin = 0.1 * max(east - west, north - south) or 1.0
+    side = (max(east - west, north - south) + 2 * margin) / _SIDE
+    grid = Grid(
+        records.crs,
+        (float(side), 0.0, float(west - margin), 0.0, float(-side), float(north + margin)),
+        int(np.ceil((east - west + 2 * margin) / side)),
+        int(np.ceil((north - south + 2 * margin) / side)),
+    )
+    fates = []
+    for name in records.names():
+        one = records.of(name)
+        fate = np.full(len(one), "read; choose layers to see which can be used", dtype=object)
+        fates.append(RecordFates(name, one.x, one.y, one.row, fate, []))
+    return {
+        "species": [_fates(one) for one in fates],
+        "notes": [records.summary(), *(folders.without_paths(n) for n in records.notes)],
+        "grid": grid_facts(grid),
+    }
+
+
+def _fates(one: RecordFates) -> dict[str, Any]:
+    few = slice(None, _SHOWN)
+    rings = [] if one.study is None else [r for p in one.study.polygons for r in p]
+    return {
+        "name": one.species,
+        "counts": one.counts,
+        "x": numbers(one.x[few]),
+        "y": numbers(one.y[few]),
+        "row": one.row[few].tolist(),
+        "fate": one.fate[few].tolist(),
+        "hidden": max(len(one.x) - _SHOWN, 0),
+        "study": [np.asarray(ring).tolist() for ring in rings],
+        "notes": one.notes,
+    }
+
+
+def layers_of(draft: Draft, folders: Folders) -> dict[str, Any]:
+    """Layers side by side: grids, ranges, correlations, and which to leave out."""
+    files = _layers(draft, folders, everything=True)
+    found = check_layers(files)
+    told = []
+    for fact in found.layers:
+        row = {k: v for k, v in asdict(fact).items() if k != "grid"}
+        path, band = layer_file(fact.label)
+        row |= {"file": folders.name(Path(path)), "band": band, "grid": fact.grid.describe()}
+        row["label"] = folders.without_paths(fact.label)
+        row |= {k: number(row[k]) for k in ("low", "high", "vif")}
+        row["difference"] = folders.without_paths(fact.difference)
+        row["vif_infinite"] = bool(np.isinf(fact.vif))
+        told.append(row)
+    close = found.collinearity
+    return {
+        "layers": told,
+        "fits": found.fits,
+        "grid": None if found.grid is None else grid_facts(found.grid),
+        "correlation": None
+        if close is None
+        else {
+            "variables": list(close.variables),
+            "values": [numbers(row) for row in close.correlation],
+        },
+        "notes": [folders.without_paths(note) for note in found.notes],
+    }
+
+
+def _layers(draft: Draft, folders: Folders, everything: bool = False) -> LayerFiles:
+    """The layers of a draft by their real paths; ``everything``: with those left out."""
+    asked = draft.layer_files()
+    places = tuple(str(folders.find(source)) for source in asked.sources)
+    without = () if everything else asked.without
+    return replace(asked, sources=places, without=without)
+
+
+def _study(draft: Draft, folders: Folders) -> Any:
+    asked = draft.study_files()
+    real: dict[str, Any] = {
+        name: str(folders.find(getattr(asked, name)))
+        for name in ("polygons", "ecoregions")
+        if getattr(asked, name)
+    }
+    return replace(asked, **real)
+
+
+def layer_file(label: str) -> tuple[str, int]:
+    """File and band of what messages call a layer.
+
+    >>> layer_file("climate.tif, band 3"), layer_file("a, b.tif")
+    (('climate.tif', 3), ('a, b.tif', 1))
+    """
+    path, found, band = label.rpartition(", band ")
+    return (path, int(band)) if found and band.isdecimal() else (label, 1)
+
+
+def number(value: Any) -> float | None:
+    """A number that JSON can hold."""
+    return None if value is None or not np.isfinite(value) else float(value)
+
+
+def numbers(values: Array) -> list[float | None]:
+    """The same of many."""
+    return [number(value) for value in np.asarray(values, dtype=np.float64)]

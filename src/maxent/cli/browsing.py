@@ -1,0 +1,47 @@
+"""maxent app: the whole workflow in a browser."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from maxent.cli._console import console, one_line_errors
+
+
+@one_line_errors
+def app(
+    folders: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            help="Folders to open: with records and layers, or finished results. The page sees "
+            "nothing outside them. [default: the current folder]"
+        ),
+    ] = None,
+    port: Annotated[int, typer.Option(help="Port; 0: any that is free.", min=0, max=65535)] = 0,
+    browse: Annotated[bool, typer.Option(help="Open the browser.")] = True,
+) -> None:
+    """Open the whole workflow, or finished results, in a browser on this machine."""
+    import importlib.util
+
+    lacking = [n for n in ("starlette", "uvicorn", "rio_tiler") if not importlib.util.find_spec(n)]
+    if lacking:
+        raise ImportError(f"the app needs {', '.join(lacking)}: pip install maxent[app]")
+    from maxent.app.serving import open_folders, serve
+
+    opened = open_folders(folders or [])
+    with suppress(KeyboardInterrupt):  # the usual way to stop it
+        serve(opened, port=port, browse=browse, tell=_show)
+
+
+def _show(link: str) -> None:
+    console().print(f"open {escape(link)}", soft_wrap=True)
+    console().print("Ctrl-C stops it; fits that are running go on.")
+
+
+def add_to(main: typer.Typer) -> None:
+    """Register the command."""
+    main.command()(app)

@@ -1,0 +1,48 @@
+"""The rows of a chain model: its map, what wrong labels cost, and whether data are separable."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from maxent._rows import Array, Ragged, Rows, Tied, row_dot
+from maxent.estimators._sequences import Labels, split
+from maxent.maps import ChainMap, RowMap
+from maxent.problem import Problem
+from maxent.structured import Chain
+from maxent.tagging.input_map import InputChainMap
+
+
+def full_map(matrix: Any, lengths: Array, n_states: int, transitions: str, tied: bool) -> RowMap:
+    """The map with weights for all pairs of a feature and a state."""
+    if transitions == "input":
+        return InputChainMap(split(matrix, lengths), n_states)
+    return ChainMap(split(matrix, lengths), n_states, tied=tied)
+
+
+def position_costs(cost: Array, labels: Labels, chains: RowMap) -> Rows:
+    """The cost of every state at every position; hidden labels cost nothing."""
+    count = len(labels.classes)
+    rows = np.vstack([cost, np.zeros(count)])[labels.states]  # HIDDEN = -1 is the last row
+    theta = chains.scores(np.zeros(chains.n_features))
+    if isinstance(theta, Tied):
+        return Tied(Ragged(rows.ravel(), theta.own.offsets), np.zeros((1, count * count)))
+    for row, own in zip(theta.rows(), split(rows, labels.lengths), strict=True):
+        row[: own.size] = own.ravel()
+    return theta
+
+
+def separates(problem: Problem, w: Array) -> bool:
+    """Whether the right path of every row scores strictly higher than all the others."""
+    if problem.features.in_blocks:
+        return bool(problem.features.separates(w))
+    theta, observed = problem.features.scores(w), problem.observed
+    domain = problem.entropy.domain
+    if not isinstance(domain, Chain):
+        return False
+    values, _ = domain.kbest(theta, 2)
+    right = row_dot(theta, observed)
+    rounding = 1e-9 * (1 + np.abs(right))
+    best = right >= values[:, 0] - rounding
+    return bool((best & ~(values[:, 1] >= values[:, 0] - rounding)).all())

@@ -1,0 +1,1 @@
+"""Engines beside numpy, a package for each; loaded only when one is asked for."""

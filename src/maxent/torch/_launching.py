@@ -1,0 +1,63 @@
+"""Kernels launched again without what Triton does for every call, which takes longer than they."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+FUSED = {"enable_fp_fusion": True}  # Triton 3.9 warns where it is left to the default
+_stream: Any = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # not in builds for the CPU
+_known: dict[tuple[Any, ...], tuple[Any, tuple[Any, ...]]] = {}
+
+
+def launch(
+    kernel: Any,
+    grid: tuple[int, int, int],
+    arguments: Sequence[Any],
+    constants: Mapping[str, Any],
+    options: Mapping[str, Any],
+) -> tuple[Any, tuple[Any, ...]] | None:
+    """kernel[grid](*arguments, **constants, **options, **FUSED), compiled once for its kind.
+
+    Returns what was compiled, and its constants: ``compiled[grid](*arguments, *constants)`` is the
+    same launch for arguments of the same kind. None in Triton's interpreter.
+    """
+    device = arguments[0].device.index
+    if device is not None and device != torch.cuda.current_device():
+        with torch.cuda.device(device):
+            return launch(kernel, grid, arguments, constants, options)
+    key = (
+        id(kernel), device, *map(_kind, arguments), *constants.values(), *options.values(),
+    )  # fmt: skip
+    known = _known.get(key)
+    if known is not None:
+        compiled, tail = known
+        compiled[grid](*arguments, *tail)
+        return known
+    compiled = kernel[grid](*arguments, **constants, **options, **FUSED)
+    if compiled is not None:  # not in the interpreter
+        names = kernel.arg_names[len(arguments) :]
+        known = _known[key] = compiled, tuple(constants[name] for name in names)
+    return known
+
+
+def again(
+    compiled: Any, blocks: int, device: int, arguments: Sequence[Any], constants: Sequence[Any]
+) -> None:
+    """``compiled[blocks, 1, 1](*arguments, *constants)`` without the hooks of profilers."""
+    compiled.run(
+        blocks, 1, 1, _stream(device), compiled.function, compiled.packed_metadata,
+        None, None, None, *arguments, *constants,
+    )  # fmt: skip
+
+
+def _kind(x: Any) -> Any:
+    """What Triton compiles anew for: types, alignment, 1 and multiples of 16."""
+    if isinstance(x, Tensor):
+        return x.dtype, x.data_ptr() & 15
+    if isinstance(x, int):
+        return 1 if x == 1 else 16 if not x & 15 else 0, -(1 << 31) <= x < 1 << 31
+    return type(x)

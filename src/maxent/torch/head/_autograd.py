@@ -1,0 +1,173 @@
+"""Autograd around the head."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from maxent.torch import _dispatch
+from maxent.torch.head._layer import without_autocast
+from maxent.torch.head._rows import gradients, solve
+from maxent.torch.head._sparse import Targets
+
+
+def apply_head(
+    hidden: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    targets: Targets,
+    kind: str,
+    parameter: float,
+    total: bool,
+    sparse_grad: bool,
+) -> Tensor:
+    """The losses of the rows, each times its share, or their sum."""
+    given = (hidden, weight, bias, targets.index, targets.portion, targets.share, kind, parameter)
+    loss: Tensor
+    if not torch.compiler.is_compiling():
+        loss = HeadLoss.apply(*given, total, sparse_grad)
+        return loss
+    if sparse_grad:
+        raise NotImplementedError("sparse_grad=True is not for torch.compile: leave it out there")
+    if total:
+        loss = CompiledSum.apply(*given)[0]
+        return loss
+    loss = CompiledRows.apply(*given)
+    return loss
+
+
+class HeadLoss(torch.autograd.Function):
+    """The losses; the forward pass keeps p - y where it has few entries."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        hidden: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        index: Tensor,
+        portion: Tensor,
+        share: Tensor,
+        kind: str,
+        parameter: float,
+        total: bool,
+        sparse_grad: bool,
+    ) -> Tensor:
+        wanted = any(ctx.needs_input_grad[:3])
+        targets = Targets(index, portion, share)
+        with without_autocast(hidden):
+            solved = solve(
+                hidden, weight, bias, targets, kind, parameter, wanted and total, sparse_grad
+            )
+        ctx.kind, ctx.parameter, ctx.sparse_grad, ctx.solved = kind, parameter, sparse_grad, solved
+        ctx.save_for_backward(hidden, weight, bias, index, portion, share)
+        return solved.loss.sum() if total else solved.loss.clone()
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        if torch.is_grad_enabled():
+            raise NotImplementedError(
+                "linear_fenchel_young_loss has no second derivative (create_graph=True): use "
+                "fenchel_young_loss(linear(hidden, weight, bias), target)"
+            )
+        hidden, weight, bias, *parts = ctx.saved_tensors
+        made = gradients(
+            hidden, weight, bias, Targets(*parts), ctx.solved, ctx.kind, ctx.parameter, g,
+            ctx.sparse_grad,
+        )  # fmt: skip
+        return *made, *(None,) * 7
+
+
+# -- torch.compile: operators of tensors with known shapes -----------------------------------------
+
+
+@torch.library.custom_op("maxent::head_losses", mutates_args=())
+def _losses_op(
+    hidden: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    index: Tensor,
+    portion: Tensor,
+    share: Tensor,
+    kind: str,
+    parameter: float,
+) -> Tensor:
+    return solve(hidden, weight, bias, Targets(index, portion, share), kind, parameter, False).loss
+
+
+@_losses_op.register_fake
+def _(hidden: Tensor, *_: Any) -> Tensor:
+    return hidden.new_empty(hidden.shape[0], dtype=_dispatch.compute_type(hidden))
+
+
+@torch.library.custom_op("maxent::head_gradients", mutates_args=())
+def _gradients_op(
+    hidden: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    index: Tensor,
+    portion: Tensor,
+    share: Tensor,
+    kind: str,
+    parameter: float,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Losses and the gradients of their sum; that of the bias is empty where there is none."""
+    targets = Targets(index, portion, share)
+    solved = solve(hidden, weight, bias, targets, kind, parameter, True)
+    one = torch.ones((), dtype=share.dtype, device=share.device)
+    d_hidden, d_weight, d_bias = gradients(
+        hidden, weight, bias, targets, solved, kind, parameter, one
+    )
+    return solved.loss, d_hidden, d_weight, weight.new_empty(0) if d_bias is None else d_bias
+
+
+@_gradients_op.register_fake
+def _(hidden: Tensor, weight: Tensor, bias: Tensor | None, *_: Any) -> tuple[Tensor, ...]:
+    return (
+        hidden.new_empty(hidden.shape[0], dtype=_dispatch.compute_type(hidden)),
+        torch.empty_like(hidden),
+        torch.empty_like(weight),
+        weight.new_empty(0) if bias is None else torch.empty_like(bias),
+    )
+
+
+class CompiledSum(torch.autograd.Function):
+    """The sum of the losses, with its gradients."""
+
+    @staticmethod
+    def forward(*inputs: Any) -> tuple[Tensor, ...]:
+        loss, *made = _gradients_op(*inputs)
+        return loss.sum(), *made
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        ctx.has_bias = inputs[2] is not None
+        ctx.save_for_backward(*output[1:])
+        ctx.mark_non_differentiable(*output[1:])
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
+        d_hidden, d_weight, d_bias = (g * x for x in ctx.saved_tensors)
+        return d_hidden, d_weight, d_bias if ctx.has_bias else None, *(None,) * 5
+
+
+class CompiledRows(torch.autograd.Function):
+    """The losses one by one; backward computes them again."""
+
+    @staticmethod
+    def forward(*inputs: Any) -> Tensor:
+        loss: Tensor = _losses_op(*inputs)
+        return loss
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.kind, ctx.parameter = inputs[-2:]
+        ctx.save_for_backward(*inputs[:-2])
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        *given, share = ctx.saved_tensors
+        _, *made = _gradients_op(*given, g * share, ctx.kind, ctx.parameter)
+        return *made[:2], None if given[2] is None else made[2], *(None,) * 5

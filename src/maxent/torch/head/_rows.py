@@ -1,0 +1,199 @@
+"""Losses of rows by their supports where these are small, and as whole rows elsewhere."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from functools import cache
+from types import ModuleType
+
+import torch
+from torch import Tensor
+
+from maxent.torch import _dispatch
+from maxent.torch.head import _dense
+from maxent.torch.head._dense import DenseRows
+from maxent.torch.head._sparse import SparseRows, Targets, Turned
+
+ROWS = 16384  # at a time
+_MODULES = {"numba": "_compiled_head", "triton": "_triton_head"}
+
+
+@dataclass
+class Solved:
+    """Losses, each times its share, and p - y of the rows.
+
+    Attributes
+    ----------
+    loss : (rows,)
+    residual : p - y of rows with small supports, empty rows elsewhere; or None.
+    dense : gradients of the others, where they were wanted.
+    whole : the numbers of the others, if there are any.
+    turned : what the gradient of the weight needs of the residual.
+    blank : zeros for the gradient of the weight, used up.
+    """
+
+    loss: Tensor
+    residual: SparseRows | None = None
+    dense: DenseRows | None = None
+    whole: Tensor | None = None
+    turned: Turned | None = None
+    blank: Tensor | None = None
+
+
+def label_shares(index: Tensor, ignore: int, mean: bool) -> Targets | None:
+    """Labels and what each loss counts, where there is a kernel for it."""
+    if torch.compiler.is_compiling() or _dispatch.backend_of(index) != "triton":
+        return None
+    known = _module("triton").label_shares(index, ignore, mean)
+    return None if known is None else Targets(index, known[0][:, None], known[1])
+
+
+@cache
+def _module(name: str) -> ModuleType:
+    return importlib.import_module(f"maxent.torch.head.{_MODULES[name]}")
+
+
+def kernels(hidden: Tensor, n_classes: int, kind: str, parameter: float) -> ModuleType | None:
+    """The module that finds supports; None where there is none or they are large."""
+    name = _dispatch.backend_of(hidden)
+    if kind != "tsallis" or name not in _MODULES:
+        return None
+    module = _module(name)
+    return module if module.supported(hidden, n_classes, parameter) else None
+
+
+def solve(
+    hidden: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    targets: Targets,
+    kind: str,
+    parameter: float,
+    gradients: bool,
+    sparse_grad: bool = False,
+) -> Solved:
+    """All losses; gradients : whether those of their sum are wanted, of whole rows now."""
+    sparse = kernels(hidden, len(weight), kind, parameter)
+    if sparse is not None and len(hidden):
+        blank: list[Tensor] = []
+
+        def meanwhile() -> None:
+            if gradients and not sparse_grad and not blank:
+                blank.append(torch.zeros_like(weight))
+
+        if len(hidden) <= ROWS:
+            parts = [sparse.solve_rows(hidden, weight, bias, targets, parameter, meanwhile)]
+        else:
+            parts = [
+                sparse.solve_rows(
+                    hidden[rows], weight, bias, targets.at(rows), parameter, meanwhile
+                )
+                for rows in (slice(first, first + ROWS) for first in range(0, len(hidden), ROWS))
+            ]
+        loss = parts[0][0] if len(parts) == 1 else torch.cat([loss for loss, _, _ in parts])
+        residual = SparseRows.joined([part for _, part, _ in parts])
+        solved = Solved(loss, residual)
+        whole = [
+            block * ROWS + number
+            for block, (_, _, number) in enumerate(parts)
+            if number is not None
+        ]
+        if gradients and len(residual.index):  # the device does it while autograd gets there
+            solved.turned = sparse.turned(residual, len(weight))
+        if not whole:
+            solved.blank = blank[0] if blank else None
+            return solved
+        solved.whole = torch.cat(whole)
+    else:
+        dtype = _dispatch.compute_type(hidden)
+        solved = Solved(torch.zeros(len(hidden), dtype=dtype, device=hidden.device))
+        solved.whole = targets.share.nonzero()[:, 0]
+    if len(solved.whole):
+        solved.loss[solved.whole], solved.dense = dense_rows(
+            hidden, weight, bias, targets, solved.whole, kind, parameter, gradients
+        )
+    return solved
+
+
+def dense_rows(
+    hidden: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    targets: Targets,
+    number: Tensor,
+    kind: str,
+    parameter: float,
+    gradients: bool,
+) -> tuple[Tensor, DenseRows | None]:
+    """Losses of the rows ``number``, times their shares, and gradients of their sum."""
+    every = len(number) == len(hidden)
+    some = hidden if every else hidden[number]
+    y = targets if every else targets.at(number)
+    return _dense.losses(
+        some, weight, bias, y.index, y.portion, y.share, kind, parameter,
+        number if gradients else None,
+    )  # fmt: skip
+
+
+def gradients(
+    hidden: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    targets: Targets,
+    solved: Solved,
+    kind: str,
+    parameter: float,
+    back: Tensor,
+    sparse_grad: bool = False,
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Gradients of hidden, weight and bias; that of the weight has few rows with ``sparse_grad``.
+
+    back : what comes back to the sum of the losses, or to each of them. ``solved.dense`` belongs
+        to the sum; it and ``solved.blank`` are used up.
+    """
+    back = back.contiguous()
+    residual, dense, whole = solved.residual, solved.dense, solved.whole
+    if dense is not None:
+        dense.factor = dense.factor * back
+    elif whole is not None and len(whole):
+        y = Targets(targets.index, targets.portion, back * targets.share)
+        dense = dense_rows(hidden, weight, bias, y, whole, kind, parameter, True)[1]
+    if dense is not None:
+        dense.finish()
+    sparse = kernels(hidden, len(weight), kind, parameter)
+    every = dense is not None and len(dense.number) == len(hidden)
+    if residual is None or sparse is None or every:
+        d_hidden = dense.hidden if dense is not None and every else torch.zeros_like(hidden)
+    else:
+        d_hidden = sparse.times(residual, targets.share, back, weight)
+    if dense is not None and not every:
+        d_hidden[dense.number] = dense.hidden
+    classes = rank = None  # those whose gradient is not 0, where only these are wanted
+    if sparse_grad and dense is None:
+        used = weight.new_empty(0, dtype=torch.int64) if residual is None else residual.index
+        classes = torch.unique(used).long()
+        classes = classes[classes < len(weight)]
+        numbers = torch.arange(len(classes), dtype=torch.int32, device=weight.device)
+        rank = numbers.new_empty(len(weight)).index_copy(0, classes, numbers)
+    elif sparse_grad:
+        classes = torch.arange(len(weight), device=weight.device)
+    if dense is not None:
+        d_weight, d_bias = dense.weight, dense.bias
+    else:
+        count = len(weight) if classes is None else len(classes)
+        blank, solved.blank = solved.blank, None
+        d_weight = weight.new_zeros(count, weight.shape[1]) if blank is None else blank
+        d_bias = None if bias is None else torch.zeros_like(bias)
+    if residual is not None and sparse is not None and not every:
+        turned = sparse.turned(residual, len(weight)) if solved.turned is None else solved.turned
+        sparse.transposed_times(
+            residual, turned, targets.share, back, hidden, d_weight, d_bias, dense is not None, rank
+        )
+    solved.dense = None
+    if classes is not None:
+        with torch.sparse.check_sparse_tensor_invariants(False):
+            d_weight = torch.sparse_coo_tensor(
+                classes[None], d_weight, weight.shape, is_coalesced=True
+            )
+    return d_hidden, d_weight, d_bias

@@ -1,0 +1,123 @@
+"""Sparse distributions over classes from a linear layer, without its scores."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn.functional import linear
+
+from maxent.torch import _dispatch
+from maxent.torch.head import _dense
+from maxent.torch.head._layer import checked_layer, without_autocast
+from maxent.torch.head._rows import ROWS, kernels
+
+
+@dataclass(frozen=True)
+class SparseDistribution:
+    """Probabilities of the classes that have some, the most probable first.
+
+    Attributes
+    ----------
+    indices : classes (..., k), with k the size of the largest support.
+    probabilities : (..., k), float32 or float64; 0 beyond the support, where indices are 0.
+    support : (...), how many classes have a probability above 0.
+    """
+
+    indices: Tensor
+    probabilities: Tensor
+    support: Tensor
+
+    def sample(self, n: int = 1, generator: torch.Generator | None = None) -> Tensor:
+        """n classes for each row, (..., n), drawn with replacement.
+
+        >>> import torch
+        >>> certain = linear_entmax(torch.tensor([3.0]), torch.tensor([[1.0], [0.0]]), 2.0)
+        >>> certain.sample(3)
+        tensor([0, 0, 0])
+        """
+        flat = self.probabilities.reshape(-1, self.probabilities.shape[-1])
+        drawn = torch.multinomial(flat, n, replacement=True, generator=generator)
+        return self.indices.gather(-1, drawn.reshape(*self.indices.shape[:-1], n))
+
+    def log_probability(self, target: Tensor) -> Tensor:
+        """log p of a class for each row; -inf off the support."""
+        same = self.indices == target[..., None]
+        return (same * self.probabilities).sum(-1).log()
+
+
+@torch.no_grad()
+def linear_entmax(
+    hidden: Tensor, weight: Tensor, alpha: float = 1.5, bias: Tensor | None = None
+) -> SparseDistribution:
+    """entmax of W h + b, exactly, without its scores: for decoding and sampling.
+
+    Parameters
+    ----------
+    hidden : (..., features); weight : (classes, features); bias : (classes,) or None.
+    alpha : above 1.
+
+    It is not differentiated. Rows with NaN or +inf have NaN for the probability of class 0.
+
+    >>> import torch
+    >>> p = linear_entmax(torch.tensor([1.0, 2.0]), torch.eye(3, 2), 2.0)
+    >>> p.indices, p.probabilities, p.support
+    (tensor([1]), tensor([1.]), tensor(1))
+    """
+    if not (isinstance(alpha, int | float) and 1 < alpha < math.inf):
+        raise ValueError(f"linear_entmax needs a finite alpha > 1, got {alpha!r}")
+    hidden, weight, bias = checked_layer(hidden, weight, bias, "linear_entmax")
+    lead = hidden.shape[:-1]
+    rows = hidden.reshape(-1, hidden.shape[-1]).contiguous()
+    with without_autocast(hidden):
+        parts = [
+            _distribution(rows[first : first + ROWS], weight, bias, float(alpha))
+            for first in range(0, max(len(rows), 1), ROWS)
+        ]
+    width = max(index.shape[1] for index, _, _ in parts)
+    index = torch.cat([_widened(index, width) for index, _, _ in parts])
+    p = torch.cat([_widened(p, width) for _, p, _ in parts])
+    support = torch.cat([support for _, _, support in parts])
+    return SparseDistribution(
+        index.reshape(*lead, width), p.reshape(*lead, width), support.reshape(lead)
+    )
+
+
+def _widened(x: Tensor, width: int) -> Tensor:
+    return torch.nn.functional.pad(x, (0, width - x.shape[1]))
+
+
+def _distribution(
+    hidden: Tensor, weight: Tensor, bias: Tensor | None, alpha: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Classes (rows, k), the most probable first, their probabilities, and how many are meant."""
+    dtype = _dispatch.compute_type(hidden)
+    index = torch.zeros((len(hidden), 0), dtype=torch.int64, device=hidden.device)
+    p = torch.zeros((len(hidden), 0), dtype=dtype, device=hidden.device)
+    support = torch.zeros(len(hidden), dtype=torch.int64, device=hidden.device)
+    whole = torch.ones_like(support, dtype=torch.bool)
+    sparse = kernels(hidden, len(weight), "tsallis", alpha)
+    if sparse is not None and len(hidden):
+        lists = sparse.supports(hidden, weight, bias, alpha)
+        whole = lists.unknown()
+        support = lists.count.long().masked_fill(whole, 0)
+        width = int(support.max())
+        beyond = torch.arange(width, device=hidden.device) >= support[:, None]
+        p, order = lists.score[:, :width].masked_fill(beyond, 0).sort(dim=1, descending=True)
+        index = lists.index[:, :width].long().masked_fill(beyond, 0).gather(1, order)
+    number = whole.nonzero()[:, 0]
+    for rows in _dense.blocks(hidden[number], weight):
+        x = linear(hidden[number[rows]], weight, bias)
+        dense = _dispatch.as_map(x.to(dtype), "tsallis", alpha, None)
+        bad = dense[:, 0].isnan()
+        dense[bad] = 0
+        dense[bad, 0] = math.nan  # one entry: a bad row is no wider than others
+        count = (dense != 0).sum(1)
+        top, classes = dense.topk(int(count.max()), dim=1)
+        width = max(index.shape[1], top.shape[1])
+        index, p = _widened(index, width), _widened(p, width)
+        index[number[rows]], p[number[rows]] = _widened(classes, width), _widened(top, width)
+        support[number[rows]] = count
+    return index, p, support

@@ -1,0 +1,282 @@
+"""A linear layer and a Fenchel-Young loss in one: the head of a language model."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from maxent.torch._dispatch import check_labels, compute_type
+from maxent.torch.entropies import Entropy, as_entropy
+from maxent.torch.head._autograd import apply_head
+from maxent.torch.head._layer import checked_layer
+from maxent.torch.head._rows import label_shares
+from maxent.torch.head._sparse import UNUSED, Targets
+from maxent.torch.head.distribution import SparseDistribution, linear_entmax
+from maxent.torch.losses import check_reduction
+
+_NAME = "linear_fenchel_young_loss"
+
+
+def linear_fenchel_young_loss(
+    hidden: Tensor,
+    weight: Tensor,
+    target: Tensor | tuple[Tensor, Tensor],
+    entropy: str | float | Entropy = "entmax15",
+    bias: Tensor | None = None,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+    label_weight: Tensor | None = None,
+    shift: int = 0,
+    sparse_grad: bool = False,
+    check: bool | None = None,
+) -> Tensor:
+    """Omega*(x) + Omega(y) - <x, y> of the scores x = W h + b, which are never there at once.
+
+    ``fenchel_young_loss(linear(hidden, weight, bias), target, ...)`` in little memory and, for
+    alpha > 1, with one product of matrices instead of three: p has few entries that are not 0, and
+    so has the gradient p - y.
+
+    Parameters
+    ----------
+    hidden : (..., features).
+    weight : (classes, features), of the type of ``hidden``; ``bias`` : (classes,) or None.
+    target : labels (...), integers; or proportions as a pair (classes, portions), both (..., k),
+        the classes of a row distinct and its portions summing to 1. Places that are not needed
+        have the class ``ignore_index``.
+    entropy : "shannon" (cross-entropy), "sparsemax", "entmax15", a number alpha >= 1, or
+        ``Shannon()``, ``Tsallis(alpha)``, ``NormEntropy(q)``.
+    ignore_index : the label of rows that do not count.
+    reduction : "mean" over the rows that count, "sum" or "none".
+    label_weight : one number per class. A row counts as much as its class (with proportions: their
+        mean weight), and "mean" divides by the sum of these.
+    shift : hidden[..., t, :] is to predict target[..., t + shift]; the last ``shift`` places have
+        nothing to predict and do not count.
+    sparse_grad : the gradient of ``weight`` has only the rows that are not 0, as a sparse tensor,
+        for optimizers that take one; not under ``torch.compile``.
+    check : refuse labels out of range and portions that do not sum to 1. By default on CPU alone:
+        on CUDA it would wait for the device, and there the loss of such a label is NaN.
+
+    Under autocast hidden, weight and bias are cast as those of ``torch.nn.Linear``. A mean over
+    nothing is 0. There is no second derivative.
+
+    >>> import torch
+    >>> hidden, weight = torch.tensor([[1.0, 2.0], [0.0, 1.0]]), torch.eye(3, 2)
+    >>> linear_fenchel_young_loss(hidden, weight, torch.tensor([1, 0]), "sparsemax")
+    tensor(0.5000)
+    """
+    chosen = as_entropy(entropy)
+    check_reduction(reduction)
+    hidden, weight, bias = checked_layer(hidden, weight, bias, _NAME)
+    index, portion = _pairs(target, hidden, ignore_index, shift)
+    if check is None:
+        check = hidden.device.type == "cpu"
+    if check and not torch.compiler.is_compiling():
+        _check_targets(index, portion, len(weight), ignore_index)
+    lead, dtype = hidden.shape[:-1], compute_type(hidden)
+    rows = hidden.reshape(-1, hidden.shape[-1]).contiguous()
+    targets = _weighed(index, portion, ignore_index, reduction, label_weight, len(weight), dtype)
+    share = targets.share
+    number = _counting(share) if hidden.device.type == "cpu" else None
+    if number is not None:
+        rows, targets = rows.index_select(0, number), targets.at(number)
+    loss = apply_head(
+        rows, weight, bias, targets, chosen.kind, chosen.parameter, reduction != "none",
+        sparse_grad,
+    )  # fmt: skip
+    if reduction != "none":
+        return loss
+    if number is not None:
+        loss = loss.new_zeros(len(share)).index_copy(0, number, loss)
+    return loss.reshape(lead)
+
+
+def _counting(share: Tensor) -> Tensor | None:
+    """The rows that count, where many do not."""
+    if torch.compiler.is_compiling() or not len(share):
+        return None
+    counts = share != 0
+    if int(counts.sum()) > (1 - UNUSED) * len(share):
+        return None
+    return counts.nonzero()[:, 0]
+
+
+def _weighed(
+    index: Tensor,
+    portion: Tensor | None,
+    ignore_index: int,
+    reduction: str,
+    label_weight: Tensor | None,
+    classes: int,
+    dtype: torch.dtype,
+) -> Targets:
+    """Targets with what each row counts: the weight of its class, or 1; 0 where it is ignored."""
+    mean = reduction == "mean"
+    if portion is None and label_weight is None and dtype == torch.float32:
+        known = label_shares(index, ignore_index, mean)
+        if known is not None:
+            return known
+    used = index != ignore_index
+    portion = used.to(dtype) if portion is None else portion.to(dtype) * used
+    if label_weight is None:
+        share = portion[:, 0] if portion.shape[1] == 1 else used.any(1).to(dtype)
+    elif not isinstance(label_weight, Tensor) or label_weight.shape != (classes,):
+        given = getattr(label_weight, "shape", type(label_weight).__name__)
+        raise ValueError(
+            f"label_weight needs a tensor with one number for each of {classes} classes, got "
+            f"{given if isinstance(given, str) else tuple(given)}"
+        )
+    else:
+        share = (portion * label_weight.to(dtype)[index.clamp(0, classes - 1)]).sum(1)
+    if mean:
+        mass = share.sum()
+        share = share / torch.where(mass != 0, mass, 1)
+    return Targets(index, portion, share)
+
+
+def _pairs(
+    target: Tensor | tuple[Tensor, Tensor], hidden: Tensor, ignore_index: int, shift: int
+) -> tuple[Tensor, Tensor | None]:
+    """Classes and portions, (rows, width); None for labels, which have all."""
+    lead = hidden.shape[:-1]
+    if isinstance(target, Tensor):
+        index, portion = target[..., None], None
+        expected = f"labels of shape {tuple(lead)}"
+    else:
+        if not (isinstance(target, tuple | list) and len(target) == 2):
+            raise TypeError(
+                f"targets are labels or a pair (classes, portions), got {type(target).__name__}"
+            )
+        index, portion = target
+        expected = f"classes and portions of shape {(*lead, 'k')}"
+    if index.is_floating_point() or index.dtype == torch.bool or index.is_complex():
+        raise TypeError(
+            f"labels must be integers, got {index.dtype}; proportions are a pair (classes, "
+            "portions)"
+        )
+    given = index.shape if portion is None else portion.shape
+    if index.ndim != hidden.ndim or index.shape[:-1] != lead or given != index.shape:
+        shown = index.shape[:-1] if portion is None else (index.shape, given)
+        raise ValueError(f"hidden of shape {tuple(hidden.shape)} needs {expected}, got {shown}")
+    if portion is not None and not portion.is_floating_point():
+        raise TypeError(f"portions must be floats, got {portion.dtype}")
+    if portion is not None and portion.requires_grad:
+        raise ValueError("targets are not differentiated: pass portions.detach()")
+    index = index.long()
+    if shift:
+        index = _shifted(index, ignore_index, shift)
+        portion = None if portion is None else portion.roll(-shift, -2)
+    width = index.shape[-1]
+    index = index.reshape(-1, width).contiguous()
+    return index, None if portion is None else portion.reshape(-1, width)
+
+
+def _shifted(index: Tensor, ignore_index: int, shift: int) -> Tensor:
+    """Targets from ``shift`` places on, and nothing at the end."""
+    length = index.shape[-2] if index.ndim > 1 else 0
+    if not (isinstance(shift, int) and 0 <= shift <= length):
+        raise ValueError(
+            f"shift must be an integer from 0 to {length}, the length of the sequences, got "
+            f"{shift!r}"
+        )
+    later = torch.full_like(index, ignore_index)
+    later[..., : length - shift, :] = index[..., shift:, :]
+    return later
+
+
+def _check_targets(index: Tensor, portion: Tensor | None, classes: int, ignore_index: int) -> None:
+    check_labels(index.reshape(-1), classes, ignore_index)
+    if portion is None:
+        return
+    used = index != ignore_index
+    y = portion.double() * used
+    wrong = ~((y.sum(1) - 1).abs() <= 1e-5) | ~(y >= 0).all(1)
+    wrong &= used.any(1)
+    if bool(wrong.any()):
+        row = int(wrong.nonzero()[0])
+        raise ValueError(
+            f"row {row} of the proportions is not on the simplex: its smallest portion is "
+            f"{float(y[row].min()):.6g} and they sum to {float(y[row].sum()):.6g}"
+        )
+
+
+class LinearFenchelYoungLoss(nn.Module):
+    """``linear_fenchel_young_loss`` with a weight (num_classes, in_features) of its own.
+
+    For tied embeddings set ``head.weight = embedding.weight``.
+
+    >>> import torch
+    >>> head = LinearFenchelYoungLoss(8, 100, "sparsemax")
+    >>> loss = head(torch.randn(2, 5, 8), torch.randint(100, (2, 5)))
+    >>> loss.backward()
+    >>> loss.shape, head.weight.grad.shape
+    (torch.Size([]), torch.Size([100, 8]))
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        num_classes: int,
+        entropy: str | float | Entropy = "entmax15",
+        bias: bool = False,
+        ignore_index: int = -100,
+        reduction: str = "mean",
+        label_weight: Tensor | None = None,
+        shift: int = 0,
+        sparse_grad: bool = False,
+        check: bool | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        check_reduction(reduction)
+        self.entropy = as_entropy(entropy)
+        self.ignore_index, self.reduction, self.shift = ignore_index, reduction, shift
+        self.sparse_grad, self.check = sparse_grad, check
+        self.weight = nn.Parameter(
+            torch.empty(num_classes, in_features, device=device, dtype=dtype)
+        )
+        self.bias = (
+            nn.Parameter(torch.empty(num_classes, device=device, dtype=dtype)) if bias else None
+        )
+        self.label_weight: Tensor | None
+        self.register_buffer("label_weight", label_weight)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """As ``torch.nn.Linear``."""
+        bound = 1 / math.sqrt(max(self.weight.shape[1], 1))
+        nn.init.uniform_(self.weight, -bound, bound)
+        if self.bias is not None:
+            nn.init.uniform_(self.bias, -bound, bound)
+
+    def extra_repr(self) -> str:
+        """Sizes and entropy."""
+        classes, features = self.weight.shape
+        return (
+            f"in_features={features}, num_classes={classes}, {self.entropy}, "
+            f"bias={self.bias is not None}, reduction={self.reduction!r}"
+        )
+
+    def forward(self, hidden: Tensor, target: Tensor | tuple[Tensor, Tensor]) -> Tensor:
+        """The loss."""
+        return linear_fenchel_young_loss(
+            hidden,
+            self.weight,
+            target,
+            self.entropy,
+            self.bias,
+            self.ignore_index,
+            self.reduction,
+            self.label_weight,
+            self.shift,
+            self.sparse_grad,
+            self.check,
+        )
+
+    def predict(self, hidden: Tensor) -> SparseDistribution:
+        """The sparse distribution over classes; see ``linear_entmax``."""
+        if self.entropy.kind != "tsallis":
+            raise NotImplementedError(f"no sparse distributions of {self.entropy}")
+        return linear_entmax(hidden, self.weight, self.entropy.parameter, self.bias)

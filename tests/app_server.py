@@ -1,0 +1,87 @@
+"""A server of the app for tests: real uvicorn on a free port, and a client that knows the link."""
+
+import http.client
+import json
+import threading
+import time
+from contextlib import contextmanager
+from urllib.parse import quote
+
+from maxent.app.folders import Folders
+from maxent.app.serving import HOST, _listen, guarded
+
+TOKEN = "token-of-tests"
+SECONDS = 120
+
+
+class Client:
+    """Asks as the page does: with the cookie, and a mark on what changes anything."""
+
+    def __init__(self, port):
+        self.port = port
+        self.cookie = f"maxent-token-{port}={TOKEN}"
+
+    @property
+    def link(self):
+        return f"http://{HOST}:{self.port}/?token={TOKEN}"
+
+    def ask(self, path, method="GET", body=None, headers=None):
+        """Status, headers and content."""
+        line = http.client.HTTPConnection(HOST, self.port, timeout=SECONDS)
+        given = {"Host": f"{HOST}:{self.port}", "Cookie": self.cookie, "X-Maxent": "1"}
+        given |= headers or {}
+        line.request(method, path, body, {k: v for k, v in given.items() if v is not None})
+        answer = line.getresponse()
+        content = answer.read()
+        line.close()
+        return answer.status, dict(answer.headers), content
+
+    def get(self, path, status=200):
+        got, _, content = self.ask(path)
+        assert got == status, content
+        return json.loads(content)
+
+    def send(self, path, given=None, method="POST", status=200):
+        got, _, content = self.ask(path, method, json.dumps(given or {}))
+        assert got == status, content
+        return json.loads(content)
+
+    def draft(self, **changes):
+        return self.send("/api/draft", changes, "PUT")
+
+    def upload(self, into, name, content, status=200):
+        got, _, said = self.ask(f"/api/upload/{into}/{quote(name)}", "PUT", content)
+        assert got == status, said
+        return json.loads(said)
+
+    def ended(self, number):
+        """The job once it has ended."""
+        start = time.monotonic()
+        while time.monotonic() - start < SECONDS:
+            job = self.get(f"/api/jobs/{number}")
+            if job["status"] != "running":
+                return job
+            time.sleep(0.1)
+        raise TimeoutError(job)
+
+
+@contextmanager
+def served(*folders, port=0, **how):
+    """A client of a server for these folders."""
+    import uvicorn
+
+    listening = _listen(port)
+    number = listening.getsockname()[1]
+    app, serving = guarded(Folders.opened(folders), TOKEN, number, **how)
+    server = uvicorn.Server(uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=1))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    try:
+        yield Client(number)
+    finally:
+        serving.stopping.set()
+        server.should_exit = True
+        thread.join(timeout=10)
+        listening.close()

@@ -1,0 +1,80 @@
+// A map with its legend, opacity and reading of values.
+
+import type { JSX } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { Grid } from "./api";
+import { CHANGE_NAMES, gradient, PRESENCE, type Style } from "./colours";
+import { short } from "./curves";
+import { GridMap, levels } from "./gridmap";
+
+export function MapView({
+  grid,
+  zooms,
+  label,
+  onReady,
+  children,
+  tall,
+}: {
+  grid: Grid;
+  zooms?: number;
+  label: string;
+  onReady: (map: GridMap) => void;
+  children?: JSX.Element | null;
+  tall?: boolean;
+}): JSX.Element {
+  const place = useRef<HTMLDivElement>(null);
+  const [under, setUnder] = useState("");
+  const key = JSON.stringify([grid.transform, grid.width, grid.height, zooms ?? levels(grid)]);
+  useEffect(() => {
+    const map = new GridMap(place.current!, grid, zooms);
+    map.onHover((x, y, value) =>
+      setUnder(`${short(x)}, ${short(y)}${value == null ? "" : `: ${short(value)}`}`),
+    );
+    onReady(map);
+    return () => map.remove();
+  }, [key]);
+  return (
+    <div class={`mapview${tall ? " tall" : ""}`}>
+      <div class="map" ref={place} role="application" aria-label={label} />
+      <p class="under" aria-hidden="true">
+        {under || grid.words}
+      </p>
+      {children}
+    </div>
+  );
+}
+
+export function Legend({ style, label, names }: { style: Style; label: string; names?: Record<string, string> | null }): JSX.Element {
+  if (style.kind === "ramp") {
+    return (
+      <div class="legend">
+        <span>{label}</span>
+        <span class="n">{short(style.low)}</span>
+        <span class="strip" style={{ background: gradient(style.ramp) }} />
+        <span class="n">{short(style.high)}</span>
+      </div>
+    );
+  }
+  let entries: [string, string][] = [];
+  if (style.kind === "threshold") {
+    entries = [
+      [PRESENCE[0]!, `below ${short(style.value)}`],
+      [PRESENCE[1]!, `${short(style.value)} or more`],
+    ];
+  } else if (style.kind === "classes") {
+    entries = Object.entries(style.colours).map(([code, colour]) => [
+      colour,
+      names?.[code] ?? CHANGE_NAMES[Number(code)] ?? code,
+    ]);
+  }
+  return (
+    <div class="legend">
+      <span>{label}</span>
+      {entries.map(([colour, name]) => (
+        <span key={name} class="class">
+          <span class="box" style={{ background: colour }} /> {name}
+        </span>
+      ))}
+    </div>
+  );
+}

@@ -1,0 +1,108 @@
+// The state of the page: what the server last said, and who wants to know.
+
+import { useEffect, useState } from "preact/hooks";
+import { api, type Choices, type Draft, type Job, type Run, type State } from "./api";
+
+export interface Page {
+  state: State | null;
+  settled: Choices | null; // as the server has them: what questions about files are about
+  job: Job | null;
+  runs: Run[];
+  link: "up" | "down" | "refused";
+  trouble: string;
+}
+
+let page: Page = { state: null, settled: null, job: null, runs: [], link: "up", trouble: "" };
+const listeners = new Set<() => void>();
+
+function set(changes: Partial<Page>): void {
+  page = { ...page, ...changes };
+  for (const tell of listeners) tell();
+}
+
+export function usePage(): Page {
+  const [, again] = useState(0);
+  useEffect(() => {
+    const tell = (): void => again((n) => n + 1);
+    listeners.add(tell);
+    return () => void listeners.delete(tell);
+  }, []);
+  return page;
+}
+
+function setDraft(draft: Draft): void {
+  if (page.state) set({ state: { ...page.state, draft }, settled: draft.choices });
+}
+
+// changes go to the server one after the other; until the last has arrived, what is on the page rules
+let waiting = 0;
+let last: Promise<unknown> = Promise.resolve();
+
+async function change(send: () => Promise<Draft>): Promise<boolean> {
+  waiting++;
+  const mine = last.then(send);
+  last = mine.catch(() => undefined);
+  try {
+    const draft = await mine;
+    waiting--;
+    if (!waiting) setDraft(draft);
+    set({ trouble: "" });
+    return true;
+  } catch (error) {
+    waiting--;
+    set({ trouble: (error as Error).message });
+    if (!waiting) api.state().then((state) => setDraft(state.draft), () => undefined);
+    return false;
+  }
+}
+
+/** Changes some of the choices; the command follows from them. */
+export function choose(changes: Partial<Choices>): Promise<boolean> {
+  const draft = page.state?.draft;
+  if (page.state && draft) {
+    const choices = { ...draft.choices, ...changes };
+    set({ state: { ...page.state, draft: { ...draft, choices } } });
+  }
+  return change(() => api.draft(changes));
+}
+
+export const drawRegion = (rings: number[][][], crs: string | null): Promise<boolean> =>
+  change(() => api.region(rings, crs));
+
+export async function start(work: () => Promise<Job>): Promise<void> {
+  try {
+    set({ job: await work(), trouble: "" });
+  } catch (error) {
+    set({ trouble: (error as Error).message });
+  }
+}
+
+export const clearTrouble = (): void => set({ trouble: "" });
+
+/** Follows the folder; the browser connects again by itself after a pause. */
+export async function follow(): Promise<void> {
+  try {
+    const state = await api.state();
+    set({ state, settled: state.draft.choices, job: state.jobs[0] ?? null, runs: state.runs, link: "up" });
+  } catch (error) {
+    set({ link: (error as { status?: number }).status === 403 ? "refused" : "down" });
+    setTimeout(() => void follow(), 1500);
+    return;
+  }
+  const events = new EventSource("/api/events");
+  const read = <T,>(act: (value: T) => unknown) => (event: MessageEvent<string>) => {
+    act(JSON.parse(event.data) as T);
+  };
+  events.addEventListener("draft", read<Draft>((draft) => {
+    const late = draft.edits < (page.state?.draft.edits ?? 0); // told before a change that was answered already
+    if (!waiting && !late) setDraft(draft);
+  }));
+  events.addEventListener("job", read<Job | null>((job) => set({ job })));
+  events.addEventListener("runs", read<Run[]>((runs) => set({ runs })));
+  events.onopen = () => set({ link: "up" });
+  events.onerror = () => {
+    set({ link: "down" });
+    events.close();
+    setTimeout(() => void follow(), 1500);
+  };
+}
