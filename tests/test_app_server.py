@@ -2,9 +2,11 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +20,7 @@ from maxent.app import runner
 from maxent.app.draft import Draft, read_draft
 from maxent.app.folders import Folders, OutsideError, fresh
 from maxent.app.jobs import Jobs
+from maxent.app.tiles import Tiles
 from maxent.datasets.landscape import virtual_landscape, write_landscape
 
 for name in ("starlette", "uvicorn", "rio_tiler"):
@@ -472,6 +475,20 @@ def test_tiles_are_the_numbers_of_the_map(client, project):
     assert np.isnan(np.frombuffer(beyond, "<f4")).all()
     for zoom in (facts["zooms"] + 1, 10**9):
         assert client.ask(f"/api/tile/{zoom}/0/0?file={path}")[0] == 400
+
+
+def test_any_thread_may_close_what_another_opened(project, tmp_path):
+    """GDAL's settings belong to threads; a map that makes room for another must not end them."""
+    source = project / "first" / "maps" / "cloglog.tif"
+    paths = [shutil.copy(source, tmp_path / f"{number}.tif") for number in range(20)]
+    tiles = Tiles()
+    with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(1) as other:
+        for path in paths[:10]:
+            one.submit(tiles.facts, path).result()
+        for path in paths[10:]:
+            assert other.submit(tiles.tile, path, 0, 0, 0).result()
+        assert one.submit(tiles.facts, paths[0]).result()["zooms"] >= 0
+    tiles.close()
 
 
 def test_tiles_of_a_variable(client, project):

@@ -9,7 +9,8 @@ from __future__ import annotations
 import threading
 import warnings
 from collections import OrderedDict
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ class Tiles:
 
     def facts(self, path: Path, band: int = 1) -> dict[str, Any]:
         """Grid, zoom levels and range of values of a raster."""
-        with self._lock:
+        with self._reading():
             reader = self._reader(path)
             data = reader.dataset
             crs = None if data.crs is None else data.crs.to_string()
@@ -55,7 +56,7 @@ class Tiles:
         """The numbers of a tile, row by row; all NaN where it lies beyond the raster."""
         from rio_tiler.errors import TileOutsideBounds
 
-        with self._lock, geo("rasterio").Env(GDAL_CACHEMAX=_CACHE):
+        with self._reading():
             reader = self._reader(path)
             if not 0 <= z <= reader.maxzoom:
                 raise ValueError(f"zooms go from 0 to {reader.maxzoom}, got {z}")
@@ -67,29 +68,32 @@ class Tiles:
                 return np.full((SIZE, SIZE), np.nan, dtype="<f4").tobytes()
         return _filled(made).astype("<f4").tobytes()
 
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        with self._lock, geo("rasterio").Env(GDAL_CACHEMAX=_CACHE):
+            yield
+
     def _reader(self, path: Path) -> Any:
         from rio_tiler.errors import NoOverviewWarning
         from rio_tiler.io import ImageReader
 
         key = (str(path), path.stat().st_mtime)
         if key not in self._open:
+            # opened by the reader itself, a file would end GDAL's settings of whoever closes it
+            data = geo("rasterio").open(path)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", NoOverviewWarning)
-                self._open[key] = ImageReader(str(path))
+                self._open[key] = ImageReader(str(path), dataset=data)
             while len(self._open) > _OPEN:
-                with suppress(geo("rasterio").errors.EnvError):
-                    self._open.popitem(last=False)[1].close()
+                self._open.popitem(last=False)[1].dataset.close()
         self._open.move_to_end(key)
         return self._open[key]
 
     def close(self) -> None:
         """Close the files."""
-        rasterio = geo("rasterio")
-        with self._lock:
+        with self._reading():
             while self._open:
-                # the settings of GDAL belong to the thread that opened the file
-                with suppress(rasterio.errors.EnvError):
-                    self._open.popitem()[1].close()
+                self._open.popitem()[1].dataset.close()
 
 
 def _filled(made: Any) -> Array:
