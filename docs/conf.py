@@ -1,14 +1,16 @@
-"""Sphinx configuration: MyST pages, API reference from docstrings, nothing from the network."""
+"""Sphinx configuration: MyST pages, a gallery that runs, the reference; nothing from the network."""
 
 from __future__ import annotations
 
-import re
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "src"))
+import matplotlib
 
-import maxent
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE / "_ext"), str(HERE.parent / "src"), str(HERE.parent)]
+matplotlib.use("Agg")
+
 from maxent import __version__
 
 project = "maxent"
@@ -16,97 +18,60 @@ author = "The maxent developers"
 copyright = author
 version = release = __version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc"]
-exclude_patterns = ["_build"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.viewcode",
+    "sphinx.ext.mathjax",
+    "matplotlib.sphinxext.plot_directive",
+    "sphinx_gallery.gen_gallery",
+    "sphinx_design",
+    "sphinx_copybutton",
+    "reference",
+    "results",
+    "offline",
+]
+exclude_patterns = ["_build", "gallery/*/*.rst", "gallery/*.rst"]
+myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence", "deflist"]
 myst_heading_anchors = 3
+
 html_theme = "furo"
 html_title = f"maxent {__version__}"
 html_copy_source = False
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_theme_options = {"top_of_page_buttons": []}
+copybutton_prompt_text = r">>> |\.\.\. "
+copybutton_prompt_is_regexp = True
 
 autodoc_member_order = "bysource"
-autodoc_typehints = "none"
+autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True
 add_module_names = False
 
-# Docstrings are plain text with formulas: |w|, Omega*(theta), p_w are no markup. What stays as it
-# is: ``literals``, roles and examples.
-_LITERAL = re.compile(r"(``.+?``|:\w+:`[^`]+`)")
-_MARKUP = re.compile(r"([*|_`\\])")
+plot_formats = [("png", 110)]
+plot_html_show_formats = False
+plot_html_show_source_link = False
+plot_include_source = True
+plot_rcparams = {"figure.figsize": (7.0, 3.2), "figure.constrained_layout.use": True}
+plot_apply_rcparams = True
 
-
-def _escape(line: str) -> str:
-    parts = _LITERAL.split(line)
-    parts[::2] = [_MARKUP.sub(r"\\\1", part) for part in parts[::2]]
-    return "".join(parts)
-
-
-def _entry(line: str) -> str:
-    """``name : text`` of a Parameters or Attributes section as a list item."""
-    name, colon, text = line.partition(" : ")
-    return f"- **{_escape(name)}**: {_escape(text)}" if colon else f"- {_escape(line)}"
-
-
-def tidy_docstring(app, what, name, obj, options, lines: list[str]) -> None:
-    """Escape formulas and turn the numpy sections into lists."""
-    out: list[str] = []
-    in_example = in_section = False
-    for i, line in enumerate(lines):
-        following = lines[i + 1] if i + 1 < len(lines) else ""
-        in_example = line.lstrip().startswith(">>>") or (in_example and bool(line.strip()))
-        if in_example:
-            out.append(line)
-        elif line and set(line) == {"-"}:
-            in_section = True
-            out.append("")
-        elif following and set(following) == {"-"}:
-            out.append(f"**{line}**")
-        elif in_section and line.strip():
-            out.append(f"  {_escape(line.strip())}" if line[0] == " " else _entry(line))
-        else:
-            in_section = in_section and not line.strip() and following[:1].strip() != ""
-            out.append(_escape(line))
-    lines[:] = out
-
-
-_PUBLIC = re.compile(r"^\.\. public:: (maxent\.\w+)$", re.MULTILINE)
-_DIRECTIVE = re.compile(
-    r"^\.\. (?:py:)?(currentmodule|autoclass|autofunction):: (\S+)$", re.MULTILINE
-)
-
-
-def described(text: str) -> list[str]:
-    """The full names that a page of the reference describes."""
-    module, names = "", []
-    for kind, name in _DIRECTIVE.findall(text):
-        if kind == "currentmodule":
-            module = name
-        else:
-            names.append(name if name.startswith("maxent.") else f"{module}.{name}")
-    return names
-
-
-def write_out(text: str) -> str:
-    """``.. public:: module`` as the directives of its public names that have none on the page."""
-    alone = described(text)
-
-    def directives(match: re.Match[str]) -> str:
-        names = [name for name in maxent._PUBLIC[match[1]] if f"maxent.{name}" not in alone]
-        classes = {name for name in names if isinstance(getattr(maxent, name), type)}
-        options = "\n   :members:\n   :show-inheritance:"
-        return "\n\n".join(
-            f".. autoclass:: {name}{options}" if name in classes else f".. autofunction:: {name}"
-            for name in names
-        )
-
-    return _PUBLIC.sub(directives, text)
-
-
-def list_public_names(app, docname: str, source: list[str]) -> None:
-    """Write the lists of public names out before a page is parsed."""
-    source[0] = write_out(source[0])
-
-
-def setup(app) -> None:
-    """Connect the filters of pages and docstrings."""
-    app.connect("source-read", list_public_names)
-    app.connect("autodoc-process-docstring", tidy_docstring)
+READERS = ("ecologist", "engineer", "researcher", "contributor")
+sphinx_gallery_conf = {
+    "examples_dirs": ["gallery"],
+    "gallery_dirs": ["auto_gallery"],
+    "subsection_order": [f"gallery/{who}" for who in READERS],
+    "within_subsection_order": "FileNameSortKey",
+    "backreferences_dir": "auto_gallery/uses",
+    "doc_module": ("maxent",),
+    "parallel": 2,
+    "matplotlib_animations": True,
+    "download_all_examples": False,
+    "show_signature": False,
+    "show_memory": False,
+    "min_reported_time": 0,
+    "remove_config_comments": True,
+    "nested_sections": False,
+    "thumbnail_size": (400, 280),
+}

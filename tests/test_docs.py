@@ -19,7 +19,7 @@ from maxent import cli, datasets, io
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
-PAGES = sorted([*DOCS.glob("*.md"), *DOCS.glob("structured/*.md")])
+PAGES = sorted([*DOCS.glob("*.md"), *DOCS.glob("[a-z]*/*.md")])
 EXAMPLES = sorted((DOCS / "examples").glob("*.py"))
 _BLOCK = re.compile(r"^```(?P<language>[^\n]*)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
 
