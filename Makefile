@@ -75,8 +75,8 @@ page: web/node_modules       ## the page of `maxent app` and the map of reports,
 	cd web && npm run -s check && npm run -s build
 
 docs: $(VENV)/.dev           ## html in docs/_build, warnings are errors
-	$(BIN)/sphinx-build -W -q -b html docs docs/_build/html
+	$(BIN)/python -m sphinx -W --keep-going -q -j 2 -b html docs docs/_build/html
 	@echo "open docs/_build/html/index.html"
 
 clean:
-	rm -rf $(VENV) $(VENV)-lowest .cache docs/_build out build dist
+	rm -rf $(VENV) $(VENV)-lowest .cache docs/_build docs/auto_gallery out build dist

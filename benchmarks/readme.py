@@ -1,16 +1,22 @@
-"""The comparison tables of README and guides, from results/*.csv: python -m benchmarks.readme."""
+"""Tables of README, benchmark page and guides, from results: python -m benchmarks.readme."""
 
 from __future__ import annotations
 
 import csv
-import math
+import statistics
+from collections.abc import Callable
 from pathlib import Path
 
+from benchmarks.comparisons import PARTS, Comparison, Record, Target, amount, number, times
+from benchmarks.comparisons import comparisons as compared
+from benchmarks.comparisons import read as _rows
+from benchmarks.comparisons import targets as aimed
 from benchmarks.report import RESULTS
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
-GUIDES = {  # page -> its suites
+PAGE = "docs/benchmarks.md"
+GUIDES = {  # page -> its tables: suites, csv files of experiments, and those of _SUMMARIES
     "docs/structured/chains.md": ("structured_chains", "gpu_chains"),
     "docs/structured/ranking.md": ("structured_ranking",),
     "docs/structured/transport.md": ("structured_transport",),
@@ -20,175 +26,175 @@ GUIDES = {  # page -> its suites
     "docs/scale.md": ("scale", "dask_learning", "species_cluster"),
     "docs/app.md": ("app",),
     "docs/torch.md": ("gpu_head", "gpu_host"),
+    PAGE: (
+        *("summary", "counts", "slower", "missed", "maps", "layers", "glm", "training"),
+        *("few_samples", "density", "projection", "tuning", "relaxation", "structured_chains"),
+        *("structured_trees", "structured_ranking", "structured_transport", "tagging"),
+        *("max_margin", "scale", "dask_learning", "species_cluster", "startup", "app", "nceas"),
+    ),
 }
-_LARGE = ("density", "projection", "relaxation")  # suites with runs that no peer can follow
 _MEASURED = ("tagging", "max_margin", "scale", "dask_learning", "species_cluster", "app")
 START, END = "<!-- benchmarks: start -->", "<!-- benchmarks: end -->"
 
 
-def _rows(suite: str) -> list[dict[str, str]]:
-    path = RESULTS / f"{suite}.csv"
-    if not path.exists():
-        return []
-    with path.open() as file:
-        return list(csv.DictReader(file))
-
-
-def _number(text: str) -> float:
-    return float(text) if text else math.nan
-
-
-def _seconds(text: str) -> str:
-    value = _number(text)
-    return f"{1000 * value:.3g} ms" if value < 1 else f"{value:.3g} s"
-
-
-def _time(row: dict[str, str]) -> str:
+def _time(row: Record) -> str:
     if row["status"] == "OK":
-        return _seconds(row["seconds"])
-    return f"{_seconds(row['seconds'])}, recorded" if row["seconds"] else row["status"]
+        return amount(number(row["seconds"]))
+    return f"{amount(number(row['seconds']))}, recorded" if row["seconds"] else row["status"]
 
 
-def _alone(rows: list[dict[str, str]]) -> list[str]:
-    """Ours where no peer can follow: time and memory against their limits."""
-    peers = {row["problem"] for row in rows if row["method"] != "maxent"}
-    return [
-        f"{row['problem']}: {_seconds(row['seconds'])} ({row['target']}: {row['met']})"
-        for row in rows
-        if row["problem"] not in peers and row["target"]
+def _table(header: str, rows: list[tuple[str, ...]]) -> str:
+    lines = [f"| {header} |", "|---" * (header.count("|") + 1) + "|"]
+    return "\n".join(lines + [f"| {' | '.join(row)} |" for row in rows])
+
+
+def _of_part(part: str) -> tuple[list[Comparison], list[Target]]:
+    """Comparisons in the same run (recorded ones where there are no others), and targets."""
+    every = [one for suite in PARTS[part] for one in compared(suite)]
+    here = [one for one in every if not one.recorded] or every
+    return here, [one for suite in PARTS[part] for one in aimed(suite)]
+
+
+def _summary() -> str:
+    """A row for each part: the median over its comparisons, and the worst of them."""
+    rows = []
+    for part in PARTS:
+        here, goals = _of_part(part)
+        met = f"{sum(goal.met for goal in goals)} of {len(goals)}" if goals else ""
+        if not here:
+            rows.append((part, "no peer", "", "", met))
+            continue
+        recorded = " (recorded)" if here[0].recorded else ""
+        peers = ", ".join(dict.fromkeys(one.family + recorded for one in here))
+        median = f"{times(statistics.median(one.ratio for one in here))} ({len(here)})"
+        worst = min(here, key=lambda one: one.ratio)
+        least = f"{times(worst.ratio)} beside {worst.peer}: {worst.problem}"
+        rows.append((part, peers, median, least, met))
+    return _table("part | beside | median | worst | targets met", rows)
+
+
+def _everything() -> tuple[list[Comparison], list[Target]]:
+    suites = [suite for suites in PARTS.values() for suite in suites]
+    every = [one for suite in suites for one in compared(suite)]
+    return every, [one for suite in suites for one in aimed(suite)]
+
+
+def _counts() -> str:
+    """How often we are faster, and how many targets are met."""
+    every, goals = _everything()
+    here = [one for one in every if not one.recorded]
+    slower = sum(one.ratio < 1 for one in here)
+    missed = sum(not goal.met for goal in goals)
+    return (
+        f"Of {len(here)} comparisons in the same run we are faster in {len(here) - slower} "
+        f"and slower in {slower}; {len(every) - len(here)} more are with recorded times. "
+        f"Of {len(goals)} targets {missed} are missed."
+    )
+
+
+def _slower() -> str:
+    """Every comparison that a peer wins."""
+    lost = [one for one in _everything()[0] if one.ratio < 1]
+    rows = [
+        (
+            *(one.problem, amount(one.ours, one.problem), one.peer),
+            *(amount(one.theirs, one.problem), times(one.ratio)),
+        )
+        for one in lost
     ]
+    return _table("problem | maxent | peer | peer's | ratio", rows)
 
 
-def _on_a_device() -> list[str]:
-    """Sparse maps and losses on a GPU: a line a shape, ms, the target in brackets."""
-    rows = _rows("gpu")
-    shown = [
-        "copy",
-        "torch.softmax",
-        *(f"maxent alpha={a}" for a in ("2", "1.5", "1.33", "1.05", "3")),
+def _missed() -> str:
+    """Every target that is missed."""
+    rows = [
+        (goal.problem, "" if goal.method == "maxent" else goal.method, goal.target, goal.reached)
+        for goal in _everything()[1]
+        if not goal.met
     ]
-    shown += ["torch cross-entropy", "maxent loss 2", "maxent loss 1.5"]
-    lines = [
-        "One H200, ms through the public functions (target); losses forward and backward:",
-        "",
-        "| scores | " + " | ".join(shown) + " |",
-        "|---" * (len(shown) + 1) + "|",
-    ]
-    for shape in dict.fromkeys(row["shape"] for row in rows):
-        here = {row["what"]: row for row in rows if row["shape"] == shape}
-        cells = [
-            f"{float(here[what]['ms']):.3g}"
-            + (f" ({here[what]['target']}: {here[what]['met']})" if here[what]["target"] else "")
-            for what in shown
-        ]
-        lines.append(f"| {shape} | " + " | ".join(cells) + " |")
-    return lines if rows else []
+    return _table("problem | beside | target | reached", rows)
 
 
-def _heads() -> list[str]:
-    """Heads of language models on a GPU: a line a shape, ms forward and backward, peak memory."""
-    rows = [row for row in _rows("gpu_head") if row["spread"] == "2.2"]
-    shown = [
-        *("torch linear + cross-entropy", "Liger cross-entropy", "cut cross-entropy"),
-        *("maxent head, entmax 1.5", "maxent head, sparsemax"),
-    ]
-    lines = [
-        "Linear layer and loss of a language model, one H200, bfloat16, ms forward and backward, "
-        "and GB beside inputs and gradients, with scores of a trained model:",
-        "",
-        "| tokens x hidden x classes | one product | " + " | ".join(shown) + " |",
-        "|---" * (len(shown) + 2) + "|",
-    ]
-    for shape in dict.fromkeys((row["tokens"], row["hidden"], row["classes"]) for row in rows):
-        here = {
-            row["what"]: row
-            for row in rows
-            if (row["tokens"], row["hidden"], row["classes"]) == shape
-        }
-        cells = [f"{float(here['one product']['ms']):.3g}"]
-        cells += [
-            f"{float(here[what]['ms']):.3g}, {float(here[what]['peak GB']):.2g} GB"
-            if here[what]["ms"]
-            else here[what]["met"]
-            for what in shown
-        ]
-        lines.append(f"| {' x '.join(shape)} | " + " | ".join(cells) + " |")
-    return lines if rows else []
-
-
-def _compared(suites: tuple[str, ...]) -> list[str]:
-    """One line a peer and problem: both times, their ratio, both accuracies, the target.
-
-    The float64 maps stay in the csv, the same picture once more, unless one misses its target.
-    The error of a density is our certified gap, and the gain that the peer's answer lacks.
-    """
-    lines = [
-        "| problem | maxent | peer | peer's time | ratio | error: maxent / peer | target |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for suite in suites:
-        rows = _rows(suite)
-        ours = {row["problem"]: row for row in rows if row["method"] == "maxent"}
-        for row in rows:
-            mine = ours.get(row["problem"])
-            shown = suite != "maps" or "float64" not in row["problem"] or row["met"] == "no"
-            own = row["method"] == "maxent" or row["method"].startswith("maxent (")
-            if own or mine is None or not shown:
-                continue
-            time = _time(row)
-            ratio = f"{_number(row['ratio']):.2g} x" if row["ratio"] else ""
-            errors = f"{mine['accuracy'] or '-'} / {row['accuracy'] or '-'}"
-            target = f"{row['target']}: {row['met']}" if row["target"] else ""
-            mine_time = _time(mine)
-            cells = [row["problem"], mine_time, row["method"], time, ratio, errors, target]
-            lines.append("| " + " | ".join(cells) + " |")
-    return lines
-
-
-def _as_it_is(rows: list[dict[str, str]]) -> list[str]:
-    """All columns of a csv."""
-    lines = ["| " + " | ".join(rows[0]) + " |", "|---" * len(rows[0]) + "|"]
-    return lines + ["| " + " | ".join(row.values()) + " |" for row in rows]
-
-
-def _measured(rows: list[dict[str, str]]) -> list[str]:
-    """Each method's own line, with its note."""
-    lines = ["| problem | method | median | ratio | target | accuracy | |", "|---" * 7 + "|"]
+def _nceas() -> str:
+    """Mean AUC of every variant over all species."""
+    with (ROOT / "experiments" / "results" / "nceas_summary.csv").open() as file:
+        rows = [row for row in csv.DictReader(file) if row["region"] == "all"]
+    shown = []
     for row in rows:
-        unit = " MB" if " MB " in row["problem"] else " s"
-        median = f"{_number(row['seconds']):.4g}{unit}" if row["seconds"] else ""
-        if row["status"] != "OK":
-            median += f", {row['status']}"
-        ratio = f"{_number(row['ratio']):.3g}" if row["ratio"] else ""
+        signed = (row[f"maxnet_{name}"] for name in ("difference", "low", "high"))
+        difference, low, high = (f"{float(value):+.4f}" for value in signed)
+        interval = f"{low} to {high}"
+        auc = f"{float(row['auc']):.4f}"
+        shown.append((row["background"], row["variant"], row["scored"], auc, difference, interval))
+    columns = "background | variant | species | AUC | less published maxnet | 95 % interval"
+    return _table(columns, shown)
+
+
+_SUMMARIES: dict[str, Callable[[], str]] = {
+    "summary": _summary,
+    "counts": _counts,
+    "slower": _slower,
+    "missed": _missed,
+    "nceas": _nceas,
+}
+
+
+def _compared(suite: str) -> str:
+    """A row for each peer and problem: both times, their ratio, both accuracies, the target."""
+    rows = _rows(suite)
+    ours = {row["problem"]: row for row in rows if row["method"] == "maxent"}
+    shown = []
+    for row in rows:
+        mine = ours.get(row["problem"])
+        own = row["method"] == "maxent" or row["method"].startswith("maxent (")
+        if own or mine is None:
+            continue
+        ratio = f"{number(row['ratio']):.2g} x" if row["ratio"] else ""
+        errors = f"{mine['accuracy'] or '-'} / {row['accuracy'] or '-'}"
         target = f"{row['target']}: {row['met']}" if row["target"] else ""
-        cells = [row["problem"], row["method"], median, ratio, target, row["accuracy"], row["note"]]
-        lines.append("| " + " | ".join(cells) + " |")
-    return lines
+        times_of_both = _time(mine), row["method"], _time(row)
+        shown.append((row["problem"], *times_of_both, ratio, errors, target))
+    columns = "problem | maxent | peer | peer's time | ratio | error: maxent / peer | target"
+    return _table(columns, shown)
+
+
+def _in_seconds(value: float, problem: str) -> str:
+    return f"{value:.4g} {'MB' if ' MB ' in problem else 's'}"
+
+
+def _measured(rows: list[Record], shown: Callable[[float, str], str] = _in_seconds) -> str:
+    """Each method's own line, with its note."""
+    lines = []
+    for row in rows:
+        median = shown(number(row["seconds"]), row["problem"]) if row["seconds"] else ""
+        if row["status"] != "OK":
+            median += f", {row['status']}" if median else row["status"]
+        ratio = f"{number(row['ratio']):.3g}" if row["ratio"] else ""
+        target = f"{row['target']}: {row['met']}" if row["target"] else ""
+        cells = (row["problem"], row["method"], median, ratio, target, row["accuracy"], row["note"])
+        lines.append(cells)
+    return _table("problem | method | median | ratio | target | accuracy |", lines)
 
 
 def table() -> str:
-    """The table of the README."""
-    lines = _compared(("maps", "glm", "training", "density", "projection", "relaxation"))
-    startup = [
-        f"`{row['problem']}`: {_seconds(row['seconds'])} ({row['target']}: {row['met']})"
-        for row in _rows("startup")
-    ]
-    lines += ["", "Start-up: " + "; ".join(startup) + "."]
-    lines += ["", *_on_a_device(), "", *_heads()]
-    if alone := _alone([row for suite in _LARGE for row in _rows(suite)]):
-        lines += ["", "Size: " + "; ".join(alone) + "."]
-    return "\n".join(lines)
+    """The table of the README: a row for each part."""
+    return _summary()
 
 
-def _guide_table(suite: str) -> str:
-    """One csv of benchmarks/results or experiments/results as a table."""
+def _guide_table(page: str, suite: str) -> str:
+    """One csv of benchmarks/results or experiments/results as a table, or one made from several."""
+    if suite in _SUMMARIES:
+        return _SUMMARIES[suite]()
+    if page == PAGE:
+        return _measured(_rows(suite), amount)
     if suite.startswith("structured"):
-        return "\n".join(_compared((suite,)))
+        return _compared(suite)
     if suite in _MEASURED:
-        return "\n".join(_measured(_rows(suite)))
+        return _measured(_rows(suite))
     folder = RESULTS if suite.startswith("gpu") else ROOT / "experiments" / "results"
     with (folder / f"{suite}.csv").open() as file:
-        return "\n".join(_as_it_is(list(csv.DictReader(file))))
+        rows = list(csv.DictReader(file))
+    return _table(" | ".join(rows[0]), [tuple(row.values()) for row in rows])
 
 
 def _between(text: str, start: str, end: str, content: str) -> str:
@@ -208,7 +214,7 @@ def updated_guide(page: str, text: str) -> str:
     """A guide with a table for each of its suites."""
     for suite in GUIDES[page]:
         start, end = f"<!-- {suite}: start -->", f"<!-- {suite}: end -->"
-        text = _between(text, start, end, f"\n{_guide_table(suite)}\n")
+        text = _between(text, start, end, f"\n{_guide_table(page, suite)}\n")
     return text
 
 

@@ -1,4 +1,4 @@
-"""Sphinx configuration: MyST pages, a gallery that runs, the reference; nothing from the network."""
+"""Sphinx configuration: pages, a gallery that runs, the reference; nothing from the network."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE / "_ext"), str(HERE.parent / "src"), str(HERE.parent)]
 matplotlib.use("Agg")
 
-from maxent import __version__
+from maxent import __version__  # noqa: E402
 
 project = "maxent"
 author = "The maxent developers"
@@ -21,9 +21,11 @@ version = release = __version__
 extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
     "sphinx.ext.viewcode",
     "sphinx.ext.mathjax",
     "matplotlib.sphinxext.plot_directive",
+    "myst_plot",
     "sphinx_gallery.gen_gallery",
     "sphinx_design",
     "sphinx_copybutton",
@@ -44,6 +46,7 @@ html_theme_options = {"top_of_page_buttons": []}
 copybutton_prompt_text = r">>> |\.\.\. "
 copybutton_prompt_is_regexp = True
 
+autosummary_generate = False
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"

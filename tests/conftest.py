@@ -47,6 +47,30 @@ def needs_node_modules() -> Path:
     return found
 
 
+@pytest.fixture(scope="module")
+def sketches():
+    """Reports without drawing, most of a small fit's time: for tests that look at no picture."""
+    figure = importlib.import_module("matplotlib.figure")
+    figures = importlib.import_module("maxent.species.report.figures")
+    maps = importlib.import_module("maxent.species.report.maps")
+    empty = figures.Picture("svg+xml", b'<svg xmlns="http://www.w3.org/2000/svg"/>', 100.0, 100.0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(figures, "_svg", lambda figure: empty)
+        patch.setattr(maps, "_png", lambda figure, dpi, colours: empty)
+        patch.setattr(figure.Figure, "savefig", lambda self, file, **how: file.write(b"a picture"))
+        yield
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Chromium without a window."""
+    path = needs_program("chromium")
+    with needs("playwright.sync_api").sync_playwright() as driver:
+        made = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield made
+        made.close()
+
+
 @pytest.fixture(scope="session")
 def dask_cluster():
     """A real cluster of two processes of one thread each, on the loopback."""

@@ -11,12 +11,12 @@ import pytest
 
 import maxent as mx
 from app_server import served
-from conftest import needs, needs_node_modules, needs_program
+from conftest import needs, needs_node_modules
 from maxent.datasets.landscape import virtual_landscape, write_landscape
 
 for name in ("starlette", "uvicorn", "rio_tiler"):
     needs(name)
-playwright = needs("playwright.sync_api")
+needs("playwright.sync_api")
 rasterio = needs("rasterio")
 
 QUICK = {"features": "lq", "jackknife": False, "bootstrap": 0, "permutations": 0, "cv": "none"}
@@ -29,15 +29,6 @@ PRESENT = """() => {
   return n;
 }"""
 WAIT = 60_000  # ms, on a busy machine
-
-
-@pytest.fixture(scope="module")
-def browser():
-    path = needs_program("chromium")
-    with playwright.sync_playwright() as driver:
-        made = driver.chromium.launch(executable_path=str(path), args=["--no-sandbox"])
-        yield made
-        made.close()
 
 
 @pytest.fixture(scope="module")

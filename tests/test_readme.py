@@ -1,22 +1,128 @@
-"""The tables of README and guides are what their script makes of the tracked results."""
+"""README, benchmark page and guides show what the tracked results say; the citation is current."""
 
+import re
 import sys
 from pathlib import Path
 
+import pytest
+
+import maxent
 from conftest import needs
 
 ROOT = Path(__file__).parent.parent
 
 
-def test_the_comparison_table_is_generated_from_the_results(monkeypatch):
+@pytest.fixture
+def benchmarks(monkeypatch):
+    """The script that writes the tables."""
     monkeypatch.setattr(sys, "path", [str(ROOT), *sys.path])
-    from benchmarks.readme import GUIDES, README, updated, updated_guide
+    from benchmarks import readme
 
-    text = README.read_text()
-    assert updated(text) == text
-    for page in GUIDES:
+    return readme
+
+
+def rows_between_markers(text, benchmarks):
+    table = text.split(benchmarks.START)[1].split(benchmarks.END)[0]
+    return [line for line in table.splitlines() if line.startswith("|")][2:]
+
+
+def test_tables_are_generated_from_the_results(benchmarks):
+    text = benchmarks.README.read_text()
+    assert benchmarks.updated(text) == text
+    assert benchmarks.PAGE in benchmarks.GUIDES
+    for page in benchmarks.GUIDES:
         text = (ROOT / page).read_text()
-        assert updated_guide(page, text) == text, page
+        assert benchmarks.updated_guide(page, text) == text, page
+
+
+def test_the_readme_is_short_and_has_a_picture(benchmarks):
+    text = benchmarks.README.read_text()
+    assert len(text.splitlines()) <= 130
+    assert 8 <= len(rows_between_markers(text, benchmarks)) <= 12
+    pictures = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", text)
+    assert len(pictures) == 1
+    assert (ROOT / pictures[0]).exists()
+
+
+def test_files_that_the_readme_links_to_are_there(benchmarks):
+    links = re.findall(r"\]\(([^)#]+)\)", benchmarks.README.read_text())
+    assert "CONTRIBUTING.md" in links
+    for link in links:
+        assert (ROOT / link).exists(), link
+
+
+def test_the_table_of_the_readme_shows_the_worst_of_each_part(benchmarks):
+    """Losses cannot be left out: the worst comparison and all targets are found by the script."""
+    rows = rows_between_markers(benchmarks.README.read_text(), benchmarks)
+    assert [row.split(" | ")[0].removeprefix("| ") for row in rows] == list(benchmarks.PARTS)
+    for row, part in zip(rows, benchmarks.PARTS, strict=True):
+        here, targets = benchmarks._of_part(part)
+        if here:
+            worst = min(one.ratio for one in here)
+            assert f"| {benchmarks.times(worst)} beside " in row
+        assert f"| {sum(t.met for t in targets)} of {len(targets)} |" in row
+    text = "\n".join(rows)
+    assert re.search(r"\| 0\.\d+ x beside", text), "no part in which a peer is faster?"
+
+
+def test_the_benchmark_page_has_every_result(benchmarks):
+    text = (ROOT / benchmarks.PAGE).read_text()
+    elsewhere = {"faults"}  # on the page about reliability
+    for file in sorted((ROOT / "benchmarks" / "results").glob("*.csv")):
+        shown = f"<!-- {file.stem}: start -->" in text or f"results/{file.name}" in text
+        assert shown or file.stem in elsewhere, file.name
+    suites = {suite for suites in benchmarks.PARTS.values() for suite in suites}
+    for suite in suites:
+        for row in benchmarks._rows(suite):
+            if row.get("met") == "no":
+                assert row.get("problem", row.get("shape", "")) in benchmarks._missed()
+
+
+def test_the_benchmark_page_draws_every_figure_with_words(benchmarks):
+    needs("matplotlib")
+    from benchmarks import plots
+
+    text = (ROOT / benchmarks.PAGE).read_text()
+    blocks = text.split("```{plot}\n")[1:]
+    drawn = [re.search(r"plots\.(\w+)\(\)", block)[1] for block in blocks]
+    assert sorted(drawn) == sorted(figure.__name__ for figure in plots.FIGURES)
+    for block in blocks:
+        assert block.startswith(":alt: ")
+        assert block.split("```", 1)[1].strip().startswith("**How to read this.**")
+
+
+def test_figures_of_the_benchmark_page_are_drawn(benchmarks):
+    needs("matplotlib").use("Agg")
+    import matplotlib.pyplot as plt
+    from benchmarks import plots
+
+    for figure in plots.FIGURES:
+        figure()
+        axes = plt.gcf().axes
+        assert axes, figure.__name__
+        assert all(one.get_xlabel() for one in axes), figure.__name__
+        plt.close("all")
+
+
+def test_a_comparison_is_read_from_every_kind_of_result(benchmarks):
+    from benchmarks.comparisons import comparisons
+
+    (one,) = (
+        c
+        for c in comparisons("gpu_head")
+        if c.problem == "entmax 1.5 of 8192 x 2048 x 256000, spread 2.2" and "Liger" in c.peer
+    )
+    rows = [row for row in benchmarks._rows("gpu_head") if row["classes"] == "256000"]
+    ms = {row["what"]: float(row["ms"]) for row in rows}
+    assert one.ratio == ms["Liger cross-entropy"] / ms["maxent head, entmax 1.5"]
+    recorded = [c for c in comparisons("gpu") if c.recorded]
+    assert {c.family for c in recorded} == {"entmax", "AdaSplash"}
+    host = {c.problem: c for c in comparisons("gpu_host")}
+    assert host["entmax15, forward and backward on 128 x 128 float32"].peer == "torch softmax"
+    assert all(c.ours > 0 for c in comparisons("gpu_chains"))
+    # what did not converge is no comparison, and our own variants are no peers
+    assert all("lbfgs" not in c.peer for c in comparisons("training") if "sparse" in c.problem)
+    assert all(not c.peer.startswith("maxent (") for c in comparisons("training"))
 
 
 def test_the_snippets_of_the_readme_run():
@@ -26,3 +132,21 @@ def test_the_snippets_of_the_readme_run():
     namespace = {}
     exec(compile(code, "README.md", "exec"), namespace)
     assert namespace["solution"].gap <= 1e-8
+    assert (namespace["model"].predict_proba(namespace["X"]) == 0).any()
+
+
+def test_the_citation_is_current():
+    text = (ROOT / "CITATION.cff").read_text()
+    assert text.startswith("cff-version: 1.2.0\n")
+    assert re.search(r"^version: (.+)$", text, re.MULTILINE)[1] == maxent.__version__
+    assert "license: BSD-3-Clause\n" in text
+    papers = (ROOT / "docs" / "references.md").read_text().split("## The five papers")[1]
+    papers = papers.split("\n## ")[0]
+    names = re.findall(r"^        family-names: (.+)$", text, re.MULTILINE)
+    assert text.count("\n  - type: ") == papers.count("### ") == 5
+    assert all(name in papers for name in names)
+    yaml = needs("yaml")
+    cited = yaml.safe_load(text)
+    assert cited["authors"] == [{"name": "The maxent developers"}]
+    flat = " ".join(papers.split()).lower()
+    assert all(" ".join(one["title"].split()).lower() in flat for one in cited["references"])

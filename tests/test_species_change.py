@@ -16,6 +16,8 @@ from maxent.species.results import read_result
 
 rasterio = needs("rasterio")
 
+pytestmark = pytest.mark.usefixtures("sketches")
+
 DEGREES = (0.5, 0.0, -70.0, 0.0, -0.5, 10.0)
 NOW = np.array([[0.9, 0.8, 0.1], [0.2, np.nan, 0.6]])
 WARM = np.array([[0.7, 0.3, 0.9], [0.1, 0.9, np.nan]])

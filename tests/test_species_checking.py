@@ -28,6 +28,8 @@ from maxent.species.options import typed
 from maxent.species.records.rows import in_words, rows_named
 
 rasterio = needs("rasterio")
+
+pytestmark = pytest.mark.usefixtures("sketches")
 QUICK = ["--no-jackknife", "--bootstrap", "0", "--permutations", "0", "--cv", "none", "-q"]
 
 

@@ -13,6 +13,8 @@ from maxent.species.layers.grid import EARTH_RADIUS, Grid, Window
 
 rasterio = needs("rasterio")
 
+pytestmark = pytest.mark.usefixtures("sketches")
+
 FAST = ["-f", "l", "--bootstrap", "0", "--permutations", "0", "--no-jackknife", "--cv", "none"]
 
 

@@ -28,6 +28,8 @@ rasterio = needs("rasterio")
 needs("rasterio.shutil")
 needs("rasterio.vrt")
 
+pytestmark = pytest.mark.usefixtures("sketches")
+
 FAST = ["-f", "l", "--bootstrap", "0", "--permutations", "0", "--no-jackknife", "--cv", "none"]
 FAST += ["-c", "biome", "--background", "300"]
 KILLS = [

@@ -17,6 +17,8 @@ from maxent.species.layers.naming import Named, named_layers
 
 rasterio = needs("rasterio")
 
+pytestmark = pytest.mark.usefixtures("sketches")
+
 SHAPE = (30, 40)
 TRANSFORM = rasterio.Affine(0.5, 0, -10, 0, -0.5, 50)
 FAST = ["-f", "l", "--bootstrap", "0", "--permutations", "0", "--no-jackknife", "--cv", "none"]

@@ -15,6 +15,8 @@ from maxent.species.layers import missing
 
 rasterio = needs("rasterio")
 
+pytestmark = pytest.mark.usefixtures("sketches")
+
 SHAPE = (12, 16)
 TRANSFORM = rasterio.Affine(0.5, 0, -10, 0, -0.5, 50)
 FAST = ["-f", "lq", "--bootstrap", "0", "--permutations", "0", "--no-jackknife", "--cv", "none"]

@@ -15,6 +15,8 @@ from maxent.species.tables.odmap import odmap_rows
 
 needs("rasterio")
 
+pytestmark = pytest.mark.usefixtures("sketches")
+
 FAST = ["-f", "lq", "--bootstrap", "0", "--no-jackknife"]
 
 

@@ -15,6 +15,8 @@ from maxent.species.records.occurrences import Occurrences, read_occurrences
 
 rasterio = needs("rasterio")
 
+pytestmark = pytest.mark.usefixtures("sketches")
+
 FAST = ["-f", "lq", "--bootstrap", "0", "--permutations", "0", "--no-jackknife", "--cv", "none"]
 QUICK = [*FAST, "--no-maps"]
 SIDE = 12

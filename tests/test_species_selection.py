@@ -17,6 +17,8 @@ from maxent.species.selection import by_vif, forward
 rasterio = needs("rasterio")
 pd = needs("pandas")
 
+pytestmark = pytest.mark.usefixtures("sketches")
+
 SHAPE = (20, 30)
 NAMES = ("a", "b", "c", "d")
 FAST = ["-f", "l", "--bootstrap", "0", "--permutations", "0", "--no-jackknife", "--cv", "none"]

@@ -21,6 +21,8 @@ from maxent.species.results import Sample
 
 rasterio = needs("rasterio")
 
+pytestmark = pytest.mark.usefixtures("sketches")
+
 WIDTH, HEIGHT = 40, 30
 ALIKE = ["Alba prima", "Alba secunda", "Alba tertia", "Alba quarta"]
 FEW, UNLIKE = "Alba rara", "Nigra contraria"

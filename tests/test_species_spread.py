@@ -13,6 +13,8 @@ from maxent.species.layers.extrapolation import Extrapolation
 
 rasterio = needs("rasterio")
 
+pytestmark = pytest.mark.usefixtures("sketches")
+
 FAST = ["-f", "lq", "--bootstrap", "0", "--permutations", "0", "--no-jackknife", "--cv", "none"]
 
 

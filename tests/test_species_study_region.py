@@ -15,6 +15,8 @@ geopandas = needs("geopandas")
 shapely = needs("shapely")
 pyproj = needs("pyproj")
 
+pytestmark = pytest.mark.usefixtures("sketches")
+
 DEGREES = species.Grid("EPSG:4326", (0.5, 0.0, -10.0, 0.0, -0.5, 10.0), width=40, height=30)
 FAST = ["-f", "l", "--bootstrap", "0", "--permutations", "0", "--no-jackknife", "--cv", "none"]
 HEADER = "species,longitude,latitude"

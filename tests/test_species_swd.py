@@ -11,6 +11,8 @@ from maxent import cli, species
 pd = needs("pandas")
 needs("rasterio")
 
+pytestmark = pytest.mark.usefixtures("sketches")
+
 FAST = ["-f", "lq", "--bootstrap", "0", "--permutations", "0", "--no-jackknife", "--cv", "none"]
 SOILS = np.array(["clay", "sand", "é, loam"], dtype=object)
 

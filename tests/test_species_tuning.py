@@ -18,6 +18,8 @@ from maxent.species.tuning.partitions import partition
 
 rasterio = needs("rasterio")
 
+pytestmark = pytest.mark.usefixtures("sketches")
+
 SMALL = ["-f", "l,lq", "-m", "1,4", "--background", "300"]
 
 

@@ -24,6 +24,8 @@ from maxent.species.whole import WholeLayers
 rasterio = needs("rasterio")
 shapely = needs("shapely")
 
+pytestmark = pytest.mark.usefixtures("sketches")
+
 FAST = ["-f", "lq", "--bootstrap", "0", "--permutations", "0", "--no-jackknife", "--cv", "none"]
 FAST += ["--no-maps"]
 LITTLE = 403_000_000  # bytes, most of them for the program: windows of about 4,700 cells

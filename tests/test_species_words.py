@@ -18,6 +18,8 @@ from maxent import cli
 
 rasterio = needs("rasterio")
 
+pytestmark = pytest.mark.usefixtures("sketches")
+
 SHAPE = (30, 40)
 TRANSFORM = rasterio.Affine(0.5, 0, -10, 0, -0.5, 50)
 BARE = ["--bootstrap", "0", "--permutations", "0", "--no-jackknife", "--cv", "none"]

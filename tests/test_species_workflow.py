@@ -26,6 +26,8 @@ from maxent.species import fitting, job, outputs
 
 rasterio = needs("rasterio")
 
+pytestmark = pytest.mark.usefixtures("sketches")
+
 FAST = ["-f", "lq", "--bootstrap", "0", "--permutations", "0", "--no-jackknife", "--cv", "none"]
 CATEGORY = ["-c", "biome"]
 

@@ -1,11 +1,16 @@
-"""The reference: public names in groups, docstrings with their formulas, links to what uses them."""
+"""The reference: public names in groups, docstrings with formulas, links to what uses them."""
 
 from __future__ import annotations
 
 import re
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import maxent
+
+DOCS = Path(__file__).parents[1]
+GUIDES = 4  # at most so many are named beside an entry
 
 # Docstrings are plain text with formulas: |w|, Omega*(theta), p_w are no markup. What stays as it
 # is: ``literals``, roles and examples.
@@ -25,7 +30,9 @@ def _entry(line: str) -> str:
     return f"- **{_escape(name)}**: {_escape(text)}" if colon else f"- {_escape(line)}"
 
 
-def tidy_docstring(app, what, name, obj, options, lines: list[str]) -> None:
+def tidy_docstring(
+    app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]
+) -> None:
     """Escape formulas and turn the numpy sections into lists."""
     out: list[str] = []
     in_example = in_section = False
@@ -48,6 +55,7 @@ def tidy_docstring(app, what, name, obj, options, lines: list[str]) -> None:
 
 
 _PUBLIC = re.compile(r"^\.\. public:: (maxent\.\w+)$", re.MULTILINE)
+_SUMMARY = re.compile(r"^\.\. summary:: (\w+)$", re.MULTILINE)
 _DIRECTIVE = re.compile(
     r"^\.\. (?:py:)?(currentmodule|autoclass|autofunction):: (\S+)$", re.MULTILINE
 )
@@ -64,9 +72,18 @@ def described(text: str) -> list[str]:
     return names
 
 
+def _pages() -> list[str]:
+    return [page.read_text() for page in sorted((DOCS / "api").glob("*.md"))]
+
+
+def reference() -> list[str]:
+    """All names that the reference describes."""
+    return [name for page in _pages() for name in described(write_out(page))]
+
+
 def write_out(text: str) -> str:
-    """``.. public:: module`` as the directives of its public names that have none on the page."""
-    alone = described(text)
+    """Directives that stand for others: of all public names of a module, of a page's summary."""
+    alone = {name for page in _pages() for name in described(page)}
 
     def directives(match: re.Match[str]) -> str:
         names = [name for name in maxent._PUBLIC[match[1]] if f"maxent.{name}" not in alone]
@@ -77,16 +94,56 @@ def write_out(text: str) -> str:
             for name in names
         )
 
-    return _PUBLIC.sub(directives, text)
+    def summary(match: re.Match[str]) -> str:
+        names = described(write_out((DOCS / "api" / f"{match[1]}.md").read_text()))
+        rows = "\n".join(f"   ~{name}" for name in names)
+        return f".. autosummary::\n   :nosignatures:\n\n{rows}"
+
+    return _SUMMARY.sub(summary, _PUBLIC.sub(directives, text))
 
 
-def list_public_names(app, docname: str, source: list[str]) -> None:
+def list_public_names(app: Any, docname: str, source: list[str]) -> None:
     """Write the lists of public names out before a page is parsed."""
-    source[0] = write_out(source[0])
+    if docname.startswith("api/"):
+        source[0] = write_out(source[0])
+
+
+@cache
+def _guides() -> dict[str, str]:
+    """The guides and their text, without what is generated or lists everything."""
+    pages = [*DOCS.glob("*.md"), *DOCS.glob("structured/*.md")]
+    left_out = {"index", "references", "differences", "benchmarks"}
+    return {
+        page.relative_to(DOCS).with_suffix("").as_posix(): page.read_text()
+        for page in sorted(pages)
+        if page.stem not in left_out
+    }
+
+
+def guides_to(name: str) -> list[str]:
+    """The guides that speak of a name, the one that does most first."""
+    short = name.rpartition(".")[2]
+    found = re.compile(rf"(?:mx\.|mt\.|species\.|`|maxent\.){short}\b")
+    counts = {page: len(found.findall(text)) for page, text in _guides().items()}
+    best = sorted((page for page in counts if counts[page]), key=lambda page: -counts[page])
+    return best[:GUIDES]
+
+
+def see_also(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """Guides that speak of an entry, and examples of the gallery that use it."""
+    if what not in ("class", "function"):
+        return
+    guides = guides_to(name)
+    if guides:
+        lines += ["", "**See also:** " + ", ".join(f":doc:`/{page}`" for page in guides)]
+    uses = DOCS / "auto_gallery" / "uses" / f"{name}.examples"
+    if uses.is_file() and uses.stat().st_size:
+        lines += ["", f".. minigallery:: {name}", ""]
 
 
 def setup(app: Any) -> dict[str, bool]:
     """Connect the filters of pages and docstrings."""
     app.connect("source-read", list_public_names)
     app.connect("autodoc-process-docstring", tidy_docstring)
+    app.connect("autodoc-process-docstring", see_also, priority=900)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -11,7 +11,7 @@ from typing import Any
 
 from maxent._version import __version__
 
-# What is public, by module, in the order of the reference (docs/api.md).
+# What is public, by module, in the order of the reference (docs/api).
 _PUBLIC = {
     "maxent._rows": ["Ragged", "Tied"],
     "maxent.domains": [
