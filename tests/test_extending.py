@@ -34,10 +34,11 @@ def _join(copy, kind):
     room, name, listed, entry = EXAMPLES[kind]
     package = copy / "src" / "maxent"
     module = package / room / f"{name.lower()}.py"
-    source = (ROOT / "docs" / "examples" / f"own_{kind}.py").read_text()
+    source = (ROOT / "docs" / "gallery" / "contributor" / f"plot_own_{kind}.py").read_text()
+    source = re.sub(r"(import matplotlib|from sklearn)\b.*\n", "", source)
     source = re.sub(r"from maxent\.testing import .*\n", "from maxent import io\n", source)
-    source = source.replace("@dataclass(frozen=True)", "@io.register\n@dataclass(frozen=True)")
-    module.write_text(source[: source.index("if __name__")])
+    before, mark, after = source.partition("@dataclass(frozen=True)")
+    module.write_text(f"{before}@io.register\n{mark}{after.partition('# %%')[0]}")
 
     names = package / room / "__init__.py"
     line = f"from maxent.{room}.{name.lower()} import {name}\n"

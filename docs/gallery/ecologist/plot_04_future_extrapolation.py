@@ -80,8 +80,8 @@ bar.set_ticks(range(3), labels=["like it", "new mix", "outside"])
 #
 # The lower row shows that the diagnostics knew. The error (lower left, purple where the
 # prediction is too high) sits where MESS is negative (red), and where ExDet says that a variable
-# is outside its range (orange). Blue cells have a new combination: warmer than any place of that
-# elevation was.
+# is outside its range (orange). Blue cells have a new combination, such as more warmth than usual
+# at their elevation.
 
 for number, name in enumerate(kinds):
     cells = kind == number

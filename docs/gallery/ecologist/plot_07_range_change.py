@@ -9,7 +9,7 @@ in use. They give ranges of different size, and so a different loss under a warm
 # %%
 # A virtual island, today and 2.5 degrees warmer, and 150 records drawn without bias. The maps are
 # written as GeoTIFFs, and the three rules are names from the table of thresholds of the fit.
-# ``compare_maps`` is what the command ``maxent change`` calls.
+# ``species.compare_maps`` is what the command ``maxent change`` calls.
 
 import tempfile
 from pathlib import Path
@@ -21,7 +21,6 @@ from matplotlib.colors import ListedColormap
 
 from maxent import species
 from maxent.datasets import virtual_landscape, write_landscape
-from maxent.species.comparison.change import compare_maps
 
 island = virtual_landscape(height=80, width=100)
 chance = np.nan_to_num(island.truth).ravel()
@@ -48,7 +47,7 @@ with tempfile.TemporaryDirectory() as name:
     changes, classes = {}, {}
     for rule, full_name in rules.items():
         threshold = table[full_name]["value"]
-        compared = compare_maps(folder / "layers.tif", maps, threshold, folder, verbose=0)
+        compared = species.compare_maps(folder / "layers.tif", maps, threshold, folder, verbose=0)
         changes[rule] = compared.changes[0]
         with rasterio.open(folder / "change_warmer.tif") as file:
             classes[rule] = file.read(1, masked=True)

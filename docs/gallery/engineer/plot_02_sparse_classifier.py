@@ -42,7 +42,7 @@ for alpha, model in models.items():
 
 fig, axis = plt.subplots(figsize=(7, 3.2))
 for shift, color, (alpha, model) in zip(
-    (-0.27, 0, 0.27), ["#0072B2", "#E69F00", "#D55E00"], models.items()
+    (-0.27, 0, 0.27), ["#0072B2", "#E69F00", "#D55E00"], models.items(), strict=True
 ):
     size = (model.predict_proba(X_test) > 0).sum(axis=1)
     counts = np.bincount(size, minlength=11)[1:] / len(size)
@@ -64,7 +64,7 @@ fig.tight_layout()
 p = models[2].predict_proba(X_test)
 hardest = np.argsort(-(p > 0).sum(axis=1), kind="stable")[:6]
 fig, axes = plt.subplots(1, 6, figsize=(7, 2.4))
-for axis, i in zip(axes, hardest):
+for axis, i in zip(axes, hardest, strict=True):
     axis.imshow(X_test[i].reshape(8, 8), cmap="gray_r")
     order = [k for k in np.argsort(-p[i]) if p[i, k] > 0]
     axis.set_xlabel("\n".join(f"{k}: {p[i, k]:.2f}" for k in order))

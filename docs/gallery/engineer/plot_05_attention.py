@@ -12,6 +12,7 @@ place in an attention layer and ignores positions completely. How sparse it is c
 # should be spread evenly over these and be zero elsewhere.
 
 import matplotlib.pyplot as plt
+import numpy as np
 import torch
 from torch import nn
 
@@ -40,6 +41,7 @@ class Attention(nn.Module):
         self.probabilities = probabilities
 
     def forward(self, x):
+        """Attention (batch, positions, positions looked at)."""
         return self.probabilities(self.query(x) @ self.key(x).mT / 4)
 
 
@@ -51,7 +53,7 @@ layers = {
     "softmax": Attention(nn.Softmax(-1)),
     "entmax": Attention(mt.Entmax(1.5, learnable=True)),
 }
-for name, layer in layers.items():
+for layer in layers.values():
     optimizer = torch.optim.Adam(layer.parameters(), lr=0.02)
     schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.02, total_iters=100)
     for _ in range(100):
@@ -63,19 +65,20 @@ for name, layer in layers.items():
         schedule.step()
 
 # %%
-# One new sequence, sorted by kind so that the blocks are easy to see:
+# The new sequence with the most even mix of kinds, sorted so that the blocks are easy to see:
 
 with torch.no_grad():
     x, values, same, target = draw(500)
     attention = {name: layer(x) for name, layer in layers.items()}
-order = same[0].argmax(-1).argsort(stable=True)
+shown = same.sum((1, 2)).argmin()
+order = same[shown].argmax(-1).argsort(stable=True)
 panels = {"ideal": same / same.sum(-1, keepdim=True), **attention}
 
 fig, axes = plt.subplots(1, 3, figsize=(7, 3.0), layout="constrained")
-for axis, (name, matrix) in zip(axes, panels.items()):
-    shown = matrix[0][order][:, order].numpy()
-    image = axis.imshow(shown, cmap="cividis", vmin=0, vmax=0.6)
-    for i, j in zip(*(shown == 0).nonzero()):
+for axis, (name, matrix) in zip(axes, panels.items(), strict=True):
+    p = matrix[shown][order][:, order].numpy()
+    image = axis.imshow(p, cmap="cividis", vmin=0, vmax=0.6)
+    for i, j in np.argwhere(p == 0):
         axis.plot(j, i, ".", color="white", markersize=2)
     axis.set(title=name, xlabel="position looked at", xticks=[], yticks=[])
 axes[0].set_ylabel("position")

@@ -2,10 +2,10 @@
 A language-model head that rules words out
 ==========================================
 
-A language model with a softmax gives every word of its vocabulary some probability, so sampling from
-it now and then picks a word that makes no sense. :class:`maxent.torch.LinearFenchelYoungLoss` is the
-last layer and the loss in one. With 1.5-entmax or sparsemax it learns which words can follow, and
-gives others exactly zero.
+A language model with a softmax gives every word of its vocabulary some probability, so sampling
+from it now and then picks a word that makes no sense. :class:`maxent.torch.LinearFenchelYoungLoss`
+is the last layer and the loss in one. With 1.5-entmax or sparsemax it learns which words can
+follow, and gives others exactly zero.
 """
 
 # %%
@@ -38,12 +38,15 @@ text = torch.stack(text, dim=1)
 
 
 class Model(nn.Module):
+    """Embeddings and a head."""
+
     def __init__(self, entropy, width=32):
         super().__init__()
         self.embedding = nn.Embedding(words, width)
         self.head = mt.LinearFenchelYoungLoss(width, words, entropy, shift=1)
 
     def forward(self, tokens):
+        """The loss of predicting each next word."""
         return self.head(self.embedding(tokens), tokens)
 
     @torch.no_grad()
@@ -68,8 +71,8 @@ for name, model in models.items():
         history[name].append((loss.item(), size.item()))
 
 fig, axes = plt.subplots(1, 2, figsize=(7, 3.2), layout="constrained")
-for (name, values), color in zip(history.items(), ["#0072B2", "#E69F00", "#D55E00"]):
-    for axis, line in zip(axes, zip(*values)):
+for (name, values), color in zip(history.items(), ["#0072B2", "#E69F00", "#D55E00"], strict=True):
+    for axis, line in zip(axes, zip(*values, strict=True), strict=True):
         axis.plot(line, color=color, label=name)
 axes[0].set(title="Training loss", xlabel="step", ylabel="mean loss per word", ylim=(0, None))
 axes[1].set(title="Possible next words", xlabel="step", ylabel="words with probability > 0")
@@ -79,9 +82,9 @@ legend = axes[1].legend(fontsize="small")
 
 # %%
 # **How to read this.** "Shannon" is softmax with cross-entropy. Left: all losses fall. They are on
-# different scales, so their heights cannot be compared. Right: softmax keeps all 100 words possible
-# to the end. The sparse heads close in on the dotted line, the number of words that the grammar
-# allows.
+# different scales, so their heights cannot be compared. Right: softmax keeps all 100 words
+# possible to the end. Sparsemax soon reaches the dotted line, the number of words that the grammar
+# allows, and 1.5-entmax comes close to it.
 #
 # Now let the models speak. We sample next words and look them up in the grammar. A model can also
 # rule out too much, so the last column says how much of the language it still allows.

@@ -31,8 +31,8 @@ def draw(length=60):
     return levels[state] + 1.2 * rng.normal(size=(length, 4)), names[state]
 
 
-X, y = zip(*(draw() for _ in range(40)))
-X_test, y_test = zip(*(draw() for _ in range(40)))
+X, y = zip(*(draw() for _ in range(40)), strict=True)
+X_test, y_test = zip(*(draw() for _ in range(40)), strict=True)
 
 # %%
 # A list of arrays and a list of label sequences is all that :class:`maxent.L2CRF` needs. For
@@ -53,13 +53,16 @@ print(f"gap of the CRF: {crf.gap_:.0e}")
 # %%
 # The probabilities of each minute, for one test sequence:
 
-rows = {"each minute alone": alone.predict_proba(X_test[0]), "CRF": crf.predict_proba(X_test[:1])[0]}
-colors = dict(zip(names, ["#0072B2", "#E69F00", "#D55E00"]))
+rows = {
+    "each minute alone": alone.predict_proba(X_test[0]),
+    "CRF": crf.predict_proba(X_test[:1])[0],
+}
+colors = dict(zip(names, ["#0072B2", "#E69F00", "#D55E00"], strict=True))
 fig, axes = plt.subplots(3, 1, figsize=(7, 4), sharex=True, height_ratios=[0.3, 1, 1])
 for minute, label in enumerate(y_test[0]):
     axes[0].axvspan(minute, minute + 1, color=colors[label], linewidth=0)
 axes[0].set(title="true activity", yticks=[])
-for axis, (name, p) in zip(axes[1:], rows.items()):
+for axis, (name, p) in zip(axes[1:], rows.items(), strict=True):
     axis.stackplot(
         np.arange(len(p)) + 0.5,
         p.T,
@@ -68,16 +71,17 @@ for axis, (name, p) in zip(axes[1:], rows.items()):
     )
     axis.set(title=name, ylabel="probability", ylim=(0, 1), xlim=(0, len(p)))
 axes[2].set_xlabel("minute")
-axes[2].legend(loc="lower right", ncols=3)
-fig.tight_layout()
+handles, labels = axes[2].get_legend_handles_labels()
+fig.legend(handles, labels, loc="lower center", ncols=3)
+fig.tight_layout(rect=(0, 0.07, 1, 1))
 
 # %%
-# **How to read this.** The height of a colour is the probability of that activity. Minute by minute
-# the answers flicker. The CRF uses the minutes before and after, so its answer is steadier and
-# follows the true activity in the top strip.
+# **How to read this.** The height of a colour is the probability of that activity. Minute by
+# minute the answers flicker. The CRF uses the minutes before and after, so its answer is steadier
+# and follows the true activity in the top strip.
 
 fig, axes = plt.subplots(1, 2, figsize=(7, 3.2))
-for axis, (name, guess) in zip(axes, guesses.items()):
+for axis, (name, guess) in zip(axes, guesses.items(), strict=True):
     table = confusion_matrix(truth, guess, labels=names, normalize="true")
     axis.imshow(table, cmap="cividis", vmin=0, vmax=1)
     for (i, j), value in np.ndenumerate(table):
@@ -92,8 +96,8 @@ fig.tight_layout()
 # **How to read this.** Each row sums to 1 and says what became of one true activity. The CRF moves
 # weight onto the diagonal.
 #
-# What it learnt about changes is in ``transitions_``: staying is favoured, and jumping between sleep
-# and running has the lowest scores.
+# What it learnt about changes is in ``transitions_``: staying is favoured, and jumping between
+# sleep and running has the lowest scores.
 
-print("scores of changes, from row to column:", list(crf.classes_))
+print("scores of changes, from row to column:", *crf.classes_)
 print(crf.transitions_.round(2))

@@ -2,14 +2,14 @@
 A max-margin tagger beside a CRF
 ================================
 
-A CRF fits probabilities of whole label sequences. A *max-margin Markov network* (M3N) asks for less:
-the right sequence has to score higher than every other, by at least the number of labels in which
-the other is wrong. Both are fitted here to the same tokens.
+A CRF fits probabilities of whole label sequences. A *max-margin Markov network* (M3N) asks for
+less: the right sequence has to score higher than every other, by at least the number of labels in
+which the other is wrong. Both are fitted here to the same tokens.
 """
 
 # %%
-# The tokens are made-up words. Each sentence is made of a determiner, adjectives, a noun and a verb.
-# Some words belong to two classes, as "fish" does in English, so the neighbours decide.
+# The tokens are made-up words. Each sentence is made of a determiner, adjectives, a noun and a
+# verb. Some words belong to two classes, as "fish" does in English, so the neighbours decide.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -34,13 +34,15 @@ def sentence():
     """Tags, and for each token the names of its attributes."""
     tags = []
     for _ in range(2):
-        tags += ["DET"] * int(rng.random() < 0.7) + ["ADJ"] * int(rng.integers(3)) + ["NOUN", "VERB"]
+        tags += (
+            ["DET"] * int(rng.random() < 0.7) + ["ADJ"] * int(rng.integers(3)) + ["NOUN", "VERB"]
+        )
     words = [word(tag) for tag in tags]
     return [[f"w={w}", "bias"] for w in words], tags
 
 
-X, y = zip(*(sentence() for _ in range(60)))
-X_test, y_test = zip(*(sentence() for _ in range(300)))
+X, y = zip(*(sentence() for _ in range(60)), strict=True)
+X_test, y_test = zip(*(sentence() for _ in range(300)), strict=True)
 
 # %%
 # :class:`maxent.L2CRF` minimises the sum of losses plus :math:`c_2 \|w\|^2`.
@@ -65,7 +67,7 @@ def margins(model):
 
 
 fig, axes = plt.subplots(1, 2, figsize=(7, 3.2))
-for (name, fits), color, marker in zip(models.items(), ["#0072B2", "#D55E00"], "os"):
+for (name, fits), color, marker in zip(models.items(), ["#0072B2", "#D55E00"], "os", strict=True):
     axes[0].semilogx(strengths, [error(m) for m in fits], color=color, marker=marker, label=name)
     axes[1].hist(margins(fits[1]), np.linspace(0, 6, 31), color=color, alpha=0.6, label=name)
 axes[0].set(title="Test error", xlabel="strength c2 of the penalty", ylabel="share of wrong tags")
@@ -78,9 +80,9 @@ fig.tight_layout()
 
 # %%
 # **How to read this.** Left: the max-margin network works over a wide range of strengths here. The
-# CRF suffers from a strong penalty, because small weights mean vague probabilities. Right: the
-# max-margin network stops pushing once a sentence has its margin, which is 1 (dotted) against a
-# sequence with one wrong tag. The CRF always gains by pushing a little further.
+# CRF needs a weaker penalty. Right: the max-margin network stops pushing once a sentence has its
+# margin, which is 1 (dotted) against a sequence with one wrong tag. The CRF always gains by
+# pushing a little further.
 
 for name, fits in models.items():
     print(f"{name}: test error {error(fits[1]):.3f}, gap {fits[1].gap_:.0e}")

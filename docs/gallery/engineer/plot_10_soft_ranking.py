@@ -2,9 +2,10 @@ r"""
 Soft ranks that can be trained through
 ======================================
 
-Sorting and ranking have no useful derivative: ranks jump when two scores swap and are flat elsewhere.
-:func:`maxent.soft_rank` replaces a rank by the nearest point of the *permutahedron*, the convex hull
-of all rankings. It changes smoothly when scores come close, and is exact when they are far apart.
+Sorting and ranking have no useful derivative: ranks jump when two scores swap and are flat
+elsewhere. :func:`maxent.soft_rank` replaces a rank by the nearest point of the *permutahedron*,
+the convex hull of all rankings. It changes smoothly when scores come close, and is exact when they
+are far apart.
 """
 
 # %%
@@ -28,24 +29,25 @@ print("hard ranks:", mx.soft_rank(scores, strength=0))
 print("strength 1:", mx.soft_rank(scores, strength=1.0).round(2))
 
 fig, axis = plt.subplots(figsize=(7, 3.2))
-for line, score in zip(ranks.T, scores):
+for line, score in zip(ranks.T, scores, strict=True):
     axis.semilogx(strengths, line, color=plt.cm.viridis(score / 4), label=f"score {score}")
 axis.set(title="Soft ranks of five scores", xlabel="strength", ylabel="rank", yticks=range(1, 6))
-axis.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+axis.legend(loc="center left", bbox_to_anchor=(1, 0.5), reverse=True)
 fig.tight_layout()
 
 # %%
 # **How to read this.** On the left the ranks are 1 to 5. From left to right, scores that are close
-# start to share their places first: a pair leaves its whole numbers when the strength exceeds the
-# difference of its scores. On the far right all ranks tend to the mean, 3.
+# start to share their places first: the scores 0.9 and 1.2 do so from a strength of 0.3 on, which
+# is their difference. On the far right all ranks tend to the mean, 3.
 
 # %%
 # Training on ranks
 # -----------------
 #
 # Soft ranks have gradients, so a model can be trained for the ranking itself. Here the target is a
-# noisy linear score, stretched by an exponential: a few targets are huge. Least squares chases those.
-# The second model maximises the correlation of ranks (Spearman's), which no stretching can change.
+# noisy linear score, stretched by an exponential: a few targets are huge. Least squares chases
+# those. The second model maximises the correlation of ranks (Spearman's), which no stretching can
+# change.
 
 generator = np.random.default_rng(0)
 X = generator.normal(size=(300, 8))
@@ -74,7 +76,7 @@ for _ in range(60):
     optimizer.step()
     history.append(spearmanr(X[test] @ weights.detach().numpy(), y[test]).statistic)
 
-plain, *_ = np.linalg.lstsq(X[train], y[train] - y[train].mean())
+plain, *_ = np.linalg.lstsq(X[train], y[train] - y[train].mean(), rcond=None)
 squares = spearmanr(X[test] @ plain, y[test]).statistic
 
 fig, axis = plt.subplots(figsize=(7, 3.2))

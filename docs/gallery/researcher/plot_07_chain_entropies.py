@@ -29,7 +29,7 @@ means = rng.normal(size=(4, 5))
 def draw(n, length=12):
     """Sequences whose label stays or moves on by one, and noisy observations of it."""
     y = (rng.integers(4, size=(n, 1)) + np.cumsum(rng.random((n, length)) < 0.4, axis=1)) % 4
-    return list(means[y] + 1.3 * rng.normal(size=(n, length, 5))), list(y)
+    return list(means[y] + 1.1 * rng.normal(size=(n, length, 5))), list(y)
 
 
 X, y = draw(40)
@@ -41,16 +41,14 @@ models = {
 }
 for name, model in models.items():
     model.fit(X, y)
-    print(
-        f"{name:>9}: {100 * model.score(X_test, y_test):.1f} % of labels right, gap {model.gap_:.0e}"
-    )
+    right = 100 * model.score(X_test, y_test)
+    print(f"{name:>9}: {right:.1f} % of labels right, gap {model.gap_:.0e}")
 
 # %%
 # What does each model say of a sequence it has not seen? The same entropies, without cost, turn the
 # scores of each model into label probabilities for each position.
 
-uncertain = np.argmin([np.max(p, axis=1).min() for p in models["CRF"].predict_proba(X_test)])
-one, path = X_test[uncertain], y_test[uncertain]
+one, path = X_test[17], y_test[17]
 shown = {name: models[name].predict_proba([one])[0] for name in ("CRF", "SparseMAP")}
 shown["M3N"] = np.eye(4)[models["M3N"].predict([one])[0]]  # the best path, all or nothing
 
@@ -67,7 +65,7 @@ fig.colorbar(picture, ax=axes, label="probability")
 # %%
 # **How to read this.** Darker means more probable, an orange dot is the true label, and a grey
 # cross marks a probability of exactly 0. The CRF gives every label at every position some
-# probability. SparseMAP rules most of them out and hesitates between a few paths where the
+# probability. SparseMAP rules many of them out and hesitates between a few paths where the
 # observations are unclear. The max-margin network answers with one path.
 
 for name, p in shown.items():

@@ -61,6 +61,8 @@ class _WhenAsked:
         vars(instance)[self._name] = value
 
     def __get__(self, instance: Any, owner: type) -> Any:
+        if instance is None:  # asked of the class, as tools that read documentation do
+            return self
         value = vars(instance)[self._name]
         if callable(value):
             value = vars(instance)[self._name] = value()

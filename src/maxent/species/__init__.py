@@ -30,6 +30,9 @@ from typing import Any
 
 _PUBLIC = {
     "checking": ["LayerCheck", "LayerFacts", "RecordFates", "check_layers", "check_records"],
+    "comparison.change": ["compare_maps"],
+    "comparison.overlap": ["Overlap", "niche_overlap"],
+    "comparison.records": ["Comparison", "RangeChange"],
     "crew": ["ClusterSettings"],
     "diagnostics": [
         "collinearity",
