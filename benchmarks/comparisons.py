@@ -12,16 +12,14 @@ from benchmarks.report import RESULTS
 
 Record = dict[str, str]
 PARTS = {  # part of the library -> its suites
-    "sparse maps": ("maps",),
-    "PyTorch layers and losses": ("layers",),
+    "sparse maps, layers and losses": ("maps", "layers"),
     "regression and classifiers": ("glm", "training"),
     "densities and raster maps": ("density", "projection"),
     "relaxation path": ("relaxation",),
     "chains, trees, ranking, transport": (
         *("structured_chains", "structured_trees", "structured_ranking", "structured_transport"),
     ),
-    "tagging": ("tagging",),
-    "max-margin networks": ("max_margin",),
+    "tagging and max-margin networks": ("tagging", "max_margin"),
     "more rows than memory": ("scale", "dask_learning", "species_cluster"),
     "GPU: maps and losses": ("gpu", "gpu_host", "gpu_chains"),
     "GPU: language-model head": ("gpu_head",),

@@ -70,6 +70,7 @@ sphinx_gallery_conf = {
     "doc_module": ("maxent",),
     "parallel": 2,
     "matplotlib_animations": True,
+    "capture_repr": (),
     "download_all_examples": False,
     "show_signature": False,
     "show_memory": False,

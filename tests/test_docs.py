@@ -113,7 +113,7 @@ def test_examples_pass_their_checks(example, monkeypatch):
 
 
 def test_the_entropy_example_is_short():
-    source = (DOCS / "gallery" / "contributor" / "plot_own_entropy.py").read_text()
+    source = (DOCS / "gallery" / "contributor" / "plot_01_own_entropy.py").read_text()
     body = source[source.index("@dataclass") :].partition("# %%")[0].strip()
     assert len(body.splitlines()) < 20
 

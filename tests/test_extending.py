@@ -34,7 +34,8 @@ def _join(copy, kind):
     room, name, listed, entry = EXAMPLES[kind]
     package = copy / "src" / "maxent"
     module = package / room / f"{name.lower()}.py"
-    source = (ROOT / "docs" / "gallery" / "contributor" / f"plot_own_{kind}.py").read_text()
+    (example,) = (ROOT / "docs" / "gallery" / "contributor").glob(f"plot_*_own_{kind}.py")
+    source = example.read_text()
     source = re.sub(r"(import matplotlib|from sklearn)\b.*\n", "", source)
     source = re.sub(r"from maxent\.testing import .*\n", "from maxent import io\n", source)
     before, mark, after = source.partition("@dataclass(frozen=True)")

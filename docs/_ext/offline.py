@@ -13,6 +13,7 @@ from PIL import Image
 
 MATHJAX = "mathjax/tex-chtml.js"
 _PICTURE = re.compile(r"<img\b[^>]*>")
+_FOREIGN = re.compile(r'<link\b[^>]*\bhref="https?://[^>]*>')  # icons of animations: see site.css
 _SOURCE = re.compile(r'\bsrc="([^"]+)"')
 
 
@@ -26,8 +27,8 @@ def copy_mathjax(target: Path) -> None:
             shutil.copy(str(file.locate()), copy)
 
 
-def with_sizes(page: Path) -> str:
-    """The page with the size of every picture, so that text does not jump while they load."""
+def finished(page: Path) -> str:
+    """The page with sizes of its pictures, which keep text from jumping, and nothing foreign."""
 
     def sized(match: re.Match[str]) -> str:
         tag = match[0]
@@ -42,7 +43,7 @@ def with_sizes(page: Path) -> str:
         lazy = "" if " loading=" in tag else ' loading="lazy"'
         return f'<img width="{width}" height="{height}"{lazy}{tag[4:]}'
 
-    return _PICTURE.sub(sized, page.read_text(encoding="utf-8"))
+    return _PICTURE.sub(sized, _FOREIGN.sub("", page.read_text(encoding="utf-8")))
 
 
 def finish(app: Any, error: Exception | None) -> None:
@@ -51,7 +52,7 @@ def finish(app: Any, error: Exception | None) -> None:
         return
     copy_mathjax(Path(app.outdir) / "_static")
     for page in Path(app.outdir).rglob("*.html"):
-        text = with_sizes(page)
+        text = finished(page)
         if text != page.read_text(encoding="utf-8"):
             page.write_text(text, encoding="utf-8")
 

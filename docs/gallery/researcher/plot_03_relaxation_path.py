@@ -68,7 +68,10 @@ right.axvline(best, color="black", linewidth=0.8, linestyle=":")
 right.set(title="Loss on held-out text", xlabel=r"$\nu$", ylabel="nats per letter")
 
 # %%
-# **How to read this.** Left,
+# **How to read this.** Left, each curve is the probability of one letter. It is bent at the knots,
+# which the short marks show, and straight in :math:`1/\nu` between them. Right, the loss on text
+# that was not used: it falls while the path learns from the observation, and rises where it follows
+# it too closely. The line marks the best place.
 #
 # The animation steps along the path. Use the slider to go to any frame.
 

@@ -67,7 +67,10 @@ def linear_entmax(
     (tensor([1]), tensor([1.]), tensor(1))
     """
     if not (isinstance(alpha, int | float) and 1 < alpha < math.inf):
-        raise ValueError(f"linear_entmax needs a finite alpha > 1, got {alpha!r}")
+        raise ValueError(
+            f"linear_entmax needs a finite alpha > 1, got {alpha!r}; with alpha = 1 (Shannon) each "
+            "class has some probability: use torch.softmax(linear(hidden, weight, bias), -1)"
+        )
     hidden, weight, bias = checked_layer(hidden, weight, bias, "linear_entmax")
     lead = hidden.shape[:-1]
     rows = hidden.reshape(-1, hidden.shape[-1]).contiguous()
