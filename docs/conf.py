@@ -50,6 +50,7 @@ autosummary_generate = False
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
+autodoc_type_aliases = {"Array": "Array", "Rows": "Rows"}
 autodoc_preserve_defaults = True
 add_module_names = False
 

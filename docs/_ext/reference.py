@@ -10,7 +10,8 @@ from typing import Any
 import maxent
 
 DOCS = Path(__file__).parents[1]
-GUIDES = 4  # at most so many are named beside an entry
+LINKS = 4  # at most so many guides and examples are named beside an entry
+_EXAMPLE = re.compile(r":doc:`/(auto_gallery/[^`]+)`")
 
 # Docstrings are plain text with formulas: |w|, Omega*(theta), p_w are no markup. What stays as it
 # is: ``literals``, roles and examples.
@@ -126,19 +127,23 @@ def guides_to(name: str) -> list[str]:
     found = re.compile(rf"(?:mx\.|mt\.|species\.|`|maxent\.){short}\b")
     counts = {page: len(found.findall(text)) for page, text in _guides().items()}
     best = sorted((page for page in counts if counts[page]), key=lambda page: -counts[page])
-    return best[:GUIDES]
+    return best[:LINKS]
+
+
+def examples_of(name: str) -> list[str]:
+    """The examples of the gallery that use a name, as far as the gallery has been built."""
+    uses = DOCS / "auto_gallery" / "uses" / f"{name}.examples"
+    found = _EXAMPLE.findall(uses.read_text()) if uses.is_file() else []
+    return list(dict.fromkeys(found))[:LINKS]
 
 
 def see_also(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     """Guides that speak of an entry, and examples of the gallery that use it."""
     if what not in ("class", "function"):
         return
-    guides = guides_to(name)
-    if guides:
-        lines += ["", "**See also:** " + ", ".join(f":doc:`/{page}`" for page in guides)]
-    uses = DOCS / "auto_gallery" / "uses" / f"{name}.examples"
-    if uses.is_file() and uses.stat().st_size:
-        lines += ["", f".. minigallery:: {name}", ""]
+    for title, found in (("See also", guides_to(name)), ("Examples", examples_of(name))):
+        if found:
+            lines += ["", f"**{title}:** " + ", ".join(f":doc:`/{page}`" for page in found)]
 
 
 def setup(app: Any) -> dict[str, bool]:

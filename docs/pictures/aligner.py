@@ -1,17 +1,12 @@
 """The picture of docs/structured/aligner.md: a pair of sequences and three alignments of it."""
 
-from pathlib import Path
-
-import matplotlib as mpl
+import matplotlib.pyplot as plt
 import numpy as np
 
 import maxent as mx
 
-mpl.use("Agg")
-import matplotlib.pyplot as plt
 
-
-def warped(rng, n=40, m=50):
+def warped(rng: np.random.Generator, n: int = 40, m: int = 50):
     """A signal and a nuisance at two speeds; the path that aligns them."""
     time = np.concatenate([[0.0], np.cumsum(rng.gamma(0.5, size=m - 1) + 0.05)])
     time *= (n - 1) / time[-1]
@@ -25,7 +20,7 @@ def warped(rng, n=40, m=50):
     return pair, best.path(best.argmax(nearest.ravel()))[0]
 
 
-def main():
+def draw() -> None:
     """Learn from nine pairs, draw the tenth."""
     rng = np.random.default_rng(3)
     X, y = zip(*(warped(rng) for _ in range(10)), strict=True)
@@ -38,23 +33,17 @@ def main():
         "plain warping": plain.path(plain.argmax(-cost.ravel()))[0],
         "learned": model.predict(X[:1])[0],
     }
-    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2), constrained_layout=True)
+    _, (left, right) = plt.subplots(1, 2, figsize=(7, 3.6), layout="constrained")
     for channel, name in enumerate(("signal", "nuisance")):
         left.plot(first[:, channel], color=f"C{channel}", label=f"{name}, first")
         left.plot(second[:, channel], "--", color=f"C{channel}", label=f"{name}, second")
-    left.set_xlabel("element")
-    left.legend(fontsize=8)
+    left.set(xlabel="element", ylabel="value", title="a pair of sequences")
     marginals = model.predict_marginals(X[:1])[0]
     right.imshow(marginals, origin="lower", aspect="auto", cmap="Greys", vmin=0, vmax=1)
-    for (name, path), style in zip(paths.items(), ("k-", "C3:", "C2--"), strict=True):
-        right.plot(path[:, 1], path[:, 0], style, label=name)
-    right.set_xlabel("element of the second")
-    right.set_ylabel("element of the first")
-    right.legend(fontsize=8)
-    target = Path(__file__).parents[1] / "_static" / "aligner.png"
-    figure.savefig(target, dpi=100)
-    print(f"written: {target.name}")
-
-
-if __name__ == "__main__":
-    main()
+    colours = ("black", "C3", "C2")
+    for (name, path), style, colour in zip(paths.items(), "-:-", colours, strict=True):
+        wide = 3.5 if name == "true" else 1.8
+        right.plot(path[:, 1], path[:, 0], style, color=colour, lw=wide, label=name)
+    right.set(xlabel="element of the second", ylabel="element of the first", title="alignments")
+    for axis in (left, right):
+        axis.legend(fontsize=8)
