@@ -74,7 +74,7 @@ def test_blocks_say_what_they_are(page):
 
 
 @pytest.fixture
-def a_small_place(tmp_path, monkeypatch):
+def a_small_place(tmp_path, monkeypatch, sketches):
     """A folder with the files that the guides speak of; demonstrations are as small."""
     small = partial(datasets.virtual_landscape, height=40, width=50, n_occurrences=60, n_group=300)
     monkeypatch.setattr("maxent.demo.species.virtual_landscape", small)
