@@ -155,6 +155,9 @@ def test_what_cannot_be_is_said(data, tmp_path):
     done = _fit(data, out, "--bias-kernel", "50", "--background", "all")
     assert done.exit_code == 0, done.output
     assert "the density of records changes nothing" in " ".join(done.output.split())
+    done = _fit(data, out, "--bias", effort, "--background", "all", "--overwrite")
+    assert done.exit_code == 0, done.output
+    assert "sampling effort changes nothing" in " ".join(done.output.split())
     grid = Grid("EPSG:4326", (1.0, 0.0, 0.0, 0.0, -1.0, 3.0), 3, 3)
     with pytest.raises(ValueError, match="all records lie in one cell"):
         RecordEffort.of(np.array([0.2, 0.3]), np.array([0.2, 0.3]), grid, "two", "auto")

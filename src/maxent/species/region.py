@@ -123,13 +123,10 @@ def survey(
         if settings.background is not None and n_known < settings.background:
             where = "" if study is None else " of the study region"
             notes.append(f"all {n_known} cells{where} with data are background")
-        if (
-            kernel is not None
-            and settings.bias == "background"
-            and int(background.sum()) == n_known
-        ):
+        if bias is not None and settings.bias == "background" and int(background.sum()) == n_known:
+            what = "sampling effort" if kernel is None else "the density of records"
             notes.append(
-                "every cell is background, so that the density of records changes nothing: draw "
+                f"every cell is background, so that {what} changes nothing: draw "
                 "fewer (--background 1000), or take it out of the density (--bias-as prior)"
             )
         if study is not None:
