@@ -61,6 +61,10 @@ plot_include_source = True
 plot_rcparams = {"figure.figsize": (7.0, 3.2), "figure.constrained_layout.use": True}
 plot_apply_rcparams = True
 
+for made in HERE.glob("auto_gallery/*/plot_*.rst"):  # of examples that have another name now
+    if not (HERE / "gallery" / made.parent.name / made.name).with_suffix(".py").exists():
+        made.unlink()
+
 READERS = ("ecologist", "engineer", "researcher", "contributor")
 sphinx_gallery_conf = {
     "examples_dirs": ["gallery"],
