@@ -47,6 +47,8 @@ class Attributes:
     as itself, True as 1, False as nothing, and a text makes the name ``name=text``. Names that
     training did not have are left out.
 
+    Parameters
+    ----------
     hash_bits : 2^hash_bits numbers are given by a hash of the name instead, and no name is kept.
         The model is smaller and reads faster; names that share a number share a weight (of 300,000
         names, one in four does so at 20 bits, one in fifty at 24).
