@@ -33,6 +33,8 @@ extensions = [
     "results",
     "offline",
 ]
+if tags.has("quick"):  # noqa: F821 -- the build of the tests: no sources, plots or examples
+    extensions.remove("sphinx.ext.viewcode")
 exclude_patterns = ["_build", "gallery/*/*.rst", "gallery/*.rst"]
 myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence", "deflist"]
 myst_heading_anchors = 3
@@ -53,6 +55,7 @@ autodoc_typehints_format = "short"
 autodoc_type_aliases = {"Array": "Array", "Rows": "Rows"}
 autodoc_preserve_defaults = True
 add_module_names = False
+toc_object_entries = False  # the reference has its own lists; in the sidebar they would be endless
 
 plot_formats = [("png", 110)]
 plot_html_show_formats = False
@@ -80,6 +83,7 @@ sphinx_gallery_conf = {
     "show_signature": False,
     "show_memory": False,
     "min_reported_time": 0,
+    "write_computation_times": False,
     "remove_config_comments": True,
     "nested_sections": False,
     "thumbnail_size": (400, 280),

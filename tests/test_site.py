@@ -5,6 +5,7 @@ its pictures. That its scripts run is tested one by one.
 """
 
 import os
+import re
 import runpy
 import shutil
 import subprocess
@@ -13,12 +14,15 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urldefrag
 
+import numpy as np
 import pytest
 
 from conftest import needs, needs_node_modules
+from test_docs import PAGES, blocks
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
+PLOTTED = [page for page in PAGES if "```{plot}" in page.read_text()]
 GALLERY = sorted((DOCS / "gallery").glob("*/plot_*.py"))
 READERS = ("ecologist", "engineer", "researcher", "contributor")
 LOOKED_AT = [
@@ -72,6 +76,29 @@ class Page(HTMLParser):
             self.pictures.append(given)
 
 
+@pytest.mark.parametrize("page", PLOTTED, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_plots_on_pages(page, monkeypatch):
+    """What `{plot}` blocks draw; those of one context share their names."""
+    pyplot = needs("matplotlib.pyplot")
+    monkeypatch.syspath_prepend(str(ROOT))
+    monkeypatch.chdir(page.parent)  # as the build does
+    pyplot.switch_backend("Agg")
+    shared = {"plt": pyplot, "np": np}
+    for language, line, code in blocks(page):
+        name, *given = language.split()
+        if name != "{plot}":
+            continue
+        if given:
+            path, function = given
+            runpy.run_path(str(DOCS / path))[function]()
+        else:
+            words = re.sub(r"^:[^\n]*$", "", code, flags=re.MULTILINE)
+            names = shared if re.search("^:context:", code, re.MULTILINE) else dict(shared)
+            exec(compile("\n" * line + words, str(page), "exec"), names)
+        assert pyplot.get_fignums(), f"{page.name}, line {line} draws nothing"
+        pyplot.close("all")
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     """The pages, built from a copy of the sources."""
@@ -83,7 +110,8 @@ def site(tmp_path_factory):
     for path in ROOT.iterdir():
         if path.name in ("src", "benchmarks", "experiments", "README.md", "CONTRIBUTING.md"):
             (folder / path.name).symlink_to(path)
-    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-D", "plot_gallery=0"]
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-t", "quick"]
+    command += ["-D", "plot_gallery=0"]
     result = subprocess.run(
         [*command, "-b", "html", folder / "docs", folder / "html"],
         capture_output=True,
@@ -151,6 +179,7 @@ def test_people_can_read_it(site, browser, width, scheme):
             page.goto((site / f"{name}.html").as_uri())
             if page.locator(".math").count():
                 page.locator("mjx-container").first.wait_for(state="attached")
+            assert not errors, f"{name}: {errors}"
             wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
             page.add_script_tag(path=axe)
             found = page.evaluate("() => axe.run(document.querySelector('article'))")["violations"]
@@ -159,7 +188,6 @@ def test_people_can_read_it(site, browser, width, scheme):
                 for one in found
                 if one["impact"] in ("serious", "critical")
             ]
-            assert not errors, f"{name}: {errors}"
             assert wide <= 0, f"{name} is {wide} pixels wider than the screen"
             assert not told, f"{name}: {told}"
             page.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections.abc import Iterable
 from importlib.metadata import files
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,13 @@ from PIL import Image
 MATHJAX = "mathjax/tex-chtml.js"
 _PICTURE = re.compile(r"<img\b[^>]*>")
 _FOREIGN = re.compile(r'<link\b[^>]*\bhref="https?://[^>]*>')  # icons of animations: see site.css
+_BACK = re.compile(r'(<a class="viewcode-back" href="[^"#]*#)([^"]+)(?=">)')
+_SCROLLED = re.compile(r'<(pre|div class="table-wrapper[^"]*")(?=[ >])')
+_THUMBNAIL = re.compile(
+    r'alt=""( [^>]*>(?:(?!<img).)*?<a class="reference internal")( href="[^"]+"><span class="doc">)'
+    r"(.*?)</span>",
+    re.DOTALL,
+)
 _SOURCE = re.compile(r'\bsrc="([^"]+)"')
 
 
@@ -43,7 +51,22 @@ def finished(page: Path) -> str:
         lazy = "" if " loading=" in tag else ' loading="lazy"'
         return f'<img width="{width}" height="{height}"{lazy}{tag[4:]}'
 
-    return _PICTURE.sub(sized, _FOREIGN.sub("", page.read_text(encoding="utf-8")))
+    text = _FOREIGN.sub("", page.read_text(encoding="utf-8"))
+    if "tabindex" not in text:  # what scrolls is reached by the keyboard
+        text = _SCROLLED.sub(r'<\1 tabindex="0"', text)
+    text = _THUMBNAIL.sub(r'alt="Thumbnail: \3"\1 aria-label="\3"\2\3</span>', text)
+    return _PICTURE.sub(sized, text)
+
+
+def with_names(page: str, known: Iterable[str]) -> str:
+    """Links from sources back to the reference: one name of a module stands for all in Sphinx."""
+
+    def named(match: re.Match[str]) -> str:
+        start, name = match.groups()
+        public = f"maxent.{name.split('.', 2)[-1]}"
+        return start + (public if name not in known and public in known else name)
+
+    return _BACK.sub(named, page)
 
 
 def finish(app: Any, error: Exception | None) -> None:
@@ -51,8 +74,9 @@ def finish(app: Any, error: Exception | None) -> None:
     if error is not None or app.builder.name != "html":
         return
     copy_mathjax(Path(app.outdir) / "_static")
+    known = app.env.get_domain("py").objects
     for page in Path(app.outdir).rglob("*.html"):
-        text = finished(page)
+        text = with_names(finished(page), known)
         if text != page.read_text(encoding="utf-8"):
             page.write_text(text, encoding="utf-8")
 
