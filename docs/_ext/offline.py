@@ -54,19 +54,33 @@ def finished(page: Path) -> str:
     text = _FOREIGN.sub("", page.read_text(encoding="utf-8"))
     if "tabindex" not in text:  # what scrolls is reached by the keyboard
         text = _SCROLLED.sub(r'<\1 tabindex="0"', text)
+    text = text.replace('<img id="_anim_', '<img alt="A frame of the animation" id="_anim_')
     text = _THUMBNAIL.sub(r'alt="Thumbnail: \3"\1 aria-label="\3"\2\3</span>', text)
     return _PICTURE.sub(sized, text)
 
 
-def with_names(page: str, known: Iterable[str]) -> str:
-    """Links from sources back to the reference: one name of a module stands for all in Sphinx."""
+def with_names(page: str, known: dict[str, str]) -> str:
+    """Links from sources back to the reference: Sphinx takes one module's name for all its objects.
+
+    ``known`` has the full name of each ending of a name.
+    """
 
     def named(match: re.Match[str]) -> str:
         start, name = match.groups()
-        public = f"maxent.{name.split('.', 2)[-1]}"
-        return start + (public if name not in known and public in known else name)
+        parts = name.split(".")
+        endings = (".".join(parts[i:]) for i in range(len(parts)))
+        return start + next((known[ending] for ending in endings if ending in known), name)
 
     return _BACK.sub(named, page)
+
+
+def _endings(names: Iterable[str]) -> dict[str, str]:
+    known: dict[str, str] = {}
+    for name in names:
+        parts = name.split(".")
+        for i in range(len(parts)):
+            known.setdefault(".".join(parts[i:]), name)
+    return known | {name: name for name in names}
 
 
 def finish(app: Any, error: Exception | None) -> None:
@@ -74,7 +88,7 @@ def finish(app: Any, error: Exception | None) -> None:
     if error is not None or app.builder.name != "html":
         return
     copy_mathjax(Path(app.outdir) / "_static")
-    known = app.env.get_domain("py").objects
+    known = _endings(app.env.get_domain("py").objects)
     for page in Path(app.outdir).rglob("*.html"):
         text = with_names(finished(page), known)
         if text != page.read_text(encoding="utf-8"):

@@ -12,6 +12,8 @@ from contextlib import suppress
 from types import FrameType
 from typing import Any
 
+_INTERRUPTED = 130
+
 
 def run() -> None:
     """Import the command, then run it."""
@@ -27,6 +29,10 @@ def run() -> None:
         main()
     except KeyboardInterrupt:  # a second one, while the first was told of
         _leave()
+    except SystemExit as end:
+        if end.code == _INTERRUPTED:
+            _end_here()
+        raise
     finally:
         signal.signal(signal.SIGINT, _leave)  # threads that are waited for
         # Python notes a Ctrl-C within exec(text) as unhandled, even if it is handled further out,
@@ -55,4 +61,15 @@ def _leave(number: int = signal.SIGINT, frame: FrameType | None = None) -> None:
     """At once: an exception in the middle of an import may come out as another one."""
     with suppress(OSError):  # a closed standard error
         os.write(2, b"error: interrupted\n")
-    os._exit(130)
+    os._exit(_INTERRUPTED)
+
+
+def _end_here() -> None:
+    """Without the interpreter's last steps: threads of compiled code that are still at work when
+    their library is unloaded would abort the process, and the code would be theirs."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with suppress(OSError, ValueError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    atexit._run_exitfuncs()
+    os._exit(_INTERRUPTED)
