@@ -23,6 +23,11 @@ EXAMPLES = sorted((DOCS / "examples").glob("*.py"))
 _BLOCK = re.compile(r"^```(?P<language>[^\n]*)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
+def name(page):
+    """A page as the tests call it."""
+    return page.relative_to(DOCS if page.is_relative_to(DOCS) else ROOT).with_suffix("").as_posix()
+
+
 def blocks(page):
     """(language, line of its first row, code) of every fenced block."""
     text = page.read_text()
@@ -46,7 +51,7 @@ def _forget_what_examples_register():
             del io._REGISTRY[name]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("page", PAGES, ids=name)
 def test_code_on_pages(page, capsys):
     """Block after block in one namespace; lines of a failure are those of the page."""
     names: dict = {}
@@ -62,7 +67,7 @@ def test_code_on_pages(page, capsys):
     assert runner.failures == 0, "".join(report)
 
 
-@pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda path: path.stem)
+@pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=name)
 def test_blocks_say_what_they_are(page):
     """python, pycon and the maxent command are run; text is no code; {directives} are Sphinx's."""
     for language, line, _ in blocks(page):

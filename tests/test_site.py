@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from conftest import needs, needs_node_modules
-from test_docs import PAGES, blocks
+from test_docs import PAGES, blocks, name
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -31,6 +31,7 @@ LOOKED_AT = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", GALLERY, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_examples_of_the_gallery_run(script, monkeypatch, tmp_path):
     pyplot = needs("matplotlib.pyplot")
@@ -76,7 +77,8 @@ class Page(HTMLParser):
             self.pictures.append(given)
 
 
-@pytest.mark.parametrize("page", PLOTTED, ids=lambda path: f"{path.parent.name}-{path.stem}")
+@pytest.mark.slow
+@pytest.mark.parametrize("page", PLOTTED, ids=name)
 def test_plots_on_pages(page, monkeypatch):
     """What `{plot}` blocks draw; those of one context share their names."""
     pyplot = needs("matplotlib.pyplot")
