@@ -11,6 +11,7 @@ import maxent
 
 DOCS = Path(__file__).parents[1]
 LINKS = 4  # at most so many guides and examples are named beside an entry
+_ALIAS = re.compile(r"TypeAliasForwardRef\('(\w+)'\)")
 _EXAMPLE = re.compile(r":doc:`/(auto_gallery/[^`]+)`")
 
 # Docstrings are plain text with formulas: |w|, Omega*(theta), p_w are no markup. What stays as it
@@ -146,9 +147,23 @@ def see_also(app: Any, what: str, name: str, obj: Any, options: Any, lines: list
             lines += ["", f"**{title}:** " + ", ".join(f":doc:`/{page}`" for page in found)]
 
 
+def plain_types(
+    app: Any,
+    what: str,
+    name: str,
+    obj: Any,
+    options: Any,
+    signature: str | None,
+    result: str | None,
+) -> tuple[str | None, str | None]:
+    """Names of types as they are written in the source."""
+    return tuple(part and _ALIAS.sub(r"\1", part) for part in (signature, result))  # type: ignore
+
+
 def setup(app: Any) -> dict[str, bool]:
     """Connect the filters of pages and docstrings."""
     app.connect("source-read", list_public_names)
     app.connect("autodoc-process-docstring", tidy_docstring)
+    app.connect("autodoc-process-signature", plain_types)
     app.connect("autodoc-process-docstring", see_also, priority=900)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

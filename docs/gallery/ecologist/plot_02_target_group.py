@@ -5,6 +5,11 @@ Target-group background against sampling bias
 Most records come from near roads. A model that compares them with random places learns where
 people go, as well as where the species lives. A *target-group background* compares them with
 places where people recorded similar species, so that the effort cancels out.
+
+With files this is one command: ``maxent fit occurrences.csv layers --background-records group.csv
+-o out``. In Python it is ``group=`` of :func:`maxent.species.fit`. It assumes that the group was
+recorded by the same people in the same way. If you have a raster of effort instead, see
+``--bias effort.tif --bias-as prior``.
 """
 
 # %%
@@ -74,8 +79,3 @@ for name, density in {"naive": naive, "corrected": corrected}.items():
     pearson = agreement(density, island.truth[land])["pearson"]
     auc = evaluation.auc(density, density, presence_weights=island.truth[land])
     print(f"{name:>9}: Pearson {pearson:.3f}, AUC against the truth {auc:.3f}")
-
-# %%
-# With files, the same correction is ``maxent fit ... --background-records group.csv``, or
-# ``group=`` of :func:`maxent.species.fit`. It assumes that the group was recorded by the same
-# people in the same way. If you have a raster of effort instead, give it as ``bias=``.

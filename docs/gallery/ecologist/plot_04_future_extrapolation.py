@@ -4,6 +4,9 @@ A future projection, and where not to trust it
 
 A model can be applied to another climate. Where that climate is unlike anything the model was
 fitted to, the map is a guess. MESS, ExDet and a comparison with and without clamping show where.
+
+With files this is ``maxent fit occurrences.csv layers --project future -o out``, which writes the
+same maps; ``--mask mess`` leaves out cells that are unlike those of the fit.
 """
 
 # %%
@@ -90,5 +93,3 @@ for number, name in enumerate(kinds):
 
 # %%
 # A new combination is a warning, not a proof: the model may still be right there, as it is here.
-# ``maxent fit --project future/`` writes the same maps, and ``--mask mess`` or ``--mask exdet``
-# leaves such cells blank.

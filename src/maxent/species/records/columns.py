@@ -242,7 +242,7 @@ def _guessed_species(
             None,
             (),
             "all of one species, named after the file, as no column of species was found among "
-            f"{listed(header)} (name it with {SPECIES_OPTION}),",
+            f"{listed(header)} (name it with {SPECIES_OPTION})",
         )
     first, others = texts[0], [header[j] for j in texts[1:]]
     example = next(v.strip() for v in peek(first) if v.strip().casefold() not in MISSING)
