@@ -125,8 +125,9 @@ def simplex_entropy(given: Any, alpha: float) -> Entropy:
     if isinstance(given, Entropy) and isinstance(given.domain, Simplex):
         return given
     raise ValueError(
-        'entropy must be "tsallis" (1.5-entmax with alpha=1.5, sparsemax with alpha=2), "shannon" '
-        f"or an Entropy of the simplex such as SquaredNorm(1.5), got {given!r}"
+        'entropy must be "tsallis", "shannon" or an Entropy of the simplex such as '
+        f'SquaredNorm(1.5), got {given!r}; 1.5-entmax and sparsemax are "tsallis" with alpha=1.5 '
+        "and alpha=2"
     )
 
 
