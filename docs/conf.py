@@ -31,7 +31,7 @@ extensions = [
     "sphinx_copybutton",
     "reference",
     "results",
-    "offline",
+    "finishing",
 ]
 if tags.has("quick"):  # noqa: F821 -- the build of the tests: no sources, plots or examples
     extensions.remove("sphinx.ext.viewcode")

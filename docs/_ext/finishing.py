@@ -1,4 +1,8 @@
-"""What the built site needs beside its pages: formulas without the network, sizes of pictures."""
+"""The last steps of a build: formulas without the network, and pages that all can read.
+
+Pictures get sizes, what scrolls is reached by the keyboard, thumbnails get words, and links from
+sources lead to the entry that describes them.
+"""
 
 from __future__ import annotations
 
