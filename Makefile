@@ -13,7 +13,7 @@ PYTEST  := -m pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder
 export NUMBA_CACHE_DIR := $(CACHE)/numba
 export OMP_WAIT_POLICY := PASSIVE
 
-.PHONY: demo test test-fast slow test-lowest lint bench fuzz docs page clean
+.PHONY: demo test test-fast slow test-lowest test-elsewhere lint bench fuzz docs page clean
 
 $(VENV)/.base: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -58,6 +58,9 @@ slow: $(VENV)/.dev web/node_modules  ## the whole suite; tests/slow.txt learns w
 test-lowest: $(VENV)-lowest/.dev  ## the whole suite with the lowest versions pyproject.toml allows
 	NUMBA_CACHE_DIR=$(CACHE)/numba-lowest $(VENV)-lowest/bin/python $(PYTEST) \
 		-W ignore::DeprecationWarning -W ignore::FutureWarning
+
+test-elsewhere: $(VENV)/.dev web/node_modules  ## fast tests and gallery as other processors round
+	$(BIN)/python tests/elsewhere.py --workers $(WORKERS)
 
 lint: $(VENV)/.dev           ## format, lint and types
 	$(BIN)/ruff format --check .

@@ -153,6 +153,27 @@ def test_interruption_keeps_the_best_point():
     assert np.isfinite(solution.w).all()
 
 
+class Restless(mx.LBFGS):
+    """Goes to the optimum, and then for ever to and fro by a few last bits."""
+
+    def _iterate(self, problem, state):
+        for reached in super()._iterate(problem, state):
+            yield reached
+            if reached.gap < 1e-13:
+                break
+        w, sign = reached.w, 1
+        while True:
+            sign = -sign
+            yield problem.state(w * (1 + sign * 4e-16))
+
+
+@pytest.mark.parametrize("potential", [mx.Quadratic(0.1), mx.Equality()], ids=repr)
+def test_last_bits_that_never_settle_are_no_progress(potential):
+    solution = Restless(tol=0.0).run(_density(potential))
+    assert solution.status is mx.Status.STALLED
+    assert solution.n_iter < 300
+
+
 def test_a_tolerance_below_rounding_stalls_instead_of_looping():
     for solver in (mx.ProxNewton(tol=0.0), mx.LBFGS(tol=0.0)):
         with pytest.warns(mx.ConvergenceWarning, match="stalled"):

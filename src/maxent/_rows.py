@@ -8,6 +8,7 @@ rows goes through the functions here, so that entropies, losses and problems are
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -297,8 +298,13 @@ def put_row(rows: Rows, i: int, batch: Rows) -> None:
         place[...] = new
 
 
-def check_scores(theta: Any, name: str = "scores") -> Rows:
-    """Scores as float rows; refuses NaN, +inf, empty rows and rows without a finite score."""
+def check_scores(
+    theta: Any, name: str = "scores", may_be_empty: Callable[[int], bool] | None = None
+) -> Rows:
+    """Scores as float rows; refuses NaN, +inf, empty rows and rows without a finite score.
+
+    ``may_be_empty`` says of which sizes rows of -inf alone are allowed.
+    """
     theta = as_float(theta)
     if uneven(theta):
         own = theta.own if isinstance(theta, Tied) else theta
@@ -311,11 +317,13 @@ def check_scores(theta: Any, name: str = "scores") -> Rows:
         raise ValueError(f"{name} have an empty row; every row needs at least one entry")
     with np.errstate(over="ignore", invalid="ignore"):
         if not all(np.isfinite(np.add.reduce(values)) for values in parts(theta)):
-            _explain_scores(theta, flat(theta), name)
+            _explain_scores(theta, flat(theta), name, may_be_empty or (lambda size: False))
     return theta
 
 
-def _explain_scores(theta: Rows, values: Array, name: str) -> None:
+def _explain_scores(
+    theta: Rows, values: Array, name: str, may_be_empty: Callable[[int], bool]
+) -> None:
     if np.isnan(values).any():
         raise ValueError(f"{name} contain NaN; remove or impute the missing values first")
     if np.isposinf(values).any():
@@ -323,7 +331,8 @@ def _explain_scores(theta: Rows, values: Array, name: str) -> None:
             f"{name} contain +inf; use -inf to exclude an entry, finite values otherwise"
         )
     rows = theta.rows() if uneven(theta) else np.reshape(theta, (-1, theta.shape[-1]))
-    dead = [i for i, row in enumerate(rows) if np.isneginf(row).all()]
+    void = [i for i, row in enumerate(rows) if np.isneginf(row).all()]
+    dead = [i for i in void if not may_be_empty(rows[i].size)]
     if dead:
         raise ValueError(
             f"row {dead[0]} of the {name} is -inf everywhere, so no entry can be chosen "

@@ -135,6 +135,29 @@ def advance(theta, direction, room, shift, n):
 
 
 @njit(cache=True, nogil=True)
+def mixture(offsets, index, value, weights, point):
+    """Write the mean of vertices in rows ``offsets`` of ``index`` and ``value``, for given weights.
+
+    Rounding of the weights takes no entry beyond its least or largest value at the vertices.
+    """
+    least, largest = np.full(point.size, np.inf), np.full(point.size, -np.inf)
+    used = np.zeros(point.size, np.int64)
+    point[:] = 0.0
+    for a in range(weights.size):
+        for i in range(offsets[a], offsets[a + 1]):
+            entry = index[i]
+            point[entry] += weights[a] * value[i]
+            least[entry] = min(least[entry], value[i])
+            largest[entry] = max(largest[entry], value[i])
+            used[entry] += 1
+    for entry in range(point.size):
+        if used[entry] < weights.size:
+            least[entry] = min(least[entry], 0.0)
+            largest[entry] = max(largest[entry], 0.0)
+        point[entry] = min(max(point[entry], least[entry]), largest[entry])
+
+
+@njit(cache=True, nogil=True)
 def _move(direction, room, n, first):
     """Go to the nearest point of the affine hull, leaving vertices whose weights turn negative.
 

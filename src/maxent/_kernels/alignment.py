@@ -205,7 +205,7 @@ def _scaled_pass(scores, band, weight, forward, mean):
             backward[j] = onward
         share = 1.0 / scale[i]
         for j in range(low, high):
-            mean[i, j] = forward[i, j + 1] * backward[j]
+            mean[i, j] = min(forward[i, j + 1] * backward[j], 1.0)
             top = max(top, backward[j])
             after[j] = own[j] * backward[j] * share
         mean[i, :low] = 0
@@ -258,7 +258,7 @@ def _log_pass(scores, band, mean):
     flow[n, m] = 1.0
     for i in range(n - 1, -1, -1):
         for j in range(m - 1, -1, -1):
-            here = flow[i + 1, j + 1]
+            here = min(flow[i + 1, j + 1], 1.0)
             mean[i, j] = here
             if here > 0.0:
                 a, b, c = _origins(forward, i, j)

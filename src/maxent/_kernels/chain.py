@@ -19,6 +19,7 @@ from maxent._kernels.exponential import exponential
 # A scaled pass is trusted while no scale falls below _TINY and no backward weight exceeds
 # 1 / _TINY: what underflows (below 1e-300) then moves no marginal by more than 1e-90.
 _TINY = 1e-100
+_ALMOST = 0.999  # pairs of a state less likely than this are too, whatever rounding does
 
 
 @njit(cache=True, nogil=True)
@@ -293,7 +294,7 @@ def _scaled_backward(forward, node, link, turned, scale, step, mean, mean_edge, 
     length, k = mean.shape
     backward = np.ones(k)
     for j in range(k):
-        mean[length - 1, j] = forward[length - 1, j]
+        mean[length - 1, j] = min(forward[length - 1, j], 1.0)
     for t in range(length - 2, -1, -1):
         onward = onwards[t]
         share = 1.0 / scale[t + 1]
@@ -302,13 +303,15 @@ def _scaled_backward(forward, node, link, turned, scale, step, mean, mean_edge, 
             backward[j] = 0.0
         _add_product(onward, turned[t if step else 0], backward)
         for i in range(k):
-            mean[t, i] = forward[t, i] * backward[i]
+            mean[t, i] = min(forward[t, i] * backward[i], 1.0)
         if step:
             weight, joint = link[t], mean_edge[t]
             for i in range(k):
                 before = forward[t, i]
                 for j in range(k):
                     joint[i, j] = before * weight[i, j] * onward[j]
+                if mean[t, i] > _ALMOST:
+                    _at_most(joint[i], 1.0)
         if not _largest(backward) <= 1.0 / _TINY:
             return False
     if not step:  # the weights are the same at all positions: one product for all of them
@@ -316,7 +319,15 @@ def _scaled_backward(forward, node, link, turned, scale, step, mean, mean_edge, 
         for i in range(k):
             for j in range(k):
                 mean_edge[0, i, j] = total[i, j] * link[0, i, j]
+            _at_most(mean_edge[0, i], length - 1.0)
     return True
+
+
+@njit(cache=True, nogil=True)
+def _at_most(x, largest):
+    """Take back what rounding has added beyond the largest value there is."""
+    for j in range(x.size):
+        x[j] = min(x[j], largest)
 
 
 @njit(cache=True, nogil=True)
@@ -382,9 +393,11 @@ def _log_pass(unary, edge, step, forward, mean, mean_edge, total_edge):
                 else:
                     total_edge[i, j] += joint
         for i in range(k):
-            after[i] = before[i]
-            mean[t, i] = before[i]
+            after[i] = min(before[i], 1.0)
+            mean[t, i] = after[i]
     if not step:
+        for i in range(k):
+            _at_most(total_edge[i], length - 1.0)
         mean_edge[0] = total_edge
     return total + np.log(mass)
 

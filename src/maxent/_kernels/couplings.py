@@ -31,7 +31,9 @@ _SCALING = 200.0  # scores that spread over less never leave the range of number
 _SWEEPS = 100_000
 _FARTHEST = 1e8  # to which the spread of larger scores is cut down: beyond, P keeps no digits
 _VIOLATION = 1e-12  # of the column sums, in the 1-norm, as a share of the mass
+_NEAR = 1e-6  # a violation up to which a projection is near enough to be projected once more
 _EPS = 2.220446049250313e-16
+_ROUNDED = 16 * _EPS  # a violation that is nothing but rounding
 
 
 @njit(cache=True, nogil=True, fastmath=ADD)
@@ -255,43 +257,58 @@ def _newton(theta, kl, a, b, g, p, scale, tolerance):
 
 
 @njit(cache=True, nogil=True)
-def _lack(p, b, out):
-    """What the column sums lack."""
+def _lack(p, a, b, rows, columns):
+    """Write what the sums of rows and columns lack; the larger of the two, as a share of the mass.
+
+    Either is a 1-norm.
+    """
     for j in range(b.size):
-        out[j] = b[j]
-    for i in range(len(p)):
+        columns[j] = b[j]
+    for i in range(a.size):
+        total = 0.0
         for j in range(b.size):
-            out[j] -= p[i, j]
+            total += p[i, j]
+            columns[j] -= p[i, j]
+        rows[i] = a[i] - total
+    return max(_length(rows) / _length(a), _length(columns) / _length(b))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _balance(p, b, rounding):
-    """Remove what rounding of large scores left in a Euclidean projection and its column sums.
+def _balance(p, a, b, rounding):
+    """Remove what rounding of large scores left in a Euclidean projection and in its sums.
 
     Without entries that are nothing but rounding the support is right, so the correction is the
-    nearest point with the right sums on it.
+    nearest point with the right sums on it. Return the violation that is left.
     """
     n = b.size
     for row in p:
         for j in range(n):
             if row[j] <= rounding:
                 row[j] = 0.0
-    weights, q, rhs, step = np.empty((n, n)), np.empty(n), np.empty(n), np.empty(n)
+    weights, q, lack, step = np.empty((n, n)), np.empty(n), np.empty(a.size), np.empty(n)
+    rhs, before = np.empty(n), np.inf
     for _ in range(_ROUNDS):
-        _lack(p, b, rhs)
-        if _length(rhs) <= 1e-15 * _length(b):
-            return
+        left = _lack(p, a, b, lack, rhs)
+        if left <= _ROUNDED or not left < 0.5 * before:
+            return left
+        before = left
+        for i in range(a.size):  # a row's lack is shared by its support, the rest is the columns'
+            count = np.count_nonzero(p[i])
+            lack[i] /= max(count, 1)
+            for j in range(n):
+                rhs[j] -= lack[i] if p[i, j] > 0.0 else 0.0
         _graph(p, False, weights, q)
         solve(weights, np.zeros(n), rhs, step)
-        for row in p:
-            total, count = 0.0, 0
+        for i in range(a.size):
+            row, total, count = p[i], 0.0, 0
             for j in range(n):
                 if row[j] > 0.0:
                     total += step[j]
                     count += 1
             for j in range(n):
                 if row[j] > 0.0:
-                    row[j] = max(row[j] + step[j] - total / count, 0.0)
+                    row[j] = max(row[j] + lack[i] + step[j] - total / count, 0.0)
+    return _lack(p, a, b, lack, rhs)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -317,11 +334,27 @@ def _project(theta, kl, a, b, p):
         tolerance = max(_VIOLATION if kl else 1e-14, 8 * _EPS * spread * (1 if kl else n))
         _newton(theta, kl, a, b, g, p, scale, tolerance)
     if not kl:
-        _balance(p, b, 8 * _EPS * (spread + max(b)))
-    elif not scaling:
+        return _balance(p, a, b, 8 * _EPS * (spread + max(b)))
+    if not scaling:
         _sweeps(p, a, b, x, 20)  # what rounding of large scores left in the sums
-    _lack(p, b, x)
-    return _length(x) / _length(b)
+    return _lack(p, a, b, np.empty(a.size), x)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _again(p, kl, theta):
+    """Take a projection for the scores, as which it has all its digits; -inf stays."""
+    for i in range(len(p)):
+        for j in range(p.shape[1]):
+            if theta[i, j] > -np.inf:
+                theta[i, j] = math.log(p[i, j]) if kl else p[i, j]
+
+
+@njit(cache=True, nogil=True)
+def _within(p, a, b):
+    """No entry exceeds the sum of its row or column, not even by a rounding."""
+    for i in range(a.size):
+        for j in range(b.size):
+            p[i, j] = min(p[i, j], a[i], b[j])
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -349,7 +382,7 @@ def _write(matrix, out, m, n):
 def project_rows(values, offsets, m, n, kl, a, b, out, left, start, stop):
     """Project the matrices (m[r], n[r]) of rows start .. stop - 1 on sums a[:m], b[:n].
 
-    ``left`` gets the violation of their column sums, as a share of the mass.
+    ``left`` gets the violation of their sums, as a share of the mass.
     """
     for row in range(start, stop):
         theta = _copy(values[offsets[row] : offsets[row + 1]], m[row], n[row])
@@ -358,6 +391,10 @@ def project_rows(values, offsets, m, n, kl, a, b, out, left, start, stop):
         if n[row] > m[row]:
             rows, columns = columns, rows
         left[row] = _project(theta, kl, rows, columns, p)
+        if (4 * _VIOLATION if kl else _ROUNDED) < left[row] <= _NEAR:
+            _again(p, kl, theta)  # the projection of what rounding moved off the polytope
+            left[row] = _project(theta, kl, rows, columns, p)
+        _within(p, rows, columns)
         _write(p, out[offsets[row] : offsets[row + 1]], m[row], n[row])
 
 

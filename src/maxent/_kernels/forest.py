@@ -173,6 +173,8 @@ def softmax_rows(theta, graph, out, value, start, stop):
                     joint = weight * given[s] if weight > 0 else 0.0
                     mean[_entry(graph, u, r, s)] = joint
                     mean[first + s] += joint
+            for s in range(graph.states[u]):
+                mean[first + s] = min(mean[first + s], 1.0)
         value[row] = total
     return -1
 

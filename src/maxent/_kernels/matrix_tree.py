@@ -440,8 +440,11 @@ def _escape_log(work, slope, steps, chance, d_chance):
 
 
 @njit(cache=True, nogil=True)
-def softmax_rows(theta, offsets, nodes, single, value, p, start, stop):
-    """Write marginals and log-partitions; return -1, or the first row without a tree."""
+def softmax_rows(theta, offsets, nodes, single, value, unsure, p, start, stop):
+    """Write marginals and log-partitions; return -1, or the first row without a tree.
+
+    Marginals from logarithms of large weights, which keep fewer digits, are marked as ``unsure``.
+    """
     largest = _largest(nodes, start, stop) - 1
     weights, numbers = np.empty(largest * (largest + 2)), np.empty(largest * (largest + 2))
     work, scale = np.empty(_room(largest) + weights.size), np.empty(weights.size)
@@ -472,6 +475,7 @@ def softmax_rows(theta, offsets, nodes, single, value, p, start, stop):
         if total == total:
             _plain_means(plain, chance, single, m, mean)
         else:
+            unsure[row] = True
             total = _log_pass(
                 weight, np.zeros((m, m + 2)), steps, single, m, mean, np.empty((m, m + 2))
             )
@@ -490,9 +494,9 @@ def _plain_means(plain, chance, single, m, mean):
         for h in range(m):
             total += plain[d, h] * chance[h, d]
         inverse = 1.0 / total
-        mean[0, d + 1] = plain[d, m + single] * inverse
+        mean[0, d + 1] = min(plain[d, m + single] * inverse, 1.0)
         for h in range(m):
-            mean[h + 1, d + 1] = plain[d, h] * chance[h, d] * inverse
+            mean[h + 1, d + 1] = min(plain[d, h] * chance[h, d] * inverse, 1.0)
 
 
 @njit(cache=True, nogil=True)
@@ -523,8 +527,11 @@ def _log_pass(weight, slope, steps, single, m, mean, d_mean):
             for h in range(m + 1):
                 total, d_total = _log_add(total, d_total, log_mean[h], d_log[h])
             level += 1
+        mass = 0.0  # 1 but for the rounding of ``total``, which grows with the scores
         for h in range(m + 1):
-            share = math.exp(log_mean[h] - total)
+            mass += math.exp(log_mean[h] - total)
+        for h in range(m + 1):
+            share = math.exp(log_mean[h] - total) / mass
             mean[(h + 1) % (m + 1), d + 1] = share
             d_mean[d, h] = share * (d_log[h] - d_total) if share > 0.0 else 0.0
     return value

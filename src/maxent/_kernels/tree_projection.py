@@ -22,6 +22,7 @@ _NEAR = 1e-9  # what is accepted where rounding allows no more
 _DEPENDENT = 1e-11  # a pivot this small, relative to its diagonal, is 0
 _STEPS = 60  # of Newton's method between two rounds of cuts
 _MOST = 16  # cuts of a sparse point: an active set of few trees finds it sooner
+_FAR = 100.0  # scores so far apart round more than that: their projection is projected once more
 _SHARE = 4  # a dense one, of many trees, may have one cut for so many of its degrees of freedom
 
 
@@ -55,9 +56,14 @@ def project_rows(theta, offsets, nodes, single, settled, out, start, stop):
         score = _columns_of(theta[offsets[row] : offsets[row + 1]].reshape(n, n))
         p = np.zeros((n, n))
         _, _, settled[row] = _project(score, single, p)
+        if settled[row] and _reach(score) > _FAR:
+            for i in range(n):
+                for j in range(n):
+                    score[i, j] = p[i, j] if score[i, j] > -np.inf else -np.inf
+            _, _, settled[row] = _project(score, single, p)
         for i in range(n):
             for j in range(n):
-                point[i, j] = p[j, i]
+                point[i, j] = min(p[j, i], 1.0)
 
 
 @njit(cache=True, nogil=True)
@@ -129,12 +135,7 @@ def _project(score, single, p):
     cuts = _room(_MOST + n * n // _SHARE + n, n)
     cuts.beyond[0, 1:] = True
     m = 1
-    lowest = 0.0
-    for j in range(1, n):
-        for i in range(n):
-            if score[j, i] > -np.inf:
-                lowest = min(lowest, score[j, i])
-    reach = 1.0 - lowest
+    reach = _reach(score)
     residual, vectors = np.empty((n, n)), np.empty((2, n), np.int64)
     shifted = np.empty((n, n))
     most = _MOST
@@ -156,6 +157,17 @@ def _project(score, single, p):
         if m == known or amiss > _NEAR:
             return cuts, m, amiss <= _NEAR
     return cuts, m, False
+
+
+@njit(cache=True, nogil=True)
+def _reach(score):
+    """How far finite scores lie below the largest, which is 0, and 1 more."""
+    lowest = 0.0
+    for j in range(1, len(score)):
+        for i in range(len(score)):
+            if score[j, i] > -np.inf:
+                lowest = min(lowest, score[j, i])
+    return 1.0 - lowest
 
 
 @njit(cache=True, nogil=True)

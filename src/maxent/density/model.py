@@ -365,7 +365,8 @@ class FittedDensity:
             )
         place = np.searchsorted(values, raw * (1 + 1e-12), side="right")
         below = np.concatenate([[0.0], mass])[place]
-        return np.where(np.isnan(raw), np.nan, 100 * below)
+        # the sum of all cells may round up
+        return np.where(np.isnan(raw), np.nan, np.minimum(100 * below, 100.0))
 
     # -- what it says --------------------------------------------------------------------------
 

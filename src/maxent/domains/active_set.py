@@ -25,15 +25,20 @@ _MAX_STEPS = 100_000
 class Support:
     """The vertices whose mixture is a projected point, and their weights.
 
-    vertices : sparse matrix (n, size), affinely independent; weights : (n,), positive, sum 1.
+    vertices : sparse matrix (n, size), affinely independent; weights : (n,), positive, at most 1,
+    with a sum of 1 up to n roundings.
     """
 
     vertices: Any
     weights: Array
 
     def point(self) -> Array:
-        """The mixture, V' weights."""
-        return self.vertices.T @ self.weights
+        """The mixture, V' weights; no entry leaves the range of the vertices' by a rounding."""
+        from maxent._kernels.active_set import mixture
+
+        rows, point = self.vertices, np.empty(self.vertices.shape[1])
+        mixture(rows.indptr, rows.indices, rows.data, self.weights, point)
+        return point
 
 
 def support_of(room: Any, count: int, size: int) -> Support:
@@ -44,7 +49,8 @@ def support_of(room: Any, count: int, size: int) -> Support:
     inside = np.arange(index.shape[1]) < used[:, None]
     indptr = np.concatenate([[0], np.cumsum(used)])
     vertices = sparse.csr_array((value[inside], index[inside], indptr), shape=(count, size))
-    return Support(vertices, room.weights[:count].copy())
+    weights = room.weights[:count] / room.weights[:count].sum()
+    return Support(vertices, np.minimum(weights, 1.0))
 
 
 def project_by_argmax(argmax: Callable[[Rows], Rows], theta: Rows) -> Rows:

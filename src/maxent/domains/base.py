@@ -36,6 +36,10 @@ class Domain(ABC):
     ``argmax`` alone comes for nothing, closed forms override ``_project`` and ``_contains``. What
     else is known is said by overriding the properties here, with a class attribute
     (``constant_norm = True``) where the answer is always the same.
+
+    What the oracles return lies in the domain, whatever the scale of the scores: no entry leaves
+    the range of its values at the vertices, not even by a rounding (a probability is in [0, 1]),
+    and sums are right up to ``roundings`` units in the last place of their total.
     """
 
     @property
@@ -68,6 +72,10 @@ class Domain(ABC):
         """A bound on every entry of every point, inf where none is known."""
         return np.inf
 
+    def roundings(self, size: int) -> float:
+        """How many units of rounding sums may be off, in rows of ``size`` entries: one for each."""
+        return 4.0 + size
+
     def check_rows(self, rows: Rows) -> Rows:
         """Rows with one leading axis; refuses rows that the domain has no use for."""
         if isinstance(rows, Ragged) and not self.ragged:
@@ -75,6 +83,14 @@ class Domain(ABC):
         if isinstance(rows, Tied) and not self.tied:
             raise TypeError(f"{self} knows no tied blocks; write the rows out")
         return as_rows(rows)
+
+    def may_be_empty(self, size: int) -> bool:
+        """Whether a row of zeros of this size is a vertex, so that all its scores may be -inf."""
+        return False
+
+    def check_scores(self, theta: Any, name: str = "scores") -> Rows:
+        """Scores as float rows; refuses what no vertex can do with."""
+        return check_scores(theta, name, self.may_be_empty)
 
     def conform(self, p: Rows, template: Rows) -> Rows:
         """Points in the layout of a batch of scores, where the domain knows several."""
@@ -86,12 +102,12 @@ class Domain(ABC):
 
     def argmax(self, theta: Any) -> Rows:
         """One vertex v of each row that maximises <theta, v>."""
-        theta = check_scores(theta)
+        theta = self.check_scores(theta)
         return like(self._argmax(self.check_rows(theta)), theta)
 
     def project(self, theta: Any) -> Rows:
         """The nearest point of the domain to each row, argmin_p ||p - theta||^2."""
-        theta = check_scores(theta, "points to project")
+        theta = self.check_scores(theta, "points to project")
         return like(self._project(self.check_rows(theta)), theta)
 
     def project_support(
@@ -108,7 +124,7 @@ class Domain(ABC):
         """
         if not self.bounded:
             raise TypeError(f"{self} is not bounded, so its points are no mixtures of vertices")
-        theta = check_scores(theta, "points to project")
+        theta = self.check_scores(theta, "points to project")
         rows = self.check_rows(theta)
         if start is not None and len(start) != len(rows):
             raise ValueError(f"{len(rows)} rows need as many starts, got {len(start)}")
@@ -171,7 +187,7 @@ class Domain(ABC):
 
     def project_kl(self, theta: Any) -> Rows:
         """argmax_p <theta, p> - sum p log p: exp(theta) projected in the Kullback-Leibler sense."""
-        theta = check_scores(theta)
+        theta = self.check_scores(theta)
         return like(self._project_kl(self.check_rows(theta)), theta)
 
     def _project_kl(self, theta: Rows) -> Rows:
@@ -187,7 +203,7 @@ class SumProductDomain(Domain):
 
     def softmax(self, theta: Any) -> tuple[Array, Rows]:
         """log sum_v exp<theta, v> of each row, and the mean vertex (the marginals)."""
-        theta = check_scores(theta)
+        theta = self.check_scores(theta)
         log_partition, mean = self._softmax(self.check_rows(theta))
         return leading(log_partition, theta), like(mean, theta)
 
@@ -238,7 +254,7 @@ class StructuredDomain(SumProductDomain):
 
         Where a row has fewer than k vertices, the rest score -inf and are rows of zeros.
         """
-        theta = check_scores(theta)
+        theta = self.check_scores(theta)
         if not isinstance(k, int | np.integer) or k < 1:
             raise ValueError(f"kbest needs an integer k >= 1, got {k!r}")
         scores, batches = self._kbest(self.check_rows(theta), int(k))
@@ -247,7 +263,7 @@ class StructuredDomain(SumProductDomain):
 
     def sample(self, theta: Any, n: int = 1, random_state: Any = None) -> list[Rows]:
         """n batches of vertices, each row drawn with probability exp<theta, v> / Z."""
-        theta = check_scores(theta)
+        theta = self.check_scores(theta)
         if not isinstance(n, int | np.integer) or n < 1:
             raise ValueError(f"sample needs an integer n >= 1, got {n!r}")
         rng = np.random.default_rng(random_state)

@@ -88,6 +88,10 @@ class Cube(SumProductDomain):
 
     largest_entry = 1.0
 
+    def may_be_empty(self, size: int) -> bool:
+        """Always: 0 is a vertex."""
+        return True
+
     def vertices(self, size: int) -> Array:
         """All 0/1 vectors."""
         return np.array(list(itertools.product([0.0, 1.0], repeat=size)))
@@ -138,6 +142,10 @@ class NonNegative(Domain):
     """
 
     bounded = False
+
+    def may_be_empty(self, size: int) -> bool:
+        """Always: 0 is the vertex."""
+        return True
 
     def vertices(self, size: int) -> Array:
         """The apex 0 (the cone's rays are not vertices)."""

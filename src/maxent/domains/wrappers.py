@@ -41,6 +41,14 @@ class ScaledDomain(Domain):
         """Whether the scaled domain is bounded."""
         return self.domain.bounded
 
+    def roundings(self, size: int) -> float:
+        """As many as the domain's."""
+        return self.domain.roundings(size)
+
+    def may_be_empty(self, size: int) -> bool:
+        """Where the domain's rows may."""
+        return self.domain.may_be_empty(size)
+
     def vertices(self, size: int) -> Array:
         """The scaled vertices."""
         return self.scale * self.domain.vertices(size)
@@ -104,6 +112,14 @@ class Product(SumProductDomain):
     def bounded(self) -> bool:
         """Whether the factor is bounded."""
         return self.domain.bounded
+
+    def roundings(self, size: int) -> float:
+        """As many as the factor's."""
+        return self.domain.roundings(size // self.copies)
+
+    def may_be_empty(self, size: int) -> bool:
+        """Where the factor's rows may."""
+        return self.domain.may_be_empty(size // self.copies)
 
     def vertices(self, size: int) -> Array:
         """Every combination of the factor's vertices."""

@@ -119,7 +119,7 @@ class Entropy(ABC):
             raise ValueError(f"prox needs a finite step tau > 0, got {tau!r}")
         if not self.convex:
             raise ValueError(f"{self!r} is not convex, so its proximity operator is not defined")
-        eta = check_scores(eta, "points")
+        eta = self.domain.check_scores(eta, "points")
         return like(self._prox(self.domain.check_rows(eta), float(tau)), eta)
 
     def curvature(self, theta: Rows, p: Rows) -> tuple[Array, Array | None]:
@@ -131,7 +131,7 @@ class Entropy(ABC):
             theta = as_float(theta)
             if theta.ndim and theta.shape[-1]:
                 return theta
-        return check_scores(theta)
+        return self.domain.check_scores(theta)
 
     @abstractmethod
     def _value(self, p: Rows) -> Array: ...

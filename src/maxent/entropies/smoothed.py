@@ -132,7 +132,7 @@ class SmoothedMax(Entropy):
                 c, d = forest.nodes[forest.parent[u]]
                 flow = point[:, c:d, None] * steps[u]
                 forest.table(point, u)[...] = flow
-                point[:, a:b] = flow.sum(axis=1)
+                point[:, a:b] = np.minimum(flow.sum(axis=1), 1.0)
         _require_structure(total)
         return total, point
 
@@ -170,7 +170,8 @@ class SmoothedMax(Entropy):
         flow = np.zeros((rows, n + 1, m + 1))
         flow[:, n, m] = 1.0
         for i, j in diagonals[::-1]:
-            sent = flow[:, i + 1, j + 1, None] * steps[:, i, j]
+            here = flow[:, i + 1, j + 1] = np.minimum(flow[:, i + 1, j + 1], 1.0)
+            sent = here[:, :, None] * steps[:, i, j]
             flow[:, i, j] += sent[..., 0]
             flow[:, i, j + 1] += sent[..., 1]
             flow[:, i + 1, j] += sent[..., 2]

@@ -140,6 +140,10 @@ class Interrupted(KeyboardInterrupt):
 
 
 BOTTOMLESS = -1e15  # a dual that far down, in multiples of its start, has no minimum
+_PATIENCE = 50  # steps without progress beyond rounding
+_ROUNDED = (
+    1000.0  # units of rounding of the objective: a certificate of no more may be nothing else
+)
 _FURTHER = 2.0  # times as far from 0 as at the last look at a ray
 
 Callback = Callable[[int, State], Any]
@@ -244,6 +248,7 @@ class Solver(ABC):
             else:
                 iterations = self._iterate(state.problem, state)
                 start, reach = state.dual, float(np.max(np.abs(state.w), initial=0.0))
+                standstill = _Standstill(state)
                 for count, state in enumerate(iterations, start=1):
                     history.append(self._record(state, begin))
                     if file is not None:
@@ -261,6 +266,9 @@ class Solver(ABC):
                     reach = size if look else reach
                     if bottomless(state, start) or (look and _endless(state, start)):
                         status = Status.UNBOUNDED
+                        break
+                    if standstill.after(state):
+                        status = Status.STALLED
                         break
                     if count >= self.max_iter:
                         break
@@ -282,7 +290,7 @@ class Solver(ABC):
         return f"{kept} in the checkpoint {self.checkpoint}: fit again with it to go on"
 
     def _done(self, state: State) -> bool:
-        return (state.gap if np.isfinite(state.gap) else state.optimality) <= self.tol
+        return _certificate(state) <= self.tol
 
     @staticmethod
     def _start(problem: Problem, w0: Any) -> Array:
@@ -321,6 +329,34 @@ class Solver(ABC):
 
 def _prediction(state: State) -> Rows:
     return state.prediction
+
+
+def _certificate(state: State) -> float:
+    """The gap, or the optimality where there is no finite one: what solvers stop on."""
+    return state.gap if np.isfinite(state.gap) else state.optimality
+
+
+class _Standstill:
+    """Whether steps near the optimum do nothing but shift rounding errors.
+
+    So it is where the certificate is a few units of rounding of the objective, and ``_PATIENCE``
+    steps in a row have neither lowered the objective by a few units nor the certificate by a tenth.
+    No single bit decides, so that every processor ends.
+    """
+
+    def __init__(self, state: State) -> None:
+        self._certificate, self._dual, self._idle = np.inf, state.dual, 0
+
+    def after(self, state: State) -> bool:
+        """Take in a step; True where nothing has moved for long."""
+        unit = float(np.finfo(np.float64).eps) * (1 + abs(state.dual))
+        certificate = _certificate(state)
+        if certificate < 0.9 * self._certificate or state.dual < self._dual - 16 * unit:
+            self._certificate = min(certificate, self._certificate)
+            self._dual, self._idle = min(state.dual, self._dual), 0
+            return False
+        self._idle += 1
+        return self._idle >= _PATIENCE and self._certificate <= _ROUNDED * unit
 
 
 def _reached(state: State) -> Status:

@@ -17,6 +17,7 @@ from maxent.domains.active_set import Support
 from maxent.domains.base import each_row
 
 _EVERYWHERE = 2**31  # a band as wide as any matrix
+_TOLD = 1e-9  # of a row: how far a flow may miss its marginals
 
 
 @io.register
@@ -71,6 +72,10 @@ class Alignment(SumProductDomain):
     def rows_alike(self) -> bool:
         """Unless each row has lengths of its own."""
         return not self.ragged
+
+    def roundings(self, size: int) -> float:
+        """As near as the linear programme of ``contains`` can tell: 1e-9."""
+        return _TOLD / np.finfo(np.float64).eps
 
     def _shapes(self, rows: Rows) -> tuple[Array, Array, Array]:
         """Where each row begins, and its n and m."""

@@ -15,6 +15,8 @@ from maxent._rows import Array, Ragged, Rows, as_float, as_rows, flat, leading, 
 from maxent._threads import over_rows
 from maxent.domains import StructuredDomain
 
+_ROUNDED = 1e-12  # a violation of the cuts that is nothing but rounding
+
 
 @io.register
 @dataclass(frozen=True)
@@ -62,6 +64,14 @@ class Arborescence(StructuredDomain):
                 "leave n out to allow rows of any size"
             )
         return n
+
+    def roundings(self, size: int) -> float:
+        """The sums over cuts are right to 1e-12, those of columns to a few units of rounding."""
+        return _ROUNDED / np.finfo(np.float64).eps
+
+    def may_be_empty(self, size: int) -> bool:
+        """Where the root is alone: its tree has no arcs."""
+        return size == 1
 
     def _cuts(self, x: Rows) -> tuple[Array, Array]:
         """Offsets of the rows in the flat values, and their numbers of nodes."""
@@ -144,8 +154,27 @@ class Arborescence(StructuredDomain):
     def _softmax(self, theta: Rows) -> tuple[Array, Rows]:
         from maxent._kernels.matrix_tree import softmax_rows
 
-        log_partition = np.empty(len(theta))
-        return log_partition, self._search(softmax_rows, theta, log_partition)
+        log_partition, unsure = np.empty(len(theta)), np.zeros(len(theta), bool)
+        out = np.empty(flat(theta).size)
+        self._over_rows(softmax_rows, theta, out, log_partition, unsure)
+        if unsure.any():
+            self._put_back(theta, out, np.flatnonzero(unsure))
+        return log_partition, _with_cuts(out, theta)
+
+    def _put_back(self, theta: Rows, out: Array, chosen: Array) -> None:
+        """Project those of the chosen points that rounding of large scores moved off the polytope.
+
+        A point may have arcs where it has some already, and nowhere else.
+        """
+        offsets, _ = self._cuts(theta)
+        points = [out[offsets[i] : offsets[i + 1]] for i in chosen]
+        inside = self._contains(Ragged.from_rows(points), _ROUNDED)
+        outside = [point for point, kept in zip(points, inside, strict=True) if not kept]
+        if not outside:
+            return
+        scores = Ragged.from_rows([np.where(point > 0, point, -np.inf) for point in outside])
+        for point, nearest in zip(outside, self._project(scores).rows(), strict=True):
+            point[:] = nearest
 
     def _search(self, kernel: Any, theta: Rows, *more: Any) -> Rows:
         """What a kernel writes for each row; the first row without a tree is named."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from maxent._rows import Array, Rows, check_scores, row_scale
+import numpy as np
+
+from maxent._rows import Array, Rows, row_scale
 from maxent.domains import StructuredDomain
 
 if TYPE_CHECKING:
@@ -48,7 +50,7 @@ def sparse_distribution(
     >>> found.probabilities.round(3)[:, :4], bool(found.exact[0])
     (array([[0.5, 0.5, 0. , 0. ]]), True)
     """
-    theta = domain.check_rows(check_scores(theta))
+    theta = domain.check_rows(domain.check_scores(theta))
     if k < 1 or max_k < k:
         raise ValueError(f"k and max_k are integers with 1 <= k <= max_k, got {k} and {max_k}")
     while True:
@@ -58,8 +60,11 @@ def sparse_distribution(
         if exact.all() or k >= max_k:
             break
         k = min(2 * k, max_k)
-    mean = row_scale(structures[0], probabilities[:, 0])
+    mean, largest = row_scale(structures[0], probabilities[:, 0]), structures[0]
     for rank in range(1, k):
         if probabilities[:, rank].any():
             mean = mean + row_scale(structures[rank], probabilities[:, rank])
+            largest = np.maximum(largest, structures[rank])
+    # the sum of the probabilities may round up, which takes no entry beyond all structures'
+    mean = np.minimum(mean, largest)
     return StructureDistribution(structures, probabilities, mean, value, exact)

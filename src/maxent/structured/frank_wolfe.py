@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy import optimize
 
-from maxent._rows import Array, check_scores
+from maxent._rows import Array
 from maxent.domains import Domain
 
 Objective = Callable[[Array], tuple[float, Array]]
@@ -70,7 +70,7 @@ def frank_wolfe(
     if callable(objective):
         function, exact = objective, False
     else:
-        theta = np.asarray(check_scores(objective, "points to project"), dtype=np.float64)
+        theta = np.asarray(domain.check_scores(objective, "points to project"), dtype=np.float64)
         if theta.ndim != 1:
             raise ValueError(f"frank_wolfe takes one row at a time, got shape {theta.shape}")
         size, exact = theta.size, True
@@ -188,13 +188,15 @@ class _Mixture:
         if away is not None:
             weights[away] = 0.0 if length == longest else weights[away] - length
         self._keep(weights)
-        self._set(np.array(self.weights) @ np.array(self.vertices))
+        vertices = np.array(self.vertices)
+        point = np.array(self.weights) @ vertices
+        self._set(np.clip(point, vertices.min(axis=0), vertices.max(axis=0)))  # rounding
         return True
 
     def _keep(self, weights: Array) -> None:
         active = np.flatnonzero(weights > _NOTHING)
         self.vertices = [self.vertices[a] for a in active]
-        self.weights = list(weights[active] / weights[active].sum())
+        self.weights = list(np.minimum(weights[active] / weights[active].sum(), 1.0))
         self.known = {vertex.tobytes(): i for i, vertex in enumerate(self.vertices)}
 
     def _line_search(self, direction: Array, longest: float) -> float:

@@ -162,7 +162,8 @@ class HigherOrderChain:
             others = [tuple(a for a in range(n) if a != axis) for axis in range(n)]
             first = [runs[0].sum(axis=other) for other in others[:-1]]
             last = runs.reshape(length, -1, k).sum(axis=1)
-            found.append(np.concatenate([np.reshape(first, (-1, k)), last]))
+            both = np.concatenate([np.reshape(first, (-1, k)), last])
+            found.append(np.minimum(both, 1.0))  # sums may round up
         return found
 
     def run_marginals(self, p: Any) -> Array:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from maxent import io
-from maxent._rows import Array, Rows, check_scores
+from maxent._rows import Array, Rows
 from maxent.domains import Domain
 from maxent.structured.isotonic import argmax_map, project_jvp, project_map
 
@@ -63,6 +63,10 @@ class Permutahedron(Domain):
             )
         return rows
 
+    def may_be_empty(self, size: int) -> bool:
+        """Where all weights are 0."""
+        return not self.w.any()
+
     def vertices(self, size: int) -> Array:
         """All different permutations of w."""
         self.check_rows(np.empty((0, size)))
@@ -78,7 +82,7 @@ class Permutahedron(Domain):
         >>> Permutahedron([3.0, 2.0, 1.0]).points([0.5, 7.0, 0.5])
         array([1.5, 3. , 1.5])
         """
-        theta = check_scores(theta)
+        theta = self.check_scores(theta)
         rows = self.check_rows(theta)
         self.require_enough(rows)
         return np.reshape(project_map(rows, self.w, "hard")[0], np.shape(theta))

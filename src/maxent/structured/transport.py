@@ -16,7 +16,8 @@ from maxent._rows import Array, Ragged, Rows, as_float, as_rows, flat, like
 from maxent._threads import over_rows
 from maxent.domains import Domain
 
-_VIOLATION = 1e-8  # of the sums, as a share of the mass: no projection is off by more
+# of the sums of rows or columns, as a share of the mass: no projection is off by more
+_VIOLATION, _VIOLATION_KL = 1e-12, 1e-11
 
 
 class Couplings(Domain):
@@ -41,6 +42,14 @@ class Couplings(Domain):
             f"compute; regularize the mean instead, by MeanEntropy(domain={self}) (Sinkhorn) or "
             f"SquaredNorm(domain={self}) (sparse)"
         )
+
+    def roundings(self, size: int) -> float:
+        """Sums are right to 1e-11 of the mass, where Sinkhorn's iteration ends.
+
+        Those of Euclidean projections are right to 1e-12, and to 16 units unless scores are far
+        beyond the masses.
+        """
+        return _VIOLATION_KL / np.finfo(np.float64).eps
 
     def _argmax(self, theta: Rows) -> Rows:
         return self._each(theta, self._best)
@@ -105,14 +114,14 @@ class Couplings(Domain):
 
         # a Newton step is worth many passes over the entries: small batches go to threads too
         over_rows(work, len(m), 64 * values.size // max(1, len(m)))
-        for row in np.flatnonzero(left > _VIOLATION):
+        for row in np.flatnonzero(left > (_VIOLATION_KL if kl else _VIOLATION)):
             part = slice(offsets[row], offsets[row + 1])
             if kl:
                 raise RuntimeError(
                     f"Sinkhorn's iteration of row {row} on {self} stopped with a violation of "
                     f"{left[row]:.1e} of its sums; scale the scores down"
                 )
-            # scores beyond 1e7 times the masses: all but a vertex, which an active set finds
+            # scores far beyond the masses: all but a vertex, which an active set finds
             out[part] = super()._project(values[None, part])[0]
         return _with_cuts(out, theta)
 
@@ -347,7 +356,7 @@ class Transport(Couplings):
         best, plan = np.empty(inside.shape), np.zeros(theta.shape)
         if not best_coupling((inside - centre) / unit, a, b, best):
             return None
-        plan[np.ix_(*self._positive)] = best
+        plan[np.ix_(*self._positive)] = np.minimum(best, np.minimum(a[:, None], b))
         return plan
 
     def _nearest(self, theta: Rows, kl: bool) -> Rows:

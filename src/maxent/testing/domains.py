@@ -10,6 +10,7 @@ from scipy import special
 
 from maxent._rows import Array
 from maxent.domains import Domain, SumProductDomain
+from maxent.testing.inside import check_inside
 
 _SCALES = np.array([0.0, 0.1, 1.0, 1.0, 3.0, 10.0])
 _STEP = 1e-5  # of differences
@@ -19,7 +20,8 @@ def check_domain(domain: Domain, size: int, random_state: int = 0) -> None:
     """Check every oracle of a domain on rows of ``size`` entries; AssertionError says what fails.
 
     Bounded domains are compared with the enumeration of their vertices, so ``size`` must be
-    small; unbounded ones are checked through their projection alone.
+    small; unbounded ones are checked through their projection alone. No oracle may leave the
+    domain by a rounding, at scores up to 1e12 (``check_inside``).
 
     >>> from maxent.domains import Simplex
     >>> check_domain(Simplex(), 4)
@@ -29,18 +31,23 @@ def check_domain(domain: Domain, size: int, random_state: int = 0) -> None:
     theta[3] = np.round(theta[3])  # ties
     _check_projection(domain, theta, rng)
     _check_shapes(domain.project, theta, "project")
+    check_inside(domain, size, domain.project, "project")
+    if domain.has_project_kl:
+        check_inside(domain, size, domain.project_kl, "project_kl")
     if not domain.bounded:
         return
     vertices = domain.vertices(size)
     _check_vertices(domain, vertices)
     _check_argmax(domain, theta, vertices)
     _check_shapes(domain.argmax, theta, "argmax")
+    check_inside(domain, size, domain.argmax, "argmax")
     scores = _forbid(theta, vertices, rng)
     if scores is not None:
         _check_argmax(domain, scores, vertices)
         _check_nearest(domain, scores, domain.project(scores), _allowed(scores, vertices))
     if isinstance(domain, SumProductDomain):
         _check_softmax(domain, theta, vertices, rng)
+        check_inside(domain, size, lambda x: domain.softmax(x)[1], "softmax")
         _check_shapes(lambda x: domain.softmax(x)[0], theta, "log-partition")
         _check_shapes(lambda x: domain.softmax(x)[1], theta, "marginals")
         if scores is not None:

@@ -8,6 +8,7 @@ from maxent._rows import Array, row_dot
 from maxent.domains import Simplex
 from maxent.entropies import Entropy, MeasuredEntropy, Relative, Scaled
 from maxent.losses import FenchelYoungLoss
+from maxent.testing.inside import check_inside
 
 _SCALES = (1e-5, 1e-2, 1.0, 30.0, 1e4)
 
@@ -17,7 +18,8 @@ def check_entropy(entropy: Entropy, size: int, random_state: int = 0) -> None:
 
     Conjugacy (equality at the maximiser, inequality elsewhere, the subgradient inequality),
     derivatives by differences, the proximity operator at three steps, smoothness, margin, the link
-    to a density, temperature, float32, -inf scores, leading shapes, independence of rows, and for a
+    to a density, temperature, float32, maps that leave their set by no rounding at any scale
+    (``check_inside``), -inf scores, leading shapes, independence of rows, and for a
     MeasuredEntropy what a base measure promises.
     """
     rng = np.random.default_rng(random_state)
@@ -34,6 +36,8 @@ def check_entropy(entropy: Entropy, size: int, random_state: int = 0) -> None:
         _check_prox(entropy, theta)
     _check_temperature(entropy, theta)
     _check_float32(entropy, theta)
+    if _row_free(entropy):
+        check_inside(entropy.domain, size, lambda x: entropy.conjugate(x)[1], "the map")
     if isinstance(entropy.domain, Simplex):
         _check_simplex(entropy, theta, rng)
         _check_link(entropy, theta)

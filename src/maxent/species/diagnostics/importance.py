@@ -69,7 +69,7 @@ def _percent(values: Array) -> Array:
     """Positive parts as percent of their sum over the last axis; 0 where all are 0."""
     positive = np.maximum(values, 0.0)
     total = positive.sum(axis=-1, keepdims=True)
-    return 100 * positive / np.where(total > 0, total, 1.0)
+    return 100 * (positive / np.where(total > 0, total, 1.0))  # a share of 1 is 100, no more
 
 
 # -- shares of the gain ------------------------------------------------------------------------

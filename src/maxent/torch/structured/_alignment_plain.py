@@ -72,7 +72,7 @@ class _Pass:
         """Marginals of the cells, diagonal by diagonal."""
         flow = [torch.zeros_like(self.origins[0][0]) for _ in self.origins]
         for d in range(len(flow) - 1, -1, -1):
-            flow[d] = flow[d] + ((self.ends == d)[:, None] & self.last)
+            flow[d] = (flow[d] + ((self.ends == d)[:, None] & self.last)).clamp_(max=1.0)
             diagonal, above, left = self.origins[d] * flow[d]
             if d > 0:
                 flow[d - 1] = flow[d - 1] + _up(above) + left

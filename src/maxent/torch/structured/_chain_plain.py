@@ -69,8 +69,10 @@ def softmax(nodes: Tensor, edges: Tensor, lengths: Tensor) -> tuple[Tensor, Tens
         onward = (t + 1 < lengths)[:, None, None]  # else t + 1 is behind the end
         joint = _origins(weights[t], block(edges, t)) * (after[:, None] * onward)
         (mean_edge if tied else mean_edge[:, t]).add_(joint)
-        after = torch.where(onward[:, 0], joint.sum(2), after)
+        after = torch.where(onward[:, 0], joint.sum(2).clamp_(max=1.0), after)
         mean[:, t] = after
+    if tied:  # counts of transitions, which rounding may not add to
+        mean_edge.clamp_(max=(lengths - 1).to(nodes.dtype)[:, None, None])
     inside = torch.arange(length, device=nodes.device) < lengths[:, None]
     return (taken + mass.log()).to(nodes.dtype), mean * inside[:, :, None], mean_edge
 

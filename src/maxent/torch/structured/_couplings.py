@@ -13,6 +13,7 @@ from torch import Tensor
 _EASY, _EASY_KL, _GROWTH, _LOOSE = 100.0, 20.0, 4.0, 1e-3
 _STEPS, _HALVINGS, _SWEEPS = 1000, 40, 20
 _FARTHEST = 1e7
+_FAR = 1e3  # scores that spread further lose digits of the sums
 _EPS = torch.finfo(torch.float64).eps
 
 
@@ -23,6 +24,16 @@ def project(theta: Tensor, a: Tensor, b: Tensor, kl: bool) -> Tensor:
     if theta.numel() == 0:
         return torch.zeros_like(theta)
     theta = theta.double()
+    p, spread = _project(theta, a, b, kl)
+    far = spread > _FAR
+    if bool(far.any()):  # the projection of what rounding of large scores moved off the polytope
+        again = torch.where(theta[far] > -torch.inf, p[far].log() if kl else p[far], -torch.inf)
+        p[far] = _project(again, a, b, kl)[0]
+    return torch.minimum(p, torch.minimum(a[:, None], b))
+
+
+def _project(theta: Tensor, a: Tensor, b: Tensor, kl: bool) -> tuple[Tensor, Tensor]:
+    """The projections, and how far the scores spread, not counting what changes none."""
     theta = theta - theta.amax(2, keepdim=True)
     theta = theta - theta.amax(1, keepdim=True)
     spread = -torch.where(theta > -torch.inf, theta, 0).amin((1, 2))
@@ -35,7 +46,7 @@ def project(theta: Tensor, a: Tensor, b: Tensor, kl: bool) -> Tensor:
     g = theta.new_zeros(len(theta), len(b))
     if kl:
         g = _sweeps(theta * scale[:, None, None], a, b, g)
-    return _newton(theta, a, b, kl, g, scale, tolerance)
+    return _newton(theta, a, b, kl, g, scale, tolerance), spread
 
 
 def _sweeps(theta: Tensor, a: Tensor, b: Tensor, g: Tensor) -> Tensor:

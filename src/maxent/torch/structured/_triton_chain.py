@@ -91,15 +91,15 @@ def _forward_backward(
         largest = _finite(tl.max(scores, 0))
         parts = tl.exp(scores - largest[None, :])
         share = tl.sum(parts, 0)
-        joint = parts * (after / tl.where(share > 0.0, share, 1.0))[None, :]
+        joint = tl.minimum(parts * (after / tl.where(share > 0.0, share, 1.0))[None, :], 1.0)
         if STEP == 0:
             counts += joint
         else:
             tl.store(mean_edge + t * STEP + place, joint, mask=both)
-        after = tl.sum(joint, 1)
+        after = tl.minimum(tl.sum(joint, 1), 1.0)
         tl.store(mean + t * n_states + states, after, mask=inner)
     if STEP == 0:
-        tl.store(mean_edge + place, counts, mask=both)
+        tl.store(mean_edge + place, tl.minimum(counts, length - 1.0), mask=both)
 
 
 def softmax(nodes: Tensor, edges: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
