@@ -1,10 +1,15 @@
 # Two commands do everything on a fresh machine: `make demo` and `make test`.
 PYTHON  ?= python3
 VENV    := .venv
-BIN     := $(VENV)/bin
+SCRIPTS := $(if $(filter Windows_NT,$(OS)),Scripts,bin)
+BIN     := $(VENV)/$(SCRIPTS)
 CACHE   := $(CURDIR)/.cache
 WORKERS ?= 2
 HOURS   ?= 24
+
+# every public extra, and the tools of [dependency-groups]; pip 25.1 is the first that knows these
+PIP     := pip>=25.1
+DEV     := -e ".[app,dask,geo,plot,torch]" --group dev
 
 # each test file stays with one worker; those with slow tests go first (tests/conftest.py)
 PYTEST  := -m pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder
@@ -13,22 +18,38 @@ PYTEST  := -m pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder
 export NUMBA_CACHE_DIR := $(CACHE)/numba
 export OMP_WAIT_POLICY := PASSIVE
 
-.PHONY: demo test test-fast slow test-lowest test-elsewhere lint bench fuzz docs page clean
+.PHONY: demo test test-fast slow test-lowest test-newest test-elsewhere lint lock release bench fuzz docs page clean
 
 $(VENV)/.base: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -q -e ".[app]"
 	touch $@
 
-$(VENV)/.dev: $(VENV)/.base requirements/dev-constraints.txt
-	$(BIN)/python -m pip install -q -c requirements/dev-constraints.txt -e ".[dev]"
+# first the locked files by their hashes, then what the lock leaves out: torch and this checkout
+$(VENV)/.dev: $(VENV)/.base requirements/lock.txt requirements/dev-constraints.txt
+	$(BIN)/python -m pip install -q -U "$(PIP)"
+	$(BIN)/python -m pip install -q --require-hashes --no-deps -r requirements/lock.txt
+	$(BIN)/python -m pip install -q -c requirements/dev-constraints.txt $(DEV)
 	touch $@
 
 $(VENV)-lowest/.dev: pyproject.toml requirements/lowest.py
-	test -x $(VENV)-lowest/bin/python || $(PYTHON) -m venv $(VENV)-lowest
+	test -x $(VENV)-lowest/$(SCRIPTS)/python || $(PYTHON) -m venv $(VENV)-lowest
 	mkdir -p $(CACHE)
-	$(VENV)-lowest/bin/python requirements/lowest.py > $(CACHE)/lowest.txt
-	$(VENV)-lowest/bin/python -m pip install -q -c $(CACHE)/lowest.txt -e ".[dev]"
+	$(VENV)-lowest/$(SCRIPTS)/python requirements/lowest.py > $(CACHE)/lowest.txt
+	$(VENV)-lowest/$(SCRIPTS)/python -m pip install -q -U "$(PIP)"
+	$(VENV)-lowest/$(SCRIPTS)/python -m pip install -q -c $(CACHE)/lowest.txt $(DEV)
+	touch $@
+
+$(VENV)-newest/.dev: pyproject.toml requirements/dev-constraints.txt
+	test -x $(VENV)-newest/$(SCRIPTS)/python || $(PYTHON) -m venv $(VENV)-newest
+	$(VENV)-newest/$(SCRIPTS)/python -m pip install -q -U "$(PIP)"
+	$(VENV)-newest/$(SCRIPTS)/python -m pip install -q -U -c requirements/dev-constraints.txt $(DEV)
+	touch $@
+
+$(VENV)-release/.tools: pyproject.toml
+	test -x $(VENV)-release/$(SCRIPTS)/python || $(PYTHON) -m venv $(VENV)-release
+	$(VENV)-release/$(SCRIPTS)/python -m pip install -q -U "$(PIP)"
+	$(VENV)-release/$(SCRIPTS)/python -m pip install -q --group release
 	touch $@
 
 # a peer that cannot be built is listed as missing by the benchmarks
@@ -56,16 +77,26 @@ slow: $(VENV)/.dev web/node_modules  ## the whole suite; tests/slow.txt learns w
 
 # what old packages say of each other's future is not ours to mend
 test-lowest: $(VENV)-lowest/.dev  ## the whole suite with the lowest versions pyproject.toml allows
-	NUMBA_CACHE_DIR=$(CACHE)/numba-lowest $(VENV)-lowest/bin/python $(PYTEST) \
+	NUMBA_CACHE_DIR=$(CACHE)/numba-lowest $(VENV)-lowest/$(SCRIPTS)/python $(PYTEST) \
 		-W ignore::DeprecationWarning -W ignore::FutureWarning
 
 test-elsewhere: $(VENV)/.dev web/node_modules  ## fast tests and gallery as other processors round
 	$(BIN)/python tests/elsewhere.py --workers $(WORKERS)
 
+test-newest: $(VENV)-newest/.dev web/node_modules  ## the whole suite with the newest versions there are
+	NUMBA_CACHE_DIR=$(CACHE)/numba-newest $(VENV)-newest/$(SCRIPTS)/python $(PYTEST)
+
 lint: $(VENV)/.dev           ## format, lint and types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+# of the versions in the file, those that still fit stay: `make lock UPGRADE=--upgrade` moves all
+lock: $(VENV)-release/.tools ## requirements/lock.txt from pyproject.toml, for all systems and Pythons
+	$(VENV)-release/$(SCRIPTS)/python requirements/lock.py $(UPGRADE)
+
+release: $(VENV)-release/.tools  ## sdist and wheel in dist, checked, installed and tried; no upload
+	$(VENV)-release/$(SCRIPTS)/python packaging/release.py
 
 bench: $(VENV)/.bench        ## beside the peers, one run; csv in benchmarks/results
 	$(BIN)/python -m benchmarks.run
@@ -82,4 +113,4 @@ docs: $(VENV)/.dev           ## html in docs/_build, warnings are errors
 	@echo "open docs/_build/html/index.html"
 
 clean:
-	rm -rf $(VENV) $(VENV)-lowest .cache docs/_build docs/auto_gallery out build dist
+	rm -rf $(VENV) $(VENV)-lowest $(VENV)-newest $(VENV)-release .cache docs/_build docs/auto_gallery out build dist

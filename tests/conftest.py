@@ -1,10 +1,12 @@
 """Shared rules of the tests.
 
-What is missing skips with its reason, or fails with MAXENT_REQUIRE_ALL=1. The one exception is a
-CUDA device, which a machine may lack: its tests skip everywhere else, also there.
+What is missing skips with its reason, or fails with MAXENT_REQUIRE_ALL=1. The exceptions are a CUDA
+device, which a machine may lack, and versions of two packages that are known not to work together:
+these tests skip also there.
 """
 
 import importlib
+import importlib.metadata
 import os
 import shutil
 import signal
@@ -45,6 +47,22 @@ def needs_node_modules() -> Path:
     if not found.is_dir():
         lacking("web/node_modules is not installed: make web/node_modules")
     return found
+
+
+# numpy and Triton, as far as their second number: exact, so that a new one of either is tried
+_NO_INTERPRETER = {
+    ("2.5", "3.6"): "Triton's own code takes arrays of one number for scalars, which NumPy refuses"
+}
+
+
+def skip_without_interpreter(numpy: str | None = None, triton: str | None = None) -> None:
+    """Skip where Triton's CPU interpreter cannot work; versions not given are those installed."""
+    numpy = numpy or importlib.metadata.version("numpy")
+    triton = triton or importlib.metadata.version("triton")
+    series = tuple(".".join(version.split(".")[:2]) for version in (numpy, triton))
+    if reason := _NO_INTERPRETER.get(series):
+        together = f"the interpreter of Triton {triton} does not work with NumPy {numpy}"
+        pytest.skip(f"{together}: {reason}", allow_module_level=True)
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +117,7 @@ def pytest_configure() -> None:
     """Ctrl-C and a hang-up reach this process and its children, also behind a shell or nohup."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 

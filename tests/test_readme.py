@@ -2,6 +2,7 @@
 
 import re
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -21,8 +22,9 @@ def benchmarks(monkeypatch):
     return readme
 
 
-def rows_between_markers(text, benchmarks):
-    table = text.split(benchmarks.START)[1].split(benchmarks.END)[0]
+def rows_of(text, name):
+    """The lines of a generated table, without its head."""
+    table = text.split(f"<!-- {name}: start -->")[1].split(f"<!-- {name}: end -->")[0]
     return [line for line in table.splitlines() if line.startswith("|")][2:]
 
 
@@ -38,7 +40,7 @@ def test_tables_are_generated_from_the_results(benchmarks):
 def test_the_readme_is_short_and_has_a_picture(benchmarks):
     text = benchmarks.README.read_text()
     assert len(text.splitlines()) <= 130
-    assert 8 <= len(rows_between_markers(text, benchmarks)) <= 10
+    assert len(rows_of(text, "benchmarks")) == 3
     pictures = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", text)
     assert len(pictures) == 1
     assert (ROOT / pictures[0]).exists()
@@ -51,9 +53,30 @@ def test_files_that_the_readme_links_to_are_there(benchmarks):
         assert (ROOT / link).exists(), link
 
 
-def test_the_table_of_the_readme_shows_the_worst_of_each_part(benchmarks):
-    """Losses cannot be left out: the worst comparison and all targets are found by the script."""
-    rows = rows_between_markers(benchmarks.README.read_text(), benchmarks)
+def test_the_first_screen_installs_and_shows_a_result(benchmarks):
+    screen = "\n".join(benchmarks.README.read_text().splitlines()[:32])
+    installs, shows = screen.index('pip install "maxent[app]"'), screen.index("](docs/_static/")
+    assert installs < shows < screen.index("make demo ") < screen.index("make test ")
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    assert all(f"`{extra}`" in screen for extra in extras)
+
+
+def test_the_readme_counts_every_comparison(benchmarks):
+    """Losses cannot be left out: each part is in one line, and the script finds the worst."""
+    parts = [part for parts in benchmarks.LINES.values() for part in parts]
+    assert sorted(parts) == sorted(benchmarks.PARTS)
+    rows = rows_of(benchmarks.README.read_text(), "benchmarks")
+    assert [row.split(" | ")[0].removeprefix("| ") for row in rows] == list(benchmarks.LINES)
+    for row, parts in zip(rows, benchmarks.LINES.values(), strict=True):
+        here = [one for part in parts for one in benchmarks._of_part(part)[0]]
+        assert f" ({len(here)}) | {benchmarks.times(min(one.ratio for one in here))} beside " in row
+    assert re.search(r"\| 0\.\d+ x beside", "\n".join(rows)), "no line in which a peer is faster?"
+
+
+def test_the_table_of_the_page_shows_the_worst_of_each_part(benchmarks):
+    rows = rows_of((ROOT / benchmarks.PAGE).read_text(), "summary")
     assert [row.split(" | ")[0].removeprefix("| ") for row in rows] == list(benchmarks.PARTS)
     for row, part in zip(rows, benchmarks.PARTS, strict=True):
         here, targets = benchmarks._of_part(part)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import needs
+from conftest import needs, skip_without_interpreter
 
 # Triton 3.7 builds its syntax trees in a way that Python 3.13 warns of
 pytestmark = pytest.mark.filterwarnings("ignore:AnnAssign.__init__ missing:DeprecationWarning")
@@ -18,6 +18,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:AnnAssign.__init__ missing:Depre
 def test_kernels_in_the_interpreter(module):
     for package in ("torch", "triton"):
         needs(package)
+    skip_without_interpreter()
     kernels = Path(__file__).with_name(module)
     command = [
         sys.executable,
@@ -38,6 +39,16 @@ def test_kernels_in_the_interpreter(module):
         timeout=900,
     )
     assert run.returncode == 0, run.stdout[-4000:] + run.stderr[-2000:]
+
+
+def test_versions_that_do_not_work_together_are_skipped_and_no_others(monkeypatch):
+    monkeypatch.setenv("MAXENT_REQUIRE_ALL", "1")  # nothing is missing there
+    with pytest.raises(
+        pytest.skip.Exception, match=r"Triton 3\.6\.0 .* NumPy 2\.5\.1: Triton's own"
+    ):
+        skip_without_interpreter("2.5.1", "3.6.0")
+    for numpy, triton in [("2.4.6", "3.6.0"), ("2.5.1", "3.7.1"), ("2.6.0", "3.6.0")]:
+        skip_without_interpreter(numpy, triton)
 
 
 class Compiler:

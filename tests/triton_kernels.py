@@ -10,8 +10,11 @@ from triton.runtime import interpreter
 
 import maxent as mx
 import maxent.torch as mt
+from conftest import skip_without_interpreter
 from maxent.torch import _derivatives, _dispatch, _triton, _triton_backward
 from maxent.torch.structured import _chain_compiled, _triton_chain
+
+skip_without_interpreter()
 
 ALPHAS = (1.0, 1.001, 1.05, 1.1, 1.25, 1.5, 1.75, 2.0, 2.01, 3.0, 5.0)
 INF = float("inf")

@@ -38,8 +38,6 @@ _EXTRAS = {
     "app": ("starlette", "uvicorn", "rio_tiler"),
     "dask": ("dask", "distributed"),
     "plot": ("matplotlib",),
-    "docs": ("sphinx", "myst_parser", "furo"),
-    "dev": ("pytest", "xdist", "hypothesis", "ruff", "mypy", "cvxpy"),
 }
 
 
