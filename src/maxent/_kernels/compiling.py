@@ -17,6 +17,7 @@ from functools import cache as remembered
 from pathlib import Path
 
 import numba
+from numba import types
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 
 _DIGEST = hashlib.sha256().digest_size
@@ -26,8 +27,15 @@ def njit(*, cache, **options):
     """``numba.njit`` with this cache."""
 
     def compiled(function):
-        kernel = numba.njit(**options)(function)
-        if cache and kernel is not function:  # NUMBA_DISABLE_JIT leaves plain functions
+        # nobody calls kernels from C, nor, where the name begins with _, from Python
+        helper = function.__name__.startswith("_")
+        kernel = numba.njit(no_cfunc_wrapper=True, no_cpython_wrapper=helper, **options)(function)
+        if kernel is function:  # NUMBA_DISABLE_JIT leaves plain functions
+            return kernel
+        _one_version_for_all_constants(kernel)
+        if helper:
+            _keep_from_python(kernel)
+        if cache:
             try:
                 vars(kernel)["_cache"] = _Cache(function)
             except RuntimeError:
@@ -35,6 +43,35 @@ def njit(*, cache, **options):
         return kernel
 
     return compiled
+
+
+def _one_version_for_all_constants(kernel):
+    """Compile ``f(x, 3)`` in another kernel as ``f(x, n)``: numba would compile it for each number.
+
+    Where the number matters, the optimiser puts it in when it inlines the call.
+    """
+    template = kernel.get_call_template
+
+    def general(args, kws):
+        return template(
+            tuple(map(types.unliteral, args)), {k: types.unliteral(a) for k, a in kws.items()}
+        )
+
+    vars(kernel)["get_call_template"] = general
+
+
+def _keep_from_python(kernel):
+    """A helper has no entry for Python; without a word, a call of it would end the process."""
+
+    def keep(result):
+        kernel.overloads[tuple(result.signature.args)] = result
+
+    def refuse(*args, **kws):
+        raise TypeError(
+            f"{kernel.py_func.__qualname__} can be called by kernels alone: its name begins with _"
+        )
+
+    vars(kernel).update(add_overload=keep, _compile_for_args=refuse)
 
 
 class _Cache(FunctionCache):
