@@ -9,6 +9,7 @@ import math
 import numpy as np
 
 from maxent._kernels.compiling import njit
+from maxent._kernels.copying import copy
 
 TSALLIS, FERMI_DIRAC, BINARY_GINI = 0, 1, 2
 _ROUNDING = 4e-16
@@ -247,7 +248,7 @@ def pass_over(
                 largest = max(largest, abs(change))
         if largest <= _ROUNDING:
             continue
-        P[i] = p
+        copy(p, P[i])
         _move(values, columns, first, last, y, changed, n, l1, inverse, R, W)
         order[moved] = i
         moved += 1
