@@ -7,15 +7,6 @@ second process is what it takes beside the imports of scikit-learn, scipy and nu
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-import tempfile
-from pathlib import Path
-
-from benchmarks.report import Row
-from benchmarks.timing import median
-
 ROWS = """
 import numpy as np
 import maxent as mx

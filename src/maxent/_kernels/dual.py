@@ -147,7 +147,7 @@ def _fermi_dirac_prox(y, tau):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _prox(kind, y, tau, a, p, live):
+def prox_row(kind, y, tau, a, p, live):
     if kind == TSALLIS:
         _simplex_prox(y, tau, a, p, live)
     elif kind == FERMI_DIRAC:
@@ -237,7 +237,7 @@ def pass_over(
         tau = steps[i]
         for j in range(size):
             y[j] = P[i, j] + tau * theta[j]
-        _prox(kind, y, tau * temperature, a, p, changed)
+        prox_row(kind, y, tau * temperature, a, p, changed)
         n, largest = 0, 0.0
         for j in range(size):
             change = p[j] - P[i, j]
