@@ -134,12 +134,12 @@ def test_plain_weights_and_logarithms_agree(root: str) -> None:
     log_partition, p = trees.softmax(theta.ravel())
     derivative = trees.softmax_jvp(theta.ravel(), p, v.ravel()).reshape(n, n)
     weight, slope = np.empty((m, m + 2)), np.zeros((m, m + 2))
-    taken = matrix_tree._read(theta, single, weight)
+    taken = matrix_tree.read_weights(theta, single, weight)
     slope[:, :m] = v[1:, 1:].T
     slope[:, m + single] = v[0, 1:]
     mean, d_mean = np.zeros((n, n)), np.empty((m, m + 1))
-    steps = matrix_tree._steps(m)
-    value = matrix_tree._log_pass(weight, slope, steps, single, m, mean, d_mean)
+    steps = matrix_tree.step_numbers(m)
+    value = matrix_tree.log_pass(weight, slope, steps, single, m, mean, d_mean)
     assert log_partition == pytest.approx(value + taken, rel=1e-14)
     np.testing.assert_allclose(p.reshape(n, n), mean, rtol=1e-10)
     np.testing.assert_allclose(derivative[1:, 1:], d_mean[:, :m].T, atol=1e-12)

@@ -348,13 +348,13 @@ def test_the_root_of_a_kernel_has_its_rank_and_forgives_rounding():
 @pytest.mark.parametrize("tau", [1e-6, 0.3, 1.0, 50.0, 1e6])
 @pytest.mark.parametrize("entropy", ENTROPIES[:9], ids=repr)
 def test_compiled_proximity_operators_are_those_of_the_entropies(entropy, tau):
-    from maxent._kernels.dual import _prox
+    from maxent._kernels.dual import prox_row
     from maxent.solvers.dual_coordinate import _kernel
 
     kind, power, temperature = _kernel(unwrap(entropy).entropy)
     for y in 3 * np.random.default_rng(1).normal(size=(20, 6)) * max(tau, 1.0):
         p = np.empty(6)
-        _prox(kind, y, tau * temperature, power, p, np.empty(6, np.int64))
+        prox_row(kind, y, tau * temperature, power, p, np.empty(6, np.int64))
         np.testing.assert_allclose(p, entropy.prox(y, tau), atol=1e-9)
 
 

@@ -13,6 +13,7 @@ import numba
 import pytest
 
 import maxent
+from maxent import _kernels
 from maxent._kernels import compiling
 
 SOURCE = """
@@ -180,3 +181,84 @@ def test_kernels_outside_the_folder_of_kernels_know_those_inside(tmp_path, monke
     before = compiling._stamp(tmp_path / "outside.py")
     (tmp_path / "kernels" / "inside.py").write_text("# another version\n")
     assert compiling._stamp(tmp_path / "outside.py") != before
+
+
+TWO = """
+import sys, time, pathlib
+import numba.core.event as event
+
+class Compiled(event.Listener):
+    def on_start(self, what):
+        print("compiled", what.data["dispatcher"].py_func.__name__, flush=True)
+        time.sleep(0.3)  # the other one comes, sees no kernel, and would begin as well
+    def on_end(self, what):
+        pass
+
+event.register("numba:compile", Compiled())
+folder, number = sys.argv[1:]
+sys.path.insert(0, folder)
+import kernels
+pathlib.Path(folder, "ready-" + number).touch()
+while len(list(pathlib.Path(folder).glob("ready-*"))) < 2:
+    time.sleep(0.01)
+print(kernels.add(2), kernels.multiply(2))
+"""
+
+
+def test_of_two_processes_one_compiles(tmp_path):
+    (tmp_path / "kernels.py").write_text(SOURCE.format(number=5))
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    both = [
+        subprocess.Popen(
+            [sys.executable, "-c", TWO, str(tmp_path), number],
+            env=environment,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for number in "12"
+    ]
+    said = [process.communicate()[0].splitlines() for process in both]
+    assert [lines[-1] for lines in said] == ["7 10", "7 10"]
+    assert sorted(said[0][:-1] + said[1][:-1]) == ["compiled add", "compiled multiply"]
+    assert not list((tmp_path / "cache").rglob("*.lock"))
+
+
+def test_a_lock_that_nobody_gives_back_is_waited_for_and_passed_over(call, tmp_path, monkeypatch):
+    monkeypatch.setattr(compiling, "_PATIENCE", 0.05)
+    monkeypatch.setattr(compiling._locks, "acquired", lambda path, without: None)
+    assert call() == ((7, 10), [])
+
+
+def test_compiling_is_told_once_and_loading_is_not(call, tmp_path, monkeypatch):
+    told = []
+    monkeypatch.setattr(_kernels, "before_compiling", told.append)
+    call()
+    assert [Path(folder).is_relative_to(tmp_path / "cache") for folder in told] == [True]
+    monkeypatch.setattr(_kernels, "before_compiling", told.append)
+    call()
+    assert len(told) == 1
+
+
+HELPERS = """
+from maxent._kernels.compiling import njit
+
+@njit(cache=True)
+def _power(x, n):
+    return x ** n
+
+@njit(cache=True)
+def both(x):
+    return _power(x, 2) + _power(x, 3)
+"""
+
+
+def test_a_helper_is_compiled_once_for_all_constants_and_is_kept_from_python(tmp_path):
+    source = tmp_path / "helpers.py"
+    source.write_text(HELPERS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "cache"))
+        names = runpy.run_path(str(source))
+        assert names["both"](3.0) == 36.0
+        assert len(names["_power"].signatures) == 1
+        with pytest.raises(TypeError, match="_power can be called by kernels alone"):
+            names["_power"](3.0, 2)

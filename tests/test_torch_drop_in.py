@@ -257,7 +257,7 @@ def test_shannon_is_torchs_own_function():
 def test_kernels_take_the_threads_of_torch(monkeypatch):
     monkeypatch.setenv("MAXENT_NUM_THREADS", "2")
     used = set()
-    for name in ("_conjugate_rows", "_loss_rows", "_vjp_rows"):
+    for name in ("conjugate_rows", "loss_rows", "vjp_rows"):
         kernel = getattr(_compiled, name)
 
         def watched(*args, kernel=kernel):

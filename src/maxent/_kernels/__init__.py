@@ -1,1 +1,9 @@
 """Compiled kernels: module-level functions of arrays and scalars, loaded at first use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+# what a command does before the first kernel of its process is compiled, given the cache's folder
+# or None; here, so that a command can set it without loading numba
+before_compiling: Callable[[str | None], object] | None = None

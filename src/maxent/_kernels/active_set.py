@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from maxent._kernels.compiling import njit
+from maxent._kernels.copying import copy, copy_block
 
 OPTIMAL = -1
 _ROUNDING = 4e-15  # a few units of rounding, relative to the terms of an inner product
@@ -58,13 +59,12 @@ def hull(capacity, width, size):
 def larger(room, capacity, width):
     """The same vertices with more room."""
     new = hull(capacity, width, room.dense.size)
-    rows, columns = room.index.shape
-    new.index[:rows, :columns] = room.index
-    new.value[:rows, :columns] = room.value
-    new.used[:rows] = room.used
-    new.factor[:rows, :rows] = room.factor
-    new.ones[:rows] = room.ones
-    new.weights[:rows] = room.weights
+    copy_block(room.index, new.index)
+    copy_block(room.value, new.value)
+    copy(room.used, new.used)
+    copy_block(room.factor, new.factor)
+    copy(room.ones, new.ones)
+    copy(room.weights, new.weights)
     return new
 
 

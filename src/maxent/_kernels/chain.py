@@ -14,6 +14,7 @@ import numpy as np
 
 from maxent._kernels.active_set import OPTIMAL, advance, hull, larger, resume
 from maxent._kernels.compiling import njit
+from maxent._kernels.copying import copy_block
 from maxent._kernels.exponential import exponential
 
 # A scaled pass is trusted while no scale falls below _TINY and no backward weight exceeds
@@ -222,7 +223,7 @@ def softmax_rows(
             known = edge_start[row]
             for t in range(min(len(edge), length - 1) if step else 1):
                 top_edge[t] = _exponentials(edge[t].reshape(k * k), link[t].reshape(k * k))
-                turned[t] = link[t].T
+                copy_block(link[t].T, turned[t])
         total = _scaled_forward(unary, link, top_edge, step, forward, node, scale)
         if np.isnan(total) or not _scaled_backward(
             forward, node, link, turned, scale, step, mean, mean_edge, onwards
@@ -292,8 +293,9 @@ def _scaled_backward(forward, node, link, turned, scale, step, mean, mean_edge, 
     ``turned`` holds the links [to, from], ``onwards`` is room for (T, K) numbers.
     """
     length, k = mean.shape
-    backward = np.ones(k)
+    backward = np.empty(k)
     for j in range(k):
+        backward[j] = 1.0
         mean[length - 1, j] = min(forward[length - 1, j], 1.0)
     for t in range(length - 2, -1, -1):
         onward = onwards[t]
@@ -398,7 +400,7 @@ def _log_pass(unary, edge, step, forward, mean, mean_edge, total_edge):
     if not step:
         for i in range(k):
             _at_most(total_edge[i], length - 1.0)
-        mean_edge[0] = total_edge
+        copy_block(total_edge, mean_edge[0])
     return total + np.log(mass)
 
 

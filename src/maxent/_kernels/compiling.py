@@ -3,7 +3,11 @@
 A file that is cut short, changed, or left over from other code is compiled again; where nothing can
 be written, kernels are compiled at every start. Either is said in a warning that names the folder.
 Code counts as other code when a kernel that it calls has changed, which numba does not look at: two
-versions of one kernel in a process would be mixed up.
+versions of one kernel in a process would be mixed up. Of processes that need a kernel at one time
+one compiles it, and the others wait for it.
+
+Compiling is what a first call takes its time for, so kernels are compiled for few types, once for
+all constants, and without what nobody calls.
 """
 
 from __future__ import annotations
@@ -11,30 +15,103 @@ from __future__ import annotations
 import hashlib
 import pickle
 import re
+import time
 import warnings
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import cache as remembered
+from functools import partial
+from itertools import count
 from pathlib import Path
 
 import numba
+from numba import types
+from numba.core import sigutils
 from numba.core.caching import FunctionCache, IndexDataCacheFile
+from numba.core.compiler_lock import global_compiler_lock
+
+from maxent import _kernels, _locks
 
 _DIGEST = hashlib.sha256().digest_size
+_PATIENCE = 120.0  # seconds for another process to compile a kernel; one that stands still has none
+_PAUSE = 0.02
 
 
 def njit(*, cache, **options):
     """``numba.njit`` with this cache."""
 
     def compiled(function):
-        kernel = numba.njit(**options)(function)
-        if cache and kernel is not function:  # NUMBA_DISABLE_JIT leaves plain functions
+        # nobody calls kernels from C, nor, where the name begins with _, from Python
+        helper = function.__name__.startswith("_")
+        kernel = numba.njit(no_cfunc_wrapper=True, no_cpython_wrapper=helper, **options)(function)
+        if kernel is function:  # NUMBA_DISABLE_JIT leaves plain functions
+            return kernel
+        _one_version_for_all_constants(kernel)
+        if helper:
+            _keep_from_python(kernel)
+        if cache:
             try:
                 vars(kernel)["_cache"] = _Cache(function)
             except RuntimeError:
                 _warn("no folder can be written to: kernels are compiled at every start")
+            else:
+                _compile_in_one_process(kernel)
         return kernel
 
     return compiled
+
+
+def _one_version_for_all_constants(kernel):
+    """Compile ``f(x, 3)`` in another kernel as ``f(x, n)``: numba would compile it for each number.
+
+    Where the number matters, the optimiser puts it in when it inlines the call.
+    """
+    template = kernel.get_call_template
+
+    def general(args, kws):
+        return template(
+            tuple(map(types.unliteral, args)), {k: types.unliteral(a) for k, a in kws.items()}
+        )
+
+    vars(kernel)["get_call_template"] = general
+
+
+def _keep_from_python(kernel):
+    """A helper has no entry for Python; without a word, a call of it would end the process."""
+
+    def keep(result):
+        kernel.overloads[tuple(result.signature.args)] = result
+
+    def refuse(*args, **kws):
+        raise TypeError(
+            f"{kernel.py_func.__qualname__} can be called by kernels alone: its name begins with _"
+        )
+
+    vars(kernel).update(add_overload=keep, _compile_for_args=refuse)
+
+
+def _compile_in_one_process(kernel):
+    """Before compiling, tell of it once and take the lock of the kernel's file."""
+    compile_now = kernel.compile
+
+    def compile_once(signature):
+        # numba's own lock comes first: threads would wait for each other's files otherwise
+        with global_compiler_lock:
+            args, _ = sigutils.normalize_signature(signature)
+            cache = kernel._cache
+            ready = partial(cache.holds, signature, kernel.targetctx)
+            if tuple(args) in kernel.overloads or ready():
+                return compile_now(signature)
+            _tell(cache.cache_path)
+            with cache.locked(ready):
+                return compile_now(signature)  # which looks into the cache again
+
+    vars(kernel)["compile"] = compile_once
+
+
+def _tell(folder):
+    listener, _kernels.before_compiling = _kernels.before_compiling, None
+    if listener is not None:
+        listener(folder)
 
 
 class _Cache(FunctionCache):
@@ -42,6 +119,35 @@ class _Cache(FunctionCache):
         super().__init__(function)
         stamp = _stamp(Path(function.__code__.co_filename))
         self._cache_file = _Files(self._cache_path, self._impl.filename_base, stamp)
+
+    def holds(self, signature, target):
+        """Whether a kernel of these types is there."""
+        if not Path(self._cache_file._index_path).exists():
+            return False
+        target.refresh()
+        return self._index_key(signature, target.codegen()) in self._cache_file._load_index()
+
+    @contextmanager
+    def locked(self, done):
+        """Hold the lock of this kernel, where there is one to be had before it is ``done``."""
+        path = Path(self._cache_path) / f"{self._impl.filename_base}.lock"
+        descriptor = None
+        with suppress(OSError):  # a folder that cannot be written to: everyone compiles
+            self._impl.locator.ensure_cache_path()
+            descriptor = self._wait_for(path, done)
+        try:
+            yield
+        finally:
+            if descriptor is not None:
+                _locks.release(descriptor, path)
+
+    def _wait_for(self, path, done):
+        end = time.monotonic() + _PATIENCE
+        while (descriptor := _locks.acquired(path, lambda: None)) is None:
+            if done() or time.monotonic() > end:
+                return None
+            time.sleep(_PAUSE)
+        return descriptor
 
     def save_overload(self, sig, data):
         try:
@@ -58,8 +164,14 @@ class _Files(IndexDataCacheFile):
         self._version += " sealed"  # an index of another kind is passed over without a word
 
     def save(self, key, data):
-        # of two processes that write at a time, one may have the index and the other the data
-        super().save(key, (key, self._source_stamp, data))
+        # the data first: whoever finds them in the index finds them whole. Of two processes that
+        # write at a time without a lock, one may have the index and the other the data
+        index = self._load_index()
+        taken = set(index.values())
+        names = (self._data_name(number) for number in count(1))
+        name = index.get(key) or next(name for name in names if name not in taken)
+        self._save_data(name, (key, self._source_stamp, data))
+        self._save_index(index | {key: name})
 
     def load(self, key):
         try:

@@ -9,6 +9,7 @@ import math
 import numpy as np
 
 from maxent._kernels.compiling import njit
+from maxent._kernels.copying import copy
 
 TSALLIS, FERMI_DIRAC, BINARY_GINI = 0, 1, 2
 _ROUNDING = 4e-16
@@ -146,7 +147,7 @@ def _fermi_dirac_prox(y, tau):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _prox(kind, y, tau, a, p, live):
+def prox_row(kind, y, tau, a, p, live):
     if kind == TSALLIS:
         _simplex_prox(y, tau, a, p, live)
     elif kind == FERMI_DIRAC:
@@ -236,7 +237,7 @@ def pass_over(
         tau = steps[i]
         for j in range(size):
             y[j] = P[i, j] + tau * theta[j]
-        _prox(kind, y, tau * temperature, a, p, changed)
+        prox_row(kind, y, tau * temperature, a, p, changed)
         n, largest = 0, 0.0
         for j in range(size):
             change = p[j] - P[i, j]
@@ -247,7 +248,7 @@ def pass_over(
                 largest = max(largest, abs(change))
         if largest <= _ROUNDING:
             continue
-        P[i] = p
+        copy(p, P[i])
         _move(values, columns, first, last, y, changed, n, l1, inverse, R, W)
         order[moved] = i
         moved += 1

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from maxent._kernels.compiling import njit
+from maxent._kernels.copying import copy, copy_block
 
 
 class Graph(NamedTuple):
@@ -28,9 +29,25 @@ class Graph(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
+def _total(counts):
+    total = 0
+    for count in counts:
+        total += count
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _most(counts):
+    most = counts[0]
+    for count in counts:
+        most = max(most, count)
+    return most
+
+
+@njit(cache=True, nogil=True)
 def argmax_rows(theta, graph, out, start, stop):
     """Write the best assignment of each row; return -1, or the first row without one."""
-    size = graph.states.sum()
+    size = _total(graph.states)
     chosen = np.empty(len(graph.order), np.int64)
     for row in range(start, stop):
         scores, up = theta[row], np.empty(size)
@@ -148,8 +165,8 @@ def _conditional(scores, graph, up, u, r, out):
 @njit(cache=True, nogil=True)
 def softmax_rows(theta, graph, out, value, start, stop):
     """Write marginals and log-partitions; return -1, or the first row without an assignment."""
-    up = np.empty(graph.states.sum())
-    given = np.empty(graph.states.max())
+    up = np.empty(_total(graph.states))
+    given = np.empty(_most(graph.states))
     for row in range(start, stop):
         scores, mean = theta[row], out[row]
         total = _collect(scores, graph, up)
@@ -185,9 +202,9 @@ def covariance_rows(theta, graph, v, out, start, stop):
 
     gain[first[u] + s] is the expected sum of v over the subtree of u with u in state s.
     """
-    size = graph.states.sum()
+    size = _total(graph.states)
     up, gain, mean = np.empty(size), np.empty(size), np.empty(size)
-    given = np.empty(graph.states.max())
+    given = np.empty(_most(graph.states))
     for row in range(start, stop):
         scores, along, slope = theta[row], v[row], out[row]
         _collect(scores, graph, up)
@@ -246,8 +263,8 @@ def _expected(along, graph, gain, given, u, r):
 @njit(cache=True, nogil=True)
 def sample_rows(theta, graph, uniform, chosen, start, stop):
     """Write assignments (draw, row, node), from the roots down; -1, or a row without one."""
-    up = np.empty(graph.states.sum())
-    given = np.empty(graph.states.max())
+    up = np.empty(_total(graph.states))
+    given = np.empty(_most(graph.states))
     for row in range(start, stop):
         if _collect(theta[row], graph, up) == -np.inf:
             return row
@@ -273,11 +290,11 @@ def kbest_rows(theta, graph, count, value, chosen, start, stop):
     the best of its states to each of them: two sorted lists of sums, whose best are found through
     the corner of each row; ``pick`` and ``place`` tell which states and ranks made them.
     """
-    nodes, size = len(graph.order), graph.states.sum()
+    nodes, size = len(graph.order), _total(graph.states)
     best = np.empty((size, count))
     # for a child u and a state r of its parent: the child's state and rank, and the rank of the
     # list before the child came, of each sum
-    width = graph.states.max()
+    width = _most(graph.states)
     pick = np.empty((nodes, width, count), np.int64)
     place = np.empty((nodes, width, count), np.int64)
     former = np.empty((nodes, width, count), np.int64)
@@ -328,7 +345,7 @@ def kbest_rows(theta, graph, count, value, chosen, start, stop):
                         pick[u, r, k] = message_state[taken[source]]
                         place[u, r, k] = message_rank[taken[source]]
                         taken[source] += 1
-                mine[:] = merged
+                copy(merged, mine)
         _combine_roots(graph, best, count, value[row], chosen[row], former, pick, place, ranks)
 
 
@@ -369,9 +386,9 @@ def _combine_roots(graph, best, count, value, chosen, former, pick, place, ranks
                 kept_states[done, k], kept_places[done, k] = state, taken[source, state]
                 taken[source, state] += 1
         done += 1
-        value[:] = fresh
-        states[:] = kept_states
-        places[:] = kept_places
+        copy(fresh, value)
+        copy_block(kept_states, states)
+        copy_block(kept_places, places)
     children = graph.order[::-1]
     for k in range(count):
         if value[k] == -np.inf:

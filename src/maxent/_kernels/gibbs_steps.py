@@ -6,6 +6,7 @@ import numpy as np
 
 from maxent._kernels.chain import softmax_rows
 from maxent._kernels.compiling import njit
+from maxent._kernels.copying import copy_block
 from maxent._kernels.token_weights import push_states, write_scores
 
 _TRIES = 6  # step sizes of a visit, each half of the one before
@@ -40,6 +41,33 @@ def _inner(x, y):
 
 
 @njit(cache=True, nogil=True)
+def _inner_of_sum(x, z, y):
+    """<x + z, y>, likewise."""
+    total = 0.0
+    for i in range(x.shape[0]):
+        for j in range(x.shape[1]):
+            if y[i, j] != 0.0:
+                total += (x[i, j] + z[i, j]) * y[i, j]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _add(x, y):
+    """y += x, on the first rows of y."""
+    for i in range(x.shape[0]):
+        for j in range(x.shape[1]):
+            y[i, j] += x[i, j]
+
+
+@njit(cache=True, nogil=True)
+def _subtract(x, y, out):
+    """Write x - y."""
+    for i in range(x.shape[0]):
+        for j in range(x.shape[1]):
+            out[i, j] = x[i, j] - y[i, j]
+
+
+@njit(cache=True, nogil=True)
 def gibbs_visits(order, heat, tokens, chains, W, theta, edge_theta, point, edge_point, negentropy,
                  eta, longest):  # fmt: skip
     """theta_i <- (1 - eta heat) theta_i + eta (F_i'w + cost) for the rows in order; how many moved.
@@ -61,8 +89,8 @@ def gibbs_visits(order, heat, tokens, chains, W, theta, edge_theta, point, edge_
         last = first + length
         one[0] = length
         write_scores(values, attributes, offsets, start, state, k, W.unary, first, last, s)
-        s[:length] += chains.cost[first:last]
-        edges[:] = W.edges
+        _add(chains.cost[first:last], s)
+        copy_block(W.edges, edges)
         for attempt in range(_TRIES):
             keep = 1.0 - eta[i] * heat
             top = -np.inf
@@ -82,21 +110,21 @@ def gibbs_visits(order, heat, tokens, chains, W, theta, edge_theta, point, edge_
                 new.reshape(-1), zero, new_edge.reshape(-1), zero, 0, one, k,
                 p.reshape(-1), zero, p_edge.reshape(-1), zero, value, 0, 1,
             )  # fmt: skip
-            change[:length] = p[:length] - point[first:last]
-            edge_change[:] = p_edge - edge_point[i]
+            _subtract(p[:length], point[first:last], change)
+            _subtract(p_edge, edge_point[i], edge_change)
             _apply(tokens, W, weight, first, length, change, edge_change)
             write_scores(values, attributes, offsets, start, state, k, W.unary, first, last, after)
-            after[:length] += chains.cost[first:last]
+            _add(chains.cost[first:last], after)
             # <s - s', change> = a ||F change||^2: the fall of the primal needs no other norm
-            fall = 0.5 * _inner(s[:length] + after[:length], change[:length])
-            fall += 0.5 * _inner(edges + W.edges, edge_change)
+            fall = 0.5 * _inner_of_sum(s[:length], after[:length], change[:length])
+            fall += 0.5 * _inner_of_sum(edges, W.edges, edge_change)
             entropy = _inner(new[:length], p[:length]) + _inner(new_edge, p_edge) - value[0]
             fall -= heat * (entropy - negentropy[i])
             if fall > 0.0:
-                theta[first:last] = new[:length]
-                edge_theta[i] = new_edge
-                point[first:last] = p[:length]
-                edge_point[i] = p_edge
+                copy_block(new[:length], theta[first:last])
+                copy_block(new_edge, edge_theta[i])
+                copy_block(p[:length], point[first:last])
+                copy_block(p_edge, edge_point[i])
                 negentropy[i] = entropy
                 if attempt == 0:
                     eta[i] *= _GROWTH

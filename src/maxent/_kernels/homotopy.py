@@ -10,6 +10,7 @@ in I_0 to the end of the path, so that they are just an amount of Q, ``fixed``.
 import numpy as np
 
 from maxent._kernels.compiling import njit
+from maxent._kernels.copying import copy, copy_block
 
 TIE = 1e-14  # events closer than this share of nu are one
 PARALLEL = 2.0**-50  # share of Q u_j within which it equals U q_j: the row neither rises nor falls
@@ -127,7 +128,7 @@ def first_segment(n, sums):
     """The segment from nu = 0: a row (nu, sums), with room for as many as most paths have."""
     segments = np.empty((n + n // 8 + 16, 7))
     segments[0, 0] = 0.0
-    segments[0, 1:] = sums
+    copy(sums, segments[0, 1:])
     return segments, 1
 
 
@@ -135,14 +136,14 @@ def first_segment(n, sums):
 def add_segment(segments, k, nu, sums):
     """Begin a segment at nu, or change the last one where it begins at nu."""
     if nu <= segments[k - 1, 0] * (1.0 + TIE):
-        segments[k - 1, 1:] = sums
+        copy(sums, segments[k - 1, 1:])
         return segments, k
     if k == segments.shape[0]:
         larger = np.empty((2 * k, segments.shape[1]))
-        larger[:k] = segments
+        copy_block(segments, larger)
         segments = larger
     segments[k, 0] = nu
-    segments[k, 1:] = sums
+    copy(sums, segments[k, 1:])
     return segments, k + 1
 
 

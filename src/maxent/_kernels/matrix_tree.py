@@ -50,7 +50,7 @@ def _largest(nodes, start, stop):
 
 
 @njit(cache=True, nogil=True)
-def _read(theta, single, weight):
+def read_weights(theta, single, weight):
     """Write log weights, each column of the scores less its largest; return what was taken off.
 
     Where the root is single its arcs are apart, less their own largest. NaN where a node has no
@@ -251,7 +251,7 @@ _LEAVE, _END, _READ = 0, 1, 2
 
 
 @njit(cache=True, nogil=True)
-def _steps(m):
+def step_numbers(m):
     """Steps (kind, depth, base, width, s, half, part, place, pitch, first) for m nodes.
 
     _LEAVE eliminates the second half of a block (part 0, from a copy at ``place``) or the first
@@ -449,7 +449,7 @@ def softmax_rows(theta, offsets, nodes, single, value, unsure, p, start, stop):
     weights, numbers = np.empty(largest * (largest + 2)), np.empty(largest * (largest + 2))
     work, scale = np.empty(_room(largest) + weights.size), np.empty(weights.size)
     chance = np.empty((largest, largest))
-    steps = _steps(1)[:0]
+    steps = step_numbers(1)[:0]
     for row in range(start, stop):
         n = nodes[row]
         m = n - 1
@@ -461,11 +461,11 @@ def softmax_rows(theta, offsets, nodes, single, value, unsure, p, start, stop):
         if m == 0:
             continue
         if len(steps) == 0 or steps[0, 4] != m:
-            steps = _steps(m)
+            steps = step_numbers(m)
         entries = m * (m + 2)
         weight = weights[:entries].reshape(m, m + 2)
         plain = numbers[:entries].reshape(m, m + 2)
-        taken = _read(score, single, weight)
+        taken = read_weights(score, single, weight)
         total = np.nan
         if taken == taken:
             _exp(weights[:entries], numbers, scale)
@@ -476,7 +476,7 @@ def softmax_rows(theta, offsets, nodes, single, value, unsure, p, start, stop):
             _plain_means(plain, chance, single, m, mean)
         else:
             unsure[row] = True
-            total = _log_pass(
+            total = log_pass(
                 weight, np.zeros((m, m + 2)), steps, single, m, mean, np.empty((m, m + 2))
             )
             if total == -np.inf:
@@ -500,7 +500,7 @@ def _plain_means(plain, chance, single, m, mean):
 
 
 @njit(cache=True, nogil=True)
-def _log_pass(weight, slope, steps, single, m, mean, d_mean):
+def log_pass(weight, slope, steps, single, m, mean, d_mean):
     """Marginals [head, dependent] and their derivatives [dependent, head], the root last.
 
     From log weights and their derivatives; return log Z, -inf where there is no tree.
@@ -546,7 +546,7 @@ def covariance_rows(theta, offsets, nodes, single, v, out, start, stop):
     slope = np.empty((largest, largest + 2))
     d_work = np.empty(work.size)
     chance, d_chance = np.empty((largest, largest)), np.empty((largest, largest))
-    steps = _steps(1)[:0]
+    steps = step_numbers(1)[:0]
     for row in range(start, stop):
         n = nodes[row]
         m = n - 1
@@ -559,11 +559,11 @@ def covariance_rows(theta, offsets, nodes, single, v, out, start, stop):
         if m == 0:
             continue
         if len(steps) == 0 or steps[0, 4] != m:
-            steps = _steps(m)
+            steps = step_numbers(m)
         entries = m * (m + 2)
         weight = weights[:entries].reshape(m, m + 2)
         plain = numbers[:entries].reshape(m, m + 2)
-        taken = _read(score, single, weight)
+        taken = read_weights(score, single, weight)
         for j in range(m):
             for i in range(m):
                 slope[j, i] = tangent[i + 1, j + 1]
@@ -597,7 +597,7 @@ def covariance_rows(theta, offsets, nodes, single, v, out, start, stop):
                     )
         else:
             mean, d_mean = np.empty((n, n)), np.empty((m, m + 2))
-            if _log_pass(weight, slope, steps, single, m, mean, d_mean) > -np.inf:
+            if log_pass(weight, slope, steps, single, m, mean, d_mean) > -np.inf:
                 for d in range(m):
                     for h in range(m + 1):
                         change[(h + 1) % n, d + 1] = d_mean[d, h]
@@ -626,7 +626,7 @@ def sample_rows(theta, offsets, nodes, single, p, uniform, out, start, stop):
         score = theta[offsets[row] : offsets[row + 1]].reshape(n, n)
         mean = p[offsets[row] : offsets[row + 1]].reshape(n, n)
         if m:
-            _read(score, single, weight)
+            read_weights(score, single, weight)
         for sample in range(len(uniform)):
             chosen = out[sample, offsets[row] : offsets[row + 1]]
             for i in range(chosen.size):

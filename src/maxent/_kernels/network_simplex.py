@@ -8,6 +8,7 @@ is the last one that blocks, seen from the join), so that no sequence of pivots 
 import numpy as np
 
 from maxent._kernels.compiling import njit
+from maxent._kernels.copying import copy
 
 
 @njit(cache=True, nogil=True)
@@ -159,9 +160,14 @@ def _flows(a, b, parent, first, after, p):
             count += 1
             child = after[child]
     mass = np.empty(root + 1)
-    mass[:m], mass[m:root], mass[root] = a, b, 0.0
+    copy(a, mass)
+    copy(b, mass[m:])
+    mass[root] = 0.0
     p[:] = 0.0
-    slack = 1e-11 * np.sum(a)
+    total = 0.0
+    for i in range(m):
+        total += a[i]
+    slack = 1e-11 * total
     possible = True
     for place in range(root, 0, -1):
         node = order[place]

@@ -27,13 +27,28 @@ def _answer(kind, heat, theta, edges, length, best, path, p, p_edge, zero, one, 
             if t > 0:
                 p_edge[path[t - 1], path[t]] += 1.0
         return
-    theta[:length] /= heat
-    edges /= heat
+    _divide(theta[:length], heat)
+    _divide(edges, heat)
     one[0] = length
     softmax_rows(
         theta.reshape(-1), zero, edges.reshape(-1), zero, 0, one, k,
         p.reshape(-1), zero, p_edge.reshape(-1), zero, value, 0, 1,
     )  # fmt: skip
+
+
+@njit(cache=True, nogil=True)
+def _divide(x, heat):
+    for i in range(x.shape[0]):
+        for j in range(x.shape[1]):
+            x[i, j] /= heat
+
+
+@njit(cache=True, nogil=True)
+def _add(amount, x, y):
+    """y += amount x."""
+    for i in range(x.shape[0]):
+        for j in range(x.shape[1]):
+            y[i, j] += amount * x[i, j]
 
 
 @njit(cache=True, nogil=True)
@@ -58,25 +73,35 @@ def online_pass(
         first, length = chains.first[i], chains.lengths[i]
         last = first + length
         write_scores(values, attributes, offsets, start, state, k, v, first, last, theta)
-        theta[:length] = scale * theta[:length] + chains.cost[first:last]
-        edges[:] = scale * edge_v
-        if chains.barrier.size > 0:
-            edges += chains.barrier
+        for t in range(length):
+            for j in range(k):
+                theta[t, j] = scale * theta[t, j] + chains.cost[first + t, j]
+        for a in range(k):
+            for b in range(k):
+                edges[a, b] = scale * edge_v[a, b]
+                if chains.barrier.size > 0:
+                    edges[a, b] += chains.barrier[a, b]
         _answer(kind, heat, theta, edges, length, best, path, p, p_edge, zero, one, value)
         if mass.size > 0:
-            point[first:last] += shares[o] * p[:length]
-            edge_point[i] += shares[o] * p_edge
+            _add(shares[o], p[:length], point[first:last])
+            _add(shares[o], p_edge, edge_point[i])
             mass[i] += shares[o]
         amount = -step * chains.weights[i] * rows / scale
         for t in range(length):
-            p[t] -= goal[first + t]
+            for j in range(k):
+                p[t, j] -= goal[first + t, j]
             push_states(
                 values, attributes, offsets, start, state, k, ones, amount, first + t, p[t], v
             )
-        edge_v += amount * (p_edge - edge_goal[i])
+        for a in range(k):
+            for b in range(k):
+                edge_v[a, b] += amount * (p_edge[a, b] - edge_goal[i, a, b])
         scale /= 1.0 + step * strength
         if scale < _SMALL:
-            v *= scale
-            edge_v *= scale
+            for a in range(v.size):
+                v[a] *= scale
+            for a in range(k):
+                for b in range(k):
+                    edge_v[a, b] *= scale
             scale = 1.0
     return scale

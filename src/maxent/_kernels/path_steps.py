@@ -15,6 +15,7 @@ import numpy as np
 
 from maxent._kernels.chain import best_path
 from maxent._kernels.compiling import njit
+from maxent._kernels.copying import copy
 from maxent._kernels.token_weights import clear, push, score, write_scores
 
 _ROUNDING = 4e-16
@@ -231,9 +232,9 @@ def _drop_idle(paths, share, cost, products, length, n):
             continue
         if kept < a:
             share[kept], cost[kept] = share[a], cost[a]
-            paths[kept, :length] = paths[a, :length]
-            products[kept, :n] = products[a, :n]
-            products[:n, kept] = products[:n, a]
+            copy(paths[a, :length], paths[kept])
+            copy(products[a, :n], products[kept])
+            copy(products[:n, a], products[:, kept])
         kept += 1
     share[kept:n] = 0.0
     return kept
@@ -303,7 +304,7 @@ def visit_rows(order, oracle, damp, tokens, chains, W, active, gaps, full, longe
             if n == room:
                 full[i] = True
             else:
-                paths[n, :length] = path[:length]
+                copy(path[:length], paths[n])
                 _note_states(path, length, at, states, number)
                 _write_products(
                     values, attributes, offsets, start, state, k, W, paths, products, first, length,
@@ -314,7 +315,7 @@ def visit_rows(order, oracle, damp, tokens, chains, W, active, gaps, full, longe
                     total += cost[first + t, path[t]]
                 share[n], path_cost[n], scores[n] = 0.0, total, top
                 n += 1
-        before[:n] = share[:n]
+        copy(share[:n], before)
         weight = damp * chains.weights[i]
         _balance(share, products, scores, weight, n, _ALIKE * gap)
         _move_weights(
@@ -348,14 +349,14 @@ def copy_slots(old, new, lengths):
     for i in range(len(lengths)):
         n, length = old.count[i], lengths[i]
         new.count[i] = n
-        new.share[new.slot[i] : new.slot[i] + n] = old.share[old.slot[i] : old.slot[i] + n]
-        new.cost[new.slot[i] : new.slot[i] + n] = old.cost[old.slot[i] : old.slot[i] + n]
+        copy(old.share[old.slot[i] : old.slot[i] + n], new.share[new.slot[i] :])
+        copy(old.cost[old.slot[i] : old.slot[i] + n], new.cost[new.slot[i] :])
         size, to, at = n * length, new.path_at[i], old.path_at[i]
-        new.paths[to : to + size] = old.paths[at : at + size]
+        copy(old.paths[at : at + size], new.paths[to:])
         wide, narrow = new.slot[i + 1] - new.slot[i], old.slot[i + 1] - old.slot[i]
         for a in range(n):
             to, at = new.product_at[i] + a * wide, old.product_at[i] + a * narrow
-            new.products[to : to + n] = old.products[at : at + n]
+            copy(old.products[at : at + n], new.products[to:])
 
 
 @njit(cache=True, nogil=True)

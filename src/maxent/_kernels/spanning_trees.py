@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from maxent._kernels.compiling import njit
+from maxent._kernels.copying import copy
 
 
 @njit(cache=True, nogil=True)
@@ -169,7 +170,9 @@ def kbest_rows(theta, offsets, nodes, single, k, scores, out, start, stop):
         _transpose(score, into)
         if not _best_tree(n, single, into, enter, vectors, value, head):
             return row
-        waiting[0], branch[0], heads[0, :n], barred[0, :n] = _total(score, head), 1, head[:n], False
+        waiting[0], branch[0] = _total(score, head), 1
+        copy(head[:n], heads[0])
+        barred[0, :n] = False
         for found in range(k):
             best = np.argmax(waiting)
             scores[row, found] = waiting[best]
@@ -178,7 +181,8 @@ def kbest_rows(theta, offsets, nodes, single, k, scores, out, start, stop):
                 vertex[:] = 0
                 continue
             first = branch[best]
-            tree[:n], forbidden[:n] = heads[best, :n], barred[best, :n]
+            copy(heads[best, :n], tree)
+            copy(barred[best, :n], forbidden)
             waiting[best] = -np.inf
             _write_tree(tree, n, vertex)
             # no more trees can be asked for than are still to be found
@@ -200,7 +204,8 @@ def kbest_rows(theta, offsets, nodes, single, k, scores, out, start, stop):
                 worst = np.argmin(waiting)
                 if total > waiting[worst]:
                     waiting[worst], branch[worst] = total, b
-                    heads[worst, :n], barred[worst, :n] = head[:n], forbidden[:n]
+                    copy(head[:n], heads[worst])
+                    copy(forbidden[:n], barred[worst])
     return -1
 
 

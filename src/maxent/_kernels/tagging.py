@@ -15,6 +15,7 @@ import numpy as np
 
 from maxent._kernels.chain import _TINY, _exponential_rows, _exponentials, _log_pass, best_path
 from maxent._kernels.compiling import njit
+from maxent._kernels.copying import copy, copy_block
 
 _BATCH = 16  # sequences that go through the recursions together
 _WINDOW = 256  # neighbours from which they are chosen by length
@@ -26,7 +27,7 @@ def scores_of(values, codes, tokens, state, pairs, table, out, first, last):
     row = np.empty(table.shape[1])
     for t in range(first, last):
         _token_scores(values, codes, tokens, state, pairs, table, t, row)
-        out[t] = row[: out.shape[1]]
+        copy(row[: out.shape[1]], out[t])
 
 
 @njit(cache=True, nogil=True)
@@ -34,7 +35,7 @@ def add_moments(values, codes, tokens, state, p, pairs, table, first, last):
     """Add what the marginals of the tokens from first to last expect of each weight."""
     row = np.zeros(table.shape[1])
     for t in range(first, last):
-        row[: p.shape[1]] = p[t]
+        copy(p[t], row)
         _add_token_moments(values, codes, tokens, state, pairs, table, t, row)
 
 
@@ -47,8 +48,8 @@ def conjugate_and_moments(
 
     ``edge`` (1, width, width) holds the transitions, ``cost`` scores to add (tokens, states), empty
     for none. Batches of sequences of about one length go through the recursions together, so that
-    each step is a product of matrices; nothing of them is kept. Return -1, or the first sequence
-    without a path.
+    each step is a product of matrices; nothing of them is kept. Scores too far apart for them give
+    a log-partition NaN and no moments: those sequences are left to ``far_conjugate_and_moments``.
     """
     width, k = table.shape[1], cost.shape[1]
     longest = 1
@@ -63,16 +64,18 @@ def conjugate_and_moments(
     starts = np.empty(longest + 1, np.int64)
     total = np.empty(_BATCH)
     sound = np.empty(_BATCH, np.bool_)
+    own = np.empty(_BATCH)
+    by_length = np.empty(_WINDOW, np.int64)
     link = np.empty((width, width))
     top_edge = _exponentials(edge.reshape(width * width), link.reshape(width * width))
-    turned = np.ascontiguousarray(link.T)
-    single = np.empty((1, width, width))
+    turned = np.empty((width, width))
+    copy_block(link.T, turned)
     spare = np.empty((width, width))
     for window in range(first, last, _WINDOW):
         end = min(window + _WINDOW, last)
-        by_length = np.argsort(cuts[window:end] - cuts[window + 1 : end + 1], kind="mergesort")
+        _sort_by_length(cuts, window, end, by_length)
         for begin in range(0, end - window, _BATCH):
-            rows = by_length[begin : begin + _BATCH] + window
+            rows = by_length[begin : min(begin + _BATCH, end - window)]
             longest = _place(cuts, rows, starts)
             used = starts[longest]
             for b in range(rows.size):
@@ -81,29 +84,19 @@ def conjugate_and_moments(
                     _token_scores(values, codes, tokens, state, pairs, table, token, node[place])
                     _finish(node[place], cost, token, k)
             sound[: rows.size] = _exponential_rows(node[:used], node[:used], scale)
-            own = weights[rows]
+            for b in range(rows.size):
+                own[b] = weights[rows[b]]
             _forward(longest, starts, node, link, top_edge, forward, scale, total, sound)
             _backward(longest, starts, node, turned, own, forward, scale, mean, onward, sound)
             for b in range(rows.size):
                 row = rows[b]
                 length = cuts[row + 1] - cuts[row]
                 if not sound[b]:
-                    scores = np.empty((length, width))
-                    shares = np.empty((length, width))
+                    value[row] = np.nan
                     for t in range(length):
-                        token = cuts[row] + t
-                        _token_scores(values, codes, tokens, state, pairs, table, token, scores[t])
-                        _finish(scores[t], cost, token, k)
-                    total[b] = _log_pass(
-                        scores, edge, 0, np.empty((length, width)), shares, single, spare
-                    )
-                    if total[b] == -np.inf:
-                        return row
-                    for t in range(length):
-                        mean[starts[t] + b] = weights[row] * shares[t]
-                        forward[starts[t] + b] = onward[starts[t] + b] = 0.0
-                    if length > 1:
-                        out_edge += weights[row] * single[0]
+                        for j in range(width):
+                            forward[starts[t] + b, j] = onward[starts[t] + b, j] = 0.0
+                    continue
                 value[row] = total[b]
                 for t in range(length):
                     _add_token_moments(
@@ -111,8 +104,57 @@ def conjugate_and_moments(
                         mean[starts[t] + b],
                     )  # fmt: skip
             if longest > 1:
-                out_edge += link * np.dot(forward[:used].T, onward[:used])
+                np.dot(forward[:used].T, onward[:used], spare)
+                for i in range(width):
+                    for j in range(width):
+                        out_edge[i, j] += link[i, j] * spare[i, j]
+
+
+@njit(cache=True, nogil=True)
+def far_conjugate_and_moments(
+    values, codes, tokens, state, pairs, table, edge, cuts, weights, cost,
+    value, out_pairs, out_table, out_edge, rows,
+):  # fmt: skip
+    """The same for some sequences, in logarithms: slower, and right for scores however far apart.
+
+    Return -1, or the first sequence without a path.
+    """
+    width, k = table.shape[1], cost.shape[1]
+    single = np.empty((1, width, width))
+    spare = np.empty((width, width))
+    for row in rows:
+        length = cuts[row + 1] - cuts[row]
+        scores = np.empty((length, width))
+        shares = np.empty((length, width))
+        for t in range(length):
+            token = cuts[row] + t
+            _token_scores(values, codes, tokens, state, pairs, table, token, scores[t])
+            _finish(scores[t], cost, token, k)
+        value[row] = _log_pass(scores, edge, 0, np.empty((length, width)), shares, single, spare)
+        if value[row] == -np.inf:
+            return row
+        for t in range(length):
+            for j in range(width):
+                shares[t, j] *= weights[row]
+            _add_token_moments(
+                values, codes, tokens, state, out_pairs, out_table, cuts[row] + t, shares[t]
+            )
+        if length > 1:
+            for i in range(width):
+                for j in range(width):
+                    out_edge[i, j] += weights[row] * single[0, i, j]
     return -1
+
+
+@njit(cache=True, nogil=True)
+def _sort_by_length(cuts, first, last, out):
+    """Write the sequences from first to last, the longest at the head, else in their order."""
+    for row in range(first, last):
+        length, place = cuts[row + 1] - cuts[row], row - first
+        while place > 0 and cuts[out[place - 1] + 1] - cuts[out[place - 1]] < length:
+            out[place] = out[place - 1]
+            place -= 1
+        out[place] = row
 
 
 @njit(cache=True, nogil=True)

@@ -188,7 +188,7 @@ def _climb(
     steps: int,
     tol: float,
 ) -> tuple[int, float, float]:
-    """Newton's method on the k-norm of the excess, k >= 1, from a lower bound sigma.
+    """Newton's method on the k-norm of the excess, k > 1, from a lower bound sigma.
 
     Drops what falls under the threshold from v, q and index. Returns the number kept, sigma
     and the step from there that was not taken.
@@ -196,20 +196,13 @@ def _climb(
     step = 0.0
     for _ in range(steps):
         sigma += step
-        n, mass, first, second = _compact(v, q, index, n, sigma)
+        n, _, _, _ = _compact(v, q, index, n, sigma)
         bend = 0.0
-        if k == 1.0:
-            total, slope = first, mass
-            step = (total - 1.0) / slope
-        elif k == 2.0:
-            total, slope, bend = second, first, mass
-            step = (1.0 - 1.0 / math.sqrt(total)) * total / slope
+        if rough:
+            total, slope = _rough_moments(v, q, n, k, sigma)
         else:
-            if rough:
-                total, slope = _rough_moments(v, q, n, k, sigma)
-            else:
-                total, slope, bend = _moments(v, q, w, n, k, sigma)
-            step = -math.expm1(-math.log(total) / k) * total / slope
+            total, slope, bend = _moments(v, q, w, n, k, sigma)
+        step = -math.expm1(-math.log(total) / k) * total / slope
         if rough and total - 1.0 <= tol:
             break
         if abs(total - 1.0) <= tol or abs(step) <= _TIGHT * (1.0 + abs(sigma)):
@@ -217,6 +210,28 @@ def _climb(
         # Halley's step may pass the root, by so little that what it drops has no weight
         if k >= 2.0 and total - 1.0 < _NEAR and not rough:
             step /= 1.0 - 0.5 * (k - 1.0) * step * (bend / slope - slope / total)
+    return n, sigma, step
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _climb_without_powers(
+    v: Array, q: Array, index: Array, n: int, k: float, sigma: float, steps: int, tol: float
+) -> tuple[int, float, float]:
+    """The same for k = 1 and k = 2, whose sums come with the dropping."""
+    step = 0.0
+    for _ in range(steps):
+        sigma += step
+        n, mass, first, second = _compact(v, q, index, n, sigma)
+        if k == 1.0:
+            total = first
+            step = (total - 1.0) / mass
+        else:
+            total = second
+            step = (1.0 - 1.0 / math.sqrt(total)) * total / first
+        if abs(total - 1.0) <= tol or abs(step) <= _TIGHT * (1.0 + abs(sigma)):
+            break
+        if k == 2.0 and total - 1.0 < _NEAR:
+            step /= 1.0 - 0.5 * step * (mass / first - first / total)
     return n, sigma, step
 
 
@@ -401,7 +416,10 @@ def solve_row(
     maxima: Array,
 ) -> tuple[int, float, float]:
     """Fill w with q z^power on the support; return its size (0: bad row), the top and sigma."""
-    rough = k < 9.0 and k != 1.0 and k != 2.0  # bounds without powers are worth it
+    plain = k == 1.0 or k == 2.0
+    if plain and weights.size == 0:
+        return solve_plain_row(row, scale, k, power, v, q, w, index, maxima)
+    rough = k < 9.0 and not plain  # bounds without powers are worth it
     if weights.size == 0:
         groups, top = _survey(row, maxima)
         if not -np.inf < top < np.inf:
@@ -409,13 +427,18 @@ def solve_row(
         sigma = 0.0
         if row.size > 2 * BLOCK:
             n = _gather(maxima[:groups], maxima, 0, top, scale, 0.0, v, q, index)
-            k1 = max(k, 1.0)
-            n, sigma, _ = _climb(v, q, w, index, n, k1, 0.0, rough and k > 1.0, 4, 0.1)
+            if k < 1.0:
+                n, sigma, _ = _climb_without_powers(v, q, index, n, 1.0, 0.0, 4, 0.1)
+            else:
+                n, sigma, _ = _climb(v, q, w, index, n, k, 0.0, rough, 4, 0.1)
         n = _gather(row, maxima, groups, top, scale, sigma, v, q, index)
     else:
         n, top, sigma = _gather_weighted(row, weights, scale, k, v, q, index)
     if n == 0:
         return 0, top, sigma
+    if plain:
+        n, sigma = _finish_without_powers(v, q, w, index, n, k, power, sigma)
+        return n, top, sigma
     if k < 1.0:
         n, sigma = _descend(v, q, w, index, n, k)
         return n, top, sigma
@@ -423,18 +446,53 @@ def solve_row(
         n, sigma, _ = _climb(v, q, w, index, n, k, sigma, True, 8, 0.01)
     tol = _LOOSE if power >= 2.0 else 0.0
     n, sigma, step = _climb(v, q, w, index, n, k, sigma, False, 200, tol)
-    if k <= 2.0 and k == int(k):
-        sigma += step
-        for j in range(n):
-            z = 1.0 + (v[j] - sigma)
-            density = z * z if power == 2.0 else z if power == 1.0 else 1.0
-            w[j] = q[j] * density if z > 0.0 else 0.0
-        return n, top, sigma
     for j in range(n):
         reciprocal = 1.0 / (1.0 + (v[j] - sigma))
         corrected = 1.0 - power * step * reciprocal
         w[j] *= (corrected if corrected > 0.0 else 0.0) * (1.0 if power == k else reciprocal)
     return n, top, sigma + step
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def solve_plain_row(
+    row: Array,
+    scale: float,
+    k: float,
+    power: float,
+    v: Array,
+    q: Array,
+    w: Array,
+    index: Array,
+    maxima: Array,
+) -> tuple[int, float, float]:
+    """``solve_row`` for k = 1 and k = 2 without weights: a fifth of the code to compile."""
+    groups, top = _survey(row, maxima)
+    if not -np.inf < top < np.inf:
+        return 0, top, 0.0
+    sigma = 0.0
+    if row.size > 2 * BLOCK:
+        n = _gather(maxima[:groups], maxima, 0, top, scale, 0.0, v, q, index)
+        n, sigma, _ = _climb_without_powers(v, q, index, n, k, 0.0, 4, 0.1)
+    n = _gather(row, maxima, groups, top, scale, sigma, v, q, index)
+    if n == 0:
+        return 0, top, sigma
+    n, sigma = _finish_without_powers(v, q, w, index, n, k, power, sigma)
+    return n, top, sigma
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _finish_without_powers(
+    v: Array, q: Array, w: Array, index: Array, n: int, k: float, power: float, sigma: float
+) -> tuple[int, float]:
+    """Climb to the root for k = 1 and k = 2, fill w; return the size of the support and sigma."""
+    tol = _LOOSE if power >= 2.0 else 0.0
+    n, sigma, step = _climb_without_powers(v, q, index, n, k, sigma, 200, tol)
+    sigma += step
+    for j in range(n):
+        z = 1.0 + (v[j] - sigma)
+        density = z * z if power == 2.0 else z if power == 1.0 else 1.0
+        w[j] = q[j] * density if z > 0.0 else 0.0
+    return n, sigma
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -478,6 +536,28 @@ def tsallis_rows(
             return r
         mean = scatter(v, w, index, n, p[r])
         # <theta, p> - Omega(p), in which p_i^(alpha - 1) = 1 + v_i - sigma
+        value[r] = top + (mean + sigma / a) / alpha
+    return -1
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def plain_tsallis_rows(
+    theta: Array, alpha: float, weights: Array, p: Array, value: Array, start: int, stop: int
+) -> int:
+    """``tsallis_rows`` for alpha = 3/2 and alpha = 2 without weights (which are not looked at)."""
+    a = alpha - 1.0
+    k = 1.0 / a
+    size = theta.shape[1]
+    v, q, w = np.empty(size + 4), np.empty(size + 4), np.empty(size + 4)
+    index = np.empty(size + 4, np.int64)
+    maxima = np.empty(size // BLOCK + 2 * BLOCK, theta.dtype)
+    for b in range(maxima.size):
+        maxima[b] = -np.inf
+    for r in range(start, stop):
+        n, top, sigma = solve_plain_row(theta[r], a, k, k, v, q, w, index, maxima)
+        if n == 0:
+            return r
+        mean = scatter(v, w, index, n, p[r])
         value[r] = top + (mean + sigma / a) / alpha
     return -1
 

@@ -29,6 +29,7 @@ LINEAR, QUADRATIC, FORWARD, REVERSE, THRESHOLD = range(5)  # as in _kernels.cell
 _LETTERS = np.array(["l", "q", "h", "h", "t"])
 _NOISE = 1e-10  # values closer than this share of the range are one value
 MAX_KNOTS = 2**16 - 1  # a variable's at most: a cell's place among them fits two bytes
+_FEW_CELLS = 100_000
 
 
 @io.register
@@ -175,10 +176,10 @@ class BoundCurves(Bound):
         low, high = self.low[v], self.high[v]
         unit, rest = (knots - low) / (high - low), (high - knots) / (high - low)
         upper = int(np.searchsorted(unit, 0.5)) + 1
-        small = (
-            np.uint8 if knots.size < 2**8 else np.uint16 if knots.size <= MAX_KNOTS else np.int32
-        )
         x = self.values[v]
+        small: type = np.uint16 if knots.size <= MAX_KNOTS else np.int32
+        if knots.size < 2**8 and x.size > _FEW_CELLS:
+            small = np.uint8  # half the memory is worth a second version of the kernels
         codes = np.zeros(x.size, dtype=small)
         if knots.size:
             for start in range(0, x.size, 1 << 16):  # in parts: searchsorted answers in 8 bytes

@@ -12,6 +12,7 @@ from maxent._rows import Array
 from maxent.maps import ColumnMap
 from maxent.potentials import ElasticPotential
 from maxent.problem import Problem, State
+from maxent.solvers._faces import solve_faces
 from maxent.solvers.base import Solver, elastic_terms, needs_gradient
 
 _STEPS = 10  # Newton steps on a working set at most, before all features are looked at
@@ -181,16 +182,17 @@ def _solve_model(
     gram: Array, gradient: Array, w: Array, l1: Array, l2: Array, goal: float
 ) -> Array:
     """The step d of the quadratic model: coordinate descent finds a face, Newton solves it."""
-    from maxent._kernels.coordinate import elastic_quadratic, solve_faces
+    from maxent._kernels.coordinate import elastic_quadratic
 
     d = np.zeros_like(w)
-    for _ in range(_ROUNDS):
-        if elastic_quadratic(gram, gradient, w, l1, l2, d, _PASSES, goal):
-            break
-        try:
-            solve_faces(gram, gradient, w, l1, l2, d, _FACES)
-        except np.linalg.LinAlgError:
-            break
+    with np.errstate(all="ignore"):  # a step that is not finite is not taken
+        for _ in range(_ROUNDS):
+            if elastic_quadratic(gram, gradient + gram @ d, w, l1, l2, d, _PASSES, goal):
+                break
+            try:
+                solve_faces(gram, gradient, w, l1, l2, d, _FACES)
+            except np.linalg.LinAlgError:
+                break
     return d
 
 

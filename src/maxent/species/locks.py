@@ -1,11 +1,9 @@
-"""A lock on a file, which the kernel gives back when those who hold it end, however they end."""
+"""A folder that one run at a time writes to, by a lock on a file."""
 
 from __future__ import annotations
 
-import errno
 import os
 import socket
-import sys
 import time
 import warnings
 from contextlib import suppress
@@ -13,13 +11,9 @@ from multiprocessing import reduction
 from pathlib import Path
 from typing import Any
 
-if sys.platform == "win32":
-    import msvcrt
-else:
-    import fcntl
+from maxent import _locks
 
 _PATIENCE = 10.0  # seconds that the workers of a killed run get to end
-_WITHOUT = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)  # of file systems that have no locks
 
 
 class Lock:
@@ -32,10 +26,8 @@ class Lock:
         return _inherited, (reduction.DupFd(self._descriptor),)
 
     def release(self, path: Path) -> None:
-        """Delete the file, then give the lock back: nobody waits for a file that is gone."""
-        with suppress(OSError):
-            path.unlink()
-        os.close(self._descriptor)
+        """Delete the file, then give the lock back."""
+        _locks.release(self._descriptor, path)
 
 
 def _inherited(descriptor: Any) -> Lock:
@@ -72,33 +64,14 @@ def is_free(path: Path) -> bool:
 
 def _acquired(path: Path) -> int | None:
     """The open file, None where another process holds its lock."""
-    while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-        try:
-            if not _lock(descriptor):
-                os.close(descriptor)
-                return None
-            if os.path.samestat(os.fstat(descriptor), os.stat(path)):
-                return descriptor
-        except FileNotFoundError:
-            pass
-        os.close(descriptor)  # the run that had it has deleted it since
+    return _locks.acquired(path, _without)
 
 
-def _lock(descriptor: int) -> bool:
-    try:
-        if sys.platform == "win32":
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-        else:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        if error.errno not in _WITHOUT:
-            return False
-        warnings.warn(
-            "this file system has no locks: see to it that no other run writes to the same folder",
-            stacklevel=2,
-        )
-    return True
+def _without() -> None:
+    warnings.warn(
+        "this file system has no locks: see to it that no other run writes to the same folder",
+        stacklevel=5,
+    )
 
 
 def _holder(path: Path) -> tuple[str, str]:

@@ -207,7 +207,7 @@ class PairChainMap(RowMap):
         cost = self._cost(entropy)
         if cost is None or weights is None:
             return None
-        from maxent._kernels.tagging import conjugate_and_moments
+        from maxent._kernels.tagging import conjugate_and_moments, far_conjugate_and_moments
 
         k, width = self.n_states, self._width
         transitions = np.asarray(w[self.state.size :], np.float64)
@@ -219,9 +219,12 @@ class PairChainMap(RowMap):
         def part(first: int, last: int) -> Array:
             whole, pairs, table, edge = self._zeros(sizes)
             sums = pairs, table.reshape(-1, width), edge.reshape(width, width)
-            row = conjugate_and_moments(*arguments, weights, cost, values, *sums, first, last)
-            if row >= 0:
-                impossible.append(row)
+            conjugate_and_moments(*arguments, weights, cost, values, *sums, first, last)
+            far = first + np.flatnonzero(np.isnan(values[first:last]))
+            if far.size:
+                row = far_conjugate_and_moments(*arguments, weights, cost, values, *sums, far)
+                if row >= 0:
+                    impossible.append(row)
             return whole
 
         total = self._sum(part, np.arange(self.n_rows + 1))

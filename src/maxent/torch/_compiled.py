@@ -27,7 +27,7 @@ def conjugate(x, kind, parameter, parameters):
     parameters = np.empty(0) if parameters is None else parameters
 
     def work(start, stop):
-        _conjugate_rows(x, kind == "norm", parameter, parameters, p, top, excess, start, stop)
+        conjugate_rows(x, kind == "norm", parameter, parameters, p, top, excess, start, stop)
 
     _over_rows(work, rows, size)
     return p, top, excess
@@ -44,7 +44,7 @@ def label_loss(x, labels, kind, parameter, ignore, shares, divisor):
     shares = np.empty(0) if shares is None else shares
 
     def work(start, stop):
-        _loss_rows(
+        loss_rows(
             *(x, labels, kind == "norm", parameter, ignore, shares, divisor),
             *(loss, gradient, wrong, start, stop),
         )
@@ -57,7 +57,7 @@ def budget(x, k, budgets):
     """The projection on {0 <= p <= 1, sum p = k}."""
     p = np.empty(x.shape, x.dtype)
     budgets = np.empty(0) if budgets is None else budgets
-    _over_rows(lambda start, stop: _budget_rows(x, k, budgets, p, start, stop), *x.shape)
+    _over_rows(lambda start, stop: budget_rows(x, k, budgets, p, start, stop), *x.shape)
     return p
 
 
@@ -65,7 +65,7 @@ def vjp(p, g, kind, parameter, parameters):
     """The Jacobian of the map at p times g."""
     out = np.zeros(p.shape, p.dtype)
     parameters = np.empty(0) if parameters is None else parameters
-    rows = {"tsallis": _vjp_rows, "norm": _norm_vjp_rows, "budget": _budget_vjp_rows}[kind]
+    rows = {"tsallis": vjp_rows, "norm": norm_vjp_rows, "budget": budget_vjp_rows}[kind]
     _over_rows(lambda start, stop: rows(p, g, parameter, parameters, out, start, stop), *p.shape)
     return out
 
@@ -124,7 +124,7 @@ def _conjugate_row(row, norm, parameter, p, scratch):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _conjugate_rows(theta, norm, parameter, parameters, p, top, excess, start, stop):
+def conjugate_rows(theta, norm, parameter, parameters, p, top, excess, start, stop):
     scratch = _scratch(theta)
     for r in range(start, stop):
         value = parameters[r] if parameters.size > 0 else parameter
@@ -132,7 +132,7 @@ def _conjugate_rows(theta, norm, parameter, parameters, p, top, excess, start, s
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _loss_rows(
+def loss_rows(
     theta, labels, norm, parameter, ignore, shares, divisor, loss, gradient, wrong, start, stop
 ):
     scratch = _scratch(theta)
@@ -159,7 +159,7 @@ def _loss_rows(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _vjp_rows(p, g, alpha, alphas, out, start, stop):
+def vjp_rows(p, g, alpha, alphas, out, start, stop):
     size = p.shape[1]
     index = np.empty(size + 1, np.int64)
     s = np.empty(size + 1)
@@ -196,7 +196,7 @@ def _vjp_rows(p, g, alpha, alphas, out, start, stop):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _norm_vjp_rows(p, g, exponent, exponents, out, start, stop):
+def norm_vjp_rows(p, g, exponent, exponents, out, start, stop):
     """N/(q-1) (I - p 1') diag((p/N)^(2-q)) (I - 1 p') g with N the q-norm; 0 for q = inf."""
     size = p.shape[1]
     for r in range(start, stop):
@@ -232,7 +232,7 @@ def _norm_vjp_rows(p, g, exponent, exponents, out, start, stop):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _budget_vjp_rows(p, g, k, budgets, out, start, stop):
+def budget_vjp_rows(p, g, k, budgets, out, start, stop):
     """g less its mean, over the entries between 0 and 1."""
     size = p.shape[1]
     for r in range(start, stop):
@@ -250,7 +250,7 @@ def _budget_vjp_rows(p, g, k, budgets, out, start, stop):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _budget_rows(theta, k, budgets, p, start, stop):
+def budget_rows(theta, k, budgets, p, start, stop):
     """clip(x - tau, 0, 1); all usable scores get 1 where they are no more than k."""
     size = theta.shape[1]
     v = np.empty(size)

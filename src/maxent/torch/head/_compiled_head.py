@@ -56,7 +56,7 @@ def solve_rows(
     index = torch.empty(int(offsets[-1]), dtype=torch.int32)
     value = torch.empty(int(offsets[-1]), dtype=lists.score.dtype)
     given = (lists.index, lists.score, offsets, targets.index, portion, index, value)
-    _pack_rows(*map(_array, given), len(weight))
+    pack_rows(*map(_array, given), len(weight))
     number = unknown.nonzero()[:, 0]
     return loss, SparseRows(offsets, index, value), number if len(number) else None
 
@@ -78,7 +78,7 @@ def _supports(
         out = [_array(x[part]) for x in (lists.index, lists.score, lists.count, lists.top, excess)]
         given = _array(scores)
         _over_rows(
-            lambda start, stop, x=given, out=out: _support_rows(x, alpha, *out, start, stop),
+            lambda start, stop, x=given, out=out: support_rows(x, alpha, *out, start, stop),
             *scores.shape,
         )
     return lists, excess
@@ -102,7 +102,7 @@ def times(sparse: SparseRows, share: Tensor, back: Tensor, rows: Tensor) -> Tens
     scale = (share * back).to(dtype)
     given = [_array(x) for x in (sparse.offsets, sparse.index, sparse.value, scale)]
     wide, into = _array(rows.to(dtype)), _array(out)
-    _over_rows(lambda start, stop: _combine_rows(*given, wide, into, start, stop), *out.shape)
+    _over_rows(lambda start, stop: combine_rows(*given, wide, into, start, stop), *out.shape)
     return out.to(rows.dtype)
 
 
@@ -111,7 +111,7 @@ def turned(sparse: SparseRows, n_classes: int) -> Turned:
     entries = len(sparse.index)
     classes, order = torch.empty_like(sparse.index), torch.empty(entries, dtype=torch.int64)
     begin, end = torch.zeros((2, n_classes), dtype=torch.int64)
-    _count_classes(*map(_array, (sparse.index, classes, order, begin, end)))
+    count_classes(*map(_array, (sparse.index, classes, order, begin, end)))
     return Turned(classes, order, begin, end)
 
 
@@ -149,7 +149,7 @@ def transposed_times(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _support_rows(theta, alpha, index, p, count, top, excess, start, stop):
+def support_rows(theta, alpha, index, p, count, top, excess, start, stop):
     v, q, w, at, maxima = _scratch(theta)
     none = np.empty(0)
     a = alpha - 1.0
@@ -176,7 +176,7 @@ def _support_rows(theta, alpha, index, p, count, top, excess, start, stop):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _pack_rows(index, p, offsets, target, share, packed_index, packed_value, n_classes):
+def pack_rows(index, p, offsets, target, share, packed_index, packed_value, n_classes):
     width = target.shape[1]
     for r in range(index.shape[0]):
         place = offsets[r]
@@ -194,7 +194,7 @@ def _pack_rows(index, p, offsets, target, share, packed_index, packed_value, n_c
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _count_classes(index, classes, order, begin, end):
+def count_classes(index, classes, order, begin, end):
     """A stable sort by counting."""
     for c in index:
         end[c] += 1
@@ -210,7 +210,7 @@ def _count_classes(index, classes, order, begin, end):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _combine_rows(offsets, index, value, scale, rows, out, start, stop):
+def combine_rows(offsets, index, value, scale, rows, out, start, stop):
     features = rows.shape[1]
     for r in range(start, stop):
         for e in range(offsets[r], offsets[r + 1]):
