@@ -129,8 +129,8 @@ class Answers:
         folders = [b for a, b in pairwise(words) if a in ("-p", "--project")]
         fits = [f for f in folders if f == of or Path(f).name == of]
         for job in self.jobs.all():
-            words = job.facts["argv"]
-            if words[0] == "project" and Path(job.facts["out"]).name == of:
+            words = job.facts.argv
+            if words[0] == "project" and len(words) > 2 and Path(job.facts.out).name == of:
                 fits.append(words[2])
         if not fits:
             raise UnreachableError(

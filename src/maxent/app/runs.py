@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from maxent._reach import open_raster
 from maxent.app.folders import Folders, OutsideError
 from maxent.app.surveys import layer_file
 from maxent.species.comparison.folders import DEFAULT_RULE
@@ -48,11 +49,9 @@ def told(folders: Folders, run: str) -> dict[str, Any]:
         "created": result.created,
         "version": result.version,
         "command": result.command,
-        "settings": plain(result.settings),
         "notes": [folders.without_paths(note) for note in result.notes],
         "cleaning": [plain(step) for step in result.cleaning],
         "bound": result.bound,
-        "seconds": plain(result.seconds),
         "n_background": result.n_background,
         "certificate": {
             "said": result.model.certificate.said(),
@@ -135,9 +134,7 @@ def _map(
 
 def _classes(path: Path) -> dict[str, str] | None:
     """The names of the classes of a raster, where it holds them."""
-    import rasterio
-
-    with rasterio.open(path) as raster:
+    with open_raster(path) as raster:
         tags = raster.tags(1)
     return {k: v for k, v in tags.items() if k.isdecimal()} or None
 
