@@ -8,7 +8,6 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -17,7 +16,7 @@ import pandas as pd
 import pytest
 
 import maxent as mx
-from app_server import TOKEN, served
+from app_server import TOKEN, served, until
 from conftest import needs
 from maxent.app import runner
 from maxent.app.draft import Draft, read_draft
@@ -373,15 +372,15 @@ def slow(client, out):
         background_file=None,
         out=out,
     )
-    job = client.send("/api/fit")
-    start = time.monotonic()
-    while time.monotonic() - start < 60:
-        story = client.get(f"/api/jobs/{job['number']}")
-        if any(event["kind"] == "stage" for event in story["events"]):
-            return job["number"]
+    number = client.send("/api/fit")["number"]
+
+    def begun():
+        story = client.get(f"/api/jobs/{number}")
         assert story["status"] == "running", story
-        time.sleep(0.05)
-    raise TimeoutError(story)
+        return any(event["kind"] == "stage" for event in story["events"])
+
+    until(begun)
+    return number
 
 
 def test_a_stopped_fit_leaves_nothing(client, project):

@@ -80,7 +80,8 @@ class Draft:
 
     def changed(self, given: Mapping[str, Any]) -> Draft:
         """With other values for some of the choices."""
-        return replace(self, **{name: getattr(Draft.of(given), name) for name in given})
+        made = Draft.of(given)
+        return replace(self, **{name: getattr(made, name) for name in given})
 
     # -- as the command takes them -----------------------------------------------------------------
 
@@ -131,6 +132,8 @@ class Draft:
         for crs in (self.records.get("crs"), self.layers.get("crs")):
             if crs is not None:
                 _reach.check_crs(crs)
+                if os.path.exists(folders.home / crs):
+                    raise ValueError(f"{crs!r:.80} names a file; give a code such as EPSG:4326")
 
     def argv(self) -> list[str]:
         """The words of the command after ``maxent``."""

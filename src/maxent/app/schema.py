@@ -67,7 +67,8 @@ _FOUND = {dict: "an object", list: "a list", tuple: "a list", str: "a text", boo
 
 def in_words(error: ValidationError) -> str:
     """The first thing that does not fit: where it stands, what was expected and what is there."""
-    first = error.errors(include_url=False)[0]
+    every = error.errors(include_url=False)
+    first = next((one for one in every if one["type"] != "missing"), every[0])
     place = [str(part) for part in first["loc"] if not str(part).startswith(("list[", "dict["))]
     where = ".".join(part for part in place if part not in ("str", "float", "int", "bool"))
     kind = first["type"]
@@ -79,8 +80,11 @@ def in_words(error: ValidationError) -> str:
         return "not JSON, or cut short"
     found = first.get("input")
     shown = _FOUND.get(type(found), f"{found!r:.40}")
-    alternatives = {_KINDS.get(e["type"], "another value") for e in error.errors(include_url=False)
-                    if e["loc"][: len(first["loc"]) - 1] == first["loc"][:-1]}  # fmt: skip
+    alternatives = {
+        _KINDS.get(one["type"], "another value")
+        for one in every
+        if one["loc"][: len(first["loc"]) - 1] == first["loc"][:-1] and one["type"] != "missing"
+    }
     expected = " or ".join(sorted(alternatives)) if len(alternatives) < 4 else "another value"
     return f"{where or 'it'}: expected {expected}, found {shown}"
 

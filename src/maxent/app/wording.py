@@ -16,7 +16,7 @@ _RECORDS = {
     "y": "Column of latitude or y",
     "crs": "Coordinate reference system",
     "presence": "Column of presence and absence",
-    "leave_out": "points left out on the map",
+    "leave_out": "left out by hand",
 }
 _LAYERS = {
     "categorical": "categories",
