@@ -8,17 +8,27 @@ bytes do not have (HDF5 File Format Specification 3.0, sections IV.A.2.g, i and 
 from __future__ import annotations
 
 import mmap
-import re
+import os
 import struct
+from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 
+import numpy as np
+
 _HDF5 = b"\x89HDF\r\n\x1a\n"
-_LINK = re.compile(rb"\x01[\x08-\x1f]\x40")  # version 1, its type is said, and that is 64
 _NAME_BYTES = (1, 2, 4, 8)
+_CHUNK = 1 << 24  # bytes that are looked at together
 
 
 def names_others(path: Path) -> bool:
     """Whether the file is HDF5 and names files outside of it, or cannot be told."""
+    held = path.stat()
+    return _names_others(os.path.abspath(path), held.st_mtime_ns, held.st_size)
+
+
+@lru_cache(maxsize=1024)
+def _names_others(path: str, written: int, size: int) -> bool:
     with open(path, "rb") as file:
         start = file.read(64)
         if not start.startswith(_HDF5):
@@ -28,7 +38,7 @@ def names_others(path: Path) -> bool:
                 not _plain(start)
                 or _external_data(content)
                 or _virtual(content)
-                or any(_external_link(content, m.start()) for m in _LINK.finditer(content))
+                or any(_external_link(content, place) for place in _links(content))
             )
 
 
@@ -41,23 +51,41 @@ def _plain(start: bytes) -> bool:
     return size == 8 and start[base : base + 8] == bytes(8)
 
 
+def _found(content: mmap.mmap, word: bytes) -> Iterator[int]:
+    place = content.find(word)
+    while place >= 0:
+        yield place
+        place = content.find(word, place + 1)
+
+
 def _external_data(content: mmap.mmap) -> bool:
     """A list of external files: version 1, slots, slots in use, the address of a heap of names."""
-    for heap in re.finditer(rb"HEAP\x00", content):
-        address = re.escape(struct.pack("<Q", heap.start()))
-        for found in re.finditer(rb"\x01...(..)(..)" + address, content, re.DOTALL):
-            slots, used = (int.from_bytes(part, "little") for part in found.groups())
-            if 1 <= used <= slots:
-                return True
+    for heap in _found(content, b"HEAP\0"):
+        for place in _found(content, struct.pack("<Q", heap)):
+            before = content[max(place - 8, 0) : place]
+            if len(before) == 8 and before[0] == 1:
+                slots, used = struct.unpack("<HH", before[4:])
+                if 1 <= used <= slots:
+                    return True
     return False
 
 
 def _virtual(content: mmap.mmap) -> bool:
     """A layout of class 3, which is at an address in a global heap."""
     return any(
-        re.search(rb"[\x04\x05]\x03" + re.escape(struct.pack("<Q", heap.start())), content)
-        for heap in re.finditer(rb"GCOL\x01", content)
+        content[max(place - 2, 0) : place] in (b"\x04\x03", b"\x05\x03")
+        for heap in _found(content, b"GCOL\x01")
+        for place in _found(content, struct.pack("<Q", heap))
     )
+
+
+def _links(content: mmap.mmap) -> Iterator[int]:
+    """Where a link may begin: version 1, flags with that of a type, and type 64."""
+    for start in range(0, len(content), _CHUNK):
+        part = np.frombuffer(content[start : start + _CHUNK + 2], np.uint8)
+        flags = part[1:-1]
+        fits = (part[:-2] == 1) & (part[2:] == 64) & (flags >= 8) & (flags < 32)
+        yield from (start + np.flatnonzero(fits)).tolist()
 
 
 def _external_link(content: mmap.mmap, at: int) -> bool:
