@@ -22,7 +22,7 @@ rasterio = needs("rasterio")
 
 from maxent.app import jobs, models  # noqa: E402 - they need the packages above
 from maxent.app.draft import Draft, read_draft  # noqa: E402
-from maxent.app.folders import Folders  # noqa: E402
+from maxent.app.folders import Folders, OutsideError  # noqa: E402
 from maxent.app.schema import DamagedError, told  # noqa: E402
 from maxent.app.wording import _labels, for_page  # noqa: E402
 from maxent.species.inputs import LayerFiles, RecordFile, StudyFiles  # noqa: E402
@@ -184,6 +184,34 @@ def test_rasters_of_a_folder_that_lead_out(folder):
         (folder / "layers" / "a.tif").unlink()
         (folder / "layers" / "a.vrt").write_text("<VRTDataset/>")
         assert "GeoTIFF" in client.get("/api/layers", 400)["error"]
+
+
+@pytest.mark.parametrize("name", [STATE, f"{STATE}/jobs"])
+def test_what_the_page_keeps_is_kept_inside(folder, name):
+    place = folder / name
+    place.parent.mkdir(exist_ok=True)
+    place.symlink_to(folder.parent / "outside")
+    with pytest.raises(OutsideError, match="is a link"):
+        Folders.opened([folder])
+
+
+def test_links_in_a_result_are_not_read(folder):
+    outside = folder.parent / "outside"
+    (outside / "summary.json").write_text(json.dumps({"row": {"species": "secret"}}))
+    (outside / "draft.json").write_text(json.dumps({"out": "secret"}))
+    (outside / "job.json").write_text(json.dumps({"argv": ["secret"], "out": "", "started": 1}))
+    (folder / "run" / "summary.json").symlink_to(outside / "summary.json")
+    (folder / "other").mkdir()
+    (folder / "other" / "result.json").symlink_to(outside / "summary.json")
+    (folder / STATE / "jobs" / "1").mkdir(parents=True)
+    (folder / STATE / "draft.json").symlink_to(outside / "draft.json")
+    (folder / STATE / "jobs" / "1" / "job.json").symlink_to(outside / "job.json")
+    with served(folder) as client:
+        told = client.get("/api/state")
+        assert [run["run"] for run in told["runs"]] == ["run"]
+        assert told["jobs"] == []
+        assert "secret" not in json.dumps(told)
+        client.get("/api/result?run=other", 403)
 
 
 # -- damaged files, odd requests -------------------------------------------------------------------

@@ -87,9 +87,10 @@ class Answers:
 
     def _opened(self, run: str, of: str) -> _Opened:
         folder = self.folders.find(run)
-        key = (run, of, (folder / MODEL).stat().st_mtime)
+        path = self.folders.find(str(folder / MODEL))
+        key = (run, of, path.stat().st_mtime)
         if key not in self._open:
-            result, model = result_of(self.folders, run), load_model(folder / MODEL)
+            result, model = result_of(self.folders, run), load_model(path)
             schema = model.density.schema
             layers = self._reading(result, of).open(only=schema.names)
             self._open[key] = _Opened(model, layers, result)

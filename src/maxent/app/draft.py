@@ -264,6 +264,7 @@ def read_draft(folders: Folders, aside: Aside | None = None) -> Draft:
     except OSError:
         return Draft()
     try:
+        folders.find(str(path))
         draft = Draft.of(from_json(content, allow_inf_nan=False))
         draft.check_paths(folders)
     except (ValueError, TypeError, OSError) as error:

@@ -138,6 +138,8 @@ class Jobs:
         for folder in self.folder.iterdir():
             if not _NUMBER.fullmatch(folder.name) or not (folder / runner.JOB).is_file():
                 continue
+            if not self.folders.holds(folder / runner.JOB):  # a link that leads out
+                continue
             try:
                 found.append(Job.of(folder))
             except OSError:  # forgotten meanwhile

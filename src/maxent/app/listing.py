@@ -20,7 +20,9 @@ def listed(folders: Folders) -> list[dict[str, Any]]:
     found = []
     for folder in folders.results()[:_LISTED]:
         written = (folder / RESULT).stat().st_mtime
-        found.append({"run": folders.name(folder), "written": written, **_row(folder, written)})
+        held = folders.holds(folder / SUMMARY)
+        row = _row(folder, written) if held else Run().model_dump()
+        found.append({"run": folders.name(folder), "written": written, **row})
     return found
 
 

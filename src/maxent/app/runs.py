@@ -27,7 +27,7 @@ _CURVE = 400  # points of a curve that are sent
 def result_of(folders: Folders, run: str) -> SpeciesResult:
     """The result in a folder, kept in memory as long as the file stays the same."""
     folder = folders.find(run)
-    path = folder / RESULT
+    path = folders.find(str(folder / RESULT))
     if not path.is_file():
         raise FileNotFoundError(f"{run!r} holds no result of `maxent fit`")
     return _read(folder, path.stat().st_mtime)
@@ -148,7 +148,8 @@ def later(folders: Folders, run: str, what: str) -> Path:
 def _changes(folders: Folders, run: str, result: SpeciesResult) -> list[dict[str, Any]]:
     """Range change by scenario: of the fit, and made later."""
     rows = [] if result.change is None else list(plain(result.change)["changes"])
-    for path in sorted(later(folders, run, CHANGES).glob("*/range_change.csv")):
+    tables = later(folders, run, CHANGES).glob("*/range_change.csv")
+    for path in sorted(path for path in tables if folders.holds(path)):
         with open(path, newline="", encoding="utf-8") as file:
             rows += [{k: _number(v) for k, v in row.items()} for row in csv.DictReader(file)]
     return rows
