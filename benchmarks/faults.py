@@ -3,6 +3,7 @@
     python -m benchmarks.faults                        the campaign, for results/faults.csv and docs
     python -m benchmarks.faults --hours 24             new cases until then: make fuzz HOURS=24
     python -m benchmarks.faults --replay entropies:17  one case again, with its traceback
+    python -m benchmarks.faults --part app             the campaign against the app: faults_app.py
 
 A case is a function of its seed. It runs in a process of its own kind, so that one that crashes is
 counted, not followed. Cases that do harm are written to out/faults.log, one JSON line each.
@@ -33,6 +34,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import faults_app
 from benchmarks.report import RESULTS
 
 CSV = RESULTS / "faults.csv"
@@ -469,10 +471,13 @@ def table() -> str:
 
 
 def updated(text: str) -> str:
-    """The page with the table between its markers."""
-    before, _, rest = text.partition(START)
-    _, _, after = rest.partition(END)
-    return f"{before}{START}\n{table()}\n{END}{after}"
+    """The page with the tables of both campaigns between their markers."""
+    parts = ((START, END, table()), (faults_app.START, faults_app.END, faults_app.table()))
+    for start, end, made in parts:
+        before, _, rest = text.partition(start)
+        _, _, after = rest.partition(end)
+        text = f"{before}{start}\n{made}\n{end}{after}"
+    return text
 
 
 def write(tally: dict[str, list[int]]) -> None:
@@ -495,6 +500,15 @@ def show(tally: dict[str, list[int]]) -> None:
         print(f"{KINDS[name].what:<40}{cases:>8} cases{harm:>6} harm")
 
 
+def against_the_app(kinds: str, share: float, first: int) -> None:
+    """The second campaign; its results are written where it is whole."""
+    done = faults_app.run(kinds.split(",") if kinds else list(faults_app.KINDS), share, first)
+    if share == 1:
+        faults_app.write(done)
+        DOCS.write_text(updated(DOCS.read_text()))
+    sys.exit(any(counted[harm] for counted in done.values() for harm in faults_app.HARMS))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--hours", type=float, help="new cases for so long, results not written")
@@ -503,10 +517,16 @@ def main() -> None:
     parser.add_argument("--share", type=float, default=1.0, help="of the cases of a campaign")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--replay", metavar="KIND:SEED", help="one case, with its traceback")
+    parser.add_argument(
+        "--part", choices=["all", "app"], default="all", help="app: against the app"
+    )
     given = parser.parse_args()
     if given.replay:
         name, _, seed = given.replay.partition(":")
-        replay(name, int(seed))
+        print((faults_app.replay if given.part == "app" else replay)(name, int(seed)) or "")
+        return
+    if given.part == "app":
+        against_the_app(given.kinds, given.share, given.seed or 0)
         return
     kinds = available()
     if given.kinds:

@@ -11,7 +11,17 @@ from maxent.app.folders import Folders
 from maxent.app.serving import HOST, _listen, guarded
 
 TOKEN = "token-of-tests"
-SECONDS = 120
+LIMIT = 1200  # seconds after which something never happens, however busy the machine is
+
+
+def until(happened, limit=LIMIT):
+    """Wait for something to happen, and return what it gave."""
+    end = time.monotonic() + limit
+    while not (found := happened()):
+        if time.monotonic() > end:
+            raise TimeoutError(happened)
+        time.sleep(0.05)
+    return found
 
 
 class Client:
@@ -27,7 +37,7 @@ class Client:
 
     def ask(self, path, method="GET", body=None, headers=None):
         """Status, headers and content."""
-        line = http.client.HTTPConnection(HOST, self.port, timeout=SECONDS)
+        line = http.client.HTTPConnection(HOST, self.port, timeout=LIMIT)
         given = {"Host": f"{HOST}:{self.port}", "Cookie": self.cookie, "X-Maxent": "1"}
         given |= headers or {}
         line.request(method, path, body, {k: v for k, v in given.items() if v is not None})
@@ -56,13 +66,12 @@ class Client:
 
     def ended(self, number):
         """The job once it has ended."""
-        start = time.monotonic()
-        while time.monotonic() - start < SECONDS:
+
+        def ended():
             job = self.get(f"/api/jobs/{number}")
-            if job["status"] != "running":
-                return job
-            time.sleep(0.1)
-        raise TimeoutError(job)
+            return job if job["status"] != "running" else None
+
+        return until(ended)
 
 
 @contextmanager

@@ -3,14 +3,13 @@
 import json
 import re
 import shutil
-import time
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import maxent as mx
-from app_server import served
+from app_server import LIMIT, served, until
 from conftest import needs, needs_node_modules
 from maxent.datasets.landscape import virtual_landscape, write_landscape
 
@@ -28,7 +27,23 @@ PRESENT = """() => {
   for (let i = 0; i < pixels.length; i += 4) n += pixels[i] === 15 && pixels[i + 3] === 255;
   return n;
 }"""
-WAIT = 60_000  # ms, on a busy machine
+WAIT = LIMIT * 1000  # ms: states and events are waited for, however busy the machine is
+# resolves once the maps have stood still for a while, counted in frames of the page itself
+STILL = """() => new Promise((done) => {
+  let last = "", same = 0;
+  const look = () => {
+    const maps = [...document.querySelectorAll(".map canvas")].map((canvas) => {
+      const b = canvas.getBoundingClientRect();
+      return [b.x, b.y, b.width];
+    });
+    const now = JSON.stringify([maps, document.querySelectorAll(".leaflet-zoom-anim").length]);
+    same = maps.length && now === last ? same + 1 : 0;
+    last = now;
+    if (same > 20) done(true);
+    else requestAnimationFrame(look);
+  };
+  look();
+})"""
 
 
 @pytest.fixture(scope="module")
@@ -151,7 +166,7 @@ def test_from_an_empty_page_to_why(study, tab):
         page.get_by_role("button", name="Fit", exact=True).click()
         page.get_by_role("button", name="See the result").click()
         page.locator(".map canvas").first.wait_for()
-        page.wait_for_timeout(500)
+        page.evaluate(STILL)
         one.click_land(study / "mine")
         page.locator(".why table").wait_for()
         assert "suitability" in page.locator(".why").inner_text()
@@ -187,7 +202,7 @@ def test_points_are_left_out_and_brought_back(study, tab):
         one = tab(client)
         page = one.page
         page.locator(".map canvas").first.wait_for()
-        page.wait_for_timeout(500)
+        page.evaluate(STILL)
         page.get_by_role("button", name="leave out all in a rectangle").click()
         one.click_map(0.02, 0.02)
         one.click_map(0.98, 0.6)
@@ -208,7 +223,7 @@ def test_a_point_is_clicked_out_and_in(study, tab):
         one = tab(client)
         page = one.page
         page.locator(".map .numbers canvas").first.wait_for()
-        page.wait_for_timeout(500)
+        page.evaluate(STILL)
         (species,) = client.get("/api/records")["species"]
         with rasterio.open(study / "layers" / "temperature.tif") as raster:
             row, column = raster.index(species["x"][0], species["y"][0])
@@ -251,8 +266,7 @@ def test_the_command_is_copied(finished, tab):
         copied = page.evaluate("() => navigator.clipboard.readText()")
         assert copied == mx.load(finished / "whole" / "result.json").command
         page.get_by_role("button", name="copy Python script").click()
-        page.wait_for_timeout(300)
-        assert "fit_files(" in page.evaluate("() => navigator.clipboard.readText()")
+        until(lambda: "fit_files(" in page.evaluate("() => navigator.clipboard.readText()"))
         one.sound()
 
 
@@ -296,7 +310,11 @@ def test_stop_and_go_on(study, tab):
         one = tab(client)
         page = one.page
         page.get_by_role("button", name="Fit", exact=True).click()
-        page.locator(".progress [role=status]", has_text=re.compile(r": \w+ ·")).wait_for()
+        page.locator(".progress").wait_for()
+        (number,) = (job["number"] for job in client.get("/api/state")["jobs"])
+        until(
+            lambda: any(e["kind"] == "stage" for e in client.get(f"/api/jobs/{number}")["events"])
+        )
         page.reload()  # in the middle of a fit
         stop = page.get_by_role("button", name="Stop")
         stop.wait_for()
@@ -392,13 +410,104 @@ def test_names_are_never_run(study, tab):
         page.get_by_role("button", name="Fit", exact=True).click()
         page.get_by_role("button", name="See the result").click()
         page.locator("h2", has_text="<img").wait_for()
-        page.wait_for_timeout(500)
+        page.evaluate(STILL)
         one.click_land(study / "evil")
         page.locator(".why table").wait_for()
         assert page.evaluate("window.hacked") is None
         page.goto((study / "evil" / "report.html").as_uri())
         page.locator("#interactive-map canvas").first.wait_for()
         assert page.evaluate("window.hacked") is None
+
+
+RUN = "document.documentElement.setAttribute('data-hacked', '1')"
+HACKED = "() => document.documentElement.hasAttribute('data-hacked')"
+ELEMENT = {"type": "script", "props": {"src": "/results/run/x.js"}, "key": None}
+ELEMENT |= {"ref": None, "__k": None, "__": None, "__b": 0, "__e": None, "__c": None, "__v": 1}
+
+
+@pytest.fixture
+def strangers(tmp_path):
+    """A folder of results whose texts are elements of a page, with a script beside them."""
+    folder = tmp_path / "strangers" / "run"
+    folder.mkdir(parents=True)
+    (folder / "result.json").write_text("{}")
+    (folder / "x.js").write_text(RUN)
+    (folder / "summary.json").write_text(json.dumps({"row": {"species": ELEMENT}}))
+    svg = f'<svg xmlns="http://www.w3.org/2000/svg"><script>{RUN}</script></svg>'
+    page = f"<html xmlns='http://www.w3.org/1999/xhtml'><script>{RUN}</script></html>"
+    for name in ("x.svg", "x.xml"):
+        (folder / name).write_text(svg)
+    for name in ("x.html", "x.xhtml"):
+        (folder / name).write_text(page)
+    return folder.parent
+
+
+def test_a_strangers_folder_runs_nothing(strangers, tab):
+    with served(strangers) as client:
+        one = tab(client, "result=run")
+        one.page.locator(".trouble").first.wait_for()
+        assert one.page.get_by_label("Result").locator("option").all_inner_texts() == ["run · run"]
+        assert one.page.locator("#app script").count() == 0
+        assert not one.page.evaluate(HACKED)
+
+
+@pytest.mark.parametrize("name", ["x.svg", "x.xml", "x.html", "x.xhtml"])
+def test_files_of_results_run_nothing(strangers, tab, name):
+    with served(strangers) as client:
+        one = tab(client)
+        address = f"{one.base}results/run/{name}"
+        if name.endswith(("svg", "html")) and not name.endswith("xhtml"):
+            one.page.goto(address)
+            assert not one.page.evaluate(HACKED)
+        else:  # saved, not shown
+            with one.page.expect_download():
+                one.page.evaluate("address => { location.href = address }", address)
+
+
+def test_a_script_of_a_folder_is_none_of_the_page(strangers, tab):
+    """Even if an element got into the page, its script would have the wrong address and kind."""
+    with served(strangers) as client:
+        one = tab(client)
+        failed = """() => new Promise((done) => {
+            const script = document.createElement("script");
+            script.onload = () => done(false);
+            script.onerror = () => done(true);
+            script.src = "/results/run/x.js";
+            document.body.append(script);
+        })"""
+        assert one.page.evaluate(failed)
+        assert not one.page.evaluate(HACKED)
+
+
+@pytest.mark.parametrize("place", ["runs", "notes", "folders", "version"])
+def test_the_page_refuses_what_does_not_fit(strangers, tab, place):
+    """Whatever the server let through."""
+    with served(strangers) as client:
+
+        def changed(route):
+            told = route.fetch().json()
+            if place == "runs":
+                told["runs"][0]["species"] = ELEMENT
+            else:
+                told[place] = ELEMENT if place == "version" else [ELEMENT]
+            route.fulfill(json=told)
+
+        one = tab(client)
+        one.page.route("**/api/state", changed)
+        one.page.reload()
+        one.page.locator(".trouble", has_text=f"answer.{place}").wait_for()
+        assert not one.page.evaluate(HACKED)
+
+
+def test_damaged_files_are_told_and_the_page_goes_on(study, tab):
+    (study / ".maxent-app").mkdir()
+    (study / ".maxent-app" / "draft.json").write_text("{")
+    with served(study) as client:
+        one = tab(client)
+        one.page.get_by_text("draft.json is damaged").wait_for()
+        one.choose("Choose a file of records", "occurrences.csv")
+        one.page.get_by_text("What becomes of the records").wait_for()
+        one.sound()
 
 
 def test_a_stopped_server_is_told_and_found_again(study, tab):
@@ -440,7 +549,7 @@ def test_everyone_can_use_it(finished, tab, place, scheme):
         if place:
             one.click_land(finished / "whole")
             page.locator(".why table").wait_for()
-        page.wait_for_timeout(500)
+        page.evaluate(STILL)
         page.add_script_tag(path=axe)
         found = page.evaluate("() => axe.run()")["violations"]
         told = [(one["id"], [node["html"][:120] for node in one["nodes"][:3]]) for one in found]
@@ -460,16 +569,14 @@ def test_maps_of_a_result(finished, tab):
         assert any("SD of suitability" in text for text in options)
         for text in options:
             choice.select_option(label=text)
-            page.wait_for_timeout(150)
             page.locator(".legend", has_text=text.split(" · ")[0]).wait_for()
         choice.select_option(label=options[0])
         with rasterio.open(finished / "whole" / "maps" / "cloglog.tif") as raster:
             values = raster.read(1, masked=True)
         for threshold in (0.2, 0.7):
             page.get_by_label("threshold", exact=True).fill(str(threshold))
-            page.wait_for_timeout(300)
-            shown = page.evaluate(PRESENT)
-            assert shown == int((values.filled(-1) >= np.float32(threshold)).sum())
+            present = int((values.filled(-1) >= np.float32(threshold)).sum())
+            page.wait_for_function(f"() => ({PRESENT})() === {present}")
         one.sound()
 
 
@@ -504,7 +611,7 @@ def test_why_by_keyboard_and_in_the_future(finished, tab):
         label = next(t for t in page.get_by_label("Show").locator("option").all_inner_texts()
                      if t.startswith("suitability") and "future" in t)  # fmt: skip
         page.get_by_label("Show").select_option(label=label)
-        page.wait_for_timeout(500)
+        page.evaluate(STILL)
         with page.expect_response(lambda answer: "/api/why" in answer.url) as told:
             one.click_land(finished / "whole")
         assert "of=future" in told.value.url
@@ -519,9 +626,9 @@ def test_two_runs_side_by_side(finished, tab):
         page.get_by_label("Beside it").select_option("lines")
         page.wait_for_function("() => document.querySelectorAll('.map').length === 2")
         page.locator("caption", has_text="Side by side").wait_for()
-        page.wait_for_timeout(800)
+        page.evaluate(STILL)
         page.locator(".leaflet-control-zoom-in").first.click()
-        page.wait_for_timeout(800)
+        page.evaluate(STILL)
         places = page.evaluate(
             """() => [...document.querySelectorAll(".map")].map(map => {
             const m = map.getBoundingClientRect();
@@ -567,7 +674,7 @@ def test_the_report_explains_places(finished, browser):
     page.goto((folder / "report.html").as_uri())
     page.locator("#interactive-map canvas").first.wait_for()
     page.locator("#interactive-map .map").scroll_into_view_if_needed()
-    page.wait_for_timeout(500)
+    page.evaluate(STILL)
     record = mx.load(folder / "result.json").records
     x, y = float(record["x"][0]), float(record["y"][0])
     with rasterio.open(folder / "maps" / "cloglog.tif") as raster:
@@ -600,12 +707,11 @@ def test_a_large_grid_has_its_picture_alone(finished, monkeypatch):
     assert 'class="map"' in text
 
 
-def test_a_page_is_usable_soon(study, browser):
-    """From the command to the first button; the benchmark has the numbers."""
+def test_the_command_opens_a_page(study, browser):
+    """From the command to the first button; the benchmark has the time."""
     import subprocess
     import sys
 
-    start = time.monotonic()
     process = subprocess.Popen(
         [sys.executable, "-m", "maxent.cli", "app", "--no-browse"],
         cwd=study,
@@ -617,10 +723,9 @@ def test_a_page_is_usable_soon(study, browser):
         page = browser.new_page()
         page.goto(link)
         page.get_by_role("button", name="Choose a file of records").wait_for()
-        assert time.monotonic() - start < 30
         assert json.loads((study / ".maxent-app" / "server.json").read_text())["port"]
         page.close()
     finally:
         process.terminate()
-        process.wait(timeout=20)
+        process.wait(timeout=LIMIT)
         process.stdout.close()

@@ -1,6 +1,7 @@
 """The campaign of benchmarks/faults.py: a few cases of each kind, and the table of the docs."""
 
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -71,3 +72,49 @@ def test_the_table_of_the_docs_is_that_of_the_results_and_has_no_harm(faults):
     rows = faults.table().splitlines()[2:]
     assert len(rows) == len(faults.KINDS)
     assert all(row.endswith("| 0 |") for row in rows)
+    rows = faults.faults_app.table().splitlines()[2:]
+    assert len(rows) == len(faults.faults_app.KINDS)
+    assert all(row.endswith("| 0 | 0 | 0 | 0 | 0 |") for row in rows)
+
+
+@pytest.fixture
+def against(faults, monkeypatch, tmp_path):
+    """The campaign against the app, with results of a fit that are made up."""
+    for package in ("starlette", "uvicorn", "rio_tiler", "pydantic", "rasterio"):
+        needs(package)
+    from maxent.datasets.landscape import virtual_landscape, write_landscape
+
+    app = faults.faults_app
+    study = tmp_path / "study"
+    small = virtual_landscape(height=24, width=30, n_occurrences=30, n_group=20, seed=3)
+    write_landscape(small, study)
+    (study / "run" / "maps").mkdir(parents=True)
+    shutil.copy(study / "layers" / "temperature.tif", study / "run" / "maps" / "cloglog.tif")
+    for name in ("summary.json", "result.json", "model.json"):
+        (study / "run" / name).write_text(json.dumps({"row": {"species": "a", "auc": 0.9}}))
+    monkeypatch.setattr(app, "_study", lambda: study)
+    return app
+
+
+def test_the_app_under_attack(against):
+    done = against.run(["requests"], 60 / against.KINDS["requests"].number, 0)
+    done |= against.run(["folders", "pointers"], 0.1, 0)
+    done |= against.run(["uploads"], 0.05, 0)
+    assert done["requests"]["cases"] == 60
+    assert not any(counted[harm] for counted in done.values() for harm in against.HARMS)
+
+
+def test_the_campaign_against_the_app_sees_harm(against, monkeypatch):
+    """Without the limits on what files lead to, and on what folders hold, there is some."""
+    kinds = [against.replay("pointers", seed) for seed in (0, 5)]
+    assert not any(harm[kind] for harm in kinds for kind in against.HARMS)
+    monkeypatch.setattr("maxent._reach.current", lambda: None)
+    monkeypatch.setattr("maxent._reach._OFFLINE", {})
+    kinds = [against.replay("pointers", seed) for seed in (0, 5)]
+    assert kinds[0]["outside"]
+    assert kinds[1]["asked"]
+    answer = 200, {"content-type": "image/svg+xml"}, b"<svg/>"
+    assert against.harm_of(answer, "/results/run/x.svg")["ran"]
+    told = 200, {"content-type": "application/json"}, json.dumps(against.ELEMENT).encode()
+    assert against.harm_of(told, "/api/state")["ran"]
+    assert against.harm_of((303, {"location": "//evil.example"}, b""), "/")["outside"]

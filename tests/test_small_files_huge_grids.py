@@ -48,7 +48,7 @@ def test_an_option_of_the_command_raises_the_limit(tmp_path, monkeypatch):
             raise ValueError(f"as far as {opened.grid.size}")
 
     monkeypatch.setattr("maxent.species.workflow.survey_files", survey)
-    fit = ["fit", str(records), str(path), "-o", str(tmp_path / "out")]
+    fit = ["fit", str(records), str(path), "--allow-vrt", "-o", str(tmp_path / "out")]
     refused = CliRunner().invoke(cli.main, fit)
     assert refused.exit_code == 1
     assert "use --max-cells 40000000000 " in refused.output

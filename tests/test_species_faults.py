@@ -223,10 +223,19 @@ def test_no_command_writes_over_a_file_it_reads(finished, data, tmp_path, run):
         ["evaluate", model, records, layers, "--absences", model, "-o", model],
         ["fit", records, earlier / "layers", *FAST, "-o", earlier],
         ["tune", records, earlier / "layers", "-c", "biome", "-o", earlier],
-        ["fit", records, mosaic, *FAST, "-o", earlier],
-        ["fit", records, layers, *FAST, "--project", mosaic, "-o", earlier],
-        ["tune", records, mosaic, "-c", "biome", "-o", earlier],
-        ["tune", records, layers, "--bias", mosaic / "temperature.vrt", "-o", earlier],
+        ["fit", records, mosaic, "--allow-vrt", *FAST, "-o", earlier],
+        ["fit", records, layers, "--allow-vrt", *FAST, "--project", mosaic, "-o", earlier],
+        ["tune", records, mosaic, "--allow-vrt", "-c", "biome", "-o", earlier],
+        [
+            "tune",
+            records,
+            layers,
+            "--bias",
+            mosaic / "temperature.vrt",
+            "--allow-vrt",
+            "-o",
+            earlier,
+        ],
     ):
         result = run(*args, "--overwrite")
         assert result.exit_code == 1, (args, result.output)
@@ -645,6 +654,7 @@ def test_a_projection_that_is_killed_leaves_the_earlier_maps(how, finished, made
     for name in ("cloglog.tif", "mess.tif"):
         (out / name).write_text("of before")
     draw = [str(a) for a in ("project", finished / "model.json", "-o", out, "--overwrite")]
+    draw.append("--allow-vrt")
     process = subprocess.Popen([sys.executable, "-m", "maxent", *draw, str(layers)])
     _appear(out, ".maxent-*/*.tif", 1, process)
     process.send_signal(how)

@@ -7,12 +7,15 @@ import os
 import signal
 import sys
 import threading
+import time
 import warnings
 from contextlib import suppress
 from types import FrameType
 from typing import Any
 
 _INTERRUPTED = 130
+LIFELINE = "MAXENT_LIFELINE"  # names a pipe whose other end is held by who started the command
+_GRACE = 30.0  # seconds to end by itself
 
 
 def run() -> None:
@@ -22,8 +25,11 @@ def run() -> None:
     atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
     sys.unraisablehook = _ask_again
     warnings.showwarning = _note
+    _follow_parent()
+    from maxent._reach import own_process
     from maxent.cli.app import main
 
+    own_process()
     try:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         main()
@@ -38,6 +44,22 @@ def run() -> None:
         # Python notes a Ctrl-C within exec(text) as unhandled, even if it is handled further out,
         # and python -m would end by the signal, not by our code; the next text clears the note
         exec("")
+
+
+def _follow_parent() -> None:
+    """End as by Ctrl-C when whoever started the command is gone, killed or not."""
+    held = os.environ.pop(LIFELINE, "")
+    if not held.isdecimal():
+        return
+
+    def wait() -> None:
+        with suppress(OSError):
+            os.read(int(held), 1)
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(_GRACE)
+        os._exit(_INTERRUPTED)
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 def _ask_again(unraisable: sys.UnraisableHookArgs) -> None:

@@ -1,26 +1,30 @@
 // What the server says, and how it is asked.
 
-export interface Grid {
-  transform: number[];
-  width: number;
-  height: number;
-  crs: string | null;
-  geographic: boolean;
-  words: string;
-}
+import { either, fields, flag, list, maybe, number, oneOf, optional, table, text, value, type Check, type Of } from "./schema";
 
-export interface MapFacts extends Grid {
-  zooms: number;
-  size: number;
-  low: number;
-  high: number;
-}
+const texts = list(text);
+const scalar = either(maybe(text), either(number, flag));
+const rings = list(list(list(number)));
+
+const gridFields = {
+  transform: list(number),
+  width: number,
+  height: number,
+  crs: maybe(text),
+  geographic: flag,
+  words: text,
+};
+const grid = fields(gridFields);
+export type Grid = Of<typeof grid>;
+
+const mapFacts = fields({ ...gridFields, zooms: number, size: number, low: number, high: number });
+export type MapFacts = Of<typeof mapFacts>;
 
 export type Fields = Record<string, unknown>;
 
 export interface Choices {
   records: Fields & { path?: string; leave_out?: string[] };
-  layers: Fields & { sources?: string[]; categorical?: string[]; without?: string[]; align?: string };
+  layers: Fields & { sources?: string[]; categorical?: string[]; without?: string[]; align?: string; crs?: string };
   study: Fields & { polygons?: string; hull?: boolean; buffer?: number; ecoregions?: string };
   settings: Fields;
   species: string[];
@@ -31,208 +35,247 @@ export interface Choices {
   out: string;
 }
 
-export interface Draft {
-  choices: Choices;
-  command: string;
-  script: string;
-  lacks: string;
-  edits: number; // how many the server has seen
-}
-
-export interface JobEvent {
-  kind: "note" | "begin" | "stage" | "done";
-  at: number;
-  text?: string;
-  species?: string | string[];
-  stage?: string;
-  status?: string;
-  error?: string;
-  auc?: number;
-}
-
-export interface Job {
-  number: number;
-  kind: string;
-  command: string;
-  out: string;
-  started: number;
-  status: "running" | "done" | "stopped" | "failed" | "lost";
-  error: string;
-  events: JobEvent[];
-}
-
-export interface Run {
-  run: string;
-  written: number;
-  species: string | null;
-  n_records: number | null;
-  auc: number | null;
-  test_auc: number | null;
-  test_auc_of: string | null;
-  gap: number | null;
-}
-
-export interface Option {
-  help: string;
-  group: string | null;
-  default: unknown;
-  choices: (string | null)[];
-  least: number | null;
-  most: number | null;
-  kind: string;
-}
-
-export interface State {
-  version: string;
-  folders: string[];
-  viewing: boolean;
-  draft: Draft;
-  options: Record<string, Option>;
-  rules: string[];
-  jobs: Job[];
-  runs: Run[];
-}
-
-export interface Listing {
-  folder: string;
-  above: string | null;
-  roots: string[];
-  folders: { name: string; path: string; rasters: number }[];
-  files: { name: string; path: string; bytes: number }[];
-}
-
-export interface SpeciesRecords {
-  name: string;
-  counts: Record<string, number>;
-  x: (number | null)[];
-  y: (number | null)[];
-  row: number[];
-  fate: string[];
-  hidden: number;
-  study: number[][][];
-  notes: string[];
-}
-
-export interface RecordsAnswer {
-  species: SpeciesRecords[];
-  grid: Grid | null;
-  notes: string[];
-}
-
-export interface LayerRow {
-  name: string;
-  label: string;
-  file: string;
-  band: number;
-  crs: string;
-  grid: string;
-  difference: string;
-  low: number | null;
-  high: number | null;
-  vif: number | null;
-  vif_infinite: boolean;
-  categorical: boolean;
-  levels: number;
-  drop: string;
-}
-
-export interface LayersAnswer {
-  layers: LayerRow[];
-  fits: boolean;
-  grid: Grid | null;
-  correlation: { variables: string[]; values: (number | null)[][] } | null;
-  notes: string[];
-}
-
-export interface Share {
-  variable: string;
-  value: number | string;
-  usual: number | null;
-  share: number;
-  low: number | null;
-  high: number | null;
-  outside: boolean;
-}
-
-export interface Why {
-  known: boolean;
-  said: string;
-  x: number;
-  y: number;
-  outputs: Record<string, number>;
-  exponent: number;
-  base: number;
-  shares: Share[];
-  mess: number | null;
-  most_dissimilar: string | null;
-  exdet: number | null;
-  curves: { variable: string; x: number | string; y: number | null }[];
-}
-
-export interface Response1 {
-  variable: string;
-  kind: string;
-  categorical: boolean;
-  x: (number | string)[];
-  y: number[];
-  low: number[] | null;
-  high: number[] | null;
-}
-
-export interface ResultMap {
-  file: string;
-  kind: string;
-  label: string;
-  of: string;
-  training: boolean;
-  classes: Record<string, string> | null;
-}
-
-export interface Threshold {
-  name: string;
-  value: number;
-  area: number;
-  training_omission: number;
-  test_omission: number | null;
-}
-
-export interface Result {
-  run: string;
-  species: string;
-  created: string;
-  version: string;
-  command: string;
-  script: string;
-  notes: string[];
-  cleaning: { what: string; records: number }[];
-  bound: string;
-  n_background: number;
-  certificate: { said: string; gap: number; gain: number | null };
-  grid: Grid | null;
-  records: { x: number[]; y: number[]; test: boolean[] };
-  study: number[][][];
-  evaluation: {
-    scores: Record<string, number | null>;
-    test_scores: Record<string, number | null> | null;
-    roc: Record<string, Record<string, number[]>>;
-    omission: Record<string, number[] | null>;
-    thresholds: Threshold[];
+/** Fields by name: those that the page reads are of their kinds, the others are plain values. */
+const chosen =
+  (known: Record<string, Check<unknown>>): Check<Fields> =>
+  (given, place) => {
+    const plain = table(either(scalar, list(scalar)))(given, place);
+    const read = Object.entries(known).filter(([name]) => Object.hasOwn(plain, name));
+    return { ...plain, ...Object.fromEntries(read.map(([name, check]) => [name, check(plain[name], `${place}.${name}`)])) };
   };
-  importance: { variables: string[]; contribution: number[]; permutation: number[] } | null;
-  jackknife: {
-    variables: string[];
-    scores: Record<string, { all: number; only: number[]; without: number[] }>;
-  } | null;
-  responses: Response1[];
-  variables: string[];
-  categorical: string[];
-  layers_reachable: boolean;
-  maps: ResultMap[];
-  changes: Record<string, number | string>[];
-  default_rule: string;
-  report: string | null;
-  files: string[];
-}
+
+const choices = fields({
+  records: chosen({ path: text, leave_out: texts }),
+  layers: chosen({ sources: texts, categorical: texts, without: texts, align: text, crs: optional(text) }),
+  study: chosen({ polygons: optional(text), hull: flag, buffer: optional(number), ecoregions: optional(text) }),
+  settings: chosen({}),
+  species: texts,
+  background: text,
+  background_file: maybe(text),
+  projections: texts,
+  test: maybe(text),
+  out: text,
+}) as Check<Choices>;
+
+export const draft = fields({
+  choices,
+  command: text,
+  script: text,
+  lacks: text,
+  edits: number, // how many the server has seen
+});
+export type Draft = Of<typeof draft>;
+
+const jobEvent = fields({
+  kind: oneOf("note", "begin", "stage", "done"),
+  at: number,
+  text: optional(text),
+  species: optional(either(text, texts)),
+  stage: optional(text),
+  status: optional(text),
+  error: optional(text),
+  auc: optional(number),
+});
+
+export const job = fields({
+  number,
+  kind: text,
+  command: text,
+  out: text,
+  started: number,
+  status: oneOf("running", "done", "stopped", "failed", "lost"),
+  error: text,
+  events: list(jobEvent),
+});
+export type Job = Of<typeof job>;
+
+const run = fields({
+  run: text,
+  written: number,
+  species: maybe(text),
+  n_records: maybe(number),
+  auc: maybe(number),
+  test_auc: maybe(number),
+  test_auc_of: maybe(text),
+  gap: maybe(number),
+});
+export type Run = Of<typeof run>;
+export const runs = list(run);
+export const notes = texts;
+
+const option = fields({
+  help: text,
+  group: maybe(text),
+  default: either(scalar, texts),
+  choices: list(maybe(text)),
+  least: maybe(number),
+  most: maybe(number),
+  kind: text,
+});
+export type Option = Of<typeof option>;
+
+const state = fields({
+  version: text,
+  folders: texts,
+  viewing: flag,
+  draft,
+  options: table(option),
+  rules: texts,
+  jobs: list(job),
+  runs,
+  notes,
+});
+export type State = Of<typeof state>;
+
+const listing = fields({
+  folder: text,
+  above: maybe(text),
+  roots: texts,
+  folders: list(fields({ name: text, path: text, rasters: number })),
+  files: list(fields({ name: text, path: text, bytes: number })),
+});
+export type Listing = Of<typeof listing>;
+
+const recordsAnswer = fields({
+  species: list(
+    fields({
+      name: text,
+      counts: table(number),
+      x: list(maybe(number)),
+      y: list(maybe(number)),
+      row: list(number),
+      fate: texts,
+      hidden: number,
+      study: rings,
+      notes: texts,
+    }),
+  ),
+  grid: maybe(grid),
+  notes: texts,
+});
+export type RecordsAnswer = Of<typeof recordsAnswer>;
+
+const layersAnswer = fields({
+  layers: list(
+    fields({
+      name: text,
+      label: text,
+      file: text,
+      band: number,
+      crs: text,
+      grid: text,
+      difference: text,
+      low: maybe(number),
+      high: maybe(number),
+      vif: maybe(number),
+      vif_infinite: flag,
+      categorical: flag,
+      levels: number,
+      drop: text,
+    }),
+  ),
+  fits: flag,
+  grid: maybe(grid),
+  correlation: maybe(fields({ variables: texts, values: list(list(maybe(number))) })),
+  notes: texts,
+});
+export type LayersAnswer = Of<typeof layersAnswer>;
+
+const whyKnown = fields({
+  known: flag,
+  said: text,
+  x: number,
+  y: number,
+  outputs: table(number),
+  exponent: number,
+  base: number,
+  shares: list(
+    fields({
+      variable: text,
+      value: either(number, text),
+      usual: maybe(number),
+      share: number,
+      low: maybe(number),
+      high: maybe(number),
+      outside: flag,
+    }),
+  ),
+  mess: maybe(number),
+  most_dissimilar: maybe(text),
+  exdet: maybe(number),
+  curves: list(fields({ variable: text, x: either(number, text), y: maybe(number) })),
+});
+export type Why = Of<typeof whyKnown>;
+export type Share = Why["shares"][number];
+const whyUnknown = fields({ known: flag, said: text });
+const why: Check<Why> = (given, place) => {
+  const told = whyUnknown(given, place);
+  return told.known ? whyKnown(given, place) : (told as Why);
+};
+
+const response1 = fields({
+  variable: text,
+  kind: text,
+  categorical: flag,
+  x: list(either(text, value)),
+  y: list(value),
+  low: maybe(list(value)),
+  high: maybe(list(value)),
+});
+export type Response1 = Of<typeof response1>;
+
+const resultMap = fields({
+  file: text,
+  kind: text,
+  label: text,
+  of: text,
+  training: flag,
+  classes: maybe(table(text)),
+});
+export type ResultMap = Of<typeof resultMap>;
+
+const result = fields({
+  run: text,
+  species: text,
+  created: text,
+  version: text,
+  command: text,
+  script: text,
+  notes: texts,
+  cleaning: list(fields({ what: text, records: number })),
+  bound: text,
+  n_background: number,
+  certificate: fields({ said: text, gap: value, gain: maybe(number) }),
+  grid: maybe(grid),
+  records: fields({ x: list(value), y: list(value), test: list(flag) }),
+  study: rings,
+  evaluation: fields({
+    scores: table(maybe(number)),
+    test_scores: maybe(table(maybe(number))),
+    roc: table(table(list(value))),
+    omission: table(maybe(list(value))),
+    thresholds: list(
+      fields({ name: text, value, area: value, training_omission: value, test_omission: maybe(number) }),
+    ),
+  }),
+  importance: maybe(fields({ variables: texts, contribution: list(value), permutation: list(value) })),
+  jackknife: maybe(
+    fields({ variables: texts, scores: table(fields({ all: value, only: list(value), without: list(value) })) }),
+  ),
+  responses: list(response1),
+  variables: texts,
+  categorical: texts,
+  layers_reachable: flag,
+  maps: list(resultMap),
+  changes: list(table(either(text, value))),
+  default_rule: text,
+  report: maybe(text),
+  files: texts,
+});
+export type Result = Of<typeof result>;
+export type Threshold = Result["evaluation"]["thresholds"][number];
+
+const uploaded = fields({ path: text });
 
 export class Refused extends Error {
   constructor(
@@ -243,7 +286,7 @@ export class Refused extends Error {
   }
 }
 
-async function ask<T>(address: string, init: RequestInit = {}): Promise<T> {
+async function ask<T>(check: Check<T>, address: string, init: RequestInit = {}): Promise<T> {
   let answer: Response;
   try {
     answer = await fetch(address, init);
@@ -255,7 +298,7 @@ async function ask<T>(address: string, init: RequestInit = {}): Promise<T> {
     const said = type.includes("json") ? (await answer.json()).error : await answer.text();
     throw new Refused(String(said).trim() || answer.statusText, answer.status);
   }
-  return (await answer.json()) as T;
+  return check(await answer.json(), "answer");
 }
 
 const query = (given: Record<string, string | number | undefined>): string => {
@@ -266,34 +309,33 @@ const query = (given: Record<string, string | number | undefined>): string => {
   return made.toString();
 };
 
-function send<T>(address: string, body: unknown, method = "POST"): Promise<T> {
+function send<T>(check: Check<T>, address: string, body: unknown, method = "POST"): Promise<T> {
   const headers = { "content-type": "application/json", "x-maxent": "1" };
-  return ask<T>(address, { method, headers, body: JSON.stringify(body) });
+  return ask(check, address, { method, headers, body: JSON.stringify(body) });
 }
 
 export const api = {
-  state: () => ask<State>("/api/state"),
-  files: (folder: string, kind: string) => ask<Listing>(`/api/files?${query({ folder, kind })}`),
-  records: () => ask<RecordsAnswer>("/api/records"),
-  layers: () => ask<LayersAnswer>("/api/layers"),
-  draft: (changes: Partial<Choices>) => send<Draft>("/api/draft", changes, "PUT"),
-  region: (rings: number[][][], crs: string | null) => send<Draft>("/api/region", { rings, crs }),
-  fit: (resume: boolean) => send<Job>("/api/fit", { resume }),
-  project: (run: string, layers: string) => send<Job>("/api/project", { run, layers }),
-  change: (run: string, future: string, threshold: number) =>
-    send<Job>("/api/change", { run, future, threshold }),
-  stop: (number: number) => send<unknown>(`/api/jobs/${number}/stop`, {}),
-  result: (run: string) => ask<Result>(`/api/result?${query({ run })}`),
-  map: (file: string, band?: number) => ask<MapFacts>(`/api/map?${query({ file, band })}`),
-  variable: (run: string, of: string, variable: string) =>
-    ask<MapFacts>(`/api/map?${query({ run, of, variable })}`),
-  why: (run: string, of: string, x: number, y: number) =>
-    ask<Why>(`/api/why?${query({ run, of, x, y })}`),
+  state: () => ask(state, "/api/state"),
+  files: (folder: string, kind: string) => ask(listing, `/api/files?${query({ folder, kind })}`),
+  records: () => ask(recordsAnswer, "/api/records"),
+  layers: () => ask(layersAnswer, "/api/layers"),
+  draft: (changes: Partial<Choices>) => send(draft, "/api/draft", changes, "PUT"),
+  region: (corners: number[][][], crs: string | null) => send(draft, "/api/region", { rings: corners, crs }),
+  fit: (resume: boolean) => send(job, "/api/fit", { resume }),
+  project: (of: string, layers: string) => send(job, "/api/project", { run: of, layers }),
+  change: (of: string, future: string, threshold: number) => send(job, "/api/change", { run: of, future, threshold }),
+  stop: (which: number) => send(fields({ asked: flag }), `/api/jobs/${which}/stop`, {}),
+  result: (of: string) => ask(result, `/api/result?${query({ run: of })}`),
+  map: (file: string, band?: number) => ask(mapFacts, `/api/map?${query({ file, band })}`),
+  variable: (of: string, map: string, variable: string) =>
+    ask(mapFacts, `/api/map?${query({ run: of, of: map, variable })}`),
+  why: (of: string, map: string, x: number, y: number) => ask(why, `/api/why?${query({ run: of, of: map, x, y })}`),
   upload: (into: string, file: File) =>
-    ask<{ path: string }>(
-      `/api/upload/${encodeURIComponent(into)}/${encodeURIComponent(file.name)}`,
-      { method: "PUT", headers: { "x-maxent": "1" }, body: file },
-    ),
+    ask(uploaded, `/api/upload/${encodeURIComponent(into)}/${encodeURIComponent(file.name)}`, {
+      method: "PUT",
+      headers: { "x-maxent": "1" },
+      body: file,
+    }),
 };
 
 export type TileQuery = { file: string; band?: number } | { run: string; of: string; variable: string };

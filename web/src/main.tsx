@@ -8,7 +8,7 @@ import "uplot/dist/uPlot.min.css";
 import "./style.css";
 import "leaflet";
 import "@geoman-io/leaflet-geoman-free";
-import { Trouble, Words } from "./parts";
+import { Notes, Trouble, Words } from "./parts";
 import { ResultView } from "./results";
 import { FitStep, LayersStep, Progress, RecordsStep, RegionStep, SettingsStep, StepMap, useSurveys } from "./steps";
 import { clearTrouble, follow, usePage } from "./store";
@@ -76,6 +76,7 @@ function App(): JSX.Element {
             dismiss
           </button>
         </Trouble>
+        <Notes notes={page.notes} title="Damaged files" />
         {!state ? <p role="status">Loading …</p> : null}
         {state && run !== null ? (
           <>

@@ -96,7 +96,7 @@ export function RecordsStep({ choices, surveyed }: { choices: Choices; surveyed:
               ["species", "Column of names"],
               ["x", "Column of longitude or x"],
               ["y", "Column of latitude or y"],
-              ["crs", "Coordinate reference system, as EPSG:4326"],
+              ["crs", "Coordinate reference system"],
               ["presence", "Column of presence and absence"],
             ] as const
           ).map(([name, label]) => (
@@ -276,6 +276,18 @@ export function LayersStep({
             </tbody>
           </table>
         </div>
+      ) : null}
+      {choices.layers.sources?.length ? (
+        <Field label="Coordinate reference system of the layers" help="Only for files that do not say, such as .asc.">
+          <Entry
+            value={choices.layers.crs ?? ""}
+            placeholder="what the files say"
+            onEnter={(text) => {
+              const { crs: _, ...rest } = choices.layers;
+              void choose({ layers: text ? { ...rest, crs: text } : rest });
+            }}
+          />
+        </Field>
       ) : null}
       {answer?.correlation && answer.correlation.variables.length > 1 ? <Correlations of={answer.correlation} /> : null}
       {answer ? <Notes notes={answer.notes} /> : null}

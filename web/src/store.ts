@@ -1,18 +1,20 @@
 // The state of the page: what the server last said, and who wants to know.
 
 import { useEffect, useState } from "preact/hooks";
-import { api, type Choices, type Draft, type Job, type Run, type State } from "./api";
+import { api, draft as draftCheck, job as jobCheck, notes, runs, type Choices, type Draft, type Job, type Run, type State } from "./api";
+import { maybe, Unfit, type Check } from "./schema";
 
 export interface Page {
   state: State | null;
   settled: Choices | null; // as the server has them: what questions about files are about
   job: Job | null;
   runs: Run[];
+  notes: string[]; // of files of the page's own that were damaged
   link: "up" | "down" | "refused";
   trouble: string;
 }
 
-let page: Page = { state: null, settled: null, job: null, runs: [], link: "up", trouble: "" };
+let page: Page = { state: null, settled: null, job: null, runs: [], notes: [], link: "up", trouble: "" };
 const listeners = new Set<() => void>();
 
 function set(changes: Partial<Page>): void {
@@ -83,22 +85,28 @@ export const clearTrouble = (): void => set({ trouble: "" });
 export async function follow(): Promise<void> {
   try {
     const state = await api.state();
-    set({ state, settled: state.draft.choices, job: state.jobs[0] ?? null, runs: state.runs, link: "up" });
+    set({ state, settled: state.draft.choices, job: state.jobs[0] ?? null, runs: state.runs, notes: state.notes, link: "up" });
   } catch (error) {
+    if (error instanceof Unfit) set({ trouble: error.message });
     set({ link: (error as { status?: number }).status === 403 ? "refused" : "down" });
     setTimeout(() => void follow(), 1500);
     return;
   }
   const events = new EventSource("/api/events");
-  const read = <T,>(act: (value: T) => unknown) => (event: MessageEvent<string>) => {
-    act(JSON.parse(event.data) as T);
+  const read = <T,>(check: Check<T>, act: (value: T) => unknown) => (event: MessageEvent<string>) => {
+    try {
+      act(check(JSON.parse(event.data), event.type));
+    } catch (error) {
+      set({ trouble: (error as Error).message });
+    }
   };
-  events.addEventListener("draft", read<Draft>((draft) => {
+  events.addEventListener("draft", read(draftCheck, (draft) => {
     const late = draft.edits < (page.state?.draft.edits ?? 0); // told before a change that was answered already
     if (!waiting && !late) setDraft(draft);
   }));
-  events.addEventListener("job", read<Job | null>((job) => set({ job })));
-  events.addEventListener("runs", read<Run[]>((runs) => set({ runs })));
+  events.addEventListener("job", read(maybe(jobCheck), (job) => set({ job })));
+  events.addEventListener("runs", read(runs, (found) => set({ runs: found })));
+  events.addEventListener("notes", read(notes, (told) => set({ notes: told })));
   events.onopen = () => set({ link: "up" });
   events.onerror = () => {
     set({ link: "down" });

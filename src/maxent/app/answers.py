@@ -87,9 +87,10 @@ class Answers:
 
     def _opened(self, run: str, of: str) -> _Opened:
         folder = self.folders.find(run)
-        key = (run, of, (folder / MODEL).stat().st_mtime)
+        path = self.folders.find(str(folder / MODEL))
+        key = (run, of, path.stat().st_mtime)
         if key not in self._open:
-            result, model = result_of(self.folders, run), load_model(folder / MODEL)
+            result, model = result_of(self.folders, run), load_model(path)
             schema = model.density.schema
             layers = self._reading(result, of).open(only=schema.names)
             self._open[key] = _Opened(model, layers, result)
@@ -129,8 +130,8 @@ class Answers:
         folders = [b for a, b in pairwise(words) if a in ("-p", "--project")]
         fits = [f for f in folders if f == of or Path(f).name == of]
         for job in self.jobs.all():
-            words = job.facts["argv"]
-            if words[0] == "project" and Path(job.facts["out"]).name == of:
+            words = job.facts.argv
+            if words[0] == "project" and len(words) > 2 and Path(job.facts.out).name == of:
                 fits.append(words[2])
         if not fits:
             raise UnreachableError(

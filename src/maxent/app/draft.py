@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from maxent.app.folders import Folders
+from pydantic_core import from_json
+
+from maxent import _reach
+from maxent.app.aside import Aside
+from maxent.app.folders import Folders, OutsideError
+from maxent.app.schema import chosen
 from maxent.io import write_atomically
 from maxent.species.inputs import LayerFiles, RecordFile, StudyFiles
-from maxent.species.options import options_of, typed
+from maxent.species.layers.naming import Named, named_layers
+from maxent.species.options import typed
 from maxent.species.settings import Settings
 
 FILE = "draft.json"
@@ -48,8 +55,10 @@ class Draft:
     out: str = "maxent-results"
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Draft:
+    def of(cls, given: Any) -> Draft:
         """From what the page sent; what is not known, or of another kind, is refused."""
+        if not isinstance(given, dict):
+            raise ValueError(f"a draft must be choices by name, got {type(given).__name__}")
         known = {f.name: f for f in fields(cls)}
         unknown = sorted(set(given) - set(known))
         if unknown:
@@ -57,7 +66,7 @@ class Draft:
         values: dict[str, Any] = {}
         for name, value in given.items():
             if name in _PARTS:
-                values[name] = _fields_of(name, value)
+                values[name] = chosen(name, _PARTS[name], value)
             elif name in ("species", "projections"):
                 values[name] = tuple(_text(name, part) for part in _list(name, value))
             elif name in ("background_file", "test"):
@@ -66,12 +75,13 @@ class Draft:
                 values[name] = _text(name, value)
         made = cls(**values)
         if made.background not in BACKGROUNDS:
-            raise ValueError(f"background must be one of {', '.join(BACKGROUNDS)}")
+            raise ValueError(f"the background must be one of {', '.join(BACKGROUNDS)}")
         return made
 
     def changed(self, given: Mapping[str, Any]) -> Draft:
         """With other values for some of the choices."""
-        return replace(self, **{name: getattr(Draft.of(given), name) for name in given})
+        made = Draft.of(given)
+        return replace(self, **{name: getattr(made, name) for name in given})
 
     # -- as the command takes them -----------------------------------------------------------------
 
@@ -98,11 +108,32 @@ class Draft:
             chosen.setdefault("bias_kernel", "auto")
         return Settings(**chosen)
 
-    def files(self) -> list[str]:
-        """All files and folders that are named."""
+    def files(self, folders: Folders) -> list[str]:
+        """All files and folders that are to be read; those of layer tables too."""
         named = [self.records.get("path"), *self.layers.get("sources", ()), self.test]
         named += [self.study.get("polygons"), self.study.get("ecoregions"), self.background_file]
+        for text in self.layers.get("layer", ()):
+            if "=" not in text and text.lower().endswith(".csv"):
+                table = folders.find(text)
+                named += [text, *(row.path for row in named_layers([str(table)]))]
+            else:
+                named.append(_file_of(text, folders))
         return [name for name in [*named, *self.projections] if name]
+
+    def check_paths(self, folders: Folders) -> None:
+        """Refuse a draft any path of which leads out of the opened folders: decided here alone."""
+        for name in self.files(folders):
+            folders.find(name)
+        out = folders.find(self.out)
+        if out in folders.roots or any(out in root.parents for root in folders.roots):
+            raise ValueError("give the results a folder of their own")
+        if out == folders.state or folders.state in out.parents:
+            raise OutsideError("the page keeps its own files there; name another folder")
+        for crs in (self.records.get("crs"), self.layers.get("crs")):
+            if crs is not None:
+                _reach.check_crs(crs)
+                if os.path.exists(folders.home / crs):
+                    raise ValueError(f"{crs!r:.80} names a file; give a code such as EPSG:4326")
 
     def argv(self) -> list[str]:
         """The words of the command after ``maxent``."""
@@ -175,16 +206,10 @@ class Draft:
 _PARTS = {"records": RecordFile, "layers": LayerFiles, "study": StudyFiles, "settings": Settings}
 
 
-def _fields_of(name: str, given: Any) -> dict[str, Any]:
-    """Fields of one of the dataclasses, with lists as tuples."""
-    if not isinstance(given, Mapping):
-        raise ValueError(f"{name} must be fields by name, got {type(given).__name__}")
-    cls = _PARTS[name]
-    known = {f.name for f in fields(cls) if f.name in options_of(cls) or not f.metadata}
-    unknown = sorted(set(given) - known)
-    if unknown:
-        raise ValueError(f"{name} has no {unknown[0]!r}; it has {', '.join(sorted(known))}")
-    return {k: tuple(v) if isinstance(v, list) else v for k, v in given.items()}
+def _file_of(text: str, folders: Folders) -> str:
+    """The file of NAME=FILE[:BAND], as it is named from the first folder."""
+    rest = text.partition("=")[2].strip()
+    return rest if os.path.exists(folders.home / rest) else Named.of(text).path
 
 
 def _list(name: str, value: Any) -> list[Any]:
@@ -231,12 +256,22 @@ def command_script(command: str) -> str:
 # -- on disk ---------------------------------------------------------------------------------------
 
 
-def read_draft(folders: Folders) -> Draft:
-    """The draft of a folder, empty where there is none or it cannot be read."""
+def read_draft(folders: Folders, aside: Aside | None = None) -> Draft:
+    """The draft of a folder, empty where there is none; a damaged one is put aside."""
+    path = folders.state / FILE
     try:
-        return Draft.of(json.loads((folders.state / FILE).read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
+        content = path.read_bytes()
+    except OSError:
         return Draft()
+    try:
+        folders.find(str(path))
+        draft = Draft.of(from_json(content, allow_inf_nan=False))
+        draft.check_paths(folders)
+    except (ValueError, TypeError, OSError) as error:
+        if aside is not None:
+            aside.put(path, str(error))
+        return Draft()
+    return draft
 
 
 def write_draft(folders: Folders, draft: Draft) -> None:

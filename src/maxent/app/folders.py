@@ -49,6 +49,9 @@ class Folders:
             if not root.is_dir():
                 raise NotADirectoryError(f"{path}: no such folder; give one to open")
             roots.append(root)
+        for path in (roots[0] / STATE, roots[0] / STATE / "jobs"):
+            if path.is_symlink():  # what the page keeps would be written elsewhere
+                raise OutsideError(f"{path} is a link, which the page does not follow; remove it")
         return cls(tuple(dict.fromkeys(roots)))
 
     @property
@@ -139,7 +142,7 @@ class Folders:
             while waiting and visited < _VISITED:
                 folder, depth = waiting.pop(0)
                 visited += 1
-                if (folder / RESULT).is_file():
+                if (folder / RESULT).is_file() and self.holds(folder / RESULT):
                     found.append(folder)
                     continue
                 if depth < _DEPTH:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -22,11 +23,16 @@ from typing import Any
 
 from maxent._terminal import INTERRUPTED, PARTLY, printable
 from maxent.app import runner
+from maxent.app.aside import Aside
 from maxent.app.folders import Folders
+from maxent.app.models import JobEvent, JobFacts
+from maxent.app.schema import DamagedError, read
 from maxent.io import write_atomically
 
 _KEPT = 50  # jobs whose story is kept
 _PID = "pid"
+_NUMBER = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
+_READ = 4 << 20  # bytes of a story that are read
 
 
 class BusyError(RuntimeError):
@@ -38,6 +44,12 @@ class Job:
     """One command: its folder holds its words, its events and, at the end, its exit code."""
 
     folder: Path
+    facts: JobFacts
+
+    @classmethod
+    def of(cls, folder: Path) -> Job:
+        """The job of a folder; an error says why it cannot be read."""
+        return cls(folder, read(JobFacts, (folder / runner.JOB).read_bytes()))
 
     @property
     def number(self) -> int:
@@ -45,91 +57,103 @@ class Job:
         return int(self.folder.name)
 
     @property
-    def facts(self) -> dict[str, Any]:
-        """What was written when it began."""
-        loaded: dict[str, Any] = json.loads((self.folder / runner.JOB).read_text(encoding="utf-8"))
-        return loaded
-
-    @property
     def status(self) -> str:
         """ "running", "done", "stopped", "failed" or "lost" (killed from outside)."""
         with suppress(OSError, ValueError):
-            code = int((self.folder / runner.EXIT).read_text())
+            code = int(_end_of(self.folder / runner.EXIT))
             if code in (0, PARTLY):
                 return "done"
             return "stopped" if code in (INTERRUPTED, -signal.SIGINT) else "failed"
         return "running" if self._alive() else "lost"
 
     def _alive(self) -> bool:
-        try:
-            pid = int((self.folder / _PID).read_text())
-        except (OSError, ValueError):
+        if not (self.folder / _PID).is_file():
             return time.time() - self.folder.stat().st_mtime < 5  # it is being started
-        return _runs(pid)
+        return self._process() is not None
+
+    def _process(self) -> int | None:
+        """Its process, as long as that is the one that was started: numbers are used again."""
+        with suppress(OSError, ValueError):
+            pid, _, started = _end_of(self.folder / _PID).decode().strip().partition("\n")
+            if started and started == started_at(int(pid)):
+                return int(pid)
+        return None
 
     def stop(self) -> None:
         """Ctrl-C for the command, which then leaves things as they were."""
-        with suppress(OSError, ValueError, ProcessLookupError):
-            os.killpg(int((self.folder / _PID).read_text()), signal.SIGINT)
+        process = self._process()
+        if process is not None:
+            with suppress(OSError):
+                os.killpg(process, signal.SIGINT)
 
     def error(self) -> str:
         """The last line of what the command complained of."""
         with suppress(OSError):
-            lines = (self.folder / runner.ERRORS).read_text(encoding="utf-8", errors="replace")
+            lines = _end_of(self.folder / runner.ERRORS).decode("utf-8", errors="replace")
             told = [line for line in lines.splitlines() if line.strip()]
             wrong = [line for line in told if line.startswith("error:")] or told[-1:]
             return printable(wrong[-1].removeprefix("error:").strip()) if wrong else ""
         return ""
 
-    def events(self, after: int = 0) -> tuple[list[dict[str, Any]], int]:
-        """What happened since a place in the file of events, and the place reached."""
-        path = self.folder / runner.EVENTS
-        if not path.exists():
-            return [], after
-        with open(path, "rb") as file:
-            file.seek(after)
-            whole, _, _ = file.read().rpartition(b"\n")
-        told = [json.loads(line) for line in whole.splitlines() if line]
-        return told, after + len(whole) + (1 if whole else 0)
+    def events(self) -> list[dict[str, Any]]:
+        """What it has told so far; a damaged line is left out."""
+        try:
+            whole, _, _ = _end_of(self.folder / runner.EVENTS).rpartition(b"\n")
+        except OSError:
+            return []
+        told = []
+        for line in whole.splitlines():
+            with suppress(ValueError):
+                told.append(read(JobEvent, line).model_dump(exclude_none=True))
+        return told
 
     def story(self) -> dict[str, Any]:
         """All that the page shows of a job."""
         facts, status = self.facts, self.status
-        events, place = self.events()
         return {
             "number": self.number,
-            "kind": facts["argv"][0],
-            "command": shlex.join(["maxent", *facts["argv"]]),
-            "out": facts["out"],
-            "started": facts["started"],
+            "kind": facts.argv[0],
+            "command": shlex.join(["maxent", *facts.argv]),
+            "out": facts.out,
+            "started": facts.started,
             "status": status,
             "error": self.error() if status == "failed" else "",
-            "events": events,
-            "place": place,
+            "events": self.events(),
         }
 
 
 class Jobs:
     """The jobs of a folder, one of them at a time running."""
 
-    def __init__(self, folders: Folders) -> None:
-        self.folders = folders
+    def __init__(self, folders: Folders, aside: Aside | None = None) -> None:
+        self.folders, self.aside = folders, aside or Aside(folders)
         self.folder = folders.state / "jobs"
+        self._starting = threading.Lock()
 
     def all(self) -> list[Job]:
         """The latest first."""
         if not self.folder.is_dir():
             return []
-        found = [Job(p) for p in self.folder.iterdir() if p.name.isdecimal()]
-        whole = [job for job in found if (job.folder / runner.JOB).is_file()]
-        return sorted(whole, key=lambda job: -job.number)
+        found = []
+        for folder in self.folder.iterdir():
+            if not _NUMBER.fullmatch(folder.name) or not (folder / runner.JOB).is_file():
+                continue
+            if not self.folders.holds(folder / runner.JOB):  # a link that leads out
+                continue
+            try:
+                found.append(Job.of(folder))
+            except OSError:  # forgotten meanwhile
+                continue
+            except DamagedError as error:
+                self.aside.put(folder, str(error))
+        return sorted(found, key=lambda job: -job.number)
 
     def find(self, number: int) -> Job:
         """By its number."""
-        job = Job(self.folder / str(number))
-        if not (job.folder / runner.JOB).is_file():
+        found = next((job for job in self.all() if job.number == number), None)
+        if found is None:
             raise FileNotFoundError(f"no job {number}")
-        return job
+        return found
 
     def running(self) -> Job | None:
         """The one that runs, if any."""
@@ -140,9 +164,13 @@ class Jobs:
 
         ``draft`` are the choices that it was made from.
         """
+        with self._starting:
+            return self._start(argv, out, draft)
+
+    def _start(self, argv: Sequence[str], out: str, draft: Mapping[str, Any] | None) -> Job:
         busy = self.running()
         if busy is not None:
-            raise BusyError(f"a {busy.facts['argv'][0]} is running; wait for it, or stop it")
+            raise BusyError(f"a {busy.facts.argv[0]} is running; wait for it, or stop it")
         number = 1 + max((job.number for job in self.all()), default=0)
         folder = self.folder / str(number)
         folder.mkdir(parents=True)
@@ -162,23 +190,37 @@ class Jobs:
             stderr=subprocess.DEVNULL,
             start_new_session=True,  # Ctrl-C at the server is not for it
         )
+        started = started_at(process.pid) or ""
         threading.Thread(target=process.wait, daemon=True).start()  # so that its end is noticed
-        write_atomically(folder / _PID, f"{process.pid}\n".encode())
+        write_atomically(folder / _PID, f"{process.pid}\n{started}\n".encode())
         self._forget()
-        return Job(folder)
+        return Job.of(folder)
 
     def _forget(self) -> None:
         for job in self.all()[_KEPT:]:
             shutil.rmtree(job.folder, ignore_errors=True)
 
 
-def _runs(pid: int) -> bool:
-    """Whether a process is alive: one that has ended but was not waited for is not."""
-    try:
-        os.kill(pid, 0)
-    except OSError:
-        return False
-    with suppress(OSError, IndexError):
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-        return state != "Z"
-    return True
+def _end_of(path: Path) -> bytes:
+    """The last of a file: a crafted one may be larger than memory."""
+    with open(path, "rb") as file:
+        file.seek(max(0, path.stat().st_size - _READ))
+        return file.read(_READ)
+
+
+def started_at(pid: int) -> str | None:
+    """When a living process began, in the system's own words; None where there is none."""
+    if pid <= 1:
+        return None
+    if Path("/proc/self/stat").exists():
+        try:
+            said = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        except OSError:
+            return None
+        return None if said[0] == "Z" else f"{boot} {said[19]}"  # ticks since the boot
+    told = subprocess.run(
+        ["ps", "-o", "state=", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True
+    )
+    state, _, began = told.stdout.strip().partition(" ")
+    return None if not began or state.startswith("Z") else began.strip()

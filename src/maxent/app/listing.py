@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from pydantic_core import from_json
+
 from maxent.app.folders import Folders
+from maxent.app.models import Run
 from maxent.species.outputs import RESULT, SUMMARY
 
 _LISTED = 2000  # results in the list
-_SAID = ("species", "n_records", "auc", "test_auc", "test_auc_of", "gap", "seconds")
 
 
 def listed(folders: Folders) -> list[dict[str, Any]]:
@@ -20,14 +20,17 @@ def listed(folders: Folders) -> list[dict[str, Any]]:
     found = []
     for folder in folders.results()[:_LISTED]:
         written = (folder / RESULT).stat().st_mtime
-        found.append({"run": folders.name(folder), "written": written, **_row(folder, written)})
+        held = folders.holds(folder / SUMMARY)
+        row = _row(folder, written) if held else Run().model_dump()
+        found.append({"run": folders.name(folder), "written": written, **row})
     return found
 
 
 @lru_cache(maxsize=_LISTED)
 def _row(folder: Path, written: float) -> dict[str, Any]:
     """What the list says of a result."""
-    row: dict[str, Any] = {}
-    with suppress(OSError, ValueError, KeyError, TypeError):
-        row = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))["row"]
-    return {key: row.get(key) for key in _SAID}
+    try:
+        held = from_json((folder / SUMMARY).read_bytes(), allow_inf_nan=False)
+        return Run.model_validate(held["row"]).model_dump()
+    except (OSError, ValueError, KeyError, TypeError):  # none, or not as maxent writes it
+        return Run().model_dump()

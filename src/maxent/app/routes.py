@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import filecmp
-import json
-import mimetypes
+import math
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
@@ -16,23 +14,28 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pydantic_core import from_json
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
+from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from maxent._terminal import in_words
 from maxent._version import __version__
+from maxent.app import models, schema
+from maxent.app.aside import Aside
 from maxent.app.draft import Draft, command_script, drawn_region, read_draft, write_draft
+from maxent.app.files import KINDS, OTHER, headers_of, result_file
 from maxent.app.folders import Folders, OutsideError, fresh
 from maxent.app.jobs import BusyError, Jobs
 from maxent.app.listing import listed
 from maxent.app.tiles import Tiles
+from maxent.app.uploads import receive
+from maxent.app.wording import for_page
 from maxent.species.options import options_of
-from maxent.species.outputs import RESULT
 from maxent.species.settings import RULES, Settings
 
 if TYPE_CHECKING:
@@ -51,7 +54,8 @@ class Server:
 
     def __init__(self, folders: Folders, upload_limit: int = UPLOAD) -> None:
         self.folders, self.upload_limit = folders, upload_limit
-        self.jobs, self.tiles = Jobs(folders), Tiles()
+        self.aside = Aside(folders)
+        self.jobs, self.tiles = Jobs(folders, self.aside), Tiles()
         # rasters are opened once per thread: one thread answers clicks
         self._asking = ThreadPoolExecutor(1, thread_name_prefix="answers")
         self._drafting, self._edits = threading.Lock(), 0  # one edit of the draft at a time
@@ -97,12 +101,14 @@ class Server:
             handlers[kind] = self._refused
         handlers[BusyError] = self._refused
         handlers[Exception] = self._failed
-        return Starlette(routes=routes, exception_handlers=handlers)
+        app = Starlette(routes=routes, exception_handlers=handlers)
+        app.router.redirect_slashes = False
+        return app
 
     # -- errors in words -----------------------------------------------------------------------
 
     async def _http_error(self, request: Request, error: Any) -> Response:
-        return JSONResponse({"error": str(error.detail)}, error.status_code)
+        return _said(models.Error, {"error": str(error.detail)}, error.status_code)
 
     async def _refused(self, request: Request, error: Exception) -> Response:
         """What was asked cannot be had, and why."""
@@ -113,10 +119,15 @@ class Server:
             status = 409
         elif isinstance(error, FileNotFoundError):
             status = 404
-        return JSONResponse({"error": self.folders.without_paths(in_words(error))}, status)
+        return _said(models.Error, {"error": self._in_words(in_words(error))}, status)
+
+    def _in_words(self, text: str) -> str:
+        """A message of the command as the page says it."""
+        return for_page(self.folders.without_paths(text))
 
     async def _failed(self, request: Request, error: Exception) -> Response:
-        return JSONResponse({"error": f"an error of the program: {type(error).__name__}"}, 500)
+        said = f"an error of the program: {type(error).__name__}"
+        return _said(models.Error, {"error": said}, 500)
 
     # -- the page --------------------------------------------------------------------------------
 
@@ -126,7 +137,7 @@ class Server:
 
     async def state(self, request: Request) -> Response:
         """All that the page begins with."""
-        return JSONResponse(await run_in_threadpool(self._state))
+        return await self._json(models.State, self._state)
 
     def _state(self) -> dict[str, Any]:
         return {
@@ -136,13 +147,17 @@ class Server:
             "draft": self._draft(),
             "options": _options(),
             "rules": list(RULES),
-            "jobs": [job.story() for job in self.jobs.all()[:5]],
+            "jobs": [self._story(job) for job in self.jobs.all()[:5]],
             "runs": listed(self.folders),
+            "notes": list(self.aside.notes),
         }
 
     def _draft(self) -> dict[str, Any]:
         with self._drafting:
-            return self._told(read_draft(self.folders))
+            return self._told(self._chosen())
+
+    def _chosen(self) -> Draft:
+        return read_draft(self.folders, self.aside)
 
     def _told(self, draft: Draft) -> dict[str, Any]:
         """A draft with its command and script, or what it lacks."""
@@ -151,7 +166,7 @@ class Server:
         try:
             said |= {"command": draft.command(), "script": draft.script()}
         except (ValueError, TypeError) as error:
-            said["lacks"] = self.folders.without_paths(str(error))
+            said["lacks"] = self._in_words(str(error))
         return said
 
     async def events(self, request: Request) -> Response:
@@ -171,8 +186,8 @@ class Server:
             told = False
             for name, value in now.items():
                 if seen.get(name) != value:
-                    data = json.dumps(value)
-                    yield f"event: {name}\ndata: {data}\n\n".encode()
+                    data = schema.told(_EVENTS[name], value)
+                    yield b"event: %s\ndata: %s\n\n" % (name.encode(), data)
                     told = True
             seen, idle = now, 0.0 if told else idle + _POLL
             if idle >= _QUIET:
@@ -188,6 +203,7 @@ class Server:
             "draft": self._draft(),
             "job": None if latest is None else self._story(latest),
             "runs": self._listed(),
+            "notes": list(self.aside.notes),
         }
 
     def _listed(self) -> list[dict[str, Any]]:
@@ -199,11 +215,11 @@ class Server:
 
     def _story(self, job: Any) -> dict[str, Any]:
         story: dict[str, Any] = job.story()
-        story["error"] = self.folders.without_paths(story["error"])
+        story["error"] = self._in_words(story["error"])
         for event in story["events"]:
             for name in ("text", "error"):
-                if isinstance(event.get(name), str):
-                    event[name] = self.folders.without_paths(event[name])
+                if name in event:
+                    event[name] = self._in_words(event[name])
         return story
 
     # -- choosing ----------------------------------------------------------------------------------
@@ -211,9 +227,8 @@ class Server:
     async def files(self, request: Request) -> Response:
         """What a folder holds."""
         asked = request.query_params
-        return await self._json(
-            self.folders.listing, asked.get("folder", "."), asked.get("kind", "records")
-        )
+        folder, kind = asked.get("folder", "."), asked.get("kind", "records")
+        return await self._json(models.Listing, self.folders.listing, folder, kind)
 
     async def upload(self, request: Request) -> Response:
         """A file brought by the browser; it appears whole or not at all."""
@@ -221,24 +236,13 @@ class Server:
         size = request.headers.get("content-length", "")
         if size.isdecimal() and int(size) > self.upload_limit:
             raise HTTPException(413, self._too_large())
-        target.parent.mkdir(parents=True, exist_ok=True)
-        part = target.with_name(f".{target.name}.part")
-        count = 0
         try:
-            with open(part, "wb") as file:
-                async for chunk in request.stream():
-                    count += len(chunk)
-                    if count > self.upload_limit:
-                        raise HTTPException(413, self._too_large())
-                    await run_in_threadpool(file.write, chunk)
-            if not _same(part, target):  # a run of before may name the other file
-                target = fresh(target)
-                part.replace(target)
+            place, count = await receive(request.stream(), target, self.upload_limit)
         except ClientDisconnect:
             return Response(status_code=499)
-        finally:
-            part.unlink(missing_ok=True)
-        return JSONResponse({"path": self.folders.name(target), "bytes": count})
+        if place is None:
+            raise HTTPException(413, self._too_large())
+        return _said(models.Uploaded, {"path": self.folders.name(place), "bytes": count})
 
     def _too_large(self) -> str:
         return (
@@ -248,16 +252,13 @@ class Server:
 
     async def change_draft(self, request: Request) -> Response:
         """Other choices; answers with the command that they make."""
-        given = await _body(request)
-        return await self._json(self._change_draft, given)
+        given = from_json(await _body(request) or b"{}", allow_inf_nan=False)
+        return await self._json(models.Draft, self._change_draft, given)
 
-    def _change_draft(self, given: dict[str, Any]) -> dict[str, Any]:
+    def _change_draft(self, given: Any) -> dict[str, Any]:
         with self._drafting:
-            draft = read_draft(self.folders).changed(given)
-            for name in draft.files():
-                self.folders.find(name)
-            if self.folders.find(draft.out) == self.folders.home:
-                raise ValueError("give the results a folder of their own")
+            draft = self._chosen().changed(given)
+            draft.check_paths(self.folders)
             self._keep(draft)
             return self._told(draft)
 
@@ -267,48 +268,43 @@ class Server:
 
     async def draw_region(self, request: Request) -> Response:
         """A polygon drawn on the map becomes a file, and the study region of the draft."""
-        given = await _body(request)
-        rings = given.get("rings")
-        if not isinstance(rings, list):
-            raise ValueError("expected rings of corners")
-        corners = [[[float(x), float(y)] for x, y in ring] for ring in rings]
-        crs = given.get("crs")
+        given = schema.asked(models.AskRegion, await _body(request))
 
         def draw() -> dict[str, Any]:
-            path = drawn_region(self.folders, corners, None if crs is None else str(crs))
+            path = drawn_region(self.folders, given.rings, given.crs)
             return self._change_draft({"study": {"polygons": self.folders.name(path)}})
 
-        return await self._json(draw)
+        return await self._json(models.Draft, draw)
 
     async def records(self, request: Request) -> Response:
         """The fate of every record of the draft."""
-        return await self._json(self._records)
+        return await self._json(models.Records, self._records)
 
     async def layers(self, request: Request) -> Response:
         """The layers of the draft side by side."""
-        return await self._json(self._layers)
+        return await self._json(models.Layers, self._layers)
 
     def _records(self) -> dict[str, Any]:
         from maxent.app.surveys import records_of
 
-        return records_of(read_draft(self.folders), self.folders)
+        return records_of(self._chosen(), self.folders)
 
     def _layers(self) -> dict[str, Any]:
         from maxent.app.surveys import layers_of
 
-        return layers_of(read_draft(self.folders), self.folders)
+        return layers_of(self._chosen(), self.folders)
 
     # -- working -----------------------------------------------------------------------------------
 
     async def fit(self, request: Request) -> Response:
         """Run the command of the draft; its folder gets a number if there is one of its name."""
-        given = await _body(request)
-        return await self._json(self._fit, bool(given.get("resume")))
+        given = schema.asked(models.AskFit, await _body(request))
+        return await self._json(models.Job, self._fit, given.resume)
 
     def _fit(self, resume: bool) -> dict[str, Any]:
         with self._drafting:
-            draft = read_draft(self.folders)
-            for name in draft.files():
+            draft = self._chosen()
+            for name in draft.files(self.folders):
                 if not self.folders.find(name).exists():
                     raise FileNotFoundError(f"{name}: no such file; choose it again")
             if not resume:
@@ -320,9 +316,9 @@ class Server:
 
     async def project(self, request: Request) -> Response:
         """Draw a fitted model on another folder of layers."""
-        given = await _body(request)
-        run, layers = str(given.get("run", "")), str(given.get("layers", ""))
-        name = str(given.get("name") or Path(layers).name)
+        given = schema.asked(models.AskProjection, await _body(request))
+        run, layers = given.run, given.layers
+        name = given.name or Path(layers).name
 
         def start() -> dict[str, Any]:
             from maxent.app import runs
@@ -331,21 +327,17 @@ class Server:
             source = self.folders.find(layers)
             if not model.is_file() or not source.exists():
                 raise FileNotFoundError(f"{run}: no model, or {layers}: no layers")
-            out = self.folders.name(
-                fresh(runs.later(self.folders, run, runs.PROJECTIONS) / Path(name).name)
-            )
+            place = runs.later(self.folders, run, runs.PROJECTIONS) / Path(name).name
+            out = self.folders.name(fresh(self.folders.find(str(place))))
             words = ["project", self.folders.name(model), self.folders.name(source), "-o", out]
             return self._story(self.jobs.start(words, out))
 
-        return await self._json(start)
+        return await self._json(models.Job, start)
 
     async def range_change(self, request: Request) -> Response:
         """What is lost, kept and gained between two maps of suitability."""
-        given = await _body(request)
-        run, future = str(given.get("run", "")), str(given.get("future", ""))
-        threshold = float(given.get("threshold", "nan"))
-        if not 0 <= threshold <= 1:
-            raise ValueError("a threshold lies between 0 and 1")
+        given = schema.asked(models.AskChange, await _body(request))
+        run, future, threshold = given.run, given.future, given.threshold
 
         def start() -> dict[str, Any]:
             from maxent.app import runs
@@ -357,24 +349,24 @@ class Server:
             words = ["change", *names, "-t", f"{threshold:.6g}", "-o", out]
             return self._story(self.jobs.start(words, out))
 
-        return await self._json(start)
+        return await self._json(models.Job, start)
 
     async def job(self, request: Request) -> Response:
         """How a job goes."""
-        job = self.jobs.find(request.path_params["number"])
-        return await self._json(self._story, job)
+        number = request.path_params["number"]
+        return await self._json(models.Job, lambda: self._story(self.jobs.find(number)))
 
     async def stop(self, request: Request) -> Response:
         """Ctrl-C for a job."""
-        self.jobs.find(request.path_params["number"]).stop()
-        return JSONResponse({"asked": True})
+        await run_in_threadpool(self.jobs.find(request.path_params["number"]).stop)
+        return _said(models.Asked, {"asked": True})
 
     # -- results -----------------------------------------------------------------------------------
 
     async def result(self, request: Request) -> Response:
         """All of a result but its maps."""
         run = request.query_params.get("run", "")
-        answer = await self._json(self._result, run)
+        answer = await self._json(models.Result, self._result, run)
         of = request.query_params.get("of", "")
         self._asking.submit(_quietly, lambda: self.answers.warm(run, of))
         return answer
@@ -389,13 +381,14 @@ class Server:
         """The script of a run: from the choices of the page, or of the command itself."""
         for job in self.jobs.all():
             facts = job.facts
-            if facts.get("draft") and (run == facts["out"] or run.startswith(f"{facts['out']}/")):
-                return Draft.of(facts["draft"]).script()
+            if facts.draft and (run == facts.out or run.startswith(f"{facts.out}/")):
+                with suppress(ValueError):
+                    return Draft.of(facts.draft).script()
         return command_script(command)
 
     async def map_facts(self, request: Request) -> Response:
         """Grid and range of a map, or of the layer of a variable."""
-        return await self._json(lambda: self.tiles.facts(*self._raster(request)))
+        return await self._json(models.MapFacts, lambda: self.tiles.facts(*self._raster(request)))
 
     async def tile(self, request: Request) -> Response:
         """Numbers of one tile."""
@@ -413,40 +406,33 @@ class Server:
     def _raster(self, request: Request) -> tuple[Path, int]:
         asked = request.query_params
         if "variable" in asked:
-            return self.answers.layer(asked["run"], asked.get("of", ""), asked["variable"])
-        path = self.folders.find(asked["file"])
+            run, of = asked.get("run", ""), asked.get("of", "")
+            return self.answers.layer(run, of, asked["variable"])
+        name = asked.get("file", "")
+        path = self.folders.find(name)
         if not path.is_file():
-            raise FileNotFoundError(f"{asked['file']}: no such map")
-        return path, int(asked.get("band", "1"))
+            raise FileNotFoundError(f"{name!r}: no such map")
+        return path, _whole("band", asked.get("band", "1"))
 
     async def why(self, request: Request) -> Response:
         """Why a place is suitable."""
         asked = request.query_params
-        x, y = float(asked["x"]), float(asked["y"])
+        x, y = (_number(name, asked.get(name, "")) for name in ("x", "y"))
+        run, of = asked.get("run", ""), asked.get("of", "")
         loop = asyncio.get_running_loop()
-        told = await loop.run_in_executor(
-            self._asking, lambda: self.answers.why(asked["run"], asked.get("of", ""), x, y)
-        )
-        return JSONResponse(told)
+        told = await loop.run_in_executor(self._asking, lambda: self.answers.why(run, of, x, y))
+        return _said(models.Why if told["known"] else models.Unknown, told)
 
     async def file(self, request: Request) -> Response:
-        """A file of a result; pages of results may not run what they like."""
-        path = self.folders.find(request.path_params["path"])
-        if not path.is_file():
-            raise FileNotFoundError(f"{request.path_params['path']}: no such file")
-        if not any((folder / RESULT).is_file() for folder in path.parents):
-            raise OutsideError("only files of results are shown")
-        kind = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
-        headers = {}
-        if kind == "text/html":  # the report has its script and pictures inside
-            headers["content-security-policy"] = (
-                "default-src 'none'; img-src data: blob:; style-src 'unsafe-inline'; "
-                "script-src 'unsafe-inline'; sandbox allow-scripts allow-popups allow-downloads"
-            )
-        return FileResponse(path, media_type=kind, headers=headers)
+        """A file of a result, of a few kinds, without the rights of the page."""
+        path = await run_in_threadpool(result_file, self.folders, request.path_params["path"])
+        kind = KINDS.get(path.suffix.lower(), OTHER)
+        return FileResponse(path, media_type=kind, headers=headers_of(path.name, kind))
 
-    async def _json(self, work: Callable[..., Any], *args: Any) -> Response:
-        return JSONResponse(await run_in_threadpool(work, *args))
+    async def _json(self, kind: Any, work: Callable[..., Any], *args: Any) -> Response:
+        """What a question is answered with, checked in the thread that answers it."""
+        content = await run_in_threadpool(lambda: schema.told(kind, work(*args)))
+        return Response(content, media_type="application/json")
 
     def close(self) -> None:
         """End what is open; jobs go on."""
@@ -455,9 +441,32 @@ class Server:
         self.tiles.close()
 
 
-def _same(one: Path, other: Path) -> bool:
-    """Whether two files hold the same."""
-    return other.is_file() and filecmp.cmp(one, other, shallow=False)
+_EVENTS: dict[str, Any] = {
+    "draft": models.Draft,
+    "job": models.Job | None,
+    "runs": list[models.ListedRun],
+    "notes": list[str],
+}
+
+
+def _said(kind: Any, value: Any, status: int = 200) -> Response:
+    return Response(schema.told(kind, value), status, media_type="application/json")
+
+
+def _whole(name: str, text: str) -> int:
+    if not text.isascii() or not text.isdecimal() or not 1 <= int(text[:9]) <= 100_000:
+        raise ValueError(f"{name} is a number from 1 on, got {text!r:.40}")
+    return int(text[:9])
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")
+    if not math.isfinite(value):
+        raise ValueError(f"{name} is a coordinate, got {text!r:.40}")
+    return value
 
 
 def _quietly(work: Callable[[], None]) -> None:
@@ -466,16 +475,13 @@ def _quietly(work: Callable[[], None]) -> None:
         work()
 
 
-async def _body(request: Request) -> dict[str, Any]:
+async def _body(request: Request) -> bytes:
     content = b""
     async for chunk in request.stream():
         content += chunk
         if len(content) > _BODY:
             raise HTTPException(413, "too long a question")
-    given = json.loads(content or b"{}")
-    if not isinstance(given, dict):
-        raise ValueError("expected an object")
-    return given
+    return content
 
 
 def _options() -> dict[str, Any]:

@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 from typing import IO
 
+from maxent._command import LIFELINE
 from maxent._progress import EVENTS as PROGRESS
 from maxent.io import write_atomically
 
@@ -24,6 +25,10 @@ def run(folder: Path) -> int:
     job = json.loads((folder / JOB).read_text(encoding="utf-8"))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # for the command alone
     environment = {**os.environ, PROGRESS: str(folder / EVENTS)}
+    held: tuple[int, ...] = ()
+    if os.name == "posix":  # the command sees our end close however we end, and ends too
+        held = (os.pipe()[0],)
+        environment[LIFELINE] = str(held[0])
     with _open(folder / ERRORS) as errors, _open(folder / OUTPUT) as output:
         command = subprocess.Popen(
             [sys.executable, "-m", "maxent.cli", *job["argv"]],
@@ -32,6 +37,7 @@ def run(folder: Path) -> int:
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=errors,
+            pass_fds=held,
             preexec_fn=_hear if os.name == "posix" else None,
         )
         code = command.wait()

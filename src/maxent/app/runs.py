@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from maxent._reach import open_raster
 from maxent.app.folders import Folders, OutsideError
 from maxent.app.surveys import layer_file
 from maxent.species.comparison.folders import DEFAULT_RULE
@@ -26,7 +27,7 @@ _CURVE = 400  # points of a curve that are sent
 def result_of(folders: Folders, run: str) -> SpeciesResult:
     """The result in a folder, kept in memory as long as the file stays the same."""
     folder = folders.find(run)
-    path = folder / RESULT
+    path = folders.find(str(folder / RESULT))
     if not path.is_file():
         raise FileNotFoundError(f"{run!r} holds no result of `maxent fit`")
     return _read(folder, path.stat().st_mtime)
@@ -48,11 +49,9 @@ def told(folders: Folders, run: str) -> dict[str, Any]:
         "created": result.created,
         "version": result.version,
         "command": result.command,
-        "settings": plain(result.settings),
         "notes": [folders.without_paths(note) for note in result.notes],
         "cleaning": [plain(step) for step in result.cleaning],
         "bound": result.bound,
-        "seconds": plain(result.seconds),
         "n_background": result.n_background,
         "certificate": {
             "said": result.model.certificate.said(),
@@ -135,9 +134,7 @@ def _map(
 
 def _classes(path: Path) -> dict[str, str] | None:
     """The names of the classes of a raster, where it holds them."""
-    import rasterio
-
-    with rasterio.open(path) as raster:
+    with open_raster(path) as raster:
         tags = raster.tags(1)
     return {k: v for k, v in tags.items() if k.isdecimal()} or None
 
@@ -151,7 +148,8 @@ def later(folders: Folders, run: str, what: str) -> Path:
 def _changes(folders: Folders, run: str, result: SpeciesResult) -> list[dict[str, Any]]:
     """Range change by scenario: of the fit, and made later."""
     rows = [] if result.change is None else list(plain(result.change)["changes"])
-    for path in sorted(later(folders, run, CHANGES).glob("*/range_change.csv")):
+    tables = later(folders, run, CHANGES).glob("*/range_change.csv")
+    for path in sorted(path for path in tables if folders.holds(path)):
         with open(path, newline="", encoding="utf-8") as file:
             rows += [{k: _number(v) for k, v in row.items()} for row in csv.DictReader(file)]
     return rows

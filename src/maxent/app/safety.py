@@ -6,15 +6,17 @@ import secrets
 from collections.abc import Awaitable, Callable, MutableMapping
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
-from urllib.parse import parse_qs, urlencode
+from urllib.parse import parse_qs, quote, urlencode
 
 Scope = MutableMapping[str, Any]
 App = Callable[[Scope, Callable[[], Awaitable[Any]], Callable[[Any], Awaitable[None]]], Any]
 
 _HEADERS = {
+    # scripts from the folder of the page's own alone: what users' folders hold has other addresses
     "content-security-policy": (
-        "default-src 'self'; img-src 'self' data: blob:; style-src 'self' 'unsafe-inline'; "
-        "object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        "default-src 'none'; script-src http://{host}/static/app.js; connect-src 'self'; "
+        "img-src 'self' data: blob:; style-src 'self' 'unsafe-inline'; font-src 'self'; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     ),
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
@@ -49,15 +51,15 @@ class Guard:
         if refused is not None:
             await _answer(send, *refused)
             return
+        extra = _headers(headers["host"])
         query = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         if "token" in query:
-            await self._enter(scope, query, send)
+            await self._enter(scope, query, send, extra)
             return
 
         async def guarded(message: Any) -> None:
             if message["type"] == "http.response.start":
                 given = {k.lower() for k, _ in message["headers"]}
-                extra = [(k.encode(), v.encode()) for k, v in _HEADERS.items()]
                 message["headers"] = [
                     *message["headers"],
                     *((k, v) for k, v in extra if k not in given),
@@ -87,13 +89,15 @@ class Guard:
             return 403, "open the link that `maxent app` printed: it holds the token of this run"
         return None
 
-    async def _enter(self, scope: Scope, query: dict[str, list[str]], send: Any) -> None:
-        """The token out of the address, into a cookie."""
+    async def _enter(
+        self, scope: Scope, query: dict[str, list[str]], send: Any, extra: list[Any]
+    ) -> None:
+        """The token out of the address, into a cookie; the address stays one of this server."""
         rest = urlencode([(k, v) for k, values in query.items() if k != "token" for v in values])
-        place = scope["path"] + (f"?{rest}" if rest else "")
+        place = "/" + quote(scope["path"].lstrip("/\\")) + (f"?{rest}" if rest else "")
         cookie = f"{self.cookie}={self.token}; Path=/; HttpOnly; SameSite=Strict"
         headers = [(b"location", place.encode()), (b"set-cookie", cookie.encode())]
-        headers += [(k.encode(), v.encode()) for k, v in _HEADERS.items()]
+        headers += extra
         await send({"type": "http.response.start", "status": 303, "headers": headers})
         await send({"type": "http.response.body", "body": b""})
 
@@ -106,8 +110,12 @@ def _cookie(header: str, name: str) -> str:
     return held[name].value if name in held else ""
 
 
+def _headers(host: str) -> list[tuple[bytes, bytes]]:
+    return [(k.encode(), v.format(host=host).encode()) for k, v in _HEADERS.items()]
+
+
 async def _answer(send: Any, status: int, text: str) -> None:
     headers = [(b"content-type", b"text/plain; charset=utf-8")]
-    headers += [(k.encode(), v.encode()) for k, v in _HEADERS.items()]
+    headers += _headers("127.0.0.1")
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": (text + "\n").encode()})

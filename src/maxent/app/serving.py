@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import secrets
 import socket
 import threading
@@ -13,10 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from maxent._reach import limited, own_process
 from maxent.app.folders import Folders
 
 HOST = "127.0.0.1"
 _FILE = "server.json"
+_TOKEN = re.compile(r"[\w-]{16,}", re.ASCII)
 
 
 def serve(
@@ -32,6 +35,7 @@ def serve(
         import uvicorn
     except ImportError as error:
         raise ImportError("the app needs starlette and uvicorn: pip install maxent[app]") from error
+    own_process()
     kept = _Kept.of(folders)
     listening = _listen(port) if port else _listen_again(kept.port)
     number = listening.getsockname()[1]
@@ -70,10 +74,15 @@ class _Kept:
 
     @classmethod
     def of(cls, folders: Folders) -> _Kept:
+        """What this user's server wrote here: not a file that came with the folder."""
+        path = folders.state / _FILE
         try:
-            held = json.loads((folders.state / _FILE).read_text(encoding="utf-8"))
-            return cls(int(held["port"]), str(held["token"]))
-        except (OSError, ValueError, KeyError, TypeError):
+            held = json.loads(path.read_text(encoding="utf-8"))
+            port, token = int(held["port"]), str(held["token"])
+            if held["place"] != _place(path) or not _TOKEN.fullmatch(token):
+                return cls()
+            return cls(port if 0 < port < 1 << 16 else 0, token)
+        except (OSError, ValueError, KeyError, TypeError, RecursionError, AttributeError):
             return cls()
 
     def keep(self, folders: Folders) -> None:
@@ -83,9 +92,16 @@ class _Kept:
         with suppress(OSError):
             folders.state.mkdir(exist_ok=True)
             path = folders.state / _FILE
+            path.unlink(missing_ok=True)
             path.touch(mode=0o600)
-            path.chmod(0o600)
-            path.write_text(json.dumps({"port": self.port, "token": self.token}) + "\n")
+            held = {"port": self.port, "token": self.token, "place": _place(path)}
+            path.write_text(json.dumps(held) + "\n")
+
+
+def _place(path: Path) -> list[int]:
+    """Where a file lies on this machine: a copy of it lies elsewhere."""
+    held = path.stat()
+    return [held.st_dev, held.st_ino, held.st_uid]
 
 
 def _listen_again(port: int) -> socket.socket:
@@ -107,7 +123,8 @@ def guarded(
 
     @asynccontextmanager
     async def life(app: Any) -> Any:
-        yield
+        with limited(vrt=False, network=False, folders=folders.roots):  # jobs inherit it
+            yield
         server.close()
 
     app.router.lifespan_context = life

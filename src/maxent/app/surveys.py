@@ -15,6 +15,7 @@ from maxent.species.checking import RecordFates, check_layers, check_records
 from maxent.species.inputs import LayerFiles, RecordFile
 from maxent.species.layers.grid import Grid
 from maxent.species.layers.grid_facts import grid_facts
+from maxent.species.layers.naming import named_layers
 from maxent.species.records.occurrences import read_occurrences
 from maxent.species.records.rows import in_words, rows_named
 
@@ -156,8 +157,12 @@ def _layers(draft: Draft, folders: Folders, everything: bool = False) -> LayerFi
     """The layers of a draft by their real paths; ``everything``: with those left out."""
     asked = draft.layer_files()
     places = tuple(str(folders.find(source)) for source in asked.sources)
+    named = tuple(
+        f"{one.name}={folders.find(one.path)}" + (f":{one.band}" if one.band else "")
+        for one in named_layers(asked.layer)
+    )
     without = () if everything else asked.without
-    return replace(asked, sources=places, without=without)
+    return replace(asked, sources=places, layer=named, without=without)
 
 
 def _study(draft: Draft, folders: Folders) -> Any:

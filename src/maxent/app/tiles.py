@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from maxent._reach import open_raster
 from maxent._rows import Array
 from maxent.species.extras import geo
 from maxent.species.layers.grid import Grid
@@ -36,7 +37,7 @@ class Tiles:
     def facts(self, path: Path, band: int = 1) -> dict[str, Any]:
         """Grid, zoom levels and range of values of a raster."""
         with self._reading():
-            reader = self._reader(path)
+            reader = self._reader(path, band)
             data = reader.dataset
             crs = None if data.crs is None else data.crs.to_string()
             transform = tuple(float(v) for v in data.transform[:6])
@@ -57,7 +58,7 @@ class Tiles:
         from rio_tiler.errors import TileOutsideBounds
 
         with self._reading():
-            reader = self._reader(path)
+            reader = self._reader(path, band)
             if not 0 <= z <= reader.maxzoom:
                 raise ValueError(f"zooms go from 0 to {reader.maxzoom}, got {z}")
             try:
@@ -73,20 +74,23 @@ class Tiles:
         with self._lock, geo("rasterio").Env(GDAL_CACHEMAX=_CACHE):
             yield
 
-    def _reader(self, path: Path) -> Any:
+    def _reader(self, path: Path, band: int) -> Any:
         from rio_tiler.errors import NoOverviewWarning
         from rio_tiler.io import ImageReader
 
         key = (str(path), path.stat().st_mtime)
         if key not in self._open:
             # opened by the reader itself, a file would end GDAL's settings of whoever closes it
-            data = geo("rasterio").open(path)
+            data = open_raster(path)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", NoOverviewWarning)
                 self._open[key] = ImageReader(str(path), dataset=data)
             while len(self._open) > _OPEN:
                 self._open.popitem(last=False)[1].dataset.close()
         self._open.move_to_end(key)
+        count = self._open[key].dataset.count
+        if not 1 <= band <= count:
+            raise ValueError(f"{path.name} has {count} bands, asked for number {band}")
         return self._open[key]
 
     def close(self) -> None:

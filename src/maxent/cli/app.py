@@ -35,7 +35,7 @@ main = typer.Typer(
 _EXTRAS = {
     "geo": ("rasterio", "xarray", "rioxarray", "geopandas"),
     "torch": ("torch",),
-    "app": ("starlette", "uvicorn", "rio_tiler"),
+    "app": ("starlette", "uvicorn", "rio_tiler", "pydantic"),
     "dask": ("dask", "distributed"),
     "plot": ("matplotlib",),
 }

@@ -27,7 +27,8 @@ def app(
     """Open the whole workflow, or finished results, in a browser on this machine."""
     import importlib.util
 
-    lacking = [n for n in ("starlette", "uvicorn", "rio_tiler") if not importlib.util.find_spec(n)]
+    needed = ("starlette", "uvicorn", "rio_tiler", "pydantic")
+    lacking = [name for name in needed if not importlib.util.find_spec(name)]
     if lacking:
         raise ImportError(f"the app needs {', '.join(lacking)}: pip install maxent[app]")
     from maxent.app.serving import open_folders, serve

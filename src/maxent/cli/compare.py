@@ -11,6 +11,7 @@ from rich.table import Table
 
 from maxent.cli._console import check_free_file, console, one_line_errors
 from maxent.cli._screen import show_notes
+from maxent.cli.species.arguments import AllowVrt, Network
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 
@@ -39,6 +40,8 @@ def change(
         typer.Option("--out", "-o", help="Folder for maps and table [default: FOLDER/change]."),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace earlier maps.")] = False,
+    allow_vrt: AllowVrt = False,
+    network: Network = False,
     quiet: Quiet = False,
 ) -> None:
     """What a species gains, keeps and loses, in km2, as maps and a table; several scenarios too."""
@@ -95,6 +98,8 @@ def overlap(
         Path | None, typer.Option("--out", "-o", help="A .csv file for the numbers.")
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file.")] = False,
+    allow_vrt: AllowVrt = False,
+    network: Network = False,
     quiet: Quiet = False,
 ) -> None:
     """Niche overlap of two models: Schoener's D and Warren's I of their maps."""

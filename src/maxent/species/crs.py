@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from maxent import _reach
 from maxent._rows import Array
 from maxent.species.extras import geo
 
@@ -21,7 +22,7 @@ def is_geographic(crs: str | None, bounds: Sequence[float]) -> bool:
     (True, False)
     """
     if crs is not None:
-        return bool(geo("rasterio").crs.CRS.from_user_input(crs).is_geographic)
+        return bool(parsed_crs(crs).is_geographic)
     west, south, east, north = bounds
     edge = 1.0  # global grids may extend beyond by part of a cell
     return bool(
@@ -31,6 +32,7 @@ def is_geographic(crs: str | None, bounds: Sequence[float]) -> bool:
 
 def check_crs(crs: str) -> None:
     """Refuse a text that names no CRS."""
+    _reach.check_crs(crs)
     pyproj = geo("pyproj")
     try:
         pyproj.CRS.from_user_input(crs)
@@ -64,6 +66,7 @@ def mostly_degrees(x: Array, y: Array) -> bool:
 
 def parsed_crs(crs: str) -> Any:
     """The CRS that a text names."""
+    _reach.check_crs(crs)
     rasterio = geo("rasterio")
     try:
         return rasterio.crs.CRS.from_user_input(crs)

@@ -256,6 +256,7 @@ def check_there(
 
 def raster_parts(sources: Iterable[str | os.PathLike[str]]) -> list[str]:
     """The files behind rasters and folders of them: masks, statistics, parts of mosaics too."""
+    from maxent._reach import open_raster
     from maxent.species.extras import geo
     from maxent.species.layers.sources import raster_files
 
@@ -272,7 +273,7 @@ def raster_parts(sources: Iterable[str | os.PathLike[str]]) -> list[str]:
         parts.append(path)
         if path in rasters or path.lower().endswith(".vrt"):
             # a damaged one is for the reader of the layers to complain of
-            with suppress(rasterio.errors.RasterioIOError), rasterio.open(path) as raster:
+            with suppress(rasterio.errors.RasterioIOError), open_raster(path) as raster:
                 waiting += raster.files
     return parts
 

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from maxent import _limits
+from maxent import _limits, _reach
 from maxent.cli._console import console
 from maxent.cli._options import Fields, given
 from maxent.cli._screen import show_notes
@@ -69,6 +69,36 @@ MaxCells = Annotated[
         f"[default: {_limits.ON_DISK:.0e}, {_limits.IN_MEMORY}; or {_limits.VARIABLE}].",
         min=1,
         callback=_allow_cells,
+        rich_help_panel=DATA,
+    ),
+]
+
+
+def _allow_vrt(context: typer.Context, allowed: bool) -> bool:
+    context.with_resource(_reach.limited(vrt=allowed))
+    return allowed
+
+
+def _allow_network(context: typer.Context, allowed: bool) -> bool:
+    context.with_resource(_reach.limited(network=allowed))
+    return allowed
+
+
+AllowVrt = Annotated[
+    bool,
+    typer.Option(
+        "--allow-vrt",
+        help="Also read mosaics (VRT) and other files that lead to further files.",
+        callback=_allow_vrt,
+        rich_help_panel=DATA,
+    ),
+]
+Network = Annotated[
+    bool,
+    typer.Option(
+        "--network",
+        help="Let the files that are read fetch from the network.",
+        callback=_allow_network,
         rich_help_panel=DATA,
     ),
 ]

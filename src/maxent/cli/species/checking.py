@@ -16,11 +16,13 @@ from maxent.cli._console import check_free_file, console, one_line_errors, recor
 from maxent.cli._options import Fields, with_fields
 from maxent.cli._screen import show_notes
 from maxent.cli.species.arguments import (
+    AllowVrt,
     MakeLayers,
     MakeRecords,
     MakeStudy,
     MaxCells,
     MaybeLayers,
+    Network,
     Overwrite,
     Records,
     Species,
@@ -54,6 +56,8 @@ def check(
     ] = None,
     overwrite: Overwrite = False,
     max_cells: MaxCells = None,
+    allow_vrt: AllowVrt = False,
+    network: Network = False,
 ) -> None:
     """See which records a fit would use, and whether the layers agree, without fitting."""
     opened = make_layers(paths(layers))

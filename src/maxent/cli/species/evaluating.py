@@ -14,11 +14,13 @@ from maxent.cli._console import check_free_file, console, one_line_errors, recor
 from maxent.cli._options import Fields, given, with_fields
 from maxent.cli._screen import show_notes
 from maxent.cli.species.arguments import (
+    AllowVrt,
     MakeModelLayers,
     MakeRecords,
     MaxCells,
     MaybeLayers,
     Model,
+    Network,
     Overwrite,
     Quiet,
     Records,
@@ -66,6 +68,8 @@ def evaluate(
     make_settings: Annotated[Callable[..., Settings], Fields(Settings, "background", "seed")],
     overwrite: Overwrite = False,
     max_cells: MaxCells = None,
+    allow_vrt: AllowVrt = False,
+    network: Network = False,
     quiet: Quiet = False,
 ) -> None:
     """Score a fitted model on records it has not seen."""
@@ -128,7 +132,8 @@ def evaluate(
 
 _EVALUATED_SWD = {
     *("model", "occurrences", "layers", "swd", "species", "species_column", "x", "y"),
-    *("presence_column", "absences", "out", "overwrite", "max_cells", "quiet"),
+    *("presence_column", "absences", "out", "overwrite", "max_cells", "allow_vrt", "network"),
+    "quiet",
 }
 
 

@@ -14,10 +14,12 @@ from maxent.cli._console import console, one_line_errors, recorded_warnings
 from maxent.cli._options import with_fields
 from maxent.cli._screen import show_notes
 from maxent.cli.species.arguments import (
+    AllowVrt,
     MakeModelLayers,
     MaxCells,
     MaybeLayers,
     Model,
+    Network,
     check_layers,
     paths,
 )
@@ -42,6 +44,8 @@ def explain(
     clamp: Annotated[bool, typer.Option(help="Hold variables in their ranges.")] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     max_cells: MaxCells = None,
+    allow_vrt: AllowVrt = False,
+    network: Network = False,
 ) -> None:
     """Tell why a place is suitable: what each variable adds there, and whether it extrapolates."""
     files = make_layers(paths(layers)).sources

@@ -15,6 +15,7 @@ from maxent.cli._memory import peak_memory
 from maxent.cli._options import given, with_fields
 from maxent.cli._screen import Screen, conclude
 from maxent.cli.species.arguments import (
+    AllowVrt,
     BackgroundRecords,
     Bias,
     MakeCrew,
@@ -24,6 +25,7 @@ from maxent.cli.species.arguments import (
     MakeStudy,
     MaxCells,
     MaybeLayers,
+    Network,
     Overwrite,
     Quiet,
     Records,
@@ -92,6 +94,8 @@ def fit(
     ] = False,
     overwrite: Overwrite = False,
     max_cells: MaxCells = None,
+    allow_vrt: AllowVrt = False,
+    network: Network = False,
     quiet: Quiet = False,
 ) -> None:
     """From occurrence records and rasters to a map and a report, for one species or many."""
@@ -189,7 +193,7 @@ _WITH_SWD = {
     *("share", "dask", "workers"),
     *("multiplier", "preset", "minimum", "test_share", "cv", "folds", "replicates"),
     *("replicate_type", "jackknife", "bootstrap", "permutations", "prevalence", "seed"),
-    *("lambdas", "resume", "overwrite", "max_cells", "quiet"),
+    *("lambdas", "resume", "overwrite", "max_cells", "allow_vrt", "network", "quiet"),
 }
 
 

@@ -13,11 +13,13 @@ from maxent.cli._console import check_free_file, console, one_line_errors, recor
 from maxent.cli._options import Fields, given, with_fields
 from maxent.cli._screen import show_notes
 from maxent.cli.species.arguments import (
+    AllowVrt,
     MakeCluster,
     MakeModelLayers,
     MaxCells,
     MaybeLayers,
     Model,
+    Network,
     Overwrite,
     Quiet,
     check_layers,
@@ -62,6 +64,8 @@ def project(
     make_cluster: MakeCluster,
     overwrite: Overwrite = False,
     max_cells: MaxCells = None,
+    allow_vrt: AllowVrt = False,
+    network: Network = False,
     quiet: Quiet = False,
 ) -> None:
     """Draw the map of a fitted model on other layers: another place, another climate."""

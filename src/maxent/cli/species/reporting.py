@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+from maxent._reach import limited
 from maxent.cli._console import console, one_line_errors
 from maxent.cli.species.arguments import (
     Quiet,
@@ -22,6 +23,7 @@ def report(
     """Write the report of a fitted species again."""
     from maxent.species import job
 
-    path = job.rewrite_report(folder)
+    with limited(vrt=False, network=False):
+        path = job.rewrite_report(folder)
     if not quiet:
         console().print(f"wrote {escape(str(path))}", soft_wrap=True)

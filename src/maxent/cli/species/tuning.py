@@ -16,6 +16,7 @@ from maxent.cli._console import console, one_line_errors, recorded_warnings
 from maxent.cli._options import Fields, with_fields
 from maxent.cli._screen import show_notes
 from maxent.cli.species.arguments import (
+    AllowVrt,
     BackgroundRecords,
     Bias,
     MakeCluster,
@@ -24,6 +25,7 @@ from maxent.cli.species.arguments import (
     MakeStudy,
     MaxCells,
     MaybeLayers,
+    Network,
     Overwrite,
     Quiet,
     Records,
@@ -79,6 +81,8 @@ def tune(
     make_tuning: Annotated[Callable[..., TuningSettings], Fields(TuningSettings)],
     overwrite: Overwrite = False,
     max_cells: MaxCells = None,
+    allow_vrt: AllowVrt = False,
+    network: Network = False,
     quiet: Quiet = False,
 ) -> None:
     """Choose feature classes, multiplier and potential by spatially blocked cross-validation."""

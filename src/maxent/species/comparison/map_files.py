@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from maxent._reach import open_raster
 from maxent._rows import Array
 from maxent.species.crs import short_crs
 from maxent.species.extras import geo
@@ -37,7 +38,7 @@ class MapStack:
                 if not Path(path).is_file():
                     raise FileNotFoundError(f"{path}: no such map; give a GeoTIFF of `maxent fit`")
                 try:
-                    files[name] = stack.enter_context(rasterio.open(path))
+                    files[name] = stack.enter_context(open_raster(path))
                 except rasterio.errors.RasterioIOError as error:
                     raise ValueError(f"{path} is no raster that can be read ({error})") from error
                 if files[name].count != 1:
@@ -83,6 +84,5 @@ def _said(grid: Grid) -> str:
 
 def on_one_grid(one: Path, other: Path) -> bool:
     """Whether two maps are of the same cells."""
-    rasterio = geo("rasterio")
-    with rasterio.open(one) as first, rasterio.open(other) as second:
+    with open_raster(one) as first, open_raster(other) as second:
         return same_grid(_grid(first), _grid(second))

@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from maxent._reach import check_inside
+
 if TYPE_CHECKING:
     from maxent.species.layers.sources import FileSource
 
@@ -57,6 +59,7 @@ def _table(path: Path) -> list[Named]:
     """Files are looked for from the folder of the table."""
     if not path.is_file():
         raise ValueError(f"layer table {path} is not there; expected a .csv of name, file and band")
+    check_inside(path)
     with open(path, newline="", encoding="utf-8-sig") as file:
         rows = list(csv.DictReader(file))
     if not rows or not {"name", "file"} <= rows[0].keys():

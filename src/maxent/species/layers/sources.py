@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from maxent._reach import open_raster
 from maxent._rows import Array
 from maxent.species.extras import geo
 from maxent.species.layers.grid import Grid, Window
@@ -175,7 +176,7 @@ class _File:
     def dataset(self) -> Any:
         """The one of this thread: those of GDAL must not be shared."""
         if getattr(self._local, "dataset", None) is None:
-            dataset = geo("rasterio").open(self.path)
+            dataset = open_raster(self.path)
             with self._lock:
                 self._open.append(dataset)
             if self.warp is not None:
@@ -302,8 +303,7 @@ def bands_of(path: Path, crs: str | None) -> list[FileSource]:
 def _opened(path: str | Path, label: str | Path) -> Any:
     rasterio = geo("rasterio")
     try:
-        with rasterio.Env():
-            return _reader()(str(path))
+        return open_raster(path, _reader())
     except rasterio.errors.RasterioError as error:
         raise OSError(
             f"{label}: not a raster that can be read ({_reason(error)}); give GeoTIFF, .asc, .grd "

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from maxent import _reach
 from maxent._rows import Array
 from maxent.species.crs import (
     WGS84,
@@ -395,8 +396,11 @@ def read_vector(path: Path, what: str = "records") -> tuple[Any, tuple[str, ...]
         return _read_parquet(path), ()
     geopandas = geo("geopandas")
     try:
+        _reach.check_vector(path)
         names = list(geopandas.list_layers(path)["name"])
         frame = geopandas.read_file(path, layer=names[0] if names else None)
+    except _reach.ReachError:
+        raise
     except Exception as error:  # each reading engine has classes of its own
         raise OSError(
             f"{path}: not a vector file that can be read ({error}); write it again, or export the "
@@ -474,7 +478,8 @@ def _datum_codes(datum: list[str]) -> list[str | None]:
 
 def _datum_code(text: str) -> str | None:
     pyproj = geo("pyproj")
-    with suppress(pyproj.exceptions.CRSError):
+    with suppress(pyproj.exceptions.CRSError, _reach.ReachError):
+        _reach.check_crs(text)
         system = pyproj.CRS.from_user_input(f"EPSG:{text}" if text.isdigit() else text)
         if system.is_geographic or system.is_projected:  # pyproj knows datums of heights too
             return str(system.to_string())

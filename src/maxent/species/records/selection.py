@@ -8,8 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from maxent._rows import Array
-from maxent.species.crs import is_geographic
-from maxent.species.extras import geo
+from maxent.species.crs import is_geographic, metres_per_unit
 from maxent.species.layers.grid import EARTH_RADIUS, Grid
 from maxent.species.records.columns import (
     ABSENT,
@@ -154,5 +153,4 @@ def cell_metres(grid: Grid) -> float | None:
         return float(1e3 * EARTH_RADIUS * np.radians(max(across, height)))
     if grid.crs is None:
         return None
-    _, metres = geo("rasterio").crs.CRS.from_user_input(grid.crs).linear_units_factor
-    return float(max(width, height) * metres)
+    return float(max(width, height) * metres_per_unit(grid.crs))

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from maxent._reach import check_inside
 from maxent._rows import Array
 
 MISSING = {"", "na", "n/a", "nan", "null", "none", "\\n"}
@@ -117,6 +118,7 @@ def check_file(path: Path) -> None:
         raise FileNotFoundError(f"{path}: no such file; give a table or vector file of records")
     if path.is_dir():
         raise IsADirectoryError(f"{path}: is a folder; give a table or vector file of records")
+    check_inside(path)
     if not path.stat().st_size:
         raise ValueError(f"{path}: the file is empty (0 bytes); expected a header line and records")
 

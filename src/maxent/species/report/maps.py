@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from maxent._reach import open_raster
 from maxent._rows import Array
 from maxent.io import write_atomically
 from maxent.species.extras import geo
@@ -77,7 +78,7 @@ def read_raster(path: Path, side: int = SIDE, categorical: bool = False) -> Rast
         raise FileNotFoundError(
             f"the report shows the map {path}, which is not there; write it first"
         )
-    with rasterio.open(path) as source:
+    with open_raster(path) as source:
         shrink = max(1.0, max(source.shape) / side)
         shape = tuple(max(1, round(n / shrink)) for n in source.shape)
         how = (

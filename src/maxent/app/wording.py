@@ -1,0 +1,88 @@
+"""Messages of the command in the words of the page: its fields instead of options to be typed."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+from maxent.species.inputs import LayerFiles, RecordFile, StudyFiles
+from maxent.species.options import options_of
+from maxent.species.settings import Settings
+
+# what the page calls a field, where that is not its name; the same words as in web/src/steps.tsx
+_RECORDS = {
+    "species": "Column of names",
+    "x": "Column of longitude or x",
+    "y": "Column of latitude or y",
+    "crs": "Coordinate reference system",
+    "presence": "Column of presence and absence",
+    "leave_out": "left out by hand",
+}
+_LAYERS = {
+    "categorical": "categories",
+    "align": "Resample all of them to the grid of",
+    "crs": "Coordinate reference system of the layers",
+    "without": "use",
+}
+_STUDY = {
+    "polygons": "draw a polygon",
+    "hull": "convex hull of the records",
+    "buffer": "Buffer in km",
+}
+_SETTINGS = {
+    "features": "Shape of response curves",
+    "multiplier": "Smoothness",
+    "cv": "How to test the model",
+    "replicates": "Replicates for a map of uncertainty",
+    "threshold": "Threshold for a map of presence",
+    "background": "How many cells",
+    "thin": "Keep records so many km apart",
+}
+_OTHERS = {
+    "--background-records": "where the species of another file were recorded",
+    "--target-group": "where any species of the file was recorded",
+    "--bias": "drawn in proportion to a raster of sampling effort",
+    "--bias-kernel": "drawn where records are dense",
+    "--project": "Also map these layers",
+    "--out": "Name of the results' folder",
+    "--species": "species; fit",
+}
+# of these classes the page has all fields, of the others those above
+_WHOLE = (Settings,)
+_FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z](?:[ =](?:[A-Z][A-Z=:_\[\]]+|\d+(?:\.\d+)?)\b)?")
+
+
+@cache
+def _labels() -> dict[str, str]:
+    """The label of every flag that has a field on the page."""
+    found = {}
+    for cls, labels in (
+        (RecordFile, _RECORDS),
+        (LayerFiles, _LAYERS),
+        (StudyFiles, _STUDY),
+        (Settings, _SETTINGS),
+    ):
+        for name, option in options_of(cls).items():
+            if name in labels or cls in _WHOLE:
+                found[option.flag(name)] = labels.get(name, name.replace("_", " "))
+    return found | _OTHERS
+
+
+def for_page(text: str) -> str:
+    """A message with the names of fields for options; one without a field is called an option.
+
+    >>> for_page("multiplier must be a positive number, got -1")
+    'Smoothness must be a positive number, got -1'
+    >>> for_page("hold some out (--test-share) or raise --max-cells 5")
+    'hold some out (“test share”) or raise the option --max-cells 5 of the command'
+    """
+    first, must, rest = text.partition(" must ")
+    if must and first.isidentifier():
+        text = f"{_SETTINGS.get(first, first.replace('_', ' '))}{must}{rest}"
+    return _FLAG.sub(_field, text)
+
+
+def _field(found: re.Match[str]) -> str:
+    flag, _, _ = found[0].replace("=", " ").partition(" ")
+    label = _labels().get(flag)
+    return f"the option {found[0]} of the command" if label is None else f"“{label}”"
