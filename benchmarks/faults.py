@@ -147,10 +147,11 @@ def _documents() -> list[Any]:
 
 
 def mutations(seed: int, folder: Path) -> None:
-    from maxent.testing.model_files import check_mutation
+    from maxent.testing.model_files import check_digest, check_mutation
 
     draw = random.Random(seed)
     check_mutation(draw.choice(_documents()), draw, folder / "model.json")
+    check_digest(draw.choice(_documents()), draw, folder / "model.json")  # as it is when it is read
 
 
 FAST = ["-f", "l", "--bootstrap", "0", "--permutations", "0", "--no-jackknife", "--cv", "none"]

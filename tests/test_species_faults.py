@@ -728,7 +728,10 @@ def _timeless(out):
     for name in ("report.html", "result.json", "summary.json"):
         del found[out / name]
     model = json.loads(found[out / "model.json"])
-    del model["model"]["state"]["density"]["state"]["certificate"]["state"]["history"]
+    del (
+        model["digest"],
+        model["model"]["state"]["density"]["state"]["certificate"]["state"]["history"],
+    )
     found[out / "model.json"] = model
     table = out / "tables" / "maxentResults.csv"
     rows = list(csv.DictReader(found[table].decode().splitlines()))
