@@ -51,7 +51,10 @@ Bias = Annotated[
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 Overwrite = Annotated[
-    bool, typer.Option("--overwrite", help="Replace earlier results.", rich_help_panel=OUTPUT)
+    bool,
+    typer.Option(
+        "--overwrite", help="Replace earlier results; other files stay.", rich_help_panel=OUTPUT
+    ),
 ]
 
 
