@@ -84,7 +84,9 @@ MakeModelLayers = Annotated[  # the model knows which of them hold categories
 ]
 MakeStudy = Annotated[Callable[..., StudyFiles], Fields(StudyFiles)]
 MakeSettings = Annotated[Callable[..., Settings], Fields(Settings)]
-MakeCluster = Annotated[Callable[..., ClusterSettings], Fields(ClusterSettings, "dask", "workers")]
+MakeCluster = Annotated[
+    Callable[..., ClusterSettings], Fields(ClusterSettings, "dask", "workers", "dashboard")
+]
 MakeCrew = Annotated[Callable[..., ClusterSettings], Fields(ClusterSettings)]
 
 
