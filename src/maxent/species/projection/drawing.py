@@ -100,7 +100,7 @@ def project(
     folder = next(iter(targets.values())).parent
     with (
         closing(Progress("map", verbose)) as progress,
-        geotiff.workspace(folder) as work,
+        geotiff.workspace(folder, plan.layers.grid, plan.maps) as work,
         geo("rasterio").Env(GDAL_CACHEMAX=_CACHE),
     ):
         windows = _windows(plan.layers, threads)
