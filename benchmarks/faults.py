@@ -149,10 +149,11 @@ def _documents() -> list[Any]:
 
 
 def mutations(seed: int, folder: Path) -> None:
-    from maxent.testing.model_files import check_mutation
+    from maxent.testing.model_files import check_digest, check_mutation
 
     draw = random.Random(seed)
     check_mutation(draw.choice(_documents()), draw, folder / "model.json")
+    check_digest(draw.choice(_documents()), draw, folder / "model.json")  # as it is when it is read
 
 
 FAST = ["-f", "l", "--bootstrap", "0", "--permutations", "0", "--no-jackknife", "--cv", "none"]
@@ -290,7 +291,8 @@ def kills(seed: int, folder: Path) -> None:
     earlier = draw.random() < 0.7
     if earlier:
         shutil.copytree(data / "fitted", out)
-        (out / "mark.txt").write_text("of before")
+        (out / "notes.txt").write_text("the user's own")
+        (out / "report.html").write_text("of before")
     before = _contents(data)
     process = subprocess.Popen(
         [sys.executable, "-m", "maxent", *_fit(data, out), "--overwrite"],
@@ -317,7 +319,9 @@ def kills(seed: int, folder: Path) -> None:
         summary = json.loads((out / "summary.json").read_text())
         lost = [name for name in summary["files"] if not (out / name).is_file()]
         assert not lost, f"results without {lost[0]}"
-        assert (out / "mark.txt").exists() == (earlier and process.returncode != 0)
+        assert (out / "notes.txt").exists() == earlier, "a file of the user is gone"
+        of_before = (out / "report.html").read_text() == "of before"
+        assert of_before == (earlier and process.returncode != 0)
     else:
         assert not earlier, "the earlier results are gone"
 

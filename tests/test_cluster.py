@@ -1,14 +1,18 @@
 """Species, candidates and maps on a real cluster of processes: the same files as without one."""
 
 import csv
+import itertools
 import json
 import os
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import threading
 import time
+import urllib.error
+import urllib.request
 
 import numpy as np
 import pytest
@@ -399,6 +403,57 @@ def test_tuning(cluster, address, data, run, tmp_path):
     assert_same_files(alone, shared, "*.csv", "*.json")
 
 
+def _refused(address, context):
+    """Whether the other side ends a connection instead of answering."""
+    host, port = address.rpartition("/")[2].split(":")
+    with socket.create_connection((host, int(port)), timeout=30) as plain:
+        try:
+            with plain if context is None else context.wrap_socket(plain) as connection:
+                connection.sendall(bytes(64))
+                return connection.recv(1) == b""
+        except (ssl.SSLError, ConnectionError):
+            return True
+
+
+def test_workers_of_our_own_take_nobody_without_their_certificate():
+    needs("cryptography")
+    stranger = ssl.create_default_context()
+    stranger.check_hostname, stranger.verify_mode = False, ssl.CERT_NONE
+    other = distributed.Security.temporary().get_connection_args("client")["ssl_context"]
+    with clusters.connect(workers=1) as client:
+        about = client.scheduler_info()
+        (worker,) = about["workers"]
+        for address in (about["address"], worker, about["workers"][worker]["nanny"]):
+            assert address.startswith("tls://127.0.0.1:")
+            for context in (None, stranger, other):
+                assert _refused(address, context)
+        ports = [about["services"]["dashboard"], about["workers"][worker]["services"]["dashboard"]]
+        for port, page in itertools.product(ports, ("status", "info/main/workers.html", "health")):
+            with pytest.raises(urllib.error.HTTPError, match="404") as answer:
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/{page}", timeout=30)
+            answer.value.close()
+        assert client.submit(sum, [1, 2]).result() == 3
+
+
+def test_workers_that_cannot_be_started(monkeypatch):
+    needs("cryptography")
+
+    def fail(*args, **kwargs):
+        raise RuntimeError("Nanny failed to start.")
+
+    monkeypatch.setattr(distributed.Nanny, "start_unsafe", fail)
+    words = r"2 worker processes could not be started here \(.*: free memory or give fewer"
+    with pytest.raises(ConnectionError, match=words), clusters.connect(workers=2):
+        pass
+
+
+def test_workers_of_our_own_need_cryptography(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    words = r"needs cryptography: pip install maxent\[dask\]"
+    with pytest.raises(ImportError, match=words), clusters.connect(workers=1):
+        pass
+
+
 def test_projecting_with_workers_of_its_own(data, run, tmp_path, monkeypatch):
     from maxent.species.projection import drawing
 
@@ -411,7 +466,7 @@ def test_projecting_with_workers_of_its_own(data, run, tmp_path, monkeypatch):
     assert run(*project, "-o", tmp_path / "alone").exit_code == 0
     with socket.create_server(("127.0.0.1", 0)) as taken:  # the dashboard goes elsewhere
         monkeypatch.setattr(clusters, "_DASHBOARD", taken.getsockname()[1])
-        done = run(*project, "-o", tmp_path / "shared", "--workers", "1")
+        done = run(*project, "-o", tmp_path / "shared", "--workers", "1", "--dashboard")
         assert done.exit_code == 0, done.output
         assert "1 worker, dashboard at http://127.0.0.1:" in done.output
         assert f":{taken.getsockname()[1]}/" not in done.output
@@ -424,6 +479,7 @@ def test_projecting_with_workers_of_its_own(data, run, tmp_path, monkeypatch):
         (["fit", "many.csv", "layers", "-j", "2", "--workers", "2"], "-j and --workers both"),
         (["tune", "many.csv", "layers", "-j", "2", "--dask", "tcp://a:1"], "-j and --dask both"),
         (["fit", "many.csv", "layers", "--dask", "tcp://a:1", "--workers", "2"], "two clusters"),
+        (["fit", "many.csv", "layers", "--dashboard"], "--dashboard is that of workers"),
         (["fit", "many.csv", "layers", "--workers", "0"], "--workers must be at least 1, got 0"),
         (
             ["project", "model.json", "table.csv", "--swd", "-o", "o.csv", "--workers", "2"],

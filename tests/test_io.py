@@ -21,6 +21,7 @@ from maxent.families.base import Several
 from maxent.features import Schema, bind, fit_operators
 from maxent.solvers.checkpoint import Checkpoint
 from maxent.tagging import Attributes, InputChainMap, PairChainMap
+from maxent.testing.model_files import written
 
 rng = np.random.default_rng(0)
 DENSE = rng.normal(size=(6, 3))
@@ -409,6 +410,53 @@ def test_round_trip_of_what_is_fitted(name, copied):
         assert_same(model, copied(model))
 
 
+def assert_no_field_may_be_missing(model, folder):
+    """A file without a digest, as after a change by hand, in which a field was left out."""
+    path = folder / "model.json"
+    document = written(model, folder)
+    del document["digest"]
+    instance = document["model"]
+    for name in instance.get("state", ()):
+        state = {key: value for key, value in instance["state"].items() if key != name}
+        path.write_text(json.dumps(document | {"model": instance | {"state": state}}))
+        told = rf"invalid {instance['class']}: .*(missing|no '{name}'|give either the target)"
+        with pytest.raises(ValueError, match=told):
+            io.load(path)
+
+
+@pytest.mark.parametrize("model", [*MODELS, *LISTED], ids=lambda m: type(m).__name__)
+def test_a_file_without_one_of_its_fields_is_refused(model, tmp_path):
+    assert_no_field_may_be_missing(model, tmp_path)
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_a_file_of_what_is_fitted_without_one_of_its_fields_is_refused(name, tmp_path):
+    for model in made(name):
+        assert_no_field_may_be_missing(model, tmp_path)
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_an_estimator_without_a_part_of_its_fit_is_refused_in_any_version(version, tmp_path):
+    for name in ("FenchelYoungClassifier", "FenchelYoungRegressor", "discrimination"):
+        model = made(name)[0]
+        document = written(model, tmp_path) | {"version": version}
+        del document["digest"]
+        fitted = set(model._fitted_fields) - {"feature_names_in_"}
+        for field in sorted(fitted & {k for k, v in document["model"]["state"].items() if v}):
+            changed = json.loads(json.dumps(document))
+            del changed["model"]["state"][field]
+            (tmp_path / "without.json").write_text(json.dumps(changed))
+            with pytest.raises(ValueError, match="missing"):
+                io.load(tmp_path / "without.json")
+
+
+def test_what_a_failed_fit_left_is_not_saved(copied):
+    model = mx.FenchelYoungClassifier()
+    model.n_features_in_, model.classes_ = 2, np.array([0, 1])
+    again = copied(model)
+    assert not hasattr(again, "n_features_in_")
+
+
 def test_every_public_class_is_here_or_refused():
     seen = {type(m).__name__ for m in (*MODELS, *(part for name in MADE for part in made(name)))}
     homes = {name: entry.cls.__module__ for name, entry in io._REGISTRY.items()}
@@ -455,8 +503,8 @@ def test_strict_json_without_pickle(tmp_path):
         raise AssertionError(name)
 
     document = json.loads(data, parse_constant=refuse)
-    assert document.keys() == {"format", "version", "maxent_version", "model"}
-    assert (document["format"], document["version"]) == ("maxent", 2)
+    assert list(document) == ["format", "version", "maxent_version", "digest", "model"]
+    assert (document["format"], document["version"]) == ("maxent", 3)
     w = base64.b64decode(document["model"]["state"]["w"]["array"])
     for blob in (data, w):
         assert b"pickle" not in blob
@@ -557,7 +605,7 @@ def instance(name, **state):
         (document(1, format="other"), "found format 'other'"),
         (document(1, version="1"), "found version '1'"),
         (document(1, version=True), "found version True"),
-        (document(1, version=3, maxent_version="9.9"), "written by maxent '9.9'.*pip install -U"),
+        (document(1, version=4, maxent_version="9.9"), "written by maxent '9.9'.*pip install -U"),
         ({"format": "maxent", "version": 1}, 'no "model"'),
         (document(instance("os.system")), "class 'os.system', which this maxent"),
         (document(instance("Problem.__init__")), "does not know"),
@@ -570,7 +618,14 @@ def instance(name, **state):
         (document(instance("Box")), "invalid Box: .*missing"),
         (document(instance("Scaled", entropy=1, temperature=2.0)), "entropy must be of type"),
         (document(instance("OneVsAll", entropy=instance("Box", beta=1.0))), "of type Entropy"),
-        (document(instance("Product", domain=instance("Shannon"), copies=2)), "of type Domain"),
+        (document(instance("Product", domain=instance("Equality"), copies=2)), "of type Domain"),
+        (document(instance("Shannon")), r"invalid Shannon: \['domain'\] missing"),
+        (b'{"format": "maxent", "version": 1, "model": 1, "model": 2}', "'model' twice"),
+        (
+            b'{"format": "maxent", "version": 3, "model": [{"float": "inf", "float": "nan"}]}',
+            "twice",
+        ),
+        (document({"dict": [["a", 1], ["a", 2]]}), "stands there twice"),
         (document(instance("ShiftedPotential", potential=3, reference=1)), "of type Potential"),
         (document(instance("Ragged", values=array([1.0]), offsets=array([0, 9]))), "offsets"),
         (document(instance("Ragged", values=array([1.0]), offsets=array([0, 2, 1]))), "offsets"),

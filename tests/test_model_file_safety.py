@@ -1,4 +1,7 @@
-"""A crafted model file is refused or gives the same answer twice: compiled loops trust nothing."""
+"""A model file that was changed is told; a crafted one is refused or gives one answer.
+
+Compiled loops trust nothing.
+"""
 
 import json
 import random
@@ -10,7 +13,7 @@ import pytest
 import catalogue
 import maxent as mx
 from maxent import io
-from maxent.testing.model_files import COUNTS, TABLE, check_mutation, models, written
+from maxent.testing.model_files import COUNTS, TABLE, check_digest, check_mutation, models, written
 from test_io import identical
 
 DATA = Path(__file__).parent / "data" / "version1"
@@ -26,6 +29,77 @@ def test_mutated_files_are_refused_or_answer_the_same_twice(tmp_path):
     for number in range(2400):
         kept.append(check_mutation(documents[number % len(documents)], draw, path))
     assert 600 < sum(kept) < 1800
+
+
+def test_the_digest_tells_of_mutations(tmp_path):
+    documents = [written(model, tmp_path) for model in models()]
+    draw = random.Random(0)
+    for number in range(25 * len(documents)):
+        check_digest(documents[number % len(documents)], draw, tmp_path / "mutated.json")
+
+
+# -- the digest ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """A file, and its content as text and as a document."""
+    path = tmp_path / "model.json"
+    io.save(mx.Scaled(mx.Relative(mx.Shannon(), [0.25, 0.5, 1e-7]), 2.0), path)
+    return path, path.read_text(), json.loads(path.read_text())
+
+
+def test_another_layout_of_the_same_json_is_the_same_file(saved):
+    path, text, document = saved
+    backwards = json.loads(text, object_pairs_hook=lambda pairs: dict(reversed(pairs)))
+    as_in_javascript = json.loads(text, parse_float=lambda x: int(x.partition(".")[0]))
+    assert as_in_javascript["model"]["state"]["temperature"] == 2
+    for other in (
+        json.dumps(document),
+        json.dumps(document, indent=7, sort_keys=True),
+        json.dumps(backwards),
+        json.dumps(as_in_javascript),
+        text.replace('"temperature": 2.0', '"temperature": 20e-1'),
+        text.replace("Shannon", "Sh\\u0061nnon"),
+    ):
+        path.write_text(other)
+        assert io.load(path) is not None
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"temperature": 2.0', '"temperature": 2.0000000000000004'),
+        ('"temperature": 2.0', '"temperature": 3'),
+        ('"dtype": "<f8"', '"dtype": "<i8"'),
+        ('"version": 3', '"version": 2'),
+        ('"digest": "sha256:', '"digest": "sha256:0'),
+        ('"digest": "sha256:', '"digest": null, "was": "'),
+        ('"shape": [\n', '"layout": "F", "shape": [\n'),
+    ],
+)
+def test_a_change_is_told_and_can_be_accepted(old, new, saved):
+    path, text, _ = saved
+    assert old in text
+    path.write_text(text.replace(old, new))
+    with pytest.raises(ValueError, match=r'not match its digest.*delete its "digest"'):
+        io.load(path)
+    accepted = json.loads(path.read_text())
+    del accepted["digest"]
+    path.write_text(json.dumps(accepted))
+    io.load(path)
+
+
+def test_every_digit_of_an_array_counts(tmp_path):
+    values = np.random.default_rng(0).normal(size=5)
+    document = written(values, tmp_path)
+    base = document["model"]["array"]
+    for at in range(len(base.rstrip("="))):
+        other = "A" if base[at] != "A" else "B"
+        document["model"]["array"] = base[:at] + other + base[at + 1 :]
+        (tmp_path / "changed.json").write_text(json.dumps(document))
+        with pytest.raises(ValueError, match="digest"):
+            io.load(tmp_path / "changed.json")
 
 
 # -- what a file may not say -----------------------------------------------------------------------
@@ -66,6 +140,7 @@ def test_curves_that_do_not_fit_together_are_refused(changes, words, tmp_path):
 def test_a_density_of_other_columns_is_refused(tmp_path):
     density = mx.MaxentDensity("lc", categorical=[2], verbose=0).fit(TABLE, COUNTS).density_
     document = written(density, tmp_path)
+    del document["digest"]
     state = document["model"]["state"]
     for changed in (("x0", "x1", "x2", "x3"), ("x2", "x1", "x0")):
         state["schema"]["state"]["names"] = io._encode(changed)

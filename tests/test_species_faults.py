@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 from conftest import lacking, needs
 from maxent import cli, species
 from maxent.datasets.landscape import virtual_landscape, write_landscape
-from maxent.species import fingerprints, locks, outputs, workers, workflow
+from maxent.species import fingerprints, keeping, locks, outputs, workers, workflow
 from maxent.species.inputs import LayerFiles, RecordFile
 
 rasterio = needs("rasterio")
@@ -464,10 +464,15 @@ def _write(folder, text, overwrite=False):
             (stage / name).write_text(text)
 
 
-def _whole(folder):
-    """The text that all files of a folder hold."""
-    (text,) = {p.read_text() for p in folder.rglob("*") if p.is_file()}
-    assert {p.name for p in folder.iterdir()} == {outputs.RESULT, "maps", f"only_{text}"}
+def _whole(folder, *besides):
+    """The text that all files of a folder hold, but for its manifest and what is there besides."""
+    left_out = {keeping.MANIFEST, *besides}
+    files = [p for p in folder.rglob("*") if p.is_file() and p.name not in left_out]
+    (text,) = {p.read_text() for p in files}
+    names = {outputs.RESULT, "maps", f"only_{text}", *left_out}
+    assert {p.name for p in folder.iterdir()} == names
+    written = {outputs.RESULT, "maps/a.tif", f"only_{text}"}
+    assert {*json.loads((folder / keeping.MANIFEST).read_text())["files"]} == written
     return text
 
 
@@ -562,7 +567,8 @@ with outputs.locked(folder), outputs.staged(folder, overwrite=True) as stage:
     ("inside", "last", "left"),
     [
         *((False, 0, "1"), (False, 1, "1"), (False, 2, "2")),
-        *((True, 0, "1"), (True, 2, "1"), (True, 4, "2"), (True, 6, "2"), (True, 7, "2")),
+        *((True, n, "1") for n in (0, 3, 5)),  # five names go out, the turn, five come in
+        *((True, n, "2") for n in (6, 8, 11)),
     ],
 )
 def test_a_kill_at_any_rename_leaves_all_or_nothing(inside, last, left, tmp_path, monkeypatch):
@@ -571,13 +577,95 @@ def test_a_kill_at_any_rename_leaves_all_or_nothing(inside, last, left, tmp_path
     folder = tmp_path / "[a]*?"
     folder.mkdir()
     _write(folder, "1")
+    (folder / "notes.txt").write_text("mine")
     command = [sys.executable, "-c", KILLED, str(folder), str(last), str(inside)]
     code = subprocess.run(command, check=False).returncode
-    assert code == (0 if last == (7 if inside else 2) else 9)
+    assert code == (0 if last == (11 if inside else 2) else 9)
     with outputs.locked(folder):
         pass
-    assert _whole(folder) == left
+    assert _whole(folder, "notes.txt") == left
+    assert (folder / "notes.txt").read_text() == "mine"
     assert _names(tmp_path) == ["[a]*?"]
+
+
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize("linked", [False, True])
+def test_what_no_run_wrote_stays(inside, linked, tmp_path, monkeypatch):
+    if inside:
+        monkeypatch.setattr(outputs, "_renamable", lambda home: False)
+    if not linked:  # a file system without hard links
+        monkeypatch.setattr(os, "link", lambda *args, **how: _refuse())
+    folder, told = tmp_path / "out", []
+    folder.mkdir()
+    _write(folder, "1")
+    mine = ["notes.txt", "maps/mine.tif", "later/deep/a.tif", "only_2", "only_2.earlier"]
+    for name in mine:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(f"my {name}")
+    (folder / "link").symlink_to("notes.txt")
+    (folder / "empty").mkdir()
+    with outputs.locked(folder), outputs.staged(folder, True, told.append) as stage:
+        (stage / outputs.RESULT).write_text("2")
+        (stage / "only_2").write_text("2")
+    found = {name: (folder / name).read_text() for name in keeping.files_in(folder)}
+    del found[keeping.MANIFEST]
+    assert found == {
+        **{outputs.RESULT: "2", "only_2": "2", "notes.txt": "my notes.txt", "link": "my notes.txt"},
+        **{name: f"my {name}" for name in ("maps/mine.tif", "later/deep/a.tif", "only_2.earlier")},
+        "only_2.earlier-2": "my only_2",  # whose name the run has taken
+    }
+    assert (folder / "link").is_symlink()
+    assert _names(folder / "empty") == []
+    assert _names(tmp_path) == ["out"]
+    (note,) = told
+    names = (
+        "empty, later/deep/a.tif, link, maps/mine.tif, notes.txt, only_2.earlier-2, only_2.earlier"
+    )
+    assert note == f"kept in out, as no earlier run wrote it: {names}"
+
+
+def _refuse():
+    raise PermissionError
+
+
+def test_in_folders_of_earlier_versions_names_tell_what_a_run_wrote(tmp_path):
+    folder, told = tmp_path / "out", []
+    theirs = [outputs.RESULT, "report.html", "maps/cloglog.tif", "tables/roc.csv", "x.lambdas"]
+    mine = ["notes.txt", "projections/2070/cloglog.tif", "maps/notes.txt", "tables/old/roc.csv"]
+    for name in (*theirs, *mine):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("before")
+    with outputs.locked(folder), outputs.staged(folder, True, told.append) as stage:
+        (stage / outputs.RESULT).write_text("now")
+    assert keeping.files_in(folder) == sorted([outputs.RESULT, keeping.MANIFEST, *mine])
+    assert all(name in told[0] for name in mine)
+    # where a summary lists the files, they and no others are those of the run
+    (folder / keeping.MANIFEST).unlink()
+    (folder / outputs.SUMMARY).write_text(json.dumps({"files": [outputs.RESULT, "notes.txt"]}))
+    with outputs.locked(folder), outputs.staged(folder, True, told.append) as stage:
+        (stage / outputs.RESULT).write_text("again")
+    left = [outputs.RESULT, keeping.MANIFEST, *mine[1:]]
+    assert keeping.files_in(folder) == sorted(left)
+
+
+def test_later_projections_and_notes_survive_another_fit(finished, made, tmp_path, run):
+    out = tmp_path / "out"
+    shutil.copytree(finished, out)
+    later, mark = out / "projections" / "later", "of_an_earlier_model.txt"
+    draw = ["project", out / "model.json", made / "future", "--no-similarity", "-o", later]
+    assert run(*draw).exit_code == 0
+    (out / "notes.txt").write_text("years of work")
+    again = run(*_fit(made, out, "--no-maps", "--overwrite"))
+    assert again.exit_code == 0, again.output
+    told = again.output.replace("\n", " ")
+    assert "kept in out, as no earlier run wrote it: notes.txt" in told
+    assert "of the model that was there before: projections/later/cloglog.tif" in told
+    assert (out / "notes.txt").read_text() == "years of work"
+    assert _names(out / "projections") == ["later"]  # that of the first fit is replaced
+    assert _names(later) == ["cloglog.tif", mark]
+    assert (later / mark).read_text().endswith("\n\ncloglog.tif\n")
+    assert run(*draw, "--overwrite").exit_code == 0
+    assert _names(later) == ["cloglog.tif"]
 
 
 def test_everything_is_on_the_disk_before_a_folder_appears(tmp_path, monkeypatch):
@@ -738,7 +826,10 @@ def _timeless(out):
     for name in ("report.html", "result.json", "summary.json"):
         del found[out / name]
     model = json.loads(found[out / "model.json"])
-    del model["model"]["state"]["density"]["state"]["certificate"]["state"]["history"]
+    del (
+        model["digest"],
+        model["model"]["state"]["density"]["state"]["certificate"]["state"]["history"],
+    )
     found[out / "model.json"] = model
     table = out / "tables" / "maxentResults.csv"
     rows = list(csv.DictReader(found[table].decode().splitlines()))

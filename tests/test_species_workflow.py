@@ -20,7 +20,8 @@ from typer.testing import CliRunner
 
 import maxent as mx
 from conftest import lacking, needs
-from maxent import cli, species
+from maxent import cli, io, species
+from maxent._native_lines import native_lines_held_back
 from maxent.datasets.landscape import virtual_landscape, write_landscape
 from maxent.species import fitting, job, outputs
 
@@ -637,6 +638,36 @@ def test_names_of_any_script(data, tmp_path, run):
     assert "température &lt;°C&gt;" in page
 
 
+# -- files ---------------------------------------------------------------------------------------
+
+
+def _described(node):
+    """Every instance that a model file describes."""
+    if isinstance(node, dict) and "class" in node:
+        yield node
+    if isinstance(node, dict | list):
+        for part in node.values() if isinstance(node, dict) else node:
+            yield from _described(part)
+
+
+@pytest.mark.parametrize("name", ["model.json", "result.json"])
+def test_a_file_without_one_of_its_fields_is_refused(name, fitted, tmp_path):
+    document = json.loads((fitted[0] / name).read_text())
+    path, seen = tmp_path / name, set()
+    for instance in _described(document["model"]):
+        if instance["class"] in seen:
+            continue
+        seen.add(instance["class"])
+        # by itself: what it is a part of asks for the same
+        header = {key: document[key] for key in ("format", "version")}
+        for field in instance["state"]:
+            state = {key: value for key, value in instance["state"].items() if key != field}
+            path.write_text(json.dumps({**header, "model": {**instance, "state": state}}))
+            with pytest.raises(ValueError, match=rf"invalid {instance['class']}: .*{field}"):
+                io.load(path)
+    assert len(seen) > 10
+
+
 # -- folders -------------------------------------------------------------------------------------
 
 
@@ -730,6 +761,25 @@ def test_full_disk(tiny_disk, data, run):
     assert result.exit_code == 1, result.output
     assert "space" in result.output
     assert list(tiny_disk.iterdir()) == []
+
+
+def test_a_map_on_a_full_disk_is_one_error_and_nothing_else(fitted, tiny_disk, data, run, capfd):
+    free = shutil.disk_usage(tiny_disk).free
+    (tiny_disk / "mine.bin").write_bytes(bytes(free - (1 << 14)))
+    result = run("project", fitted[0] / "model.json", data / "layers", "-o", tiny_disk / "maps")
+    assert result.exit_code == 1, result.output
+    assert result.output.count("no space left on the disk") == 1
+    assert capfd.readouterr().err == ""  # where libtiff writes by itself
+    assert [p.name for p in tiny_disk.iterdir()] == ["mine.bin"]
+
+
+def test_native_lines_are_held_back_and_others_pass(capfd):
+    with native_lines_held_back(), native_lines_held_back():
+        for part in (b"\rmap: 1 of 3_tiffWri", b"teProc: No space left.\n", b"a_t", b"rue word\n"):
+            os.write(2, part)
+        os.write(2, b"ERROR 3: of GDAL\nTIFFAppendToStrip: Write error\nERRATA\n_")
+    os.write(2, b" end\n")
+    assert capfd.readouterr().err == "\rmap: 1 of 3a_true word\nERRATA\n_ end\n"
 
 
 def test_read_only_folder(tiny_disk, data, run):

@@ -1,9 +1,11 @@
 """Saving and loading: one strict JSON file, written atomically, that executes nothing when read.
 
-    {"format": "maxent", "version": 2, "maxent_version": "...", "model": ...}
+    {"format": "maxent", "version": 3, "maxent_version": "...", "digest": "sha256:...",
+     "model": ...}
 
-A model is written as the arguments that make it again. Every JSON object inside ``model`` is one
-of these, and everything else is a plain JSON value:
+The digest is that of all else in the file, and does not depend on how the JSON is laid out
+(``_digest.py``). A model is written as the arguments that make it again. Every JSON object inside
+``model`` is one of these, and everything else is a plain JSON value:
 
 ==============================================  ============================================
 ``{"class": name, "state": {...}}``             an instance of a registered class
@@ -40,12 +42,14 @@ from typing import Any, NamedTuple, TypeVar, Union, get_args, get_origin, get_ty
 import numpy as np
 
 import maxent
+from maxent import _digest
 from maxent._limits import IN_MEMORY, check_cells
 from maxent._version import __version__
 
 CONVERTED = {"converted": True}  # metadata of a field that takes more than its annotation says
-LATER = {"later": True}  # of one that old files lack: not written where it has its default
-FORMAT, VERSION = "maxent", 2  # 1 held every attribute of an estimator; it is still read
+LATER = {"later": True}  # of one that older files lack: there it has its default
+FORMAT, VERSION = "maxent", 3  # 1 held every attribute of an estimator, 2 no digest; both are read
+_COMPLETE = 3  # from this version on every field is written
 
 State = Mapping[str, Any]
 Class = TypeVar("Class", bound=type)
@@ -74,21 +78,25 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     >>> load(path)
     Box(beta=array([0.1, 0.2]))
     """
-    document = {
-        "format": FORMAT,
-        "version": VERSION,
-        "maxent_version": __version__,
-        "model": _encode(model),
-    }
+    header = {"format": FORMAT, "version": VERSION, "maxent_version": __version__}
+    content = {"model": _encode(model)}
+    document = header | {_digest.FIELD: _digest.digest_of(header | content)} | content
     write_atomically(path, (json.dumps(document, indent=1, allow_nan=False) + "\n").encode())
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """Read what :func:`save` wrote. Only registered classes are made; nothing is executed."""
+    """Read what :func:`save` wrote. Only registered classes are made; nothing is executed.
+
+    A file whose content was changed since is refused by its digest. One without a digest, such as
+    a file that was edited by hand, is read: then no field of it may be missing.
+    """
     try:
-        document = json.loads(Path(path).read_bytes(), parse_constant=_refuse_constant)
+        document = json.loads(
+            Path(path).read_bytes(), parse_constant=_refuse_constant, object_pairs_hook=_unique
+        )
         _check_header(document)
-        return _decode(document["model"])
+        as_written = _check_digest(document)
+        return _decode(document["model"], document["version"] >= _COMPLETE and not as_written)
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise ValueError(
             f"cannot load {os.fspath(path)!r}: it is not JSON, or cut short ({error}); give a file "
@@ -120,7 +128,8 @@ def register(
         raise ValueError(
             f"a class named {cls.__name__!r} is registered already, {known.cls!r}; rename yours"
         )
-    _REGISTRY[cls.__name__] = _Entry(cls, get or _writer(cls), make or _reader(cls))
+    whole = get is None and not hasattr(cls, "__getmodel__")  # all fields are written
+    _REGISTRY[cls.__name__] = _Entry(cls, get or _writer(cls), make or _reader(cls, whole))
     return cls
 
 
@@ -245,6 +254,29 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(f"it contains {name}, which is not JSON; write the file with maxent.save")
 
 
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of the file, in which no name may stand twice: readers differ on which counts."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"found the name {twice!r} twice in one object; leave one of them")
+    return found
+
+
+def _check_digest(document: dict[str, Any]) -> bool:
+    """Whether the document is shown to be as it was written; False where it has no digest."""
+    if _digest.FIELD not in document:
+        return False
+    if document[_digest.FIELD] != _digest.digest_of(document):
+        raise ValueError(
+            "its content does not match its digest: something in it was changed or damaged after "
+            "it was written; save or copy it again, or, if you changed it on purpose, delete its "
+            f'"{_digest.FIELD}"'
+        )
+    return True
+
+
 def _check_header(document: Any) -> None:
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         given = document.get("format") if isinstance(document, dict) else type(document).__name__
@@ -265,16 +297,17 @@ def _check_header(document: Any) -> None:
         raise ValueError('found no "model"; the file is incomplete, save it again')
 
 
-def _decode(x: Any) -> Any:
+def _decode(x: Any, complete: bool = False) -> Any:
+    """The value behind its JSON; ``complete`` asks for every field of every instance."""
     if isinstance(x, list):
-        return [_decode(item) for item in x]
+        return [_decode(item, complete) for item in x]
     if not isinstance(x, dict):
         return x
     for tag, (names, reader) in _READERS.items():
         if tag in x:
             if not names - {"layout"} <= x.keys() <= names:
                 raise _broken(f"{tag} with {sorted(x)}", f"exactly {sorted(names)}")
-            return reader(x)
+            return reader(x, complete)
     raise _broken(f"an object with {sorted(x)[:5]}", f"one of {', '.join(_READERS)}")
 
 
@@ -289,7 +322,7 @@ def _list(x: Any, what: str, length: int | None = None) -> list[Any]:
     return x
 
 
-def _decode_class(x: State) -> Any:
+def _decode_class(x: State, complete: bool) -> Any:
     name, state = str(x["class"]), x["state"]
     if name not in _REGISTRY:
         _import(name)
@@ -301,11 +334,19 @@ def _decode_class(x: State) -> Any:
         )
     if not isinstance(state, dict):
         raise _broken(f"{type(state).__name__} as the state of {name}", "an object")
-    decoded = {key: _decode(value) for key, value in state.items()}
+    decoded = {key: _decode(value, complete) for key, value in state.items()}
     try:
-        return entry.make(decoded)
+        made = entry.make(decoded)
+        missing = sorted(entry.get(made).keys() - state.keys()) if complete else []
     except Exception as error:  # a constructor may fail in any way on a wrong state
-        raise ValueError(f"the file describes an invalid {name}: {error}") from error
+        reason = f"there is no {error}" if isinstance(error, KeyError) else error
+        raise ValueError(f"the file describes an invalid {name}: {reason}") from error
+    if missing:
+        raise ValueError(
+            f"the file describes an invalid {name}: {missing} missing; in a file without a digest "
+            "nothing may be left out: add it, or save the model again"
+        )
+    return made
 
 
 def _import(name: str) -> None:
@@ -336,7 +377,7 @@ def _numbers(text: Any, dtype: np.dtype[Any], shape: list[Any]) -> np.ndarray[An
     return np.frombuffer(data, dtype).reshape(shape).astype(dtype.newbyteorder("="))
 
 
-def _decode_array(x: State) -> np.ndarray[Any, Any]:
+def _decode_array(x: State, complete: bool) -> np.ndarray[Any, Any]:
     array = _numbers(x["array"], _dtype(x["dtype"]), _list(x["shape"], "a shape"))
     layout = x.get("layout", "C")
     if layout not in ("C", "F"):
@@ -344,14 +385,14 @@ def _decode_array(x: State) -> np.ndarray[Any, Any]:
     return np.asfortranarray(array) if layout == "F" else array
 
 
-def _decode_scalar(x: State) -> Any:
+def _decode_scalar(x: State, complete: bool) -> Any:
     return _numbers(x["scalar"], _dtype(x["dtype"]), [])[()]
 
 
-def _decode_sparse(x: State) -> Any:
+def _decode_sparse(x: State, complete: bool) -> Any:
     from scipy import sparse
 
-    data, indices, indptr = (_decode(part) for part in _list(x["csc"], "csc", 3))
+    data, indices, indptr = (_decode(part, complete) for part in _list(x["csc"], "csc", 3))
     shape = tuple(_list(x["shape"], "a shape", 2))
     try:
         check_cells(max(shape), "a row or column of a sparse matrix", IN_MEMORY)
@@ -362,13 +403,13 @@ def _decode_sparse(x: State) -> Any:
     return matrix
 
 
-def _decode_float(x: State) -> float:
+def _decode_float(x: State, complete: bool) -> float:
     if x["float"] not in ("nan", "inf", "-inf"):
         raise _broken(f"float {x['float']!r}", "'nan', 'inf' or '-inf'")
     return float(x["float"])
 
 
-def _decode_enum(x: State) -> Enum:
+def _decode_enum(x: State, complete: bool) -> Enum:
     name, member = (str(part) for part in _list(x["enum"], "enum", 2))
     if name not in _ENUMS:
         _import(name)
@@ -378,22 +419,29 @@ def _decode_enum(x: State) -> Enum:
     return kind[member]
 
 
-def _decode_dict(x: State) -> dict[Any, Any]:
+def _decode_dict(x: State, complete: bool) -> dict[Any, Any]:
     pairs = [_list(pair, "dict", 2) for pair in _list(x["dict"], "dict")]
     try:
-        return {_decode(key): _decode(value) for key, value in pairs}
+        found = {_decode(key, complete): _decode(value, complete) for key, value in pairs}
     except TypeError as error:
         raise _broken(f"a dictionary key that cannot be one ({error})", "plain keys") from error
+    if len(found) < len(pairs):
+        raise _broken("a dictionary with a key that stands there twice", "each key once")
+    return found
 
 
-_READERS: dict[str, tuple[set[str], Callable[[State], Any]]] = {
+def _decode_tuple(x: State, complete: bool) -> tuple[Any, ...]:
+    return tuple(_decode(item, complete) for item in _list(x["tuple"], "tuple"))
+
+
+_READERS: dict[str, tuple[set[str], Callable[[State, bool], Any]]] = {
     "class": ({"class", "state"}, _decode_class),
     "array": ({"array", "dtype", "shape", "layout"}, _decode_array),
     "scalar": ({"scalar", "dtype"}, _decode_scalar),
     "csc": ({"csc", "shape"}, _decode_sparse),
     "float": ({"float"}, _decode_float),
     "enum": ({"enum"}, _decode_enum),
-    "tuple": ({"tuple"}, lambda x: tuple(_decode(item) for item in _list(x["tuple"], "tuple"))),
+    "tuple": ({"tuple"}, _decode_tuple),
     "dict": ({"dict"}, _decode_dict),
 }
 
@@ -410,21 +458,13 @@ def _writer(cls: type) -> Callable[[Any], State]:
             f"{cls.__name__} is no dataclass: give it __getmodel__ and __setmodel__, or call "
             "register with get and make"
         )
-    fields = [field for field in dataclasses.fields(cls) if field.init]
-
-    def write(instance: Any) -> State:
-        state = {field.name: getattr(instance, field.name) for field in fields}
-        for field in fields:
-            if field.metadata == LATER and state[field.name] == field.default:
-                del state[field.name]
-        return state
-
-    return write
+    names = [field.name for field in dataclasses.fields(cls) if field.init]
+    return lambda instance: {name: getattr(instance, name) for name in names}
 
 
-def _reader(cls: type) -> Callable[[State], Any]:
-    """How instances of a class are made from what was written."""
-    return _revive(cls) if hasattr(cls, "__setmodel__") else _construct(cls)
+def _reader(cls: type, whole: bool) -> Callable[[State], Any]:
+    """How instances of a class are made from what was written, ``whole`` or as it says itself."""
+    return _revive(cls) if hasattr(cls, "__setmodel__") else _construct(cls, whole)
 
 
 def _revive(cls: type) -> Callable[[State], Any]:
@@ -436,10 +476,11 @@ def _revive(cls: type) -> Callable[[State], Any]:
     return revive
 
 
-def _construct(cls: type) -> Callable[[State], Any]:
+def _construct(cls: type, whole: bool) -> Callable[[State], Any]:
     arguments = inspect.signature(cls).parameters
-
     own = getattr(cls, "__dataclass_fields__", {})
+    written = dataclasses.fields(cls) if whole else ()
+    needed = [field.name for field in written if field.init and field.metadata != LATER]
 
     @cache  # when a file is read: modules that import one another are whole by then
     def hints() -> dict[str, Any]:
@@ -450,6 +491,9 @@ def _construct(cls: type) -> Callable[[State], Any]:
         unknown = state.keys() - arguments.keys()
         if unknown:
             raise ValueError(f"unknown arguments {sorted(unknown)}, expected {sorted(arguments)}")
+        lacking = [name for name in needed if name not in state]
+        if lacking:
+            raise ValueError(f"{lacking} missing, expected {sorted(arguments)}")
         for name, value in state.items():
             hint = hints().get(name, Any)
             if not _is_of(value, hint):

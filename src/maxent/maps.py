@@ -262,14 +262,13 @@ class IdentityMap(ColumnMap):
 
     def __getmodel__(self) -> dict[str, Any]:
         whole = np.array_equal(self._cells, np.arange(self.size))
-        part = {} if whole else {"cells": self._cells}
-        return {"size": self.size} | part
+        return {"size": self.size, "cells": None if whole else self._cells}
 
     def __setmodel__(self, state: dict[str, Any]) -> None:
         check_cells(state["size"], "an IdentityMap", IN_MEMORY)
         IdentityMap.__init__(self, state["size"])
-        if "cells" in state:
-            cells = state["cells"]
+        cells = state.get("cells")
+        if cells is not None:
             indices("cells", cells, np.size(cells), self.size)
             self._cells, self.n_features = cells, cells.size
 
@@ -328,16 +327,12 @@ class SampleMap(ColumnMap, RowMap):
         )
 
     def __getmodel__(self) -> dict[str, Any]:
-        return {"X": self.X, "n_outputs": self.n_outputs} | self._entries_in_use()
+        return {"X": self.X, "n_outputs": self.n_outputs, "entries": self._entries}
 
     def __setmodel__(self, state: dict[str, Any]) -> None:
         check_cells(state["n_outputs"], "one sample of a SampleMap", IN_MEMORY)
         SampleMap.__init__(self, state["X"], state["n_outputs"])
         self._use(state.get("entries"))
-
-    def _entries_in_use(self) -> dict[str, Any]:
-        """What a file says of a restriction."""
-        return {} if self._entries is None else {"entries": self._entries}
 
     def _use(self, entries: Any) -> None:
         """Restrict to entries of the flattened W, from a file."""
@@ -522,8 +517,12 @@ class KernelMap(SampleMap):
         return kernel
 
     def __getmodel__(self) -> dict[str, Any]:
-        whole = {"root": self.X, "pivots": self._pivots, "n_outputs": self.n_outputs}
-        return whole | self._entries_in_use()
+        return {
+            "root": self.X,
+            "pivots": self._pivots,
+            "n_outputs": self.n_outputs,
+            "entries": self._entries,
+        }
 
     def __setmodel__(self, state: dict[str, Any]) -> None:
         root, pivots, n_outputs = (state[name] for name in ("root", "pivots", "n_outputs"))
@@ -642,8 +641,12 @@ class ChainMap(RowMap):
         )
 
     def __getmodel__(self) -> dict[str, Any]:
-        rows = {"X": self.X, "lengths": self._lengths, "n_states": self.n_states}
-        return {**rows, "tied": True} if self.tied else rows
+        return {
+            "X": self.X,
+            "lengths": self._lengths,
+            "n_states": self.n_states,
+            "tied": self.tied,
+        }
 
     def __setmodel__(self, state: dict[str, Any]) -> None:
         X = _matrix(state["X"])

@@ -12,8 +12,6 @@ from typing import Any
 import typer
 
 from maxent._interrupts import held_back
-from maxent.cli._console import console
-from maxent.cli._screen import show_notes
 
 _PER_BYTE = 100  # of memory for a byte of the file: texts, attributes, a block that is on its way
 _SHARE = 0.5  # of the memory that blocks may take; the rest is for names and weights
@@ -99,8 +97,6 @@ def placed(
         threads = sum(client.nthreads().values())
         blocks = make(-(-file_size(path) // (_TASKS * threads)))
         said = f"{len(blocks)} blocks of the file on {threads} workers"
-        if workers is not None:
-            said += f"; dashboard: {client.dashboard_link}"
         yield BlockTable(as_blocks(blocks)), _counts(blocks), said
 
 
@@ -109,7 +105,6 @@ def on_cluster(
     sentences: Sequence[Any],
     dask: str | None,
     workers: int | None,
-    quiet: bool,
 ) -> list[str]:
     """work(some sentences) of all of them, in order, on a cluster; nothing where none is given."""
     if dask is None and workers is None:
@@ -119,8 +114,6 @@ def on_cluster(
 
     pieces = [sentences[i : i + _SENTENCES] for i in range(0, len(sentences), _SENTENCES)]
     with connect(dask, workers) as client:
-        if workers is not None and not quiet:
-            show_notes([f"dashboard: {client.dashboard_link}"], console(stderr=True))
         return list(ClusterRunner(client).in_order(work, pieces))
 
 

@@ -36,7 +36,7 @@ _EXTRAS = {
     "geo": ("rasterio", "xarray", "rioxarray", "geopandas"),
     "torch": ("torch",),
     "app": ("starlette", "uvicorn", "rio_tiler", "pydantic"),
-    "dask": ("dask", "distributed"),
+    "dask": ("dask", "distributed", "cryptography"),
     "plot": ("matplotlib",),
 }
 

@@ -271,7 +271,7 @@ def predict(
         )
     sentences, labels = tagger.read(path)
     tag = partial(_tagged, tagger, proba, best, _gap(sentences))
-    text = "".join(on_cluster(tag, sentences, dask, workers, quiet) or [tag(sentences)])
+    text = "".join(on_cluster(tag, sentences, dask, workers) or [tag(sentences)])
     if out is None:
         typer.echo(text, nl=False)
     else:

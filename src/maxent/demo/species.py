@@ -42,8 +42,9 @@ def run(out: Path, seed: int = 0, listener: Listener | None = None) -> dict[str,
     out = Path(out)
     data, results = out / "data", out / "results"
     landscape = virtual_landscape(seed=seed)
+    listener = listener or Silence()
     with locked(out):
-        with staged(data, overwrite=True) as place:
+        with staged(data, overwrite=True, tell=listener.note) as place:
             write_landscape(landscape, place)
             seeded = json.dumps({"maxent.datasets.virtual_landscape": {"seed": seed}})
             io.write_atomically(place / "landscape.json", f"{seeded}\n".encode())
@@ -68,7 +69,7 @@ def run(out: Path, seed: int = 0, listener: Listener | None = None) -> dict[str,
             projections=[future],
             overwrite=True,
             command=command,
-            listener=listener or Silence(),
+            listener=listener,
         )
         maps = {
             "target-group background": _raw_map(load_model(results / MODEL).density, layers),

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from numbers import Integral, Real
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy import linalg, sparse
@@ -377,6 +377,13 @@ class FenchelYoungBase(SavesFields, BaseEstimator):
         return X
 
 
+TABLE_FIELDS = ("feature_names_in_", "n_features_in_")  # what a fit sets first, and what then
+SOLVED_FIELDS = (
+    *("gamma_", "intercept_", "coef_", "dual_coef_", "support_", "X_fit_", "gap_", "optimality_"),
+    *("loss_", "objective_", "n_iter_", "entropy_"),
+)
+
+
 class FenchelYoungModel(FenchelYoungBase):
     """Fitting and scores of linear and kernel models; subclasses read y and make predictions."""
 
@@ -390,11 +397,19 @@ class FenchelYoungModel(FenchelYoungBase):
     intercept_: Array
     dual_coef_: Array
 
-    _fitted_fields = (
-        *("feature_names_in_", "n_features_in_", "classes_", "gamma_", "intercept_", "coef_"),
-        *("dual_coef_", "support_", "X_fit_", "gap_", "optimality_", "loss_", "objective_"),
-        *("n_iter_", "entropy_"),
-    )
+    _fitted_fields: ClassVar[tuple[str, ...]] = (*TABLE_FIELDS, *SOLVED_FIELDS)
+    _optional_fields = ("feature_names_in_", "gamma_", "coef_", "dual_coef_", "support_", "X_fit_")
+
+    @classmethod
+    def _lacking(cls, own: Mapping[str, Any]) -> list[str]:
+        lacking = super()._lacking(own)
+        if own.get("coef_") is not None:
+            return lacking
+        of_kernels = ["dual_coef_", "support_"]
+        if own.get("kernel") != "precomputed":
+            of_kernels += ["gamma_", "X_fit_"]
+        of_this = ["coef_"] if own.get("kernel") is None else of_kernels
+        return lacking + [name for name in of_this if own.get(name) is None]
 
     # -- fitting -------------------------------------------------------------------------------
 

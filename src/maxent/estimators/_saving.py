@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,15 +16,16 @@ class SavesFields:
     """The hooks of ``maxent.io``, field by field; labels are lists with their types."""
 
     _fitted_fields: ClassVar[tuple[str, ...]]  # in the order in which ``fit`` sets them
+    _optional_fields: ClassVar[tuple[str, ...]] = ("feature_names_in_",)  # of them: null if not set
     _retired_fields: ClassVar[tuple[str, ...]] = ()  # in older files, of no use today
 
     def __getmodel__(self) -> dict[str, Any]:
         own = vars(self)
-        state = {
-            name: own[name] for name in (*self._parameters(), *self._fitted_fields) if name in own
-        }
+        state = {name: own[name] for name in self._parameters()}
+        if not self._lacking(own):  # what a fit that failed has left is no fit
+            state |= {name: own.get(name) for name in self._fitted_fields}
         for name in _LABELS:
-            if name in state:
+            if state.get(name) is not None:
                 state[name] = [state[name].tolist(), state[name].dtype.str]
         return state
 
@@ -38,9 +40,21 @@ class SavesFields:
             )
         for name, default in parameters.items():
             setattr(self, name, state.get(name, default))
-        for name in self._fitted_fields:
-            if name in state:
-                setattr(self, name, _labels(state[name]) if name in _LABELS else state[name])
+        fitted = [name for name in self._fitted_fields if name in state]
+        lacking = self._lacking(state)
+        if fitted and lacking:
+            raise ValueError(
+                f"{lacking} missing, which belong to a fitted {type(self).__name__}; save it again"
+            )
+        for name in fitted:
+            value = state[name]
+            if value is not None or name not in self._optional_fields:
+                setattr(self, name, _labels(value) if name in _LABELS else value)
+
+    @classmethod
+    def _lacking(cls, own: Mapping[str, Any]) -> list[str]:
+        """What every fit sets and is not there."""
+        return [n for n in cls._fitted_fields if n not in own and n not in cls._optional_fields]
 
     @classmethod
     def _parameters(cls) -> dict[str, Any]:

@@ -26,7 +26,13 @@ from maxent.estimators._blocks import (
 )
 from maxent.estimators._class_weight import class_factors, label_factors
 from maxent.estimators._costs import as_cost
-from maxent.estimators._linear import FenchelYoungBase, FenchelYoungModel, simplex_entropy
+from maxent.estimators._linear import (
+    SOLVED_FIELDS,
+    TABLE_FIELDS,
+    FenchelYoungBase,
+    FenchelYoungModel,
+    simplex_entropy,
+)
 from maxent.estimators._two_classes import class_rows
 
 KINDS = ("one-vs-all", "sparse", "cube", "cone", "k-subsets")
@@ -141,6 +147,8 @@ class FenchelYoungClassifier(Classifies, FenchelYoungModel):
     (array([[1., 0., 0.],
            [1., 0., 0.]]), True)
     """
+
+    _fitted_fields = (*TABLE_FIELDS, "classes_", *SOLVED_FIELDS)
 
     def __init__(
         self,
@@ -373,6 +381,7 @@ class FenchelYoungMultilabel(ClassifierMixin, MultiOutputMixin, FenchelYoungMode
            [1, 1]])
     """
 
+    _fitted_fields = (*TABLE_FIELDS, "classes_", *SOLVED_FIELDS)
     _retired_fields = ("_size",)  # the k of the sets, which ``entropy_`` knows
 
     def __init__(

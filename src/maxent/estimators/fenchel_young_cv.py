@@ -201,7 +201,8 @@ class FenchelYoungClassifierCV(Classifies):
 
     def __setmodel__(self, state: dict[str, Any]) -> None:
         older = {name: state[name] for name in _OLDER if name in state}
-        super().__setmodel__({name: state[name] for name in state if name not in older})
+        rest = {name: state[name] for name in state if name not in older}
+        super().__setmodel__(rest | {"best_estimator_": None} if older else rest)
         if older:
             best = self._best()
             of_both = {name: state[name] for name in _OF_BOTH if name in state}

@@ -33,6 +33,9 @@ class ClusterSettings:
         "With --background all: read the layers in windows that fit into so much memory, as 2GB; "
         "with --workers, of each worker.",
     )
+    dashboard: bool = option(
+        False, "With --workers: dask's pages on the work, which everyone on this machine can read."
+    )
 
     def __post_init__(self) -> None:
         if self.dask is not None and self.workers is not None:
@@ -41,6 +44,8 @@ class ClusterSettings:
             raise ValueError(f"workers must be at least 1, got {self.workers}")
         if self.memory is not None:
             self._check_memory(self.memory)
+        if self.dashboard and self.workers is None:
+            raise ValueError("dashboard is that of workers that are started here (--workers)")
 
     def _check_memory(self, memory: str) -> None:
         from maxent.blocks.sources import block_bytes, in_bytes
@@ -67,8 +72,10 @@ class ClusterSettings:
         """What there is to work with."""
         threads = client.nthreads().values()
         told = "1 worker" if len(threads) == 1 else f"{len(threads)} workers"
-        if self.workers is not None:
+        if self.dashboard:
             return f"{told}, dashboard at {client.dashboard_link}"
+        if self.workers is not None:
+            return f"{told} of this machine"
         told = f"{told} at {self.dask}"
         if max(threads) == 1:
             return told
@@ -89,7 +96,12 @@ class ClusterSettings:
         from maxent.extras.dask.cluster import SchedulerLost, connect
 
         try:
-            with connect(self.dask, self.workers, memory_limit=self.memory or "auto") as client:
+            with connect(
+                self.dask,
+                self.workers,
+                memory_limit=self.memory or "auto",
+                dashboard=self.dashboard,
+            ) as client:
                 tell(self._told(client))
                 yield client
         except SchedulerLost as error:

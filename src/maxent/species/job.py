@@ -1,7 +1,7 @@
 """One species of a run: fitted, drawn, and written to a folder of its own.
 
 The folder holds ``report.html``, ``map.png``, ``model.json``, ``maps/``, ``projections/``,
-``tables/`` and ``result.json``, from which the report can be made again.
+``tables/``, ``result.json``, from which the report can be made again, and ``manifest.json``.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from maxent.species.comparison.records import Comparison
 from maxent.species.diagnostics import fit_sample
 from maxent.species.fitting import fit_species
 from maxent.species.inputs import LayerFiles
+from maxent.species.keeping import files_in
 from maxent.species.layers.effort import RecordEffort
 from maxent.species.layers.extrapolation import Extrapolation
 from maxent.species.layers.similarity import Reference
@@ -104,13 +105,14 @@ def fit_job(
     shared.settings.check_tested(prepared.test is not None)
     others = {name: d for name, d in shared.lenders.items() if name != job.species}
     shared = replace(shared, lenders=others)
-    with staged(job.folder, job.overwrite) as place:
+    kept: list[str] = []
+    with staged(job.folder, job.overwrite, kept.append) as place:
         result = _write_species(prepared, region, shared, place, stage, client)
         row = _summary(result, job.folder, perf_counter() - start)
         row["notes"] = prepared.new_notes(result.notes, _told(job, shared))
-        summary = {"fingerprint": fingerprint(job, shared), "files": _files(place), "row": row}
+        summary = {"fingerprint": fingerprint(job, shared), "files": files_in(place), "row": row}
         io.write_atomically(place / SUMMARY, (json.dumps(summary, indent=1) + "\n").encode())
-    return row
+    return row | {"notes": [*row["notes"], *kept]}
 
 
 def _told(job: Job, shared: Shared) -> set[str]:
@@ -369,7 +371,7 @@ def _plain(value: Any) -> Any:
 def finished(job: Job, shared: Shared) -> dict[str, Any] | None:
     """The summary row of an earlier run that was given the same, if all of its files are there."""
     summary = _earlier(job, shared)
-    if summary is None or not set(summary["files"]) <= set(_files(job.folder)):
+    if summary is None or not set(summary["files"]) <= set(files_in(job.folder)):
         return None
     return dict(summary["row"], resumed=True)
 
@@ -386,10 +388,6 @@ def _earlier(job: Job, shared: Shared) -> dict[str, Any] | None:
         return None
     known = isinstance(summary, dict) and {"fingerprint", "files", "row"} <= summary.keys()
     return summary if known and summary["fingerprint"] == fingerprint(job, shared) else None
-
-
-def _files(folder: Path) -> list[str]:
-    return sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file())
 
 
 def fingerprint(job: Job, shared: Shared) -> str:

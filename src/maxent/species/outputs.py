@@ -2,26 +2,28 @@
 
 A folder is made beside its place and renamed. Where that cannot be (a mount point, a parent that
 may not be written to, the folder one stands in) it is made inside, and its parts move at the end.
+What else was in the folder stays there (``keeping.py``).
 """
 
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 import secrets
 import shutil
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from maxent._interrupts import held_back
-from maxent.species import locks
+from maxent.species import earlier_maps, keeping, locks
+from maxent.species.keeping import SUMMARY, files_in
 
 RESULT = "result.json"
 MODEL = "model.json"
-SUMMARY = "summary.json"
 MARKS = (RESULT, "tuning.json", "landscape.json")  # any of them marks a folder as ours
 _INSIDE_LOCK = ".lock"
 _INSIDE = re.compile(r"\.[0-9a-f]{8}\.(partial|ready|old)")
@@ -43,10 +45,13 @@ def contents(folder: Path) -> list[Path]:
 
 
 @contextmanager
-def staged(folder: Path, overwrite: bool = False) -> Iterator[Path]:
+def staged(
+    folder: Path, overwrite: bool = False, tell: Callable[[str], None] = lambda note: None
+) -> Iterator[Path]:
     """A new folder to write to, which takes the place of ``folder`` at the end.
 
-    Whatever goes wrong before that, Ctrl-C included, ``folder`` stays as it was.
+    Whatever goes wrong before that, Ctrl-C included, ``folder`` stays as it was. What it holds
+    besides earlier results is in the new folder too, and ``tell`` is called with its names.
     """
     home = resolved(folder)
     check_free(home, overwrite)
@@ -57,11 +62,16 @@ def staged(folder: Path, overwrite: bool = False) -> Iterator[Path]:
     try:
         stage.mkdir(parents=True)
         yield stage
+        written = files_in(stage)
+        notes = _keep(home, stage) if home.is_dir() else []
+        keeping.write_manifest(stage, written)
         _sync_all(stage)
         with held_back():
             (_fill if inside else _swap)(stage, home)
         sync(home)
         sync(home.parent)
+        for note in notes:
+            tell(note)
     except OSError as error:
         raise _explained(error, folder) from error
     finally:
@@ -69,6 +79,38 @@ def staged(folder: Path, overwrite: bool = False) -> Iterator[Path]:
             shutil.rmtree(stage, ignore_errors=True)
             if inside:
                 _settle(home)
+
+
+def _keep(home: Path, stage: Path) -> list[str]:
+    """Link what is not of a run to the new folder too; what there is to say about it."""
+    kept = keeping.carry(home, stage, _names(home), keeping.link)
+    replaced = (home / MODEL).is_file() and _another(home / SUMMARY, stage / SUMMARY)
+    maps = earlier_maps.mark(stage, kept) if replaced else []
+    others = [name for name in kept if name not in maps and Path(name).name != earlier_maps.MARK]
+    notes = []
+    if others:
+        notes.append(
+            f"kept in {home.name}, as no earlier run wrote it: {keeping.summed_up(others)}"
+        )
+    if maps:
+        notes.append(
+            f"kept in {home.name}, and of the model that was there before: "
+            f"{keeping.summed_up(maps)} (marked by {earlier_maps.MARK})"
+        )
+    return notes
+
+
+def _another(old: Path, new: Path) -> bool:
+    """Whether two summaries are those of runs that were given different things."""
+    try:
+        one, two = (json.loads(p.read_text(encoding="utf-8"))["fingerprint"] for p in (old, new))
+    except (OSError, ValueError, TypeError, KeyError):
+        return True
+    return bool(one != two)
+
+
+def _names(folder: Path) -> list[str]:
+    return [path.name for path in contents(folder)]
 
 
 def check_free(folder: Path, overwrite: bool = False) -> None:
@@ -179,8 +221,16 @@ def _clear(left: Path) -> None:
     home = left.with_name(_stage_of(left) or "")
     if left.suffix == ".old" and not home.exists():
         os.replace(left, home)  # killed between two renames: the earlier results come back
+    elif left.suffix == ".old":
+        _discard(left, home)
     else:
         shutil.rmtree(left, ignore_errors=True)
+
+
+def _discard(old: Path, home: Path) -> None:
+    """Delete earlier results, once all else that was beside them is in the new folder."""
+    keeping.carry(old, home, _names(old), os.replace)
+    shutil.rmtree(old, ignore_errors=True)
 
 
 def _swap(stage: Path, home: Path) -> None:
@@ -194,7 +244,7 @@ def _swap(stage: Path, home: Path) -> None:
     except BaseException:
         os.replace(old, home)
         raise
-    shutil.rmtree(old, ignore_errors=True)
+    _discard(old, home)
 
 
 def _fill(stage: Path, home: Path) -> None:
@@ -211,7 +261,8 @@ def _settle(home: Path) -> None:
     left = [path for path in home.iterdir() if _INSIDE.fullmatch(path.name)]
     for ready in (path for path in left if path.suffix == ".ready"):
         _move(list(ready.iterdir()), home)
-        shutil.rmtree(ready.with_suffix(".old"), ignore_errors=True)
+        if ready.with_suffix(".old").is_dir():
+            _discard(ready.with_suffix(".old"), home)
         ready.rmdir()
     for path in left:
         if path.suffix == ".old" and path.exists():

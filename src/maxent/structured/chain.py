@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -55,7 +55,7 @@ class Chain(StructuredDomain):
     """
 
     n_states: int
-    forbidden: tuple[tuple[int, int], ...] = ()
+    forbidden: tuple[tuple[int, int], ...] = field(default=(), metadata=io.LATER)
     constant_norm = True
     ragged = True
     tied = True
@@ -76,10 +76,6 @@ class Chain(StructuredDomain):
                 f"got {self.forbidden!r}"
             )
         object.__setattr__(self, "forbidden", tuple(map(tuple, pairs.tolist())))
-
-    def __getmodel__(self) -> dict[str, Any]:
-        state: dict[str, Any] = {"n_states": self.n_states}
-        return {**state, "forbidden": self.forbidden} if self.forbidden else state
 
     def length(self, size: int) -> int:
         """Positions T of a row of ``size`` entries."""

@@ -92,7 +92,8 @@ class Attributes:
         return f"Attributes(hash_bits={self.hash_bits})" if hashed else f"Attributes({len(self)})"
 
     def __getmodel__(self) -> dict[str, Any]:
-        return {"names": self.names} if self.hash_bits is None else {"hash_bits": self.hash_bits}
+        names = self.names if self.hash_bits is None else []
+        return {"names": names, "hash_bits": self.hash_bits}
 
     def __setmodel__(self, state: dict[str, Any]) -> None:
         names = state.get("names", [])

@@ -1,4 +1,4 @@
-"""Damaged model files: what is loaded from one is refused, or gives the same answer twice."""
+"""Damaged model files are told by their digest, and without one refused or of one answer."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from maxent import io
+from maxent._digest import FIELD
 from maxent._rows import flat
 
 _rng = np.random.default_rng(0)
@@ -177,9 +178,27 @@ def outcome(path: Path) -> bytes | str:
             return f"{type(error).__name__}: {error}"
 
 
+def check_digest(document: Any, draw: random.Random, path: Path) -> None:
+    """AssertionError if a document in which something was changed loads, and answers otherwise."""
+    text = json.dumps(document)
+    at = draw.randrange(len(text))
+    one_character = text[:at] + draw.choice("0123456789+-.eaZ") + text[at + 1 :]
+    for changed in (json.dumps(mutated(document, draw)), one_character):
+        path.write_text(changed)
+        found = outcome(path)
+        if found != "refused":
+            path.write_text(text)
+            assert outcome(path) == found, "a changed file that loads, with another answer"
+
+
 def check_mutation(document: Any, draw: random.Random, path: Path) -> bool:
-    """Whether a mutated document was taken for a model; AssertionError if it answers two ways."""
-    path.write_text(json.dumps(mutated(document, draw)))
+    """Whether a mutated document was taken for a model, without the digest that tells of it.
+
+    AssertionError if it answers two ways.
+    """
+    changed = mutated(document, draw)
+    changed.pop(FIELD, None)
+    path.write_text(json.dumps(changed))
     first = outcome(path)
     np.full(997, draw.random())  # what is read out of bounds is another number now
     assert outcome(path) == first, "two answers of one file"

@@ -51,7 +51,10 @@ Bias = Annotated[
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 Overwrite = Annotated[
-    bool, typer.Option("--overwrite", help="Replace earlier results.", rich_help_panel=OUTPUT)
+    bool,
+    typer.Option(
+        "--overwrite", help="Replace earlier results; other files stay.", rich_help_panel=OUTPUT
+    ),
 ]
 
 
@@ -111,7 +114,9 @@ MakeModelLayers = Annotated[  # the model knows which of them hold categories
 ]
 MakeStudy = Annotated[Callable[..., StudyFiles], Fields(StudyFiles)]
 MakeSettings = Annotated[Callable[..., Settings], Fields(Settings)]
-MakeCluster = Annotated[Callable[..., ClusterSettings], Fields(ClusterSettings, "dask", "workers")]
+MakeCluster = Annotated[
+    Callable[..., ClusterSettings], Fields(ClusterSettings, "dask", "workers", "dashboard")
+]
 MakeCrew = Annotated[Callable[..., ClusterSettings], Fields(ClusterSettings)]
 
 

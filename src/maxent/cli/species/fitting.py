@@ -190,7 +190,7 @@ _FOR_MAPS = {
 _WITH_SWD = {
     *("occurrences", "layers", "swd", "species", "species_column", "x", "y", "presence_column"),
     *("categorical", "test", "out", "project", "jobs", "features", "potential", "entropy"),
-    *("share", "dask", "workers"),
+    *("share", "dask", "workers", "dashboard"),
     *("multiplier", "preset", "minimum", "test_share", "cv", "folds", "replicates"),
     *("replicate_type", "jackknife", "bootstrap", "permutations", "prevalence", "seed"),
     *("lambdas", "resume", "overwrite", "max_cells", "allow_vrt", "network", "quiet"),

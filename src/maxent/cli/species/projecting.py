@@ -89,7 +89,8 @@ def project(
     except ValueError as error:
         raise typer.BadParameter(f"--{error}") from None
     if swd:
-        for name in ("align", "resampling", "layers_crs", "nodata", "layer", "dask", "workers"):
+        of_rasters = ("align", "resampling", "layers_crs", "nodata", "layer")
+        for name in (*of_rasters, "dask", "workers", "dashboard"):
             if given(context, name):
                 flag = "--" + name.replace("_", "-")
                 raise typer.BadParameter(f"{flag} has no effect with --swd")

@@ -19,7 +19,7 @@ from maxent._version import __version__
 
 try:
     import dask
-    from distributed import CancelledError, Client, LocalCluster, WorkerPlugin
+    from distributed import CancelledError, Client, LocalCluster, Security, WorkerPlugin
     from distributed.client import ClosedClientError
     from distributed.comm import CommClosedError
     from distributed.utils import silence_logging_cmgr
@@ -27,7 +27,9 @@ except ImportError as error:
     raise ImportError("a cluster needs dask.distributed: pip install maxent[dask]") from error
 
 _PATIENCE = 8.0  # seconds until a scheduler that does not answer is given up
+_HERE = "127.0.0.1"
 _DASHBOARD = 8787  # where people look for it
+_PAGES = "distributed.{}.http.routes"  # what a scheduler or worker shows in a browser
 _SHOWN = 3  # workers that a message names
 _START = "start one with `dask scheduler`, and workers with `dask worker ADDRESS --nthreads 1`"
 
@@ -42,17 +44,22 @@ def connect(
     workers: int | None = None,
     *,
     memory_limit: str | float | None = "auto",
+    dashboard: bool = False,
 ) -> Iterator[Client]:
     """A client of the scheduler at ``address``, or of ``workers`` processes that are started here.
 
     Workers use one thread per task (``MAXENT_NUM_THREADS`` is 1 there). Those of a scheduler that
-    is running already must have this version of maxent. Those started here end with the block,
-    however it ends; ``memory_limit`` is that of each, and ``client.dashboard_link`` is where their
-    dashboard is. What dask would log is held back: what goes wrong is raised.
+    is running already must have this version of maxent. Whoever can connect to a scheduler can run
+    code on its workers, so those started here take no connection without a certificate that this
+    process makes for them and keeps in memory (TLS). They end with the block, however it ends;
+    ``memory_limit`` is that of each. With ``dashboard`` dask's pages on what they do are at
+    ``client.dashboard_link``, for everyone on this machine to read. What dask would log is held
+    back: what goes wrong is raised.
 
     Raises
     ------
-    ConnectionError : nothing answers at the address, or there are no workers.
+    ConnectionError : nothing answers at the address, there are no workers, or none could be
+        started.
     SchedulerLost : it went away while it was needed.
 
     >>> with connect(workers=1) as client:
@@ -66,7 +73,7 @@ def connect(
     with ExitStack() as stack:
         stack.enter_context(silence_logging_cmgr(logging.CRITICAL))
         if workers is not None:
-            client = stack.enter_context(_started(workers, memory_limit))
+            client = stack.enter_context(_started(workers, memory_limit, dashboard))
             place = "of this machine"
         else:
             assert address is not None
@@ -109,29 +116,52 @@ def _joined(address: str) -> Iterator[Client]:
 
 
 @contextmanager
-def _started(workers: int, memory_limit: str | float | None) -> Iterator[Client]:
+def _started(workers: int, memory_limit: str | float | None, dashboard: bool) -> Iterator[Client]:
     if workers < 1:
         raise ValueError(f"workers must be at least 1, got {workers}")
+    security = _certificate()
+    # workers of our own do not sample their stacks every 10 ms, which costs several percent
+    settings: dict[str, Any] = {"distributed.worker.profile.enabled": False}
+    if not dashboard:
+        settings |= {_PAGES.format(of): [] for of in ("scheduler", "worker")}
     opened: list[Any] = []
     try:
-        # workers of our own do not sample their stacks every 10 ms, which costs several percent
-        quick = dask.config.set({"distributed.worker.profile.enabled": False})
-        with held_back(), deaf_children(), quick:
-            opened.append(
-                LocalCluster(
+        with held_back(), deaf_children(), dask.config.set(settings):
+            try:
+                cluster = LocalCluster(
                     n_workers=workers,
                     threads_per_worker=1,
                     processes=True,
+                    host=_HERE,
+                    security=security,
                     memory_limit=memory_limit,
-                    dashboard_address=_dashboard_address(),
+                    dashboard_address=_dashboard_address() if dashboard else f"{_HERE}:0",
+                    scheduler_kwargs={"dashboard": dashboard},
                     silence_logs=logging.CRITICAL,
                     env=_settings(),
                 )
-            )
-            opened.append(Client(opened[0], timeout=_PATIENCE))
+            except (RuntimeError, OSError) as error:
+                raise ConnectionError(
+                    f"{workers} worker processes could not be started here "
+                    f"({_first_line(error)}): free memory or give fewer; a script of your own "
+                    'that starts workers does so below `if __name__ == "__main__":`'
+                ) from error
+            opened.append(cluster)
+            opened.append(Client(cluster, timeout=_PATIENCE))
         yield opened[1]
     finally:
         _close(opened)
+
+
+def _certificate() -> Security:
+    """A key and a certificate for one cluster, which no file holds."""
+    try:
+        return Security.temporary()
+    except ImportError as error:
+        raise ImportError(
+            "workers of this machine talk over TLS, so that other accounts cannot use them, which "
+            "needs cryptography: pip install maxent[dask]"
+        ) from error
 
 
 def _close(opened: Sequence[Any]) -> None:
@@ -147,10 +177,10 @@ def _dashboard_address() -> str:
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind(("127.0.0.1", _DASHBOARD))
+            probe.bind((_HERE, _DASHBOARD))
         except OSError:
-            return "127.0.0.1:0"
-    return f"127.0.0.1:{_DASHBOARD}"
+            return f"{_HERE}:0"
+    return f"{_HERE}:{_DASHBOARD}"
 
 
 # -- what workers are told -------------------------------------------------------------------------

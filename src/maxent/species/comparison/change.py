@@ -68,7 +68,7 @@ def compare_maps(
     with (
         MapStack.open(paths) as stack,
         closing(Progress("comparison", verbose)) as progress,
-        geotiff.workspace(out) as work,
+        geotiff.workspace(out, stack.grid, maps) as work,
     ):
         windows = stack.windows()
         stage = geotiff.Stage(stack.grid, maps, targets, work, windows[0])

@@ -19,6 +19,7 @@ from maxent._progress import Progress
 from maxent._rows import Array
 from maxent._threads import executor, num_threads
 from maxent.density import FittedDensity
+from maxent.species import earlier_maps
 from maxent.species.extras import geo
 from maxent.species.layers.background import why_no_cell
 from maxent.species.layers.effort import RecordEffort
@@ -99,7 +100,7 @@ def project(
     folder = next(iter(targets.values())).parent
     with (
         closing(Progress("map", verbose)) as progress,
-        geotiff.workspace(folder) as work,
+        geotiff.workspace(folder, plan.layers.grid, plan.maps) as work,
         geo("rasterio").Env(GDAL_CACHEMAX=_CACHE),
     ):
         windows = _windows(plan.layers, threads)
@@ -114,6 +115,7 @@ def project(
             masked = tally.counts["masked"] if plan.maps[what].masked else 0
             stage.finish(what, tally.counts["cells"] - masked, cog, threads)
         stage.publish()
+        earlier_maps.unmark(folder, [target.name for target in targets.values()])
     tally.warn()
     return MapFiles(
         name=name,

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from maxent._interrupts import held_back
+from maxent._native_lines import native_lines_held_back
 from maxent._rows import Array
 from maxent.maps import sum_of_parts
 from maxent.species import locks
@@ -68,11 +69,20 @@ def check_targets(targets: Iterable[Path], layers: Layers, overwrite: bool) -> N
 
 
 @contextmanager
-def workspace(folder: Path) -> Iterator[Path]:
+def workspace(folder: Path, grid: Grid, maps: Mapping[str, Map]) -> Iterator[Path]:
     """A folder inside ``folder`` for unfinished files, which is removed whatever happens.
 
     Its lock tells one that is in use from one that a killed run left, which is cleared away.
     """
+    with ExitStack() as stack:
+        work = stack.enter_context(_workspace(folder))
+        if _tight(folder, grid.size * sum(np.dtype(one.dtype).itemsize for one in maps.values())):
+            stack.enter_context(native_lines_held_back())  # our one error is enough
+        yield work
+
+
+@contextmanager
+def _workspace(folder: Path) -> Iterator[Path]:
     made = [f for f in (folder, *folder.parents) if not f.exists()]
     with _writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -246,6 +256,13 @@ def _writing(path: Path) -> Iterator[None]:
             f"{path} cannot be written ({reason}): free space on the disk, or choose another "
             "folder that you may write to"
         ) from error
+
+
+def _tight(folder: Path, size: int) -> bool:
+    """Whether the disk may have no room for maps of so many bytes, plain and compressed."""
+    with suppress(OSError):
+        return shutil.disk_usage(folder).free < 3 * size + (1 << 24)
+    return False
 
 
 def _full(folder: Path) -> bool:

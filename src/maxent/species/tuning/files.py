@@ -155,7 +155,7 @@ def tune_files(
     check_unread(out, [*tables, *rasters])
     with (
         locked(out),
-        staged(out, overwrite) as place,
+        staged(out, overwrite, tell) as place,
         crew.connected(tell) as client,
         spread(client),
     ):
