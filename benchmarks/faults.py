@@ -115,6 +115,52 @@ def programmes(seed: int, folder: Path) -> None:
     assert error <= 1e-5 * (1 + abs(reference)), f"off by {error:.1e} from {reference:.6g}"
 
 
+def margins(seed: int, folder: Path) -> None:
+    """Slacks and radii of tiny sequences: the gap closes, at CVXPY's value of the listed labels."""
+    from maxent.testing.margins import draw_margin_case
+
+    case = draw_margin_case(np.random.default_rng(seed))
+    model = case.fit()
+    assert model.gap_ <= model.tol, f"{model!r}: gap {model.gap_:.1e}"
+    best = _margin_optimum(case)
+    above, rounding = model.objective_ - best, 1e-6 * (1 + abs(best))
+    assert -rounding <= above <= model.gap_ + rounding, f"{model!r}: {above:.1e} above {best:.6g}"
+
+
+def _margin_optimum(case: Any) -> float:
+    cp = _cvxpy()
+    potential, slack, rate = case.recipe()
+    planes = case.planes()
+    w, t = cp.Variable(planes[0][1].shape[1]), cp.Variable(len(planes))
+    limits = [images @ w + cost <= xi for (_, images, cost), xi in zip(planes, t, strict=True)]
+    loss = t if slack == "linear" else cp.square(t) / 2
+    if slack == "kl":
+        loss, limits = t - (1 + cp.log(rate * t)) / rate, [*limits, t >= 1 / rate]
+    penalty, bounds = _margin_penalty(potential, w)
+    mean = np.array([weight for weight, _, _ in planes]) @ loss
+    programme = cp.Problem(cp.Minimize(mean + penalty), limits + bounds)
+    return float(programme.solve(solver=cp.CLARABEL))
+
+
+def _margin_penalty(potential: Any, w: Any) -> tuple[Any, list[Any]]:
+    """V*(w) as CVXPY writes it, and its constraints."""
+    import maxent as mx
+
+    cp = _cvxpy()
+    elastic = potential.elastic(w.size)
+    if elastic is not None:
+        l1, l2 = elastic
+        return l1 @ cp.abs(w) + l2 @ cp.square(w) / 2, []
+    if isinstance(potential, mx.DualBall):
+        return 0, [cp.norm(w, potential.p) <= potential.radius]
+    if isinstance(potential, mx.NormBall):
+        return potential.radius * cp.norm(w, {1.0: "inf", 2.0: 2}[potential.p]), []
+    lam = float(potential.potential.lam)  # a multiple of the Laplace prior
+    root = cp.Variable(w.size)
+    cone = cp.norm(cp.vstack([np.sqrt(lam) * w, np.ones(w.size)]), 2, axis=0) <= root
+    return potential.multiplier * cp.sum(root - 1 - cp.log((root + 1) / 2)), [cone]
+
+
 def _cvxpy() -> Any:
     import cvxpy
 
@@ -394,6 +440,9 @@ KINDS = {
     "programmes": Kind(
         programmes, 120, "problems against CVXPY", "the same value, judged by our Problem"
     ),
+    "margins": Kind(
+        margins, 200, "slacks and radii against CVXPY", "the gap closes, at the value of the list"
+    ),
     "fractions": Kind(
         fractions, 3000, "projections against exact fractions", "right to the last digits"
     ),
@@ -437,7 +486,7 @@ def available() -> dict[str, Kind]:
     try:
         _cvxpy()
     except ImportError:
-        lacking.add("programmes")
+        lacking |= {"programmes", "margins"}
     return {name: kind for name, kind in KINDS.items() if name not in lacking}
 
 

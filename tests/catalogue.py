@@ -164,7 +164,7 @@ SOLVERS = [
     *(mx.SUMMET(), mx.PLUMMET(), mx.BallSearch(), mx.CoordinateDescent()),
     *(mx.NewtonCG(), mx.DualCoordinateAscent(), mx.BlockFrankWolfe(), mx.Smoothing(tol=1e-7)),
     *(mx.ExponentiatedGradient(tol=1e-3), mx.Subgradient(tol=0.1), mx.StochasticGradient(tol=1e-3)),
-    *(mx.Reweighted(tol=5e-3), mx.OWLQN()),
+    *(mx.Reweighted(tol=5e-3), mx.OWLQN(), mx.ColumnGeneration()),
 ]
 
 MAPS = [

@@ -23,12 +23,12 @@ def faults(monkeypatch):
 
 
 CASES = {"entropies": 6, "potentials": 12, "domains": 12, "problems": 12, "fractions": 60}
-CASES |= {"programmes": 4, "mutations": 40}
+CASES |= {"programmes": 4, "margins": 12, "mutations": 40}
 
 
 @pytest.mark.parametrize("kind", CASES)
 def test_random_mathematics_and_files(kind, faults):
-    if kind == "programmes":
+    if kind in ("programmes", "margins"):
         needs("cvxpy")
     for seed in range(CASES[kind]):
         faults.replay(kind, seed)

@@ -138,6 +138,17 @@ def test_a_seed_fixes_the_paths(sampling):
     assert not np.array_equal(run(1), run(2))
 
 
+@pytest.mark.parametrize("seed", [104, 106])
+def test_steps_that_are_at_their_end_are_certified_there(seed):
+    """The average of the passes, which lags behind, ended at 3e-6."""
+    rng = np.random.default_rng(seed)
+    X = [rng.normal(size=(rng.integers(1, 5), 2)) for _ in range(3)]
+    y = [rng.integers(0, 2, len(x)) for x in X]
+    y[0][0], y[1][0] = 0, 1
+    model = mx.M3N(0.01, tol=1e-6, solver=mx.BlockFrankWolfe())
+    assert model.fit(X, y, rng.pareto(1.1, 3)).gap_ <= 1e-6
+
+
 def test_perceptrons_have_no_cost():
     problem = _problem(cost=False)
     solution = problem.solve(mx.BlockFrankWolfe(tol=1e-8))

@@ -115,6 +115,7 @@ _PUBLIC = {
         "Reweighted",
         "Smoothing",
         "CuttingPlane",
+        "ColumnGeneration",
         "DualCoordinateAscent",
         "BlockFrankWolfe",
         "ExponentiatedGradient",

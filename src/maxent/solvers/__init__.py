@@ -6,12 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 from maxent.domains import StructuredDomain
-from maxent.entropies import BinaryGini, SquaredNorm, Tsallis, unwrap
+from maxent.entropies import BinaryGini, Slack, SquaredNorm, Tsallis, unwrap
 from maxent.maps import SampleMap
 from maxent.problem import Problem
 from maxent.solvers.ball_search import BallSearch
 from maxent.solvers.base import ConvergenceWarning, Interrupted, Solution, Solver, Status
 from maxent.solvers.block_frank_wolfe import BlockFrankWolfe
+from maxent.solvers.column_generation import ColumnGeneration
 from maxent.solvers.coordinate import CoordinateDescent
 from maxent.solvers.cutting_plane import CuttingPlane
 from maxent.solvers.dual_coordinate import DualCoordinateAscent
@@ -35,6 +36,7 @@ __all__ = [
     "SUMMET",
     "BallSearch",
     "BlockFrankWolfe",
+    "ColumnGeneration",
     "ConvergenceWarning",
     "CoordinateDescent",
     "CuttingPlane",
@@ -60,6 +62,7 @@ _AUTO: dict[str, type[Solver]] = {
     "fista": FISTA,
     "reweighted": Reweighted,
     "cutting-plane": CuttingPlane,
+    "column-generation": ColumnGeneration,
     "smoothing": Smoothing,
 }
 _BY_NAME: dict[str, type[Solver]] = {
@@ -77,6 +80,8 @@ _BY_NAME: dict[str, type[Solver]] = {
 }
 _FEW_SAMPLES = 1.5  # per column, below which the steps of Newton's method meet too many kinks
 _FEW_FOR_A_PROGRAMME = 50  # features up to which cutting planes with an l1 penalty are fast
+_FEW_WEIGHTS = 500  # features up to which interior points are faster than smoothing
+_FEW_PLANES = 20_000_000  # rows times features up to which planes of all rows fit into memory
 _MANY_L1 = 10_000  # features beyond which FISTA takes many more steps than OWLQN
 _MANY, _MANY_OF_ONE_ROW = 100, 2000  # features beyond which Newton steps cost too much
 
@@ -85,11 +90,16 @@ def choose(solver: Solver | str, problem: Problem, **settings: Any) -> Solver:
     """The solver asked for, or for "auto" the first of the list that fits the problem.
 
     Hinges over chains with tied transitions under Quadratic go to ``BlockFrankWolfe``, smooth
-    losses of structures with many l1 weights to ``OWLQN``.
+    losses of structures with many l1 weights to ``OWLQN``. Where a hinge has few rows
+    ``ColumnGeneration`` goes on where the first solver stalls.
 
     ``settings`` replace its own.
     """
-    return replace(_chosen(solver, problem), **settings)
+    chosen = replace(_chosen(solver, problem), **settings)
+    limited = "max_iter" in settings or isinstance(chosen, ColumnGeneration)
+    if solver == "auto" and not limited and _exact(problem):
+        return replace(chosen, then=ColumnGeneration())
+    return chosen
 
 
 def _chosen(solver: Solver | str, problem: Problem) -> Solver:
@@ -111,6 +121,10 @@ def _chosen(solver: Solver | str, problem: Problem) -> Solver:
             last.add("reweighted")  # a linear programme is exact, and cheap where it is small
         elif _l1(problem) and isinstance(problem.entropy.domain, StructuredDomain):
             last.add("cutting-plane")
+        if isinstance(problem.entropy, Slack) and _exact(problem):
+            last.add("cutting-plane")  # planes of all rows at once do not follow curved slacks
+        elif problem.features.n_features > _FEW_WEIGHTS or not _exact(problem):
+            last.add("column-generation")
         names = sorted(_AUTO, key=last.__contains__)
         special = _for_chains(problem)
         if special is not None:
@@ -126,6 +140,13 @@ def _chosen(solver: Solver | str, problem: Problem) -> Solver:
     if solver in _BY_NAME:
         return _BY_NAME[solver]()
     raise ValueError(f"unknown solver {solver!r}; choose 'auto', {', '.join(map(repr, _BY_NAME))}")
+
+
+def _exact(problem: Problem) -> bool:
+    """Whether the planes of all rows make a programme that is solved to the last digits."""
+    if problem.entropy.differentiable or ColumnGeneration.missing(problem) is not None:
+        return False
+    return problem.features.n_rows * problem.features.n_features <= _FEW_PLANES
 
 
 def _for_chains(problem: Problem) -> type[Solver] | None:

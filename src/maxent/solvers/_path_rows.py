@@ -172,7 +172,13 @@ class PathRows(ChainRows):
             for k in range(1 + self.cache):
                 moved += self._pass(self.order(rng, known=k > 0), oracle=k == 0)
             done += 1 + 0.5 * self.cache
-        return moved > 0
+        if moved:
+            return True
+        # the average of the passes still lags behind, and the centre behind the weights
+        held = self.c > 0
+        self._set(self._own(), 0.0)
+        self.mean = self.w.copy()
+        return held
 
     def _pass(self, order: Array, oracle: bool) -> int:
         from maxent._kernels.path_steps import visit_rows

@@ -15,41 +15,53 @@ _PASSES = 10_000  # over the rows, for one quadratic programme
 
 
 class RowMaster(ABC):
-    """Planes a_i (F_i p, Omega(p)) of row i, and their weights, which sum to 1 in each row."""
+    """Planes a_i (F_i p, Omega(p)) of row i, and their weights, which sum to 1 in each row.
+
+    floor : a height that no row falls below, known without a plane; the weights then sum to less.
+    """
+
+    floor = -np.inf
 
     def __init__(self, problem: Problem) -> None:
         assert problem.weights is not None
-        self.problem = problem
+        self.problem, self.weights = problem, problem.weights
         self.parts = [problem.features.take(np.array([i])) for i in range(len(problem.weights))]
         self.answers: list[Rows] = []
         self.planes = sparse.csr_array((0, problem.features.n_features))
         self.entropies, self.mixture = np.empty(0), np.empty(0)
         self.row, self.answer = np.empty(0, np.int64), np.empty(0, np.int64)
 
+    def answer_at(self, state: State) -> tuple[Rows, Array, Array]:
+        """The answer p of each row, Omega(p), and the height <theta, p> - Omega(p) of its plane."""
+        return state.p, self.problem.entropy.value_inside(state.p), state.conjugate
+
     def add(self, state: State) -> bool:
         """Add the planes of the answer at a state that lie above those known; whether any does."""
-        weights = self.problem.weights
-        omega = self.problem.entropy.value_inside(state.p)
-        scores = state.conjugate  # <theta, p> - Omega(p)
-        heights = np.full(len(weights), -np.inf)
+        p, omega, scores = self.answer_at(state)
+        weights = self.weights
+        heights = np.where(weights > 0, self.floor, -np.inf) * np.where(weights > 0, weights, 1.0)
         np.maximum.at(heights, self.row, self.planes @ state.w - self.entropies)
         size = np.abs(scores) + np.abs(omega)
         rounding = 4 * np.finfo(np.float64).eps * weights * size
         new = np.flatnonzero(weights * scores > heights + rounding)
         if not new.size:
             return False
-        planes = self._moments(state.p, new)
+        self._keep(p, omega, new)
+        return True
+
+    def _keep(self, p: Rows, omega: Array, new: Array) -> None:
+        """Add the planes of these rows of an answer."""
+        planes = self._moments(p, new)
         first = self.row.size == 0
         order = np.argsort(np.concatenate([self.row, new]), kind="stable")
         self.row = np.concatenate([self.row, new])[order]
         number = np.full(new.size, len(self.answers))
         self.answer = np.concatenate([self.answer, number])[order]
         self.planes = sparse.csr_array(sparse.vstack([self.planes, planes]))[order]
-        self.entropies = np.concatenate([self.entropies, (weights * omega)[new]])[order]
-        start = np.full(new.size, 1.0 if first else 0.0)
+        self.entropies = np.concatenate([self.entropies, (self.weights * omega)[new]])[order]
+        start = np.full(new.size, 1.0 if first and self.floor == -np.inf else 0.0)
         self.mixture = np.concatenate([self.mixture, start])[order]
-        self.answers.append(state.p)
-        return True
+        self.answers.append(p)
 
     def _moments(self, p: Rows, rows: Array) -> Any:
         """a_i F_i p_i of these rows, without their zeros."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
 from time import perf_counter
@@ -158,6 +158,7 @@ class Solver(ABC):
         the progress line that appears on standard error after a few seconds.
     checkpoint : a file that is given the weights and the history after each step; where it is
         there already, of the same problem, a run goes on from it.
+    then : a solver that goes on, with this one's tolerance, where this one ends above it.
     """
 
     begins_at_weights: ClassVar[bool] = True  # else it moves rows, which w does not determine
@@ -166,6 +167,7 @@ class Solver(ABC):
     max_iter: int = 1000
     verbose: int = field(default=1, kw_only=True)
     checkpoint: str | None = field(default=None, kw_only=True, metadata=io.LATER)
+    then: Solver | None = field(default=None, kw_only=True, repr=False, metadata=io.LATER)
 
     def __post_init__(self) -> None:
         if not self.tol >= 0:
@@ -214,7 +216,12 @@ class Solver(ABC):
                 found = file.read()
                 w, earlier = (w, []) if found is None else (found.w, found.history)
             start = problem.state(w) if w.any() else problem.origin()
-            return self._descend(self._initial(start), callback, file, earlier)
+            solution = self._descend(self._initial(start), callback, file, earlier)
+        if self.then is None or solution.status not in (Status.STALLED, Status.MAX_ITER):
+            return solution
+        then = replace(self.then, tol=self.tol, verbose=self.verbose)
+        later = None if callback is None else _counted_from(solution.n_iter, callback)
+        return _joined(solution, then.run(problem, solution.w, later))
 
     def warn_unless_converged(self, solution: Solution, stacklevel: int = 1) -> None:
         """A ConvergenceWarning for a solution of this solver that missed its tolerance.
@@ -325,6 +332,19 @@ class Solver(ABC):
             history=history,
             guarantees=state.problem.guarantees(state.gap),
         )
+
+
+def _counted_from(steps: int, callback: Callback) -> Callback:
+    return lambda count, state: callback(steps + count, state)
+
+
+def _joined(first: Solution, second: Solution) -> Solution:
+    """The better of two solutions, the second begun at the first, with the steps of both."""
+    spent = first.history[-1]["seconds"]
+    later = [{**record, "seconds": spent + record["seconds"]} for record in second.history[1:]]
+    better = second if second.status.reached or second.gap < first.gap else first
+    history = [*first.history, *later]
+    return replace(better, n_iter=len(history) - 1, history=history)
 
 
 def _prediction(state: State) -> Rows:

@@ -1,0 +1,253 @@
+"""The programme of planes of single rows under many potentials and slacks, by interior points."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from maxent._rows import Array, Rows, row_dot
+from maxent.entropies import Slack
+from maxent.potentials import (
+    DualBall,
+    NormBall,
+    NormPlusSquare,
+    Potential,
+    ScaledPotential,
+    SquaredNormPotential,
+)
+from maxent.problem import Problem, State
+from maxent.solvers._interior import Bulge, Curve, Point, Programme, solve
+from maxent.solvers._row_planes import RowMaster
+
+_ORDERS = (1.0, 2.0, np.inf)
+
+
+@dataclass(frozen=True)
+class Penalty:
+    """V*(-w) as l1'|w| + l2'w^2 / 2, or a smooth function, or by a norm of all weights.
+
+    ``order`` is that of a norm ||w||: at most ``radius``, and priced price ||w|| +
+    square/2 ||w||^2.
+    """
+
+    l1: Array
+    l2: Array
+    smooth: Potential | None = None
+    order: float | None = None
+    radius: float = np.inf
+    price: float = 0.0
+    square: float = 0.0
+
+
+def penalty_of(potential: Potential, n: int) -> Penalty | None:
+    """What interior points can do with a potential; None where that is nothing."""
+    zero = np.zeros(n)
+    elastic = potential.elastic(n)
+    if elastic is not None:
+        l1, l2 = (np.array(x) for x in elastic)
+        return Penalty(l1, l2) if (l1 + l2 > 0).all() else None
+    if potential.smooth_conjugate and potential.conjugate_hessian(zero) is not None:
+        return Penalty(zero, zero, potential)
+    inside, times = potential, 1.0
+    while isinstance(inside, ScaledPotential):
+        inside, times = inside.potential, times * inside.multiplier
+    if isinstance(inside, DualBall) and inside.p in _ORDERS:
+        return Penalty(zero, zero, order=inside.p, radius=inside.radius)
+    if not isinstance(inside, NormBall | NormPlusSquare | SquaredNormPotential):
+        return None
+    if inside.p not in _ORDERS:
+        return None
+    order = {1.0: np.inf, 2.0: 2.0, np.inf: 1.0}[inside.p]
+    if isinstance(inside, SquaredNormPotential):
+        return Penalty(zero, zero, order=order, square=times * inside.strength)
+    l2 = zero + (times * inside.strength if isinstance(inside, NormPlusSquare) else 0.0)
+    if inside.radius == 0 and not l2.any():
+        return None
+    return Penalty(zero, l2, order=order, price=times * inside.radius)
+
+
+class ConvexRows(RowMaster):
+    """min V*(-w) - <w, mu> + sum a_i U(t_i), t_i above the planes of row i.
+
+    U is linear for an entropy without slacks, else that of ``Slack``, whose planes are those of the
+    hinge inside; t_i then has a least value, where U begins to grow.
+    """
+
+    def __init__(self, problem: Problem, penalty: Penalty) -> None:
+        super().__init__(problem)
+        self.penalty = penalty
+        self.slack = problem.entropy if isinstance(problem.entropy, Slack) else None
+        if self.slack is not None:
+            self.floor = 0.0 if self.slack.kind == "squared" else 1 / self.slack.rate
+        elif problem.observed is not None:  # bounds the programme from below, whatever the penalty
+            omega = problem.entropy.value_inside(problem.observed)
+            self._keep(problem.observed, omega, np.arange(self.weights.size))
+
+    def answer_at(self, state: State) -> tuple[Rows, Array, Array]:
+        """The vertex of the hinge less the observed one, where slacks are a function of it."""
+        if self.slack is None:
+            return super().answer_at(state)
+        hinge, right = self.slack.entropy, self.slack.observed
+        values, vertex = hinge.conjugate(state.theta)
+        return vertex - right, hinge.value_inside(vertex), values - row_dot(state.theta, right)
+
+    def solve(self, tol: float) -> Array:
+        """The best weights, and the mixture from the multipliers of the planes."""
+        counted = self.weights > 0
+        kept = counted[self.row]
+        weights = self.weights[counted]
+        number = np.cumsum(counted) - 1
+        row = number[self.row[kept]]
+        share = self.weights[self.row[kept]]
+        planes = self.planes[kept].toarray() / share[:, None]
+        programme, start, fold = self._programme(planes, self.entropies[kept] / share, row, weights)
+        answer = solve(programme, start, tol)
+        shares = np.maximum(answer.y[: row.size], 0.0)
+        if self.slack is None:
+            shares /= np.bincount(row, shares, weights.size)[row]
+        else:
+            shares /= weights[row]
+        self.mixture[kept] = shares
+        w = fold(answer.a)
+        return w if np.isfinite(self.problem.penalty(w)) else self.problem.prox(w, 1.0)
+
+    def _programme(
+        self, planes: Array, entropies: Array, row: Array, weights: Array
+    ) -> tuple[Programme, Point, _Fold]:
+        penalty, n, rows = self.penalty, planes.shape[1], weights.size
+        fold = _Fold(n, bool(penalty.l1.any()) or penalty.order == 1)
+        J, h = fold.columns(planes), np.array(entropies)
+        mu = self.problem.target
+        # a priced norm is one more t, above |w_j| or, for the 2-norm, one more a in a cone
+        priced = bool(penalty.price or penalty.square)
+        size = max(float(np.abs(h).max(initial=0.0)), self.floor, 0.0) or 1.0
+        unit = size / max(float(np.abs(planes).max(initial=0.0)), 1e-300)
+        reach = min(unit, penalty.radius / (4 * n))
+        a = np.full(fold.size, reach if fold.split else 0.0)
+        index, sign = np.arange(a.size if fold.split else 0), -np.ones(a.size if fold.split else 0)
+        limit, slope = np.zeros(index.size), fold.signed(-mu)
+        bends, bulge, above = fold.both(penalty.l2), None, None
+        if fold.split:
+            slope = slope + fold.both(penalty.l1)
+        if self.floor > -np.inf:  # a plane of its own for every t
+            J = np.vstack([J, np.zeros((rows, a.size))])
+            h, row = np.append(h, np.full(rows, -self.floor)), np.append(row, np.arange(rows))
+        if penalty.order == 1:
+            bound = np.ones((1, a.size))
+            J = np.vstack([J, bound])
+            h = np.append(h, 0.0 if priced else penalty.radius)
+            row = np.append(row, rows if priced else -1)
+        elif penalty.order == np.inf and priced:
+            J = np.vstack([J, np.eye(n), -np.eye(n)])
+            h, row = np.append(h, np.zeros(2 * n)), np.append(row, np.full(2 * n, rows))
+        elif penalty.order == np.inf:
+            index, sign = np.tile(np.arange(n), 2), np.repeat([1.0, -1.0], n)
+            limit = np.full(2 * n, penalty.radius)
+        elif penalty.order == 2 and priced:
+            a, above = np.append(a, reach), n
+            slope, bends = np.append(slope, penalty.price), np.append(bends, penalty.square)
+            J = np.hstack([J, np.zeros((len(J), 1))])
+            index, sign, limit = np.array([n]), np.array([-1.0]), np.zeros(1)
+            bulge = _cone
+        elif penalty.order == 2:
+            bulge = _ball(penalty.radius)
+        extra = priced and above is None
+        slack = self._slack_curve(weights, (penalty.price, penalty.square) if extra else None)
+        programme = Programme(
+            _price(slope, bends, penalty.smooth), slack, J, h, row, index, sign, limit, size, bulge
+        )
+        return programme, _inside(programme, a, rows + extra, weights), fold
+
+    def _slack_curve(self, weights: Array, norm: tuple[float, float] | None) -> Curve:
+        """Slopes and curvatures of sum a_i U(t_i), and of the price of a norm as the last t."""
+        kind = None if self.slack is None else self.slack.kind
+        rate = 1.0 if self.slack is None else self.slack.rate
+        count = weights.size
+
+        def curve(t: Array) -> tuple[Array, Array]:
+            own = t[:count]
+            if kind is None:
+                first, second = weights, np.zeros(count)
+            elif kind == "squared":
+                first, second = weights * own, weights
+            else:
+                first, second = weights * (1 - 1 / (rate * own)), weights / (rate * own**2)
+            if norm is None:
+                return first, second
+            return np.append(first, norm[0] + norm[1] * t[-1]), np.append(second, norm[1])
+
+        return curve
+
+
+class _Fold:
+    """Weights as they are, or as differences of two parts >= 0."""
+
+    def __init__(self, n: int, split: bool) -> None:
+        self.n, self.split, self.size = n, split, 2 * n if split else n
+
+    def __call__(self, a: Array) -> Array:
+        return a[: self.n] - a[self.n : 2 * self.n] if self.split else a[: self.n]
+
+    def columns(self, J: Array) -> Array:
+        return np.hstack([J, -J]) if self.split else J
+
+    def signed(self, x: Array) -> Array:
+        return np.concatenate([x, -x]) if self.split else x
+
+    def both(self, x: Array) -> Array:
+        return np.tile(x, 2) if self.split else x
+
+
+def _price(slope: Array, bends: Array, smooth: Potential | None) -> Curve:
+    def curve(a: Array) -> tuple[Array, Array]:
+        if smooth is None:
+            return slope + bends * a, bends
+        hessian = smooth.conjugate_hessian(-a)
+        assert hessian is not None
+        return slope - smooth.conjugate_gradient(-a), hessian
+
+    return curve
+
+
+def _ball(radius: float) -> Bulge:
+    """(||w||^2 / radius - radius) / 2 <= 0."""
+
+    def bulge(a: Array) -> tuple[float, Array, Array]:
+        value = (float(a @ a) / radius - radius) / 2
+        return value, a / radius, np.full(a.size, 1 / radius)
+
+    return bulge
+
+
+def _cone(a: Array) -> tuple[float, Array, Array]:
+    """(||w||^2 / s - s) / 2 <= 0, the last entry of a being s > 0."""
+    w, s = a[:-1], float(a[-1])
+    share = a / s
+    share[-1] = -float(w @ w) / s**2
+    hessian = np.eye(a.size) / s
+    hessian[-1, :-1] = hessian[:-1, -1] = -w / s**2
+    hessian[-1, -1] = float(w @ w) / s**3
+    gradient = share.copy()
+    gradient[-1] = (share[-1] - 1) / 2
+    return (float(w @ w) / s - s) / 2, gradient, hessian
+
+
+def _inside(programme: Programme, a: Array, count: int, weights: Array) -> Point:
+    """A point with room on all sides, and multipliers that add up to the weights of the rows."""
+    tied = programme.row >= 0
+    below = programme.J[tied] @ a - programme.h[tied]
+    t = np.full(count, -np.inf)
+    np.maximum.at(t, programme.row[tied], below)
+    t += programme.size + 0.1 * np.abs(t)
+    per_row = np.bincount(programme.row[tied], minlength=count)
+    total = np.ones(count)
+    total[: weights.size] = weights
+    y = np.full(programme.row.size, float(weights.mean()))
+    y[tied] = (total / per_row)[programme.row[tied]]
+    room = programme.limit - programme.sign * a[programme.index]
+    mean = float(np.mean(y))
+    v = mean * programme.size / room
+    if programme.bulge is not None:
+        y = np.append(y, mean)
+    return Point(a, t, y, v)

@@ -1,0 +1,87 @@
+"""Column generation: the vertices of every row that matter, and an exact programme over them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from maxent import io
+from maxent.maps import RowMap
+from maxent.potentials import DualBall
+from maxent.problem import Problem, State
+from maxent.solvers.base import Solver
+from maxent.solvers.cutting_plane import MixedState
+
+_FINER = 0.1  # share of the tolerance that a programme may miss
+_FINEST = 1e-15  # share of the objective below which rounding is all that is left
+
+
+@io.register
+@dataclass(frozen=True)
+class ColumnGeneration(Solver):
+    """Hinges of few rows to the last digit, under most potentials and with any slacks.
+
+    Each row keeps the answers p of the oracle so far, planes <theta_i, p> - Omega(p) below its
+    Omega*(theta_i) (for ``Slack`` below its hinge). Interior points give the best w against all
+    planes, with weights of the planes whose mixture is the primal point of the certificate; the
+    answers there are the next planes. Where the answers are vertices it ends after finitely many
+    programmes, in general after a few dozen. They grow with the rows and the weights: thousands of
+    either are many.
+
+    For elastic penalties with a price on every weight, smooth penalties with a Hessian, and norms,
+    their squares and balls of order 1, 2 or infinity.
+
+    >>> import numpy as np
+    >>> from maxent import DualBall, Problem, SampleMap, Shifted, Zero
+    >>> X, y = np.array([[1.0, 0.5], [-1.0, 0.3]]), np.eye(2)
+    >>> hinge = Problem(Shifted(Zero(), 1 - y), SampleMap(X, 2), DualBall(0.5, p=1), observed=y)
+    >>> solution = hinge.solve(ColumnGeneration())
+    >>> round(solution.objective, 6), solution.gap <= 1e-8
+    (0.5, True)
+    """
+
+    max_iter: int = 2_000
+
+    @classmethod
+    def missing(cls, problem: Problem) -> str | None:
+        """Rows, a conjugate with kinks, a penalty that interior points know."""
+        from maxent.solvers._convex_rows import penalty_of
+
+        if problem.features.in_blocks:
+            return "it needs the rows that blocks keep; use CuttingPlane"
+        if problem.entropy.differentiable:
+            return f"{problem.entropy!r} has a gradient; ProxNewton, LBFGS and FISTA use it"
+        if not isinstance(problem.features, RowMap):
+            return f"{problem.features!r} has no separate rows; use CuttingPlane"
+        potential = problem.potential
+        if penalty_of(potential, problem.features.n_features) is None:
+            return (
+                "interior points need a price on every weight: Quadratic, Box, ElasticNet, a "
+                f"smooth penalty, or norms of order 1, 2 or infinity, got {potential!r}"
+            )
+        if problem.observed is None and not (
+            potential.strong_convexity() > 0 or isinstance(potential, DualBall)
+        ):
+            return "without an observed distribution the first planes may have no lowest point"
+        return None
+
+    def _iterate(self, problem: Problem, state: State) -> Iterator[State]:
+        from maxent.solvers._convex_rows import ConvexRows, penalty_of
+
+        penalty = penalty_of(problem.potential, problem.features.n_features)
+        assert penalty is not None
+        master = ConvexRows(problem, penalty)
+        finest, lowest = _FINEST * abs(state.dual), state
+        precision = max(_FINER * self.tol, finest)
+        while True:
+            if not master.add(state):
+                if precision <= finest:
+                    return
+                precision = max(_FINER**2 * precision, finest)
+            w = master.solve(precision)
+            state = MixedState(problem, w, problem.features.scores(w), master.point())
+            if state.dual < lowest.dual:
+                lowest = state
+            # the mixture of all planes so far, with the best weights so far
+            pair = MixedState(problem, lowest.w, lowest.theta, state.mixture)
+            yield pair if pair.gap < state.gap else state

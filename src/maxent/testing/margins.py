@@ -1,0 +1,98 @@
+"""Random max-margin models of sequences, so small that their labels can be listed."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from maxent import potentials
+from maxent._rows import Array
+from maxent.estimators.chain import ChainClassifier, ChainModel
+from maxent.estimators.discrimination import L1M3N, M3N, LaplaceMEDN
+from maxent.maps import ChainMap
+from maxent.potentials import Potential
+from maxent.structured import Chain
+
+Rng = np.random.Generator
+
+
+@dataclass(frozen=True)
+class MarginCase:
+    """A model and the sequences to fit it to."""
+
+    model: ChainModel
+    X: list[Array]
+    y: list[Array]
+    sample_weight: Array | None
+
+    def fit(self) -> ChainModel:
+        """The fitted model."""
+        return self.model.fit(self.X, self.y, self.sample_weight)
+
+    def recipe(self) -> tuple[Potential, str, float]:
+        """Its potential, and the function of its slacks with its rate."""
+        weight = np.ones(len(self.X)) if self.sample_weight is None else self.sample_weight
+        return (self.model._recipe(float(weight.sum()))[1], *self.model._slack())
+
+    def planes(self) -> list[tuple[float, Array, Array]]:
+        """Of every sequence that counts: its weight, f(x, y') - f(x, y) and the cost of all y'."""
+        states = np.unique(np.concatenate(self.y))
+        chain = Chain(len(states))
+        weight = np.ones(len(self.X)) if self.sample_weight is None else self.sample_weight
+        out = []
+        for x, labels, a in zip(self.X, self.y, weight / weight.sum(), strict=True):
+            if a > 0:
+                right = np.searchsorted(states, labels)
+                paths = np.array(list(itertools.product(range(len(states)), repeat=len(x))))
+                one = ChainMap([x], len(states))
+                images = [one.moments(chain.encode(path[None], tied=True)) for path in paths]
+                images -= one.moments(chain.encode(right[None], tied=True))
+                out.append((float(a), np.array(images), np.sum(paths != right, axis=1)))
+        return out
+
+
+def draw_margin_case(rng: Rng) -> MarginCase:
+    """Slacks of all kinds under potentials of all kinds, with and without sample weights."""
+    count, states, width = (int(rng.integers(low, high)) for low, high in ((1, 7), (2, 4), (1, 5)))
+    scale = _size(rng, 0.1, 8)
+    X = [rng.normal(size=(int(rng.integers(1, 5)), width)) * scale for _ in range(count)]
+    if rng.random() < 0.3:
+        X = [np.round(x) for x in X]  # ties
+    X.append(rng.normal(size=(2, width)))
+    y = [rng.integers(0, states, len(x)) for x in X]
+    y[-1] = np.array([0, 1])  # at least two labels
+    weight = None
+    if rng.random() < 0.5:
+        weight = rng.exponential(size=len(X))
+        weight[:-1] *= rng.random(count) < 0.9  # some do not count
+    s, C = _size(rng, 1e-3, 3), _size(rng, 1e-2, 1e2)
+    potential = _some(
+        rng,
+        potentials.Quadratic(s),
+        potentials.Box(s),
+        potentials.ElasticNet(s, s),
+        potentials.DualBall(1 / s, _some(rng, 1.0, 2.0, float("inf"))),
+        potentials.NormBall(s, _some(rng, 1.0, 2.0)),
+        potentials.ScaledPotential(potentials.LaplacePrior(1 / s), s),
+    )
+    slack = _some(rng, "linear", "squared", "kl")
+    rate = _size(rng, 0.3, 3) if slack == "kl" else None
+    model: Any = _some(
+        rng,
+        ChainClassifier("hinge", potential, slack=slack, slack_rate=rate),
+        ChainClassifier("hinge", potential, slack=slack, slack_rate=rate),
+        M3N(C),
+        _some(rng, L1M3N(C), L1M3N(None, 1 / s), LaplaceMEDN(C, _size(rng, 1, 100))),
+    )
+    return MarginCase(model.set_params(tol=_some(rng, 1e-4, 1e-6)), X, y, weight)
+
+
+def _size(rng: Rng, low: float, high: float) -> float:
+    return float(np.geomspace(low, high, 1001)[rng.integers(1001)])
+
+
+def _some(rng: Rng, *models: Any) -> Any:
+    return models[rng.integers(len(models))]

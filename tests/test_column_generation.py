@@ -1,0 +1,170 @@
+"""Hinges of few rows to the last digit: slacks, norms and balls by interior points."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import maxent as mx
+from conftest import needs
+from maxent import solvers
+
+K, D = 2, 4
+
+
+def _sequences(seed, count=4):
+    rng = np.random.default_rng(seed)
+    X = [rng.normal(size=(rng.integers(1, 5), D)) for _ in range(count)]
+    y = [rng.integers(0, K, len(x)) for x in X]
+    y[0][0], y[1][0] = 0, 1
+    return X, y
+
+
+def _problem(potential, seed=0, count=6, cost=1.0, **settings):
+    X, y = _sequences(seed, count)
+    chain = mx.Chain(K)
+    costs = chain.scores([cost * (1 - np.eye(K)[path]) for path in y], np.zeros((K, K)))
+    hinge = mx.Shifted(mx.Zero(chain), costs)
+    observed = chain.encode(y, tied=True)
+    return mx.Problem(hinge, mx.ChainMap(X, K), potential, observed=observed, **settings)
+
+
+@pytest.mark.parametrize("slack", ["squared", "kl"])
+@pytest.mark.parametrize("seed", range(3))
+def test_curved_slacks_of_four_sequences_close_the_gap(slack, seed):
+    """Planes of all rows at once ended at a gap of 4e-3 for 1e-4."""
+    model = mx.ChainClassifier("hinge", slack=slack, tol=1e-8).fit(*_sequences(seed))
+    assert model.gap_ <= 1e-8
+
+
+def test_a_radius_is_a_linear_programme():
+    """Smoothing ended above it, after seconds."""
+    from scipy import optimize
+
+    X, y = _sequences(1, 6)
+    radius, chain, maps = 0.5, mx.Chain(K), mx.ChainMap(X, K)
+    rows, bounds = [], []
+    for i, path in enumerate(y):
+        one = maps.take(np.array([i]))
+        vertices = chain.vertices(chain.size(len(path)))
+        images = [one.moments(chain.tie(v[None])) for v in vertices]
+        images -= one.moments(chain.encode(path[None], tied=True))
+        slacks = np.zeros((len(images), len(X)))
+        slacks[:, i] = -1
+        rows.append(np.hstack([images, -np.array(images), slacks]))
+        bounds.append([-np.sum(p != path) for p in chain.decode(vertices)])
+    n = maps.n_features
+    ball = np.concatenate([np.ones(2 * n), np.zeros(len(X))])
+    best = optimize.linprog(
+        np.concatenate([np.zeros(2 * n), np.full(len(X), 1 / len(X))]),
+        np.vstack([*rows, ball]),
+        np.concatenate([*bounds, [radius]]),
+        method="highs",
+    )
+    model = mx.L1M3N(None, radius=radius, tol=1e-8).fit(X, y)
+    assert model.gap_ <= 1e-8
+    assert model.objective_ == pytest.approx(best.fun, abs=1e-8)
+    assert np.abs(model.weights_).sum() <= radius * (1 + 1e-12)
+
+
+POTENTIALS = [
+    mx.Quadratic(np.linspace(0.01, 0.1, D * K + K * K)),
+    mx.Box(0.02),
+    mx.ElasticNet(0.02, 0.03),
+    mx.QuadraticForm(0.05 * (np.eye(D * K + K * K) + 1)),
+    mx.ScaledPotential(mx.LaplacePrior(4.0), 0.05),
+    mx.ScaledPotential(mx.Ball(2.0), 0.05),
+    mx.NormPlusSquare(0.05, 0.02, np.inf),
+    mx.NormPlusSquare(0.05, 0.02, 2.0),
+    *(mx.SquaredNormPotential(0.05, p) for p in (1.0, 2.0, np.inf)),
+    *(mx.NormBall(0.1, p) for p in (1.0, np.inf)),
+    *(mx.DualBall(0.7, p) for p in (1.0, 2.0, np.inf)),
+    mx.Families([mx.Box(0.02), mx.Quadratic(0.1)], [D * K, K * K]),
+]
+
+
+@pytest.mark.parametrize("potential", POTENTIALS, ids=lambda p: repr(p)[:30])
+def test_every_penalty_to_nine_digits(potential):
+    problem = _problem(potential, weights=np.array([0.0, 0.3, 0.1, 0.2, 1.0, 0.5]))
+    solution = problem.solve(mx.ColumnGeneration(tol=1e-9))
+    assert solution.gap <= 1e-9
+    assert problem.gap(solution.w, solution.p) == pytest.approx(solution.gap, abs=1e-9)
+    assert problem.entropy.domain.contains(solution.p).all()
+
+
+@pytest.mark.parametrize("cost", [1e-6, 1e6])
+def test_the_scale_of_the_costs_does_not_matter(cost):
+    for potential in (mx.Quadratic(0.01), mx.DualBall(cost, 1), mx.Ball(0.1)):
+        problem = _problem(potential, cost=cost)
+        solution = problem.solve(mx.ColumnGeneration(tol=1e-9 * cost))
+        assert solution.gap <= 1e-9 * cost
+
+
+def test_planes_of_single_classes():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(30, 3)), rng.integers(0, 4, 30)
+    hinge = mx.Shifted(mx.Zero(), 1 - np.eye(4)[y])
+    problem = mx.Problem(hinge, mx.SampleMap(X, 4), mx.Quadratic(0.1), observed=np.eye(4)[y])
+    other = problem.solve(mx.CuttingPlane())
+    assert problem.solve("column-generation").objective == pytest.approx(other.objective, abs=2e-8)
+
+
+def test_many_weights_are_solved_in_the_space_of_the_planes(monkeypatch):
+    from maxent.solvers import _interior
+
+    problem = _problem(mx.Quadratic(0.05), count=3)
+    usual = problem.solve(mx.ColumnGeneration(tol=1e-9))
+    monkeypatch.setattr(_interior, "_MANY", 1)
+    other = problem.solve(mx.ColumnGeneration(tol=1e-9))
+    np.testing.assert_allclose(other.w, usual.w, atol=1e-6)
+
+
+def test_it_says_what_it_needs():
+    problem = _problem(mx.Equality())
+    with pytest.raises(TypeError, match="a price on every weight"):
+        problem.solve("column-generation")
+    smooth = dataclasses.replace(problem, entropy=mx.Shannon(domain=mx.Chain(K)), target=None)
+    with pytest.raises(TypeError, match="has a gradient"):
+        smooth.solve("column-generation")
+    with pytest.raises(TypeError, match="no separate rows"):
+        mx.Problem(mx.Zero(), np.eye(3), mx.Box(0.1), np.ones(3)).solve("column-generation")
+    bare = _problem(mx.Box(0.1))
+    bare = mx.Problem(bare.entropy, bare.features, bare.potential, target=bare.target)
+    with pytest.raises(TypeError, match="without an observed distribution"):
+        bare.solve("column-generation")
+    held = bare.with_potential(mx.Quadratic(0.1))
+    assert held.solve("column-generation").gap <= 1e-8
+
+
+def test_a_solver_that_stalls_hands_over():
+    problem = _problem(mx.Quadratic(0.001))
+    seen = []
+    first = mx.BlockFrankWolfe(tol=1e-10, max_iter=2)
+    handed = dataclasses.replace(first, then=mx.ColumnGeneration())
+    solution = handed.run(problem, callback=lambda count, state: seen.append(count))
+    assert solution.gap <= 1e-10 < first.run(problem).gap
+    assert seen == list(range(1, solution.n_iter + 1))
+    assert len(solution.history) == solution.n_iter + 1
+    times = [record["seconds"] for record in solution.history]
+    assert times == sorted(times)
+
+
+def test_auto_goes_on_where_a_hinge_has_few_rows(monkeypatch):
+    squared = _problem(mx.Quadratic(0.1))
+    assert solvers.choose("auto", squared).then == mx.ColumnGeneration()
+    assert solvers.choose("auto", squared, max_iter=3).then is None  # steps of that solver
+    assert isinstance(solvers.choose("auto", _problem(mx.DualBall(1.0))), mx.ColumnGeneration)
+    monkeypatch.setattr(solvers, "_FEW_PLANES", 10)
+    assert solvers.choose("auto", squared).then is None
+    assert isinstance(solvers.choose("auto", _problem(mx.DualBall(1.0))), mx.Smoothing)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(40))
+def test_auto_closes_the_gap_of_listed_labels(seed):
+    needs("cvxpy")
+    from maxent.testing.margins import draw_margin_case
+
+    case = draw_margin_case(np.random.default_rng(seed))
+    model = case.fit()
+    assert model.gap_ <= model.tol, model
