@@ -31,8 +31,8 @@ def _presences(number: int = 500) -> tuple[Array, Array]:
     return X, (y == 0).astype(int)
 
 
-def _rows_for(estimator: Any) -> Callable[[], object]:
-    return lambda: estimator().fit(*_rows())
+def _rows_for(estimator: Any, number: int = 500) -> Callable[[], object]:
+    return lambda: estimator().fit(*_rows(number))
 
 
 def _tags_for(estimator: Any) -> Callable[[], object]:
@@ -105,11 +105,11 @@ FITS: dict[str, dict[str, Callable[[], object]]] = {
     },
     "classifiers": {
         "FenchelYoungClassifier": _rows_for(mx.FenchelYoungClassifier),
-        "FenchelYoungClassifierCV": _rows_for(mx.FenchelYoungClassifierCV),
+        "FenchelYoungClassifierCV": _rows_for(mx.FenchelYoungClassifierCV, 60),
         "FenchelYoungMultilabel": _multilabel,
         "FenchelYoungRegressor": _regressor,
         "MED": _rows_for(mx.MED),
-        "StructMaxentClassifier": lambda: mx.StructMaxentClassifier().fit(*_rows(60)),
+        "StructMaxentClassifier": _rows_for(mx.StructMaxentClassifier, 60),
     },
     "tagging": {
         name: _tags_for(getattr(mx, name))
