@@ -1,60 +1,102 @@
-"""The first minute: imports, the first small fit of every estimator, the commands; fresh processes.
+"""The first minute: imports, a first small fit of every estimator, and commands; fresh processes.
 
-``cold`` has an empty cache of kernels, ``warm`` that of the process before it. Seconds are those of
-the processors, children included, so that busy neighbours do not lengthen them. The overhead of a
-second process is what it takes beside the imports of scikit-learn, scipy and numba.
+``cold`` begins with no compiled kernels, ``warm`` with those of the process before it. Seconds are
+those of the processors, children included, so that busy neighbours do not lengthen them. What a
+warm process takes beside the imports of scikit-learn and numba is its overhead.
 """
 
 from __future__ import annotations
 
-ROWS = """
-import numpy as np
-import maxent as mx
-rng = np.random.default_rng(0)
-X = rng.normal(size=(500, 3))
-y = (X @ rng.normal(size=(3, 3))).argmax(axis=1)
-"""
-TAGS = """
-import maxent as mx
-X = [[["the"], ["cat"]], [["a"], ["dog"], ["barks"]], [["the"], ["dog"]]]
-y = [["D", "N"], ["D", "N", "V"], ["D", "N"]]
-"""
-PAIRS = """
-import numpy as np
-import maxent as mx
-rng = np.random.default_rng(0)
-A = rng.normal(size=(20, 5, 3))
-y = np.array([rng.permutation(5) for _ in A])
-B = np.array([a[np.argsort(order)] for a, order in zip(A, y)])
-x = np.column_stack([np.arange(6.0), rng.normal(size=6)])
-z = np.column_stack([[0.0, 1.0, 1.0, 2.0, 3.0, 4.0, 5.0], rng.normal(size=7)])
-path = [(0, 0), (1, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 6)]
-"""
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
 
-# what each needs, and its first fit
-ESTIMATORS = {
-    "FenchelYoungClassifier": (ROWS, "mx.FenchelYoungClassifier().fit(X, y)"),
-    "FenchelYoungClassifierCV": (ROWS, "mx.FenchelYoungClassifierCV().fit(X, y)"),
-    "FenchelYoungMultilabel": (ROWS, "mx.FenchelYoungMultilabel().fit(X, X > 0)"),
-    "FenchelYoungRegressor": (
-        ROWS,
-        "mx.FenchelYoungRegressor().fit(X, np.exp(X) / np.exp(X).sum(axis=1, keepdims=True))",
-    ),
-    "MED": (ROWS, "mx.MED().fit(X, y)"),
-    "LabelRanker": (ROWS, "mx.LabelRanker().fit(X[:40], X[:40].argsort(axis=1) + 1)"),
-    "MaxentDensity": (ROWS, "mx.MaxentDensity().fit(X, y == 0)"),
-    "MaxentDensityCV": (ROWS, "mx.MaxentDensityCV().fit(X, y == 0)"),
-    "StructMaxent": (ROWS, "mx.StructMaxent().fit(X, (y == 0).astype(int))"),
-    "StructMaxentCV": (ROWS, "mx.StructMaxentCV().fit(X, (y == 0).astype(int))"),
-    "StructMaxentClassifier": (ROWS, "mx.StructMaxentClassifier().fit(X, y)"),
-    "ChainClassifier": (TAGS, "mx.ChainClassifier().fit(X, y)"),
-    "CRF": (TAGS, "mx.CRF().fit(X, y)"),
-    "L1CRF": (TAGS, "mx.L1CRF().fit(X, y)"),
-    "L2CRF": (TAGS, "mx.L2CRF().fit(X, y)"),
-    "M3N": (TAGS, "mx.M3N().fit(X, y)"),
-    "L1M3N": (TAGS, "mx.L1M3N().fit(X, y)"),
-    "LaplaceMEDN": (TAGS, "mx.LaplaceMEDN().fit(X, y)"),
-    "TreeClassifier": (PAIRS, 'mx.TreeClassifier().fit([(x[:3], [-1, 0, 0])], [["p", "n", "n"]])'),
-    "Aligner": (PAIRS, "mx.Aligner().fit([(x, z)], [path])"),
-    "Matcher": (PAIRS, "mx.Matcher().fit(list(zip(A, B)), y)"),
-}
+from benchmarks.report import Row
+from benchmarks.timing import median
+
+FIT = "from maxent.demo.first_fits import fit_first; fit_first({name!r})"
+IMPORTS = "import numba, scipy.special, scipy.optimize, sklearn.base, sklearn.utils.validation"
+COLD, WARM = 5.0, 1.0  # goals: seconds of a first fit, and of overhead in a later process
+COLD_COMMAND = 20.0
+
+
+def processor_seconds(command: list[str], cache: Path) -> float:
+    """Of the processors, in a new process; a command that ends with an error is timed as well."""
+    before = os.times()
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(cache)}
+    subprocess.run(command, capture_output=True, check=False, env=environment)
+    after = os.times()
+    spent = after.children_user + after.children_system
+    return spent - before.children_user - before.children_system
+
+
+def run(quick: bool = False) -> list[Row]:
+    """Cold once, warm thrice: the median."""
+    from maxent.demo.first_fits import FITS
+
+    python, maxent = [sys.executable, "-c"], [sys.executable, "-m", "maxent"]
+    repeats = 1 if quick else 3
+    kinds = {"classifiers": FITS["classifiers"]} if quick else FITS
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+
+        def timed(command: list[str]) -> float:
+            return median([processor_seconds(command, folder / "any") for _ in range(repeats)])
+
+        imports = timed([*python, IMPORTS])
+        rows = [
+            row("import maxent", "warm", timed([*python, "import maxent"]), 0.35),
+            row("imports of numba, scipy and scikit-learn", "warm", imports, None),
+            row("maxent fit of a missing file", "warm", timed([*maxent, "fit", "no", "no"]), 1.0),
+            row("maxent info", "warm", timed([*maxent, "info"]), None),
+        ]
+        jobs = {
+            name: ([*python, FIT.format(name=name)], COLD)
+            for kind, fits in kinds.items()
+            for name in fits
+            if kind != "species"
+        }
+        if not quick:
+            jobs |= commands(folder, maxent)
+        for number, (name, (command, goal)) in enumerate(jobs.items()):
+            cache = folder / str(number)
+            rows.append(row(name, "cold", processor_seconds(command, cache), goal))
+            warm = median([processor_seconds(command, cache) for _ in range(repeats)])
+            # commands draw and write besides: what is overhead in them is not known
+            within = imports + WARM if goal == COLD else None
+            rows.append(row(name, "warm", warm, within))
+    return rows
+
+
+def commands(folder: Path, maxent: list[str]) -> dict[str, tuple[list[str], float]]:
+    """The fit of the demonstration, as the command makes it, and a tagger."""
+    from maxent.datasets.landscape import virtual_landscape, write_landscape
+
+    data = folder / "data"
+    data.mkdir()
+    write_landscape(virtual_landscape(), data)
+    tokens = folder / "train.txt"
+    tokens.write_text("the D\ncat N\n\na D\ndog N\nbarks V\n\n")
+    files = ["occurrences.csv", "layers", "target_group.csv", "future"]
+    records, layers, group, future = (str(data / name) for name in files)
+    fit = ["fit", records, layers, "-c", "biome", "--background-records", group]
+    fit += ["--project", future, "--output", "raw", "--overwrite", "-o", str(folder / "results")]
+    train = ["tag", "train", str(tokens), "--overwrite", "-m", str(folder / "model.json")]
+    return {
+        "maxent fit of the demonstration": ([*maxent, *fit], COLD_COMMAND),
+        "maxent tag train": ([*maxent, *train], COLD_COMMAND),
+    }
+
+
+def row(problem: str, cache: str, seconds: float, goal: float | None) -> Row:
+    return Row(
+        "startup",
+        problem,
+        cache,
+        seconds=seconds,
+        repeats=1 if cache == "cold" else 3,
+        target="" if goal is None else f"under {goal:.3g} CPU s",
+        met="" if goal is None else "yes" if seconds < goal else "no",
+    )

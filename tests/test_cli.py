@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from functools import partial
 from pathlib import Path
 
 import numba
@@ -15,9 +16,13 @@ import typer
 from typer.testing import CliRunner
 
 import maxent
+from catalogue import ESTIMATORS
 from maxent import cli
+from maxent._kernels import compiling
+from maxent.cli._console import one_line_errors
 from maxent.cli._options import Fields
 from maxent.demo import learning as demo
+from maxent.demo.first_fits import FITS
 from maxent.species.inputs import LayerFiles, RecordFile
 from maxent.species.options import GROUPS, options_of
 from maxent.species.settings import Settings
@@ -320,3 +325,37 @@ def test_letters_and_potentials_are_those_of_their_tables():
     for wrong in ({"features": ALL + "x"}, {"potential": "l1"}):
         with pytest.raises(ValueError, match=ALL if "features" in wrong else "smooth-box, laplace"):
             Settings(**wrong)
+
+
+def test_warm_tells_what_it_compiles_and_where_it_is_kept(run, monkeypatch):
+    done = []
+    for fits in FITS.values():
+        for name in fits:
+            monkeypatch.setitem(fits, name, partial(done.append, name))
+    result = run("warm", "classifiers")
+    assert done == list(FITS["classifiers"])
+    told = [line for line in result.stdout.splitlines() if line.startswith("classifiers: ")]
+    assert [line.split(": ")[1].split(",")[0] for line in told] == done
+    assert "kept in " in result.stdout
+    done.clear()
+    assert run("warm", "--quiet").output == ""
+    assert done == [name for fits in FITS.values() for name in fits]
+
+
+def test_every_estimator_has_a_first_fit():
+    names = {name for fits in FITS.values() for name in fits} - {"maxent fit"}
+    assert names == {type(estimator).__name__ for estimator in ESTIMATORS}
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_a_command_says_once_that_it_compiles(quiet, capsys):
+    @one_line_errors
+    def command(quiet):
+        for _ in range(2):
+            compiling._tell("a folder")
+
+    command(quiet=quiet)
+    words = "compiling for this computer, once; kept in a folder\n"
+    assert capsys.readouterr().err == ("" if quiet else words)
+    compiling._tell("a folder")
+    assert capsys.readouterr().err == ""

@@ -3,18 +3,15 @@
 import doctest
 import re
 import runpy
-import shlex
 import sys
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import maxent
 from conftest import needs
-from maxent import cli, datasets, io
+from maxent import io
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -80,36 +77,6 @@ def test_blocks_say_what_they_are(page):
         )
         known = tried or "not run by the tests" in command
         assert known, f"{page.name}: {command!r} would not be run"
-
-
-@pytest.fixture
-def a_small_place(tmp_path, monkeypatch, sketches):
-    """A folder with the files that the guides speak of; demonstrations are as small."""
-    small = partial(datasets.virtual_landscape, height=40, width=50, n_occurrences=60, n_group=300)
-    monkeypatch.setattr("maxent.demo.species.virtual_landscape", small)
-    datasets.write_landscape(small(seed=1), tmp_path)
-    records = (tmp_path / "occurrences.csv").read_text()
-    (tmp_path / "new-records.csv").write_text(records)
-    several = records.splitlines()
-    several[30:] = [line.replace(line.split(",")[0], "another", 1) for line in several[30:]]
-    (tmp_path / "species.csv").write_text("\n".join(several))
-    for name in ("train.txt", "test.txt"):
-        (tmp_path / name).write_text("The DT B-NP\ncat NN I-NP\nsleeps VBZ B-VP\n. . O\n")
-    (tmp_path / "new.txt").write_text("The DT\ncat NN\n")
-    # the server of the app would stay until somebody stops it
-    monkeypatch.setattr("maxent.app.serving.serve", lambda folders, **how: how["tell"]("a link"))
-    monkeypatch.chdir(tmp_path)
-
-
-@pytest.mark.slow
-def test_commands_on_pages(a_small_place):
-    """One page after the other in one folder; what two pages have in common once."""
-    pages = [DOCS / "species.md", *PAGES, ROOT / "README.md"]  # its folder out/ is new
-    lines = [line for page in pages for line in commands(page)]
-    for words in dict.fromkeys(tuple(shlex.split(line, comments=True)) for line in lines):
-        if words[0] == "maxent":
-            result = CliRunner().invoke(cli.main, words[1:])
-            assert result.exit_code == 0, f"{shlex.join(words)}\n{result.output}"
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)

@@ -139,7 +139,10 @@ def count_outside(values, low, high):
         x, lo, hi = values[v], low[v], high[v]
         for i in range(x.size):
             outside[i] |= (x[i] < lo) | (x[i] > hi)
-    return outside.sum()
+    count = 0
+    for i in range(outside.size):
+        count += outside[i]
+    return count
 
 
 @njit(cache=True, nogil=True)

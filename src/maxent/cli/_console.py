@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
+from maxent import _kernels
 from maxent._interrupts import held_back
 from maxent._terminal import FAILED, INTERRUPTED, in_words, printable
 
@@ -56,6 +57,8 @@ def one_line_errors(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def wrapped(*args: Any, **kwargs: Any) -> None:
+        quiet = kwargs.get("quiet", False)
+        _kernels.before_compiling = None if quiet else _tell_of_compiling
         try:
             command(*args, **kwargs)
         except (typer.Exit, typer.Abort, typer.BadParameter):
@@ -69,8 +72,20 @@ def one_line_errors(command: Callable[..., None]) -> Callable[..., None]:
                 raise
             complain(in_words(error))
             raise typer.Exit(FAILED) from None
+        finally:
+            _kernels.before_compiling = None
 
     return wrapped
+
+
+def compiling_words(folder: str | None) -> str:
+    """What a command says, once, before it compiles."""
+    kept = "at every start: see maxent info" if folder is None else f"once; kept in {folder}"
+    return f"compiling for this computer, {kept}"
+
+
+def _tell_of_compiling(folder: str | None) -> None:
+    console(stderr=True).print(escape(compiling_words(folder)), soft_wrap=True)
 
 
 def check_free_file(path: Path, read: Sequence[str | Path], overwrite: bool) -> None:

@@ -16,10 +16,11 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from maxent import _kernels
 from maxent._progress import EVENTS
 from maxent._progress import Progress as LogLines
 from maxent._terminal import PARTLY
-from maxent.cli._console import complain, console
+from maxent.cli._console import compiling_words, complain, console
 
 _TOLD = ("species", "status", "folder", "n_records", "auc", "test_auc", "gap", "seconds", "error")
 _LOOSE = 1e-6  # a duality gap above it is worth a word
@@ -48,6 +49,8 @@ class Screen:
 
     def __enter__(self) -> Screen:
         self._bar.start()
+        if _kernels.before_compiling is not None:
+            _kernels.before_compiling = self._compiling
         self._task = self._bar.add_task("reading layers", total=None, species="")
         return self
 
@@ -59,6 +62,11 @@ class Screen:
         if self._events:
             with open(self._events, "a", encoding="utf-8") as file:
                 file.write(json.dumps({"kind": kind, "at": time.time(), **facts}) + "\n")
+
+    def _compiling(self, folder: str | None) -> None:
+        text = compiling_words(folder)
+        self._tell("note", text=text)
+        self._bar.console.print(escape(text), soft_wrap=True)
 
     def note(self, text: str) -> None:
         """A line above the bar."""

@@ -10,7 +10,9 @@ import importlib.metadata
 import importlib.util
 import os
 import platform
+from enum import StrEnum
 from pathlib import Path
+from time import perf_counter
 from typing import Annotated, Any
 
 import typer
@@ -19,8 +21,8 @@ from rich.table import Table
 
 from maxent._version import __version__
 from maxent.cli import browsing, compare, species, tag
-from maxent.cli._console import console, one_line_errors, settings
-from maxent.cli._screen import Screen
+from maxent.cli._console import console, one_line_errors, recorded_warnings, settings
+from maxent.cli._screen import Screen, show_notes
 
 main = typer.Typer(
     name="maxent",
@@ -97,6 +99,43 @@ def _kernel_cache() -> str:
         return f"{path} (set NUMBA_CACHE_DIR to move it)"
     used = Path(setting).resolve() in Path(fill_guide.stats.cache_path).resolve().parents
     return f"{path} (NUMBA_CACHE_DIR{'' if used else f', {setting}, cannot be written to'})"
+
+
+class Kind(StrEnum):
+    """Of jobs that kernels are compiled for."""
+
+    species = "species"
+    densities = "densities"
+    classifiers = "classifiers"
+    tagging = "tagging"
+    structures = "structures"
+
+
+@main.command()
+@one_line_errors
+def warm(
+    kinds: Annotated[
+        list[Kind] | None, typer.Argument(help="What to make ready; all kinds by default.")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.")] = False,
+) -> None:
+    """Compile what fits run on, by small fits of every kind: the first real one begins at once."""
+    from maxent.demo.first_fits import FITS
+
+    needed = (*_EXTRAS["geo"], *_EXTRAS["plot"])
+    lacking = [name for name in needed if importlib.util.find_spec(name) is None]
+    for kind in kinds or list(Kind):
+        if kind is Kind.species and lacking:
+            show_notes(["species: pip install 'maxent[geo,plot]' first"], console(stderr=True))
+            continue
+        for name, run in FITS[kind.value].items():
+            begin = perf_counter()
+            with recorded_warnings():  # of data as small as these
+                run()
+            if not quiet:
+                console().print(f"{kind.value}: {name}, {perf_counter() - begin:.1f} s")
+    if not quiet:
+        console().print(f"kept in {escape(_kernel_cache())}", soft_wrap=True)
 
 
 @main.command()

@@ -103,6 +103,11 @@ class Operator(ABC):
         return np.arange(self.n_features)
 
 
+def narrowed(block: Array, width: int) -> Array:
+    """Room for rows of this width at the front of a block: whole in memory, as kernels know it."""
+    return block.reshape(-1)[: len(block) * width].reshape(len(block), width)
+
+
 class Bound(ABC):
     """An operator on given cells. Its rows stay with it; it sees weights, scores and masses."""
 
@@ -296,7 +301,7 @@ class OperatorMap(ColumnMap):
             return sum_of_parts(part, len(starts), _BLOCK * self.n_features**2 // 64)
 
     def _write(self, root: Array, start: int, stop: int, block: Array) -> Array:
-        columns = block[:, : stop - start]
+        columns = narrowed(block, stop - start)
         for part, where in self._slices():
             part.write(root, start, stop, columns[where])
         return columns

@@ -11,7 +11,7 @@ from maxent import io
 from maxent._checks import floats, indices
 from maxent._rows import Array
 from maxent._threads import over_rows
-from maxent.features.base import Bound, Operator, ViewedClass, incidence, replaced
+from maxent.features.base import Bound, Operator, ViewedClass, incidence, narrowed, replaced
 from maxent.features.cells import Cells, Schema, column_units, in_units
 from maxent.features.tables import Pairs, ScoreTables
 from maxent.features.views import CellsView
@@ -124,8 +124,9 @@ class BoundProducts(Bound):
             ones = np.ones(theta.size)
             for start in range(0, theta.size, _BLOCK):
                 stop = min(start + _BLOCK, theta.size)
-                self.write(ones, start, stop, block[:, : stop - start])
-                theta[start:stop] += w @ block[:, : stop - start]
+                columns = narrowed(block, stop - start)
+                self.write(ones, start, stop, columns)
+                theta[start:stop] += w @ columns
             return
         edge = np.zeros(self.values.shape[0])
         np.add.at(edge, self.first, w * self.slope_first)
@@ -173,8 +174,9 @@ class BoundProducts(Bound):
         block = np.empty((self.n_features, _BLOCK))
         for start in range(0, cells.size, _BLOCK):
             stop = min(start + _BLOCK, cells.size)
-            part.write(root, start, stop, block[:, : stop - start])
-            total += (block[:, : stop - start] ** 2).sum(axis=1)
+            columns = narrowed(block, stop - start)
+            part.write(root, start, stop, columns)
+            total += (columns**2).sum(axis=1)
         return total
 
     def write(self, root: Array, start: int, stop: int, out: Array) -> None:

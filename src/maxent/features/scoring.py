@@ -20,6 +20,8 @@ from maxent.features.base import Operator, with_weights
 from maxent.features.cells import Cells
 from maxent.features.tables import KernelTables, ScoreTables
 
+_FEW = 1_000_000  # values
+
 
 @dataclass(frozen=True, eq=False)
 class Scorer:
@@ -59,11 +61,13 @@ class Scorer:
         theta = np.zeros(cells.n_cells)
         values, codes = np.ascontiguousarray(cells.values), np.ascontiguousarray(cells.codes)
         low, high = self.limits(values.dtype)
+        # the kernel counts in float64 anyway: few cells do without a version of their own
+        read = values.astype(np.float64, copy=False) if values.size <= _FEW else values
         if not clamp:
             low, high = np.full(low.shape, -np.inf), np.full(high.shape, np.inf)
 
         def work(start: int, stop: int) -> None:
-            add_scores(values, codes, low, high, clamp, *self.tables, start, stop, theta)
+            add_scores(read, codes, low, high, clamp, *self.tables, start, stop, theta)
 
         over_rows(work, theta.size, 1 + values.shape[0])
         if self.others:
