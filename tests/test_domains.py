@@ -59,6 +59,18 @@ class WrongMarginals(Chain):
         return log_partition, 0.5 * mean + 0.5 * self._argmax(theta)
 
 
+class OneRoundingTooMuch(Simplex):
+    def _softmax(self, theta):
+        log_partition, mean = super()._softmax(theta)
+        return log_partition, mean * (1 + np.finfo(mean.dtype).eps)
+
+
+class LostMass(Simplex):
+    def _softmax(self, theta):
+        log_partition, mean = super()._softmax(theta)
+        return log_partition, mean * (1 - 64 * np.finfo(mean.dtype).eps)
+
+
 class WrongScale(Cube):
     def _argmax(self, theta):
         return (theta > 0.5).astype(theta.dtype)
@@ -70,6 +82,8 @@ class WrongScale(Cube):
         (WrongProjection(), 3, "not nearest"),
         (WrongMarginals(2), 8, "marginals of row"),
         (WrongScale(), 3, "value of argmax"),
+        (OneRoundingTooMuch(), 3, "softmax in float64 leaves its set .* 1.0000000000000002 is not"),
+        (LostMass(), 3, "the sums of softmax in float64 are off"),
     ],
 )
 def test_check_domain_finds_the_mistake(domain: Domain, size: int, message: str) -> None:
