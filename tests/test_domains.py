@@ -20,6 +20,7 @@ from maxent.domains import (
 from maxent.domains.active_set import project_by_argmax
 from maxent.structured.chain import Chain
 from maxent.testing.domains import check_domain
+from maxent.testing.inside import check_inside
 
 CASES = [
     (Simplex(), [1, 2, 5]),
@@ -328,3 +329,8 @@ def test_a_row_without_a_path_is_named(oracle: str) -> None:
     theta[1, 4:] = -np.inf
     with pytest.raises(ValueError, match="row 1 has no path"):
         getattr(chain, oracle)(theta)
+
+
+def test_chances_of_entries_to_be_chosen_stay_within_one() -> None:
+    """Sums over the numbers taken so far came to 1.0000000000000002."""
+    check_inside(KSubset(4), 5, lambda theta: KSubset(4).softmax(theta)[1], "softmax", 305)

@@ -132,7 +132,7 @@ class SmoothedMax(Entropy):
                 c, d = forest.nodes[forest.parent[u]]
                 flow = point[:, c:d, None] * steps[u]
                 forest.table(point, u)[...] = flow
-                point[:, a:b] = np.minimum(flow.sum(axis=1), 1.0)
+                point[:, a:b] = np.minimum(flow.sum(axis=1), 1.0) if b - a > 1 else 1.0
         _require_structure(total)
         return total, point
 

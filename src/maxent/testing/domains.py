@@ -135,7 +135,8 @@ def _check_nearest(domain: Domain, theta: Array, p: Any, points: list[Array]) ->
     assert domain.contains(p).all(), "project leaves the domain"
     for i, (row, nearest, others) in enumerate(zip(theta, p, points, strict=True)):
         gap = np.max((others - nearest) @ (_finite(row) - nearest), initial=0.0)
-        limit = 1e-10 * (1 + np.abs(_finite(row)).max())
+        # products of entries round in the square of their unit
+        limit = 1e-10 * (1 + np.abs(_finite(row)).max()) * max(1.0, np.abs(nearest).max())
         assert gap <= limit, f"project of row {i} is not nearest: <theta - p, v - p> = {gap:.2e}"
 
 

@@ -45,11 +45,11 @@ def draw_structure(rng: Rng) -> tuple[Domain, int]:
     root: Literal["single", "multi"] = _pick(rng, "single", "multi")
     mass, spread = _positive(rng, 1e-3, 1e3), _positive(rng, 0.2, 5)
     a, b = (mass * rng.dirichlet(np.full(k, spread)) for k in (n, m))
-    weights = np.round(_positive(rng) * rng.random(n + 1), 1)
+    weights = np.round(_positive(rng) * -np.sort(-rng.random(n + 1)), 1)
     return _pick(
         rng,
         (Chain(states[0]), states[0] * n + (n - 1) * states[0] ** 2),
-        (Tree(edges, states[:nodes]), sum(states[:nodes]) + pairs),
+        (Tree(tuple(edges), states[:nodes]), sum(states[:nodes]) + pairs),
         (Alignment(n, m, _pick(rng, None, 1)), n * m),
         (Arborescence(root=root), nodes**2),
         (Permutahedron(weights), n + 1),
