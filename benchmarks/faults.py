@@ -173,7 +173,7 @@ def fractions(seed: int, folder: Path) -> None:
     from maxent.testing.draws import exact_sparsemax
 
     rng = np.random.default_rng(seed)
-    theta = rng.normal(size=int(rng.integers(1, 40))) * 10.0 ** rng.integers(-8, 9)
+    theta = rng.normal(size=int(rng.integers(1, 40))) * 10.0 ** rng.integers(-8, 13)
     if rng.random() < 0.3:
         theta = np.round(theta)
     exact = np.array([float(x) for x in exact_sparsemax(theta)])

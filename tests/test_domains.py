@@ -20,6 +20,7 @@ from maxent.domains import (
 from maxent.domains.active_set import project_by_argmax
 from maxent.structured.chain import Chain
 from maxent.testing.domains import check_domain
+from maxent.testing.inside import check_inside
 
 CASES = [
     (Simplex(), [1, 2, 5]),
@@ -59,6 +60,18 @@ class WrongMarginals(Chain):
         return log_partition, 0.5 * mean + 0.5 * self._argmax(theta)
 
 
+class OneRoundingTooMuch(Simplex):
+    def _softmax(self, theta):
+        log_partition, mean = super()._softmax(theta)
+        return log_partition, mean * (1 + np.finfo(mean.dtype).eps)
+
+
+class LostMass(Simplex):
+    def _softmax(self, theta):
+        log_partition, mean = super()._softmax(theta)
+        return log_partition, mean * (1 - 64 * np.finfo(mean.dtype).eps)
+
+
 class WrongScale(Cube):
     def _argmax(self, theta):
         return (theta > 0.5).astype(theta.dtype)
@@ -70,6 +83,8 @@ class WrongScale(Cube):
         (WrongProjection(), 3, "not nearest"),
         (WrongMarginals(2), 8, "marginals of row"),
         (WrongScale(), 3, "value of argmax"),
+        (OneRoundingTooMuch(), 3, "softmax in float64 leaves its set .* 1.0000000000000002 is not"),
+        (LostMass(), 3, "the sums of softmax in float64 are off"),
     ],
 )
 def test_check_domain_finds_the_mistake(domain: Domain, size: int, message: str) -> None:
@@ -314,3 +329,8 @@ def test_a_row_without_a_path_is_named(oracle: str) -> None:
     theta[1, 4:] = -np.inf
     with pytest.raises(ValueError, match="row 1 has no path"):
         getattr(chain, oracle)(theta)
+
+
+def test_chances_of_entries_to_be_chosen_stay_within_one() -> None:
+    """Sums over the numbers taken so far came to 1.0000000000000002."""
+    check_inside(KSubset(4), 5, lambda theta: KSubset(4).softmax(theta)[1], "softmax", 305)

@@ -21,6 +21,7 @@ SMALLEST = [
     (mx.Chain(3), 3),
     (mx.Tree([], (2,)), 2),
     (mx.Tree([], (1, 1)), 2),
+    (mx.Tree([(0, 1)], (2, 1)), 5),  # a node with nothing to choose
     (mx.Alignment(1, 1), 1),
     (mx.Alignment(1, 4), 4),
     (mx.Alignment(4, 1), 4),

@@ -111,3 +111,19 @@ def test_bad_input_is_refused(make, message):
 
 def test_no_rows():
     assert Alignment(2, 2).softmax(np.empty((0, 4)))[1].shape == (0, 4)
+
+
+@pytest.mark.parametrize("scale", [0.3, 3.0, 100.0, 1e6])
+def test_no_chance_of_a_pair_exceeds_one(scale):
+    """Forward times backward weights came to 1.0000000000000002, which no picture takes."""
+    theta = scale * np.random.default_rng(0).normal(size=(30, 11 * 14))
+    alignments = Alignment(11, 14)
+    for p in (alignments.softmax(theta)[1], alignments.project(theta[:4])):
+        assert ((p >= 0) & (p <= 1)).all()
+        assert (p[:, [0, -1]] == 1).all()
+
+
+def test_almost_certain_cells_are_no_path():
+    """Ones that would make a path beside a cell that is almost 1: not a vertex, so not 0."""
+    p = np.array([1.0, 1.0, 1 - 4e-10, 0.0, 0.0, 1.0])
+    assert Alignment(2, 3).negentropy(p) == pytest.approx(4e-10 * np.log(4e-10), rel=0.1)

@@ -203,7 +203,7 @@ def subset_map(theta: Array, k: int) -> tuple[Array, Array]:
     marginals = np.empty_like(x)
     for i in reversed(range(size)):
         moved = number * take[i]
-        marginals[:, i] = moved.sum(axis=1)
+        marginals[:, i] = np.minimum(moved.sum(axis=1), 1.0)
         number -= moved
         number[:, :-1] += moved[:, 1:]
     return forward[size, :, k] + k * top, marginals.astype(theta.dtype)

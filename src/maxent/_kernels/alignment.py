@@ -71,8 +71,24 @@ def softmax_rows(theta, starts, ns, ms, band, out, value, start, stop):
             total = _log_pass(scores, band, mean)
             if total == -np.inf:
                 return row
+        _put_certain(mean, band)
         value[row] = total
     return -1
+
+
+@njit(cache=True, nogil=True)
+def _put_certain(mean, band):
+    """Write 1 for the cells of all alignments: the ends, and those alone in their row or column."""
+    n, m = mean.shape
+    mean[0, 0] = mean[n - 1, m - 1] = 1.0
+    for i in range(n):
+        low, high = _columns(i, n, m, band)
+        if high - low == 1:
+            mean[i, low] = 1.0
+    for j in range(m):
+        low, high = _columns(j, m, n, band)
+        if high - low == 1:
+            mean[low, j] = 1.0
 
 
 @njit(cache=True, nogil=True)
@@ -311,15 +327,16 @@ def covariance_rows(theta, starts, ns, ms, band, v, out, start, stop):
 
 @njit(cache=True, nogil=True)
 def path_rows(p, starts, ns, ms, band, out, start, stop):
-    """Write whether each row of zeros and ones is an alignment inside the band."""
+    """Write whether each row is one of zeros and ones, and an alignment inside the band."""
     for row in range(start, stop):
         n, m = ns[row], ms[row]
         cells = p[starts[row] : starts[row] + n * m].reshape(n, m)
-        count = 0
+        count, whole = 0, True
         for i in range(n):
             for j in range(m):
                 count += cells[i, j] == 1
-        i, j, seen, inside = 0, 0, 1, cells[0, 0] == 1
+                whole = whole and (cells[i, j] == 0 or cells[i, j] == 1)
+        i, j, seen, inside = 0, 0, 1, whole and cells[0, 0] == 1
         while inside and (i < n - 1 or j < m - 1):
             if i < n - 1 and cells[i + 1, j] == 1:
                 i += 1

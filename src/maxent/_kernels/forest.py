@@ -192,6 +192,8 @@ def softmax_rows(theta, graph, out, value, start, stop):
                     mean[first + s] += joint
             for s in range(graph.states[u]):
                 mean[first + s] = min(mean[first + s], 1.0)
+            if graph.states[u] == 1:  # certain, whatever the sum over the parent's states says
+                mean[first] = 1
         value[row] = total
     return -1
 

@@ -102,7 +102,11 @@ class Entropy(ABC):
         return leading(self._value(self.domain.check_rows(p)), p)
 
     def conjugate(self, theta: Any) -> tuple[Array, Rows]:
-        """Omega*(theta) = max_p <theta, p> - Omega(p) of each row, and the p that attains it."""
+        """Omega*(theta) = max_p <theta, p> - Omega(p) of each row, and the p that attains it.
+
+        No entry of p leaves its set by a rounding, and its sums are right to as many units in the
+        last place as ``domain.roundings`` says: one for each entry and four more on the simplex.
+        """
         theta = self._scores(theta)
         values, p = self._conjugate(self.domain.check_rows(theta))
         return leading(values, theta), like(p, theta)

@@ -132,7 +132,7 @@ class SmoothedMax(Entropy):
                 c, d = forest.nodes[forest.parent[u]]
                 flow = point[:, c:d, None] * steps[u]
                 forest.table(point, u)[...] = flow
-                point[:, a:b] = np.minimum(flow.sum(axis=1), 1.0)
+                point[:, a:b] = np.minimum(flow.sum(axis=1), 1.0) if b - a > 1 else 1.0
         _require_structure(total)
         return total, point
 
@@ -175,7 +175,11 @@ class SmoothedMax(Entropy):
             flow[:, i, j] += sent[..., 0]
             flow[:, i, j + 1] += sent[..., 1]
             flow[:, i + 1, j] += sent[..., 2]
-        return value[:, n, m], flow[:, 1:, 1:].reshape(rows, -1)
+        point = flow[:, 1:, 1:]
+        alone = (inside.sum(axis=1, keepdims=True) == 1) | (inside.sum(axis=0) == 1)
+        point[:, inside & alone] = 1.0  # cells of all alignments, as both ends are
+        point[:, 0, 0] = 1.0
+        return value[:, n, m], point.reshape(rows, -1)
 
     def _value_by_conjugate(self, row: int, p: Array) -> float:
         """Omega(p) = max_theta <theta, p> - Omega*(theta)."""

@@ -31,23 +31,23 @@ def check_domain(domain: Domain, size: int, random_state: int = 0) -> None:
     theta[3] = np.round(theta[3])  # ties
     _check_projection(domain, theta, rng)
     _check_shapes(domain.project, theta, "project")
-    check_inside(domain, size, domain.project, "project")
+    check_inside(domain, size, domain.project, "project", random_state)
     if domain.has_project_kl:
-        check_inside(domain, size, domain.project_kl, "project_kl")
+        check_inside(domain, size, domain.project_kl, "project_kl", random_state)
     if not domain.bounded:
         return
     vertices = domain.vertices(size)
     _check_vertices(domain, vertices)
     _check_argmax(domain, theta, vertices)
     _check_shapes(domain.argmax, theta, "argmax")
-    check_inside(domain, size, domain.argmax, "argmax")
+    check_inside(domain, size, domain.argmax, "argmax", random_state)
     scores = _forbid(theta, vertices, rng)
     if scores is not None:
         _check_argmax(domain, scores, vertices)
         _check_nearest(domain, scores, domain.project(scores), _allowed(scores, vertices))
     if isinstance(domain, SumProductDomain):
         _check_softmax(domain, theta, vertices, rng)
-        check_inside(domain, size, lambda x: domain.softmax(x)[1], "softmax")
+        check_inside(domain, size, lambda x: domain.softmax(x)[1], "softmax", random_state)
         _check_shapes(lambda x: domain.softmax(x)[0], theta, "log-partition")
         _check_shapes(lambda x: domain.softmax(x)[1], theta, "marginals")
         if scores is not None:
@@ -135,7 +135,8 @@ def _check_nearest(domain: Domain, theta: Array, p: Any, points: list[Array]) ->
     assert domain.contains(p).all(), "project leaves the domain"
     for i, (row, nearest, others) in enumerate(zip(theta, p, points, strict=True)):
         gap = np.max((others - nearest) @ (_finite(row) - nearest), initial=0.0)
-        limit = 1e-10 * (1 + np.abs(_finite(row)).max())
+        # products of entries round in the square of their unit
+        limit = 1e-10 * (1 + np.abs(_finite(row)).max()) * max(1.0, np.abs(nearest).max())
         assert gap <= limit, f"project of row {i} is not nearest: <theta - p, v - p> = {gap:.2e}"
 
 

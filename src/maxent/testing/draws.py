@@ -6,7 +6,7 @@ Each is a function of a random generator, so that a seed brings a failing case b
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -17,17 +17,50 @@ from maxent.entropies import Entropy
 from maxent.maps import FeatureMap, MatrixMap, SampleMap
 from maxent.potentials import Potential
 from maxent.problem import Problem
-from maxent.structured import Chain
+from maxent.structured import (
+    Alignment,
+    Arborescence,
+    Birkhoff,
+    Chain,
+    Permutahedron,
+    Transport,
+    Tree,
+)
 from maxent.testing.solvers import built_backwards
 
 Rng = np.random.Generator
 
 
 def draw_domain(rng: Rng) -> tuple[Domain, int]:
-    """A domain, and a row size at which its vertices can be enumerated."""
+    """A domain, and a row size at which its vertices can be enumerated; the smallest ones too."""
+    return draw_structure(rng) if rng.random() < 0.5 else _draw_simple(rng)
+
+
+def draw_structure(rng: Rng) -> tuple[Domain, int]:
+    """A domain of paths, trees, alignments, rankings or couplings, from one node or entry on."""
+    n, m = (int(k) for k in rng.integers(1, 4, size=2))
+    nodes, states = int(rng.integers(1, 4)), tuple(int(k) for k in rng.integers(1, 4, size=3))
+    edges = [(int(rng.integers(child)), child) for child in range(1, nodes) if rng.random() < 0.8]
+    pairs = sum(states[a] * states[b] for a, b in edges)
+    root: Literal["single", "multi"] = _pick(rng, "single", "multi")
+    mass, spread = _positive(rng, 1e-3, 1e3), _positive(rng, 0.2, 5)
+    a, b = (mass * rng.dirichlet(np.full(k, spread)) for k in (n, m))
+    weights = np.round(_positive(rng) * -np.sort(-rng.random(n + 1)), 1)
+    return _pick(
+        rng,
+        (Chain(states[0]), states[0] * n + (n - 1) * states[0] ** 2),
+        (Tree(tuple(edges), states[:nodes]), sum(states[:nodes]) + pairs),
+        (Alignment(n, m, _pick(rng, None, 1)), n * m),
+        (Arborescence(root=root), nodes**2),
+        (Permutahedron(weights), n + 1),
+        (Birkhoff(), n**2),
+        (Transport(a, b), n * m),
+    )
+
+
+def _draw_simple(rng: Rng) -> tuple[Domain, int]:
     size = int(rng.integers(1, 7))
     subset = domains.KSubset(int(rng.integers(1, size + 1)))
-    states, length = int(rng.integers(1, 4)), int(rng.integers(1, 4))
     return _pick(
         rng,
         (domains.Simplex(), size),
@@ -37,13 +70,15 @@ def draw_domain(rng: Rng) -> tuple[Domain, int]:
         (subset, size),
         (domains.ScaledDomain(subset, _positive(rng)), size),
         (domains.Product(domains.Simplex(), size), 2 * size),
-        (Chain(states), states * length + (length - 1) * states**2),
     )
 
 
 def draw_entropy(rng: Rng) -> tuple[Entropy, int]:
     """An entropy, plain or wrapped, and a row size."""
     size = int(rng.integers(2, 8))
+    structure, entries = draw_structure(rng)
+    if rng.random() < 0.3:
+        return _on_structure(rng, structure), entries
     plain = _plain_entropy(rng)
     q0 = rng.dirichlet(np.full(size, _positive(rng, 0.3, 5))) + 1e-6
     measured = _pick(
@@ -147,6 +182,18 @@ def exact_sparsemax(theta: Array) -> list[Fraction]:
         if 1 + k * score > total:
             threshold = (total - 1) / k
     return [max(score - threshold, Fraction(0)) for score in scores]
+
+
+def _on_structure(rng: Rng, structure: Domain) -> Entropy:
+    known: list[Entropy] = [
+        entropies.SquaredNorm(domain=structure),
+        entropies.Zero(domain=structure),
+    ]
+    if isinstance(structure, domains.SumProductDomain):
+        known.append(entropies.Shannon(domain=structure))
+    if structure.has_project_kl:
+        known.append(entropies.MeanEntropy(structure))
+    return _pick(rng, *known)
 
 
 def _plain_entropy(rng: Rng) -> Entropy:

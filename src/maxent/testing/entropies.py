@@ -37,7 +37,8 @@ def check_entropy(entropy: Entropy, size: int, random_state: int = 0) -> None:
     _check_temperature(entropy, theta)
     _check_float32(entropy, theta)
     if _row_free(entropy):
-        check_inside(entropy.domain, size, lambda x: entropy.conjugate(x)[1], "the map")
+        the_map = f"the map of {entropy!r}"
+        check_inside(entropy.domain, size, lambda x: entropy.conjugate(x)[1], the_map, random_state)
     if isinstance(entropy.domain, Simplex):
         _check_simplex(entropy, theta, rng)
         _check_link(entropy, theta)

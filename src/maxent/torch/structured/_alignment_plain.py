@@ -78,6 +78,7 @@ class _Pass:
                 flow[d - 1] = flow[d - 1] + _up(above) + left
             if d > 1:
                 flow[d - 2] = flow[d - 2] + _up(diagonal)
+        flow[0][:, 0] = (self.value > -math.inf).double()  # all paths begin there
         return flow
 
 
