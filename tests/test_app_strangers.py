@@ -1,5 +1,6 @@
 """Folders of strangers in the app: nothing of them is run, and nothing outside them is read."""
 
+import asyncio
 import http.client
 import json
 import os
@@ -291,6 +292,28 @@ def test_odd_bodies_are_refused_in_words(tmp_path, path, body):
         status, _, content = client.ask(path, method, body.encode("latin-1"))
     assert status == 400
     assert json.loads(content)["error"]
+
+
+@pytest.mark.parametrize("token", [TOKEN, "guess"])
+def test_a_refusal_comes_after_the_body(tmp_path, token):
+    """One in the middle of it would be lost with the connection."""
+    from maxent.app.serving import guarded
+
+    app, _ = guarded(Folders.opened([tmp_path]), TOKEN, 80)
+    chunks, order = [b"a", b"b", b"c"], []
+
+    async def receive():
+        order.append("read")
+        return {"type": "http.request", "body": chunks.pop(0), "more_body": bool(chunks)}
+
+    async def send(message):
+        order.append(message["type"])
+
+    headers = {"host": "127.0.0.1:80", "x-maxent": "1", "cookie": f"maxent-token-80={token}"}
+    scope = {"type": "http", "method": "PUT", "path": "/api/nothing", "query_string": b""}
+    scope |= {"headers": [(k.encode(), v.encode()) for k, v in headers.items()], "root_path": ""}
+    asyncio.run(app(scope, receive, send))
+    assert order[:4] == ["read"] * 3 + ["http.response.start"]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ from types import FrameType
 from typing import Any
 
 _INTERRUPTED = 130
-LIFELINE = "MAXENT_LIFELINE"  # names a pipe whose other end is held by who started the command
 _GRACE = 30.0  # seconds to end by itself
 
 
@@ -26,8 +25,8 @@ def run() -> None:
     sys.unraisablehook = _ask_again
     warnings.showwarning = _note
     _follow_parent()
-    from maxent._reach import own_process
     from maxent.cli.app import main
+    from maxent.species.reach import own_process
 
     own_process()
     try:
@@ -48,6 +47,8 @@ def run() -> None:
 
 def _follow_parent() -> None:
     """End as by Ctrl-C when whoever started the command is gone, killed or not."""
+    from maxent._progress import LIFELINE
+
     held = os.environ.pop(LIFELINE, "")
     if not held.isdecimal():
         return

@@ -8,6 +8,7 @@ from time import perf_counter
 from maxent._terminal import printable
 
 EVENTS = "MAXENT_EVENTS"  # names a file that gets a line of JSON for each step of a run
+LIFELINE = "MAXENT_LIFELINE"  # the number of a pipe that closes when who started the run is gone
 _PATIENCE = 3.0  # seconds of silence first
 _TERMINAL_PAUSE, _LOG_PAUSE = 0.5, 10.0
 

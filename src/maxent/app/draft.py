@@ -13,11 +13,11 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from maxent import _reach
 from maxent.app.aside import Aside
 from maxent.app.folders import Folders, OutsideError
 from maxent.app.schema import chosen
 from maxent.io import write_atomically
+from maxent.species import reach
 from maxent.species.inputs import LayerFiles, RecordFile, StudyFiles
 from maxent.species.layers.naming import Named, named_layers
 from maxent.species.options import typed
@@ -131,7 +131,7 @@ class Draft:
             raise OutsideError("the page keeps its own files there; name another folder")
         for crs in (self.records.get("crs"), self.layers.get("crs")):
             if crs is not None:
-                _reach.check_crs(crs)
+                reach.check_crs(crs)
                 if os.path.exists(folders.home / crs):
                     raise ValueError(f"{crs!r:.80} names a file; give a code such as EPSG:4326")
 

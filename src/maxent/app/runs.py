@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from maxent._reach import open_raster
 from maxent.app.folders import Folders, OutsideError
 from maxent.app.surveys import layer_file
 from maxent.species.comparison.folders import DEFAULT_RULE
 from maxent.species.layers.grid_facts import grid_facts
 from maxent.species.outputs import RESULT
+from maxent.species.reach import open_raster
 from maxent.species.report.maps import LABELS
 from maxent.species.results import SpeciesResult, read_result
 

@@ -24,6 +24,7 @@ _HEADERS = {
     "x-content-type-options": "nosniff",
 }
 _SAFE = ("GET", "HEAD")
+_READ_ON = 8 << 20  # bytes
 
 
 class Guard:
@@ -47,8 +48,10 @@ class Guard:
             await self.app(scope, receive, send)
             return
         headers = {k.decode("latin-1").lower(): v.decode("latin-1") for k, v in scope["headers"]}
+        body = _Body(receive, scope["method"] not in _SAFE)
         refused = self._why_not(scope, headers)
         if refused is not None:
+            await body.read_rest()
             await _answer(send, *refused)
             return
         extra = _headers(headers["host"])
@@ -59,6 +62,7 @@ class Guard:
 
         async def guarded(message: Any) -> None:
             if message["type"] == "http.response.start":
+                await body.read_rest()
                 given = {k.lower() for k, _ in message["headers"]}
                 message["headers"] = [
                     *message["headers"],
@@ -66,7 +70,7 @@ class Guard:
                 ]
             await send(message)
 
-        await self.app(scope, receive, guarded)
+        await self.app(scope, body.receive, guarded)
 
     def _why_not(self, scope: Scope, headers: dict[str, str]) -> tuple[int, str] | None:
         host = headers.get("host", "")
@@ -100,6 +104,24 @@ class Guard:
         headers += extra
         await send({"type": "http.response.start", "status": 303, "headers": headers})
         await send({"type": "http.response.body", "body": b""})
+
+
+class _Body:
+    """What a request brings: a refusal in the middle of it would never arrive, so it is read on."""
+
+    def __init__(self, receive: Any, expected: bool) -> None:
+        self._receive, self._more = receive, expected
+
+    async def receive(self) -> Any:
+        message = await self._receive()
+        self._more = message["type"] == "http.request" and message.get("more_body", False)
+        return message
+
+    async def read_rest(self) -> None:
+        """Up to a few megabytes: whoever sends more to be refused is hung up on."""
+        left = _READ_ON
+        while self._more and left > 0:
+            left -= len((await self.receive()).get("body", b""))
 
 
 def _cookie(header: str, name: str) -> str:

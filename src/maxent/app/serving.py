@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from maxent._reach import limited, own_process
 from maxent.app.folders import Folders
+from maxent.species.reach import limited, own_process
 
 HOST = "127.0.0.1"
 _FILE = "server.json"

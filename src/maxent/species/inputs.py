@@ -256,9 +256,9 @@ def check_there(
 
 def raster_parts(sources: Iterable[str | os.PathLike[str]]) -> list[str]:
     """The files behind rasters and folders of them: masks, statistics, parts of mosaics too."""
-    from maxent._reach import open_raster
     from maxent.species.extras import geo
     from maxent.species.layers.sources import raster_files
+    from maxent.species.reach import open_raster
 
     given = list(sources)
     if not given:

@@ -9,10 +9,11 @@ from typing import Annotated
 
 import typer
 
-from maxent import _limits, _reach
+from maxent import _limits
 from maxent.cli._console import console
 from maxent.cli._options import Fields, given
 from maxent.cli._screen import show_notes
+from maxent.species import reach
 from maxent.species.crew import ClusterSettings
 from maxent.species.inputs import LayerFiles, RecordFile, StudyFiles
 from maxent.species.options import BACKGROUND, DATA, OUTPUT
@@ -78,12 +79,12 @@ MaxCells = Annotated[
 
 
 def _allow_vrt(context: typer.Context, allowed: bool) -> bool:
-    context.with_resource(_reach.limited(vrt=allowed))
+    context.with_resource(reach.limited(vrt=allowed))
     return allowed
 
 
 def _allow_network(context: typer.Context, allowed: bool) -> bool:
-    context.with_resource(_reach.limited(network=allowed))
+    context.with_resource(reach.limited(network=allowed))
     return allowed
 
 

@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from maxent._reach import limited
 from maxent.cli._console import console, one_line_errors
 from maxent.cli.species.arguments import (
     Quiet,
 )
+from maxent.species.reach import limited
 
 
 @one_line_errors

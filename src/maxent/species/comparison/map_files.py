@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from maxent._reach import open_raster
 from maxent._rows import Array
 from maxent.species.crs import short_crs
 from maxent.species.extras import geo
 from maxent.species.layers.grid import Grid, Window
 from maxent.species.layers.placement import same_grid
+from maxent.species.reach import open_raster
 
 _CELLS = 1 << 20  # of a window
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from maxent._reach import check_inside
+from maxent.species.reach import check_inside
 
 if TYPE_CHECKING:
     from maxent.species.layers.sources import FileSource

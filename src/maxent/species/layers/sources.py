@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from maxent._reach import open_raster
 from maxent._rows import Array
 from maxent.species.extras import geo
 from maxent.species.layers.grid import Grid, Window
 from maxent.species.layers.placement import same_grid, shift
+from maxent.species.reach import open_raster
 
 _SUFFIXES = {".tif", ".tiff", ".asc", ".grd", ".bil", ".img", ".vrt", ".nc", ".flt", ".sdat"}
 _RAW = {"RRASTER", "EHdr"}  # formats without a check of their own: zeros where bytes are missing

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from maxent import _reach
 from maxent._rows import Array
+from maxent.species import reach
 from maxent.species.crs import (
     WGS84,
     check_crs,
@@ -396,10 +396,10 @@ def read_vector(path: Path, what: str = "records") -> tuple[Any, tuple[str, ...]
         return _read_parquet(path), ()
     geopandas = geo("geopandas")
     try:
-        _reach.check_vector(path)
+        reach.check_vector(path)
         names = list(geopandas.list_layers(path)["name"])
         frame = geopandas.read_file(path, layer=names[0] if names else None)
-    except _reach.ReachError:
+    except reach.ReachError:
         raise
     except Exception as error:  # each reading engine has classes of its own
         raise OSError(
@@ -478,8 +478,8 @@ def _datum_codes(datum: list[str]) -> list[str | None]:
 
 def _datum_code(text: str) -> str | None:
     pyproj = geo("pyproj")
-    with suppress(pyproj.exceptions.CRSError, _reach.ReachError):
-        _reach.check_crs(text)
+    with suppress(pyproj.exceptions.CRSError, reach.ReachError):
+        reach.check_crs(text)
         system = pyproj.CRS.from_user_input(f"EPSG:{text}" if text.isdigit() else text)
         if system.is_geographic or system.is_projected:  # pyproj knows datums of heights too
             return str(system.to_string())

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from maxent._reach import check_inside
 from maxent._rows import Array
+from maxent.species.reach import check_inside
 
 MISSING = {"", "na", "n/a", "nan", "null", "none", "\\n"}
 _BATCH = 1 << 16  # rows of a table that are held as text at one time

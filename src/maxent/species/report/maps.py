@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from maxent._reach import open_raster
 from maxent._rows import Array
 from maxent.io import write_atomically
 from maxent.species.extras import geo
 from maxent.species.layers.grid import Grid
 from maxent.species.layers.study_region import StudyRegion
+from maxent.species.reach import open_raster
 from maxent.species.report.figures import Picture, drawing
 from maxent.species.results import MapFiles, SpeciesResult
 

@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from maxent.species.extras import geo
+
 VARIABLE, FOLDERS = "MAXENT_REACH", "MAXENT_FOLDERS"
 
 # formats of rasters whose files hold the values themselves
@@ -184,8 +186,6 @@ def check_inside(path: str | os.PathLike[str]) -> None:
 
 def open_raster(path: str | os.PathLike[str], reader: Any = None) -> Any:
     """A raster for reading, within the limits; ``reader`` is rasterio's or one made from it."""
-    from maxent.species.extras import geo
-
     name, reach = str(path), current()
     reader = reader or geo("rasterio.io").DatasetReader
     with geo("rasterio").Env():
@@ -248,7 +248,7 @@ def _check_raster(path: Path, reach: Reach) -> None:
     for one in beside:
         if _start(one, 4) not in _TIFF and not _start(one, 15).startswith(b"EHFA_HEADER_TAG"):
             raise ReachError(f"{one.name}: a mask or overview must be a GeoTIFF; take it away")
-    from maxent._hdf5_links import names_others
+    from maxent.species.hdf5_links import names_others
 
     if names_others(path):
         raise ReachError(f"{path}: {_refused(reach)}")
@@ -282,8 +282,6 @@ def check_vector(path: Path) -> None:
         fits = start.startswith(known)
     if not fits and _leads(path):
         raise ReachError(f"{path}: {_refused(reach)}")
-    from maxent.species.extras import geo
-
     driver = geo("pyogrio").read_info(path).get("driver")
     if driver not in (None, *VECTORS):
         raise ReachError(f"{path}: {_refused(reach)} (format {driver})")
