@@ -19,11 +19,13 @@ ROOT = Path(maxent.__file__).parent
 COMMON = {
     "_command",
     "_checks",
+    "_digest",
     "_interrupts",
     "_jobs",
     "_kernels",
     "_limits",
     "_merging",
+    "_native_lines",
     "_progress",
     "_roots",
     "_rows",

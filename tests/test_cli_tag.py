@@ -1,6 +1,7 @@
 """maxent tag: train, predict and evaluate on column files."""
 
 import gzip
+import json
 import re
 import signal
 
@@ -133,7 +134,7 @@ def test_templates_columns_and_hashes(run, train, tmp_path):
     assert tagger.template.lines == ("tag=%x[0,0]", "constant")
     assert tagger.columns == (1,)
     assert tagger.classifier.n_features_in_ == 1024
-    assert "names" not in model.read_text()
+    assert '"names": []' in model.read_text()
     new = tmp_path / "new.txt"
     new.write_text("x DT\ny VBZ\n")
     assert run("predict", model, new, "-q").stdout == "x DT B-NP\ny VBZ B-VP\n\n"
@@ -248,6 +249,10 @@ def test_a_damaged_model(run, model, train):
     model.write_text(text[: len(text) // 2])
     assert "not JSON, or cut short" in run("predict", model, train, code=1).stderr
     model.write_text(text.replace('"label_column": 2', '"label_column": 9'))
+    assert "not match its digest" in run("predict", model, train, code=1).stderr
+    document = json.loads(model.read_text())
+    del document["digest"]
+    model.write_text(json.dumps(document))
     assert "not those of the template" in run("predict", model, train, code=1).stderr
 
 
