@@ -159,7 +159,8 @@ def test_the_workflow_runs_what_runs_here_on_four_systems():
     assert ".ci/run" in [step.get("run") for step in job["steps"]]
     pythons = {one["python"] for one in job["strategy"]["matrix"]["include"]} | {"3.11"}
     told = {line.rpartition(":: ")[2] for line in PROJECT["classifiers"] if ":: 3." in line}
-    assert pythons == told
+    assert pythons == told | {"3.14"}  # a trial, not yet a promise
+    assert "3.14" in job["continue-on-error"]
     hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
     assert {"ruff-format", "ruff-check", "mypy"} <= {hook["id"] for hook in hooks}
 
