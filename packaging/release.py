@@ -128,23 +128,31 @@ def bundled(root: Path) -> list[dict[str, Any]]:
     return found
 
 
+def completed(bill: dict[str, Any], version: str, scripts: list[dict[str, Any]]) -> dict[str, Any]:
+    """A bill of an environment, with the version of what it is about and the scripts in it.
+
+    The installer was there before the wheel, and is no part of it.
+    """
+    subject = bill["metadata"]["component"] | {"version": version}
+    needs = {entry["ref"]: entry for entry in bill["dependencies"]}
+    refs = {part["bom-ref"]: part for part in scripts}
+    wanted = [*needs[subject["bom-ref"]].get("dependsOn", []), *refs]
+    needs |= {ref: {"ref": ref} for ref in refs}
+    needs[subject["bom-ref"]] = {"ref": subject["bom-ref"], "dependsOn": sorted(wanted)}
+    installer = {part["bom-ref"] for part in bill["components"] if part["name"] == "pip"}
+    return bill | {
+        "metadata": bill["metadata"] | {"component": subject},
+        "components": [p for p in bill["components"] if p["bom-ref"] not in installer] + scripts,
+        "dependencies": [needs[ref] for ref in sorted(needs) if ref not in installer],
+    }
+
+
 def bill_of_materials(python: Path, root: Path, version: str) -> str:
     """CycloneDX: the packages that were tried together, and the JavaScript in the wheel."""
     program = [sys.executable, "-m", "cyclonedx_py", "environment", str(python)]
     options = ["--pyproject", str(root / "pyproject.toml"), "--mc-type", "library"]
-    bill = json.loads(run(*program, *options, "--output-reproducible", "--of", "JSON"))
-    bill["metadata"]["component"]["version"] = version
-    # the wheel itself is in that environment too: it is what the bill is about, not a part of it
-    ours = next(part for part in bill["components"] if part["name"] == "maxent")
-    subject = bill["metadata"]["component"]
-    needs = {entry["ref"]: entry for entry in bill["dependencies"]}
-    wanted = needs.pop(ours["bom-ref"]).get("dependsOn", [])
-    scripts = bundled(root)
-    everything = sorted([*wanted, *(part["bom-ref"] for part in scripts)])
-    needs[subject["bom-ref"]] = {"ref": subject["bom-ref"], "dependsOn": everything}
-    needs |= {part["bom-ref"]: {"ref": part["bom-ref"]} for part in scripts}
-    bill["components"] = [part for part in bill["components"] if part is not ours] + scripts
-    bill["dependencies"] = [needs[ref] for ref in sorted(needs)]
+    options += ["--output-reproducible", "--no-validate", "--of", "JSON"]  # validated below
+    bill = completed(json.loads(run(*program, *options)), version, bundled(root))
     text = json.dumps(bill, indent=2) + "\n"
     if fault := _validated(text, bill["specVersion"]):
         raise SystemExit(f"the bill of materials is not valid CycloneDX: {fault}")
