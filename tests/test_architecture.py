@@ -23,6 +23,7 @@ COMMON = {
     "_jobs",
     "_kernels",
     "_limits",
+    "_locks",
     "_merging",
     "_progress",
     "_roots",
