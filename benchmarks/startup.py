@@ -26,6 +26,7 @@ def processor_seconds(command: list[str], cache: Path) -> float:
     """Of the processors, in a new process; a command that ends with an error is timed as well."""
     before = os.times()
     environment = os.environ | {"NUMBA_CACHE_DIR": str(cache)}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has its bytecode
     subprocess.run(command, capture_output=True, check=False, env=environment)
     after = os.times()
     spent = after.children_user + after.children_system
@@ -45,6 +46,7 @@ def run(quick: bool = False) -> list[Row]:
         def timed(command: list[str]) -> float:
             return median([processor_seconds(command, folder / "any") for _ in range(repeats)])
 
+        timed([*python, "import maxent.demo.first_fits, maxent.cli.app"])  # writes bytecode
         imports, refused = timed([*python, IMPORTS]), timed([*maxent, "fit", "no", "no"])
         rows = [
             row("import maxent", "warm", timed([*python, "import maxent"]), 0.35, "s"),
