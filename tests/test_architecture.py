@@ -24,6 +24,7 @@ COMMON = {
     "_jobs",
     "_kernels",
     "_limits",
+    "_locks",
     "_merging",
     "_native_lines",
     "_progress",

@@ -50,11 +50,12 @@ def njit(*, cache, **options):
             _keep_from_python(kernel)
         if cache:
             try:
-                vars(kernel)["_cache"] = _Cache(function)
+                kept = _Cache(function)
             except RuntimeError:
                 _warn("no folder can be written to: kernels are compiled at every start")
             else:
-                _compile_in_one_process(kernel)
+                vars(kernel)["_cache"] = kept
+                _compile_in_one_process(kernel, kept)
         return kernel
 
     return compiled
@@ -89,7 +90,7 @@ def _keep_from_python(kernel):
     vars(kernel).update(add_overload=keep, _compile_for_args=refuse)
 
 
-def _compile_in_one_process(kernel):
+def _compile_in_one_process(kernel, cache):
     """Before compiling, tell of it once and take the lock of the kernel's file."""
     compile_now = kernel.compile
 
@@ -97,7 +98,6 @@ def _compile_in_one_process(kernel):
         # numba's own lock comes first: threads would wait for each other's files otherwise
         with global_compiler_lock:
             args, _ = sigutils.normalize_signature(signature)
-            cache = kernel._cache
             ready = partial(cache.holds, signature, kernel.targetctx)
             if tuple(args) in kernel.overloads or ready():
                 return compile_now(signature)
@@ -122,10 +122,8 @@ class _Cache(FunctionCache):
 
     def holds(self, signature, target):
         """Whether a kernel of these types is there."""
-        if not Path(self._cache_file._index_path).exists():
-            return False
         target.refresh()
-        return self._index_key(signature, target.codegen()) in self._cache_file._load_index()
+        return self._index_key(signature, target.codegen()) in self._cache_file
 
     @contextmanager
     def locked(self, done):
@@ -162,6 +160,9 @@ class _Files(IndexDataCacheFile):
     def __init__(self, *place):
         super().__init__(*place)
         self._version += " sealed"  # an index of another kind is passed over without a word
+
+    def __contains__(self, key):
+        return key in self._load_index()
 
     def save(self, key, data):
         # the data first: whoever finds them in the index finds them whole. Of two processes that
