@@ -458,6 +458,9 @@ def test_numbers_of_weighted_records_know_no_scale_and_no_order():
         assert bounds.half_line_number(scale * weights) == pytest.approx(half_line)
     assert 1 <= half_line < 1 / np.sum(a**2) < 50
     assert bounds.effective_number(np.full(50, 0.1)) == bounds.half_line_number(np.ones(50)) == 50
+    assert (
+        bounds.effective_number([0.3, 0.1 + 0.2]) == bounds.half_line_number([0.3, 0.1 + 0.2]) == 2
+    )
 
 
 def test_counts_are_records_of_the_same_weight():

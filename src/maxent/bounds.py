@@ -147,8 +147,10 @@ def _weighted(weights: Any, counts: Any = None) -> tuple[Array, Array]:
     used = (array > 0) & (number > 0)
     if not used.any():
         raise ValueError("no weight > 0 has a count > 0")
-    values, place = np.unique(-array[used], return_inverse=True)
-    return values / values[0], np.bincount(place, number[used])
+    # weights that differ by rounding alone are equal
+    share = np.round(array[used] / array[used].max(), 12)
+    values, place = np.unique(-share, return_inverse=True)
+    return -values, np.bincount(place, number[used])
 
 
 def effective_number(weights: Any, counts: Any = None) -> float:
