@@ -2,9 +2,12 @@
 
 The truth is uniform, so whatever a fit finds is chance, and a strong penalty lets in only the
 features that chance favours most: a bound that forgot the features it did not choose fails here.
-Occurrences are drawn again and again. Three kinds of promise are kept apart by ``kind``:
+Occurrences are drawn again and again. Kinds of promise are kept apart by ``kind``:
 
 - "loss": ``bound()`` of every density estimator against the true log loss of the fit;
+- "assumption": the same where what the bound says that it assumes is not so: records that are
+  copies of others, that come in blocks, that were thinned, or whose weights depend on where they
+  are. Nothing is promised there;
 - "radius": a beta of ``maxent.bounds`` against the largest deviation among all features;
 - "certificate": ``guarantees_`` of a fit that stopped early against KL(p* || p), p* the solution;
   no chance is involved, and it must hold always.
@@ -29,16 +32,17 @@ from maxent.families import Family
 from maxent.features import Schema
 
 DELTA = 0.05
-REPEATS = {"loss": 60, "radius": 1000, "certificate": 20}
-Measure = Callable[[np.ndarray], Iterator[tuple[float, float]]]
+REPEATS = {"loss": 60, "assumption": 60, "radius": 1000, "certificate": 20}
+Measure = Callable[[Any], Iterator[tuple[float, float]]]
+Draw = Callable[[np.random.Generator], Any]
 Fit = Callable[[np.ndarray, np.ndarray], list[FittedDensity]]
 
 
 class Design(NamedTuple):
     """How many occurrences are drawn among how many cells, and what is promised and true of them.
 
-    ``measure`` takes the counts in the cells and yields pairs of a bound and what it bounds; in a
-    draw all of them must hold together, with probability ``promised``.
+    ``measure`` takes the counts in the cells, or what ``draw`` gives, and yields pairs of a bound
+    and what it bounds; in a draw all of them must hold together, with probability ``promised``.
     """
 
     kind: str
@@ -46,7 +50,16 @@ class Design(NamedTuple):
     cells: int
     m: int
     measure: Measure
-    promised: float = 1 - DELTA
+    promised: float | None = 1 - DELTA
+    draw: Draw | None = None
+
+    def sample(self, rng: np.random.Generator) -> Any:
+        """One draw."""
+        return self.draw(rng) if self.draw else _counts(rng, self.cells, self.m)
+
+
+def _counts(rng: np.random.Generator, cells: int, m: int) -> np.ndarray:
+    return np.bincount(rng.integers(cells, size=m), minlength=cells)
 
 
 # -- bounds on the loss ----------------------------------------------------------------------------
@@ -60,11 +73,11 @@ def _loss(name: str, X: np.ndarray, m: int, fit: Fit) -> Design:
     return Design("loss", name, len(X), m, measure)
 
 
-def _first_of_path(**settings: Any) -> Fit:
+def _first_of_path(**settings: Any) -> Callable[..., list[FittedDensity]]:
     """The first model of the path that uses any feature."""
 
-    def fit(X: np.ndarray, y: np.ndarray) -> list[FittedDensity]:
-        path = mx.MaxentDensity(**settings).task(X, y).path()
+    def fit(X: np.ndarray, y: np.ndarray, weight: Any = None) -> list[FittedDensity]:
+        path = mx.MaxentDensity(**settings).task(X, y, weight).path()
         return [next(density for _, density in path if density.coef)]
 
     return fit
@@ -118,6 +131,113 @@ def _losses(X: dict[str, np.ndarray]) -> list[Design]:
     ]
 
 
+# -- records with weights, and records that are not what is assumed --------------------------------
+
+
+class Records(NamedTuple):
+    """The cells of drawn records, and the weight of each."""
+
+    cells: np.ndarray
+    weight: np.ndarray
+
+
+def _pareto(rng: np.random.Generator, cells: np.ndarray) -> np.ndarray:
+    """Of mean 1 and no variance, wherever the records lie: P(s > t) = (3 t)^(-3/2)."""
+    return (1 + rng.pareto(1.5, cells.size)) / 3
+
+
+def _weighted_loss(
+    name: str, X: np.ndarray, m: int, fit: Any, law: Any = _pareto, promised: float | None = 0.95
+) -> Design:
+    """Each record is a row of its own, with a weight of its own."""
+
+    def measure(drawn: Records) -> Iterator[tuple[float, float]]:
+        rows = np.concatenate([X, X[drawn.cells]])
+        y = np.repeat([0, 1], [len(X), m])
+        weight = np.concatenate([np.ones(len(X)), drawn.weight])
+        for density in fit(rows, y, weight):
+            yield _stated(density, X)
+
+    def draw(rng: np.random.Generator) -> Records:
+        cells = rng.integers(len(X), size=m)
+        return Records(cells, law(rng, cells))
+
+    kind = "loss" if promised else "assumption"
+    return Design(kind, name, len(X), m, measure, promised, draw)
+
+
+def _stated(density: FittedDensity, X: np.ndarray) -> tuple[float, float]:
+    """The bound, and the loss under the uniform truth, both relative to the default density."""
+    told = density.bound(DELTA)
+    loss = -float(np.mean(density.predict(X, "log")))
+    return told.bound, loss if told.n_cells else loss - np.log(density.n_points)
+
+
+def _weighted(X: dict[str, np.ndarray]) -> list[Design]:
+    """Weights of records, of all rows alike, and many records in a few cells."""
+
+    def by(model: Any) -> Any:
+        return lambda rows, y, weight: [model.fit(rows, y, weight).density_]
+
+    def some(rng: np.random.Generator, cells: np.ndarray) -> np.ndarray:
+        return np.where(rng.random(cells.size) < 0.2, 9.0, 1.0)
+
+    def scaled(rows: np.ndarray, y: np.ndarray) -> list[FittedDensity]:
+        return first(rows, y, np.full(len(y), 100.0))
+
+    balanced, real, first = X["balanced"], X["real"], _first_of_path(features="l")
+    tied = np.round(2 * real[:, :12]) / 2
+    hinges = mx.MaxentDensity("lth", multiplier=4.0)
+    trees = mx.StructMaxent([mx.Trees(2)], lam=0.0, beta=0.12, rounds=3)
+    return [
+        _weighted_loss("weights of a Pareto law, 150 balanced columns, path", balanced, 40, first),
+        _weighted_loss("a fifth weighs 9, 150 balanced columns, path", balanced, 40, first, some),
+        _weighted_loss("weights of a Pareto law, thresholds and hinges", real, 40, by(hinges)),
+        _weighted_loss("weights of a Pareto law, trees on 40 columns", real, 60, by(trees)),
+        _loss("weight 100 on every row, 150 balanced columns, path", balanced, 40, scaled),
+        _loss("thresholds and hinges of 12 columns with five values", tied, 40, _fitted(hinges)),
+        _loss("60 cells, 400 records", balanced[:60], 400, first),
+    ]
+
+
+def _assumed(X: dict[str, np.ndarray]) -> list[Design]:
+    """What the bound says that it assumes is not so; the truth is uniform in each of them."""
+    balanced, m, block = X["balanced"], 40, 12
+    blocks = np.repeat(balanced[: 600 // block], block, axis=0)  # neighbours look alike
+    first = _first_of_path(features="l")
+
+    def dependent(name: str, rows: np.ndarray, draw: Draw) -> Design:
+        def measure(y: np.ndarray) -> Iterator[tuple[float, float]]:
+            yield _stated(first(rows, y)[0], rows)
+
+        return Design("assumption", name, len(rows), m, measure, None, draw)
+
+    def copies(rng: np.random.Generator) -> np.ndarray:
+        return 4 * _counts(rng, 600, m // 4)
+
+    def clusters(rng: np.random.Generator) -> np.ndarray:
+        first = block * rng.integers(600 // block, size=m // 5)
+        cells = np.repeat(first, 5) + rng.integers(block, size=m)
+        return np.bincount(cells, minlength=600)
+
+    def thinned(rng: np.random.Generator) -> np.ndarray:
+        return np.minimum(_counts(rng, 600, m), 1)
+
+    def by_place(rng: np.random.Generator, cells: np.ndarray) -> np.ndarray:
+        return np.where(balanced[cells, 0] > 0, 4.0, 1.0)
+
+    def fitted(rows: np.ndarray, y: np.ndarray, weight: np.ndarray) -> list[FittedDensity]:
+        return [mx.MaxentDensity("l").fit(rows, y, weight).density_]
+
+    one = balanced[:, :1]
+    return [
+        dependent("every record four times in y", balanced, copies),
+        dependent("blocks of five records", blocks, clusters),
+        dependent("thinned to one record per cell", balanced, thinned),
+        _weighted_loss("weights by the values of a column", one, 400, fitted, by_place, None),
+    ]
+
+
 # -- radii -----------------------------------------------------------------------------------------
 
 
@@ -153,6 +273,74 @@ def _every_interval(x: np.ndarray, m: int) -> Design:
         yield bounds.vc_beta(2, m, DELTA), float(np.ptp(deviation))
 
     return Design("radius", "vc_beta, all intervals of a column", len(x), m, measure)
+
+
+def _of_weights(name: str, cells: int, m: int, measure: Measure) -> Design:
+    """A radius for records with weights of a Pareto law."""
+
+    def draw(rng: np.random.Generator) -> Records:
+        drawn = rng.integers(cells, size=m)
+        return Records(drawn, _pareto(rng, drawn))
+
+    return Design("radius", f"{name}, weights of a Pareto law", cells, m, measure, draw=draw)
+
+
+def _share(drawn: Records, cells: int) -> np.ndarray:
+    """Of the weight, at each cell."""
+    return np.bincount(drawn.cells, drawn.weight, minlength=cells) / drawn.weight.sum()
+
+
+def _radii_of_weights(X: dict[str, np.ndarray]) -> list[Design]:
+    real, binary, m = X["real"], X["binary"], 100
+    order, cells = np.argsort(real, axis=0), len(real)
+    below = np.arange(1, cells + 1)[:, None] / cells
+    schema, family = Schema.of(real), mx.Trees(3)
+    search = family.search(schema.read(real), schema)
+    diameter = bounds.l2_diameter_bound(binary)
+
+    def columns(drawn: Records) -> Iterator[tuple[float, float]]:
+        effective = bounds.effective_number(drawn.weight)
+        deviation = _share(drawn, len(binary)) @ binary - binary.mean(axis=0)
+        radius = bounds.hoeffding_beta(binary.shape[1], effective, DELTA)
+        yield radius, float(np.abs(deviation).max())
+
+    def ball(drawn: Records) -> Iterator[tuple[float, float]]:
+        effective = bounds.effective_number(drawn.weight)
+        deviation = _share(drawn, len(binary)) @ binary - binary.mean(axis=0)
+        yield bounds.ball_beta(diameter, effective, DELTA), float(np.linalg.norm(deviation))
+
+    def thresholds(drawn: Records) -> Iterator[tuple[float, float]]:
+        deviation = np.cumsum(_share(drawn, cells)[order], axis=0) - below
+        number = bounds.half_line_number(drawn.weight)
+        radius = bounds.weighted_dkw_beta(real.shape[1], number, DELTA)
+        yield radius, float(np.abs(deviation).max())
+
+    def trees(drawn: Records) -> Iterator[tuple[float, float]]:
+        effective = bounds.effective_number(drawn.weight)
+        for found in search.propose(_share(drawn, cells) - 1 / cells):
+            of_records = partial(family.complexity_of, found.level, schema)
+            complexity = bounds.weighted_complexity(of_records, drawn.weight)
+            radius = bounds.structural_beta(complexity, family.max_level, effective, DELTA)
+            yield float(radius), abs(found.value)
+
+    # weights of the cells: the mean is that of the distribution with density in proportion to them
+    place = np.where(binary[:, 0] > 0, 4.0, 1.0)
+    target = place @ binary / place.sum()
+
+    def by_place(y: np.ndarray) -> Iterator[tuple[float, float]]:
+        weight = y * place
+        number = max(weight.sum() ** 2 / (m * place.max() ** 2), 1.0)
+        deviation = weight @ binary / weight.sum() - target
+        radius = bounds.hoeffding_beta(binary.shape[1], number, DELTA)
+        yield radius, float(np.abs(deviation).max())
+
+    return [
+        _of_weights("hoeffding_beta, 200 columns", len(binary), m, columns),
+        _of_weights("ball_beta, 200 columns", len(binary), m, ball),
+        _of_weights("weighted_dkw_beta, all thresholds of 40 columns", cells, m, thresholds),
+        _of_weights("structural_beta, trees on 40 columns", cells, m, trees),
+        Design("radius", "hoeffding_beta, weights of the cells", len(binary), m, by_place),
+    ]
 
 
 def _ball(F: np.ndarray, m: int) -> Design:
@@ -223,6 +411,7 @@ def _radii(X: dict[str, np.ndarray]) -> list[Design]:
             m,
             lambda _: bounds.structural_beta(0.0, 1, m, DELTA, diameter=2.0),
         ),
+        *_radii_of_weights(X),
     ]
 
 
@@ -296,7 +485,7 @@ def designs() -> list[Design]:
         "level": np.repeat(np.arange(300), 3)[:, None].astype(float),
         "many": np.repeat(np.arange(3000), 2)[:, None].astype(float),
     }
-    return [*_losses(X), *_radii(X), *_certificates(X)]
+    return [*_losses(X), *_weighted(X), *_assumed(X), *_radii(X), *_certificates(X)]
 
 
 def measure(design: Design, repeats: int | None = None) -> dict[str, float | str | int]:
@@ -305,8 +494,7 @@ def measure(design: Design, repeats: int | None = None) -> dict[str, float | str
     rng = np.random.default_rng(1)
     held, promises, happened = [], [], []
     for _ in range(repeats):
-        y = np.bincount(rng.integers(design.cells, size=design.m), minlength=design.cells)
-        bound, actual = np.array(list(design.measure(y))).T
+        bound, actual = np.array(list(design.measure(design.sample(rng)))).T
         held.append(bool((actual <= bound + 1e-9).all()))
         promises.append(bound.mean())
         happened.append(actual.mean())
@@ -315,7 +503,7 @@ def measure(design: Design, repeats: int | None = None) -> dict[str, float | str
         "design": design.name,
         "m": design.m,
         "repeats": repeats,
-        "promised": design.promised,
+        "promised": "" if design.promised is None else design.promised,
         "held": round(float(np.mean(held)), 4),
         "bound": round(float(np.mean(promises)), 4),
         "actual": round(float(np.mean(happened)), 4),

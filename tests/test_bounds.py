@@ -1,9 +1,11 @@
 """The guarantees: their formulas, how often they hold, and that they hold for fitted models."""
 
+from itertools import product
 from math import cosh, e, exp, log, sqrt
 
 import numpy as np
 import pytest
+from scipy.special import erfc
 
 import maxent as mx
 from maxent import bounds
@@ -439,16 +441,147 @@ def test_printable_bound_reads_well():
     assert str(bounds.printable_bound(5.0, [2.0], 0.1, 0.05)).endswith("for chance).")
 
 
+# -- weighted records ------------------------------------------------------------------------------
+
+
+def pareto(seed, size):
+    return (1 + np.random.default_rng(seed).pareto(1.5, size)) / 3
+
+
+def test_numbers_of_weighted_records_know_no_scale_and_no_order():
+    weights = pareto(0, 50)
+    a = np.sort(weights / weights.sum())[::-1]
+    k = np.arange(1, 51)
+    half_line = 1 / np.sum(a * (np.sqrt(k) - np.sqrt(k - 1))) ** 2
+    for scale in (1e-300, 1.0, 1e300):
+        assert bounds.effective_number(scale * weights) == pytest.approx(1 / np.sum(a**2))
+        assert bounds.half_line_number(scale * weights) == pytest.approx(half_line)
+    assert 1 <= half_line < 1 / np.sum(a**2) < 50
+    assert bounds.effective_number(np.full(50, 0.1)) == bounds.half_line_number(np.ones(50)) == 50
+    assert (
+        bounds.effective_number([0.3, 0.1 + 0.2]) == bounds.half_line_number([0.3, 0.1 + 0.2]) == 2
+    )
+
+
+def test_counts_are_records_of_the_same_weight():
+    counts = np.array([3, 0, 1, 5])
+    weights = np.array([2.0, 9.0, 0.0, 1.0])
+    each = np.repeat(weights, counts)
+    for number in (bounds.effective_number, bounds.half_line_number):
+        assert number(weights, counts) == number(each) == number(each[each > 0])
+
+
+def test_a_mean_of_dkw_variables_has_three_times_their_tail():
+    """inf_x E(Y - x)_+ / (u - x) <= 6 exp(-2 u^2) where P(Y > v) <= min(1, 2 exp(-2 v^2))."""
+    bend = sqrt(log(2) / 2)  # from where 2 exp(-2 v^2) < 1
+    for u in np.sqrt(np.linspace(log(6), 60, 200) / 2):
+        x = np.linspace(-0.5, u - 1e-3, 4000)
+        beyond = sqrt(np.pi / 2) * erfc(sqrt(2) * np.maximum(x, bend)) + np.maximum(bend - x, 0)
+        assert np.min(beyond / (u - x)) <= 6 * exp(-2 * u**2)
+
+
+def test_radii_of_weighted_records_hold_where_those_of_counts_fail():
+    rng = np.random.default_rng(1)
+    m, k = 60, 4
+    held = {"counts": 0, "weights": 0, "columns": 0}
+    for draw in range(400):
+        weights, ranks = pareto(draw, m), rng.random((m, k))
+        order = np.argsort(ranks, axis=0)
+        share = np.cumsum(weights[order], axis=0) / weights.sum()
+        truth = np.take_along_axis(ranks, order, axis=0)
+        below = np.concatenate([np.zeros((1, k)), share[:-1]])
+        deviation = np.maximum(share - truth, truth - below).max()
+        number = bounds.half_line_number(weights)
+        held["counts"] += deviation <= bounds.dkw_beta(k, m, DELTA)
+        held["weights"] += deviation <= bounds.weighted_dkw_beta(k, number, DELTA)
+        effective = bounds.effective_number(weights)
+        means = np.abs(weights @ ranks / weights.sum() - 0.5).max()
+        held["columns"] += means <= bounds.hoeffding_beta(k, effective, DELTA)
+    assert held["counts"] < 280
+    assert held["weights"] >= 380
+    assert held["columns"] >= 380
+
+
+def test_complexity_of_weighted_records_covers_all_signs():
+    weights = np.array([1.0, 0.2, 3.0, 0.2, 0.7, 1.5, 0.2])
+    a = weights / weights.sum()
+    labels = np.tri(8, 7, -1)  # half-lines in the order of the records
+    signs = np.array(list(product([-1.0, 1.0], repeat=7)))
+
+    def of_records(k):  # of the records themselves, in the order of their weights
+        heaviest = np.argsort(-weights, kind="stable")[:k]
+        return (signs[:, heaviest] @ labels[:, heaviest].T).max(axis=1).mean() / k
+
+    exact = ((signs * a) @ labels.T).max(axis=1).mean()
+    found = bounds.weighted_complexity(of_records, weights)
+    assert exact <= found <= 1.5 * exact
+    assert bounds.weighted_complexity(of_records, np.ones(7)) == of_records(7)
+
+
+def test_complexity_of_many_weights_is_bounded_from_a_few_numbers_of_records():
+    asked = []
+
+    def of_records(k):
+        asked.append(k)
+        return sqrt(2 / k)
+
+    weights = pareto(3, 20_000)
+    found = bounds.weighted_complexity(of_records, weights)
+    exact = sqrt(2 / bounds.half_line_number(weights))
+    assert exact <= found <= 1.05 * exact
+    assert len(asked) <= 256
+
+
+def test_margins_of_weighted_samples_count_by_their_shares():
+    margins = np.repeat([0.9, 0.1], [900, 100])
+    settings = {"gamma": 0.5, "scale": 1.0, "log_outputs": log(2), "copies": 200}
+    plain = bounds.margin_bound(margins, 0.5, **settings)
+    assert bounds.margin_bound(margins, 0.5, sample_weight=np.full(1000, 7.0), **settings) == plain
+    weights = np.where(margins > 0.5, 1.0, 3.0)
+    told = bounds.margin_bound(margins, 0.5, sample_weight=weights, **settings)
+    n = 1200**2 / 1800
+    assert told.margin_error == pytest.approx(0.25)
+    assert told.divergence_term == pytest.approx(
+        sqrt((200 * 0.5 + log(n) + 3 * log(201 / 0.05) + 2) / (2 * n - 1))
+    )
+    with pytest.raises(ValueError, match="sample_weight must be a finite vector of 1000 numbers"):
+        bounds.margin_bound(margins, 0.5, sample_weight=[1.0], **settings)
+
+
 # -- bad input -------------------------------------------------------------------------------------
 
 BAD = [
     (lambda: bounds.hoeffding_beta(20, 100, 0.0), r"delta.*must lie in \(0, 1\), got 0.0"),
     (lambda: bounds.ball_beta(1.0, 100, 1.0), r"delta.*must lie in \(0, 1\), got 1.0"),
     (lambda: bounds.ball_beta(1.0, 100, "5 %"), r"must lie in \(0, 1\), got '5 %'"),
-    (lambda: bounds.hoeffding_beta(20, 0, 0.1), "m must be an integer >= 1, got 0"),
+    (lambda: bounds.hoeffding_beta(20, 0, 0.1), "m must be a finite number >= 1, got 0"),
     (lambda: bounds.hoeffding_beta(2.5, 10, 0.1), "n must be an integer >= 1, got 2.5"),
     (lambda: bounds.hoeffding_beta([3], 10, 0.1), r"n must be an integer >= 1, got \[3\]"),
-    (lambda: bounds.hoeffding_beta(20, float("inf"), 0.1), "m must be an integer >= 1, got inf"),
+    (lambda: bounds.hoeffding_beta(20, float("inf"), 0.1), "m must be a finite number >= 1, got"),
+    (lambda: bounds.dkw_beta(2, 0, 0.1), "m must be an integer >= 1, got 0$"),
+    (
+        lambda: bounds.dkw_beta(2, 9.5, 0.1),
+        "integer >= 1, got 9.5: .* equal weight; .* weighted_dkw",
+    ),
+    (
+        lambda: bounds.mixed_beta([True], 1, 9.5, 0.1),
+        "got 9.5: this inequality is for records of eq",
+    ),
+    (
+        lambda: bounds.vc_beta(2, 9.5, 0.1),
+        "got 9.5: this inequality is for records of equal weight",
+    ),
+    (
+        lambda: bounds.bernstein_beta(0.1, 2, 9.5, 0.1),
+        "m must be an integer >= 2, got 9.5: this ineq",
+    ),
+    (lambda: bounds.effective_number([0.0, 0.0]), "finite numbers >= 0, one of them positive"),
+    (lambda: bounds.effective_number([1.0, -1.0]), "finite numbers >= 0, one of them positive"),
+    (
+        lambda: bounds.half_line_number([1.0], [0.5]),
+        "counts must be integers >= 0, one for each of 1",
+    ),
+    (lambda: bounds.half_line_number([1.0, 0.0], [0, 3]), "no weight > 0 has a count > 0"),
     (lambda: bounds.hoeffding_beta(20, 10, 0.1, diameter=-1.0), "diameter must be a finite number"),
     (lambda: bounds.dkw_beta(0, 10, 0.1), "k must be an integer >= 1, got 0"),
     (lambda: bounds.vc_beta(30, 5, 0.1), "at most m.2 = 25, got d = 30"),

@@ -118,6 +118,18 @@ def test_losses(run, train, tmp_path, loss):
         assert f"trained with {loss}" in " ".join(result.stderr.replace("│", " ").split())
 
 
+@pytest.mark.parametrize(("loss", "constant"), [("crf", "c2"), ("hinge", "C")])
+def test_a_strength_chosen_by_folds(run, train, tmp_path, loss, constant):
+    model = tmp_path / "chosen.json"
+    result = run("train", train, "-m", model, "--loss", loss, "--choose")
+    (value,) = load_tagger(model).classifier.best_params_.values()
+    assert re.search(rf"chosen\s+{constant} = {value:g}, \d+\.\d\d% of held-out", result.stdout)
+    assert run("predict", model, train).stdout.startswith("The DT B-NP B-NP")
+    code = 2 if loss == "hinge" else 0
+    result = run("predict", model, train, "--proba", code=code)
+    assert not code or "trained with hinge" in " ".join(result.stderr.replace("│", " ").split())
+
+
 def test_an_l1_penalty_leaves_few_weights(run, train, tmp_path):
     few, many = tmp_path / "few.json", tmp_path / "many.json"
     run("train", train, "-m", few, "--l1", 0.05, "-q")
@@ -202,6 +214,9 @@ def test_malformed_lines_are_named_by_all_commands(run, model, tmp_path):
     [
         (("--l1", 1, "--l2", 1), "not both"),
         (("--l2", 0), "--l2 must be > 0"),
+        (("--choose", "--l2", 1), "leave --l1 and --l2 out"),
+        (("--choose", "--loss", "sparsemap"), "for the losses crf and hinge, got sparsemap"),
+        (("--choose", "--memory", "2GB"), "--choose needs all sequences in memory"),
         (("--columns", "0,2"), "column 2, which holds the labels"),
         (("--columns", "x"), "numbers such as 0,1"),
         (("--columns", "7"), "the file has 3 columns"),

@@ -401,7 +401,7 @@ def test_margin_bound_holds_for_a_prior_of_coins():
 @pytest.mark.parametrize(
     "model",
     [*(mx.CRF(), mx.L1CRF(), mx.L2CRF(), mx.M3N(), mx.L1M3N(), mx.LaplaceMEDN()),
-     *(mx.ChainClassifier(), mx.TreeClassifier())],
+     *(mx.L2CRFCV(), mx.M3NCV(), mx.ChainClassifier(), mx.TreeClassifier())],
     ids=lambda model: type(model).__name__,
 )  # fmt: skip
 def test_scikit_learn(check, model):

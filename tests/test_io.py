@@ -198,6 +198,7 @@ def parts_of_discrimination():
     chains, labels = [TABLE[:4], TABLE[4:6]], [[0, 1, 0, 1], [1, 0]]
     models = [mx.CRF(), mx.L1CRF(), mx.L2CRF(), mx.M3N(), mx.L1M3N(), mx.LaplaceMEDN(lam=4.0)]
     models += [mx.ChainClassifier("hinge"), mx.ChainClassifier(transitions="input")]
+    models += [mx.M3NCV([0.1, 1.0], cv=2), mx.L2CRFCV([0.1, 1.0], cv=2)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", mx.SeparableWarning)
         fitted = [model.fit(chains, labels) for model in models]

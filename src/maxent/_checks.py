@@ -17,6 +17,14 @@ def positive(name: str, value: Any) -> float:
     return float(value)
 
 
+def positive_grid(name: str, values: Any) -> list[float]:
+    """Distinct positive numbers, largest first."""
+    listed = [values] if isinstance(values, Real) else list(values)
+    if not listed:
+        raise ValueError(f"{name} is empty: give at least one")
+    return sorted({positive(name, value) for value in listed}, reverse=True)
+
+
 def masses(name: str, values: Any, count: int) -> Array:
     """A finite, non-negative number per row; ones by default."""
     if values is None:

@@ -17,11 +17,16 @@ gap, add the gap to the excess.
 
 What is assumed throughout: independent draws, and features chosen without looking at them (or, for
 monotone features of a variable, ``dkw_beta``, chosen freely).
+
+Several records in one cell are as many records: m counts them all. Records with weights that were
+set without regard to where they lie are fewer than they look: ``effective_number`` is the m of all
+that rests on Hoeffding's inequality, ``half_line_number`` that of ``weighted_dkw_beta``. What holds
+for records of equal weight alone asks for an integer m (docs/differences.md).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -31,6 +36,7 @@ from maxent._rows import Array
 from maxent.potentials import Potential
 
 Numbers = float | Sequence[float] | Array
+_MOST_STEPS = 256
 
 
 class SmoothBoxParameters(NamedTuple):
@@ -70,6 +76,26 @@ def _count(name: str, value: Any, least: int = 1) -> int:
     return int(number)
 
 
+def _number(value: Any) -> float:
+    """m, of records or effective: see ``effective_number``."""
+    number = _float(value)
+    if not 1 <= number < np.inf:
+        raise ValueError(f"m must be a finite number >= 1, got {value!r}")
+    return number
+
+
+def _records(value: Any, least: int = 1) -> int:
+    """m where all records count alike."""
+    number = _float(value)
+    if number > least and np.isfinite(number) and not number.is_integer():
+        raise ValueError(
+            f"m must be an integer >= {least}, got {value!r}: this inequality is for records of "
+            "equal weight; with weights use hoeffding_beta at their effective_number, or "
+            "weighted_dkw_beta at their half_line_number"
+        )
+    return _count("m", value, least)
+
+
 def _size(name: str, value: Any, positive: bool = False) -> float:
     number = _float(value)
     if not (np.isfinite(number) and (number > 0 if positive else number >= 0)):
@@ -101,19 +127,129 @@ def _check_fits(name: str, array: Array, n: int) -> None:
         )
 
 
+# -- weighted records ------------------------------------------------------------------------------
+
+
+def _weighted(weights: Any, counts: Any = None) -> tuple[Array, Array]:
+    """Distinct weights > 0, the largest first and 1, and how many records have each."""
+    array = np.asarray(weights, dtype=np.float64)
+    if array.ndim != 1 or not np.isfinite(array).all() or (array < 0).any() or not array.any():
+        raise ValueError(
+            "weights must be a vector of finite numbers >= 0, one of them positive, got "
+            f"{weights!r:.80}"
+        )
+    number = np.ones(array.size) if counts is None else np.asarray(counts, dtype=np.float64)
+    if number.shape != array.shape or not (number >= 0).all() or (number % 1 != 0).any():
+        raise ValueError(
+            f"counts must be integers >= 0, one for each of {array.size} weights, got "
+            f"{counts!r:.80}"
+        )
+    used = (array > 0) & (number > 0)
+    if not used.any():
+        raise ValueError("no weight > 0 has a count > 0")
+    # weights that differ by rounding alone are equal
+    share = np.round(array[used] / array[used].max(), 12)
+    values, place = np.unique(-share, return_inverse=True)
+    return -values, np.bincount(place, number[used])
+
+
+def effective_number(weights: Any, counts: Any = None) -> float:
+    """(sum w)^2 / sum w^2: how many records of equal weight say as much, at most their number.
+
+    Hoeffding's inequality for sum_i a_i f(x_i) with fixed a_i >= 0 that add up to 1 is
+    P(|deviation| > t) <= 2 exp(-2 t^2 / sum a_i^2), so m is 1 / sum a_i^2: for ``hoeffding_beta``,
+    ``ball_beta``, ``structural_beta`` with ``weighted_complexity``, and what is made of them. The
+    weights must not depend on where the records lie; their scale does not matter. ``counts`` says
+    how many records have each weight.
+
+    >>> effective_number([100.0, 100.0, 100.0]), round(effective_number([1.0, 2.0, 3.0]), 4)
+    (3.0, 2.5714)
+    """
+    values, number = _weighted(weights, counts)
+    if values.size == 1:
+        return float(number[0])
+    return max(float((number @ values) ** 2 / (number @ values**2)), 1.0)
+
+
+def _nested(weights: Any, counts: Any) -> tuple[Array, Array]:
+    """The weighted mean as a mixture of plain means: over the k heaviest records with share c_k.
+
+    c_k = k (a_(k) - a_(k+1)), the a_(k) in falling order; c_k = 0 is left out.
+    """
+    values, number = _weighted(weights, counts)
+    heaviest = np.cumsum(number)
+    share = heaviest * -np.diff(values, append=0.0)
+    return heaviest, share / share.sum()
+
+
+def half_line_number(weights: Any, counts: Any = None) -> float:
+    """m = 1 / s^2, s = sum_k a_(k) (sqrt k - sqrt(k-1)), a_(1) >= a_(2) ... the shares of weight.
+
+    The m of ``weighted_dkw_beta``: the number of records where all weights are equal, else less
+    than ``effective_number``. ``counts`` says how many records have each weight.
+
+    >>> half_line_number([7.0] * 50), round(half_line_number([1.0, 2.0, 3.0]), 4)
+    (50.0, 2.0941)
+    """
+    heaviest, share = _nested(weights, counts)
+    if heaviest.size == 1:
+        return float(heaviest[0])
+    return max(float(1 / np.sum(share / np.sqrt(heaviest)) ** 2), 1.0)
+
+
+def weighted_dkw_beta(k: int, m: float, delta: float) -> float:
+    """beta = sqrt(log(6k/delta) / 2m), m of ``half_line_number``: all that ``dkw_beta`` is for.
+
+    A weighted mean is a mixture, with shares c_k, of the plain means over the k heaviest records.
+    The inequality of Dvoretzky, Kiefer and Wolfowitz holds for each of these; the largest deviation
+    of the mixture is at most the mixture of theirs, and a mean of variables with tails
+    2 exp(-2 u^2) has a tail of at most 6 exp(-2 u^2) (docs/differences.md). Massart's 2 is known
+    for equal weights alone.
+
+    >>> weights = np.repeat([1.0, 2.0], 50)
+    >>> round(half_line_number(weights), 1), round(effective_number(weights), 1)
+    (77.2, 90.0)
+    >>> round(weighted_dkw_beta(5, half_line_number(weights), delta=0.05), 4)
+    0.2035
+    """
+    return float(np.sqrt(np.log(6 * _count("k", k) / _delta(delta)) / (2 * _number(m))))
+
+
+def weighted_complexity(
+    complexity: Callable[[int], float], weights: Any, counts: Any = None
+) -> float:
+    """sum_k c_k B(k) >= R_a(H): the Rademacher complexity of a set under weighted records.
+
+    R_a(H) = E sup_f sum_i a_i s_i f(x_i), s_i random signs, and ``complexity`` is B(k) >= R_k(H)
+    for k records. The weighted sum is the mixture with shares c_k of means over the k heaviest.
+
+    >>> def bound(k):
+    ...     return float(np.sqrt(2 / k))
+    >>> weighted_complexity(bound, [5.0] * 8), round(weighted_complexity(bound, [1.0, 3.0]), 4)
+    (0.5, 1.2071)
+    """
+    heaviest, share = _nested(weights, counts)
+    # R_k falls in k, so that each k may stand for larger ones: a few hundred are enough
+    steps = np.geomspace(heaviest[0], heaviest[-1], min(heaviest.size, _MOST_STEPS))
+    first = np.unique(np.searchsorted(heaviest, steps * (1 + 1e-12), side="right") - 1)
+    shares = np.add.reduceat(share, first)
+    return float(shares @ [complexity(int(k)) for k in heaviest[first]])
+
+
 # -- how far the sample's moments may be from the true ones ----------------------------------------
 
 
-def hoeffding_beta(n: int, m: int, delta: float, diameter: float = 1.0) -> float:
+def hoeffding_beta(n: int, m: float, delta: float, diameter: float = 1.0) -> float:
     """beta = D sqrt(log(2n/delta) / 2m): |pi~[f_j] - pi[f_j]| <= beta for all n features.
 
     For features with values in an interval of length D = ``diameter``, 1 for [0, 1] (Corollary 5;
-    with a diameter as in Corollary 9). Hoeffding's inequality and a union bound.
+    with a diameter as in Corollary 9). Hoeffding's inequality and a union bound. m is the number of
+    records, or the ``effective_number`` of weighted ones.
 
     >>> round(hoeffding_beta(n=20, m=100, delta=0.05), 4)
     0.1828
     """
-    n, m, delta = _count("n", n), _count("m", m), _delta(delta)
+    n, m, delta = _count("n", n), _number(m), _delta(delta)
     return _size("diameter", diameter) * float(np.sqrt(np.log(2 * n / delta) / (2 * m)))
 
 
@@ -126,7 +262,7 @@ def vc_beta(d: int, m: int, delta: float) -> float:
     >>> round(vc_beta(d=2, m=100, delta=0.05), 4)
     0.3963
     """
-    d, m, delta = _count("d", d), _count("m", m), _delta(delta)
+    d, m, delta = _count("d", d), _records(m), _delta(delta)
     if d > m**2:
         raise ValueError(f"the VC dimension must be at most m^2 = {m**2}, got d = {d}")
     total = d * (1 + 2 * np.log(m) - np.log(d)) - np.log(delta) + np.log(4) + 8
@@ -143,7 +279,7 @@ def bernstein_beta(sd: Numbers, n: int, m: int, delta: float) -> Array:
     >>> bernstein_beta([0.0, 0.5], n=20, m=1000, delta=0.05).round(4)
     array([0.0318, 0.0699])
     """
-    n, m, delta = _count("n", n), _count("m", m, least=2), _delta(delta)
+    n, m, delta = _count("n", n), _records(m, least=2), _delta(delta)
     sd = _sizes("sd", sd)
     most = 0.5 * np.sqrt(m / (m - 1))
     if (sd > most * (1 + 1e-9)).any():
@@ -168,7 +304,7 @@ def dkw_beta(k: int, m: int, delta: float) -> float:
     >>> round(dkw_beta(k=5, m=100, delta=0.05), 4)
     0.1628
     """
-    return hoeffding_beta(_count("k", k), m, delta)
+    return hoeffding_beta(_count("k", k), _records(m), delta)
 
 
 def mixed_beta(
@@ -198,6 +334,7 @@ def mixed_beta(
         raise ValueError(f"monotone must be a vector of booleans, got {monotone!r}")
     count = int(monotone.sum())
     events = _count("n_variables", n_variables, least=min(count, 1)) + monotone.size - count
+    m = _records(m)
     if sd is None:
         return np.full(monotone.size, hoeffding_beta(events, m, delta))
     sd = _vector("sd", sd, monotone.size)
@@ -205,7 +342,7 @@ def mixed_beta(
     return np.minimum(hoeffding_beta(events, m, half), bernstein_beta(sd, monotone.size, m, half))
 
 
-def practical_beta(sd: Numbers, m: int, beta0: float = 1.0) -> Array:
+def practical_beta(sd: Numbers, m: float, beta0: float = 1.0) -> Array:
     """beta_j = beta0 sd_j / sqrt(m), the form tuned in the paper's experiments (section 8).
 
     No guarantee: at beta0 = 1 each deviation exceeds its beta in about a third of the samples.
@@ -214,10 +351,10 @@ def practical_beta(sd: Numbers, m: int, beta0: float = 1.0) -> Array:
     array([0.01, 0.05])
     """
     sd = _sizes("sd", sd)
-    return _size("beta0", beta0) * sd / np.sqrt(_count("m", m))
+    return _size("beta0", beta0) * sd / np.sqrt(_number(m))
 
 
-def ball_beta(diameter: float, m: int, delta: float) -> float:
+def ball_beta(diameter: float, m: float, delta: float) -> float:
     """beta = D (1 + sqrt(log(1/delta))) / sqrt(2m): ||pi~[f] - pi[f]||_2 <= beta, Lemma 10.
 
     D is the l2 diameter of the feature vectors, see ``l2_diameter_bound``; the number of features
@@ -226,7 +363,7 @@ def ball_beta(diameter: float, m: int, delta: float) -> float:
     >>> round(ball_beta(diameter=2.0, m=100, delta=0.05), 4)
     0.3862
     """
-    diameter, m = _size("diameter", diameter), _count("m", m)
+    diameter, m = _size("diameter", diameter), _number(m)
     return diameter * (1 + float(np.sqrt(-np.log(_delta(delta))))) / float(np.sqrt(2 * m))
 
 
@@ -347,7 +484,9 @@ def quadratic_deviation_excess(strength: float, deviation: Numbers, w_star: Numb
 # -- the excess over any other weights: with probability 1 - delta ---------------------------------
 
 
-def hoeffding_excess(l1_norm: float, n: int, m: int, delta: float, diameter: float = 1.0) -> float:
+def hoeffding_excess(
+    l1_norm: float, n: int, m: float, delta: float, diameter: float = 1.0
+) -> float:
     """||w*||_1 D sqrt(2 log(2n/delta) / m), Corollary 5: ``Box(hoeffding_beta(...))``.
 
     >>> round(hoeffding_excess(l1_norm=3.0, n=20, m=100, delta=0.05), 4)
@@ -386,7 +525,7 @@ def dkw_excess(l1_norm: float, k: int, m: int, delta: float) -> float:
 
 
 def smooth_box_parameters(
-    l1_norm: float, epsilon: float, n: int, m: int, delta: float, diameter: float = 1.0
+    l1_norm: float, epsilon: float, n: int, m: float, delta: float, diameter: float = 1.0
 ) -> SmoothBoxParameters:
     """beta = D sqrt(log(2n/delta) / 2m), smoothing alpha = epsilon L_1 / (n log 2), Corollary 9.
 
@@ -402,7 +541,7 @@ def smooth_box_parameters(
 
 
 def smooth_box_excess(
-    l1_norm: float, epsilon: float, n: int, m: int, delta: float, diameter: float = 1.0
+    l1_norm: float, epsilon: float, n: int, m: float, delta: float, diameter: float = 1.0
 ) -> float:
     """(1 + epsilon) L_1 D sqrt(2 log(2n/delta) / m), Corollary 9, for ||w*||_1 <= L_1.
 
@@ -415,7 +554,7 @@ def smooth_box_excess(
     return whole * hoeffding_excess(l1_norm, n, m, delta, diameter)
 
 
-def ball_excess(l2_norm: float, diameter: float, m: int, delta: float) -> float:
+def ball_excess(l2_norm: float, diameter: float, m: float, delta: float) -> float:
     """||w*||_2 D (sqrt 2 + sqrt(2 log(1/delta))) / sqrt(m), Theorem 11: ``Ball(ball_beta(...))``.
 
     >>> round(ball_excess(l2_norm=1.5, diameter=2.0, m=100, delta=0.05), 4)
@@ -424,7 +563,7 @@ def ball_excess(l2_norm: float, diameter: float, m: int, delta: float) -> float:
     return 2 * _size("l2_norm", l2_norm) * ball_beta(diameter, m, delta)
 
 
-def quadratic_strength(l2_norm: float, diameter: float, m: int, s: float = 1.0) -> float:
+def quadratic_strength(l2_norm: float, diameter: float, m: float, s: float = 1.0) -> float:
     """alpha = s D / (L_2 sqrt(m)), Theorem 13, the strength of ``Quadratic``.
 
     For weights up to ||w*||_2 <= L_2 = ``l2_norm``. s = 1 is best in expectation, and
@@ -434,13 +573,11 @@ def quadratic_strength(l2_norm: float, diameter: float, m: int, s: float = 1.0) 
     0.1333
     """
     l2_norm, s = _size("l2_norm", l2_norm, positive=True), _size("s", s, positive=True)
-    return (
-        s * _size("diameter", diameter, positive=True) / (l2_norm * float(np.sqrt(_count("m", m))))
-    )
+    return s * _size("diameter", diameter, positive=True) / (l2_norm * float(np.sqrt(_number(m))))
 
 
 def quadratic_excess(
-    l2_norm: float, diameter: float, m: int, delta: float, s: float = 1.0
+    l2_norm: float, diameter: float, m: float, delta: float, s: float = 1.0
 ) -> float:
     """L_2 D / sqrt(m) (s + (1 + sqrt(log(1/delta)))^2 / s) / 2, Theorem 13, ||w*||_2 <= L_2.
 
@@ -451,7 +588,7 @@ def quadratic_excess(
     return _quadratic(l2_norm, diameter, m, s, chance)
 
 
-def quadratic_expected_excess(l2_norm: float, diameter: float, m: int, s: float = 1.0) -> float:
+def quadratic_expected_excess(l2_norm: float, diameter: float, m: float, s: float = 1.0) -> float:
     """L_2 D / sqrt(m) (s + 1/s) / 2, Theorem 13, for the mean of L_pi(w_hat) over samples.
 
     (14) and the mean of the deviation, 0, give half of the 1/s term: E[excess] <= V*(-w*) +
@@ -463,14 +600,14 @@ def quadratic_expected_excess(l2_norm: float, diameter: float, m: int, s: float 
     return _quadratic(l2_norm, diameter, m, s, 1.0)
 
 
-def _quadratic(l2_norm: float, diameter: float, m: int, s: float, chance: float) -> float:
-    scale = _size("l2_norm", l2_norm) * _size("diameter", diameter) / np.sqrt(_count("m", m))
+def _quadratic(l2_norm: float, diameter: float, m: float, s: float, chance: float) -> float:
+    scale = _size("l2_norm", l2_norm) * _size("diameter", diameter) / np.sqrt(_number(m))
     s = _size("s", s, positive=True)
     return float(scale * (s + chance / s) / 2)
 
 
 def elastic_parameters(
-    l2_norm: float, l2_diameter: float, n: int, m: int, delta: float, diameter: float = 1.0
+    l2_norm: float, l2_diameter: float, n: int, m: float, delta: float, diameter: float = 1.0
 ) -> ElasticParameters:
     """beta of ``hoeffding_beta``, alpha = D_2 min{1/sqrt 2, sqrt(m delta)} / (L_2 sqrt m).
 
@@ -493,7 +630,7 @@ def elastic_excess(
     l2_norm: float,
     l2_diameter: float,
     n: int,
-    m: int,
+    m: float,
     delta: float,
     diameter: float = 1.0,
 ) -> float:
@@ -514,7 +651,7 @@ def elastic_expected_excess(
     l2_norm: float,
     l2_diameter: float,
     n: int,
-    m: int,
+    m: float,
     delta: float,
     diameter: float = 1.0,
 ) -> float:
@@ -529,9 +666,9 @@ def elastic_expected_excess(
     return hoeffding_excess(l1_norm, n, m, delta, diameter) + extra
 
 
-def _elastic_extra(l2_norm: float, l2_diameter: float, m: int, delta: float) -> float:
+def _elastic_extra(l2_norm: float, l2_diameter: float, m: float, delta: float) -> float:
     """L_2 D_2 / sqrt(m) min{1/sqrt 2, sqrt(m delta)} = alpha L_2^2."""
-    m, share = _count("m", m), min(np.sqrt(0.5), np.sqrt(m * _delta(delta)))
+    m, share = _number(m), min(np.sqrt(0.5), np.sqrt(m * _delta(delta)))
     return float(l2_norm * _size("l2_diameter", l2_diameter) / np.sqrt(m) * share)
 
 
@@ -539,13 +676,14 @@ def _elastic_extra(l2_norm: float, l2_diameter: float, m: int, delta: float) -> 
 
 
 def structural_beta(
-    complexity: Numbers, n_sets: int, m: int, delta: float, diameter: float = 1.0
+    complexity: Numbers, n_sets: int, m: float, delta: float, diameter: float = 1.0
 ) -> Array:
     """2 R_m(H_k) + D sqrt(log(2 p / delta) / (2 m)): structural paper, (1).
 
     With probability 1 - delta no feature of any of the ``n_sets`` = p sets H_k has a mean over m
     records further than this from its true mean; ``complexity`` holds R_m(H_k) or bounds B_k, one
-    for each feature or set. Features lie in an interval of length D = ``diameter``: 1 for [0, 1],
+    for each feature or set. For weighted records take their ``weighted_complexity`` and
+    ``effective_number``. Features lie in an interval of length D = ``diameter``: 1 for [0, 1],
     2 Lambda for [-Lambda, Lambda], where (1) has Lambda (docs/differences.md).
 
     >>> structural_beta([0.0, 0.1], n_sets=4, m=200, delta=0.05).round(3)
@@ -569,6 +707,9 @@ def structural_excess(l1_norms: Numbers, beta: Numbers) -> float:
     return float(2 * np.sum(np.abs(norms) * radius))
 
 
+INDEPENDENT = "the records are independent"
+
+
 @dataclass(frozen=True)
 class LossBound:
     """An upper bound on the loss of fitted weights on new data, from what is known.
@@ -579,12 +720,14 @@ class LossBound:
     deviation : what chance may add to it.
     delta : the probability that the bound fails.
     n_cells : the number of cells, where the loss of the uniform distribution is known from it.
+    assumes : what must be true of the records for it to hold.
     """
 
     sample_loss: float
     deviation: float
     delta: float
     n_cells: int | None = None
+    assumes: str = INDEPENDENT
 
     @property
     def bound(self) -> float:
@@ -598,9 +741,9 @@ class LossBound:
 
     def __str__(self) -> str:
         text = (
-            f"With probability {100 * (1 - self.delta):.6g} % the log loss on new occurrences "
-            f"drawn like these is at most {self.bound:.3f} ({self.sample_loss:.3f} on the sample + "
-            f"{self.deviation:.3f} for chance)"
+            f"With probability {100 * (1 - self.delta):.6g} %, if {self.assumes}, the log loss on "
+            f"new occurrences drawn like these is at most {self.bound:.3f} "
+            f"({self.sample_loss:.3f} on the sample + {self.deviation:.3f} for chance)"
         )
         if self.uniform is None:
             return f"{text}."
@@ -611,7 +754,12 @@ class LossBound:
 
 
 def printable_bound(
-    sample_loss: float, w: Numbers, beta: Numbers, delta: float, n_cells: int | None = None
+    sample_loss: float,
+    w: Numbers,
+    beta: Numbers,
+    delta: float,
+    n_cells: int | None = None,
+    assumes: str = INDEPENDENT,
 ) -> LossBound:
     """L_pi(w) <= L_sample(w) + sum beta_j |w_j| with probability 1 - delta, for any fitted w.
 
@@ -622,19 +770,23 @@ def printable_bound(
     tuned penalties of the fit bound nothing. "Drawn like these" includes the sampling bias.
 
     ``sample_loss`` is the mean of -log q_w(x) over the sample for a uniform default distribution;
-    for another q0 take that of -log(q_w(x)/q0(x)), and leave ``n_cells`` out.
+    for another q0 take that of -log(q_w(x)/q0(x)), and leave ``n_cells`` out. For weighted records
+    it is the weighted mean, beta that of their ``effective_number`` or ``weighted_dkw_beta``.
+    ``assumes`` is printed with the bound.
 
     >>> bound = printable_bound(6.2, w=[1.0, -2.0], beta=0.15, delta=0.05, n_cells=2000)
     >>> print(bound)  # doctest: +NORMALIZE_WHITESPACE
-    With probability 95 % the log loss on new occurrences drawn like these is at most 6.650
-    (6.200 on the sample + 0.450 for chance); uniform over the 2,000 cells: 7.601.
+    With probability 95 %, if the records are independent, the log loss on new occurrences drawn
+    like these is at most 6.650 (6.200 on the sample + 0.450 for chance); uniform over the 2,000
+    cells: 7.601.
     """
     if not np.isfinite(_float(sample_loss)):
         raise ValueError(f"sample_loss must be a finite number, got {sample_loss!r}")
     w, beta = _vector("w", w), _sizes("beta", beta)
     _check_fits("beta", beta, w.size)
     cells = None if n_cells is None else _count("n_cells", n_cells)
-    return LossBound(float(sample_loss), float(np.sum(beta * np.abs(w))), _delta(delta), cells)
+    deviation = float(np.sum(beta * np.abs(w)))
+    return LossBound(float(sample_loss), deviation, _delta(delta), cells, assumes)
 
 
 # -- maximum-entropy discrimination ----------------------------------------------------------------
@@ -665,6 +817,7 @@ def margin_bound(
     log_outputs: float,
     delta: float = 0.05,
     copies: int | None = None,
+    sample_weight: Numbers | None = None,
 ) -> MarginBound:
     """The PAC-Bayes bound of the discrimination paper, Theorem 8, with explicit constants.
 
@@ -678,6 +831,8 @@ def margin_bound(
     margins : of each sample, the mean score of the right output less that of the best other one.
     divergence : KL(p || p_0). gamma : the margin asked for. scale : c.
     log_outputs : ln |Y|, for chains T ln K. copies : m; the best by default.
+    sample_weight : of each sample, set without regard to it. Pr_sample is then weighted, and N the
+    ``effective_number``: the proof uses no more of the sample than Hoeffding's inequality.
 
     >>> margins = np.full(100_000, 0.9)
     >>> bound = margin_bound(margins, 0.5, gamma=0.5, scale=1.0, log_outputs=np.log(4))
@@ -687,7 +842,10 @@ def margin_bound(
     margins = _vector("margins", margins)
     divergence, gamma = _size("divergence", divergence), _size("gamma", gamma, positive=True)
     scale, delta = _size("scale", scale, positive=True), _delta(delta)
-    log_outputs, n = _size("log_outputs", log_outputs), margins.size
+    log_outputs = _size("log_outputs", log_outputs)
+    weight = np.ones(margins.size) if sample_weight is None else sample_weight
+    weight = _vector("sample_weight", weight, margins.size)
+    n = effective_number(weight)
     rate = gamma**2 / (32 * scale**2)
     if copies is not None:
         choices = np.array([_count("copies", copies)], dtype=np.float64)
@@ -700,6 +858,6 @@ def margin_bound(
         (choices * divergence + np.log(n) + 3 * np.log((choices + 1) / delta) + 2) / (2 * n - 1)
     )
     best = int(np.argmin(first + second))
-    share = float(np.mean(margins <= gamma))
+    share = float(np.average(margins <= gamma, weights=weight))
     parts = share, float(first[best]), float(second[best])
     return MarginBound(sum(parts), *parts, int(choices[best]))

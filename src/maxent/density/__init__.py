@@ -4,6 +4,7 @@
 ``FittedDensity``: a value that predicts, explains itself and is the model file.
 """
 
+from maxent.density.evidence import Evidence, RecordWeights
 from maxent.density.explanation import Explanation, MeanPlace
 from maxent.density.lambdas import read_lambdas, write_lambdas
 from maxent.density.link import DensityLink
@@ -22,6 +23,7 @@ __all__ = [
     "DensityLink",
     "DensitySums",
     "DensityTask",
+    "Evidence",
     "Explanation",
     "Fit",
     "FittedDensity",
@@ -31,6 +33,7 @@ __all__ = [
     "Points",
     "Profile",
     "Recipe",
+    "RecordWeights",
     "Table",
     "as_recipe",
     "fitted_density",

@@ -18,6 +18,7 @@ from maxent._rows import Array
 from maxent.blocks import Blocks, CellBlock, CellBlockMap, InBlocks
 from maxent.blocks.table import BlockTable, Part
 from maxent.blocks.weights import SparseWeights
+from maxent.density.evidence import RecordWeights
 from maxent.density.link import DensityLink
 from maxent.density.model import Certificate, FittedDensity
 from maxent.density.origin import Origin
@@ -232,6 +233,11 @@ class BlockPoints:
         """m, the number of occurrences."""
         return self.records.n_presences
 
+    @property
+    def record_weights(self) -> RecordWeights:
+        """The weights of the occurrences."""
+        return self.records.record_weights
+
     def operators(self, classes: Sequence[FeatureClass]) -> list[Operator]:
         """The features of these classes; those of an in-memory fit."""
         return fit_from_summary(classes, self.summary, self.records.cells)
@@ -299,6 +305,7 @@ def fitted_in_blocks(
         n_presences=points.n_presences,
         biased=points.biased,
         merged=points.merged,
+        evidence=points.record_weights.evidence(),
     )
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from maxent import bounds, io
 from maxent._rows import Array
 from maxent.bounds import LossBound
+from maxent.density.evidence import Evidence, RecordWeights
 from maxent.density.explanation import Explanation, MeanPlace, explain
 from maxent.density.link import DensityLink
 from maxent.density.origin import Origin
@@ -148,6 +149,7 @@ class FittedDensity:
     origin : what the features were chosen from.
     certificate : gap, gain, status of the fit.
     prevalence : tau of the logistic output.
+    evidence : number and weights of the records, for the bound; None in files of before.
 
     >>> from maxent import MaxentDensity
     >>> X = np.linspace(0, 1, 50)[:, None]
@@ -176,12 +178,14 @@ class FittedDensity:
     origin: Origin
     certificate: Certificate
     prevalence: float
+    evidence: Evidence | None = field(default=None, metadata=io.LATER)
 
     def __post_init__(self) -> None:
         for part, kind in (
             (self.schema, Schema),
             (self.entropy, Entropy),
             (self.link, DensityLink),
+            *(() if self.evidence is None else [(self.evidence, Evidence)]),
             *((operator, Operator) for operator in self.operators),
         ):
             if not isinstance(part, kind):
@@ -253,6 +257,7 @@ class FittedDensity:
             n_presences=points.n_presences,
             biased=points.biased,
             merged=points.merged,
+            evidence=points.record_weights.evidence(),
             **known,
         )
 
@@ -414,6 +419,12 @@ class FittedDensity:
         inequalities of Dvoretzky-Kiefer-Wolfowitz and Hoeffding over all features the fit could
         choose from, or the complexity of the families that features were grown from. Features
         that were picked beforehand with the same occurrences are not paid for.
+
+        It assumes independent records, several in one row of y counted as several. With a
+        ``sample_weight`` L_sample is the weighted loss, and a record counts by its share: the scale
+        of the weights has no effect. They must not depend on where the records lie; weights that
+        do, such as inverse probabilities, estimate another distribution, and this is no bound for
+        it. ``assumes`` of the bound says which. See docs/differences.md.
         """
         if not isinstance(self.entropy, Shannon):
             raise ValueError(
@@ -424,14 +435,27 @@ class FittedDensity:
                 "a bound needs the loss on the presences and their number, which a lambdas file "
                 "does not hold; fit the model to have one"
             )
-        m = max(round(self.n_presences), 1)
-        beta = self.origin.deviations(len(self.weights), len(self.schema.continuous), m, delta)
+        known, assumes = self._records()
+        beta = self.origin.deviations(len(self.weights), len(self.schema.continuous), known, delta)
         loss = -self.certificate.unregularized_gain
         uniform = float(self.n_points).is_integer() and not self.biased
         if uniform:  # the loss is relative to the default density, which is one over the points
             loss += float(np.log(self.n_points))
         cells = int(self.n_points) if uniform else None
-        return bounds.printable_bound(loss, self.weights, beta, delta, cells)
+        return bounds.printable_bound(loss, self.weights, beta, delta, cells, assumes)
+
+    def _records(self) -> tuple[Evidence, str]:
+        """What is known of the records, and what a bound assumes of them."""
+        if self.evidence is not None:
+            return self.evidence, self.evidence.assumes()
+        if not float(self.n_presences).is_integer():
+            raise ValueError(
+                f"the records of this model have weights that add up to {self.n_presences:g}, and "
+                "its file, of an earlier version, does not say how many there were: a bound needs "
+                "their number; fit the model again"
+            )
+        plain = RecordWeights.alike(self.n_presences).evidence()
+        return plain, f"{bounds.INDEPENDENT} and none was given a weight"
 
     def summary(self) -> str:
         """The fit in a few lines: data, features in use, gain, certificate and guarantee."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from maxent import bounds, io
 from maxent._rows import Array
+from maxent.density.evidence import Evidence
 from maxent.features import Operator, Schema
 from maxent.features.letters import MONOTONE
 
@@ -49,15 +50,14 @@ class Offered:
         """What is offered where a search takes one of the two."""
         return Offered(self.n_not_monotone + other.n_not_monotone)
 
-    def deviations(self, n_used: int, n_variables: int, m: int, delta: float) -> Array:
-        """How far the mean of each feature in use may be from the truth, with m occurrences.
+    def deviations(self, n_used: int, n_variables: int, known: Evidence, delta: float) -> Array:
+        """How far the mean of each feature in use may be from the truth.
 
         By the inequality of Dvoretzky, Kiefer and Wolfowitz for the monotone features of all
         ``n_variables`` and by that of Hoeffding for the others; all hold at once with probability
         1 - delta.
         """
-        events = max(n_variables + self.n_not_monotone, 1)
-        return np.full(n_used, bounds.hoeffding_beta(events, m, delta))
+        return np.full(n_used, known.radius(n_variables, self.n_not_monotone, delta))
 
 
 @io.register
@@ -66,7 +66,8 @@ class FromFamilies:
     """Features that were grown one by one from families (structural paper).
 
     families : the name of each family; n_sets : how many sets H_k they have in all.
-    family, level, complexity : of each feature in use, which family, k and B_k >= R_m(H_k).
+    family, level, complexity : of each feature in use, which family, k and B_k >= R_m(H_k), for
+        the records of the fit and their weights.
     """
 
     families: tuple[str, ...]
@@ -80,10 +81,10 @@ class FromFamilies:
         if len(sizes) != 1 or not ((self.family >= 0) & (self.family < len(self.families))).all():
             raise ValueError("family, level and complexity need one entry per feature in use")
 
-    def deviations(self, n_used: int, n_variables: int, m: int, delta: float) -> Array:
+    def deviations(self, n_used: int, n_variables: int, known: Evidence, delta: float) -> Array:
         """2 B_k + sqrt(log(2 p / delta) / (2 m)), p the sets H_k in all."""
         # structural paper, eq. 1, with R_m(H_k) <= B_k of eq. 15
-        return bounds.structural_beta(self.complexity, self.n_sets, m, delta)
+        return bounds.structural_beta(self.complexity, self.n_sets, known.effective, delta)
 
     def described(self, coef: dict[str, float], beta: Array) -> list[dict[str, str | float | int]]:
         """Name, weight, family, level and beta of every feature, largest weight first."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from maxent._checks import masses
 from maxent._rows import Array
+from maxent.density.evidence import RecordWeights
 from maxent.features import Cells, FeatureClass, Operator, OperatorMap, Schema, bind, joined
 from maxent.features.cells import constant_within, is_frame, missing_rows, take_rows
 
@@ -144,7 +145,8 @@ class Points:
 
     ``counts`` are the occurrences at each, ``mass`` how often it counts, ``prior`` what multiplies
     its mass in the default density (sampling effort). All points have mass under the default.
-    ``merged`` says whether equal rows were made one point.
+    ``merged`` says whether equal rows were made one point, ``weighted`` which weights the records
+    had; without it all count alike.
 
     >>> points = Points.of([[1.0], [2.0], [4.0]], [0, 1, 2])
     >>> points.n_presences, points.observed.round(2).tolist()
@@ -157,6 +159,7 @@ class Points:
     mass: Array
     prior: Array
     merged: bool = False
+    weighted: RecordWeights | None = None
 
     @classmethod
     def of(
@@ -188,17 +191,16 @@ class Points:
         """The points of checked rows; a ``schema`` given knows levels that these rows lack."""
         table.check()
         schema = Schema.of(table.X, categorical) if schema is None else schema
-        counts = table.y * table.weight
-        points = cls(schema, schema.read(table.X), counts, table.weight, table.prior)
-        points = points._with_mass()
+        points = cls.of_records(table, schema)._with_mass()
         check_ranges(schema, *points.ranges)
         return points._merge() if merge else points
 
     @classmethod
     def of_records(cls, table: Table, schema: Schema) -> Points:
         """The rows of a table as they are, where the other points are elsewhere."""
-        counts = table.y * table.weight
-        return cls(schema, schema.read(table.X), counts, table.weight, table.prior)
+        y, weight = table.y, table.weight
+        known = RecordWeights.of(y, weight)
+        return cls(schema, schema.read(table.X), y * weight, weight, table.prior, False, known)
 
     def operators(self, classes: Sequence[FeatureClass]) -> list[Operator]:
         """The features of these classes, fitted to the points."""
@@ -218,6 +220,11 @@ class Points:
     def n_presences(self) -> float:
         """m, the number of occurrences."""
         return float(self.counts.sum())
+
+    @property
+    def record_weights(self) -> RecordWeights:
+        """The weights of the occurrences: what there is behind m."""
+        return RecordWeights.alike(self.n_presences) if self.weighted is None else self.weighted
 
     @property
     def n_points(self) -> float:
@@ -263,7 +270,7 @@ class Points:
         )
 
     def with_counts(self, counts: Array) -> Points:
-        """The same points with other occurrences."""
+        """The same points with other occurrences, which count alike."""
         return Points(self.schema, self.cells, counts, self.mass, self.prior, self.merged)
 
     def at_values_of(self, name: str) -> Points:
@@ -282,20 +289,22 @@ class Points:
             mass,
             np.bincount(place, self.default) / mass,
             self.merged,
+            self.weighted,
         )
 
     def _take(self, kept: Array) -> Points:
         if kept.all():
             return self
         parts = (self.counts[kept], self.mass[kept], self.prior[kept])
-        return Points(self.schema, self.cells.take(kept), *parts, self.merged)
+        return Points(self.schema, self.cells.take(kept), *parts, self.merged, self.weighted)
 
     def _with_mass(self) -> Points:
         return self._take(self.default > 0)
 
     def _merge(self) -> Points:
         counts, mass = _merged(self.cells, self.counts, self.mass)
-        return Points(self.schema, self.cells, counts, mass, self.prior, True)._with_mass()
+        parts = (counts, mass, self.prior, True, self.weighted)
+        return Points(self.schema, self.cells, *parts)._with_mass()
 
 
 def check_ranges(schema: Schema, low: Array, high: Array) -> None:

@@ -2,6 +2,7 @@
 
 from maxent.estimators.aligner import Aligner
 from maxent.estimators.chain import ChainClassifier, SeparableWarning
+from maxent.estimators.chain_cv import L2CRFCV, M3NCV
 from maxent.estimators.density import MaxentDensity
 from maxent.estimators.density_cv import MaxentDensityCV
 from maxent.estimators.discrimination import CRF, L1CRF, L1M3N, L2CRF, M3N, LaplaceMEDN
@@ -24,7 +25,9 @@ __all__ = [
     "L1CRF",
     "L1M3N",
     "L2CRF",
+    "L2CRFCV",
     "M3N",
+    "M3NCV",
     "MED",
     "Aligner",
     "ChainClassifier",

@@ -122,13 +122,28 @@ class ChainModel(SolvesProblem, SavesFields, BaseEstimator):
         the workers: see docs/scale.md. Labels are then all known, and the slacks of a hinge linear.
         """
         self._check_settings()
+        if is_blocked(X):
+            self._learn(self._problem_in_blocks(X, y, sample_weight))
+            return self
+        labels, parts = self._pose(X, y, sample_weight)
+        if labels.hidden:
+            self._refuse_checkpoint("hidden labels")
+            self._complete(labels, *parts)
+        else:
+            self._learn(self._problem(labels, *parts))
+        return self
+
+    def _check_settings(self) -> None:
+        super()._check_settings()
         if not isinstance(self.least, Integral) or self.least < 1:
             raise ValueError(f"least must be an integer >= 1, got {self.least!r}")
         if self.transitions not in ("constant", "input"):
             raise ValueError(f'transitions must be "constant" or "input", got {self.transitions!r}')
-        if is_blocked(X):
-            self._learn(self._problem_in_blocks(X, y, sample_weight))
-            return self
+
+    def _pose(
+        self, X: Any, y: Any, sample_weight: Any
+    ) -> tuple[Labels, tuple[Entropy, RowMap, Potential, Array]]:
+        """The labels, and what ``_problem`` and ``_complete`` take beside them."""
         matrix, lengths = self._read(X, fit=True)
         labels = number_labels(read_labels(type(self).__name__, y, lengths))
         weight = masses("sample_weight", sample_weight, len(lengths))
@@ -143,13 +158,7 @@ class ChainModel(SolvesProblem, SavesFields, BaseEstimator):
         cost = self._cost_matrix(loss)
         if cost is not None:
             entropy = Shifted(entropy, position_costs(cost, labels, chains))
-        parts = entropy, chains, potential, mean_weights(weight, "sequences")
-        if labels.hidden:
-            self._refuse_checkpoint("hidden labels")
-            self._complete(labels, *parts)
-        else:
-            self._learn(self._problem(labels, *parts))
-        return self
+        return labels, (entropy, chains, potential, mean_weights(weight, "sequences"))
 
     def _cost_matrix(self, loss: Any) -> Array | None:
         """What a label costs where another is right; None for nothing."""

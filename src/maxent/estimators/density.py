@@ -109,8 +109,9 @@ class MaxentDensity(DensityEstimator):
         """Fit to cells X with y occurrences in each (0: background).
 
         ``sample_weight`` s counts a row s times, its mass and its occurrences; ``prior``
-        multiplies the default density alone (sampling bias), and predictions leave it out. After
-        Ctrl-C the model is the best point so far, with its gap.
+        multiplies the default density alone (sampling bias), and predictions leave it out. Several
+        records in one row go into y: ``bound`` takes sample weights for weights of records, not for
+        their number. After Ctrl-C the model is the best point so far, with its gap.
         """
         with one_blas_thread():
             task = self._told(self.task(X, y, sample_weight, prior))

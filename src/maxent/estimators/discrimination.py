@@ -31,7 +31,7 @@ from maxent.solvers import Solution
 
 
 @dataclass(eq=False, repr=False)
-class _Named(ChainModel):
+class NamedModel(ChainModel):
     """Settings that all the models have; see ``ChainClassifier``."""
 
     transitions: str = field(default="constant", kw_only=True)
@@ -51,7 +51,7 @@ class _Named(ChainModel):
 
 @io.register
 @dataclass(eq=False, repr=False)
-class CRF(_Named):
+class CRF(NamedModel):
     """Conditional random field without a penalty: maximum likelihood (Lafferty et al., 2001).
 
     Minimises  sum_i -log p(y_i | x_i).  Other parameters and attributes: see ``ChainClassifier``.
@@ -68,7 +68,7 @@ class CRF(_Named):
 
 @io.register
 @dataclass(eq=False, repr=False)
-class L2CRF(_Named):
+class L2CRF(NamedModel):
     """Conditional random field with a squared penalty; c2 as in CRFsuite.
 
     Minimises  sum_i -log p(y_i | x_i) + c2 ||w||^2.  Other parameters and attributes: see
@@ -87,7 +87,7 @@ class L2CRF(_Named):
 
 @io.register
 @dataclass(eq=False, repr=False)
-class L1CRF(_Named):
+class L1CRF(NamedModel):
     """Conditional random field with few weights other than 0; c1 as in CRFsuite.
 
     Minimises  sum_i -log p(y_i | x_i) + c1 ||w||_1.  Other parameters and attributes: see
@@ -106,7 +106,7 @@ class L1CRF(_Named):
 
 @io.register
 @dataclass(eq=False, repr=False)
-class M3N(_Named):
+class M3N(NamedModel):
     """Max-margin Markov network: the Gaussian maximum-entropy discrimination network (Theorem 3).
 
     Minimises  1/2 ||w||^2 + C sum_i xi_i,  xi_i = max_y cost(y_i, y) - <w, f(x_i, y_i) - f(x_i, y)>
@@ -126,7 +126,7 @@ class M3N(_Named):
 
 @io.register
 @dataclass(eq=False, repr=False)
-class L1M3N(_Named):
+class L1M3N(NamedModel):
     """Max-margin Markov network with few weights other than 0 (appendix A of the paper).
 
     Minimises  1/2 ||w||_1 + C sum_i xi_i,  see ``M3N``; with a ``radius`` instead of C the slacks
@@ -153,7 +153,7 @@ class L1M3N(_Named):
 
 @io.register
 @dataclass(eq=False, repr=False)
-class LaplaceMEDN(_Named):
+class LaplaceMEDN(NamedModel):
     """Maximum-entropy discrimination Markov network with a Laplace prior.
 
     Learns a distribution p(w) of weights near the prior p_0(w) = prod sqrt(lam)/2 e^{-sqrt(lam)

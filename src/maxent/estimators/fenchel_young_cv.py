@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
 from maxent import io
-from maxent._checks import masses, positive
+from maxent._checks import masses, positive_grid
 from maxent._progress import Progress
 from maxent._rows import Array
 from maxent._threads import one_blas_thread
@@ -116,7 +115,10 @@ class FenchelYoungClassifierCV(Classifies):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> FenchelYoungClassifierCV:
         """Choose alpha and strength, then fit them to all samples."""
-        alphas, strengths = _grid("alphas", self.alphas), _grid("strengths", self.strengths)
+        alphas, strengths = (
+            positive_grid("alphas", self.alphas),
+            positive_grid("strengths", self.strengths),
+        )
         self._check()
         table = self._table(X, reset=True)
         y = self._labels(table, y)
@@ -272,14 +274,6 @@ class FenchelYoungClassifierCV(Classifies):
             **{f"sd_{name}": values.std(axis=1) for name, values in scores.items()},
             **{name: values.copy() for name, values in scores.items()},
         }
-
-
-def _grid(name: str, values: Any) -> list[float]:
-    """Distinct positive numbers, largest first."""
-    listed = [values] if isinstance(values, Real) else list(values)
-    if not listed:
-        raise ValueError(f"{name} is empty: give at least one")
-    return sorted({positive(name, value) for value in listed}, reverse=True)
 
 
 def _accuracy_and_brier(

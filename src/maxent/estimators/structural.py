@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from time import perf_counter
 from typing import Any, ClassVar
 
@@ -22,6 +22,7 @@ from maxent.blocks.row_laws import law_of
 from maxent.blocks.table import is_blocked
 from maxent.density import FittedDensity, FromFamilies, Points
 from maxent.density.blocked import BlockPoints, Reading, fitted_in_blocks
+from maxent.density.evidence import RecordWeights
 from maxent.density.link import required_power
 from maxent.density.recipe import named_entropy
 from maxent.entropies import Relative, Shannon
@@ -51,16 +52,21 @@ _LOOSE = 1e-6  # duality gap of the solves on the way
 
 
 def origin_of(
-    families: Sequence[Family], family: Array, level: Array, schema: Schema, m: int
+    families: Sequence[Family], family: Array, level: Array, schema: Schema, records: RecordWeights
 ) -> FromFamilies:
-    """The complexity B_k of every feature in use, for the columns of a table and m records."""
+    """The complexity B_k of every feature in use, for the columns of a table and its records."""
+
+    @cache
+    def complexity(f: int, k: int) -> float:
+        return records.complexity(partial(families[f].complexity_of, k, schema))
+
     pairs = zip(family, level, strict=True)
     return FromFamilies(
         families=tuple(type(one).__name__ for one in families),
         n_sets=sum(one.max_level for one in families),
         family=np.asarray(family),
         level=np.asarray(level),
-        complexity=np.array([families[f].complexity_of(int(k), schema, m) for f, k in pairs]),
+        complexity=np.array([complexity(int(f), int(k)) for f, k in pairs]),
     )
 
 
@@ -91,8 +97,9 @@ class GrownDensity(DensityEstimator):
     def _from_version_1(self, state: dict[str, Any]) -> dict[str, Any]:
         self.families = state["families"]
         current = super()._from_version_1(state)
-        chosen, m = (state["_family_of"], state["_level_of"]), round(state["n_presences_"])
-        origin = origin_of(self._families(), *chosen, current["density_"].schema, m)
+        chosen = state["_family_of"], state["_level_of"]
+        records = RecordWeights.alike(state["n_presences_"])
+        origin = origin_of(self._families(), *chosen, current["density_"].schema, records)
         return current | {"density_": replace(current["density_"], origin=origin)}
 
 
@@ -233,7 +240,7 @@ class StructMaxent(GrownDensity):
     ) -> FittedDensity:
         used = np.flatnonzero(solution.w)
         chosen = growth.family[used], growth.levels[used]
-        origin = origin_of(self._families(), *chosen, points.schema, round(points.n_presences))
+        origin = origin_of(self._families(), *chosen, points.schema, points.record_weights)
         known = (problem, solution, origin, self.prevalence, family_gap)
         if isinstance(points, BlockPoints):
             return fitted_in_blocks(points, growth.operators(), growth.beta, *known)

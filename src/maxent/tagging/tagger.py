@@ -23,7 +23,7 @@ class Tagger:
     Attributes
     ----------
     template : makes the attributes of a token from its columns.
-    classifier : a fitted ``ChainClassifier``.
+    classifier : a fitted ``ChainClassifier``, ``L2CRFCV`` or ``M3NCV``.
     columns : columns of the file that the template counts as 0, 1, 2 ...
     label_column, n_columns : of the training file, from 0.
     comments : whether lines that begin with # were left out.
@@ -80,7 +80,7 @@ def pick(sentences: Sequence[Sentence], columns: Sequence[int]) -> list[Sentence
 
 def load_tagger(path: str | Path) -> Tagger:
     """The tagging model of a file."""
-    import maxent.estimators.chain  # noqa: F401 - registers the classifier
+    import maxent.estimators.chain_cv  # noqa: F401 - registers the classifiers
 
     path = Path(path)
     if not path.is_file():
