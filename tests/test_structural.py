@@ -36,6 +36,8 @@ class VariablePairs(Family):
 
 
 class _PairSearch(Search):
+    exhaustive = True
+
     def __init__(self, cells, schema):
         super().__init__(cells)
         self.found = [(1, o) for o in _singles(cells, schema)]

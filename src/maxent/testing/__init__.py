@@ -7,7 +7,8 @@
 
 from maxent.testing.domains import check_domain
 from maxent.testing.entropies import check_entropy
+from maxent.testing.families import check_family
 from maxent.testing.potentials import check_potential
 from maxent.testing.solvers import check_solver
 
-__all__ = ["check_domain", "check_entropy", "check_potential", "check_solver"]
+__all__ = ["check_domain", "check_entropy", "check_family", "check_potential", "check_solver"]
