@@ -56,7 +56,8 @@ from maxent.problem import Problem, State
 from maxent.solvers.base import Solution, Status
 from maxent.solvers.steps import StepRule
 
-_LOOSE = 1e-6  # duality gap of the solves on the way
+_LOOSE = 1e-6  # duality gap of the solves on the way, and the least violation that counts
+_PROOFS = 2  # bounds that are looked into for features which searches miss; each takes seconds
 
 
 def origin_of(
@@ -157,9 +158,11 @@ class StructMaxent(GrownDensity):
     gap_ : duality gap over the features that came in.
     family_gap_ : duality gap over all features of the families, found or not, from these bounds;
         guarantees_ are of it. Large where a bound is loose, as for large trees on many cells.
-    status_ : "converged" where no feature violates optimality by more than 1e-6, proved for all;
+    status_ : "converged" where no feature violates optimality by more than 1e-6, or than those that
+        came in do at ``tol``, proved for all;
         "unproved" where none is found and ``violation_`` says what could not be ruled out;
-        "small_change" where the paper's rule ended the fit, "max_iter" after all rounds.
+        "small_change" where the paper's rule ended the fit, "max_iter" after all rounds, or all
+        searches where ``violation_found_`` says that more can be gained.
     n_rounds_; objective_ : one value per round.
     Others as for ``MaxentDensity``.
 
@@ -361,6 +364,7 @@ class _Rounds:
         self.proof: Proof | None = None  # at the weights
         self.status = Status.MAX_ITER
         self.searches = int(model.searches)  # longer ones that are left
+        self.proofs = 0 if quiet else min(self.searches, _PROOFS)  # to look for features in
 
     def run(self) -> None:
         """Grow until nothing is gained."""
@@ -387,26 +391,33 @@ class _Rounds:
         growth, self.proof = self.growth, None
         candidates = growth.candidates()
         self.found = _largest(candidates)
-        if not candidates and not growth.w.size:
+        first = not growth.w.size
+        if self.model.rule != "corrective":
+            self._check_some(candidates)
+            return self._descend(candidates[0] if candidates else None)
+        if longer or (self.found <= _LOOSE and not (first and candidates)):
+            candidates = self._searched_longer(candidates)
+            self._check_some(candidates)
+            return self._correct([c for c in candidates if c.violation > _LOOSE])
+        return self._correct(candidates[:1])
+
+    def _check_some(self, candidates: Sequence[Candidate]) -> None:
+        if not candidates and not self.growth.w.size:
             raise ValueError(
                 "the families propose no feature at all: every variable is constant over the cells"
             )
-        if self.model.rule != "corrective":
-            return self._descend(candidates[0] if candidates else None)
-        if (longer or self.found <= _LOOSE) and growth.w.size and self.searches:
-            candidates = self._searched_longer(candidates)
-            return self._correct([c for c in candidates if c.violation > _LOOSE])
-        return self._correct(candidates[: 1 if self.found > _LOOSE or not growth.w.size else 0])
 
     def _may_search(self) -> bool:
         return self.model.rule == "corrective" and self.searches > 0
 
     def _searched_longer(self, candidates: list[Candidate]) -> list[Candidate]:
         """What longer searches find as well, and where they find nothing, what the proof does."""
-        self.searches -= 1
-        candidates = _worst_first([*candidates, *self.growth.refined()])
+        if self.searches:
+            self.searches -= 1
+            candidates = _worst_first([*candidates, *self.growth.refined()])
         self.found = _largest(candidates)
-        if self.found <= _LOOSE and not self.quiet:
+        if self.found <= _LOOSE and self.proofs:
+            self.proofs -= 1
             self._tighten()
             self.proof = self.growth.proof(self.model.proof_budget)
             candidates = _worst_first([*candidates, *self.proof.found])
@@ -452,7 +463,10 @@ class _Rounds:
 
     def _tighten(self) -> None:
         """Solve for the weights to the tolerance of the model."""
-        problem, growth = self.growth.problem(), self.growth
+        growth = self.growth
+        if not growth.w.size:
+            return
+        problem = growth.problem()
         solve = problem.run if self.quiet else problem.solve
         growth.set_weights(solve("auto", growth.w, tol=self.model.tol, verbose=0).w)
 
@@ -472,8 +486,10 @@ class _Rounds:
             gap = family_gap(state, proof.gauge)
             model.violation_, model.violation_found_ = proof.violation, _largest(candidates)
             model.family_bounds_ = proof.described(model._families(), candidates)
-            if self.status is Status.UNPROVED and proof.violation <= _LOOSE:
-                self.status = Status.CONVERGED
+            if self.status is Status.UNPROVED:
+                # weights are solved for to a gap, which leaves features in use some violation
+                own = float(np.max(np.abs(state.gradient) - growth.beta, initial=_LOOSE))
+                self.status = _told(proof.violation, model.violation_found_, own)
         model.n_rounds_ = len(self.history)
         model.objective_ = np.array([row["objective"] for row in self.history])
         solution = Solution(
@@ -488,6 +504,14 @@ class _Rounds:
             guarantees=state.problem.guarantees(gap),
         )
         return state.problem, solution, gap
+
+
+def _told(violation: float, found: float, within: float) -> Status:
+    """What is known where rounds ended as nothing more was found: the bound, and the last look."""
+    within += 1e-9  # rounding of sums
+    if violation <= within:
+        return Status.CONVERGED
+    return Status.UNPROVED if found <= within else Status.MAX_ITER
 
 
 def _worst_first(candidates: Sequence[Candidate]) -> list[Candidate]:

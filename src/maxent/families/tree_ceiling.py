@@ -20,15 +20,16 @@ from maxent.families.base import of_sums
 from maxent.families.resplits import BinnedTree
 
 _SUBSETS = 6  # levels of a category of which all sets are tried; of more the sides are bounded
-_OVERHEAD = 1e5  # visits that the questions on one variable of a region count for, however small
+_OVERHEAD = 5e5  # visits that the questions on one variable of a region count for, however small
 _MERGING = 30  # visits for each cell and variable that telling equal cells apart counts for
 
 
 @dataclass(eq=False)
 class Visits:
-    """How many visits of cells are left."""
+    """How many visits of cells are left, and what is rounding: it must not change the order."""
 
     left: float
+    rounding: float
 
     def take(self, count: float) -> bool:
         """Whether there are as many, which are then gone."""
@@ -59,7 +60,7 @@ def tree_ceiling(
     codes: Array, r: Array, firsts: Array, n_continuous: int, prices: Array, budget: float
 ) -> tuple[Array, list[BinnedTree]]:
     """At most |value| of trees of k nodes over cells in bins, for each price; trees on the way."""
-    visits = Visits(budget)
+    visits = Visits(budget, 1e-10 * float(np.abs(r).sum()))
     codes, r = _merged(codes, r, visits)
     root = Region(codes, r, firsts, n_continuous, visits)
     base = abs(float(r.sum()))  # the value of a single leaf, of one of the signs
@@ -148,7 +149,7 @@ class Region:
         if k == 0 or self.many <= 0:
             return Gained(0.0)
         known = self._known.get(k, Gained(self.many))
-        if known.at_most > max(enough, known.found):
+        if known.at_most > max(enough, known.found) + self._visits.rounding:
             known = self._known[k] = self._looked_into(k, enough)
         return known
 
@@ -160,8 +161,9 @@ class Region:
         assert self._questions is not None
         bounds = self._questions.bounds(k)
         looked = max(found.found, self._sets_bound(k))  # the most of what cannot be known better
-        for s in np.argsort(-bounds, kind="stable"):
-            if bounds[s] <= max(enough, looked) or self._visits.left <= 0:
+        rounding = self._visits.rounding
+        for s in np.argsort(-np.round(bounds / max(rounding, 1e-300)), kind="stable"):
+            if bounds[s] <= max(enough, looked) + rounding or self._visits.left <= 0:
                 return Gained(min(max(looked, float(bounds[s])), self.many), *found[1:])
             gained = self._look(int(s), k, enough)
             looked = max(looked, gained.at_most)
