@@ -23,6 +23,7 @@ EXPERIMENTS = (
     "solver_agreement",
     "species_command",
     "structural_convergence",
+    "structural_search",
     "structural_speed",
     "structural_tables",
     "structural_classifier",

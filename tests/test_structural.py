@@ -36,6 +36,8 @@ class VariablePairs(Family):
 
 
 class _PairSearch(Search):
+    exhaustive = True
+
     def __init__(self, cells, schema):
         super().__init__(cells)
         self.found = [(1, o) for o in _singles(cells, schema)]
@@ -326,6 +328,81 @@ def test_interrupted_growth_keeps_what_it_has(cells, monkeypatch):
         model.fit(X, y)
     assert model.predict(X).sum() == pytest.approx(1)
     assert len(model.features_) == 2
+
+
+# -- what greed does not find ----------------------------------------------------------------------
+
+
+def _either_or(seed):
+    """Records where one of two variables is large and the other is not: no first split helps."""
+    rng = np.random.default_rng(seed)
+    X = np.round(rng.uniform(size=(400, 2)), 2)
+    q = np.where((X[:, 0] > 0.5) ^ (X[:, 1] > 0.5), 0.9, 0.1)
+    return X, rng.multinomial(300, q / q.sum())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_corrective_ends_below_the_steps_of_the_paper_where_greed_is_stuck(seed):
+    X, y = _either_or(seed)
+    settings = {"families": [Trees(3, bins=32)], "lam": 0.0, "beta": 0.12}
+    greedy = mx.StructMaxent(**settings, searches=0).fit(X, y)
+    paper = mx.StructMaxent(**settings, rule="structmaxent2").fit(X, y)
+    model = mx.StructMaxent(**settings).fit(X, y)
+    assert model.objective_[-1] < min(greedy.objective_[-1], paper.objective_[-1]) - 0.02
+    # the others do not pass for optimal: the bound is that of the feature they missed
+    above = greedy.objective_[-1] - model.objective_[-1]
+    assert greedy.status_ is mx.Status.MAX_ITER
+    assert greedy.violation_ >= greedy.violation_found_ > 0.05
+    assert greedy.family_gap_ >= above
+    assert paper.family_gap_ >= paper.objective_[-1] - model.objective_[-1]
+    assert model.status_ in (mx.Status.CONVERGED, mx.Status.SMALL_CHANGE)
+    assert model.violation_ < 0.01
+
+
+def test_a_tree_without_any_first_question_is_found_by_the_proof():
+    X = np.stack(np.meshgrid(np.arange(6), np.arange(6)), axis=-1).reshape(-1, 2) / 5
+    y = np.where((X[:, 0] > 0.5) ^ (X[:, 1] > 0.5), 2, 0)
+    model = mx.StructMaxent([Trees(3)], 0.0, 0.05).fit(X, y)
+    (feature,) = model.features_
+    assert feature["name"] == "x0 <= 0.5 and x1 > 0.5 or x0 > 0.5 and x1 <= 0.5"
+    assert model.status_ is mx.Status.CONVERGED
+    assert model.family_gap_ < 1e-5
+
+
+def test_bounds_are_told_for_every_family_and_level(cells):
+    X, y = cells
+    families = [Monomials(2), Trees(3)]
+    model = mx.StructMaxent(families, 0.1, 0.01, proof_budget=0).fit(X, y)
+    rows = model.family_bounds_
+    assert [(r["family"], r["level"]) for r in rows] == [
+        *(("Monomials", k) for k in (1, 2)),
+        *(("Trees", k) for k in (1, 2, 3)),
+    ]
+    for row in rows:
+        family = families[row["family"] == "Trees"]
+        assert row["beta"] == pytest.approx(0.1 * family.complexity(row["level"], 4, 120) + 0.01)
+        assert row["found"] <= row["bound"] + 1e-9
+    assert model.violation_ == pytest.approx(max(r["bound"] - r["beta"] for r in rows))
+    assert model.violation_ > 0.1  # larger trees are not proved without a budget
+    assert model.status_ in (mx.Status.UNPROVED, mx.Status.SMALL_CHANGE)
+    for given in (-1, 2.5):
+        with pytest.raises(ValueError, match="searches must be an integer"):
+            mx.StructMaxent(searches=given).fit(X, y)
+    with pytest.raises(ValueError, match="proof_budget must be a number"):
+        mx.StructMaxent(proof_budget=-1.0).fit(X, y)
+
+
+def test_files_without_bounds_promise_nothing_over_the_families(cells):
+    X, y = cells
+    model = mx.StructMaxent([Monomials(2)], 0.1, 0.01).fit(X, y)
+    state = model.__getmodel__()
+    for name in ("violation_found_", "family_bounds_"):
+        del state[name]
+    old = mx.StructMaxent()
+    old.__setmodel__(state | {"violation_": 1e-9})
+    assert old.violation_found_ == 1e-9
+    assert old.violation_ == old.family_gap_ == old.guarantees_["kl"] == np.inf
+    assert old.gap_ == model.gap_
 
 
 REASONS = {

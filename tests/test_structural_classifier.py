@@ -56,6 +56,8 @@ class PairTerms(Operator):
 
 
 class PairSearch(Search):
+    exhaustive = True
+
     def __init__(self, cells, max_level):
         super().__init__(cells)
         d = len(cells.values)
@@ -400,7 +402,7 @@ def check_last_record(model):
     last = model.history_[-1]
     assert last["objective"] == model.objective_
     assert last["gap"] == model.gap_
-    assert last["violation"] == model.violation_
+    assert last["violation"] == model.violation_found_
     assert last["features"] == model.n_features_ == len(model.features_)
     assert model.n_rounds_ == len(model.history_) - 1
 
@@ -452,7 +454,7 @@ def test_an_interrupted_solve_leaves_the_weights_before_it(monkeypatch, rule, nu
     with pytest.raises(mx.Interrupted):
         model.fit(X, y)
     assert model.n_rounds_ == 2
-    assert model.violation_ == whole.violation_ > model.tol  # what the solve was to remove
+    assert model.violation_found_ == whole.violation_found_ > model.tol  # the solve was to remove
     check_same_model(model, whole, X)
 
 

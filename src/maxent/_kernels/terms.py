@@ -158,3 +158,46 @@ def shrink(values, codes, place, numbers, start, stop, q):
             lost += abs(row[i] * (1.0 - tile[0, i]))
             row[i] *= tile[0, i]
     return before, lost
+
+
+@njit(cache=True, nogil=True, fastmath=_SUM)
+def _two_dots(row, size, tile, k):
+    signed, unsigned = 0.0, 0.0
+    for i in range(row.size):
+        signed += row[i] * tile[k, i]
+        unsigned += size[i] * tile[k, i]
+    return signed, unsigned
+
+
+@njit(cache=True, nogil=True)
+def extended_sums(values, codes, place, numbers, q, products, first, cuts, start, stop, out):
+    """out[cuts[j] + k - first[j]] += sums of q phi_j psi_k and of |q| phi_j psi_k over some cells.
+
+    phi_j is the product of the raw features in products[j], psi_k raw feature k >= first[j].
+    """
+    count = len(place)
+    tile = np.empty((count, _TILE))
+    line, sizes = np.empty(_TILE), np.empty(_TILE)
+    for begin in range(start, stop, _TILE):
+        mass = q[begin : min(begin + _TILE, stop)]
+        if not mass.any():
+            continue
+        row, size = line[: mass.size], sizes[: mass.size]
+        for k in range(count):
+            _raw(values, codes, place, numbers, k, begin, begin + mass.size, tile)
+        for j in range(len(products)):
+            row[:] = mass
+            for e in range(products.shape[1]):
+                factor = products[j, e]
+                for i in range(row.size):
+                    row[i] *= tile[factor, i]
+            some = False
+            for i in range(row.size):
+                size[i] = abs(row[i])
+                some |= row[i] != 0.0
+            if not some:  # an indicator of a level that is not here
+                continue
+            for k in range(first[j], count):
+                signed, unsigned = _two_dots(row, size, tile, k)
+                out[cuts[j] + k - first[j], 0] += signed
+                out[cuts[j] + k - first[j], 1] += unsigned

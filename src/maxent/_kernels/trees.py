@@ -146,3 +146,115 @@ def write_bits(packed, bits, rows, root, out):
         mask, row = np.uint8(1 << bits[j]), out[rows[j]]
         for i in range(packed.size):
             row[i] = root[i] if packed[i] & mask else 0.0
+
+
+@njit(cache=True, nogil=True)
+def _leaf_of(codes, i, variable, goes_left, left, right, node):
+    """The label of the leaf that cell i reaches from a node, or from a leaf itself."""
+    while node >= 0:
+        node = left[node] if goes_left[node, codes[i, variable[node]]] else right[node]
+    return -1 - node
+
+
+@njit(cache=True, nogil=True)
+def sum_leaves(codes, order, r, variable, goes_left, left, right, out):
+    """out[node, side] += r_i, for the leaf that each cell i in ``order`` reaches."""
+    for k in range(order.size):
+        i = order[k]
+        node, last, side = 0, 0, 0
+        while node >= 0:
+            last = node
+            side = 0 if goes_left[node, codes[i, variable[node]]] else 1
+            node = left[node] if side == 0 else right[node]
+        out[last, side] += r[i]
+
+
+@njit(cache=True, nogil=True)
+def sum_resplit(codes, order, r, variable, goes_left, left, right, above, side, firsts, out):
+    """out[firsts[v] + bin] += r_i (a_i - b_i), over the cells in ``order`` that reach a node.
+
+    The node is above[-1]; ``above`` leads to it by the ``side`` taken at each node before it. a_i
+    and b_i are the labels that the cell gets where it goes left and right there.
+    """
+    node = above[-1]
+    for k in range(order.size):
+        i = order[k]
+        comes = True
+        for step in range(above.size - 1):
+            up = above[step]
+            if (goes_left[up, codes[i, variable[up]]] == 1) != (side[step] == 0):
+                comes = False
+                break
+        if not comes:
+            continue
+        a = _leaf_of(codes, i, variable, goes_left, left, right, left[node])
+        b = _leaf_of(codes, i, variable, goes_left, left, right, right[node])
+        if a != b:
+            mass = r[i] * (a - b)
+            for v in range(codes.shape[1]):
+                out[firsts[v] + codes[i, v]] += mass
+
+
+@njit(cache=True, nogil=True)
+def sum_pairs(codes, r, variable, firsts, out):
+    """out[bin of the variable, firsts[v] + bin] += r_i, for every variable v and all cells."""
+    for i in range(r.size):
+        row = codes[i, variable]
+        for v in range(codes.shape[1]):
+            out[row, firsts[v] + codes[i, v]] += r[i]
+
+
+@njit(cache=True, nogil=True)
+def row_gains(rows, firsts, n_continuous, totals, out):
+    """out[s] = the largest gain of one split of cells whose sums by bin are rows[s]."""
+    for s in range(len(rows)):
+        best = 0.0
+        for v in range(firsts.size - 1):
+            if v < n_continuous:
+                left = 0.0
+                for c in range(firsts[v], firsts[v + 1] - 1):
+                    left += rows[s, c]
+                    best = max(best, _gain(left, totals[s] - left))
+            else:
+                left = 0.0
+                for c in range(firsts[v], firsts[v + 1]):
+                    left += min(rows[s, c], 0.0)
+                best = max(best, _gain(left, totals[s] - left))
+        out[s] = best
+
+
+@njit(cache=True, nogil=True)
+def set_value(pairs, firsts, n_continuous):
+    """The largest value of trees that ask for a set of levels first, then for one variable more.
+
+    ``pairs`` are the sums by level and by bin of every variable. With x and y those of a level on
+    both sides of a threshold, every level goes where it is worth more: to the node, where x or y
+    counts, or to the leaf, where both or none do. Sets of a second category have all of theirs.
+    """
+    best = 0.0
+    levels = len(pairs)
+    x = np.empty(levels)
+    for v in range(firsts.size - 1):
+        total = np.zeros(levels)
+        for c in range(firsts[v], firsts[v + 1]):
+            for k in range(levels):
+                total[k] += pairs[k, c]
+        if v >= n_continuous:
+            both = 0.0
+            for c in range(firsts[v], firsts[v + 1]):
+                for k in range(levels):
+                    both += max(pairs[k, c], 0.0)
+            best = max(best, both)
+            continue
+        x[:] = 0.0
+        for c in range(firsts[v], firsts[v + 1] - 1):
+            x_all, y_all, x_up, y_up = 0.0, 0.0, 0.0, 0.0
+            for k in range(levels):
+                x[k] += pairs[k, c]
+                y = total[k] - x[k]
+                x_all += x[k]
+                y_all += y
+                x_up += max(x[k], 0.0)
+                y_up += max(y, 0.0)
+            best = max(best, x_up, y_up, x_all + y_up, y_all + x_up)
+    return best

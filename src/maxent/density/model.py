@@ -41,8 +41,8 @@ class Certificate:
     gain, unregularized_gain : gain over the default density, with and without the penalty.
     guarantees : what the gap says of the distance to the optimum.
     history : one record per iteration.
-    family_gap : where features were grown, the gap over all that the families' search finds, which
-        the guarantees are of; ``gap`` is that over the features that came in.
+    family_gap : where features were grown, the gap over all features of their families, found or
+        not, which the guarantees are of; ``gap`` is that over the features that came in.
     parts : of a mean of densities, the certificates of those that were fitted to its records. It
         is the optimum of no problem itself: ``status``, ``gap`` and ``optimality`` are the worst of
         its parts, ``n_iter`` their sum, ``gain`` is not defined and ``guarantees`` are theirs.
@@ -104,7 +104,7 @@ class Certificate:
         text = f"{self.status.value} after {self.n_iter} iterations, duality gap {self.gap:.1e}"
         if self.family_gap is None:
             return text
-        return f"{text} over the features chosen, {self.family_gap:.1e} over all those searched"
+        return f"{text} over the features chosen, {self.family_gap:.1e} over all of the families"
 
 
 class Place(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from maxent.families import Family
 from maxent.features import Schema
 
 FEWEST = 5  # records or samples
+PROOF_BUDGET = 5e8  # visits of cells for the bounds of each family: seconds at most
 CHANGE = 1e-5  # of the objective in a round, at which the paper stops (§4)
 OfLevel = Callable[[int, int], float]  # a number for the place of a family and its level k
 
@@ -28,6 +29,12 @@ def check_rule(rule: Any, rules: Sequence[str]) -> None:
     """One of the rules of an estimator."""
     if rule not in rules:
         raise ValueError(f"rule must be one of {', '.join(rules)}, got {rule!r}")
+
+
+def check_searches(searches: Any) -> None:
+    """How many longer searches there may be."""
+    if not (isinstance(searches, Integral) and int(searches) >= 0):
+        raise ValueError(f"searches must be an integer >= 0, got {searches!r}")
 
 
 def listed_families(families: Any, default: Sequence[Family]) -> list[Family]:

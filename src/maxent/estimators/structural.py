@@ -30,16 +30,25 @@ from maxent.estimators._density import COLUMNS, DensityEstimator
 from maxent.estimators._structural import (
     CHANGE,
     FEWEST,
+    PROOF_BUDGET,
     OfLevel,
     bound_complexity,
     check_not_negative,
     check_rule,
+    check_searches,
     listed_families,
     price,
 )
 from maxent.families import Family, Monomials, Search, Trees, empirical_complexity
 from maxent.families.blocked import BlockGrowth, GrowthBlock
-from maxent.families.growth import RULES, Candidate, CellGrowth, DensityGrowth
+from maxent.families.growth import (
+    RULES,
+    Candidate,
+    CellGrowth,
+    DensityGrowth,
+    Proof,
+    family_gap,
+)
 from maxent.families.plans import SummaryView, planned
 from maxent.features import Schema, bind
 from maxent.features.cells import not_used
@@ -48,7 +57,8 @@ from maxent.problem import Problem, State
 from maxent.solvers.base import Solution, Status
 from maxent.solvers.steps import StepRule
 
-_LOOSE = 1e-6  # duality gap of the solves on the way
+_LOOSE = 1e-6  # duality gap of the solves on the way, and the least violation that counts
+_PROOFS = 2  # bounds that are looked into for features which searches miss; each takes seconds
 
 
 def origin_of(
@@ -77,6 +87,7 @@ class GrownDensity(DensityEstimator):
     _fitted_fields: ClassVar[tuple[str, ...]] = (
         *COLUMNS,
         *("violation_", "n_rounds_", "objective_", "density_"),
+        *("violation_found_", "family_bounds_"),
     )
 
     def _families(self) -> list[Family]:
@@ -84,7 +95,7 @@ class GrownDensity(DensityEstimator):
 
     @property
     def family_gap_(self) -> float:
-        """Duality gap over all features that the families' search finds."""
+        """Duality gap over all features of the families, found or not: at most this."""
         return self._certified("family_gap")
 
     @property
@@ -93,6 +104,18 @@ class GrownDensity(DensityEstimator):
         density = self._fitted()
         assert isinstance(density.origin, FromFamilies)
         return density.origin.described(density.coef, density.beta)
+
+    def __setmodel__(self, state: dict[str, Any]) -> None:
+        """A file without bounds has the violation found, and no gap over the whole families."""
+        super().__setmodel__(state)
+        if "violation_found_" in state or "violation_" not in vars(self):
+            return
+        self.violation_found_, self.violation_, self.family_bounds_ = self.violation_, np.inf, []
+        known = self.density_.certificate
+        if known.family_gap is not None:
+            unknown = dict.fromkeys(known.guarantees, np.inf)
+            certificate = replace(known, family_gap=np.inf, guarantees=unknown)
+            self.density_ = replace(self.density_, certificate=certificate)
 
     def _from_version_1(self, state: dict[str, Any]) -> dict[str, Any]:
         self.families = state["families"]
@@ -109,7 +132,9 @@ class StructMaxent(GrownDensity):
 
     min_w log loss(w) + sum_k beta_k ||w_k||_1, beta_k = lam B_k + beta (structural paper, (6) and
     §4): features of every H_k may be used, those of complex ones at a higher price. Features come
-    in one per round, the one that violates optimality most among those that the families find.
+    in one per round, the one that violates optimality most among those that the families propose.
+    Where none does, longer searches look for more, and at the end bounds say what no feature of
+    the families exceeds, found or not: the certificate is of the whole families.
 
     Parameters
     ----------
@@ -122,28 +147,37 @@ class StructMaxent(GrownDensity):
     complexity : "bound", B_k from (15), or "empirical", the Rademacher complexity of the records
         by simulation (an estimate from below for greedy families).
     rounds : at most; the paper's 500. A fit ends when a round changes the objective by less than
-        1e-5 or no feature violates optimality.
+        1e-5 or no feature that violates optimality is found.
+    searches : longer searches at most, of the corrective rule where proposals bring no more; 0 is
+        the paper's greedy search alone.
+    proof_budget : visits of cells that the bounds may take, for each family; seconds at most for
+        the default. More makes bounds closer, none makes them wrong.
     entropy : "shannon", or an Entropy with ``rule="corrective"`` (Bregman generalization, §5).
     categorical, tol, missing, prevalence, verbose : see ``MaxentDensity``.
 
     Attributes
     ----------
     features_ : a dict for every feature in use: name, weight, family, level (k), beta.
-    violation_ : by how much the best feature that the families find still violates optimality.
+    violation_ : by how much any feature of the families, found or not, violates optimality at most.
+    violation_found_ : by how much the worst one found does.
+    family_bounds_ : a dict for every family and level k: beta, the largest
+        |E_p[phi] - E_S[phi]| found, and a bound that no feature exceeds.
     gap_ : duality gap over the features that came in.
-    family_gap_ : duality gap over all features of the families that violate no more than the best
-        one found, which guarantees_ are of: all, in the sets that a search goes through whole (the
-        smallest of each family); in larger ones the search is greedy.
-    status_ : "converged" where no feature found violates optimality, "small_change" where the
-        paper's rule ended the fit, "max_iter" after all rounds.
+    family_gap_ : duality gap over all features of the families, found or not, from these bounds;
+        guarantees_ are of it. Large where a bound is loose, as for large trees on many cells.
+    status_ : "converged" where no feature violates optimality by more than 1e-6, or than those that
+        came in do at ``tol``, proved for all;
+        "unproved" where none is found and ``violation_`` says what could not be ruled out;
+        "small_change" where the paper's rule ended the fit, "max_iter" after all rounds, or all
+        searches where ``violation_found_`` says that more can be gained.
     n_rounds_; objective_ : one value per round.
     Others as for ``MaxentDensity``.
 
     >>> X = np.random.default_rng(0).uniform(size=(300, 3))
     >>> y = np.where(X[:, 0] * X[:, 1] > 0.4, 1, 0)
     >>> model = StructMaxent([Monomials(2)], beta=0.05).fit(X, y)
-    >>> model.features_[0]["name"], bool(model.gap_ < 1e-6)
-    ('x0 * x1', True)
+    >>> model.features_[0]["name"], bool(model.family_gap_ < 1e-4), model.status_.value
+    ('x0 * x1', True, 'converged')
     """
 
     def __init__(
@@ -155,6 +189,8 @@ class StructMaxent(GrownDensity):
         rule: str = "corrective",
         complexity: str = "bound",
         rounds: int = 500,
+        searches: int = 5,
+        proof_budget: float = PROOF_BUDGET,
         entropy: Any = "shannon",
         categorical: Iterable[Any] = (),
         tol: float = 1e-7,
@@ -168,6 +204,8 @@ class StructMaxent(GrownDensity):
         self.rule = rule
         self.complexity = complexity
         self.rounds = rounds
+        self.searches = searches
+        self.proof_budget = proof_budget
         self.entropy = entropy
         self.categorical = categorical
         self.tol = tol
@@ -197,14 +235,14 @@ class StructMaxent(GrownDensity):
             if points.constant and not quiet:
                 warnings.warn(not_used(points.constant), stacklevel=3)
             growth = self._growth(families, points)
-            rounds = _Rounds(self, growth)
+            rounds = _Rounds(self, growth, quiet)
             try:
                 rounds.run()
-                self.density_ = self._density(points, growth, *rounds.finished(quiet))
+                self.density_ = self._density(points, growth, *rounds.finished())
             except KeyboardInterrupt:  # the model so far is there, with its gap
                 rounds.status = Status.INTERRUPTED
                 if growth.operators():
-                    self.density_ = self._density(points, growth, *rounds.finished(quiet))
+                    self.density_ = self._density(points, growth, *rounds.finished())
                 raise
             except BlocksLost as lost:
                 # a solver speaks of checkpoints, which growth has none of
@@ -221,14 +259,17 @@ class StructMaxent(GrownDensity):
         complexity = self._complexity(families, searches, points)
         entropy = Relative(named_entropy(self.entropy), points.default)
         penalty = price(self.lam, self.beta, complexity)
-        return CellGrowth(searches, penalty, entropy, points.observed)
+        levels = [family.max_level for family in families]
+        return CellGrowth(searches, levels, penalty, entropy, points.observed)
 
     def _growth_in_blocks(self, families: Sequence[Family], points: BlockPoints) -> DensityGrowth:
         view, m = SummaryView(points.summary), round(points.n_presences)
         plans = [planned(family).plan(view) for family in families]
         blocks = points.blocks.map(GrowthBlock.of, plans, points.default, points.n_presences)
         penalty = price(self.lam, self.beta, bound_complexity(families, points.schema, m))
-        return BlockGrowth(blocks, points.n_cells, plans, penalty, named_entropy(self.entropy))
+        levels = [family.max_level for family in families]
+        entropy = named_entropy(self.entropy)
+        return BlockGrowth(blocks, points.n_cells, plans, levels, penalty, entropy)
 
     def _density(
         self,
@@ -296,11 +337,12 @@ class StructMaxent(GrownDensity):
         return {"values": any("values" in names for names in looks_at), "products": False}
 
     def _check(self) -> None:
-        check_not_negative(lam=self.lam, beta=self.beta)
+        check_not_negative(lam=self.lam, beta=self.beta, proof_budget=self.proof_budget)
         check_rule(self.rule, RULES)
         if self.complexity not in ("bound", "empirical"):
             raise ValueError(f'complexity must be "bound" or "empirical", got {self.complexity!r}')
         positive("rounds", self.rounds)
+        check_searches(self.searches)
         entropy = named_entropy(self.entropy)
         required_power(entropy)
         if self.rule != "corrective" and not isinstance(entropy, Shannon):
@@ -320,61 +362,85 @@ class StructMaxent(GrownDensity):
 class _Rounds:
     """Rounds of growth under one rule."""
 
-    def __init__(self, model: StructMaxent, growth: DensityGrowth) -> None:
-        self.model, self.growth = model, growth
+    def __init__(self, model: StructMaxent, growth: DensityGrowth, quiet: bool) -> None:
+        self.model, self.growth, self.quiet = model, growth, quiet
         self.step = StepRule(model.rule)
         self.history: list[dict[str, float]] = []
         self.begin = perf_counter()
-        self.violation = np.inf
+        self.found = np.inf  # the largest violation found at the weights
+        self.proof: Proof | None = None  # at the weights
         self.status = Status.MAX_ITER
+        self.searches = int(model.searches)  # longer ones that are left
+        self.proofs = 0 if quiet else min(self.searches, _PROOFS)  # to look for features in
 
     def run(self) -> None:
         """Grow until nothing is gained."""
         progress = Progress("StructMaxent", self.model.verbose)
-        objective = self.growth.objective()
+        objective, longer = self.growth.objective(), False
         try:
             for count in range(int(self.model.rounds)):
-                if not self._round():
-                    self.status = Status.CONVERGED
+                if not self._round(longer):
+                    self.status = Status.UNPROVED
                     break
                 before, objective = objective, self.growth.objective()
                 self._record(objective)
-                progress.update(f"round {count + 1}, violation {self.violation:.1e}")
-                if before - objective < CHANGE:
+                progress.update(f"round {count + 1}, violation {self.found:.1e}")
+                little = before - objective < CHANGE
+                if little and (longer or not self._may_search()):
                     self.status = Status.SMALL_CHANGE
                     break
+                longer = little  # what is gained no more by proposals may be by longer searches
         finally:
             progress.close()
 
-    def _round(self) -> bool:
-        """One feature more, or one step more along an old one; False at the optimum."""
-        growth = self.growth
-        candidates = self._search()
-        if not candidates and not growth.w.size:
+    def _round(self, longer: bool) -> bool:
+        """One feature more, or one step more along an old one; False where nothing is found."""
+        growth, self.proof = self.growth, None
+        candidates = growth.candidates()
+        self.found = _largest(candidates)
+        first = not growth.w.size
+        if self.model.rule != "corrective":
+            self._check_some(candidates)
+            return self._descend(candidates[0] if candidates else None)
+        if longer or (self.found <= _LOOSE and not (first and candidates)):
+            candidates = self._searched_longer(candidates)
+            self._check_some(candidates)
+            return self._correct([c for c in candidates if c.violation > _LOOSE])
+        return self._correct(candidates[:1])
+
+    def _check_some(self, candidates: Sequence[Candidate]) -> None:
+        if not candidates and not self.growth.w.size:
             raise ValueError(
                 "the families propose no feature at all: every variable is constant over the cells"
             )
-        best = candidates[0] if candidates else None
-        if self.model.rule == "corrective":
-            return self._correct(best)
-        return self._descend(best)
 
-    def _search(self) -> list[Candidate]:
-        candidates = self.growth.candidates()
-        self.violation = max(candidates[0].violation, 0.0) if candidates else 0.0
+    def _may_search(self) -> bool:
+        return self.model.rule == "corrective" and self.searches > 0
+
+    def _searched_longer(self, candidates: list[Candidate]) -> list[Candidate]:
+        """What longer searches find as well, and where they find nothing, what the proof does."""
+        if self.searches:
+            self.searches -= 1
+            candidates = _worst_first([*candidates, *self.growth.refined()])
+        self.found = _largest(candidates)
+        if self.found <= _LOOSE and self.proofs:
+            self.proofs -= 1
+            self._tighten()
+            self.proof = self.growth.proof(self.model.proof_budget)
+            candidates = _worst_first([*candidates, *self.proof.found])
+            self.found = _largest(candidates)
         return candidates
 
-    def _correct(self, best: Candidate | None) -> bool:
-        growth = self.growth
-        known = growth.w.size
-        if best is None or (best.violation <= _LOOSE and known):
+    def _correct(self, new: Sequence[Candidate]) -> bool:
+        """Take features in and solve for all weights; False where all are old."""
+        growth, known = self.growth, self.growth.w.size
+        for candidate in new:
+            growth.add(candidate)
+        if growth.w.size == known:  # what is left of old features is rounding
             return False
-        growth.add(best)
-        if growth.w.size == known:  # the best new feature is an old one: only rounding is left
-            return False
-        solution = growth.problem().run("auto", growth.w, tol=_LOOSE, verbose=0)
-        growth.set_weights(solution.w)
-        return best.violation > _LOOSE
+        growth.set_weights(growth.problem().run("auto", growth.w, tol=_LOOSE, verbose=0).w)
+        self.proof = None
+        return True
 
     def _descend(self, best: Candidate | None) -> bool:
         """The step of Fig. 1 or 2 along the feature of the largest |d|, new or old."""
@@ -397,24 +463,40 @@ class _Rounds:
             {
                 "seconds": perf_counter() - self.begin,
                 "objective": objective,
-                "violation": self.violation,
+                "violation": self.found,
                 "features": float(np.count_nonzero(self.growth.w)),
             }
         )
 
-    def finished(self, quiet: bool) -> tuple[Problem, Solution, float]:
+    def _tighten(self) -> None:
+        """Solve for the weights to the tolerance of the model."""
+        growth = self.growth
+        if not growth.w.size:
+            return
+        problem = growth.problem()
+        solve = problem.run if self.quiet else problem.solve
+        growth.set_weights(solve("auto", growth.w, tol=self.model.tol, verbose=0).w)
+
+    def finished(self) -> tuple[Problem, Solution, float]:
         """The problem of the chosen features, the solution, and the gap over the families."""
         model, growth = self.model, self.growth
-        if model.rule == "corrective" and self.status is not Status.INTERRUPTED:
-            problem = growth.problem()
-            solve = problem.run if quiet else problem.solve
-            growth.set_weights(solve("auto", growth.w, tol=model.tol, verbose=0).w)
+        whole = self.status is not Status.INTERRUPTED
+        if model.rule == "corrective" and whole and self.proof is None:
+            self._tighten()
         state: State = growth.state()
-        family_gap = np.inf
-        if self.status is not Status.INTERRUPTED and not quiet:
-            candidates = self._search()
-            family_gap = growth.family_gap(state, candidates)
-        model.violation_ = self.violation
+        gap = np.inf
+        model.violation_ = model.violation_found_ = np.inf
+        model.family_bounds_ = []
+        if whole and not self.quiet:
+            proof = self.proof or growth.proof(model.proof_budget)
+            candidates = _worst_first([*growth.candidates(), *proof.found])
+            gap = family_gap(state, proof.gauge)
+            model.violation_, model.violation_found_ = proof.violation, _largest(candidates)
+            model.family_bounds_ = proof.described(model._families(), candidates)
+            if self.status is Status.UNPROVED:
+                # weights are solved for to a gap, which leaves features in use some violation
+                own = float(np.max(np.abs(state.gradient) - growth.beta, initial=_LOOSE))
+                self.status = _told(proof.violation, model.violation_found_, own)
         model.n_rounds_ = len(self.history)
         model.objective_ = np.array([row["objective"] for row in self.history])
         solution = Solution(
@@ -426,6 +508,22 @@ class _Rounds:
             n_iter=len(self.history),
             status=self.status,
             history=self.history,
-            guarantees=state.problem.guarantees(family_gap),
+            guarantees=state.problem.guarantees(gap),
         )
-        return state.problem, solution, family_gap
+        return state.problem, solution, gap
+
+
+def _told(violation: float, found: float, within: float) -> Status:
+    """What is known where rounds ended as nothing more was found: the bound, and the last look."""
+    within += 1e-9  # rounding of sums
+    if violation <= within:
+        return Status.CONVERGED
+    return Status.UNPROVED if found <= within else Status.MAX_ITER
+
+
+def _worst_first(candidates: Sequence[Candidate]) -> list[Candidate]:
+    return sorted(candidates, key=lambda c: -c.violation)
+
+
+def _largest(candidates: Sequence[Candidate]) -> float:
+    return max((0.0, *(c.violation for c in candidates)))

@@ -29,13 +29,16 @@ from maxent.estimators._saving import SavesFields
 from maxent.estimators._structural import (
     CHANGE,
     FEWEST,
+    PROOF_BUDGET,
     bound_complexity,
     check_not_negative,
     check_rule,
+    check_searches,
     listed_families,
     price,
 )
 from maxent.families import Family, Monomials, Proposal, Terms, Trees
+from maxent.families.growth import Proof, family_gap
 from maxent.features import Cells, Operator, Schema
 from maxent.features.cells import (
     constant_columns,
@@ -77,6 +80,7 @@ class StructMaxentClassifier(ClassifierMixin, SavesFields, BaseEstimator):
         "line-search" (the exact step along the worst feature, new or old, and the end of the
         paper's §4: a round that changes the objective by less than 1e-5).
     rounds : at most. per_round : features that come in, of as many classes.
+    searches, proof_budget : see ``StructMaxent``; all classes share the budget.
     tol : largest violation at which to stop, in units of the means of the features.
     entropy : "shannon" (the logistic loss), or an Entropy of the simplex for its Fenchel-Young
         loss; ``Tsallis(1.5)`` gives probabilities that are exactly 0.
@@ -94,10 +98,12 @@ class StructMaxentClassifier(ClassifierMixin, SavesFields, BaseEstimator):
     loss_ : mean loss over the samples; objective_ : with the penalty.
     gap_ : duality gap over the features that came in: how far ``objective_`` is above the
         smallest with these features, at most.
-    violation_ : the largest violation max(|E_p[phi] - E_S[phi]| - beta_k, 0) that the families
-        found, inf where Ctrl-C stopped their search. As the objective F is convex,
-        F(w) - F(w*) <= violation_ ||w - w*||_1 for any weights w* of the features they would
-        find, chosen or not.
+    family_gap_ : the same over all features of the families, found or not, from a bound on what
+        they may have; large where that is loose, infinite with ``beta=0``.
+    violation_ : what |E_p[phi] - E_S[phi]| - beta_k of no feature exceeds, found or not, for any
+        class; inf where Ctrl-C stopped the fit. As the objective F is convex,
+        F(w) - F(w*) <= violation_ ||w - w*||_1 for any weights w* of any features of the families.
+    violation_found_ : the largest that was found.
     n_rounds_; history_ : a dict per round and one for the start: seconds, objective, gap,
         violation, features.
 
@@ -107,14 +113,14 @@ class StructMaxentClassifier(ClassifierMixin, SavesFields, BaseEstimator):
     >>> X = np.random.default_rng(0).uniform(size=(300, 3))
     >>> y = np.where(X[:, 0] * X[:, 1] > 0.3, "wet", "dry")
     >>> model = StructMaxentClassifier(lam=0.1).fit(X, y)
-    >>> model.features_[0]["name"], bool(model.violation_ <= 1e-4)
+    >>> model.features_[0]["name"], bool(model.violation_found_ <= 1e-4)
     ('x0 * x1', True)
     """
 
     _fitted_fields = (
         *("feature_names_in_", "n_features_in_", "classes_", "schema_", "intercept_", "_parts_"),
         *("_chosen_", "n_features_", "objective_", "gap_", "violation_", "loss_", "n_rounds_"),
-        "history_",
+        *("history_", "family_gap_", "violation_found_"),
     )
 
     def __init__(
@@ -126,6 +132,8 @@ class StructMaxentClassifier(ClassifierMixin, SavesFields, BaseEstimator):
         rule: str = "corrective",
         rounds: int = 100,
         per_round: int = 1,
+        searches: int = 5,
+        proof_budget: float = PROOF_BUDGET,
         tol: float = 1e-4,
         entropy: Any = "shannon",
         categorical: Iterable[Any] = (),
@@ -138,6 +146,8 @@ class StructMaxentClassifier(ClassifierMixin, SavesFields, BaseEstimator):
         self.rule = rule
         self.rounds = rounds
         self.per_round = per_round
+        self.searches = searches
+        self.proof_budget = proof_budget
         self.tol = tol
         self.entropy = entropy
         self.categorical = categorical
@@ -193,7 +203,12 @@ class StructMaxentClassifier(ClassifierMixin, SavesFields, BaseEstimator):
         self.n_features_ = len(self._chosen_)
         last = growth.history[-1]
         self.objective_, self.gap_ = last["objective"], last["gap"]
-        self.violation_ = last["violation"]
+        self.violation_found_ = last["violation"]
+        self.violation_ = self.family_gap_ = np.inf
+        if growth.proof is not None:
+            proof = growth.proof.proof
+            self.violation_ = max(self.violation_found_, proof.violation)
+            self.family_gap_ = family_gap(state, proof.gauge)
         self.loss_ = self.objective_ - state.penalty
         self.n_rounds_, self.history_ = len(growth.history) - 1, growth.history
 
@@ -225,6 +240,9 @@ class StructMaxentClassifier(ClassifierMixin, SavesFields, BaseEstimator):
     def __setmodel__(self, state: dict[str, Any]) -> None:
         """Compiled kernels trust the features, so a file may not bring wrong ones."""
         super().__setmodel__(state)
+        if "violation_found_" not in state and "violation_" in state:  # a file without bounds
+            self.violation_found_, self.violation_ = self.violation_, np.inf
+            self.family_gap_ = np.inf
         if not hasattr(self, "_parts_"):
             return
         floats("intercept_", self.intercept_, self.classes_.size)
@@ -237,8 +255,11 @@ class StructMaxentClassifier(ClassifierMixin, SavesFields, BaseEstimator):
     # -- parameters and input ------------------------------------------------------------------
 
     def _check(self) -> None:
-        check_not_negative(lam=self.lam, beta=self.beta, tol=self.tol)
+        check_not_negative(
+            lam=self.lam, beta=self.beta, tol=self.tol, proof_budget=self.proof_budget
+        )
         check_rule(self.rule, RULES)
+        check_searches(self.searches)
         for name in ("rounds", "per_round"):
             value = getattr(self, name)
             if not (isinstance(value, Integral) and int(value) >= 1):
@@ -358,6 +379,17 @@ class _Candidate(NamedTuple):
     violation: float
 
 
+class _ClassProof(NamedTuple):
+    """What no feature exceeds, for any class, and the features that the proof came across."""
+
+    proof: Proof
+    found: list[_Candidate]
+
+
+def _worst_first(candidates: Iterable[_Candidate]) -> list[_Candidate]:
+    return sorted(candidates, key=lambda c: -c.violation)
+
+
 class _ClassGrowth:
     """Chosen features with their weights, growing round by round.
 
@@ -383,6 +415,12 @@ class _ClassGrowth:
         m = max(round(float(weight.sum())), 1)
         complexity = bound_complexity(families, schema, m)
         self.price = price(model.lam, model.beta, complexity)
+        self.prices = [
+            np.array([self.price(f, level) for level in range(1, family.max_level + 1)])
+            for f, family in enumerate(families)
+        ]
+        self.proof: _ClassProof | None = None  # at the weights
+        self._longer = int(model.searches)  # longer searches that are left
         # the scores of one class are enough to tell two: they count up to what both share
         self.outputs = [1] if n_classes == 2 else list(range(n_classes))
         beta = float(model.beta)
@@ -444,11 +482,14 @@ class _ClassGrowth:
                         stacklevel=3,
                     )
                 old = np.abs(steps.violation(state.w, state.gradient, self.beta))
-                violation = float(max([old.max(), *(c.violation for c in candidates)]))
-                self.history[-1]["violation"] = violation
+                self._found(old, candidates)
+                violation = self.history[-1]["violation"]
                 progress.update(f"round {count}, violation {violation:.1e}")
-                if count == rounds or not self._step(candidates, old):
+                if count == rounds:
                     break
+                if not (self._step(candidates, old) or self._searched_longer(state, old)):
+                    break
+            self.proof = self.proof or self._proof(state)
         finally:
             progress.close()
         if self.model.rule == "corrective" and old.max() > self.model.tol:
@@ -458,6 +499,59 @@ class _ClassGrowth:
                 ConvergenceWarning,
                 stacklevel=3,
             )
+
+    def _found(self, old: Array, candidates: Sequence[_Candidate]) -> None:
+        """Record the largest violation found, of chosen features and of others."""
+        known = self.history[-1]["violation"]
+        known = 0.0 if known == np.inf else known
+        largest = max([known, old.max(), *(c.violation for c in candidates)])
+        self.history[-1]["violation"] = float(largest)
+
+    def _searched_longer(self, state: State, old: Array) -> bool:
+        """A round with what longer searches find, or else the proof; False without any."""
+        if self.model.rule != "corrective" or not self._longer:
+            return False
+        self._longer -= 1
+        residual = self._residual(state)
+        refined = self._best_of_each(
+            (y, family, search.refine(residual[y], self.prices[family], self._in_use(family, y)))
+            for y in self.outputs
+            for family, search in enumerate(self.searches)
+        )
+        self._found(old, refined)
+        if self._step(refined, old, len(refined)):
+            return True
+        self.proof = self._proof(state)
+        found = _worst_first(self.proof.found)
+        self._found(old, found)
+        if self._step(found, old, len(found)):
+            self.proof = None
+            return True
+        return False
+
+    def _proof(self, state: State) -> _ClassProof:
+        """What no feature exceeds for any class, at the weights of a state."""
+        residual, budget = self._residual(state), self.model.proof_budget / len(self.outputs)
+        most, found = [], []
+        for y in self.outputs:
+            for family, (search, prices) in enumerate(zip(self.searches, self.prices, strict=True)):
+                ceiling = search.ceiling(residual[y], prices, budget)
+                most.append((np.asarray(ceiling.at_most, dtype=np.float64), prices))
+                found += [self._candidate(family, y, one) for one in ceiling.proposals]
+        at_most, prices = ([one[k] for one in most] for k in (0, 1))
+        return _ClassProof(Proof(at_most, prices, []), found)
+
+    def _residual(self, state: State) -> Array:
+        """The cell weights p - observed of every class, (classes, samples)."""
+        return np.ascontiguousarray(row_scale(state.p - self.observed, self.weight).T)
+
+    def _in_use(self, family: int, output: int) -> list[Operator]:
+        """The chosen features of a family and class that have a weight."""
+        if (family, output) not in self._terms:
+            return []
+        terms, index = self._terms[family, output]
+        operator, used = terms.operator(), np.flatnonzero(self.w[index])
+        return [] if operator is None or not used.size else [operator.restrict(used)]
 
     def _reach(self) -> State:
         """The state at the weights, recorded; what violates it is not known yet."""
@@ -479,30 +573,37 @@ class _ClassGrowth:
 
     def _candidates(self, state: State) -> list[_Candidate]:
         """The best proposal for every class, the worst violation first."""
-        residual = np.ascontiguousarray(row_scale(state.p - self.observed, self.weight).T)
-        best = []
-        for y in self.outputs:
-            proposed = [
-                self._candidate(family, y, proposal)
-                for family, search in enumerate(self.searches)
-                for proposal in search.propose(residual[y])
-            ]
-            best += [max(proposed, key=lambda c: c.violation)] if proposed else []
-        return sorted(best, key=lambda c: -c.violation)
+        residual = self._residual(state)
+        return self._best_of_each(
+            (y, family, search.propose(residual[y]))
+            for y in self.outputs
+            for family, search in enumerate(self.searches)
+        )
+
+    def _best_of_each(
+        self, proposed: Iterable[tuple[int, int, Sequence[Proposal]]]
+    ) -> list[_Candidate]:
+        """The best of the proposals for each class, which come with it and their family."""
+        best: dict[int, _Candidate] = {}
+        for y, family, proposals in proposed:
+            for candidate in (self._candidate(family, y, one) for one in proposals):
+                if y not in best or candidate.violation > best[y].violation:
+                    best[y] = candidate
+        return _worst_first(best.values())
 
     def _candidate(self, family: int, output: int, proposal: Proposal) -> _Candidate:
         beta = self.price(family, proposal.level)
         return _Candidate(family, output, proposal, beta, abs(proposal.value) - beta)
 
-    def _step(self, candidates: list[_Candidate], old: Array) -> bool:
-        """One round; False where nothing is left to do."""
+    def _step(self, candidates: Sequence[_Candidate], old: Array, most: int | None = None) -> bool:
+        """One round with ``most`` features, by default ``per_round``; False without any to take."""
         model = self.model
         if model.rule == "line-search" and self._settled():
             return False
         # a chosen feature that is proposed again violates no less than its proposal
         least = max(model.tol, float(old.max()))
         new = [c for c in candidates if c.violation > least + _SAME * abs(c.proposal.value)]
-        index = [self._add(candidate) for candidate in new[: model.per_round]]
+        index = [self._add(candidate) for candidate in new[: most or model.per_round]]
         if model.rule == "corrective":
             if index:
                 self._solve(np.arange(self.w.size))

@@ -14,6 +14,7 @@ from maxent._threads import one_blas_thread
 from maxent.blocks.table import is_blocked
 from maxent.density import Table
 from maxent.estimators._density import COLUMNS
+from maxent.estimators._structural import PROOF_BUDGET
 from maxent.estimators.structural import GrownDensity, StructMaxent
 from maxent.evaluation import PresenceKFold
 from maxent.families import Family
@@ -60,6 +61,8 @@ class StructMaxentCV(GrownDensity):
         rule: str = "corrective",
         complexity: str = "bound",
         rounds: int = 500,
+        searches: int = 5,
+        proof_budget: float = PROOF_BUDGET,
         entropy: Any = "shannon",
         categorical: Iterable[Any] = (),
         tol: float = 1e-7,
@@ -77,6 +80,8 @@ class StructMaxentCV(GrownDensity):
         self.rule = rule
         self.complexity = complexity
         self.rounds = rounds
+        self.searches = searches
+        self.proof_budget = proof_budget
         self.entropy = entropy
         self.categorical = categorical
         self.tol = tol
@@ -89,6 +94,7 @@ class StructMaxentCV(GrownDensity):
         *COLUMNS,
         *("best_params_", "best_score_", "cv_results_"),
         *("density_", "violation_", "n_rounds_", "objective_"),
+        *("violation_found_", "family_bounds_"),
     )
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, prior: Any = None) -> StructMaxentCV:
@@ -125,7 +131,8 @@ class StructMaxentCV(GrownDensity):
         }
         model = self._estimator(*pairs[best]).fit(table.X, table.y, table.weight, table.prior)
         self.density_ = model.density_
-        self.violation_, self.n_rounds_ = model.violation_, model.n_rounds_
+        self.violation_, self.violation_found_ = model.violation_, model.violation_found_
+        self.family_bounds_, self.n_rounds_ = model.family_bounds_, model.n_rounds_
         self.objective_ = model.objective_
         return self
 
@@ -142,7 +149,7 @@ class StructMaxentCV(GrownDensity):
     def _estimator(self, lam: float, beta: float) -> StructMaxent:
         shared = (
             *("families", "rule", "complexity", "rounds", "entropy", "categorical", "tol"),
-            *("missing", "prevalence", "verbose"),
+            *("missing", "prevalence", "verbose", "searches", "proof_budget"),
         )
         return StructMaxent(lam=lam, beta=beta, **{name: getattr(self, name) for name in shared})
 

@@ -2,7 +2,8 @@
 
 A ``Family`` is a union of sets H_1, H_2 ... of features; on the cells of a fit it gives a
 ``Search``, which proposes the best feature it finds in each H_k for signed weights of the cells.
-A family of your own needs ``complexity`` and ``search``, and its search needs ``propose``.
+A family of your own needs ``complexity`` and ``search``, and its search needs ``propose``. What no
+feature exceeds, found or not, is the search's ``ceiling``: certificates rest on it.
 """
 
 from __future__ import annotations
@@ -29,6 +30,30 @@ class Proposal(NamedTuple):
     operator: Operator
     level: int
     value: float
+
+
+class Ceiling(NamedTuple):
+    """What no feature of a family exceeds: at_most[k - 1] >= |sum_i r_i phi(x_i)|, all phi in H_k.
+
+    ``proposals`` are features that the proof came across, among them the best where it is exact.
+    """
+
+    at_most: Array
+    proposals: Sequence[Proposal] = ()
+
+
+def mass_ceiling(r: Array) -> float:
+    """max(sum_i [r_i]_+, sum_i [-r_i]_+), which no feature with values in [0, 1] exceeds.
+
+    >>> mass_ceiling(np.array([0.5, -0.25, 0.25]))
+    0.75
+    """
+    return of_sums(float(np.abs(r).sum()), float(np.sum(r)))
+
+
+def of_sums(size: float, total: float) -> float:
+    """The larger of the sums of positive and of negative parts, from sum |r_i| and sum r_i."""
+    return (size + abs(total)) / 2
 
 
 class Family(ABC):
@@ -58,7 +83,12 @@ class Family(ABC):
 
 
 class Search(ABC):
-    """A family on given cells."""
+    """A family on given cells.
+
+    ``exhaustive``: ``propose`` goes through every feature, so that what it finds are the best.
+    """
+
+    exhaustive: ClassVar[bool] = False
 
     def __init__(self, cells: Cells) -> None:
         self.cells = cells
@@ -70,6 +100,31 @@ class Search(ABC):
         Greedy from level to level (structural paper, §4); a level is left out where nothing new
         is found. ``r`` (cells,) is any signed weight, such as p - observed.
         """
+
+    def refine(self, r: Array, prices: Array, chosen: Sequence[Operator]) -> list[Proposal]:
+        """Features of any H_k that ``propose`` may miss, for a good |value| - prices[k - 1].
+
+        Asked where nothing that was proposed violates optimality; may take many times as long.
+        ``chosen`` are features in use, to start from. By default none.
+        """
+        return []
+
+    def ceiling(self, r: Array, prices: Array, budget: float) -> Ceiling:
+        """What no feature of H_1, H_2 ..., one for each of ``prices``, exceeds.
+
+        By default what is found where the search is ``exhaustive``, and else the larger of the sums
+        of positive and of negative parts of r, as features lie in [0, 1]. A family that knows more
+        proves it with about ``budget`` visits of cells at most; up to prices[k - 1] it is close
+        enough, as features below their price violate nothing.
+        """
+        most = np.full(len(prices), mass_ceiling(r))
+        if not self.exhaustive:
+            return Ceiling(most)
+        proposals = self.propose(r)
+        most[:] = 0.0
+        for found in proposals:
+            most[found.level - 1] = abs(found.value)
+        return Ceiling(most, proposals)
 
     def terms(self) -> Terms:
         """A place for chosen features of this family on the cells, empty at first."""

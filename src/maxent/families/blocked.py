@@ -7,7 +7,7 @@ for the last call is kept and gone on from where the next one follows on from it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from operator import add
 from typing import Any, NamedTuple
@@ -20,9 +20,9 @@ from maxent.blocks.engine import Merge, Work, call
 from maxent.blocks.row_laws import RowLaw, law_of
 from maxent.blocks.weights import SparseWeights
 from maxent.entropies import Entropy
-from maxent.families.base import Proposal, Terms
+from maxent.families.base import Ceiling, Proposal, Terms
 from maxent.families.growth import DensityGrowth
-from maxent.families.plans import Plan, Walk, Walked
+from maxent.families.plans import Ask, Plan, Walk, Walked
 from maxent.features import Cells, Operator, OperatorMap
 from maxent.potentials import Box
 from maxent.problem import Problem, State
@@ -159,10 +159,11 @@ class BlockGrowth(DensityGrowth):
         blocks: Blocks,
         n_cells: int,
         plans: Sequence[Plan],
+        max_levels: Sequence[int],
         penalty: Callable[[int, int], float],
         entropy: Entropy,
     ) -> None:
-        super().__init__(len(plans), penalty)
+        super().__init__(max_levels, penalty)
         self._blocks, self._n_cells, self._plans = blocks, n_cells, plans
         self.entropy = entropy
         self._now = Chosen(((),) * len(plans), (None,) * len(plans))
@@ -205,14 +206,34 @@ class BlockGrowth(DensityGrowth):
 
     def proposals(self) -> list[list[Proposal]]:
         """One pass over the blocks for each move of each family's search."""
+        return [plan.propose(sums) for plan, sums in self._sums()]
+
+    def refinements(self) -> list[list[Proposal]]:
+        """Many passes over the blocks."""
+        return [
+            plan.refine(sums, self.prices[family], self._in_use(family))
+            for family, (plan, sums) in enumerate(self._sums())
+        ]
+
+    def ceilings(self, budget: float) -> list[Ceiling]:
+        """From passes over the blocks."""
+        pairs = zip(self._sums(), self.prices, strict=True)
+        known = [plan.ceiling(sums, prices, budget) for (plan, sums), prices in pairs]
+        # p and the observed distribution differ by 1 at most on any set of cells
+        most = [Ceiling(np.ones(len(prices))) for prices in self.prices]
+        return [m if k is None else k for k, m in zip(known, most, strict=True)]
+
+    def _operator(self, family: int) -> Operator | None:
+        return self._now.operators[family]
+
+    def _sums(self) -> Iterator[tuple[Plan, Any]]:
+        """Each plan with its sums over the blocks for the cell weights r = p - observed."""
         tau, _ = self._features.threshold(self.entropy, self.w)
         weights = self._features.sparse(self.w)
         residual = Residual(self._now, law_of(self.entropy), weights, tau)
 
-        def search(family: int, plan: Plan) -> list[Proposal]:
-            def ask(moves: tuple[Any, ...]) -> Array:
-                return self._blocks.reduce("answer", residual, family, moves, merge=add)
+        def asked(family: int) -> Ask:
+            return lambda moves: self._blocks.reduce("answer", residual, family, moves, merge=add)
 
-            return plan.propose(plan.over_blocks(ask))
-
-        return [search(family, plan) for family, plan in enumerate(self._plans)]
+        for family, plan in enumerate(self._plans):
+            yield plan, plan.over_blocks(asked(family))

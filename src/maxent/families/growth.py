@@ -5,13 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from maxent._rows import Array
 from maxent.entropies import Relative
-from maxent.families.base import Proposal, Search
+from maxent.families.base import Ceiling, Family, Proposal, Search
 from maxent.features.base import Operator, OperatorMap
 from maxent.potentials import Box
 from maxent.problem import Problem, State
@@ -30,6 +30,56 @@ class Candidate(NamedTuple):
     violation: float
 
 
+class Proof(NamedTuple):
+    """What no feature of the families exceeds, found or not.
+
+    ``at_most`` and ``prices`` have an array for each family, one number a level; ``found`` are
+    the features that the proof came across, worst violation first.
+    """
+
+    at_most: list[Array]
+    prices: list[Array]
+    found: list[Candidate]
+
+    @property
+    def violation(self) -> float:
+        """By how much any feature violates optimality at most."""
+        pairs = zip(self.at_most, self.prices, strict=True)
+        return max(0.0, *(float(np.max(most - price)) for most, price in pairs))
+
+    def described(
+        self, families: Sequence[Family], found: Sequence[Candidate]
+    ) -> list[dict[str, Any]]:
+        """A dict for every family and level: beta, the largest |value| found, and the bound."""
+        rows = []
+        for f, (family, most, prices) in enumerate(
+            zip(families, self.at_most, self.prices, strict=True)
+        ):
+            for level, (bound, beta) in enumerate(zip(most, prices, strict=True), start=1):
+                mine = (c.proposal for c in found if c.family == f)
+                values = [abs(p.value) for p in mine if p.level == level]
+                rows.append(
+                    {
+                        "family": type(family).__name__,
+                        "level": level,
+                        "beta": float(beta),
+                        "found": max(values, default=0.0),
+                        "bound": float(bound),
+                    }
+                )
+        return rows
+
+    @property
+    def gauge(self) -> float:
+        """The largest |value| / beta_k that any feature can have."""
+        pairs = zip(self.at_most, self.prices, strict=True)
+        return max(
+            _ratio(float(value), float(beta))
+            for most, price in pairs
+            for value, beta in zip(most, price, strict=True)
+        )
+
+
 @dataclass(eq=False)
 class _Chosen:
     """The chosen features of one family."""
@@ -43,12 +93,17 @@ class _Chosen:
 class DensityGrowth(ABC):
     """Chosen features with their weights, and the density they make.
 
-    ``penalty(family, level)`` is beta_k. Features are numbered family by family.
+    ``penalty(family, level)`` is beta_k, ``max_levels`` the largest k of each family and ``prices``
+    the beta_k of its levels. Features are numbered family by family.
     """
 
-    def __init__(self, n_families: int, penalty: Callable[[int, int], float]) -> None:
+    def __init__(self, max_levels: Sequence[int], penalty: Callable[[int, int], float]) -> None:
         self.penalty = penalty
-        self._chosen = [_Chosen() for _ in range(n_families)]
+        self.prices = [
+            np.array([penalty(family, level) for level in range(1, most + 1)])
+            for family, most in enumerate(max_levels)
+        ]
+        self._chosen = [_Chosen() for _ in max_levels]
 
     # -- what there is -------------------------------------------------------------------------
 
@@ -99,30 +154,49 @@ class DensityGrowth(ABC):
     def proposals(self) -> list[list[Proposal]]:
         """What each family proposes for the cell weights r = p - observed."""
 
+    @abstractmethod
+    def refinements(self) -> list[list[Proposal]]:
+        """What the longer search of each family finds for these weights."""
+
+    @abstractmethod
+    def ceilings(self, budget: float) -> list[Ceiling]:
+        """What no feature of each family exceeds with these weights."""
+
+    @abstractmethod
+    def _operator(self, family: int) -> Operator | None:
+        """The chosen features of a family."""
+
+    def _in_use(self, family: int) -> list[Operator]:
+        """Those of a family with a weight, as longer searches start from them."""
+        operator, used = self._operator(family), np.flatnonzero(self._chosen[family].w)
+        return [] if operator is None or not used.size else [operator.restrict(used)]
+
     # -- how it grows --------------------------------------------------------------------------
 
     def candidates(self) -> list[Candidate]:
         """What the families propose for cell weights r = p - observed, worst violation first."""
+        return self._priced(self.proposals())
+
+    def refined(self) -> list[Candidate]:
+        """What longer searches of the families find, worst violation first."""
+        return self._priced(self.refinements())
+
+    def _priced(self, proposed: Sequence[Sequence[Proposal]]) -> list[Candidate]:
         candidates = []
-        for family, proposals in enumerate(self.proposals()):
+        for family, proposals in enumerate(proposed):
             for proposal in proposals:
                 beta = self.penalty(family, proposal.level)
                 candidates.append(Candidate(family, proposal, beta, abs(proposal.value) - beta))
         return sorted(candidates, key=lambda c: -c.violation)
 
-    def family_gap(self, state: State, candidates: Sequence[Candidate]) -> float:
-        """The duality gap over all features that violate no more than the worst candidate.
-
-        p_s = s p + (1 - s) p~, 1/s the largest |value| / beta_k, has |E_ps[phi] - E_S[phi]| <=
-        beta_k for each of them: it is feasible with all of them in the problem, at weight 0.
-        Candidates are the best there are in sets that the search goes through (the smallest of a
-        family), and the best that greed finds in the others.
-        """
-        chosen = state.problem.potential.gauge(state.gradient)
-        gauge = max((_ratio(abs(c.proposal.value), c.beta) for c in candidates), default=0.0)
-        if gauge <= max(chosen, 1.0):
-            return state.gap
-        return state.mixture_gap(1 / gauge) if np.isfinite(gauge) else np.inf
+    def proof(self, budget: float) -> Proof:
+        """What no feature of any family exceeds, with ``budget`` visits of cells for each."""
+        ceilings = self.ceilings(budget)
+        return Proof(
+            [np.asarray(ceiling.at_most, dtype=np.float64) for ceiling in ceilings],
+            self.prices,
+            self._priced([ceiling.proposals for ceiling in ceilings]),
+        )
 
     def add(self, candidate: Candidate) -> int:
         """Take a feature in with weight 0, unless it is there; its number."""
@@ -155,11 +229,12 @@ class CellGrowth(DensityGrowth):
     def __init__(
         self,
         searches: Sequence[Search],
+        max_levels: Sequence[int],
         penalty: Callable[[int, int], float],
         entropy: Relative,
         observed: Array,
     ) -> None:
-        super().__init__(len(searches), penalty)
+        super().__init__(max_levels, penalty)
         self.searches, self.entropy, self.observed = list(searches), entropy, observed
         self.terms = [search.terms() for search in searches]
         self._move(np.zeros(observed.size))
@@ -196,6 +271,23 @@ class CellGrowth(DensityGrowth):
         r = self.p - self.observed
         return [search.propose(r) for search in self.searches]
 
+    def refinements(self) -> list[list[Proposal]]:
+        """Of the searches."""
+        r = self.p - self.observed
+        return [
+            search.refine(r, self.prices[family], self._in_use(family))
+            for family, search in enumerate(self.searches)
+        ]
+
+    def ceilings(self, budget: float) -> list[Ceiling]:
+        """Of the searches."""
+        r = self.p - self.observed
+        pairs = zip(self.searches, self.prices, strict=True)
+        return [search.ceiling(r, prices, budget) for search, prices in pairs]
+
+    def _operator(self, family: int) -> Operator | None:
+        return self.terms[family].operator()
+
     def _append(self, family: int, operator: Operator) -> None:
         self.terms[family].append(operator)
 
@@ -229,6 +321,18 @@ class CellGrowth(DensityGrowth):
         step = rule(lambda: repr(self.names()[j]), column, self.p, at)
         w[j] += step
         self.set_weights(w, self.theta + step * column)
+
+
+def family_gap(state: State, gauge: float) -> float:
+    """The duality gap with every feature of the families in the problem, those not chosen at 0.
+
+    ``gauge`` is at least every |value| / beta_k. p_s = s p + (1 - s) p~, 1/s = gauge, has
+    |E_ps[phi] - E_S[phi]| <= beta_k for all features phi: it is feasible with all of them.
+    """
+    chosen = state.problem.potential.gauge(state.gradient)
+    if gauge <= max(chosen, 1.0):
+        return state.gap
+    return state.mixture_gap(1 / gauge) if np.isfinite(gauge) else np.inf
 
 
 def _ratio(value: float, beta: float) -> float:

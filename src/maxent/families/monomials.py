@@ -19,8 +19,9 @@ from maxent import io
 from maxent._checks import cuts, floats, indices
 from maxent._rows import Array
 from maxent._threads import over_rows
-from maxent.families.base import Proposal, Terms
+from maxent.families.base import Ceiling, Proposal, Terms
 from maxent.families.plans import Ask, Plan, PlannedFamily, View, Walk
+from maxent.families.product_ceiling import product_ceiling
 from maxent.features.base import Operator, incidence
 from maxent.features.cells import Cells, Schema, check_levels
 from maxent.maps import sum_of_parts
@@ -242,10 +243,11 @@ class BoundFactors(Terms):
 class FactorSums(ABC):
     """What a search of products asks: sums with weights q, at first r, over all cells.
 
-    ``size`` is sum_i |r_i|.
+    ``size`` is sum_i |r_i|, ``count`` the number of cells.
     """
 
     size: float
+    count: int
 
     @abstractmethod
     def values(self) -> Array:
@@ -255,13 +257,23 @@ class FactorSums(ABC):
     def multiply(self, k: int) -> tuple[float, float]:
         """Multiply q by raw feature k; sums of |q| before and of what it lost."""
 
+    @abstractmethod
+    def extended(self, products: Array, first: Array) -> Array:
+        """Sums of q phi psi and of |q| phi psi, (products and factors, 2).
+
+        phi is the product of the raw features in a row of ``products``, psi one from ``first`` on.
+        """
+
 
 class FactorWalk(FactorSums, Walk):
-    """The sums over cells in memory, with weights q of its own. Moves are raw features."""
+    """The sums over cells in memory, with weights q of its own.
+
+    Moves are raw features, or products and the first factors to extend them by, in bytes.
+    """
 
     def __init__(self, raw: BoundRaw, q: Array) -> None:
         self._raw, self._q = raw, q
-        self.size = float(np.abs(q).sum())
+        self.size, self.count = float(np.abs(q).sum()), q.size
 
     def values(self) -> Array:
         """In one pass over the cells."""
@@ -280,12 +292,32 @@ class FactorWalk(FactorSums, Walk):
         before, lost = sum_of_parts(part, q.size, 1)
         return float(before), float(lost)
 
-    def first(self) -> Array:
-        """size, 0 and the values."""
-        return np.concatenate([[self.size, 0.0], self.values()])
+    def extended(self, products: Array, first: Array) -> Array:
+        """In one pass over the cells."""
+        from maxent._kernels.terms import extended_sums
 
-    def step(self, move: int) -> Array:
-        """What ``multiply`` gives, and the values after it."""
+        cells, plan = self._raw.cells, self._raw.plan
+        cuts = np.concatenate([[0], np.cumsum(len(plan.place) - first)])
+
+        def part(start: int, stop: int) -> Array:
+            out = np.zeros((cuts[-1], 2))
+            extended_sums(
+                *(cells.values, cells.codes, plan.place, plan.numbers),
+                *(self._q, products, first, cuts, start, stop, out),
+            )
+            return out
+
+        return sum_of_parts(part, self._q.size, int(cuts[-1]))
+
+    def first(self) -> Array:
+        """size, count and the values."""
+        return np.concatenate([[self.size, self.count], self.values()])
+
+    def step(self, move: int | tuple[bytes, bytes]) -> Array:
+        """What ``multiply`` gives, and the values after it; or the sums of extended products."""
+        if isinstance(move, tuple):
+            products, first = (np.frombuffer(bytearray(part), np.int32) for part in move)
+            return self.extended(products.reshape(first.size, -1), first)
         return np.concatenate([self.multiply(move), self.values()])
 
 
@@ -294,8 +326,9 @@ class FactorsInBlocks(FactorSums):
 
     def __init__(self, ask: Ask) -> None:
         self._ask: Ask = ask
-        self._moves: tuple[int, ...] = ()
-        (self.size, _), self._values = self._asked()
+        self._moves: tuple[int | tuple[bytes, bytes], ...] = ()
+        (self.size, count), self._values = self._asked()
+        self.count = round(count)
 
     def _asked(self) -> tuple[tuple[float, float], Array]:
         answer = self._ask(self._moves)
@@ -310,6 +343,11 @@ class FactorsInBlocks(FactorSums):
         self._moves = (*self._moves, int(k))
         both, self._values = self._asked()
         return both
+
+    def extended(self, products: Array, first: Array) -> Array:
+        """In one pass over the blocks."""
+        self._moves = (*self._moves, (products.tobytes(), first.tobytes()))
+        return self._ask(self._moves)
 
 
 class BoundRaw(ABC):
@@ -358,10 +396,12 @@ class FactorPlan(Plan):
             if best is None:
                 break
             factors.append(best)
-            factor, power = np.unique(factors, return_counts=True)
-            operator = self.product(factor, power.astype(np.int32))
-            proposals.append(Proposal(operator, len(factors), float(values[best])))
+            proposals.append(self._proposal(factors, float(values[best])))
         return proposals
+
+    def _proposal(self, factors: list[int], value: float) -> Proposal:
+        factor, power = np.unique(factors, return_counts=True)
+        return Proposal(self.product(factor, power.astype(np.int32)), len(factors), value)
 
     def _best(self, values: Array, sums: FactorSums, least: float, first: bool) -> int | None:
         """The raw feature with the largest value among those that change q, now taken into q."""
@@ -373,6 +413,11 @@ class FactorPlan(Plan):
             if lost > _NOTHING * before or first:
                 return int(k)
         return None
+
+    def ceiling(self, sums: FactorSums, prices: Array, budget: float) -> Ceiling:
+        """All products, those with a factor too small to violate optimality passed over."""
+        most, found = product_ceiling(sums, self.place, prices, budget)
+        return Ceiling(most, [self._proposal(list(f), value) for f, value in found])
 
     def terms(self, cells: Cells) -> BoundFactors:
         """A place for chosen products on given cells."""

@@ -8,14 +8,15 @@ A ``Plan`` is a family on a table: ranges, thresholds and knots, and no cell. It
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
 from maxent._rows import Array
-from maxent.families.base import Family, Proposal, Search, Terms
+from maxent.families.base import Ceiling, Family, Proposal, Search, Terms
+from maxent.features.base import Operator
 from maxent.features.cells import Cells, Schema
 from maxent.features.summary import TableSummary
 
@@ -55,6 +56,14 @@ class Plan(ABC):
     @abstractmethod
     def propose(self, sums: Any) -> list[Proposal]:
         """The best feature found in each H_k, from sums over the cells; see ``Search.propose``."""
+
+    def refine(self, sums: Any, prices: Array, chosen: Sequence[Operator]) -> list[Proposal]:
+        """Features that ``propose`` may miss; see ``Search.refine``."""
+        return []
+
+    def ceiling(self, sums: Any, prices: Array, budget: float) -> Ceiling | None:
+        """What no feature exceeds, where it is known; see ``Search.ceiling``."""
+        return None
 
     @abstractmethod
     def terms(self, cells: Cells) -> Terms:
@@ -200,14 +209,26 @@ class PlannedSearch(Search):
         self.plan = plan
         self._bound = plan.bind(cells)
 
-    def propose(self, r: Array) -> list[Proposal]:
-        """What the plan proposes."""
+    def _walk(self, r: Array) -> Walk:
         r = np.array(r, dtype=np.float64)
         if r.shape != (self.cells.n_cells,):
             raise ValueError(
                 f"r has shape {r.shape}, expected ({self.cells.n_cells},): one weight per cell"
             )
-        return self.plan.propose(self._bound.walk(r))
+        return self._bound.walk(r)
+
+    def propose(self, r: Array) -> list[Proposal]:
+        """What the plan proposes."""
+        return self.plan.propose(self._walk(r))
+
+    def refine(self, r: Array, prices: Array, chosen: Sequence[Operator]) -> list[Proposal]:
+        """What the plan finds beyond what it proposes."""
+        return self.plan.refine(self._walk(r), prices, chosen)
+
+    def ceiling(self, r: Array, prices: Array, budget: float) -> Ceiling:
+        """What the plan knows, or the default."""
+        known = self.plan.ceiling(self._walk(r), prices, budget)
+        return super().ceiling(r, prices, budget) if known is None else known
 
     def terms(self) -> Terms:
         """A place for chosen features."""

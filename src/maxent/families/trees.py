@@ -9,8 +9,9 @@ both signs grow the same tree, and the larger value has the sign of sum_i r_i at
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from math import lgamma
 from typing import Any, ClassVar, NamedTuple
 
@@ -20,13 +21,16 @@ from maxent import io
 from maxent._checks import cuts, floats, indices
 from maxent._rows import Array
 from maxent._threads import over_rows
-from maxent.families.base import Proposal, Terms
+from maxent.families.base import Ceiling, Proposal, Terms, of_sums
 from maxent.families.plans import Ask, Plan, PlannedFamily, View, Walk
+from maxent.families.resplits import BinnedTree, Resplitter
+from maxent.families.tree_ceiling import tree_ceiling
 from maxent.features.base import Operator, incidence, replaced
 from maxent.features.cells import UNKNOWN, Cells, Schema, check_levels
 from maxent.maps import sum_of_parts
 
 _NOISE = 1e-11  # of sum_i |r_i|: what sums of a million cells may be off by
+_RESPLIT = 4  # trees whose questions a longer search asks anew, at first
 _BLOCK = 1 << 14  # cells that pass by all trees at once: their masses stay in cache
 _BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little") * 1.0
 
@@ -436,12 +440,13 @@ class BoundTrees(Terms):
 class TreeSums(ABC):
     """What a search of trees asks: sums of r by bin of every variable, over the cells of a leaf.
 
-    ``size`` and ``total`` are sum_i |r_i| and sum_i r_i. All cells are leaf 0; the s-th split,
-    counted from 0, makes the leaves 2 s + 1 and 2 s + 2.
+    ``size`` and ``total`` are sum_i |r_i| and sum_i r_i, ``count`` cells have r_i != 0. All cells
+    are leaf 0; the s-th split, counted from 0, makes the leaves 2 s + 1 and 2 s + 2.
     """
 
     size: float
     total: float
+    count: int
 
     @abstractmethod
     def root(self) -> Array:
@@ -451,14 +456,35 @@ class TreeSums(ABC):
     def split(self, leaf: int, variable: int, goes_left: Array) -> tuple[Array, Array]:
         """The sums of both sides of a leaf; ``goes_left`` are the bins of the variable that do."""
 
+    @abstractmethod
+    def restart(self) -> None:
+        """All cells are leaf 0 again, and the only one."""
+
+    @abstractmethod
+    def resplit(self, tree: BinnedTree, node: int) -> Array:
+        """Sums of r_i (a_i - b_i) by bin of every variable, see ``resplits``."""
+
+    @abstractmethod
+    def leaves(self, tree: BinnedTree) -> Array:
+        """Sums of r over the cells of each leaf of a tree."""
+
+    @abstractmethod
+    def cells(self) -> tuple[Array, Array]:
+        """The bins of all cells with r_i != 0, (cells, variables), and r: for few cells."""
+
 
 class TreeWalk(TreeSums, Walk):
-    """The sums over cells in memory. Moves are a leaf, a variable and the bytes of the bins."""
+    """The sums over cells in memory.
+
+    Moves are a leaf, a variable and the bytes of the bins; or the name of another question, a node
+    and a tree in bytes.
+    """
 
     def __init__(self, binned: BinnedCells, r: Array) -> None:
         self._binned, self._r = binned, r
         self.size, self.total = float(np.abs(r).sum()), float(r.sum())
         self._order = np.flatnonzero(r).astype(np.int32)  # cells of each leaf together
+        self.count = self._order.size
         self._spare = np.empty_like(self._order)
         self._leaves = [(0, self._order.size, self._sums(0, self._order.size))]
 
@@ -486,23 +512,57 @@ class TreeWalk(TreeSums, Walk):
         return both
 
     def first(self) -> Array:
-        """size, total and the sums of the root."""
-        return np.concatenate([[self.size, self.total], self.root()])
+        """size, total, count and the sums of the root."""
+        return np.concatenate([[self.size, self.total, self.count], self.root()])
 
-    def step(self, move: tuple[int, int, bytes]) -> Array:
-        """The sums of the left side."""
+    def restart(self) -> None:
+        """The cells stay in the order they have."""
+        del self._leaves[1:]
+
+    def resplit(self, tree: BinnedTree, node: int) -> Array:
+        """In one pass over the cells."""
+        return self._binned.resplit(self._r, self._order, tree, node)
+
+    def leaves(self, tree: BinnedTree) -> Array:
+        """In one pass over the cells."""
+        return self._binned.leaves(self._r, self._order, tree)
+
+    def cells(self) -> tuple[Array, Array]:
+        """Those in memory."""
+        order = np.sort(self._order)
+        return self._binned.codes[order], self._r[order]
+
+    def step(self, move: tuple[Any, ...]) -> Any:
+        """The sums of the left side, or the answer to another question."""
+        if move[0] == "cells":
+            return [self.cells()]  # lists of several blocks add up to one
+        if move[0] == "resplit":
+            return self.resplit(_unpacked(move[2:]), move[1])
+        if move[0] == "leaves":
+            return self.leaves(_unpacked(move[2:]))
         leaf, variable, goes_left = move
         return self.split(leaf, variable, np.frombuffer(bytearray(goes_left), np.uint8))[0]
 
 
+def _packed(tree: BinnedTree) -> tuple[bytes, ...]:
+    """A tree as plain values, which moves are made of."""
+    return tuple(part.tobytes() for part in tree)
+
+
+def _unpacked(packed: Sequence[bytes]) -> BinnedTree:
+    variable, left, right = (np.frombuffer(bytearray(packed[k]), dtype=np.int32) for k in (0, 2, 3))
+    goes_left = np.frombuffer(bytearray(packed[1]), dtype=np.uint8)
+    return BinnedTree(variable, goes_left.reshape(variable.size, -1), left, right)
+
+
 class TreesInBlocks(TreeSums):
-    """The sums over cells in blocks: one pass for each split."""
+    """The sums over cells in blocks: one pass for each question."""
 
     def __init__(self, ask: Ask) -> None:
         self._ask: Ask = ask
-        self._moves: tuple[tuple[int, int, bytes], ...] = ()
-        self.size, self.total, *root = ask(())
-        self._leaves = [np.array(root)]
+        self._moves: tuple[tuple[Any, ...], ...] = ()
+        self.size, self.total, count, *root = ask(())
+        self.count, self._leaves = round(count), [np.array(root)]
 
     def root(self) -> Array:
         """The sums over all cells."""
@@ -515,6 +575,29 @@ class TreesInBlocks(TreeSums):
         both = left, self._leaves[leaf] - left
         self._leaves += both
         return both
+
+    def restart(self) -> None:
+        """The next pass begins anew."""
+        self._moves = ()
+        del self._leaves[1:]
+
+    def resplit(self, tree: BinnedTree, node: int) -> Array:
+        """In one pass over the blocks."""
+        return self._asked("resplit", node, tree)
+
+    def leaves(self, tree: BinnedTree) -> Array:
+        """In one pass over the blocks."""
+        return self._asked("leaves", 0, tree)
+
+    def cells(self) -> tuple[Array, Array]:
+        """Those of all blocks."""
+        self._moves = (*self._moves, ("cells",))
+        codes, r = zip(*self._ask(self._moves), strict=True)
+        return np.concatenate(codes), np.concatenate(r)
+
+    def _asked(self, name: str, node: int, tree: BinnedTree) -> Array:
+        self._moves = (*self._moves, (name, int(node), *_packed(tree)))
+        return self._ask(self._moves)
 
 
 class _Leaf(NamedTuple):
@@ -592,6 +675,30 @@ class BinnedCells:
 
         return sum_of_parts(part, cells.size, self.codes.shape[1])
 
+    def resplit(self, r: Array, cells: Array, tree: BinnedTree, node: int) -> Array:
+        """Sums of r_i (a_i - b_i) by bin over the cells that reach a node."""
+        from maxent._kernels.trees import sum_resplit
+
+        firsts, (above, side) = self._plan.firsts, tree.path(node)
+
+        def part(start: int, stop: int) -> Array:
+            sums = np.zeros(firsts[-1])
+            sum_resplit(self.codes, cells[start:stop], r, *tree, above, side, firsts, sums)
+            return sums
+
+        return sum_of_parts(part, cells.size, self.codes.shape[1])
+
+    def leaves(self, r: Array, cells: Array, tree: BinnedTree) -> Array:
+        """Sums of r by leaf."""
+        from maxent._kernels.trees import sum_leaves
+
+        def part(start: int, stop: int) -> Array:
+            sums = np.zeros((tree.size, 2))
+            sum_leaves(self.codes, cells[start:stop], r, *tree, sums)
+            return sums
+
+        return sum_of_parts(part, cells.size, 8)
+
 
 class TreePlan(Plan):
     """Trees over the columns of a table, every variable in bins.
@@ -630,26 +737,101 @@ class TreePlan(Plan):
     def propose(self, sums: TreeSums) -> list[Proposal]:
         """The tree of every size, each with one leaf of the one before it split."""
         noise = _NOISE * sums.size
-        tree = self._grow(sums, noise)
-        if not tree.variable:
-            return []
-        # the sign that has the larger value, see the top of the module; of equal ones that of
-        # r = p - observed where records are, so that features say where they are
-        sign = 1.0 if sum(tree.total[0]) > noise else -1.0
-        child, total = np.array(tree.child), np.array(tree.total)
-        label = sign * total > 0
-        proposals = []
-        for size in range(1, len(tree.variable) + 1):
-            inner = child[:size] < size
-            links = np.where(inner, child[:size], np.where(label[:size], -2, -1))
-            value = float(total[:size][label[:size] & ~inner].sum())
-            proposals.append(Proposal(self._operator(tree, links.astype(np.int32)), size, value))
-        return proposals
+        grown = self._grow(sums, noise)
+        return [self._proposal(*found) for found in self._sizes(grown, self._sign(sums))]
 
-    def _operator(self, tree: _TreeNodes, links: Array) -> TreeTerms:
-        size, n_continuous = len(links), len(self.thresholds)
+    def refine(self, sums: TreeSums, prices: Array, chosen: Sequence[Operator]) -> list[Proposal]:
+        """The best tree grown from the best question on each variable, the best with new questions.
+
+        Greed from one root ends where no first question is worth much. Where that finds nothing,
+        trees in use are asked anew as well.
+        """
+        noise, sign = _NOISE * sums.size, self._sign(sums)
+        resplitter = Resplitter(self.firsts, len(self.thresholds), prices, sign)
+
+        def worth(found: tuple[BinnedTree, float]) -> float:
+            return sign * found[1] - float(prices[found[0].size - 1])
+
+        grown = []
+        for variable in range(self.firsts.size - 1):
+            sums.restart()
+            sizes = list(self._sizes(self._grow(sums, noise, variable), sign))
+            grown += [max(sizes, key=worth)] if sizes else []
+        grown.sort(key=worth, reverse=True)
+        better = [resplitter.better(sums, tree) for tree, _ in grown[:_RESPLIT]]
+        if not any(worth(found) > noise for found in better):
+            better += [resplitter.better(sums, tree) for tree in self._binned(chosen)]
+        return [self._proposal(*found) for found in (*better, *grown[_RESPLIT:])]
+
+    def ceiling(self, sums: TreeSums, prices: Array, budget: float) -> Ceiling:
+        """One node is searched whole, larger trees by branch and bound where the budget allows.
+
+        Else they have the larger of the sums of both signs. Cells in blocks come together for it.
+        """
+        noise = _NOISE * sums.size
+        sums.restart()
+        one = self._leaf(0, (0, 0), sums.total, sums.root(), 0.0)
+        most = np.full(len(prices), of_sums(sums.size, sums.total) + noise)
+        most[0] = abs(sums.total) + one.gain + noise
+        variables = self.firsts.size - 1
+        if len(prices) == 1 or sums.count * variables**2 > budget:
+            return Ceiling(most)
+        known = (self.firsts, len(self.thresholds), prices, budget)
+        proved, trees = tree_ceiling(*sums.cells(), *known)
+        resplitter = Resplitter(self.firsts, len(self.thresholds), prices, self._sign(sums))
+        found = [resplitter.labelled(sums, tree) for tree in trees]
+        return Ceiling(np.minimum(most, proved), [self._proposal(*better) for better in found])
+
+    def _binned(self, chosen: Sequence[Operator]) -> Iterator[BinnedTree]:
+        """Trees of this plan as they ask for bins."""
+        width = int(np.diff(self.firsts).max())
+        for trees in chosen:
+            assert isinstance(trees, TreeTerms)
+            for start, stop in pairwise(trees.offsets):
+                goes_left = np.zeros((stop - start, width), dtype=np.uint8)
+                for place, node in enumerate(range(start, stop)):
+                    v = int(trees.variable[node])
+                    if v < len(self.thresholds):
+                        cut = np.searchsorted(self.thresholds[v], trees.threshold[node])
+                        goes_left[place, : cut + 1] = 1
+                    else:
+                        goes_left[place, trees.members[trees.sets[node] : trees.sets[node + 1]]] = 1
+                nodes = slice(start, stop)
+                yield BinnedTree(
+                    trees.variable[nodes].astype(np.int32),
+                    goes_left,
+                    trees.left[nodes].astype(np.int32),
+                    trees.right[nodes].astype(np.int32),
+                )
+
+    def _sign(self, sums: TreeSums) -> float:
+        """The sign that has the larger value, see the top of the module.
+
+        Of equal ones that of r = p - observed where records are: features say where they are.
+        """
+        return 1.0 if sums.total > _NOISE * sums.size else -1.0
+
+    def _sizes(self, grown: _TreeNodes, sign: float) -> Iterator[tuple[BinnedTree, float]]:
+        """The tree of every size with its value, of one that grew node by node."""
+        if not grown.variable:
+            return
+        child, total = np.array(grown.child), np.array(grown.total)
+        variable, goes_left = np.array(grown.variable, np.int32), np.array(grown.goes_left)
+        label = sign * total > 0
+        for size in range(1, variable.size + 1):
+            inner = child[:size] < size
+            links = np.where(inner, child[:size], np.where(label[:size], -2, -1)).astype(np.int32)
+            value = float(total[:size][label[:size] & ~inner].sum())
+            ends = (np.ascontiguousarray(links[:, side]) for side in (0, 1))
+            yield BinnedTree(variable[:size], goes_left[:size], *ends), value
+
+    def _proposal(self, tree: BinnedTree, value: float) -> Proposal:
+        return Proposal(self._operator(tree), tree.size, value)
+
+    def _operator(self, tree: BinnedTree) -> TreeTerms:
+        size, n_continuous = tree.size, len(self.thresholds)
         threshold, members = np.zeros(size), [np.empty(0, dtype=np.int32)] * size
-        for node, v in enumerate(tree.variable[:size]):
+        for node, v in enumerate(tree.variable):
             chosen = np.flatnonzero(tree.goes_left[node])
             if v < n_continuous:
                 threshold[node] = self.thresholds[v][chosen.size - 1]
@@ -659,19 +841,22 @@ class TreePlan(Plan):
             self.schema.continuous,
             self.schema.categorical,
             self.schema.levels,
-            np.array(tree.variable[:size], dtype=np.int32),
+            tree.variable,
             threshold,
-            np.ascontiguousarray(links[:, 0]),
-            np.ascontiguousarray(links[:, 1]),
+            tree.left,
+            tree.right,
             np.array([0, size]),
             np.concatenate(members),
             np.concatenate([[0], np.cumsum([m.size for m in members])]),
         )
 
-    def _grow(self, sums: TreeSums, noise: float) -> _TreeNodes:
-        """Split the leaf with the largest gain until there is none, or nodes enough."""
+    def _grow(self, sums: TreeSums, noise: float, first: int | None = None) -> _TreeNodes:
+        """Split the leaf with the largest gain until there is none, or nodes enough.
+
+        ``first`` is the variable that the root asks for, if it is given.
+        """
         tree = _TreeNodes()
-        leaves = [self._leaf(0, (0, 0), sums.total, sums.root(), noise)]
+        leaves = [self._leaf(0, (0, 0), sums.total, sums.root(), noise, first)]
         while len(tree.variable) < self._max_nodes:
             leaf = leaves.pop(int(np.argmax([leaf.gain for leaf in leaves])))
             if leaf.gain <= noise:
@@ -689,14 +874,26 @@ class TreePlan(Plan):
         return tree
 
     def _leaf(
-        self, number: int, parent: tuple[int, int], total: float, sums: Array, noise: float
+        self,
+        number: int,
+        parent: tuple[int, int],
+        total: float,
+        sums: Array,
+        noise: float,
+        only: int | None = None,
     ) -> _Leaf:
+        """A leaf with its best split, by one variable where ``only`` is given."""
         from maxent._kernels.trees import best_split
 
         goes_left = np.zeros(int(np.diff(self.firsts).max()), dtype=np.uint8)
-        gain, variable, left_total = best_split(
-            sums, self.firsts, len(self.thresholds), total, noise, goes_left
-        )
+        firsts, n_continuous = self.firsts, len(self.thresholds)
+        if only is not None:
+            here = slice(*firsts[only : only + 2])
+            sums, firsts = sums[here], np.array([0, here.stop - here.start])
+            n_continuous = int(only < n_continuous)
+        gain, variable, left_total = best_split(sums, firsts, n_continuous, total, noise, goes_left)
+        if only is not None and variable >= 0:
+            variable = only
         return _Leaf(number, parent, total, gain, variable, goes_left, left_total)
 
 

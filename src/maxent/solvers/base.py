@@ -35,6 +35,7 @@ class Status(Enum):
     CONVERGED = "converged"  # the duality gap is at most the tolerance
     STATIONARY = "stationary"  # the optimality is, and no finite gap bounds the objective
     MAX_ITER = "max_iter"
+    UNPROVED = "unproved"  # nothing better is found in a search that does not rule it out
     SMALL_CHANGE = "small_change"  # the objective changed too little, by the rule of a paper
     STALLED = "stalled"  # no further progress is possible in floating point
     UNBOUNDED = "unbounded"  # the dual has no minimum: no p has moments in reach of the target
