@@ -28,7 +28,7 @@ from maxent.entropies import (
     Zero,
     unwrap,
 )
-from maxent.estimators._chain_rows import full_map, position_costs, separates
+from maxent.estimators._chain_rows import full_map, partly_separable, position_costs, separates
 from maxent.estimators._costs import as_cost
 from maxent.estimators._lazy import lazily
 from maxent.estimators._linear import as_potential
@@ -65,7 +65,11 @@ _STILL = 1e-6  # relative change of the objective between two of them that ends 
 
 
 class SeparableWarning(UserWarning):
-    """Without a penalty the weights of separable data grow for ever: the fit stopped on the way."""
+    """Without a penalty the weights of separable data grow for ever: the fit stopped on the way.
+
+    Data are separable where the right labels score highest in all sequences, and in part where some
+    direction of the weights lets the loss of some sequences fall and that of none rise.
+    """
 
 
 class ChainModel(SolvesProblem, SavesFields, BaseEstimator):
@@ -214,11 +218,14 @@ class ChainModel(SolvesProblem, SavesFields, BaseEstimator):
 
     def _learn(self, problem: Problem) -> None:
         solution = self._optimise(problem)
-        if isinstance(problem.potential, Equality) and separates(problem, solution.w):
+        if not isinstance(problem.potential, Equality):
+            return
+        some = "" if separates(problem, solution.w) else partly_separable(problem)
+        if some is not None:
             warnings.warn(
-                "the training labels are separable and nothing is penalized: the loss falls for "
-                "ever as the weights grow, and the model is the one where the solver stopped. Give "
-                "a penalty (L2CRF, potential=1e-3) for a model that is defined by the data",
+                f"the training labels {some}are separable and nothing is penalized: the loss falls "
+                "for ever as the weights grow, and the model is the one where the solver stopped. "
+                "Give a penalty (L2CRF, potential=1e-3) for a model that is defined by the data",
                 SeparableWarning,
                 stacklevel=3,
             )
