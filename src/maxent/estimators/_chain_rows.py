@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from maxent._rows import Array, Ragged, Rows, Tied, row_dot
 from maxent.entropies import Shannon, unwrap
@@ -70,3 +71,16 @@ def partly_separable(problem: Problem) -> str | None:
     mean = row_dot(theta, problem.observed - middle)  # of all margins of a row
     count = int(np.sum(mean > 1e-6 * mean.max()))
     return f"of {count} of {features.n_rows} sequences "
+
+
+def chain_reach(features: Any) -> float:
+    """At least the norm of F_i (v - v') for any two paths of a sequence.
+
+    Two labels of a position differ by sqrt 2 times the norm of its features, two transitions by
+    sqrt 2; the blocks of features and of transitions are orthogonal.
+    """
+    X, lengths = features.X, features.lengths
+    squares = X.multiply(X).sum(axis=1) if sparse.issparse(X) else np.sum(np.square(X), axis=1)
+    sizes = np.sqrt(np.asarray(squares, dtype=np.float64).ravel())
+    sums = np.add.reduceat(sizes, np.cumsum(lengths) - lengths)
+    return float(np.sqrt(2 * np.max(sums**2 + (lengths - 1.0) ** 2)))
