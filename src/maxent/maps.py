@@ -21,6 +21,7 @@ from scipy import linalg, sparse
 from maxent import io
 from maxent._checks import cuts, indices
 from maxent._limits import IN_MEMORY, check_cells
+from maxent._row_pull import chain_columns
 from maxent._rows import Array, Ragged, Rows, Tied
 from maxent._threads import all_finite, blocks, one_blas_thread, over_rows
 
@@ -104,6 +105,13 @@ class RowMap(FeatureMap):
     @abstractmethod
     def row_norms(self) -> Array:
         """Upper bounds of ||F_i||^2, the squared operator norms of the rows; 0 where F_i = 0."""
+
+    def row_moments(self, p: Rows, index: Array) -> Any:
+        """Some features of F_i p_i, row by row, sparse; None where there is no short way.
+
+        ``index`` is sorted.
+        """
+        return None
 
 
 def _matrix(X: Any, name: str = "X") -> Any:
@@ -693,6 +701,16 @@ class ChainMap(RowMap):
             ]
             block = np.sum(blocks, axis=0)
         return np.concatenate([_product(self.X.T, unary.reshape(-1, k)).ravel(), block])
+
+    def row_moments(self, p: Rows, index: Array) -> Any:
+        """Expected features of each sequence, where transitions are tied."""
+        if not isinstance(p, Tied):
+            return None
+        k = self.n_states
+        cut = self.X.shape[1] * k
+        unary, own = p.own.values.reshape(-1, k), index[index < cut]
+        first = chain_columns(self.X, self._lengths, unary, own // k, own % k)
+        return sparse.hstack([first, p.tied[:, index[own.size :] - cut]], "csr")
 
     def take(self, rows: Array) -> ChainMap:
         """Some of the sequences."""

@@ -5,13 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from maxent._rows import Array, Ragged, Rows, Tied, row_dot
+from maxent.entropies import Shannon, unwrap
 from maxent.estimators._sequences import Labels, split
 from maxent.maps import ChainMap, RowMap
 from maxent.problem import Problem
+from maxent.solvers._recession import recession_direction
 from maxent.structured import Chain
 from maxent.tagging.input_map import InputChainMap
+
+_FEW = 200_000  # rows times weights up to which a direction of recession is looked for
 
 
 def full_map(matrix: Any, lengths: Array, n_states: int, transitions: str, tied: bool) -> RowMap:
@@ -46,3 +51,36 @@ def separates(problem: Problem, w: Array) -> bool:
     rounding = 1e-9 * (1 + np.abs(right))
     best = right >= values[:, 0] - rounding
     return bool((best & ~(values[:, 1] >= values[:, 0] - rounding)).all())
+
+
+def partly_separable(problem: Problem) -> str | None:
+    """Words for how many rows a direction of recession separates; None where there is none.
+
+    Along it the loss of these rows falls for ever and that of no other rises. It is looked for by
+    linear programmes, in problems that are small enough for them.
+    """
+    features = problem.features
+    shannon = isinstance(unwrap(problem.entropy).entropy, Shannon)
+    if features.in_blocks or not shannon or features.n_rows * features.n_features > _FEW:
+        return None
+    w = recession_direction(problem)
+    if w is None:
+        return None
+    theta = features.scores(w)
+    _, middle = problem.entropy.conjugate(0 * theta)
+    mean = row_dot(theta, problem.observed - middle)  # of all margins of a row
+    count = int(np.sum(mean > 1e-6 * mean.max()))
+    return f"of {count} of {features.n_rows} sequences "
+
+
+def chain_reach(features: Any) -> float:
+    """At least the norm of F_i (v - v') for any two paths of a sequence.
+
+    Two labels of a position differ by sqrt 2 times the norm of its features, two transitions by
+    sqrt 2; the blocks of features and of transitions are orthogonal.
+    """
+    X, lengths = features.X, features.lengths
+    squares = X.multiply(X).sum(axis=1) if sparse.issparse(X) else np.sum(np.square(X), axis=1)
+    sizes = np.sqrt(np.asarray(squares, dtype=np.float64).ravel())
+    sums = np.add.reduceat(sizes, np.cumsum(lengths) - lengths)
+    return float(np.sqrt(2 * np.max(sums**2 + (lengths - 1.0) ** 2)))

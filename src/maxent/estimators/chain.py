@@ -28,7 +28,13 @@ from maxent.entropies import (
     Zero,
     unwrap,
 )
-from maxent.estimators._chain_rows import full_map, position_costs, separates
+from maxent.estimators._chain_rows import (
+    chain_reach,
+    full_map,
+    partly_separable,
+    position_costs,
+    separates,
+)
 from maxent.estimators._costs import as_cost
 from maxent.estimators._lazy import lazily
 from maxent.estimators._linear import as_potential
@@ -45,10 +51,11 @@ from maxent.estimators._sequences import (
     stack,
 )
 from maxent.estimators._solving import CERTIFICATE, SolvesProblem, mean_weights
-from maxent.maps import RowMap
+from maxent.maps import ChainMap, RowMap
 from maxent.potentials import Box, Equality, Potential, Quadratic
-from maxent.problem import Problem
+from maxent.problem import Problem, State
 from maxent.solvers import ConvergenceWarning, Solution
+from maxent.solvers._self_concordant import unpenalised_gap
 from maxent.structured import Chain
 from maxent.tagging.attributes import Attributes, Tokens
 from maxent.tagging.pair_map import PairChainMap
@@ -61,11 +68,16 @@ LOSSES: dict[str, tuple[Callable[..., Entropy], bool]] = {
     "sparsemap": (SquaredNorm, False),
 }
 _ROUNDS = 100  # completions of hidden labels at most
+_FEW_WEIGHTS = 200  # up to which a Hessian costs less than the fit
 _STILL = 1e-6  # relative change of the objective between two of them that ends the search
 
 
 class SeparableWarning(UserWarning):
-    """Without a penalty the weights of separable data grow for ever: the fit stopped on the way."""
+    """Without a penalty the weights of separable data grow for ever: the fit stopped on the way.
+
+    Data are separable where the right labels score highest in all sequences, and in part where some
+    direction of the weights lets the loss of some sequences fall and that of none rise.
+    """
 
 
 class ChainModel(SolvesProblem, SavesFields, BaseEstimator):
@@ -223,14 +235,26 @@ class ChainModel(SolvesProblem, SavesFields, BaseEstimator):
 
     def _learn(self, problem: Problem) -> None:
         solution = self._optimise(problem)
-        if isinstance(problem.potential, Equality) and separates(problem, solution.w):
+        if not isinstance(problem.potential, Equality):
+            return
+        some = "" if separates(problem, solution.w) else partly_separable(problem)
+        if some is None:
+            self._bound_without_penalty(problem.state(solution.w))
+        else:
             warnings.warn(
-                "the training labels are separable and nothing is penalized: the loss falls for "
-                "ever as the weights grow, and the model is the one where the solver stopped. Give "
-                "a penalty (L2CRF, potential=1e-3) for a model that is defined by the data",
+                f"the training labels {some}are separable and nothing is penalized: the loss falls "
+                "for ever as the weights grow, and the model is the one where the solver stopped. "
+                "Give a penalty (L2CRF, potential=1e-3) for a model that is defined by the data",
                 SeparableWarning,
                 stacklevel=3,
             )
+
+    def _bound_without_penalty(self, state: State) -> None:
+        """A gap from the Hessian, where weights are few: no other is finite without a penalty."""
+        features = state.problem.features
+        chains = isinstance(features, ChainMap | PairChainMap)
+        if chains and features.n_features <= _FEW_WEIGHTS:
+            self.gap_ = min(self.gap_, unpenalised_gap(state, chain_reach(features)))
 
     def _refuse_checkpoint(self, what: str) -> None:
         if self.checkpoint is not None:

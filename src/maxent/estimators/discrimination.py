@@ -55,11 +55,12 @@ class CRF(NamedModel):
     """Conditional random field without a penalty: maximum likelihood (Lafferty et al., 2001).
 
     Minimises  sum_i -log p(y_i | x_i).  Other parameters and attributes: see ``ChainClassifier``.
-    Separable data have no best weights: a SeparableWarning tells, and the model is finite.
+    Labels that are separable, if only those of some sequences, have no best weights: a
+    SeparableWarning tells, and the model is finite.
 
-    >>> model = CRF().fit([[["a"]], [["a"]], [["a"], ["b"]]], [[0], [1], [1, 0]])
-    >>> bool(model.optimality_ <= 1e-4)
-    True
+    >>> model = CRF().fit([[["a"]], [["a"]], [["a"]]], [[0], [1], [1]])
+    >>> model.predict_proba([[["a"]]])[0].round(3)
+    array([[0.333, 0.667]])
     """
 
     def _recipe(self, total: float) -> tuple[str, Potential]:

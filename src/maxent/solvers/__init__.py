@@ -82,6 +82,7 @@ _FEW_SAMPLES = 1.5  # per column, below which the steps of Newton's method meet 
 _FEW_FOR_A_PROGRAMME = 50  # features up to which cutting planes with an l1 penalty are fast
 _FEW_WEIGHTS = 500  # features up to which interior points are faster than smoothing
 _FEW_PLANES = 20_000_000  # rows times features up to which planes of all rows fit into memory
+_TINY, _SOON = 10_000, 200  # rows times features that are handed over after so many steps
 _MANY_L1 = 10_000  # features beyond which FISTA takes many more steps than OWLQN
 _MANY, _MANY_OF_ONE_ROW = 100, 2000  # features beyond which Newton steps cost too much
 
@@ -98,7 +99,9 @@ def choose(solver: Solver | str, problem: Problem, **settings: Any) -> Solver:
     chosen = replace(_chosen(solver, problem), **settings)
     limited = "max_iter" in settings or isinstance(chosen, ColumnGeneration)
     if solver == "auto" and not limited and _exact(problem):
-        return replace(chosen, then=ColumnGeneration())
+        tiny = problem.features.n_rows * problem.features.n_features <= _TINY
+        soon = min(_SOON, chosen.max_iter) if tiny else chosen.max_iter
+        return replace(chosen, max_iter=soon, then=ColumnGeneration())
     return chosen
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -49,7 +50,8 @@ def penalty_of(potential: Potential, n: int) -> Penalty | None:
         return Penalty(l1, l2) if (l1 + l2 > 0).all() else None
     if potential.smooth_conjugate and potential.conjugate_hessian(zero) is not None:
         return Penalty(zero, zero, potential)
-    inside, times = potential, 1.0
+    inside: Any = potential
+    times = 1.0
     while isinstance(inside, ScaledPotential):
         inside, times = inside.potential, times * inside.multiplier
     if isinstance(inside, DualBall) and inside.p in _ORDERS:
@@ -127,7 +129,8 @@ class ConvexRows(RowMaster):
         a = np.full(fold.size, reach if fold.split else 0.0)
         index, sign = np.arange(a.size if fold.split else 0), -np.ones(a.size if fold.split else 0)
         limit, slope = np.zeros(index.size), fold.signed(-mu)
-        bends, bulge, above = fold.both(penalty.l2), None, None
+        bends, above = fold.both(penalty.l2), None
+        bulge: Bulge | None = None
         if fold.split:
             slope = slope + fold.both(penalty.l1)
         if self.floor > -np.inf:  # a plane of its own for every t

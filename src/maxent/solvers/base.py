@@ -142,9 +142,10 @@ class Interrupted(KeyboardInterrupt):
 
 BOTTOMLESS = -1e15  # a dual that far down, in multiples of its start, has no minimum
 _PATIENCE = 50  # steps without progress beyond rounding
-_ROUNDED = (
-    1000.0  # units of rounding of the objective: a certificate of no more may be nothing else
-)
+# units of rounding of the objective: a certificate of no more may be nothing else
+_ROUNDED = 1000.0
+# steps before the first look at the dearer certificate, then each time twice as many
+_FIRST_ROWS = 32
 _FURTHER = 2.0  # times as far from 0 as at the last look at a ray
 
 Callback = Callable[[int, State], Any]
@@ -248,7 +249,7 @@ class Solver(ABC):
         spent = earlier[-1]["seconds"] if earlier else 0.0
         begin = perf_counter() - spent
         history = [*earlier[:-1], self._record(state, begin)]
-        status, count = Status.MAX_ITER, 0
+        status, count, due = Status.MAX_ITER, 0, _FIRST_ROWS
         progress = Progress(type(self).__name__, self.verbose)
         try:
             if self._done(state):
@@ -269,6 +270,12 @@ class Solver(ABC):
                     if self._done(state):
                         status = _reached(state)
                         break
+                    if count >= due:
+                        due = 2 * count
+                        state = self._tightened(state, history)
+                        if self._done(state):
+                            status = Status.CONVERGED
+                            break
                     size = float(np.max(np.abs(state.w), initial=0.0))
                     look = np.isinf(state.gap) and size > _FURTHER * reach
                     reach = size if look else reach
@@ -282,6 +289,9 @@ class Solver(ABC):
                         break
                 else:
                     status = Status.STALLED
+                if status in (Status.STALLED, Status.MAX_ITER):
+                    state = self._tightened(state, history)
+                    status = Status.CONVERGED if state.gap <= self.tol else status
         except BlocksLost as lost:
             raise BlocksLost(f"{lost} {self._way_back(count)}") from lost
         except KeyboardInterrupt as stop:
@@ -290,6 +300,13 @@ class Solver(ABC):
         finally:
             progress.close()
         return self._solution(state, status, history)
+
+    @staticmethod
+    def _tightened(state: State, history: list[dict[str, float]]) -> State:
+        """The state with the dearer certificate, where that is better; in the history as well."""
+        state = state.tightened()
+        history[-1]["gap"] = state.gap
+        return state
 
     def _way_back(self, steps: int) -> str:
         if self.checkpoint is None:

@@ -10,6 +10,7 @@ from scipy import sparse
 
 from maxent import io
 from maxent._checks import cuts, indices
+from maxent._row_pull import chain_columns
 from maxent._rows import Array, Ragged, Rows, Tied
 from maxent._threads import over_rows
 from maxent.entropies import Entropy, Shannon, Shifted
@@ -199,6 +200,14 @@ class PairChainMap(RowMap):
         total = self._sum(part, self._cuts)
         pairs, table = np.split(total, [self.state.size])
         return self._moments(pairs, table, p.tied.sum(axis=0, dtype=np.float64))
+
+    def row_moments(self, p: Rows, index: Array) -> Any:
+        """Expected attributes and transitions of each sequence."""
+        own = index[index < self.state.size]
+        attribute = np.searchsorted(self.start, own, side="right") - 1
+        unary = p.own.values.reshape(-1, self.n_states)
+        first = chain_columns(self.X, self._lengths, unary, attribute, self.state[own])
+        return sparse.hstack([first, p.tied[:, index[own.size :] - self.state.size]], "csr")
 
     def conjugate_and_moments(
         self, entropy: Entropy, w: Array, weights: Array | None

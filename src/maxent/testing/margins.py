@@ -49,8 +49,8 @@ class MarginCase:
                 paths = np.array(list(itertools.product(range(len(states)), repeat=len(x))))
                 one = ChainMap([x], len(states))
                 images = [one.moments(chain.encode(path[None], tied=True)) for path in paths]
-                images -= one.moments(chain.encode(right[None], tied=True))
-                out.append((float(a), np.array(images), np.sum(paths != right, axis=1)))
+                observed = one.moments(chain.encode(right[None], tied=True))
+                out.append((float(a), np.array(images) - observed, np.sum(paths != right, axis=1)))
         return out
 
 

@@ -1,0 +1,98 @@
+"""The certificate with a factor for each sequence: l1 penalties over many rare attributes."""
+
+import numpy as np
+import pytest
+
+import maxent as mx
+from maxent._row_pull import largest, shrunk
+from maxent.tagging import PairChainMap
+
+K = 3
+
+
+def _words(count=60, seed=0):
+    """Sequences of words by Zipf's law, most of them rare."""
+    rng = np.random.default_rng(seed)
+    words = [np.minimum(rng.zipf(1.3, rng.integers(3, 9)), 200) for _ in range(count)]
+    labels = [np.where(rng.random(x.size) < 0.85, x % K, rng.integers(0, K, x.size)) for x in words]
+    return words, labels
+
+
+def _field(pairs, potential):
+    words, labels = _words()
+    X = [np.eye(201)[x] for x in words]
+    lengths = np.array([len(x) for x in X])
+    features = mx.ChainMap(X, K)
+    if pairs:
+        features = PairChainMap.seen(np.concatenate(X), lengths, K, np.concatenate(labels))
+    chain = mx.Chain(K)
+    observed = chain.encode(labels, tied=True)
+    weights = np.linspace(0.5, 1.5, len(X)) / len(X)
+    shannon = mx.Shannon(domain=chain)
+    return mx.Problem(shannon, features, potential, observed=observed, weights=weights)
+
+
+@pytest.mark.parametrize("pairs", [True, False], ids=["seen pairs", "all pairs"])
+def test_a_factor_per_sequence_is_a_tighter_bound(pairs):
+    problem = _field(pairs, mx.Box(0.005))
+    best = problem.run(mx.OWLQN(tol=1e-7)).objective
+    ratios = []
+    for steps in (10, 20, 40):
+        state = problem.state(problem.run(mx.OWLQN(tol=0.0, max_iter=steps)).w)
+        assert state.dual - best <= state.row_gap + 1e-7
+        ratios.append(state.row_gap / state.gap)
+    assert min(ratios) < 0.2
+    assert max(ratios) <= 1
+
+
+def test_moments_of_single_sequences_add_up():
+    for pairs in (True, False):
+        problem = _field(pairs, mx.Box(0.005))
+        p = problem.state(np.linspace(-1, 1, problem.features.n_features)).p
+        index = np.arange(0, problem.features.n_features, 3)
+        rows = problem.features.row_moments(p, index)
+        np.testing.assert_allclose(
+            rows.sum(axis=0), problem.features.moments(p)[index], rtol=0, atol=1e-12
+        )
+        one = problem.features.take(np.array([4])).moments(
+            mx.Chain(K).encode([np.zeros(problem.features.lengths[4], int)], tied=True)
+        )
+        zeros = [np.zeros(n, int) for n in problem.features.lengths]
+        all_zeros = problem.features.row_moments(mx.Chain(K).encode(zeros, tied=True), index)
+        np.testing.assert_allclose(all_zeros.toarray()[4], one[index], rtol=0, atol=1e-12)
+
+
+def test_solvers_stop_on_it():
+    problem = _field(True, mx.Box(0.005))
+    ahead = problem.run(mx.OWLQN(tol=0.0, max_iter=32))
+    tol = 1.1 * ahead.gap
+    seen = []
+    solution = mx.OWLQN(tol=tol).solve(problem, callback=lambda k, state: seen.append(state.gap))
+    assert solution.status is mx.Status.CONVERGED
+    assert solution.n_iter == 32
+    assert solution.gap == solution.history[-1]["gap"] == ahead.gap
+    assert min(seen) > 2 * tol  # one factor for all sequences is not there yet
+    best = problem.run(mx.OWLQN(tol=1e-7)).objective
+    assert solution.objective - best <= solution.gap
+
+
+def test_it_is_for_l1_and_for_maps_that_know_their_rows():
+    ball = _field(True, mx.Ball(0.1))
+    assert np.isinf(ball.state(np.zeros(ball.features.n_features)).row_gap)
+    samples = mx.Problem(
+        mx.Shannon(), mx.SampleMap(np.eye(4), 2), mx.Box(0.1), observed=np.array([0, 1, 0, 1])
+    )
+    assert np.isinf(samples.state(np.ones(8)).row_gap)
+
+
+def test_factors_of_rows():
+    """Rows 0 and 1 push the first feature beyond 1, row 2 has no part in it."""
+    from scipy import sparse
+
+    R = sparse.csr_array([[1.0, 0.0], [1.0, -0.5], [0.0, 1.0], [-0.5, 0.0]])
+    limit = np.array([1.0, 1.0])
+    s = shrunk(R, limit, np.ones(4))
+    np.testing.assert_allclose(s, [0.75, 0.75, 1.0, 1.0], atol=1e-11)
+    best = largest(R, limit, np.array([1.0, 2.0, 1.0, 1.0]))
+    np.testing.assert_allclose(best, [0.5, 1.0, 1.0, 1.0], atol=1e-6)
+    assert (np.abs(R.T @ best) <= limit).all()
