@@ -28,7 +28,7 @@ RASTERS = (
     *("GTiff", "COG", "AAIGrid", "GRASSASCIIGrid", "netCDF", "RRASTER", "EHdr", "ENVI", "HFA"),
     *("SAGA", "GSAG", "GSBG", "GS7BG", "NWT_GRD", "RST", "PCRaster", "DTED", "SRTMHGT"),
 )
-VECTORS = ("GPKG", "GeoJSON", "GeoJSONSeq", "ESRI Shapefile")
+VECTORS = ("GPKG", "GeoJSON", "GeoJSONSeq", "ESRI Shapefile", "FlatGeobuf", "CSV")
 # formats that lead to other files, or ask servers: GDAL would try them on the files beside a raster
 # too (masks, overviews), whatever format the raster itself is opened as
 _LEADING = (
