@@ -14,7 +14,6 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.report import Row
-from benchmarks.timing import median
 
 FIT = "from maxent.demo.first_fits import fit_first; fit_first({name!r})"
 IMPORTS = "import numba, scipy.special, scipy.optimize, sklearn.base, sklearn.utils.validation"
@@ -34,17 +33,16 @@ def processor_seconds(command: list[str], cache: Path) -> float:
 
 
 def run(quick: bool = False) -> list[Row]:
-    """Cold once, warm thrice: the median."""
+    """Cold once and warm once: processor seconds vary little."""
     from maxent.demo.first_fits import FITS
 
     python, maxent = [sys.executable, "-c"], [sys.executable, "-m", "maxent"]
-    repeats = 1 if quick else 3
     kinds = {"classifiers": FITS["classifiers"]} if quick else FITS
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
 
         def timed(command: list[str]) -> float:
-            return median([processor_seconds(command, folder / "any") for _ in range(repeats)])
+            return processor_seconds(command, folder / "any")
 
         timed([*python, "import maxent.demo.first_fits, maxent.cli.app"])  # writes bytecode
         imports, refused = timed([*python, IMPORTS]), timed([*maxent, "fit", "no", "no"])
@@ -65,7 +63,7 @@ def run(quick: bool = False) -> list[Row]:
         for number, (name, (command, goal)) in enumerate(jobs.items()):
             cache = folder / str(number)
             rows.append(row(name, "cold", processor_seconds(command, cache), goal))
-            warm = median([processor_seconds(command, cache) for _ in range(repeats)])
+            warm = processor_seconds(command, cache)
             # commands draw and write besides: what is overhead in them is not known
             within = imports + WARM if goal == COLD else None
             rows.append(row(name, "warm", warm, within))
@@ -99,7 +97,7 @@ def row(problem: str, cache: str, seconds: float, goal: float | None, unit: str 
         problem,
         cache,
         seconds=seconds,
-        repeats=1 if cache == "cold" else 3,
+        repeats=1,
         target="" if goal is None else f"under {goal:.3g} {unit}",
         met="" if goal is None else "yes" if seconds < goal else "no",
     )
