@@ -78,6 +78,9 @@ class GrownDensity(DensityEstimator):
     """A density whose features come from families: what the estimator and its search share."""
 
     families: Sequence[Family] | None
+    violation_: float
+    violation_found_: float
+    family_bounds_: list[dict[str, Any]]
     _fitted_fields: ClassVar[tuple[str, ...]] = (
         *COLUMNS,
         *("violation_", "n_rounds_", "objective_", "density_"),
