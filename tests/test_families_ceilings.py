@@ -74,7 +74,7 @@ MIXED = np.column_stack([RNG.integers(0, 3, 9), RNG.permutation(9)[:, None] / 3]
 @pytest.mark.parametrize(
     ("family", "X", "every", "categorical"),
     [
-        (Trees(3), NUMBERS[:6], every_tree(3), []),
+        (Trees(3), NUMBERS[:5], every_tree(3), []),
         (Trees(2), NUMBERS, every_tree(2), []),
         (Trees(2), MIXED, every_tree(2, [0]), [0]),
         (Monomials(4), NUMBERS, every_monomial(4), []),
@@ -97,13 +97,13 @@ def residual(n, seed=0):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_ceilings_are_the_best_values_where_visits_are_enough(seed):
-    r = residual(6, seed)
+    r = residual(5, seed)
     cases = [(Trees(3), every_tree(3)), (Monomials(3), every_monomial(3))]
     for family, every in cases:
-        schema = Schema.of(NUMBERS[:6])
-        search = family.search(schema.read(NUMBERS[:6]), schema)
+        schema = Schema.of(NUMBERS[:5])
+        search = family.search(schema.read(NUMBERS[:5]), schema)
         ceiling = search.ceiling(r, np.zeros(3), 1e9)
-        values = [(k, abs(float(column @ r))) for k, column in every(NUMBERS[:6])]
+        values = [(k, abs(float(column @ r))) for k, column in every(NUMBERS[:5])]
         best = [max(value for k, value in values if k <= level) for level in (1, 2, 3)]
         if isinstance(family, Monomials):
             best = [max(value for k, value in values if k == level) for level in (1, 2, 3)]

@@ -320,6 +320,21 @@ def test_certificates_bound_the_distance_to_the_optimum():
     assert rough.objective_ - inside <= rough.gap_ + 1e-8
 
 
+def test_what_greed_does_not_find_is_found_or_bounded():
+    X = np.stack(np.meshgrid(np.arange(6), np.arange(6)), axis=-1).reshape(-1, 2) / 5
+    y = ((X[:, 0] > 0.5) ^ (X[:, 1] > 0.5)).astype(int)  # no first question helps
+    with pytest.warns(UserWarning, match="the families propose no feature"):
+        greedy = classifier([Trees(3)], 0.0, 0.05, searches=0).fit(X, y)
+    assert greedy.n_features_ == 0
+    assert greedy.violation_found_ == pytest.approx(0.2)  # of the tree that the proof finds
+    assert greedy.violation_ == pytest.approx(0.2)
+    model = classifier([Trees(3)], 0.0, 0.05).fit(X, y)
+    assert model.score(X, y) == 1.0
+    assert model.violation_ <= 1e-4
+    assert model.family_gap_ < 1e-3
+    assert greedy.family_gap_ >= greedy.objective_ - model.objective_ > 0.3
+
+
 def test_violations_that_no_solver_can_remove_are_told():
     X, y = samples()
     with pytest.warns(mx.ConvergenceWarning, match="raise tol"):

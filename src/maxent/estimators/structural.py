@@ -84,6 +84,9 @@ class GrownDensity(DensityEstimator):
     """A density whose features come from families: what the estimator and its search share."""
 
     families: Sequence[Family] | None
+    violation_: float
+    violation_found_: float
+    family_bounds_: list[dict[str, Any]]
     _fitted_fields: ClassVar[tuple[str, ...]] = (
         *COLUMNS,
         *("violation_", "n_rounds_", "objective_", "density_"),
@@ -403,9 +406,9 @@ class _Rounds:
             self._check_some(candidates)
             return self._descend(candidates[0] if candidates else None)
         if longer or (self.found <= _LOOSE and not (first and candidates)):
-            candidates = self._searched_longer(candidates)
-            self._check_some(candidates)
-            return self._correct([c for c in candidates if c.violation > _LOOSE])
+            new = [c for c in self._searched_longer(candidates) if c.violation > _LOOSE]
+            self._check_some(new)
+            return self._correct(new)
         return self._correct(candidates[:1])
 
     def _check_some(self, candidates: Sequence[Candidate]) -> None:

@@ -476,11 +476,6 @@ class _ClassGrowth:
             for count in range(rounds + 1):
                 state = self._reach()
                 candidates = self._candidates(state)
-                if not (candidates or count):
-                    warnings.warn(
-                        "the families propose no feature: the model has constants alone",
-                        stacklevel=3,
-                    )
                 old = np.abs(steps.violation(state.w, state.gradient, self.beta))
                 self._found(old, candidates)
                 violation = self.history[-1]["violation"]
@@ -490,8 +485,13 @@ class _ClassGrowth:
                 if not (self._step(candidates, old) or self._searched_longer(state, old)):
                     break
             self.proof = self.proof or self._proof(state)
+            self._found(old, self.proof.found)
         finally:
             progress.close()
+        if self.w.size == len(self.outputs) and not candidates:
+            warnings.warn(
+                "the families propose no feature: the model has constants alone", stacklevel=3
+            )
         if self.model.rule == "corrective" and old.max() > self.model.tol:
             warnings.warn(
                 f"the weights of the chosen features violate optimality by {old.max():.1e}, more "
@@ -523,7 +523,6 @@ class _ClassGrowth:
             return True
         self.proof = self._proof(state)
         found = _worst_first(self.proof.found)
-        self._found(old, found)
         if self._step(found, old, len(found)):
             self.proof = None
             return True
@@ -532,14 +531,16 @@ class _ClassGrowth:
     def _proof(self, state: State) -> _ClassProof:
         """What no feature exceeds for any class, at the weights of a state."""
         residual, budget = self._residual(state), self.model.proof_budget / len(self.outputs)
-        most, found = [], []
+        most: list[Array] = []
+        prices: list[Array] = []
+        found: list[_Candidate] = []
         for y in self.outputs:
-            for family, (search, prices) in enumerate(zip(self.searches, self.prices, strict=True)):
-                ceiling = search.ceiling(residual[y], prices, budget)
-                most.append((np.asarray(ceiling.at_most, dtype=np.float64), prices))
+            for family, search in enumerate(self.searches):
+                ceiling = search.ceiling(residual[y], self.prices[family], budget)
+                most.append(np.asarray(ceiling.at_most, dtype=np.float64))
+                prices.append(self.prices[family])
                 found += [self._candidate(family, y, one) for one in ceiling.proposals]
-        at_most, prices = ([one[k] for one in most] for k in (0, 1))
-        return _ClassProof(Proof(at_most, prices, []), found)
+        return _ClassProof(Proof(most, prices, []), found)
 
     def _residual(self, state: State) -> Array:
         """The cell weights p - observed of every class, (classes, samples)."""

@@ -32,7 +32,7 @@ class BinnedTree(NamedTuple):
 
     def path(self, node: int) -> tuple[Array, Array]:
         """The nodes from the root to a node, and the sides that lead there."""
-        above, sides = [node], []
+        above, sides = [node], list[int]()
         while above[0]:
             on_left = np.flatnonzero(self.left == above[0])
             sides.insert(0, int(not on_left.size))

@@ -230,8 +230,8 @@ class Region:
         local = np.empty(self._codes.shape, dtype=np.int32)
         for v, bins in enumerate(present):
             local[:, v] = np.searchsorted(bins, self._codes[:, v])
-        parts = [Questions(*(np.empty((2, 0)) for _ in range(5)))._replace(goes_left=[])]
-        parts[0] = parts[0]._replace(variable=np.empty(0, np.intp), gain=np.empty(0))
+        none = np.empty((2, 0))
+        parts = [Questions(np.empty(0, np.intp), [], np.empty(0), none, none)]
         for v, bins in enumerate(present):
             pairs = np.zeros((len(bins), firsts[-1]))
             sum_pairs(local, self._r, v, firsts, pairs)

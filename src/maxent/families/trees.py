@@ -776,8 +776,9 @@ class TreePlan(Plan):
         variables = self.firsts.size - 1
         if len(prices) == 1 or sums.count * variables**2 > budget:
             return Ceiling(most)
-        known = (self.firsts, len(self.thresholds), prices, budget)
-        proved, trees = tree_ceiling(*sums.cells(), *known)
+        codes, r = sums.cells()
+        n_continuous = len(self.thresholds)
+        proved, trees = tree_ceiling(codes, r, self.firsts, n_continuous, prices, budget)
         resplitter = Resplitter(self.firsts, len(self.thresholds), prices, self._sign(sums))
         found = [resplitter.labelled(sums, tree) for tree in trees]
         return Ceiling(np.minimum(most, proved), [self._proposal(*better) for better in found])
