@@ -147,6 +147,8 @@ def test_a_solver_that_stalls_hands_over():
     assert len(solution.history) == solution.n_iter + 1
     times = [record["seconds"] for record in solution.history]
     assert times == sorted(times)
+    with pytest.raises(TypeError, match="then must be a solver"):
+        mx.FISTA(then="column-generation")
 
 
 def test_auto_goes_on_where_a_hinge_has_few_rows(monkeypatch):

@@ -174,6 +174,8 @@ MODELS = [
     mx.NewtonCG(tol=1e-7),
     mx.DualCoordinateAscent(tol=1e-5),
     mx.BlockFrankWolfe(tol=1e-3),
+    mx.BlockFrankWolfe(tol=1e-3, then=mx.ColumnGeneration()),
+    mx.ColumnGeneration(tol=1e-3),
     mx.ExponentiatedGradient(tol=1e-3),
     mx.Subgradient(tol=0.1, step=0.1),
     mx.StochasticGradient(first_step=0.5),
@@ -316,7 +318,7 @@ def behaviour(model):
         return model.conjugate(np.eye(2) * 3)
     if isinstance(model, mx.DifferenceCone):
         return model.mass(np.eye(2)), model.contains(np.eye(2))
-    if isinstance(model, mx.Reweighted | mx.Smoothing):
+    if isinstance(model, mx.Reweighted | mx.Smoothing | mx.ColumnGeneration):
         perceptron = mx.Zero(domain=mx.Chain(2))
         chains = mx.ChainMap(SEQUENCES, 2)
         prior = mx.LaplacePrior(0.1)

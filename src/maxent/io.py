@@ -36,6 +36,7 @@ from enum import Enum
 from functools import cache
 from numbers import Integral, Real
 from pathlib import Path
+from sys import modules
 from types import NoneType, UnionType
 from typing import Any, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -484,7 +485,11 @@ def _construct(cls: type, whole: bool) -> Callable[[State], Any]:
 
     @cache  # when a file is read: modules that import one another are whole by then
     def hints() -> dict[str, Any]:
-        known = get_type_hints(inspect.getattr_static(cls, "__init__"))
+        # a field of a base class is annotated with names of that class's module
+        names = {
+            k: v for c in reversed(cls.__mro__) for k, v in vars(modules[c.__module__]).items()
+        }
+        known = get_type_hints(inspect.getattr_static(cls, "__init__"), localns=names)
         return {n: t for n, t in known.items() if n not in own or own[n].metadata != CONVERTED}
 
     def construct(state: State) -> Any:

@@ -176,6 +176,8 @@ class Solver(ABC):
             raise ValueError(f"tol must be >= 0, got {self.tol!r}")
         if self.max_iter < 1:
             raise ValueError(f"max_iter must be >= 1, got {self.max_iter!r}")
+        if not (self.then is None or isinstance(self.then, Solver)):
+            raise TypeError(f"then must be a solver such as ColumnGeneration(), got {self.then!r}")
 
     @classmethod
     @abstractmethod
