@@ -48,9 +48,12 @@ each_backend = pytest.mark.parametrize("backend", BACKENDS)
 each_map = pytest.mark.parametrize("name", MAPS)
 each_type = pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
 each_entropy = pytest.mark.parametrize("name", ENTROPIES)
-# torch.compile's own tracing of autograd functions warns, and its guards do under Python 3.13.0
+# torch.compile's own tracing of autograd functions warns, its guards do under Python 3.13.0, and
+# torch 2.11 imports what it calls deprecated
 tracing_warns = pytest.mark.filterwarnings(
-    "ignore:.*should not be instantiated", "ignore:Guards may run slower:RuntimeWarning"
+    "ignore:.*should not be instantiated",
+    "ignore:Guards may run slower:RuntimeWarning",
+    "ignore:`torch.jit.script_method` is deprecated:DeprecationWarning",
 )
 
 

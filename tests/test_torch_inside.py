@@ -32,7 +32,7 @@ def _chain(x):
 
 
 def _tables(function, m, n, *more):
-    return lambda x: function(x.reshape(-1, m, n), *more).flatten(1)
+    return lambda x: function(x.reshape(-1, m, n), *(y.to(x.device) for y in more)).flatten(1)
 
 
 SHARES = torch.tensor([0.2, 0.8]), torch.tensor([0.5, 0.3, 0.2])
@@ -51,8 +51,11 @@ LAYERS = {
 }
 
 
-def _check(domain, size, function, name):
-    check_inside(domain, size, lambda x: function(torch.from_numpy(np.array(x))).numpy(), name)
+def _check(domain, size, function, name, device="cpu"):
+    def there(x):
+        return function(torch.from_numpy(np.array(x)).to(device)).cpu().numpy()
+
+    check_inside(domain, size, there, name)
 
 
 @pytest.mark.parametrize("backend", ["plain", "numba"])
@@ -74,6 +77,12 @@ def test_maps(name, backend):
 def test_structured_layers(name, backend):
     with mt.backend(backend):
         _check(*LAYERS[name], name)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
+@pytest.mark.parametrize("name", [*MAPS, *(name for name in LAYERS if name != "trees")])
+def test_cuda(name):
+    _check(*(MAPS | LAYERS)[name], name, "cuda")
 
 
 def test_trees_in_plain_operations():
