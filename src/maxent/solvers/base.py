@@ -160,7 +160,8 @@ class Solver(ABC):
         the progress line that appears on standard error after a few seconds.
     checkpoint : a file that is given the weights and the history after each step; where it is
         there already, of the same problem, a run goes on from it.
-    then : a solver that goes on, with this one's tolerance, where this one ends above it.
+    then : a solver that goes on from there, with this one's tolerance, where this one ends
+        above it.
     """
 
     begins_at_weights: ClassVar[bool] = True  # else it moves rows, which w does not determine
