@@ -29,6 +29,7 @@ COMMON = {
     "_native_lines",
     "_progress",
     "_roots",
+    "_row_pull",
     "_rows",
     "_terminal",
 }

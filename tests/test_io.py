@@ -64,7 +64,8 @@ def operators_of(family):
 def parts_of_densities():
     linear = mx.MaxentDensity("lqc", categorical=[2]).fit(TABLE, COUNTS)
     own, other = linear.density_, grown(FAMILIES[0]).density_
-    return own, other, own.certificate, own.origin, own.mean_place, other.origin, linear.recipe()
+    parts = own.certificate, own.origin, own.mean_place, own.evidence, other.origin
+    return own, other, *parts, linear.recipe()
 
 
 FAMILIES = [mx.Monomials(2), mx.Splines(2, knots=5), mx.Trees(3)]

@@ -7,8 +7,8 @@ import pytest
 
 import maxent as mx
 from maxent.estimators._chain_rows import chain_reach
-from maxent.solvers._recession import recession_direction
-from maxent.solvers._self_concordant import unpenalised_gap
+from maxent.solvers.recession import recession_direction
+from maxent.solvers.self_concordant import unpenalised_gap
 
 # "a" has two labels, so that no weights are best for all; "b" has one, whose weight grows for ever
 X = [[["a"]], [["a"]], [["a"], ["a"]], [["b"]]]

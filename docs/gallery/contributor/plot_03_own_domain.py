@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import matplotlib.pyplot as plt
 import numpy as np
-from scipy.special import entr, logsumexp
+from scipy.special import entr, logsumexp, softmax
 
 import maxent as mx
 from maxent.testing import check_domain
@@ -41,10 +41,10 @@ class Prefixes(mx.SumProductDomain):
 
     def _softmax(self, theta):
         totals = self._totals(theta)
-        log_partition = logsumexp(totals, axis=1)
-        share = np.exp(totals - log_partition[:, None])
+        share = softmax(totals, axis=1)
         above = np.cumsum(share[:, :0:-1], axis=1)[:, ::-1]
-        return log_partition, above.astype(theta.dtype)
+        above = np.minimum(above, 1)  # a sum of rounded shares may exceed 1 by a rounding
+        return logsumexp(totals, axis=1), above.astype(theta.dtype)
 
     def negentropy(self, p):
         share = -np.diff(p, prepend=1, append=0, axis=-1)  # of each vertex

@@ -8,7 +8,6 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -31,12 +30,13 @@ def _presences(number: int = 500) -> tuple[Array, Array]:
     return X, (y == 0).astype(int)
 
 
-def _rows_for(estimator: Any, number: int = 500) -> Callable[[], object]:
-    return lambda: estimator().fit(*_rows(number))
+# by name: estimators, and with them scikit-learn, are imported when a fit begins
+def _rows_for(estimator: str, number: int = 500) -> Callable[[], object]:
+    return lambda: getattr(mx, estimator)().fit(*_rows(number))
 
 
-def _tags_for(estimator: Any) -> Callable[[], object]:
-    return lambda: estimator().fit(_TOKENS, _LABELS)
+def _tags_for(estimator: str) -> Callable[[], object]:
+    return lambda: getattr(mx, estimator)().fit(_TOKENS, _LABELS)
 
 
 def _multilabel() -> object:
@@ -104,16 +104,19 @@ FITS: dict[str, dict[str, Callable[[], object]]] = {
         "StructMaxentCV": lambda: mx.StructMaxentCV().fit(*_presences(60)),
     },
     "classifiers": {
-        "FenchelYoungClassifier": _rows_for(mx.FenchelYoungClassifier),
-        "FenchelYoungClassifierCV": _rows_for(mx.FenchelYoungClassifierCV, 60),
+        "FenchelYoungClassifier": _rows_for("FenchelYoungClassifier"),
+        "FenchelYoungClassifierCV": _rows_for("FenchelYoungClassifierCV", 60),
         "FenchelYoungMultilabel": _multilabel,
         "FenchelYoungRegressor": _regressor,
-        "MED": _rows_for(mx.MED),
-        "StructMaxentClassifier": _rows_for(mx.StructMaxentClassifier, 60),
+        "MED": _rows_for("MED"),
+        "StructMaxentClassifier": _rows_for("StructMaxentClassifier", 60),
     },
     "tagging": {
-        name: _tags_for(getattr(mx, name))
-        for name in ("ChainClassifier", "CRF", "L1CRF", "L2CRF", "M3N", "L1M3N", "LaplaceMEDN")
+        name: _tags_for(name)
+        for name in (
+            *("ChainClassifier", "CRF", "L1CRF", "L2CRF", "L2CRFCV"),
+            *("M3N", "M3NCV", "L1M3N", "LaplaceMEDN"),
+        )
     },
     "structures": {
         "TreeClassifier": _tree,

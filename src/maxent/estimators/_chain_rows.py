@@ -12,7 +12,7 @@ from maxent.entropies import Shannon, unwrap
 from maxent.estimators._sequences import Labels, split
 from maxent.maps import ChainMap, RowMap
 from maxent.problem import Problem
-from maxent.solvers._recession import recession_direction
+from maxent.solvers.recession import recession_direction
 from maxent.structured import Chain
 from maxent.tagging.input_map import InputChainMap
 

@@ -55,7 +55,7 @@ from maxent.maps import ChainMap, RowMap
 from maxent.potentials import Box, Equality, Potential, Quadratic
 from maxent.problem import Problem, State
 from maxent.solvers import ConvergenceWarning, Solution
-from maxent.solvers._self_concordant import unpenalised_gap
+from maxent.solvers.self_concordant import unpenalised_gap
 from maxent.structured import Chain
 from maxent.tagging.attributes import Attributes, Tokens
 from maxent.tagging.pair_map import PairChainMap
@@ -112,6 +112,10 @@ class ChainModel(SolvesProblem, SavesFields, BaseEstimator):
     def _slack(self) -> tuple[str, float]:
         """The function of the slacks, see ``Slack``, and its rate."""
         return "linear", 1.0
+
+    def penalties(self, total: float) -> tuple[Potential, str, float]:
+        """The potential for ``total`` sequences, and the function of the slacks with its rate."""
+        return (self._recipe(total)[1], *self._slack())
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

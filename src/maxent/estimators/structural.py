@@ -89,8 +89,8 @@ class GrownDensity(DensityEstimator):
     family_bounds_: list[dict[str, Any]]
     _fitted_fields: ClassVar[tuple[str, ...]] = (
         *COLUMNS,
-        *("violation_", "n_rounds_", "objective_", "density_"),
-        *("violation_found_", "family_bounds_"),
+        *("violation_", "violation_found_", "family_bounds_"),
+        *("n_rounds_", "objective_", "density_"),
     )
 
     def _families(self) -> list[Family]:
@@ -110,10 +110,18 @@ class GrownDensity(DensityEstimator):
 
     def __setmodel__(self, state: dict[str, Any]) -> None:
         """A file without bounds has the violation found, and no gap over the whole families."""
+        bounds = {"violation_found_", "family_bounds_"}
+        older = "violation_" in state and bounds.isdisjoint(state)
+        if older:
+            found = state["violation_"]
+            state = state | {
+                "violation_": np.inf,
+                "violation_found_": found,
+                "family_bounds_": [],
+            }
         super().__setmodel__(state)
-        if "violation_found_" in state or "violation_" not in vars(self):
+        if not older:
             return
-        self.violation_found_, self.violation_, self.family_bounds_ = self.violation_, np.inf, []
         known = self.density_.certificate
         if known.family_gap is not None:
             unknown = dict.fromkeys(known.guarantees, np.inf)

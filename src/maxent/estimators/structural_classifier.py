@@ -119,8 +119,8 @@ class StructMaxentClassifier(ClassifierMixin, SavesFields, BaseEstimator):
 
     _fitted_fields = (
         *("feature_names_in_", "n_features_in_", "classes_", "schema_", "intercept_", "_parts_"),
-        *("_chosen_", "n_features_", "objective_", "gap_", "violation_", "loss_", "n_rounds_"),
-        *("history_", "family_gap_", "violation_found_"),
+        *("_chosen_", "n_features_", "objective_", "gap_", "violation_found_", "violation_"),
+        *("family_gap_", "loss_", "n_rounds_", "history_"),
     )
 
     def __init__(
@@ -239,10 +239,10 @@ class StructMaxentClassifier(ClassifierMixin, SavesFields, BaseEstimator):
 
     def __setmodel__(self, state: dict[str, Any]) -> None:
         """Compiled kernels trust the features, so a file may not bring wrong ones."""
+        if "violation_" in state and {"violation_found_", "family_gap_"}.isdisjoint(state):
+            found = {"violation_found_": state["violation_"]}  # a file without bounds
+            state = state | found | {"violation_": np.inf, "family_gap_": np.inf}
         super().__setmodel__(state)
-        if "violation_found_" not in state and "violation_" in state:  # a file without bounds
-            self.violation_found_, self.violation_ = self.violation_, np.inf
-            self.family_gap_ = np.inf
         if not hasattr(self, "_parts_"):
             return
         floats("intercept_", self.intercept_, self.classes_.size)

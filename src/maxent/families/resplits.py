@@ -77,14 +77,18 @@ class BinnedTree(NamedTuple):
         return self._replace(variable=variables, goes_left=bins)
 
 
-class TreeAnswers(Protocol):
+class LeafAnswers(Protocol):
+    """The sums over the cells that labels ask for."""
+
+    def leaves(self, tree: BinnedTree) -> Array:
+        """Sums of r over the cells of each leaf, (nodes, 2); 0 where a side leads to a node."""
+
+
+class TreeAnswers(LeafAnswers, Protocol):
     """The sums over the cells that better trees ask for."""
 
     def resplit(self, tree: BinnedTree, node: int) -> Array:
         """Sums of r_i (a_i - b_i) by bin of every variable, over the cells that reach a node."""
-
-    def leaves(self, tree: BinnedTree) -> Array:
-        """Sums of r over the cells of each leaf, (nodes, 2); 0 where a side leads to a node."""
 
 
 class Better(NamedTuple):
@@ -118,7 +122,7 @@ class Resplitter:
     def _worth(self, found: Better) -> float:
         return self._sign * found.value - float(self._prices[found.tree.size - 1])
 
-    def labelled(self, sums: TreeAnswers, tree: BinnedTree) -> Better:
+    def labelled(self, sums: LeafAnswers, tree: BinnedTree) -> Better:
         """The tree with the best labels of its leaves, less nodes that tell nothing apart."""
         totals = sums.leaves(tree)
         label = np.where(self._sign * totals > 0, -2, -1)

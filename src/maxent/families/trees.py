@@ -690,14 +690,30 @@ class BinnedCells:
 
     def leaves(self, r: Array, cells: Array, tree: BinnedTree) -> Array:
         """Sums of r by leaf."""
-        from maxent._kernels.trees import sum_leaves
+        return _leaf_sums(self.codes, r, cells, tree)
 
-        def part(start: int, stop: int) -> Array:
-            sums = np.zeros((tree.size, 2))
-            sum_leaves(self.codes, cells[start:stop], r, *tree, sums)
-            return sums
 
-        return sum_of_parts(part, cells.size, 8)
+def _leaf_sums(codes: Array, r: Array, cells: Array, tree: BinnedTree) -> Array:
+    """Sums of r by leaf of a tree, over some of the cells with these bins."""
+    from maxent._kernels.trees import sum_leaves
+
+    def part(start: int, stop: int) -> Array:
+        sums = np.zeros((tree.size, 2))
+        sum_leaves(codes, cells[start:stop], r, *tree, sums)
+        return sums
+
+    return sum_of_parts(part, cells.size, 8)
+
+
+class _Gathered(NamedTuple):
+    """Cells that came together: their bins (cells, variables), and r."""
+
+    codes: Array
+    r: Array
+
+    def leaves(self, tree: BinnedTree) -> Array:
+        """Sums of r over the cells of each leaf, with no further pass over blocks."""
+        return _leaf_sums(*self, np.arange(self.r.size, dtype=np.int32), tree)
 
 
 class TreePlan(Plan):
@@ -776,11 +792,11 @@ class TreePlan(Plan):
         variables = self.firsts.size - 1
         if len(prices) == 1 or sums.count * variables**2 > budget:
             return Ceiling(most)
-        codes, r = sums.cells()
+        gathered = _Gathered(*sums.cells())
         n_continuous = len(self.thresholds)
-        proved, trees = tree_ceiling(codes, r, self.firsts, n_continuous, prices, budget)
-        resplitter = Resplitter(self.firsts, len(self.thresholds), prices, self._sign(sums))
-        found = [resplitter.labelled(sums, tree) for tree in trees]
+        proved, trees = tree_ceiling(*gathered, self.firsts, n_continuous, prices, budget)
+        resplitter = Resplitter(self.firsts, n_continuous, prices, self._sign(sums))
+        found = [resplitter.labelled(gathered, tree) for tree in trees]
         return Ceiling(np.minimum(most, proved), [self._proposal(*better) for better in found])
 
     def _binned(self, chosen: Sequence[Operator]) -> Iterator[BinnedTree]:

@@ -10,7 +10,7 @@ from scipy import special
 
 from maxent._rows import Array
 from maxent.domains import Domain, SumProductDomain
-from maxent.testing.inside import check_inside
+from maxent.testing.inside import check_inside, entry_range
 
 _SCALES = np.array([0.0, 0.1, 1.0, 1.0, 3.0, 10.0])
 _STEP = 1e-5  # of differences
@@ -32,7 +32,7 @@ def check_domain(domain: Domain, size: int, random_state: int = 0) -> None:
     _check_projection(domain, theta, rng)
     _check_shapes(domain.project, theta, "project")
     check_inside(domain, size, domain.project, "project", random_state)
-    if domain.has_project_kl:
+    if domain.has_project_kl and (entry_range(domain, size)[0] >= 0).all():
         check_inside(domain, size, domain.project_kl, "project_kl", random_state)
     if not domain.bounded:
         return

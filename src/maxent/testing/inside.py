@@ -47,7 +47,7 @@ def check_inside(
         )
         total = max(1.0, float(np.abs(np.where(np.isfinite(largest), largest, 0.0)).max()))
         units = domain.roundings(size) * np.finfo(np.float64).eps + 4 * np.finfo(dtype).eps
-        inside = domain._contains(domain.check_rows(p[few].astype(np.float64)), units * total)
+        inside = domain.contains(p[few].astype(np.float64), units * total)
         worst = scores[few][np.argmin(inside)]
         assert inside.all(), (
             f"{domain!r}: the sums of {name} in {np.dtype(dtype)} are off by more than "

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import maxent as mx  # estimators, and with them scikit-learn, are imported when a case is drawn
 from maxent import potentials
 from maxent._rows import Array
-from maxent.estimators.chain import ChainClassifier, ChainModel
-from maxent.estimators.discrimination import L1M3N, M3N, LaplaceMEDN
 from maxent.maps import ChainMap
 from maxent.potentials import Potential
 from maxent.structured import Chain
+
+if TYPE_CHECKING:
+    from maxent.estimators.chain import ChainModel
 
 Rng = np.random.Generator
 
@@ -35,7 +37,7 @@ class MarginCase:
     def recipe(self) -> tuple[Potential, str, float]:
         """Its potential, and the function of its slacks with its rate."""
         weight = np.ones(len(self.X)) if self.sample_weight is None else self.sample_weight
-        return (self.model._recipe(float(weight.sum()))[1], *self.model._slack())
+        return self.model.penalties(float(weight.sum()))
 
     def planes(self) -> list[tuple[float, Array, Array]]:
         """Of every sequence that counts: its weight, f(x, y') - f(x, y) and the cost of all y'."""
@@ -82,10 +84,10 @@ def draw_margin_case(rng: Rng) -> MarginCase:
     rate = _size(rng, 0.3, 3) if slack == "kl" else None
     model: Any = _some(
         rng,
-        ChainClassifier("hinge", potential, slack=slack, slack_rate=rate),
-        ChainClassifier("hinge", potential, slack=slack, slack_rate=rate),
-        M3N(C),
-        _some(rng, L1M3N(C), L1M3N(None, 1 / s), LaplaceMEDN(C, _size(rng, 1, 100))),
+        mx.ChainClassifier("hinge", potential, slack=slack, slack_rate=rate),
+        mx.ChainClassifier("hinge", potential, slack=slack, slack_rate=rate),
+        mx.M3N(C),
+        _some(rng, mx.L1M3N(C), mx.L1M3N(None, 1 / s), mx.LaplaceMEDN(C, _size(rng, 1, 100))),
     )
     return MarginCase(model.set_params(tol=_some(rng, 1e-4, 1e-6)), X, y, weight)
 
