@@ -16,8 +16,9 @@ from maxent.blocks.table import BlockTable, Part
 from maxent.blocks.weights import SparseWeights
 from maxent.families import Family, Monomials, Splines, Trees
 from maxent.families.blocked import BlockGrowth, Chosen, GrownBlocks, GrowthBlock, Residual
+from maxent.families.growth import DensityGrowth
 from maxent.families.plans import CellView, PlannedFamily, SummaryView
-from maxent.features import Schema, TableSummary
+from maxent.features import OperatorMap, Schema, TableSummary
 from maxent.solvers.base import Status
 
 N = 1200
@@ -121,6 +122,36 @@ def test_the_problem_of_a_fit_certifies_its_weights():
     assert whole.gap(w) < 1e-6
 
 
+def test_weights_that_make_the_same_density(monkeypatch):
+    # With A, B, C and D sets of cells, the features of A + C, A + D, B + C and B + D cost the same
+    # and depend on each other: where several come in at once, rounding decides between weights.
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(300, 3))
+    truth = np.exp(4 * X[:, 0] * X[:, 1] - 2 * X[:, 2])
+    y = rng.multinomial(200, truth / truth.sum())
+    chosen, real = [], DensityGrowth.add
+
+    def add(self, candidate):
+        chosen[-1].append(candidate.proposal.operator)
+        return real(self, candidate)
+
+    monkeypatch.setattr(DensityGrowth, "add", add)
+    models = []
+    for cells in (X, in_blocks(X, (0, 150, 300))):
+        chosen.append([])
+        models.append(mx.StructMaxent([Monomials(2), Trees(3)], proof_budget=1e7).fit(cells, y))
+    whole, blocked = models
+    names, in_memory = ([name for one in part for name in one.names()] for part in chosen)
+    assert names == in_memory
+    features = OperatorMap([one.bind(Schema.of(X).read(X)) for one in chosen[0]], 300)
+    columns = np.array([features.moments(cell) for cell in np.eye(300)])
+    assert np.linalg.matrix_rank(columns) < len(set(names))  # what this test is about
+    np.testing.assert_allclose(blocked.predict(X), whole.predict(X), rtol=1e-10)
+    for name in ("objective_", "gap_", "family_gap_", "violation_", "entropy_"):
+        np.testing.assert_allclose(getattr(blocked, name), getattr(whole, name), atol=1e-10)
+    assert (blocked.status_, blocked.n_rounds_) == (whole.status_, whole.n_rounds_)
+
+
 # -- moves ---------------------------------------------------------------------------------------
 
 
@@ -207,13 +238,23 @@ class Counting(MemoryBlocks):
         return Counting(super().apply(function, others)._blocks, self.asked)
 
 
-def test_one_pass_for_each_move():
+@pytest.mark.parametrize(
+    ("settings", "bounds"),
+    [
+        # the values of all raw features and each level of products; the root and all cells at once
+        ({}, (1 + 3) + (1 + 1)),
+        # without a budget products of one factor and trees of one node alone
+        ({"proof_budget": 0}, (1 + 1) + 1),
+    ],
+    ids=["bounds", "no budget"],
+)
+def test_one_pass_for_each_move(settings, bounds):
     X, y = table()
     asked = []
-    model = mx.StructMaxent([Monomials(3), Trees(5)], rounds=1)
+    model = mx.StructMaxent([Monomials(3), Trees(5)], rounds=1, **settings)
     model.fit(BlockTable(Counting(parts(X), asked)), y)
     # two searches, each the values of all raw features and three factors, the root and four splits
-    assert asked.count("answer") == 2 * (4 + 5)
+    assert asked.count("answer") == 2 * (4 + 5) + bounds
 
 
 # -- knots and thresholds ------------------------------------------------------------------------

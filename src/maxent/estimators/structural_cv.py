@@ -27,8 +27,8 @@ class StructMaxentCV(GrownDensity):
     """StructMaxent with lambda and beta chosen on held-out records (structural paper, §4.1).
 
     Every pair of ``lams`` and ``betas`` is fitted to the training rows of every split; the best
-    mean held-out log loss wins and is fitted to all rows. Bounds take longer than a fit and serve
-    certificates, so that only the last fit has them: those of the splits are of proof_budget=0.
+    mean held-out log loss wins and is fitted to all rows. Bounds may take longer than a fit,
+    so that only the last fit has them: those of the splits are as with ``proof_budget=0``.
 
     Parameters
     ----------
