@@ -6,6 +6,7 @@ BIN     := $(VENV)/$(SCRIPTS)
 CACHE   := $(CURDIR)/.cache
 WORKERS ?= 2
 HOURS   ?= 24
+PART    ?= all
 
 # every public extra, and the tools of [dependency-groups]; pip 25.1 is the first that knows these
 PIP     := pip>=25.1
@@ -102,8 +103,8 @@ bench: $(VENV)/.bench        ## beside the peers, one run; csv in benchmarks/res
 	$(BIN)/python -m benchmarks.run
 	$(BIN)/python -m benchmarks.readme
 
-fuzz: $(VENV)/.dev           ## faults of all kinds for HOURS; those that do harm in out/faults.log
-	$(BIN)/python -m benchmarks.faults --hours $(HOURS) --processes $(WORKERS)
+fuzz: $(VENV)/.dev           ## faults for HOURS, PART=all, files or mathematics; harm in out/faults.log
+	$(BIN)/python -m benchmarks.faults --part $(PART) --hours $(HOURS) --processes $(WORKERS)
 
 page: web/node_modules       ## the page of `maxent app` and the map of reports, from web/
 	cd web && npm run -s check && npm run -s build

@@ -3,6 +3,7 @@
     python -m benchmarks.faults                        the campaign, for results/faults.csv and docs
     python -m benchmarks.faults --hours 24             new cases until then: make fuzz HOURS=24
     python -m benchmarks.faults --replay entropies:17  one case again, with its traceback
+    python -m benchmarks.faults --part mathematics     random mathematics alone
     python -m benchmarks.faults --part app             the campaign against the app: faults_app.py
 
 A case is a function of its seed. It runs in a process of its own kind, so that one that crashes is
@@ -125,6 +126,19 @@ def margins(seed: int, folder: Path) -> None:
     best = _margin_optimum(case)
     above, rounding = model.objective_ - best, 1e-6 * (1 + abs(best))
     assert -rounding <= above <= model.gap_ + rounding, f"{model!r}: {above:.1e} above {best:.6g}"
+
+
+def weights(seed: int, folder: Path) -> None:
+    from maxent.testing.fits import check_weights, draw_fit
+
+    check_weights(draw_fit(np.random.default_rng(seed)))
+
+
+def chunkings(seed: int, folder: Path) -> None:
+    from maxent.testing.fits import check_chunking, draw_fit
+
+    rng = np.random.default_rng(seed)
+    check_chunking(draw_fit(rng), rng)
 
 
 def _margin_optimum(case: Any) -> float:
@@ -443,9 +457,22 @@ KINDS = {
     "margins": Kind(
         margins, 200, "slacks and radii against CVXPY", "the gap closes, at the value of the list"
     ),
+    "weights": Kind(
+        weights, 300, "weights that are counts", "the fit of the repeated rows, within its gap"
+    ),
+    "chunkings": Kind(
+        chunkings, 300, "rows cut into blocks", "the fit of all rows in memory, within its gap"
+    ),
     "fractions": Kind(
         fractions, 3000, "projections against exact fractions", "right to the last digits"
     ),
+}
+
+FILES = ("kills", "full_disks", "bad_inputs", "mutations")
+PARTS = {
+    "all": tuple(KINDS),
+    "files": FILES,
+    "mathematics": tuple(name for name in KINDS if name not in FILES),
 }
 
 
@@ -570,9 +597,7 @@ def main() -> None:
     parser.add_argument("--share", type=float, default=1.0, help="of the cases of a campaign")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--replay", metavar="KIND:SEED", help="one case, with its traceback")
-    parser.add_argument(
-        "--part", choices=["all", "app"], default="all", help="app: against the app"
-    )
+    parser.add_argument("--part", choices=[*PARTS, "app"], default="all", help="of the campaign")
     given = parser.parse_args()
     if given.replay:
         name, _, seed = given.replay.partition(":")
@@ -582,8 +607,8 @@ def main() -> None:
         against_the_app(given.kinds, given.share, given.seed or 0)
         return
     kinds = available()
-    if given.kinds:
-        kinds = {name: kinds[name] for name in given.kinds.split(",")}
+    chosen = given.kinds.split(",") if given.kinds else PARTS[given.part]
+    kinds = {name: kinds[name] for name in chosen if name in kinds or given.kinds}
     tally = {name: [0, 0] for name in kinds}
     first = given.seed if given.seed is not None else int(time.time()) if given.hours else 0
     deadline = time.monotonic() + 3600 * (given.hours or 1e6)

@@ -42,15 +42,15 @@ def draw_structure(rng: Rng) -> tuple[Domain, int]:
     nodes, states = int(rng.integers(1, 4)), tuple(int(k) for k in rng.integers(1, 4, size=3))
     edges = [(int(rng.integers(child)), child) for child in range(1, nodes) if rng.random() < 0.8]
     pairs = sum(states[a] * states[b] for a, b in edges)
-    root: Literal["single", "multi"] = _pick(rng, "single", "multi")
-    mass, spread = _positive(rng, 1e-3, 1e3), _positive(rng, 0.2, 5)
+    root: Literal["single", "multi"] = pick(rng, "single", "multi")
+    mass, spread = positive(rng, 1e-3, 1e3), positive(rng, 0.2, 5)
     a, b = (mass * rng.dirichlet(np.full(k, spread)) for k in (n, m))
-    weights = np.round(_positive(rng) * -np.sort(-rng.random(n + 1)), 1)
-    return _pick(
+    weights = np.round(positive(rng) * -np.sort(-rng.random(n + 1)), 1)
+    return pick(
         rng,
         (Chain(states[0]), states[0] * n + (n - 1) * states[0] ** 2),
         (Tree(tuple(edges), states[:nodes]), sum(states[:nodes]) + pairs),
-        (Alignment(n, m, _pick(rng, None, 1)), n * m),
+        (Alignment(n, m, pick(rng, None, 1)), n * m),
         (Arborescence(root=root), nodes**2),
         (Permutahedron(weights), n + 1),
         (Birkhoff(), n**2),
@@ -61,14 +61,14 @@ def draw_structure(rng: Rng) -> tuple[Domain, int]:
 def _draw_simple(rng: Rng) -> tuple[Domain, int]:
     size = int(rng.integers(1, 7))
     subset = domains.KSubset(int(rng.integers(1, size + 1)))
-    return _pick(
+    return pick(
         rng,
         (domains.Simplex(), size),
         (domains.Cube(), min(size, 4)),
         (domains.NonNegative(), size),
         (domains.Euclidean(), size),
         (subset, size),
-        (domains.ScaledDomain(subset, _positive(rng)), size),
+        (domains.ScaledDomain(subset, positive(rng)), size),
         (domains.Product(domains.Simplex(), size), 2 * size),
     )
 
@@ -80,19 +80,19 @@ def draw_entropy(rng: Rng) -> tuple[Entropy, int]:
     if rng.random() < 0.3:
         return _on_structure(rng, structure), entries
     plain = _plain_entropy(rng)
-    q0 = rng.dirichlet(np.full(size, _positive(rng, 0.3, 5))) + 1e-6
-    measured = _pick(
+    q0 = rng.dirichlet(np.full(size, positive(rng, 0.3, 5))) + 1e-6
+    measured = pick(
         rng,
         entropies.Shannon(),
         entropies.Tsallis(_beyond_one(rng)),
         entropies.SquaredNorm(float(rng.uniform(1.1, 2))),
         entropies.NormEntropy(float(rng.uniform(1.2, 5))),
     )
-    return _pick(
+    return pick(
         rng,
         (plain, size),
-        (entropies.Scaled(plain, _positive(rng)), size),
-        (entropies.Shifted(plain, rng.normal(size=size) * _positive(rng)), size),
+        (entropies.Scaled(plain, positive(rng)), size),
+        (entropies.Shifted(plain, rng.normal(size=size) * positive(rng)), size),
         (entropies.Relative(measured, q0 / q0.sum()), size),
         (entropies.FermiDirac(), size),
         (entropies.BinaryGini(), size),
@@ -105,9 +105,9 @@ def draw_entropy(rng: Rng) -> tuple[Entropy, int]:
 def draw_potential(rng: Rng) -> tuple[Potential, int]:
     """A potential, plain or wrapped, and the length of its residuals."""
     size = int(rng.integers(1, 6))
-    beta, strength, order = _positive(rng), _positive(rng), float(rng.uniform(1, 4))
-    order = _pick(rng, 1.0, 2.0, float("inf"), order)
-    plain: Potential = _pick(
+    beta, strength, order = positive(rng), positive(rng), float(rng.uniform(1, 4))
+    order = pick(rng, 1.0, 2.0, float("inf"), order)
+    plain: Potential = pick(
         rng,
         potentials.Box(beta * rng.random(size)),
         potentials.Quadratic(strength),
@@ -121,10 +121,10 @@ def draw_potential(rng: Rng) -> tuple[Potential, int]:
         potentials.Equality(),
     )
     shift = rng.normal(size=size)
-    return _pick(
+    return pick(
         rng,
         (plain, size),
-        (potentials.ScaledPotential(plain, _positive(rng)), size),
+        (potentials.ScaledPotential(plain, positive(rng)), size),
         (potentials.ShiftedPotential(plain, shift), size),
         (potentials.Families([plain, potentials.Box(beta)], [size, 2]), size + 2),
     )
@@ -133,10 +133,10 @@ def draw_potential(rng: Rng) -> tuple[Potential, int]:
 def draw_problem(rng: Rng) -> tuple[Problem, Array]:
     """A problem built backwards from its solution, which comes with it."""
     cells, n_features = int(rng.integers(3, 60)), int(rng.integers(1, 6))
-    X = rng.uniform(-1, 1, size=(cells, n_features)) * _positive(rng)
+    X = rng.uniform(-1, 1, size=(cells, n_features)) * positive(rng)
     q0 = rng.dirichlet(np.full(cells, 5.0))
     outputs = int(rng.integers(2, 5))
-    entropy, features = _pick(
+    entropy, features = pick(
         rng,
         (entropies.Relative(entropies.Shannon(), q0), MatrixMap(X)),
         (entropies.Relative(entropies.Tsallis(float(rng.uniform(1, 2))), q0), MatrixMap(X)),
@@ -145,8 +145,8 @@ def draw_problem(rng: Rng) -> tuple[Problem, Array]:
         (entropies.FermiDirac(), SampleMap(X)),
     )
     chosen: FeatureMap = features
-    beta, strength = _positive(rng, 0.05, 2), _positive(rng, 0.05, 2)
-    potential = _pick(
+    beta, strength = positive(rng, 0.05, 2), positive(rng, 0.05, 2)
+    potential = pick(
         rng,
         potentials.Box(beta),
         potentials.Quadratic(strength),
@@ -193,11 +193,11 @@ def _on_structure(rng: Rng, structure: Domain) -> Entropy:
         known.append(entropies.Shannon(domain=structure))
     if structure.has_project_kl:
         known.append(entropies.MeanEntropy(structure))
-    return _pick(rng, *known)
+    return pick(rng, *known)
 
 
 def _plain_entropy(rng: Rng) -> Entropy:
-    return _pick(
+    return pick(
         rng,
         entropies.Shannon(),
         entropies.Tsallis(_beyond_one(rng)),
@@ -209,12 +209,14 @@ def _plain_entropy(rng: Rng) -> Entropy:
 
 
 def _beyond_one(rng: Rng) -> float:
-    return _pick(rng, 1.0, 1.5, 2.0, float(rng.uniform(1, 2)), float(rng.uniform(2, 5)))
+    return pick(rng, 1.0, 1.5, 2.0, float(rng.uniform(1, 2)), float(rng.uniform(2, 5)))
 
 
-def _positive(rng: Rng, low: float = 0.03, high: float = 30.0) -> float:
+def positive(rng: Rng, low: float = 0.03, high: float = 30.0) -> float:
+    """A number between two, all sizes alike."""
     return float(np.exp(rng.uniform(np.log(low), np.log(high))))
 
 
-def _pick(rng: Rng, *choices: Any) -> Any:
+def pick(rng: Rng, *choices: Any) -> Any:
+    """One of them."""
     return choices[int(rng.integers(len(choices)))]

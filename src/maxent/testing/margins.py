@@ -14,6 +14,7 @@ from maxent._rows import Array
 from maxent.maps import ChainMap
 from maxent.potentials import Potential
 from maxent.structured import Chain
+from maxent.testing.draws import pick, positive
 
 if TYPE_CHECKING:
     from maxent.estimators.chain import ChainModel
@@ -59,7 +60,7 @@ class MarginCase:
 def draw_margin_case(rng: Rng) -> MarginCase:
     """Slacks of all kinds under potentials of all kinds, with and without sample weights."""
     count, states, width = (int(rng.integers(low, high)) for low, high in ((1, 7), (2, 4), (1, 5)))
-    scale = _size(rng, 0.1, 8)
+    scale = positive(rng, 0.1, 8)
     X = [rng.normal(size=(int(rng.integers(1, 5)), width)) * scale for _ in range(count)]
     if rng.random() < 0.3:
         X = [np.round(x) for x in X]  # ties
@@ -70,31 +71,23 @@ def draw_margin_case(rng: Rng) -> MarginCase:
     if rng.random() < 0.5:
         weight = rng.exponential(size=len(X))
         weight[:-1] *= rng.random(count) < 0.9  # some do not count
-    s, C = _size(rng, 1e-3, 3), _size(rng, 1e-2, 1e2)
-    potential = _some(
+    s, C = positive(rng, 1e-3, 3), positive(rng, 1e-2, 1e2)
+    potential = pick(
         rng,
         potentials.Quadratic(s),
         potentials.Box(s),
         potentials.ElasticNet(s, s),
-        potentials.DualBall(1 / s, _some(rng, 1.0, 2.0, float("inf"))),
-        potentials.NormBall(s, _some(rng, 1.0, 2.0)),
+        potentials.DualBall(1 / s, pick(rng, 1.0, 2.0, float("inf"))),
+        potentials.NormBall(s, pick(rng, 1.0, 2.0)),
         potentials.ScaledPotential(potentials.LaplacePrior(1 / s), s),
     )
-    slack = _some(rng, "linear", "squared", "kl")
-    rate = _size(rng, 0.3, 3) if slack == "kl" else None
-    model: Any = _some(
+    slack = pick(rng, "linear", "squared", "kl")
+    rate = positive(rng, 0.3, 3) if slack == "kl" else None
+    model: Any = pick(
         rng,
         mx.ChainClassifier("hinge", potential, slack=slack, slack_rate=rate),
         mx.ChainClassifier("hinge", potential, slack=slack, slack_rate=rate),
         mx.M3N(C),
-        _some(rng, mx.L1M3N(C), mx.L1M3N(None, 1 / s), mx.LaplaceMEDN(C, _size(rng, 1, 100))),
+        pick(rng, mx.L1M3N(C), mx.L1M3N(None, 1 / s), mx.LaplaceMEDN(C, positive(rng, 1, 100))),
     )
-    return MarginCase(model.set_params(tol=_some(rng, 1e-4, 1e-6)), X, y, weight)
-
-
-def _size(rng: Rng, low: float, high: float) -> float:
-    return float(np.geomspace(low, high, 1001)[rng.integers(1001)])
-
-
-def _some(rng: Rng, *models: Any) -> Any:
-    return models[rng.integers(len(models))]
+    return MarginCase(model.set_params(tol=pick(rng, 1e-4, 1e-6)), X, y, weight)
