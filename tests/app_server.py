@@ -3,25 +3,14 @@
 import http.client
 import json
 import threading
-import time
 from contextlib import contextmanager
 from urllib.parse import quote
 
 from maxent.app.folders import Folders
 from maxent.app.serving import HOST, _listen, guarded
+from waiting import LIMIT, until
 
 TOKEN = "token-of-tests"
-LIMIT = 1200  # seconds after which something never happens, however busy the machine is
-
-
-def until(happened, limit=LIMIT):
-    """Wait for something to happen, and return what it gave."""
-    end = time.monotonic() + limit
-    while not (found := happened()):
-        if time.monotonic() > end:
-            raise TimeoutError(happened)
-        time.sleep(0.05)
-    return found
 
 
 class Client:
@@ -85,12 +74,11 @@ def served(*folders, port=0, **how):
     server = uvicorn.Server(uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=1))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
-    while not server.started:
-        time.sleep(0.01)
+    until(lambda: server.started)
     try:
         yield Client(number)
     finally:
         serving.stopping.set()
         server.should_exit = True
-        thread.join(timeout=10)
+        thread.join(timeout=LIMIT)
         listening.close()

@@ -9,9 +9,10 @@ import pandas as pd
 import pytest
 
 import maxent as mx
-from app_server import LIMIT, served, until
+from app_server import served
 from conftest import needs, needs_node_modules
 from maxent.datasets.landscape import virtual_landscape, write_landscape
+from waiting import LIMIT, until
 
 for name in ("starlette", "uvicorn", "rio_tiler"):
     needs(name)
@@ -235,7 +236,7 @@ def test_a_point_is_clicked_out_and_in(study, tab):
         page.mouse.click(*place)
         page.locator(".words pre", has_text="--leave-out").wait_for()
         page.locator("tr", has_text="left out by hand").wait_for()
-        page.wait_for_timeout(700)
+        page.wait_for_timeout(700)  # sooner, two clicks would be a double one
         page.mouse.click(*place)
         page.locator("tr", has_text="left out by hand").wait_for(state="detached")
         one.sound()

@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 
 import maxent as mx
-from app_server import TOKEN, served, until
+from app_server import TOKEN, served
 from conftest import needs
 from maxent.app import runner
 from maxent.app.draft import Draft, read_draft
@@ -24,6 +24,7 @@ from maxent.app.folders import Folders, OutsideError, fresh
 from maxent.app.jobs import Jobs
 from maxent.app.tiles import Tiles
 from maxent.datasets.landscape import virtual_landscape, write_landscape
+from waiting import LIMIT, until
 
 for name in ("starlette", "uvicorn", "rio_tiler"):
     needs(name)
@@ -596,7 +597,7 @@ def test_projections_later_on(client, project):
 def test_events_tell_of_changes(client):
     import http.client
 
-    line = http.client.HTTPConnection("127.0.0.1", client.port, timeout=20)
+    line = http.client.HTTPConnection("127.0.0.1", client.port, timeout=LIMIT)
     line.request("GET", "/api/events", headers={"Cookie": client.cookie})
     answer = line.getresponse()
     assert answer.headers["content-type"].startswith("text/event-stream")

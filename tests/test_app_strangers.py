@@ -14,8 +14,9 @@ from typing import get_type_hints
 import numpy as np
 import pytest
 
-from app_server import LIMIT, TOKEN, served, until
+from app_server import TOKEN, served
 from conftest import needs
+from waiting import LIMIT, until
 
 for name in ("starlette", "uvicorn", "rio_tiler", "pydantic"):
     needs(name)

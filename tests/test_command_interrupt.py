@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from waiting import LIMIT
+
 DROPPED = """
 import ctypes, sys, time
 from maxent import _command
@@ -16,7 +18,7 @@ def callback():
 
 def main():
     callback()
-    time.sleep(30)
+    time.sleep(3600)
     print("went on")
 
 maxent.cli.app.main = main
@@ -27,7 +29,7 @@ _command.run()
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of Windows differ")
 def test_an_interrupt_that_a_callback_dropped_comes_again():
     done = subprocess.run(
-        [sys.executable, "-c", DROPPED], capture_output=True, text=True, timeout=25
+        [sys.executable, "-c", DROPPED], capture_output=True, text=True, timeout=LIMIT
     )
     assert done.returncode == 130
     assert "went on" not in done.stdout
@@ -55,6 +57,6 @@ def test_an_interrupt_in_the_code_of_a_text_ends_with_130(tmp_path):
     """Python notes it there as unhandled, and would kill itself by the signal after all is done."""
     (tmp_path / "interrupted.py").write_text(IN_A_TEXT)
     command = [sys.executable, "-m", "interrupted"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=LIMIT)
     assert done.returncode == 130, done.stderr
     assert done.stderr == "error: interrupted; nothing half-written was left behind\n"

@@ -21,6 +21,7 @@ from conftest import needs, needs_program
 from maxent import io
 from maxent.species import results
 from maxent.species.layers.grid import Grid
+from waiting import LIMIT
 
 SECTIONS = [
     *("summary", "map", "projections", "omission", "thresholds", "evaluation", "replicates"),
@@ -902,7 +903,7 @@ def chromium(folder, *arguments):
         *("--no-first-run", "--disable-background-networking", "--disable-component-update"),
         *("--disable-sync", f"--user-data-dir={profile}", *arguments),
     ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, check=False)
     shutil.rmtree(profile, ignore_errors=True)
     assert done.returncode == 0, done.stderr[-2000:]
     return done

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 import maxent as mx
 from conftest import needs
 from maxent import cli
+from waiting import LIMIT, until
 
 rasterio = needs("rasterio")
 
@@ -137,16 +138,12 @@ def test_ctrl_c_leaves_nothing(files, jobs, moment):
         text=True,
         start_new_session=True,
     )
-    deadline = time.monotonic() + 100
-    while not list(place.glob(moment)):
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    until(lambda: list(place.glob(moment)), process)
     time.sleep(0.4)
     os.killpg(process.pid, signal.SIGINT)
     time.sleep(0.02)
     os.killpg(process.pid, signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=LIMIT)
     assert process.returncode == 130, errors
     assert "interrupted" in errors
     assert "Traceback" not in errors
