@@ -152,5 +152,5 @@ def _draw_chain(rng: Rng) -> Drawn:
 
 
 def _table(rng: Rng, rows: int, width: int) -> Array:
-    X = rng.normal(size=(rows, width)) * positive(rng, 0.1, 10)
-    return np.round(X) if rng.random() < 0.3 else X
+    X = rng.normal(size=(rows, width))
+    return (np.round(X) if rng.random() < 0.3 else X) * positive(rng, 0.1, 10)  # ties, scales
