@@ -56,6 +56,20 @@ class MarginCase:
                 out.append((float(a), np.array(images) - observed, np.sum(paths != right, axis=1)))
         return out
 
+    def objective(self, w: Array) -> float:
+        """The mean slack function and the penalty at w, over the listed labels; +inf outside."""
+        potential, slack, rate = self.recipe()
+        penalty, mean = potential.conjugate(-w), 0.0
+        for weight, images, cost in self.planes():
+            xi = float((images @ w + cost).max())
+            if slack == "squared":
+                xi = max(xi, 0.0) ** 2 / 2
+            elif slack == "kl":
+                xi = max(xi, 1 / rate)
+                xi -= (1 + np.log(rate * xi)) / rate
+            mean += weight * xi
+        return mean + penalty
+
 
 def draw_margin_case(rng: Rng) -> MarginCase:
     """Slacks of all kinds under potentials of all kinds, with and without sample weights."""
