@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-# seconds and name of each test that took long, by `make slow` on a quiet machine
+# CPU seconds and name of each test that takes long, by `make slow`
 SLOW = Path(__file__).with_name("slow.txt")
 LONG = 0.15
 
@@ -138,16 +138,40 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: -load[item.path])
 
 
-_durations: Counter[str] = Counter()
+_costs: Counter[str] = Counter()
+
+
+def _cpu_seconds() -> float:
+    """Of this process and of the children that have ended: how busy the machine is plays no part."""
+    return sum(os.times()[:4])
+
+
+_clock = 0.0
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop() -> None:
+    """What was imported up to here belongs to no test."""
+    global _clock
+    _clock = _cpu_seconds()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo):
+    """Reports of set-up, call and tear-down have the time since the report before."""
+    global _clock
+    report = yield
+    report.cpu_seconds, _clock = _cpu_seconds() - _clock, _cpu_seconds()
+    return report
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Add up set-up, call and tear-down."""
-    _durations[report.nodeid] += report.duration
+    """Add up set-up, call and tear-down, of all workers."""
+    _costs[report.nodeid] += report.cpu_seconds
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Write the tests that took long, where that was asked for; not in a worker."""
     if session.config.getoption("--write-slow") and not hasattr(session.config, "workerinput"):
-        lines = [f"{t:.1f} {name}" for name, t in sorted(_durations.items()) if t >= LONG]
+        lines = [f"{t:.1f} {name}" for name, t in sorted(_costs.items()) if t >= LONG]
         SLOW.write_text("\n".join(lines) + "\n")
