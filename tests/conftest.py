@@ -142,7 +142,7 @@ _costs: Counter[str] = Counter()
 
 
 def _cpu_seconds() -> float:
-    """Of this process and of the children that have ended: how busy the machine is plays no part."""
+    """Of this process and of children that have ended, however busy the machine is."""
     return sum(os.times()[:4])
 
 
