@@ -92,26 +92,12 @@ class Client:
 @contextmanager
 def served(folder: Path) -> Iterator[Client]:
     """The server of `maxent app` for a folder, in a thread."""
-    import uvicorn
-
     from maxent.app.folders import Folders
-    from maxent.app.serving import _listen, guarded
+    from maxent.app.serving import served_in_a_thread
 
-    listening = _listen(0)
-    port = listening.getsockname()[1]
-    app, serving = guarded(Folders.opened([folder]), TOKEN, port, upload_limit=1 << 20)
-    server = uvicorn.Server(uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=1))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
-    thread.start()
-    while not server.started:
-        time.sleep(0.005)
-    try:
+    opened = Folders.opened([folder])
+    with served_in_a_thread(opened, TOKEN, upload_limit=1 << 20) as port:
         yield Client(port)
-    finally:
-        serving.stopping.set()
-        server.should_exit = True
-        thread.join()
-        listening.close()
 
 
 @cache

@@ -2,12 +2,11 @@
 
 import http.client
 import json
-import threading
 from contextlib import contextmanager
 from urllib.parse import quote
 
 from maxent.app.folders import Folders
-from maxent.app.serving import HOST, _listen, guarded
+from maxent.app.serving import HOST, served_in_a_thread
 from waiting import LIMIT, until
 
 TOKEN = "token-of-tests"
@@ -64,21 +63,7 @@ class Client:
 
 
 @contextmanager
-def served(*folders, port=0, **how):
+def served(*folders, **how):
     """A client of a server for these folders."""
-    import uvicorn
-
-    listening = _listen(port)
-    number = listening.getsockname()[1]
-    app, serving = guarded(Folders.opened(folders), TOKEN, number, **how)
-    server = uvicorn.Server(uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=1))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
-    thread.start()
-    until(lambda: server.started)
-    try:
-        yield Client(number)
-    finally:
-        serving.stopping.set()
-        server.should_exit = True
-        thread.join(timeout=LIMIT)
-        listening.close()
+    with served_in_a_thread(Folders.opened(folders), TOKEN, **how) as port:
+        yield Client(port)

@@ -7,9 +7,10 @@ import re
 import secrets
 import socket
 import threading
+import time
 import webbrowser
-from collections.abc import Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,6 +64,32 @@ def serve(
     if browse:
         threading.Timer(0.3, webbrowser.open, (link,)).start()
     server.run(sockets=[listening])
+
+
+@contextmanager
+def served_in_a_thread(
+    folders: Folders, token: str, port: int = 0, upload_limit: int | None = None
+) -> Iterator[int]:
+    """The port of a server beside the caller's own work, as tests and campaigns want it."""
+    import uvicorn
+
+    listening = _listen(port)
+    number = listening.getsockname()[1]
+    guard, served = guarded(folders, token, number, upload_limit)
+    server = uvicorn.Server(
+        uvicorn.Config(guard, log_level="critical", timeout_graceful_shutdown=1)
+    )
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.005)
+    try:
+        yield number
+    finally:
+        served.stopping.set()
+        server.should_exit = True
+        thread.join()
+        listening.close()
 
 
 @dataclass(frozen=True)
