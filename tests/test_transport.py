@@ -271,3 +271,17 @@ def test_sums_hold_at_any_scale_of_the_scores(scale):
             for axis, due in ((2, rows), (1, columns)):
                 off = np.abs(plans.sum(axis=axis) - due).sum(axis=1)
                 assert off.max() <= share * due.sum()
+
+
+def test_a_tiny_mass_beside_huge_scores_is_not_lost():
+    """A column that the 1-norm of all sums does not see was left empty, and ended as NaN."""
+    domain = mx.Transport([3.0, 27.0], [30 - 2.6e-6, 2.6e-6])
+    theta = 2e12 * np.random.default_rng(0).normal(size=(20, 4))
+    plans = domain.project_kl(theta).reshape(-1, 2, 2)
+    np.testing.assert_allclose(plans.sum(axis=1), np.tile(domain.b, (20, 1)), rtol=1e-4)
+    np.testing.assert_allclose(plans.sum(axis=2), np.tile(domain.a, (20, 1)), rtol=1e-9)
+
+
+def test_vertices_that_differ_by_a_tiny_mass_are_two():
+    domain = mx.Transport([4e-10, 1e-3], [6e-4, 4e-4 + 4e-10])
+    assert len(domain.vertices(4)) == 2

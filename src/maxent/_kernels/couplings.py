@@ -196,6 +196,15 @@ def _centre(theta):
     return -lowest
 
 
+@njit(cache=True, nogil=True)
+def _starved(excess, b):
+    """Whether a column lacks half of its sum, which no 1-norm tells where that sum is tiny."""
+    starved = False
+    for j in range(b.size):
+        starved = starved or excess[j] < -0.5 * b[j]
+    return starved
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
 def _newton(theta, kl, a, b, g, p, scale, tolerance):
     """Minimise the semi-dual from g, at scale, scale * growth, ..., 1."""
@@ -212,7 +221,7 @@ def _newton(theta, kl, a, b, g, p, scale, tolerance):
         size = _length(excess) / mass
         damping = 0.1 if kl else 1.0
         for _ in range(_STEPS):
-            if size <= (loose if scale < 1.0 else tolerance):
+            if size <= (loose if scale < 1.0 else tolerance) and not (kl and _starved(excess, b)):
                 break
             _graph(p, kl, weights, x)
             for j in range(n):

@@ -114,7 +114,7 @@ class Couplings(Domain):
 
         # a Newton step is worth many passes over the entries: small batches go to threads too
         over_rows(work, len(m), 64 * values.size // max(1, len(m)))
-        for row in np.flatnonzero(left > (_VIOLATION_KL if kl else _VIOLATION)):
+        for row in np.flatnonzero(~(left <= (_VIOLATION_KL if kl else _VIOLATION))):
             part = slice(offsets[row], offsets[row + 1])
             if kl:
                 raise RuntimeError(
@@ -340,7 +340,7 @@ class Transport(Couplings):
                 vertex[list(basis)] = np.where(solution > tiny, solution, 0)
                 found.append(vertex)
         vertices = np.array(found)
-        _, first = np.unique(vertices.round(9), axis=0, return_index=True)
+        _, first = np.unique((vertices / self.a.sum()).round(12), axis=0, return_index=True)
         return vertices[first]
 
     def _best(self, theta: Array) -> Array | None:

@@ -120,11 +120,14 @@ def _finite(scores: Array) -> Array:
 def _check_argmax(domain: Domain, theta: Array, vertices: Array) -> None:
     """Argmax is a vertex, and none is better."""
     best_vertices = np.asarray(domain.argmax(theta))
+    allowed_rounding = 1e-12 * max(1.0, float(np.abs(vertices).max()))  # of masses of any size
     for i, (row, vertex, allowed) in enumerate(
         zip(theta, best_vertices, _allowed(theta, vertices), strict=True)
     ):
         nearest = np.abs(allowed - vertex).max(axis=1).min()
-        assert nearest <= 1e-12, f"argmax of row {i} is {nearest:.2e} away from every vertex"
+        assert nearest <= allowed_rounding, (
+            f"argmax of row {i} is {nearest:.2e} away from every vertex"
+        )
         value, best = _finite(row) @ vertex, np.max(allowed @ _finite(row))
         _close(f"value of argmax of row {i}", value, best, 1e-12 * (1 + np.abs(_finite(row)).sum()))
 

@@ -170,9 +170,9 @@ class _Check:
             return r, V.value(r)
         zero = np.zeros_like(v)
         if not np.isfinite(V.value(zero)):  # then the gauge says nothing
-            # towards another point of dom V, unless it has but one
+            # towards the middle of some points of dom V, unless it has but one
             across = (-v - V.prox_conjugate(-v, step)) / step
-            nearly = r + _EXACT * (across - r)
+            nearly = r + _EXACT * (np.mean([across, *self.inside], axis=0) - r)
             if np.isfinite(value := V.value(nearly)):
                 return nearly, value
             if np.abs(r - across).max() <= _EXACT * (1 + np.abs(v).max() / step):
