@@ -118,6 +118,7 @@ class BoundProducts(Bound):
     def add_scores(self, w: Array, theta: Array) -> None:
         """theta += the weighted products; a clamped one is written out first."""
         from maxent._kernels.cells import add_products
+        from maxent._kernels.compiling import exact
 
         if self.clamp:
             block = np.empty((self.n_features, _BLOCK))
@@ -133,9 +134,11 @@ class BoundProducts(Bound):
         np.add.at(edge, self.second, w * self.slope_second)
         theta += w @ self.constant
 
+        add = exact(add_products, self.n_features * theta.size)
+
         def work(start: int, stop: int) -> None:
             for begin in range(start, stop, _BLOCK):
-                add_products(
+                add(
                     self.values, self.first, self.second, self.low, self.scale, w * self.pair,
                     edge, theta, begin, min(begin + _BLOCK, stop),
                 )  # fmt: skip
@@ -182,8 +185,9 @@ class BoundProducts(Bound):
     def write(self, root: Array, start: int, stop: int, out: Array) -> None:
         """The columns of some cells, one row per pair."""
         from maxent._kernels.cells import write_products
+        from maxent._kernels.compiling import exact
 
-        write_products(
+        exact(write_products, 2 * self.n_features * (stop - start))(
             self.values, self.first, self.second, self.low, self.scale, self.constant,
             self.slope_first, self.slope_second, self.pair, root, start, stop, self.clamp, out,
         )  # fmt: skip
