@@ -81,7 +81,8 @@ def exact(kernel, work, calls=20):
     ``work`` is the number of steps of the loops in a call; Python makes a million in a second or
     two. ``calls`` are those to be expected: the default is for what a solver does again and again.
     """
-    if not getattr(kernel, "py_func", None) or kernel.signatures:  # or NUMBA_DISABLE_JIT
+    plain = not hasattr(kernel, "py_func")  # NUMBA_DISABLE_JIT
+    if plain or kernel.signatures or not _kernels.spare_small_problems:
         return kernel
     steps = _interpreted_steps[kernel] = _interpreted_steps[kernel] + _CALL + work
     if max(steps, calls * work) > _LITTLE or (steps > _TINY and _stored(kernel)):

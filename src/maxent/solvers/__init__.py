@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from maxent import _kernels
 from maxent.domains import StructuredDomain
 from maxent.entropies import BinaryGini, Slack, SquaredNorm, Tsallis, unwrap
 from maxent.maps import SampleMap
@@ -172,7 +173,8 @@ def _for_chains(problem: Problem) -> type[Solver] | None:
 def _few_paths(problem: Problem) -> bool:
     """Whether an exact programme is solved before the kernels of ``BlockFrankWolfe`` are ready."""
     size = problem.features.n_rows * problem.features.n_features
-    return size <= _FEW_PATHS and ColumnGeneration.missing(problem) is None
+    small = _kernels.spare_small_problems and size <= _FEW_PATHS
+    return small and ColumnGeneration.missing(problem) is None
 
 
 def _l1(problem: Problem) -> bool:

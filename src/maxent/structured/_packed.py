@@ -12,6 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
+from maxent import _kernels
 from maxent._rows import Array
 
 FEW = 100_000  # scores up to which kernels gain less than compiling them costs
@@ -21,7 +22,8 @@ _TINY = 1e-100  # a scaled pass is trusted while no scale falls below it, see ``
 
 def few(lengths: Array, size: int) -> bool:
     """Whether plain numpy serves sequences with ``size`` scores for each position."""
-    return bool(lengths.sum() * size <= FEW and lengths.max(initial=0) <= _LONG)
+    small = lengths.sum() * size <= FEW and lengths.max(initial=0) <= _LONG
+    return bool(small) and _kernels.spare_small_problems
 
 
 @dataclass(frozen=True, eq=False)
