@@ -104,7 +104,8 @@ _interpreted_steps = Counter()
 @remembered
 def _stored(kernel):
     """Whether the cache held the kernel, for any types, when it was first asked for."""
-    return isinstance(kernel._cache, _Cache) and kernel._cache.is_stored()
+    cache = vars(kernel).get("_cache")
+    return isinstance(cache, _Cache) and cache.is_stored()
 
 
 @remembered

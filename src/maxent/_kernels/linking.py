@@ -22,26 +22,37 @@ def linking(codegen):
     """Within, libraries of ``codegen`` are made this way; the caller holds the compiler's lock."""
     collects, outer = gc.isenabled(), "_library_class" in vars(codegen)
     gc.disable()  # a compiler makes many objects and little garbage: a tenth of the time
-    codegen._library_class = _Linked
+    vars(codegen)["_library_class"] = _Linked
     try:
         yield
     finally:
         if not outer:
-            del codegen._library_class  # the class has numba's own
+            del vars(codegen)["_library_class"]  # the class has numba's own
         if collects:
             gc.enable()
 
 
 class _Linked(JITCodeLibrary):
-    _has_code = False
+    _has_code = _links = False
 
     def finalize(self):
-        """Link what the library calls; nothing is optimised yet."""
-        self._raise_if_finalized()
-        for library in dict.fromkeys(self._linking_libraries):
-            self._reload_init.update(library._reload_init)
-            self._final_module.link_in(library._get_module_for_linking(), preserve=True)
-        self._finalized = True
+        """Link what the library calls; the rest of what numba does here waits."""
+        self._links = True
+        try:
+            super().finalize()
+        finally:
+            self._links = False
+
+    def _optimize_final_module(self):
+        if not self._links:
+            super()._optimize_final_module()
+
+    def _finalize_final_module(self):
+        if self._links:
+            self._finalized = True
+        else:  # code is being made, or loaded from the cache
+            self._has_code = True
+            super()._finalize_final_module()
 
     def get_pointer_to_function(self, name):
         """The address of an entry, for which code is made; 0 where there is none."""
@@ -67,10 +78,6 @@ class _Linked(JITCodeLibrary):
                 environment = lookup_environment(variable.name)
                 if environment is not None:
                     self._codegen.set_env(variable.name, environment)
-
-    def _finalize_final_module(self):
-        self._has_code = True  # or, of a library from the cache, it is being loaded
-        super()._finalize_final_module()
 
     @property
     def codegen(self):

@@ -30,7 +30,7 @@ from maxent.domains import StructuredDomain
 from maxent.domains.active_set import Support, max_steps, support_of
 from maxent.domains.base import each_row
 from maxent.structured._chain_layout import Layout, empty_like, layout
-from maxent.structured._packed import Packed, few
+from maxent.structured.packed import Packed, few
 
 
 @io.register

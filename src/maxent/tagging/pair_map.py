@@ -16,7 +16,7 @@ from maxent._threads import over_rows
 from maxent.entropies import Entropy, Shannon, Shifted
 from maxent.maps import RowMap, sum_of_parts
 from maxent.structured import Chain
-from maxent.structured._packed import Packed, few
+from maxent.structured.packed import Packed, few
 
 _COST = 16  # entries of an elementwise pass that an attribute of a token counts as
 _LANES = 8  # rows of scores are a multiple of this
