@@ -180,4 +180,6 @@ def _target(suite: str, row: Record) -> Target:
             problem += f" of {row['tokens']} x {row['hidden']} x {row['classes']}"
         return Target(suite, problem, row.get("method", "maxent"), "", f"{row['ms']} ms", met)
     reached = times(number(row["ratio"])) if row["ratio"] else row["note"].split(";")[0]
+    if suite == "startup":
+        reached = f"{number(row['seconds']):.3g} s"
     return Target(suite, row["problem"], row["method"], row["target"], reached, met)

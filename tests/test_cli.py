@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 import maxent
 from catalogue import ESTIMATORS
-from maxent import cli
+from maxent import _kernels, cli
 from maxent._kernels import compiling
 from maxent.cli._console import one_line_errors
 from maxent.cli._options import Fields
@@ -340,6 +340,17 @@ def test_warm_tells_what_it_compiles_and_where_it_is_kept(run, monkeypatch):
     done.clear()
     assert run("warm", "--quiet").output == ""
     assert done == [name for fits in FITS.values() for name in fits]
+
+
+def test_warm_compiles_what_small_problems_do_without(run, monkeypatch):
+    seen = []
+    for name in FITS["tagging"]:
+        monkeypatch.setitem(
+            FITS["tagging"], name, lambda: seen.append(_kernels.spare_small_problems)
+        )
+    run("warm", "tagging")
+    assert seen == [False] * len(FITS["tagging"])
+    assert _kernels.spare_small_problems
 
 
 def test_every_estimator_has_a_first_fit():

@@ -153,6 +153,8 @@ def test_a_solver_that_stalls_hands_over():
 
 def test_auto_goes_on_where_a_hinge_has_few_rows(monkeypatch):
     squared = _problem(mx.Quadratic(0.1))
+    assert solvers.choose("auto", squared) == mx.ColumnGeneration()  # at once: very few sequences
+    monkeypatch.setattr(solvers, "_FEW_PATHS", 0)
     assert solvers.choose("auto", squared).then == mx.ColumnGeneration()
     assert solvers.choose("auto", squared, max_iter=3).then is None  # steps of that solver
     assert isinstance(solvers.choose("auto", _problem(mx.DualBall(1.0))), mx.ColumnGeneration)

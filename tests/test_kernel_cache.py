@@ -262,3 +262,7 @@ def test_a_helper_is_compiled_once_for_all_constants_and_is_kept_from_python(tmp
         assert len(names["_power"].signatures) == 1
         with pytest.raises(TypeError, match="_power can be called by kernels alone"):
             names["_power"](3.0, 2)
+        # the helper is a part of the kernel: it has neither machine code nor a file of its own
+        (result,) = names["_power"].overloads.values()
+        assert not result.library._has_code
+        assert len(list((tmp_path / "cache").rglob("*.nbi"))) == 1

@@ -490,6 +490,8 @@ def test_orthants_lower_the_objective_at_every_step_and_take_a_start():
 def test_auto_takes_the_solvers_of_chains(monkeypatch):
     from maxent import solvers
 
+    assert isinstance(solvers.choose("auto", _problem()), mx.ColumnGeneration)
+    monkeypatch.setattr(solvers, "_FEW_PATHS", 0)
     assert isinstance(solvers.choose("auto", _problem()), mx.BlockFrankWolfe)
     boxed = _problem().with_potential(mx.Box(0.1))
     assert isinstance(solvers.choose("auto", boxed), mx.CuttingPlane)

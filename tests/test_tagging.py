@@ -8,7 +8,7 @@ import pytest
 from scipy import sparse
 
 import maxent as mx
-from maxent import io
+from maxent import _kernels, io
 from maxent.estimators.chain import ChainClassifier
 from maxent.tagging import Attributes, PairChainMap, phrase_scores, phrases, read_conll
 
@@ -186,7 +186,11 @@ def _many_sequences(n_states, n_attributes=40):
 @pytest.mark.parametrize("n_states", [2, 3, 8, 11])
 @pytest.mark.parametrize("size", [1.0, 400.0])  # scores that a scaled recursion cannot hold
 @pytest.mark.parametrize("costly", [False, True])
-def test_values_and_moments_in_one_pass_are_those_in_steps(n_states, size, costly):
+@pytest.mark.parametrize("spare", [False, True], ids=["kernels", "numpy"])
+def test_values_and_moments_in_one_pass_are_those_in_steps(
+    n_states, size, costly, spare, monkeypatch
+):
+    monkeypatch.setattr(_kernels, "spare_small_problems", spare)
     chains, labels, rng = _many_sequences(n_states)
     chain = mx.Chain(n_states)
     observed = chain.encode(np.split(labels, chains._cuts[1:-1]), tied=True)

@@ -52,7 +52,7 @@ def _largest(x):
     return top
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, helper=True, nogil=True)
 def write_path(path, length, node, passage, step):
     """Mark a path as a vertex: ones at its states, ones (or counts) at its transitions."""
     node[:] = 0
@@ -120,7 +120,7 @@ def argmax_rows(
     return -1
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, helper=True, nogil=True)
 def best_path(unary, edge, step, best, path):
     """Write the best path; False if there is none."""
     length, k = unary.shape

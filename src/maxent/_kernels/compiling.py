@@ -17,38 +17,49 @@ import pickle
 import re
 import time
 import warnings
+from collections import Counter
 from contextlib import contextmanager, suppress
 from functools import cache as remembered
 from functools import partial
 from itertools import count
 from pathlib import Path
+from types import FunctionType
 
 import numba
+import numpy as np
 from numba import types
 from numba.core import sigutils
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.core.compiler_lock import global_compiler_lock
 
 from maxent import _kernels, _locks
+from maxent._kernels.linking import linking
 
 _DIGEST = hashlib.sha256().digest_size
 _PATIENCE = 120.0  # seconds for another process to compile a kernel; one that stands still has none
 _PAUSE = 0.02
+_TINY = 20_000  # steps that are over before a kernel is loaded
+_LITTLE = 300_000  # steps that Python makes in the time in which a kernel is compiled
+_CALL = 50  # steps that a call takes as long as
 
 
-def njit(*, cache, **options):
-    """``numba.njit`` with this cache."""
+def njit(*, cache, helper=False, **options):
+    """``numba.njit`` with this cache; a ``helper`` is called by other kernels alone.
+
+    So is a function whose name begins with _. Helpers are a part of what calls them: they have no
+    entry for Python and no file of their own.
+    """
 
     def compiled(function):
-        # nobody calls kernels from C, nor, where the name begins with _, from Python
-        helper = function.__name__.startswith("_")
-        kernel = numba.njit(no_cfunc_wrapper=True, no_cpython_wrapper=helper, **options)(function)
+        inner = helper or function.__name__.startswith("_")
+        # nobody calls kernels from C
+        kernel = numba.njit(no_cfunc_wrapper=True, no_cpython_wrapper=inner, **options)(function)
         if kernel is function:  # NUMBA_DISABLE_JIT leaves plain functions
             return kernel
         _one_version_for_all_constants(kernel)
-        if helper:
+        if inner:
             _keep_from_python(kernel)
-        if cache:
+        elif cache:
             try:
                 kept = _Cache(function)
             except RuntimeError:
@@ -59,6 +70,53 @@ def njit(*, cache, **options):
         return kernel
 
     return compiled
+
+
+def exact(kernel, work, calls=20):
+    """A kernel, or the Python function that it is made of where all it has to do is little.
+
+    For kernels whose answers are the same to the last bit either way: sums, products, quotients and
+    comparisons in float64 without ``fastmath``, and whole numbers. So it does not matter which one
+    runs: the kernel if it is at hand, else Python as long as that takes less than compiling.
+    ``work`` is the number of steps of the loops in a call; Python makes a million in a second or
+    two. ``calls`` are those to be expected: the default is for what a solver does again and again.
+    """
+    plain = not hasattr(kernel, "py_func")  # NUMBA_DISABLE_JIT
+    if plain or kernel.signatures or not _kernels.spare_small_problems:
+        return kernel
+    steps = _interpreted_steps[kernel] = _interpreted_steps[kernel] + _CALL + work
+    if max(steps, calls * work) > _LITTLE or (steps > _TINY and _stored(kernel)):
+        return kernel
+
+    def run(*arguments):
+        # with numbers of fewer digits Python's sums have fewer too
+        if any(getattr(a, "dtype", None) == np.float32 for a in arguments):
+            return kernel(*arguments)
+        with np.errstate(all="ignore"):  # kernels overflow without a word
+            return _interpreted(kernel)(*arguments)
+
+    return run
+
+
+_interpreted_steps = Counter()
+
+
+@remembered
+def _stored(kernel):
+    """Whether the cache held the kernel, for any types, when it was first asked for."""
+    cache = vars(kernel).get("_cache")
+    return isinstance(cache, _Cache) and cache.is_stored()
+
+
+@remembered
+def _interpreted(kernel):
+    """The function of a kernel with those that it calls, none of them compiled."""
+    function = kernel.py_func
+    names = dict(function.__globals__)
+    for name in function.__code__.co_names:
+        if hasattr(names.get(name), "py_func"):
+            names[name] = _interpreted(names[name])
+    return FunctionType(function.__code__, names)
 
 
 def _one_version_for_all_constants(kernel):
@@ -83,9 +141,7 @@ def _keep_from_python(kernel):
         kernel.overloads[tuple(result.signature.args)] = result
 
     def refuse(*args, **kws):
-        raise TypeError(
-            f"{kernel.py_func.__qualname__} can be called by kernels alone: its name begins with _"
-        )
+        raise TypeError(f"{kernel.py_func.__qualname__} can be called by kernels alone: a helper")
 
     vars(kernel).update(add_overload=keep, _compile_for_args=refuse)
 
@@ -102,7 +158,7 @@ def _compile_in_one_process(kernel, cache):
             if tuple(args) in kernel.overloads or ready():
                 return compile_now(signature)
             _tell(cache.cache_path)
-            with cache.locked(ready):
+            with cache.locked(ready), linking(kernel.targetctx.codegen()):
                 return compile_now(signature)  # which looks into the cache again
 
     vars(kernel)["compile"] = compile_once
@@ -119,6 +175,10 @@ class _Cache(FunctionCache):
         super().__init__(function)
         stamp = _stamp(Path(function.__code__.co_filename))
         self._cache_file = _Files(self._cache_path, self._impl.filename_base, stamp)
+
+    def is_stored(self):
+        """Whether there is a kernel of any types."""
+        return bool(self._cache_file._load_index())
 
     def holds(self, signature, target):
         """Whether a kernel of these types is there."""

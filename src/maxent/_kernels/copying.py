@@ -7,14 +7,14 @@ of whole arrays (``y += a * x``) differ as much.
 from maxent._kernels.compiling import njit
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, helper=True, nogil=True)
 def copy(source, target):
     """The first entries of ``target`` become those of ``source``, which is as long or shorter."""
     for i in range(source.size):
         target[i] = source[i]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, helper=True, nogil=True)
 def copy_block(source, target):
     """The upper left corner of ``target`` becomes the matrix ``source``."""
     for i in range(source.shape[0]):

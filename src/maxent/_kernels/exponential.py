@@ -13,7 +13,7 @@ _SHIFT = 6755399441055744.0  # 1.5 2^52: adding it rounds to a whole number, kep
 _LEAST = -708.0
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@njit(cache=True, helper=True, nogil=True, fastmath={"contract"})
 def exponential(x):
     """exp of a float64 up to 709, to 2 units in the last place; 0 below -708.
 

@@ -12,7 +12,7 @@ from maxent._kernels.compiling import njit
 Array = NDArray[Any]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, helper=True, nogil=True, error_model="numpy")
 def gather_row(
     row: Array, weights: Array, i: int, x: Array, q: Array, index: Array
 ) -> tuple[int, float]:

@@ -19,7 +19,7 @@ ROUNDING = 2.0**-50  # share of the terms of mu that it may be off by
 _SPLIT = 134217729.0  # 2^27 + 1
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, helper=True, nogil=True)
 def two_sum(a, b):
     """a + b, and its rounding error."""
     s = a + b
@@ -27,7 +27,7 @@ def two_sum(a, b):
     return s, (a - (s - part)) + (b - part)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, helper=True, nogil=True)
 def two_product(a, b):
     """a b, and its rounding error."""
     p = a * b
@@ -40,7 +40,7 @@ def two_product(a, b):
     return p, ((high_a * high_b - p) + high_a * low_b + low_a * high_b) + low_a * low_b
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, helper=True, nogil=True)
 def add_product(sums, k, a, b):
     """Add a b to the pair k."""
     product, product_error = two_product(a, b)
@@ -51,7 +51,7 @@ def add_product(sums, k, a, b):
     sums[2 * k + 1] = low - (high - total)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, helper=True, nogil=True)
 def scaled_difference(high, low, a, high_2, low_2, b):
     """(high, low) a - (high_2, low_2) b to about twice the digits of a double."""
     p, e = two_product(high, a)
@@ -123,7 +123,7 @@ def _move(j, up, u, q, m, sums, counts, state):
     state[j] += 1 if up else -1
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, helper=True, nogil=True)
 def first_segment(n, sums):
     """The segment from nu = 0: a row (nu, sums), with room for as many as most paths have."""
     segments = np.empty((n + n // 8 + 16, 7))
@@ -132,7 +132,7 @@ def first_segment(n, sums):
     return segments, 1
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, helper=True, nogil=True)
 def add_segment(segments, k, nu, sums):
     """Begin a segment at nu, or change the last one where it begins at nu."""
     if nu <= segments[k - 1, 0] * (1.0 + TIE):
@@ -147,7 +147,7 @@ def add_segment(segments, k, nu, sums):
     return segments, k + 1
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, helper=True, nogil=True)
 def lowest_of_minus(nu, u, q, state):
     """The row of I_- whose line is the lowest at nu; -1 without any.
 
@@ -160,7 +160,7 @@ def lowest_of_minus(nu, u, q, state):
     return row
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, helper=True, nogil=True)
 def next_of(u, q, state, sums):
     """(nu, rises) of a row's next event on the current line, by plain doubles; inf without one."""
     rate = sums[2] * u - sums[0] * q

@@ -13,7 +13,7 @@ from maxent._kernels.compiling import njit
 ADD = {"reassoc", "contract", "arcp"}  # sums in any order; infinities keep their meaning
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=ADD)
+@njit(cache=True, helper=True, nogil=True, error_model="numpy", fastmath=ADD)
 def solve(weights, ground, rhs, out):
     """(L + diag(ground)) out = rhs, L the Laplacian of ``weights``, whose lower triangle is used.
 

@@ -249,7 +249,7 @@ def violation_rows(p, offsets, nodes, single, atol, out, start, stop):
         out[row] = worst
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, helper=True, nogil=True)
 def flow_to(capacity, sink, atol, residual, vectors):
     """A flow from node 0 to the sink by shortest augmenting paths, largest up to atol or >= 1.
 

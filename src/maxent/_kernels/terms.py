@@ -10,6 +10,7 @@ e from cuts[j] up to cuts[j + 1].
 import numpy as np
 
 from maxent._kernels.compiling import njit
+from maxent._kernels.copying import copy
 
 _TILE = 512  # cells whose factors stay in cache
 _SUM = {"reassoc", "contract"}  # sums in any order, so that they run in vector registers
@@ -108,12 +109,20 @@ def _total(row):
 
 
 @njit(cache=True, nogil=True)
+def _any(row):
+    i = 0
+    while i < row.size and row[i] == 0.0:
+        i += 1
+    return i < row.size
+
+
+@njit(cache=True, nogil=True)
 def term_moments(values, codes, place, numbers, power, cuts, factor, p, start, stop, out):
     """out[j] += sum_i p_i f_j(i) over some cells; tiles without mass are passed over."""
     tile, base, line = np.empty((power.size, _TILE)), np.empty(_TILE), np.empty(_TILE)
     for begin in range(start, stop, _TILE):
         mass = p[begin : min(begin + _TILE, stop)]
-        if not mass.any():
+        if not _any(mass):
             continue
         row = line[: mass.size]
         _fill(values, codes, place, numbers, power, begin, begin + mass.size, base, tile)
@@ -180,13 +189,13 @@ def extended_sums(values, codes, place, numbers, q, products, first, cuts, start
     line, sizes = np.empty(_TILE), np.empty(_TILE)
     for begin in range(start, stop, _TILE):
         mass = q[begin : min(begin + _TILE, stop)]
-        if not mass.any():
+        if not _any(mass):
             continue
         row, size = line[: mass.size], sizes[: mass.size]
         for k in range(count):
             _raw(values, codes, place, numbers, k, begin, begin + mass.size, tile)
         for j in range(len(products)):
-            row[:] = mass
+            copy(mass, row)
             for e in range(products.shape[1]):
                 factor = products[j, e]
                 for i in range(row.size):

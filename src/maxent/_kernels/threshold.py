@@ -402,7 +402,7 @@ def _gather_weighted(
     return kept, top, sigma
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, helper=True, nogil=True, error_model="numpy")
 def solve_row(
     row: Array,
     scale: float,
@@ -453,7 +453,7 @@ def solve_row(
     return n, top, sigma + step
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, helper=True, nogil=True, error_model="numpy")
 def solve_plain_row(
     row: Array,
     scale: float,
@@ -495,7 +495,7 @@ def _finish_without_powers(
     return n, sigma
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, helper=True, nogil=True, error_model="numpy")
 def scatter(v: Array, w: Array, index: Array, n: int, p: Array) -> float:
     """Put w, scaled to sum 1, into p, a row of zeros; return the mean of v under it."""
     total, mean = 0.0, 0.0

@@ -12,7 +12,7 @@ import numpy as np
 from maxent._kernels.compiling import njit
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+@njit(cache=True, helper=True, nogil=True, fastmath={"reassoc", "contract"})
 def write_scores(values, attributes, offsets, start, state, k, w, first, last, out):
     """Write the scores of all states at the tokens from first to last."""
     for t in range(first, last):
@@ -49,7 +49,7 @@ def _weight(start, state, k, a, s):
     return -1
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@njit(cache=True, helper=True, nogil=True, forceinline=True)
 def score(values, attributes, offsets, start, state, k, w, t, s):
     """The score of one state at one token."""
     total = 0.0
@@ -60,7 +60,7 @@ def score(values, attributes, offsets, start, state, k, w, t, s):
     return total
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@njit(cache=True, helper=True, nogil=True, forceinline=True)
 def push(values, attributes, offsets, start, state, k, scale, amount, t, s, w):
     """w += amount * scale * token, in the weights of one state."""
     for i in range(offsets[t], offsets[t + 1]):
@@ -69,7 +69,7 @@ def push(values, attributes, offsets, start, state, k, scale, amount, t, s, w):
             w[j] += amount * values[i] * scale[j]
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@njit(cache=True, helper=True, nogil=True, forceinline=True)
 def clear(attributes, offsets, start, state, k, t, s, w):
     """w = 0 wherever the token has a weight for the state."""
     for i in range(offsets[t], offsets[t + 1]):
@@ -78,7 +78,7 @@ def clear(attributes, offsets, start, state, k, t, s, w):
             w[j] = 0.0
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+@njit(cache=True, helper=True, nogil=True, fastmath={"reassoc", "contract"})
 def push_states(values, attributes, offsets, start, state, k, scale, amount, t, change, w):
     """w += amount * scale * token, times the ``change`` of each state."""
     for i in range(offsets[t], offsets[t + 1]):

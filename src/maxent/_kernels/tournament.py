@@ -5,7 +5,7 @@ import numpy as np
 from maxent._kernels.compiling import njit
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, helper=True, nogil=True)
 def new_tournament(n):
     """A tree of times, all infinite; ``tree[1]`` is the first of all."""
     leaves = 1
@@ -14,7 +14,7 @@ def new_tournament(n):
     return np.full(2 * leaves, np.inf)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, helper=True, nogil=True)
 def set_time(tree, place, time):
     """Set the time at a place, O(log n)."""
     k = (tree.size >> 1) + place
@@ -28,7 +28,7 @@ def set_time(tree, place, time):
         k >>= 1
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, helper=True, nogil=True)
 def first_place(tree):
     """A place with the first time."""
     leaves = tree.size >> 1

@@ -10,6 +10,8 @@ import importlib.metadata
 import importlib.util
 import os
 import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from time import perf_counter
@@ -19,6 +21,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from maxent import _kernels
 from maxent._version import __version__
 from maxent.cli import browsing, compare, species, tag
 from maxent.cli._console import console, one_line_errors, recorded_warnings, settings
@@ -111,6 +114,16 @@ class Kind(StrEnum):
     structures = "structures"
 
 
+@contextmanager
+def _all_kernels() -> Iterator[None]:
+    """Small problems run on the kernels of larger ones."""
+    _kernels.spare_small_problems = False
+    try:
+        yield
+    finally:
+        _kernels.spare_small_problems = True
+
+
 @main.command()
 @one_line_errors
 def warm(
@@ -130,7 +143,7 @@ def warm(
             continue
         for name, run in FITS[kind.value].items():
             begin = perf_counter()
-            with recorded_warnings():  # of data as small as these
+            with recorded_warnings(), _all_kernels():  # warnings of data as small as these
                 run()
             if not quiet:
                 console().print(f"{kind.value}: {name}, {perf_counter() - begin:.1f} s")

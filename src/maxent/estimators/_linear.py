@@ -17,7 +17,6 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from scipy import linalg, sparse
 from sklearn.base import BaseEstimator
-from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kernel
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -249,12 +248,14 @@ class Fit(LinearFit):
 
 def gram(kernel: Any, X: Any, Z: Any, gamma: float, degree: float, coef0: float) -> Array:
     """K(x, z) of all rows of X and Z."""
+    from sklearn.metrics import pairwise  # slow to load: only where it is used
+
     if kernel == "linear":
-        K = linear_kernel(X, Z)
+        K = pairwise.linear_kernel(X, Z)
     elif kernel == "rbf":
-        K = rbf_kernel(X, Z, gamma=gamma)
+        K = pairwise.rbf_kernel(X, Z, gamma=gamma)
     elif kernel == "poly":
-        K = polynomial_kernel(X, Z, degree=degree, gamma=gamma, coef0=coef0)
+        K = pairwise.polynomial_kernel(X, Z, degree=degree, gamma=gamma, coef0=coef0)
     else:
         K = kernel(X, Z)
     K = np.asarray(K.toarray() if sparse.issparse(K) else K, dtype=np.float64)

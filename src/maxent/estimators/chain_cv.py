@@ -9,7 +9,6 @@ from numbers import Integral
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from sklearn.model_selection import KFold, check_cv
 
 from maxent import io
 from maxent._checks import masses, positive_grid
@@ -138,6 +137,8 @@ class ByFolds(ChainModel):
         return super().fit(whole.tokens, labels, weight)
 
     def _folds(self, whole: Part, constant: float) -> Iterator[Fold]:
+        from sklearn.model_selection import KFold, check_cv  # slow to load: only where it is used
+
         count = len(whole.labels)
         cv = 3 if self.cv is None else self.cv
         # sequences may come in an order, of documents or of the alphabet: folds are shuffled

@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.model_selection import check_cv
 
 from maxent import evaluation, io
 from maxent._jobs import in_threads
@@ -301,6 +300,8 @@ class MaxentDensityCV(DensityEstimator):
             raise ValueError(
                 f"cv must be a splitter, a number of folds or a list of splits, got {self.cv!r}"
             )
+        from sklearn.model_selection import check_cv  # slow to load: only where it is used
+
         return check_cv(self.cv)
 
     def _score(self) -> Score:

@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import clone
-from sklearn.metrics import check_scoring
-from sklearn.model_selection import check_cv
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
@@ -127,6 +125,8 @@ class FenchelYoungClassifierCV(Classifies):
             raise ValueError("all sample weights are zero: give some rows a positive weight")
         self.classes_ = np.unique(y[weight > 0])
         self._cost()
+        from sklearn.model_selection import check_cv  # slow to load: only where it is used
+
         splits = list(check_cv(self.cv, y, classifier=True).split(table, y))
         measure, names = self._measure()
         progress, done = Progress(type(self).__name__, self.verbose), 0
@@ -253,6 +253,8 @@ class FenchelYoungClassifierCV(Classifies):
     def _measure(self) -> tuple[Score, list[str]]:
         if self.scoring is None:
             return _accuracy_and_brier, ["accuracy", "brier"]
+        from sklearn.metrics import check_scoring
+
         scorer = check_scoring(FenchelYoungClassifier(), self.scoring)
         return lambda model, X, y, weight: (float(scorer(model, X, y)),), ["score"]
 

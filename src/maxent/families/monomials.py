@@ -200,6 +200,7 @@ class BoundFactors(Terms):
 
     def add_scores(self, w: Array, theta: Array) -> None:
         """theta += the weighted products, those with a weight alone."""
+        from maxent._kernels.compiling import exact
         from maxent._kernels.terms import add_terms
 
         w = np.ascontiguousarray(w, dtype=np.float64)
@@ -207,9 +208,10 @@ class BoundFactors(Terms):
         if used.size < w.size:
             self.restrict(used).add_scores(w[used], theta)
             return
+        add = exact(add_terms, 2 * theta.size * self._tables.factor.size)
 
         def work(start: int, stop: int) -> None:
-            add_terms(*self._tables, w, start, stop, theta)
+            add(*self._tables, w, start, stop, theta)
 
         over_rows(work, theta.size, self._tables.factor.size)
 
@@ -235,9 +237,11 @@ class BoundFactors(Terms):
 
     def write(self, root: Array, start: int, stop: int, out: Array) -> None:
         """The columns of some cells, one row a product."""
+        from maxent._kernels.compiling import exact
         from maxent._kernels.terms import write_terms
 
-        write_terms(*self._tables, root, start, stop, out)
+        write = exact(write_terms, 2 * (stop - start) * self._tables.factor.size)
+        write(*self._tables, root, start, stop, out)
 
 
 class FactorSums(ABC):

@@ -194,14 +194,17 @@ class Region:
 
     @cached_property
     def _one_split(self) -> Gained:
+        from maxent._kernels.compiling import exact
         from maxent._kernels.trees import best_split, sum_bins
 
         sums = np.zeros(self._firsts[-1])
         order = np.arange(self._r.size, dtype=np.int32)
-        sum_bins(self._codes, order, self._r, self._firsts, sums)
+        add = exact(sum_bins, self._codes.size)
+        add(self._codes, order, self._r, self._firsts, sums)
         self._visits.left -= self._codes.size + sums.size + _OVERHEAD
         goes_left = np.zeros(int(np.diff(self._firsts).max()), dtype=np.uint8)
-        found = best_split(sums, self._firsts, self._n_continuous, self.total, 0.0, goes_left)
+        find = exact(best_split, sums.size)
+        found = find(sums, self._firsts, self._n_continuous, self.total, 0.0, goes_left)
         gain, variable = float(found[0]), int(found[1])
         if variable < 0:
             return Gained(0.0)
@@ -224,6 +227,7 @@ class Region:
         return self._questions is not None
 
     def _all_questions(self, present: list[Array]) -> Questions:
+        from maxent._kernels.compiling import exact
         from maxent._kernels.trees import row_gains, set_value, sum_pairs
 
         firsts = np.concatenate([[0], np.cumsum([len(bins) for bins in present])])
@@ -234,7 +238,7 @@ class Region:
         parts = [Questions(np.empty(0, np.intp), [], np.empty(0), none, none)]
         for v, bins in enumerate(present):
             pairs = np.zeros((len(bins), firsts[-1]))
-            sum_pairs(local, self._r, v, firsts, pairs)
+            exact(sum_pairs, local.size)(local, self._r, v, firsts, pairs)
             size = np.bincount(local[:, v], weights=np.abs(self._r), minlength=len(bins))
             mine, every = slice(firsts[v], firsts[v + 1]), np.arange(np.diff(self._firsts)[v])
             if v >= self._n_continuous and len(bins) > _SUBSETS:
@@ -256,8 +260,9 @@ class Region:
             totals = np.array([sums, self.total - sums])
             sizes = np.array([left_size, size.sum() - left_size])
             one = np.empty(totals.shape)
-            row_gains(left, firsts, self._n_continuous, totals[0], one[0])
-            row_gains(pairs.sum(axis=0) - left, firsts, self._n_continuous, totals[1], one[1])
+            measure = exact(row_gains, 2 * left.size)
+            measure(left, firsts, self._n_continuous, totals[0], one[0])
+            measure(pairs.sum(axis=0) - left, firsts, self._n_continuous, totals[1], one[1])
             many = np.maximum((sizes - np.abs(totals)) / 2, 0.0)
             apart = np.minimum(np.abs(totals[0]), np.abs(totals[1]))
             gain = np.where((totals[0] > 0) != (totals[1] > 0), apart, 0.0)

@@ -336,13 +336,15 @@ class BoundTrees(Terms):
 
     def _mark(self, trees: TreeTerms, first: int) -> None:
         """Fill the rest of the last byte with the trees from ``first`` on."""
+        from maxent._kernels.compiling import exact
         from maxent._kernels.trees import mark_trees
 
         packed, bit = self._bytes[-1], 8 - self._room
+        mark = exact(mark_trees, packed.size * trees.variable.size)
 
         def work(start: int, stop: int) -> None:
             for begin in range(start, stop, _BLOCK):
-                mark_trees(
+                mark(
                     self.cells.values, self.cells.codes, trees.variable, trees.threshold,
                     trees.left, trees.right, trees.offsets, trees.members, trees.sets,
                     first, bit, begin, packed[begin : min(begin + _BLOCK, stop)],
@@ -366,31 +368,36 @@ class BoundTrees(Terms):
 
     def add_scores(self, w: Array, theta: Array) -> None:
         """theta += sum_j w_j f_j: a table of 256 sums for every byte."""
+        from maxent._kernels.compiling import exact
         from maxent._kernels.trees import add_bytes
 
         groups = [group for group in self._by_byte() if w[group[1]].any()]
         tables = [_BITS[:, bits] @ w[where] for _, where, bits in groups]
 
+        add = exact(add_bytes, len(groups) * theta.size)
+
         def work(start: int, stop: int) -> None:
             for begin in range(start, stop, _BLOCK):
                 block = slice(begin, min(begin + _BLOCK, stop))
                 for (packed, _, _), table in zip(groups, tables, strict=True):
-                    add_bytes(packed[block], table, theta[block])
+                    add(packed[block], table, theta[block])
 
         over_rows(work, theta.size, len(groups))
 
     def moments(self, p: Array) -> Array:
         """sum_i p_i f_j(i)."""
+        from maxent._kernels.compiling import exact
         from maxent._kernels.trees import sum_bytes
 
         groups = self._by_byte()
+        add = exact(sum_bytes, len(groups) * (p.size + 1024))
 
         def part(start: int, stop: int) -> Array:
             sums = np.zeros((len(groups), 256))
             for begin in range(start, stop, _BLOCK):
                 block = slice(begin, min(begin + _BLOCK, stop))
                 for (packed, _, _), row in zip(groups, sums, strict=True):
-                    sum_bytes(packed[block], p[block], row)
+                    add(packed[block], p[block], row)
             return sums
 
         sums = sum_of_parts(part, p.size, len(groups)) @ _BITS
@@ -428,10 +435,12 @@ class BoundTrees(Terms):
 
     def write(self, root: Array, start: int, stop: int, out: Array) -> None:
         """The columns of some cells, one row per tree."""
+        from maxent._kernels.compiling import exact
         from maxent._kernels.trees import write_bits
 
         for packed, where, bits in self._by_byte():
-            write_bits(packed[start:stop], bits, where, root[start:stop], out)
+            write = exact(write_bits, bits.size * (stop - start))
+            write(packed[start:stop], bits, where, root[start:stop], out)
 
 
 # -- search --------------------------------------------------------------------------------------
@@ -497,11 +506,12 @@ class TreeWalk(TreeSums, Walk):
 
     def split(self, leaf: int, variable: int, goes_left: Array) -> tuple[Array, Array]:
         """The smaller side from its cells, the other as the rest."""
+        from maxent._kernels.compiling import exact
         from maxent._kernels.trees import partition
 
         start, stop, whole = self._leaves[leaf]
         here = slice(start, stop)
-        middle = start + partition(
+        middle = start + exact(partition, 2 * (stop - start))(
             self._binned.codes, variable, goes_left, self._order[here], self._spare[here]
         )
         ends = [(start, middle), (middle, stop)]
@@ -664,26 +674,32 @@ class BinnedCells:
 
     def sums(self, r: Array, cells: Array) -> Array:
         """Sums of r by bin of every variable, over some cells."""
+        from maxent._kernels.compiling import exact
         from maxent._kernels.trees import sum_bins
 
         firsts = self._plan.firsts
 
         def part(start: int, stop: int) -> Array:
             sums = np.zeros(firsts[-1])
-            sum_bins(self.codes, cells[start:stop], r, firsts, sums)
+            exact(sum_bins, (stop - start) * self.codes.shape[1])(
+                self.codes, cells[start:stop], r, firsts, sums
+            )
             return sums
 
         return sum_of_parts(part, cells.size, self.codes.shape[1])
 
     def resplit(self, r: Array, cells: Array, tree: BinnedTree, node: int) -> Array:
         """Sums of r_i (a_i - b_i) by bin over the cells that reach a node."""
+        from maxent._kernels.compiling import exact
         from maxent._kernels.trees import sum_resplit
 
         firsts, (above, side) = self._plan.firsts, tree.path(node)
 
         def part(start: int, stop: int) -> Array:
             sums = np.zeros(firsts[-1])
-            sum_resplit(self.codes, cells[start:stop], r, *tree, above, side, firsts, sums)
+            exact(sum_resplit, (stop - start) * (self.codes.shape[1] + tree.size))(
+                self.codes, cells[start:stop], r, *tree, above, side, firsts, sums
+            )
             return sums
 
         return sum_of_parts(part, cells.size, self.codes.shape[1])
@@ -695,11 +711,12 @@ class BinnedCells:
 
 def _leaf_sums(codes: Array, r: Array, cells: Array, tree: BinnedTree) -> Array:
     """Sums of r by leaf of a tree, over some of the cells with these bins."""
+    from maxent._kernels.compiling import exact
     from maxent._kernels.trees import sum_leaves
 
     def part(start: int, stop: int) -> Array:
         sums = np.zeros((tree.size, 2))
-        sum_leaves(codes, cells[start:stop], r, *tree, sums)
+        exact(sum_leaves, (stop - start) * tree.size)(codes, cells[start:stop], r, *tree, sums)
         return sums
 
     return sum_of_parts(part, cells.size, 8)
@@ -900,6 +917,7 @@ class TreePlan(Plan):
         only: int | None = None,
     ) -> _Leaf:
         """A leaf with its best split, by one variable where ``only`` is given."""
+        from maxent._kernels.compiling import exact
         from maxent._kernels.trees import best_split
 
         goes_left = np.zeros(int(np.diff(self.firsts).max()), dtype=np.uint8)
@@ -908,7 +926,8 @@ class TreePlan(Plan):
             here = slice(*firsts[only : only + 2])
             sums, firsts = sums[here], np.array([0, here.stop - here.start])
             n_continuous = int(only < n_continuous)
-        gain, variable, left_total = best_split(sums, firsts, n_continuous, total, noise, goes_left)
+        find = exact(best_split, sums.size)
+        gain, variable, left_total = find(sums, firsts, n_continuous, total, noise, goes_left)
         if only is not None and variable >= 0:
             variable = only
         return _Leaf(number, parent, total, gain, variable, goes_left, left_total)

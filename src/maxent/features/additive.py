@@ -204,10 +204,11 @@ class BoundCurves(Bound):
     def _tables(self, v: int, where: slice, w: Array) -> tuple[Array, Array, float]:
         """Value and slope of a curve between every two knots, and its bend."""
         from maxent._kernels.cells import curve_tables
+        from maxent._kernels.compiling import exact
 
         unit, rest, upper, _ = self.places[v]
         intercept, slope = np.empty((2, unit.size + 1))
-        bend = curve_tables(
+        bend = exact(curve_tables, 2 * unit.size + where.stop - where.start)(
             self.kind[where], self.position[where], unit, rest, upper, w[where],
             self.parabola[:, v], intercept, slope,
         )  # fmt: skip
@@ -234,6 +235,7 @@ class BoundCurves(Bound):
     def add_scores(self, w: Array, theta: Array) -> None:
         """theta += the curves, from their tables."""
         from maxent._kernels.cells import add_curve
+        from maxent._kernels.compiling import exact
 
         curves = [
             (v, self.places[v].codes, self.places[v].upper, *self._tables(v, where, w))
@@ -241,10 +243,12 @@ class BoundCurves(Bound):
             if w[where].any()
         ]
 
+        add = exact(add_curve, theta.size * len(curves))
+
         def work(start: int, stop: int) -> None:
             part = slice(start, stop)
             for v, codes, upper, intercept, slope, bend in curves:
-                add_curve(
+                add(
                     self.values[v, part], codes[part], self.low[v], self.high[v], upper,
                     intercept, slope, bend, theta[part],
                 )  # fmt: skip
@@ -264,14 +268,20 @@ class BoundCurves(Bound):
     def moments(self, p: Array) -> Array:
         """One histogram per variable and its cumulative sums."""
         from maxent._kernels.cells import mean_curves
+        from maxent._kernels.compiling import exact
 
-        return self._over_variables(mean_curves, p)
+        return self._over_variables(exact(mean_curves, self._steps()), p)
 
     def squares(self, p: Array) -> Array:
         """As the moments, with the second powers in each bin."""
         from maxent._kernels.cells import mean_squares
+        from maxent._kernels.compiling import exact
 
-        return self._over_variables(mean_squares, p)
+        return self._over_variables(exact(mean_squares, self._steps()), p)
+
+    def _steps(self) -> int:
+        """Of the loops over cells, bins and features."""
+        return len(self.used) * self.values.shape[1] + 3 * self.n_features
 
     def _over_variables(self, mean: Callable[..., None], p: Array) -> Array:
         used, out = self.used, np.empty(self.n_features)
@@ -290,8 +300,9 @@ class BoundCurves(Bound):
     def write(self, root: Array, start: int, stop: int, out: Array) -> None:
         """The columns of some cells, one row per feature."""
         from maxent._kernels.cells import write_curves
+        from maxent._kernels.compiling import exact
 
-        write_curves(
+        exact(write_curves, self.n_features * (stop - start))(
             self.values, self.variable, self.kind, self.knot, self.low, self.high,
             self.parabola, root, start, stop, out,
         )  # fmt: skip

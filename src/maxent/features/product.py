@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from maxent import io
+from maxent import _kernels, io
 from maxent._checks import floats, indices
 from maxent._rows import Array
 from maxent._threads import over_rows
@@ -17,6 +17,7 @@ from maxent.features.tables import Pairs, ScoreTables
 from maxent.features.views import CellsView
 from maxent.maps import sum_of_parts
 
+_FEW = 20_000  # products, over the cells, that are multiplied before a kernel is loaded
 _BLOCK = 2048  # cells whose variables stay in cache
 
 
@@ -118,6 +119,7 @@ class BoundProducts(Bound):
     def add_scores(self, w: Array, theta: Array) -> None:
         """theta += the weighted products; a clamped one is written out first."""
         from maxent._kernels.cells import add_products
+        from maxent._kernels.compiling import exact
 
         if self.clamp:
             block = np.empty((self.n_features, _BLOCK))
@@ -133,9 +135,11 @@ class BoundProducts(Bound):
         np.add.at(edge, self.second, w * self.slope_second)
         theta += w @ self.constant
 
+        add = exact(add_products, self.n_features * theta.size)
+
         def work(start: int, stop: int) -> None:
             for begin in range(start, stop, _BLOCK):
-                add_products(
+                add(
                     self.values, self.first, self.second, self.low, self.scale, w * self.pair,
                     edge, theta, begin, min(begin + _BLOCK, stop),
                 )  # fmt: skip
@@ -144,6 +148,19 @@ class BoundProducts(Bound):
 
     def moments(self, p: Array) -> Array:
         """Sums of p u_i and p u_i u_j, u the scaled variables: a weighted Gram matrix."""
+        ends, total = self.values.shape[0], self._sums(p)
+        return (
+            self.constant * p.sum()
+            + self.slope_first * total[self.first]
+            + self.slope_second * total[self.second]
+            + self.pair * total[ends:]
+        )
+
+    def _sums(self, p: Array) -> Array:
+        """Sums of p u_i of every variable, then of p u_i u_j of every pair."""
+        if _kernels.spare_small_problems and self.n_features * p.size <= _FEW:
+            u = (self.values - self.low[:, None]) * self.scale[:, None]
+            return np.concatenate([u @ p, (u[self.first] * u[self.second]) @ p])
         from maxent._kernels.cells import product_moments
 
         ends = self.values.shape[0]
@@ -157,13 +174,7 @@ class BoundProducts(Bound):
                 )  # fmt: skip
             return total
 
-        total = sum_of_parts(part, p.size, self.n_features // 24 + 1)
-        return (
-            self.constant * p.sum()
-            + self.slope_first * total[self.first]
-            + self.slope_second * total[self.second]
-            + self.pair * total[ends:]
-        )
+        return sum_of_parts(part, p.size, self.n_features // 24 + 1)
 
     def squares(self, p: Array) -> Array:
         """Written out in blocks of the cells with mass: asked for presences alone."""
@@ -182,8 +193,9 @@ class BoundProducts(Bound):
     def write(self, root: Array, start: int, stop: int, out: Array) -> None:
         """The columns of some cells, one row per pair."""
         from maxent._kernels.cells import write_products
+        from maxent._kernels.compiling import exact
 
-        write_products(
+        exact(write_products, 2 * self.n_features * (stop - start))(
             self.values, self.first, self.second, self.low, self.scale, self.constant,
             self.slope_first, self.slope_second, self.pair, root, start, stop, self.clamp, out,
         )  # fmt: skip

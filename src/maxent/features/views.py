@@ -96,13 +96,15 @@ class CellsInMemory(CellsView):
 def product_ranges(cells: Cells, units: Array, first: Array, second: Array) -> Array:
     """(2, pairs): least and most product over cells of pairs of variables in given units."""
     from maxent._kernels.cells import product_range
+    from maxent._kernels.compiling import exact
 
     values = in_units(cells.values, units)
     ranges = np.empty((2, len(first)))
+    measure = exact(product_range, cells.n_cells, calls=len(first))
 
     def work(begin: int, end: int) -> None:
         for k in range(begin, end):
-            ranges[:, k] = product_range(values[first[k]], values[second[k]])
+            ranges[:, k] = measure(values[first[k]], values[second[k]])
 
     over_rows(work, len(first), cells.n_cells)
     return ranges

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from maxent import _kernels
 from maxent.domains import StructuredDomain
 from maxent.entropies import BinaryGini, Slack, SquaredNorm, Tsallis, unwrap
 from maxent.maps import SampleMap
@@ -82,6 +83,7 @@ _FEW_SAMPLES = 1.5  # per column, below which the steps of Newton's method meet 
 _FEW_FOR_A_PROGRAMME = 50  # features up to which cutting planes with an l1 penalty are fast
 _FEW_WEIGHTS = 500  # features up to which interior points are faster than smoothing
 _FEW_PLANES = 20_000_000  # rows times features up to which planes of all rows fit into memory
+_FEW_PATHS = 2_000  # rows times features of a hinge over chains that need no compiled solver
 _TINY, _SOON = 10_000, 200  # rows times features that are handed over after so many steps
 _MANY_L1 = 10_000  # features beyond which FISTA takes many more steps than OWLQN
 _MANY, _MANY_OF_ONE_ROW = 100, 2000  # features beyond which Newton steps cost too much
@@ -90,9 +92,10 @@ _MANY, _MANY_OF_ONE_ROW = 100, 2000  # features beyond which Newton steps cost t
 def choose(solver: Solver | str, problem: Problem, **settings: Any) -> Solver:
     """The solver asked for, or for "auto" the first of the list that fits the problem.
 
-    Hinges over chains with tied transitions under Quadratic go to ``BlockFrankWolfe``, smooth
-    losses of structures with many l1 weights to ``OWLQN``. Where a hinge has few rows
-    ``ColumnGeneration`` goes on where the first solver stalls.
+    Hinges over chains with tied transitions under Quadratic go to ``BlockFrankWolfe``, of very few
+    sequences to ``ColumnGeneration``; smooth losses of structures with many l1 weights go to
+    ``OWLQN``. Where a hinge has few rows ``ColumnGeneration`` goes on where the first solver
+    stalls.
 
     ``settings`` replace its own.
     """
@@ -162,7 +165,16 @@ def _for_chains(problem: Problem) -> type[Solver] | None:
     if problem.entropy.differentiable:
         pure = size > _MANY_L1 and elastic[0].any() and not elastic[1].any()
         return OWLQN if pure else None
-    return BlockFrankWolfe if BlockFrankWolfe.resumes(problem) else None
+    if not BlockFrankWolfe.resumes(problem):
+        return None
+    return ColumnGeneration if _few_paths(problem) else BlockFrankWolfe
+
+
+def _few_paths(problem: Problem) -> bool:
+    """Whether an exact programme is solved before the kernels of ``BlockFrankWolfe`` are ready."""
+    size = problem.features.n_rows * problem.features.n_features
+    small = _kernels.spare_small_problems and size <= _FEW_PATHS
+    return small and ColumnGeneration.missing(problem) is None
 
 
 def _l1(problem: Problem) -> bool:

@@ -182,12 +182,14 @@ def _solve_model(
     gram: Array, gradient: Array, w: Array, l1: Array, l2: Array, goal: float
 ) -> Array:
     """The step d of the quadratic model: coordinate descent finds a face, Newton solves it."""
+    from maxent._kernels.compiling import exact
     from maxent._kernels.coordinate import elastic_quadratic
 
     d = np.zeros_like(w)
     with np.errstate(all="ignore"):  # a step that is not finite is not taken
         for _ in range(_ROUNDS):
-            if elastic_quadratic(gram, gradient + gram @ d, w, l1, l2, d, _PASSES, goal):
+            descend = exact(elastic_quadratic, _PASSES * w.size**2)
+            if descend(gram, gradient + gram @ d, w, l1, l2, d, _PASSES, goal):
                 break
             try:
                 solve_faces(gram, gradient, w, l1, l2, d, _FACES)

@@ -217,10 +217,12 @@ class Alignment(SumProductDomain):
 
     def _is_path(self, p: Rows) -> Array:
         from maxent._kernels.alignment import path_rows
+        from maxent._kernels.compiling import exact
 
         starts, ns, ms = self._shapes(p)
-        out = np.empty(len(ns), bool)
-        path_rows(flat(p), starts, ns, ms, self._band, out, 0, len(ns))
+        out, entries = np.empty(len(ns), bool), flat(p)
+        look = exact(path_rows, 2 * entries.size)
+        look(entries, starts, ns, ms, self._band, out, 0, len(ns))
         return out
 
     def _contains(self, p: Rows, atol: float) -> Array:

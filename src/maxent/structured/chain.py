@@ -30,6 +30,7 @@ from maxent.domains import StructuredDomain
 from maxent.domains.active_set import Support, max_steps, support_of
 from maxent.domains.base import each_row
 from maxent.structured._chain_layout import Layout, empty_like, layout
+from maxent.structured.packed import Packed, few
 
 
 @io.register
@@ -251,9 +252,11 @@ class Chain(StructuredDomain):
 
     def _write(self, paths: Array, lengths: Array, out: Rows) -> None:
         from maxent._kernels.chain import write_paths
+        from maxent._kernels.compiling import exact
 
         at = layout(out, lengths, self.n_states)
-        write_paths(paths, lengths, self.n_states, at.step, *at[:4])
+        write = exact(write_paths, paths.size, calls=1)
+        write(paths, lengths, self.n_states, at.step, *at[:4])
 
     def _path(self, labels: Any) -> Array:
         path = np.asarray(labels)
@@ -297,17 +300,50 @@ class Chain(StructuredDomain):
 
     def _argmax(self, theta: Rows) -> Rows:
         from maxent._kernels.chain import argmax_rows
+        from maxent._kernels.compiling import exact
 
         out = empty_like(theta)
-        self._over_rows(argmax_rows, theta, out)
+        steps = self._steps(self.lengths(theta))
+        self._over_rows(exact(argmax_rows, steps), theta, out)
         return out
 
     def _softmax(self, theta: Rows) -> tuple[Array, Rows]:
-        from maxent._kernels.chain import softmax_rows
-
         log_partition, out = np.empty(len(theta)), empty_like(theta)
-        self._over_rows(softmax_rows, theta, out, log_partition)
+        lengths = self.lengths(theta)
+        if len(theta) and few(lengths, self.n_states**2):
+            self._few_marginals(self.allowed(theta), lengths, log_partition, out)
+            self._refuse(np.flatnonzero(log_partition == -np.inf))
+        else:
+            from maxent._kernels.chain import softmax_rows
+
+            self._over_rows(softmax_rows, theta, out, log_partition)
         return log_partition, out
+
+    def _few_marginals(self, theta: Rows, lengths: Array, value: Array, out: Rows) -> None:
+        """Write log-partitions and marginals, in numpy."""
+        k, packed = self.n_states, Packed.of(lengths)
+        at, to = layout(theta, lengths, k), layout(out, lengths, k)
+        row = packed.row[packed.sequence]
+        t = packed.token - (np.cumsum(lengths) - lengths)[row]
+        states, pairs, later = np.arange(k), np.arange(k * k), t > 0
+        # the blocks that lead to later positions, each once
+        places = at.edge_start[row] + (t - 1) * at.step
+        starts, which = np.unique(np.where(later, places, 0), return_inverse=True)
+        blocks = at.edges[starts[:, None] + pairs] if later.any() else np.zeros((1, k * k))
+        unary = at.nodes[(at.node_start[row] + t * k)[:, None] + states]
+        found = packed.marginals(unary, blocks.reshape(-1, k, k), which)
+        value[packed.row] = found.value
+        to.nodes[(to.node_start[row] + t * k)[:, None] + states] = found.mean
+        joint = found.before[:, :, None] * found.weight[which] * found.onward[:, None, :]
+        joint[found.far] = found.joint
+        joint = joint.reshape(-1, k * k)
+        if to.step:
+            places = to.edge_start[row] + (t - 1) * to.step
+            to.edges[places[later, None] + pairs] = np.minimum(joint[later], 1.0)
+        else:
+            total = np.zeros((len(lengths), k * k))
+            np.add.at(total, row, joint)
+            to.edges[to.edge_start[:, None] + pairs] = np.minimum(total, lengths[:, None] - 1.0)
 
     def _over_rows(self, kernel: Any, theta: Rows, out: Rows | None, *more: Any) -> None:
         """Run a kernel over the rows; it answers with a row without a path, or -1."""
@@ -323,7 +359,11 @@ class Chain(StructuredDomain):
                 impossible.append(row)
 
         over_rows(work, len(lengths), self._work(lengths))
-        if impossible:
+        self._refuse(impossible)
+
+    def _refuse(self, impossible: Sequence[int] | Array) -> None:
+        """Say which row has no path, if there is one."""
+        if len(impossible):
             raise ValueError(
                 f"row {min(impossible)} has no path: scores of -inf forbid every one of them; "
                 "leave at least one path finite"
@@ -333,13 +373,19 @@ class Chain(StructuredDomain):
         """Entries that a programme visits in a row, on average."""
         return int(lengths.mean() * self.n_states**2) if lengths.size else 0
 
+    def _steps(self, lengths: Array) -> int:
+        """Entries that a programme visits in all rows."""
+        return int(lengths.sum()) * self.n_states**2
+
     def _kbest(self, theta: Rows, k: int) -> tuple[Array, list[Rows]]:
         from maxent._kernels.chain import kbest_rows
+        from maxent._kernels.compiling import exact
 
         lengths = self.lengths(theta)
         scores = np.empty((len(lengths), k))
         paths = np.zeros((len(lengths), k, lengths.max(initial=1)), np.int64)
-        self._over_rows(kbest_rows, theta, None, k, scores, paths)
+        steps = k * self._steps(lengths)
+        self._over_rows(exact(kbest_rows, steps), theta, None, k, scores, paths)
         if (scores[:, 0] == -np.inf).any():
             self._argmax(theta)  # says which row has no path
         batches = self._batches(np.moveaxis(paths, 1, 0), theta)
@@ -521,11 +567,13 @@ class Chain(StructuredDomain):
 
     def _contains(self, p: Rows, atol: float) -> Array:
         from maxent._kernels.chain import violation_rows
+        from maxent._kernels.compiling import exact
 
         lengths = self.lengths(p)
         worst = np.empty(len(lengths))
         at = layout(p, lengths, self.n_states)
-        violation_rows(*at, lengths, self.n_states, worst, 0, len(lengths))
+        measure = exact(violation_rows, self._steps(lengths), calls=1)
+        measure(*at, lengths, self.n_states, worst, 0, len(lengths))
         return (worst <= atol) & ~self._uses_forbidden(at, lengths, atol)
 
     def _uses_forbidden(self, at: Layout, lengths: Array, atol: float) -> Array:

@@ -14,6 +14,7 @@ from maxent._threads import over_rows
 
 KINDS = {"hard": 0, "l2": 1, "kl": 2}  # as the kernels number them
 _ONE = np.ones(1)
+_STEPS = 10  # of the loops, for an entry
 
 
 def argmax_map(theta: Array, w: Array) -> Array:
@@ -33,10 +34,13 @@ def project_map(
     ``scale`` is one number for all rows, or one per row. Rows that cannot be projected are NaN:
     those with NaN, +inf or more scores of -inf than w has zeros.
     """
+    from maxent._kernels.compiling import exact
     from maxent._kernels.isotonic import project_rows
 
     p, block = np.empty_like(theta), np.empty(theta.shape, np.int32)
-    _run(project_rows, theta, theta, _bits(theta), scale, w, KINDS[kind], p, block)
+    # exponentials of libraries differ in the last bit
+    project = project_rows if kind == "kl" else exact(project_rows, _STEPS * theta.size)
+    _run(project, theta, theta, _bits(theta), scale, w, KINDS[kind], p, block)
     return p, block
 
 

@@ -112,6 +112,7 @@ class Tree(StructuredDomain):
 
     def encode(self, labels: Any) -> Array:
         """Assignments (rows, nodes) as vertices."""
+        from maxent._kernels.compiling import exact
         from maxent._kernels.forest import write_assignment
 
         labels = np.asarray(labels)
@@ -124,8 +125,9 @@ class Tree(StructuredDomain):
         ):
             raise ValueError(f"states are integers from 0 to below {self._states.tolist()}")
         out = np.empty((len(labels), self.size))
+        write = exact(write_assignment, out.size, calls=1)
         for row, vertex in zip(labels.astype(np.int64), out, strict=True):
-            write_assignment(row, self._graph, vertex)
+            write(row, self._graph, vertex)
         return out
 
     def decode(self, p: Any) -> Array:

@@ -204,13 +204,15 @@ def _flatten(batch: list[Any], first: int) -> tuple[Names, Array | None, Array]:
 
 
 def _matrix(index: list[Array], values: list[Array | None], sizes: list[Array], width: int) -> Any:
+    from maxent._kernels.compiling import exact
     from maxent._kernels.names import any_twice
 
     counts = np.concatenate([*sizes, np.empty(0, np.int64)])
     indices = np.concatenate([*index, np.empty(0, np.int32)])
     ends = np.concatenate([[0], np.cumsum(counts)])
     indptr = ends.astype(np.int32 if ends[-1] < np.iinfo(np.int32).max else np.int64)
-    twice = any_twice(indices, indptr, np.full(width, -1, np.int64))
+    seen = np.full(width, -1, np.int64)
+    twice = exact(any_twice, indices.size, calls=1)(indices, indptr, seen)
     if not twice and all(part is None for part in values):
         data = np.ones(indices.size, np.int8)
     else:

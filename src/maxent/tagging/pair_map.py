@@ -16,12 +16,14 @@ from maxent._threads import over_rows
 from maxent.entropies import Entropy, Shannon, Shifted
 from maxent.maps import RowMap, sum_of_parts
 from maxent.structured import Chain
+from maxent.structured.packed import Packed, few
 
 _COST = 16  # entries of an elementwise pass that an attribute of a token counts as
 _LANES = 8  # rows of scores are a multiple of this
 _WIDE = 4  # attributes with weights for a K / _WIDE of the K states are added as whole rows
 _PARTS = 8  # sums of moments that are made on their own
 _PART = 1 << 15  # entries of work below which a part does not pay
+_FEW_WEIGHTS = 1 << 20  # that numpy may write out, attributes times states
 
 
 class _Codes(NamedTuple):
@@ -77,11 +79,12 @@ class PairChainMap(RowMap):
     @classmethod
     def seen(cls, X: Any, lengths: Array, n_states: int, labels: Array) -> PairChainMap:
         """The map with the pairs that occur with the labels, one per position."""
+        from maxent._kernels.compiling import exact
         from maxent._kernels.tagging import mark_pairs
 
         X = sparse.csr_array(X)
         marks = np.zeros((X.shape[1], n_states), bool)
-        mark_pairs(X.indices, X.indptr, labels, marks)
+        exact(mark_pairs, X.nnz, calls=1)(X.indices, X.indptr, labels, marks)
         attribute, state = np.nonzero(marks)
         start = np.searchsorted(attribute, np.arange(X.shape[1] + 1))
         return cls(X, lengths, n_states, start, state)
@@ -163,6 +166,25 @@ class PairChainMap(RowMap):
         pairs[places] = table[wide]
         return np.concatenate([pairs, edge])
 
+    # -- what numpy reads, of few positions ----------------------------------------------------
+
+    @cached_property
+    def _few(self) -> Packed | None:
+        """Where the positions lie for recursions in numpy; None where kernels are worth it."""
+        attributes = self.X.shape[1] * self.n_states
+        if attributes > _FEW_WEIGHTS or not few(self._lengths, self.n_states):
+            return None
+        return Packed.of(self._lengths)
+
+    @cached_property
+    def _values(self) -> Any:
+        return self.X.astype(np.float64)
+
+    @cached_property
+    def _attribute(self) -> Array:
+        """Of each pair."""
+        return np.repeat(np.arange(self.X.shape[1]), np.diff(self.start))
+
     @property
     def lengths(self) -> Array:
         """Positions of each sequence."""
@@ -177,19 +199,29 @@ class PairChainMap(RowMap):
 
     def scores(self, w: Array) -> Tied:
         """Unary scores of every position, and the transitions that all share."""
+        transitions = np.asarray(w[None, self.state.size :], np.float64)
+        return Tied(Ragged(self._unary(w).reshape(-1), self._cuts * self.n_states), transitions)
+
+    def _unary(self, w: Array) -> Array:
+        if self._few is not None:
+            table = np.zeros((self.X.shape[1], self.n_states))
+            table[self._attribute, self.state] = w[: self.state.size]
+            return self._values @ table
         from maxent._kernels.tagging import scores_of
 
         unary = np.empty((self.X.shape[0], self.n_states))
         arguments = (*self._codes, *self._weights(w), unary)
         over_rows(lambda first, last: scores_of(*arguments, first, last), len(unary), self._size)
-        transitions = np.asarray(w[None, self.state.size :], np.float64)
-        return Tied(Ragged(unary.reshape(-1), self._cuts * self.n_states), transitions)
+        return unary
 
     def moments(self, p: Rows) -> Array:
         """Expected attributes of every pair, and summed transition marginals."""
+        marginals = p.own.values.astype(np.float64, copy=False).reshape(-1, self.n_states)
+        edge = p.tied.sum(axis=0, dtype=np.float64)
+        if self._few is not None:
+            return self._few_moments(marginals, edge)
         from maxent._kernels.tagging import add_moments
 
-        marginals = p.own.values.astype(np.float64, copy=False).reshape(-1, self.n_states)
         sizes = (self.state.size, self._wide[0].size * self._width)
 
         def part(first: int, last: int) -> Array:
@@ -199,7 +231,11 @@ class PairChainMap(RowMap):
 
         total = self._sum(part, self._cuts)
         pairs, table = np.split(total, [self.state.size])
-        return self._moments(pairs, table, p.tied.sum(axis=0, dtype=np.float64))
+        return self._moments(pairs, table, edge)
+
+    def _few_moments(self, marginals: Array, edge: Array) -> Array:
+        expected = self._values.T @ marginals
+        return np.concatenate([expected[self._attribute, self.state], edge.reshape(-1)])
 
     def row_moments(self, p: Rows, index: Array) -> Any:
         """Expected attributes and transitions of each sequence."""
@@ -216,6 +252,8 @@ class PairChainMap(RowMap):
         cost = self._cost(entropy)
         if cost is None or weights is None:
             return None
+        if self._few is not None:
+            return self._few_sums(self._few, cost, w, weights)
         from maxent._kernels.tagging import conjugate_and_moments, far_conjugate_and_moments
 
         k, width = self.n_states, self._width
@@ -242,6 +280,24 @@ class PairChainMap(RowMap):
         pairs, table, edge = np.split(total, np.cumsum(sizes)[:-1])
         edge = edge.reshape(width, width)[:k, :k].reshape(-1)
         return values, self._moments(pairs, table, edge)
+
+    def _few_sums(
+        self, packed: Packed, cost: Array, w: Array, weights: Array
+    ) -> tuple[Array, Array] | None:
+        """The same in numpy."""
+        unary = self._unary(w)
+        if len(cost):
+            unary += cost
+        edge = np.asarray(w[self.state.size :], np.float64).reshape(1, self.n_states, -1)
+        found = packed.marginals(unary[packed.token], edge, np.zeros(len(unary), int))
+        if not np.isfinite(found.value).all():
+            return None
+        weight = weights[packed.row][packed.sequence][:, None]
+        values, marginals = np.empty(self.n_rows), np.empty_like(unary)
+        values[packed.row], marginals[packed.token] = found.value, weight * found.mean
+        joint = found.weight[0] * (found.before.T @ (weight * found.onward))
+        joint += (weight[found.far, None] * found.joint).sum(axis=0)
+        return values, self._few_moments(marginals, joint)
 
     def _sum(self, part: Any, starts: Array) -> Array:
         """Sum of part(first, last) over a few parts of the sequences, which start at ``starts``.
@@ -274,13 +330,16 @@ class PairChainMap(RowMap):
 
     def best_paths(self, w: Array) -> Array:
         """The states of the best path through each sequence, one below the other."""
+        from maxent._kernels.compiling import exact
         from maxent._kernels.tagging import best_paths
 
+        work = (self.X.nnz + self.n_states * len(self._codes.tokens)) * self.n_states
+        find = exact(best_paths, work, calls=1)
         paths = np.empty(self.X.shape[0], np.int64)
         edge = self._edge(np.asarray(w[self.state.size :], np.float64))
         arguments = (*self._codes, *self._weights(w), edge, self._cuts, self.n_states, paths)
         size = self._size * (1 + len(paths) // max(1, self.n_rows))
-        over_rows(lambda first, last: best_paths(*arguments, first, last), self.n_rows, size)
+        over_rows(lambda first, last: find(*arguments, first, last), self.n_rows, size)
         return paths
 
     def take(self, rows: Array) -> PairChainMap:

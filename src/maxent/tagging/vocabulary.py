@@ -32,13 +32,15 @@ class Names:
 
     @cached_property
     def _cut(self) -> tuple[Array, Array]:
+        from maxent._kernels.compiling import exact
         from maxent._kernels.names import hash_between, hash_names
 
         starts = np.zeros(len(self) + 1, np.int64)
         codes = np.empty(len(self), np.uint64)
-        if len(self) and not hash_names(self.text, ord(_GAP), starts, codes):
+        cut = exact(hash_names, self.text.size, calls=1)
+        if len(self) and not cut(self.text, ord(_GAP), starts, codes):
             np.cumsum([len(name.encode()) + 1 for name in self], out=starts[1:])
-            hash_between(self.text, starts, codes)
+            exact(hash_between, self.text.size, calls=1)(self.text, starts, codes)
         return starts, codes
 
     @property
@@ -95,6 +97,7 @@ class Vocabulary:
 
     def add(self, batch: Names) -> Array:
         """The number of each name; names that are not known get the next ones."""
+        from maxent._kernels.compiling import exact
         from maxent._kernels.names import add_names, move_slots
 
         most = self._count + len(batch)
@@ -103,18 +106,20 @@ class Vocabulary:
         if most > _FULL * len(self._slots):
             old = self._slots
             self._slots = np.zeros((1 << int(most / _FULL).bit_length(), 2), np.uint64)
-            move_slots(old, self._slots)
+            exact(move_slots, len(old), calls=1)(old, self._slots)
         out = np.empty(len(batch), np.int32)
         tables = self._slots, self._known, self._starts
-        self._count = add_names(batch.text, batch.starts, batch.codes, *tables, self._count, out)
+        add = exact(add_names, batch.text.size, calls=1)
+        self._count = int(add(batch.text, batch.starts, batch.codes, *tables, self._count, out))
         return out
 
     def find(self, batch: Names) -> Array:
         """The number of each name, -1 for names that are not known."""
+        from maxent._kernels.compiling import exact
         from maxent._kernels.names import find_names
 
         out = np.empty(len(batch), np.int32)
-        find_names(batch.codes, self._slots, out)
+        exact(find_names, len(batch), calls=1)(batch.codes, self._slots, out)
         return out
 
 

@@ -183,5 +183,10 @@ def codes_of(column: Array, levels: tuple[Any, ...]) -> tuple[Array, Array]:
 
 
 def _as_float(column: Array) -> Array:
-    """In one of the two types that kernels are compiled for, without loss."""
-    return np.ascontiguousarray(column, np.result_type(column.dtype, np.float32))
+    """In one of the two types that kernels are compiled for, without loss.
+
+    Not to be written to, as values from files are: kernels would be compiled for both.
+    """
+    numbers = np.ascontiguousarray(column, np.result_type(column.dtype, np.float32)).view()
+    numbers.flags.writeable = False
+    return numbers
