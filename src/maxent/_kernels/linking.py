@@ -3,7 +3,8 @@
 numba makes code of every function that it compiles, a helper of a kernel as well, and optimises it
 there and again as a part of everything that calls it: in a kernel of several layers that is half of
 the time. Here a function is linked into those that call it as it is, and optimised with the kernel
-that Python calls.
+that Python calls. These are methods of numba that are not public: where a version has others, its
+own way is taken, which is slower and gives the same code.
 """
 
 from __future__ import annotations
@@ -14,12 +15,17 @@ from contextlib import contextmanager
 from numba.core.codegen import JITCodeLibrary
 from numba.core.environment import lookup_environment
 
+_METHODS = ("_optimize_final_module", "_finalize_final_module", "_ensure_finalized", "finalize")
+_KNOWN = all(hasattr(JITCodeLibrary, name) for name in _METHODS)
 _ENVIRONMENT = "_ZN08NumbaEnv"  # how numba names the globals that point to objects of Python
 
 
 @contextmanager
 def linking(codegen):
     """Within, libraries of ``codegen`` are made this way; the caller holds the compiler's lock."""
+    if not (_KNOWN and hasattr(codegen, "_library_class")):
+        yield
+        return
     collects, outer = gc.isenabled(), "_library_class" in vars(codegen)
     gc.disable()  # a compiler makes many objects and little garbage: a tenth of the time
     vars(codegen)["_library_class"] = _Linked
