@@ -67,7 +67,10 @@ def softmax_rows(theta, starts, ns, ms, band, out, value, start, stop):
         n, m = ns[row], ms[row]
         cut = slice(starts[row], starts[row] + n * m)
         scores, mean = theta[cut].reshape(n, m), out[cut].reshape(n, m)
-        total = _scaled_pass(scores, band, weight, forward, mean)
+        top = 0.0
+        for i in range(n):
+            top = max(top, largest(scores[i]))
+        total = _scaled_pass(scores, top, band, weight, forward, mean)
         if np.isnan(total):
             total = _log_pass(scores, band, mean)
             if total == -np.inf:
@@ -107,7 +110,8 @@ def soft_dtw_rows(x, y, ns, ms, band, sharpness, value, slope_x, slope_y, start,
         n, m = ns[row], ms[row]
         cells = room[: n * m].reshape(n, m)
         _affinities(x[row], y[row], sharpness, cells)
-        total = _scaled_pass(cells, band, weight, forward, cells)  # the marginals replace the costs
+        # no score is above 0; the marginals replace the costs
+        total = _scaled_pass(cells, 0.0, band, weight, forward, cells)
         if np.isnan(total):
             _affinities(x[row], y[row], sharpness, cells)
             costs = cells.copy()
@@ -199,19 +203,16 @@ def _to_the_left(line, own, right):
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
-def _scaled_pass(scores, band, weight, forward, mean):
+def _scaled_pass(scores, top, band, weight, forward, mean):
     """Log-partition and marginals without logarithms; NaN where weights under- or overflow.
 
-    forward[i, j + 1] is the sum over paths that end at (i, j) of exp(score - c j), c = max(0,
-    largest score), so that steps to the right do not overflow; a row takes that of the row above
-    divided by its sum. What a row takes from its neighbour comes first, as vectors, so that little
-    is left to do in turn. ``weight`` and ``forward`` are room for n rows of m + 1 numbers. Loops
-    run over cuts of rows from 0 on: one that could begin below 0 is not made of vectors.
+    forward[i, j + 1] is the sum over paths that end at (i, j) of exp(score - top j), where top >= 0
+    and no score is larger, so that steps to the right do not overflow; a row takes that of the row
+    above divided by its sum. What a row takes from its neighbour comes first, as vectors, so that
+    little is left to do in turn. ``weight`` and ``forward`` are room for n rows of m + 1 numbers.
+    Loops run over cuts of rows from 0 on: one that could begin below 0 is not made of vectors.
     """
     n, m = scores.shape
-    top = 0.0
-    for i in range(n):
-        top = max(top, largest(scores[i]))
     if top > 500.0:
         return np.nan
     right = np.exp(-top)
