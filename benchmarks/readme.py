@@ -27,7 +27,7 @@ GUIDES = {  # page -> its tables: suites, csv files of experiments, and those of
     "docs/app.md": ("app",),
     "docs/torch.md": ("gpu_head", "gpu_host"),
     PAGE: (
-        *("summary", "counts", "slower", "missed", "maps", "layers", "glm", "training"),
+        *("summary", "counts", "slower", "missed", "limits", "maps", "layers", "glm", "training"),
         *("few_samples", "density", "projection", "tuning", "relaxation", "structured_chains"),
         *("structured_trees", "structured_ranking", "structured_transport", "tagging"),
         *("max_margin", "scale", "dask_learning", "species_cluster", "startup", "app", "nceas"),
@@ -135,6 +135,20 @@ def _missed() -> str:
     return _table("problem | beside | target | reached", rows)
 
 
+def _limits() -> str:
+    """Every problem with a physical limit: our time, the limit, and what it is made of."""
+    rows = []
+    for suite in (suite for suites in PARTS.values() for suite in suites):
+        for row in _rows(suite):
+            if row.get("status") != "limit":
+                continue
+            problem, least, share = row["problem"], number(row["seconds"]), number(row["ratio"])
+            kind = row["method"].removeprefix("limit: ")
+            both = amount(least / share, problem), amount(least, problem)
+            rows.append((problem, *both, times(1 / share), kind, row["note"]))
+    return _table("problem | maxent | limit | maxent / limit | limit of | made of", rows)
+
+
 def _nceas() -> str:
     """Mean AUC of every variant over all species."""
     with (ROOT / "experiments" / "results" / "nceas_summary.csv").open() as file:
@@ -155,6 +169,7 @@ _SUMMARIES: dict[str, Callable[[], str]] = {
     "counts": _counts,
     "slower": _slower,
     "missed": _missed,
+    "limits": _limits,
     "nceas": _nceas,
 }
 
@@ -167,7 +182,7 @@ def _compared(suite: str) -> str:
     for row in rows:
         mine = ours.get(row["problem"])
         own = row["method"] == "maxent" or row["method"].startswith("maxent (")
-        if own or mine is None:
+        if own or mine is None or row["status"] == "limit":
             continue
         ratio = f"{number(row['ratio']):.2g} x" if row["ratio"] else ""
         errors = f"{mine['accuracy'] or '-'} / {row['accuracy'] or '-'}"

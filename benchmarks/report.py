@@ -20,7 +20,8 @@ RESULTS = Path(__file__).parent / "results"
 class Row:
     """One competitor on one problem.
 
-    status: OK, N/A (not installed), NC (did not converge), recorded (another run and machine).
+    status: OK, N/A (not installed), NC (did not converge), recorded (another run and machine),
+    limit (no method: see benchmarks/limits.py).
     """
 
     suite: str
@@ -76,14 +77,20 @@ def _cell(value: object) -> str:
     return str(value)
 
 
-def write(suite: str, rows: list[Row]) -> Path:
-    """results/<suite>.csv, and the machine and versions beside it."""
+def write(suite: str, rows: list[Row], keep: bool = False) -> Path:
+    """results/<suite>.csv, and the machine and versions beside it.
+
+    keep : the rows of problems that were not measured this time stay, in their order.
+    """
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{suite}.csv"
+    lines = [[_cell(v) for v in asdict(row).values()] for row in rows]
+    if keep and path.exists():
+        lines = _merged(path, lines)
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow([f.name for f in fields(Row)])
-        writer.writerows([_cell(v) for v in asdict(row).values()] for row in rows)
+        writer.writerows(lines)
     config = {
         "python": platform.python_version(),
         "machine": platform.machine(),
@@ -92,6 +99,21 @@ def write(suite: str, rows: list[Row]) -> Path:
     }
     (RESULTS / "config.json").write_text(json.dumps(config, indent=2) + "\n")
     return path
+
+
+def _merged(path: Path, lines: list[list[str]]) -> list[list[str]]:
+    """The lines of a csv, those of the problems that were measured again replaced."""
+    new: dict[str, list[list[str]]] = {}
+    for line in lines:
+        new.setdefault(line[1], []).append(line)
+    merged: list[list[str]] = []
+    with path.open(newline="") as file:
+        for line in list(csv.reader(file))[1:]:
+            if line[1] not in {other[1] for other in lines}:
+                merged.append(line)
+            elif line[1] in new:
+                merged += new.pop(line[1])
+    return merged + [line for several in new.values() for line in several]
 
 
 PACKAGES = (
@@ -134,7 +156,7 @@ def show(rows: list[Row]) -> None:
         problem = row.problem if row.problem != last else ""
         last = row.problem
         seconds = _cell(row.seconds) if row.status == "OK" else row.status
-        if row.status == "recorded":
+        if row.status in ("recorded", "limit"):
             seconds = f"{_cell(row.seconds)} ({row.status})"
         table.add_row(
             problem, row.method, seconds, _cell(row.ratio), _cell(row.accuracy), row.target, row.met

@@ -1,4 +1,4 @@
-"""Run the benchmarks: python -m benchmarks.run [suite ...] [--quick]."""
+"""Run the benchmarks: python -m benchmarks.run [suite ...] [--quick] [--only WORDS]."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import argparse  # noqa: E402
 import importlib  # noqa: E402
+import inspect  # noqa: E402
 
 from benchmarks import report  # noqa: E402
 
@@ -45,13 +46,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("suites", nargs="*", choices=[*SUITES, []], help="all by default")
     parser.add_argument("--quick", action="store_true", help="small sizes, results not written")
+    parser.add_argument(
+        "--only",
+        default="",
+        metavar="WORDS",
+        help="a part of a suite, as its run() calls it; other problems keep their rows",
+    )
     arguments = parser.parse_args()
     for name in arguments.suites or SUITES:
         print(f"running {name} ...", flush=True)
-        rows = importlib.import_module(f"benchmarks.{name}").run(arguments.quick)
+        run, chosen = importlib.import_module(f"benchmarks.{name}").run, {}
+        if arguments.only:
+            if "only" not in inspect.signature(run).parameters:
+                parser.error(f"{name} is measured whole: leave out --only")
+            chosen["only"] = arguments.only
+        rows = run(arguments.quick, **chosen)
         report.show(rows)
         if not arguments.quick:
-            print(f"written: {report.write(name, rows).relative_to(report.RESULTS.parent.parent)}")
+            path = report.write(name, rows, keep=bool(chosen))
+            print(f"written: {path.relative_to(report.RESULTS.parent.parent)}")
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 import maxent.torch.structured as ms
+from benchmarks.limits import rates, with_limit
 from benchmarks.peers import lp_sparsemap, pysdtw, pytorch_crf, tslearn
 from benchmarks.peers import torch_struct_chains as torch_struct
 from benchmarks.report import Row, compared, missing
@@ -22,25 +23,35 @@ from maxent import Chain
 in_turns = partial(turns, clock=process_time)
 OURS = "maxent"
 BATCH, LENGTH, STATES = 256, 50, 20
+DTW_PRODUCTS = 12  # a cell: cost 2, forward 3, backward 3, marginal 1, slopes in x and y 3
 TEN, HUNDRED = ("at least 10 x faster", 10.0), ("at least 100 x faster", 100.0)
 
 
-def run(quick: bool = False) -> list[Row]:
-    """Every problem with its peers."""
+def run(quick: bool = False, only: str = "") -> list[Row]:
+    """Every problem with its peers; ``only`` is how the names of those begin that are measured."""
     torch.set_num_threads(2)
-    rows = []
+
+    def wanted(name: str) -> bool:
+        return name.startswith(only)
+
+    rows: list[Row] = []
     for dtype in (torch.float32, torch.float64):
         torch.manual_seed(0)
         batch = 32 if quick else BATCH
         nodes = torch.randn(batch, LENGTH, STATES, dtype=dtype)
         transitions = torch.randn(STATES, STATES, dtype=dtype)
-        rows += losses(nodes, transitions)
-        if dtype == torch.float32:  # the peer takes seconds per call
+        if wanted("CRF loss"):
+            rows += losses(nodes, transitions)
+        if wanted("log-partition") and dtype == torch.float32:  # the peer takes seconds per call
             rows += marginals(nodes, transitions)
-        rows += paths(nodes, transitions)
-        rows += soft_dtw(8 if quick else 64, dtype)
-    rows += kbest(nodes[:4].float(), transitions.float())
-    rows += sparsemap(2 if quick else 8)
+        if wanted("Viterbi"):
+            rows += paths(nodes, transitions)
+        if wanted("soft-DTW"):
+            rows += soft_dtw(8 if quick else 64, dtype)
+    if wanted("5 best paths"):
+        rows += kbest(nodes[:4].float(), transitions.float())
+    if wanted("SparseMAP"):
+        rows += sparsemap(2 if quick else 8)
     return rows
 
 
@@ -68,7 +79,21 @@ def losses(nodes: Tensor, transitions: Tensor) -> list[Row]:
     times = in_turns(competitors)
     errors = {name: float((f()[0] - exact).abs().max()) for name, f in competitors.items()}
     targets = {pytorch_crf.NAME: TEN}
-    return compared("structured_chains", problem, times, OURS, errors, targets)
+    rows = compared("structured_chains", problem, times, OURS, errors, targets)
+    # each position: K exponentials, and K K products forward, backward and for the transitions
+    return limited(rows, nodes.numel(), 3 * nodes.numel() * STATES)
+
+
+def limited(rows: list[Row], exponentials: int, multiplications: int) -> list[Row]:
+    """With what the operations that there must be take at best."""
+    rate = rates()
+    least = exponentials * rate.exponential + multiplications * rate.multiplication
+    note = (
+        f"{exponentials / 1e6:.3g} million exponentials at {1e9 * rate.exponential:.3g} ns, "
+        f"{multiplications / 1e6:.3g} million multiplications at "
+        f"{1e9 * rate.multiplication:.2g} ns"
+    )
+    return with_limit(rows, "operations at measured rates", least, note)
 
 
 def marginals(nodes: Tensor, transitions: Tensor) -> list[Row]:
@@ -163,7 +188,9 @@ def soft_dtw(pairs: int, dtype: torch.dtype, gamma: float = 1.0) -> list[Row]:
     times = in_turns(competitors, repeats=7)
     errors = {name: float((f() - exact).abs().max()) for name, f in competitors.items()}
     targets = {tslearn.NAME: TEN, pysdtw.NAME: TEN}
-    return rows + compared("structured_chains", problem, times, OURS, errors, targets)
+    rows += compared("structured_chains", problem, times, OURS, errors, targets)
+    cells = pairs * 256 * 256
+    return limited(rows, cells, DTW_PRODUCTS * cells)
 
 
 def sparsemap(chains: int) -> list[Row]:

@@ -171,3 +171,15 @@ def test_maps_at_the_margin_are_finite(size):
         values, p = entropy.conjugate(scores)
         np.testing.assert_allclose(p, np.eye(1, size, 1), atol=1e-14)
         np.testing.assert_allclose(values, entropy.margin, rtol=1e-14)
+
+
+@pytest.mark.parametrize("far", [False, True], ids=["near 0", "with far scores"])
+def test_the_sigmoid_of_one_column_has_all_its_digits(far):
+    scores = np.concatenate([np.linspace(-690, 690, 801), np.logspace(-300, 0, 50), [0.0]])
+    scores = np.append(scores, [-707.0, 707.0, -1e300, 1e300]) if far else scores
+    value, p = mx.FermiDirac().conjugate(scores[:, None])
+    small = np.exp(-np.abs(scores))
+    expected = np.where(scores >= 0, 1 / (1 + small), small / (1 + small))
+    np.testing.assert_allclose(p[:, 0], expected, rtol=4e-15)
+    expected = np.maximum(scores, 0) + np.log1p(small)
+    np.testing.assert_allclose(value, expected, rtol=4e-15)

@@ -1,3 +1,5 @@
+import math
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -98,6 +100,31 @@ def test_many_columns_fall_back_to_the_diagonal():
     assert second_order(problem).spectrum is None
     mine, other = problem.solve(mx.NewtonCG(tol=1e-9)), problem.solve(mx.LBFGS(tol=1e-9))
     assert abs(mine.objective - other.objective) < 1e-8
+
+
+@pytest.mark.parametrize("alike", [False, True], ids=["columns apart", "columns alike"])
+def test_one_output_pays_for_a_spectrum_only_after_as_many_products(alike):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 120)) + (30 * rng.normal(size=(2000, 1)) if alike else 0)
+    y = (X @ rng.normal(size=120) > 40 * rng.normal(size=2000)).astype(float)
+    features = mx.SampleMap(X, 1)
+    ridge = mx.QuadraticForm(1e-3 * np.eye(120)) if alike else mx.Quadratic(1e-3)
+    problem = mx.Problem(mx.FermiDirac(), features, ridge, observed=y[:, None])
+    curvature, state = second_order(problem), problem.origin()
+    model = curvature.at(state)
+    assert model.patience == math.ceil(curvature.price) > 4
+    v = rng.normal(size=120)
+    np.testing.assert_allclose(
+        model.product(v), Curvature(problem).at(state).product(v), rtol=1e-4, atol=1e-4
+    )
+    assert curvature.at(state).patience == model.patience - 1
+    assert "spectrum" not in vars(curvature)
+    for _ in range(model.patience):
+        model.product(v)
+    assert curvature.at(state).patience == math.inf
+    assert "spectrum" in vars(curvature)
+    solution = problem.solve(mx.NewtonCG(tol=1e-8))
+    assert abs(solution.objective - problem.solve(mx.LBFGS(tol=1e-9)).objective) < 1e-7
 
 
 def test_few_features_are_written_out():

@@ -173,3 +173,56 @@ def test_the_citation_is_current():
     assert cited["authors"] == [{"name": "The maxent developers"}]
     flat = " ".join(papers.split()).lower()
     assert all(" ".join(one["title"].split()).lower() in flat for one in cited["references"])
+
+
+def test_limits_are_shown_and_are_no_peers(benchmarks):
+    from benchmarks.comparisons import comparisons
+
+    limits = [
+        row
+        for suites in benchmarks.PARTS.values()
+        for suite in suites
+        for row in benchmarks._rows(suite)
+        if row.get("status") == "limit"
+    ]
+    assert {row["suite"] for row in limits} == {
+        *("training", "structured_chains", "structured_transport", "tagging")
+    }
+    assert all(0 < float(row["ratio"]) < 1 for row in limits)
+    assert len(rows_of((ROOT / benchmarks.PAGE).read_text(), "limits")) == len(limits)
+    for suite in {row["suite"] for row in limits}:
+        assert not any(one.peer.startswith("limit") for one in comparisons(suite))
+
+
+def test_a_part_of_a_suite_replaces_its_own_rows(benchmarks, monkeypatch, tmp_path):
+    from benchmarks import report
+    from benchmarks.comparisons import read
+
+    monkeypatch.setattr(report, "RESULTS", tmp_path)
+    monkeypatch.setattr("benchmarks.comparisons.RESULTS", tmp_path)
+    first = [report.Row("s", name, "maxent", seconds=1.0) for name in ("a", "b", "c")]
+    report.write("s", [*first, report.Row("s", "b", "peer")])
+    report.write("s", [report.Row("s", name, "maxent", seconds=2.0) for name in "db"], keep=True)
+    found = [(row["problem"], row["method"], row["seconds"]) for row in read("s")]
+    assert found == [
+        *(("a", "maxent", "1"), ("b", "maxent", "2"), ("c", "maxent", "1"), ("d", "maxent", "2"))
+    ]
+
+
+def test_the_products_of_a_fit_are_counted(benchmarks):
+    import numpy as np
+    from benchmarks.limits import products_counted
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 120))
+    y = (X[:, 0] + rng.normal(size=2000) > 0).astype(float)[:, None]
+    with products_counted() as work:
+        features = maxent.SampleMap(X, 1)
+        problem = maxent.Problem(
+            maxent.FermiDirac(), features, maxent.Quadratic(0.1), observed=y
+        )  # a pass for the target
+        assert (work.bytes, work.multiplications) == (X.nbytes, X.size)
+        n_iter = problem.solve(maxent.NewtonCG(tol=1e-6)).n_iter
+    # the start, and at each step scores, a gradient and a product in float32 at least
+    assert work.bytes >= X.nbytes * (2 + 2.5 * n_iter)
+    assert work.bytes % (X.nbytes // 2) == 0

@@ -85,6 +85,14 @@ def test_it_is_for_l1_and_for_maps_that_know_their_rows():
     assert np.isinf(samples.state(np.ones(8)).row_gap)
 
 
+def test_without_limits_no_marginal_is_written_out():
+    problem = _field(True, mx.Quadratic(0.1))
+    state = problem.state(problem.run(mx.LBFGS(tol=0.0, max_iter=3)).w)
+    tightened = state.tightened()
+    assert tightened.gap == state.gap
+    assert "image" not in vars(state) | vars(tightened)
+
+
 def test_factors_of_rows():
     """Rows 0 and 1 push the first feature beyond 1, row 2 has no part in it."""
     from scipy import sparse

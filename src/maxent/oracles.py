@@ -120,8 +120,12 @@ def softmax_map(theta: Array, q: Array | None = None) -> tuple[Array, Array]:
 
 def sigmoid_map(theta: Array) -> tuple[Array, Array]:
     """sum_j log(1 + exp theta_j) and the sigmoid, row by row."""
-    from maxent._kernels.binary import sigmoid_rows
+    from maxent._kernels.binary import sigmoid_column, sigmoid_rows
 
+    if theta.shape[1] == 1 and theta.flags.c_contiguous:
+        column, value = np.empty(len(theta), theta.dtype), np.empty(len(theta))
+        over_rows(partial(sigmoid_column, theta.reshape(-1), column, value), *theta.shape)
+        return value, column[:, None]
     p, value = np.empty_like(theta), np.empty(len(theta))
     over_rows(partial(sigmoid_rows, theta, p, value), *theta.shape)
     return value, p

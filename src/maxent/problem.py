@@ -520,6 +520,8 @@ class State:
         if features.row_moments(problem.observed, np.empty(0, np.int64)) is None:
             return np.inf
         limit = np.where(terms[1] > 0, np.inf, terms[0])
+        if not (np.abs(self.gradient) > limit).any():
+            return self.gap  # no row needs a factor, and p_w need not be written out
         apart = row_scale(self.p - problem.observed, weights)
         gains = weights * self._observed_losses - row_dot(self.theta, apart)
         residual, s, known = self.gradient, np.ones(weights.size), np.empty(0, np.int64)

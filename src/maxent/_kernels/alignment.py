@@ -11,9 +11,10 @@ import numpy as np
 
 from maxent._kernels.compiling import njit
 from maxent._kernels.exponential import exponential
+from maxent._kernels.largest import largest
 
-# A scaled pass is trusted while no weight that it divides by is below _TINY and no backward weight
-# exceeds 1 / _TINY: what underflows (below 1e-300) then moves no marginal by more than 1e-90.
+# A scaled pass is trusted while no weight that it divides by is below _TINY and no sum of backward
+# weights exceeds 1 / _TINY: what underflows (below 1e-300) moves no marginal by more than 1e-90.
 _TINY = 1e-100
 
 
@@ -66,7 +67,10 @@ def softmax_rows(theta, starts, ns, ms, band, out, value, start, stop):
         n, m = ns[row], ms[row]
         cut = slice(starts[row], starts[row] + n * m)
         scores, mean = theta[cut].reshape(n, m), out[cut].reshape(n, m)
-        total = _scaled_pass(scores, band, weight, forward, mean)
+        top = 0.0
+        for i in range(n):
+            top = max(top, largest(scores[i]))
+        total = _scaled_pass(scores, top, band, weight, forward, mean)
         if np.isnan(total):
             total = _log_pass(scores, band, mean)
             if total == -np.inf:
@@ -106,7 +110,8 @@ def soft_dtw_rows(x, y, ns, ms, band, sharpness, value, slope_x, slope_y, start,
         n, m = ns[row], ms[row]
         cells = room[: n * m].reshape(n, m)
         _affinities(x[row], y[row], sharpness, cells)
-        total = _scaled_pass(cells, band, weight, forward, cells)  # the marginals replace the costs
+        # no score is above 0; the marginals replace the costs
+        total = _scaled_pass(cells, 0.0, band, weight, forward, cells)
         if np.isnan(total):
             _affinities(x[row], y[row], sharpness, cells)
             costs = cells.copy()
@@ -156,80 +161,113 @@ def _sum(x):
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
-def _scaled_pass(scores, band, weight, forward, mean):
+def _to_the_right(line, own, right):
+    """line[j] += right own[j] line[j - 1] in turn; four at a time wait for one product alone."""
+    left = 0.0
+    whole = line.size - line.size % 4
+    for j in range(0, whole, 4):
+        a, b, c, d = right * own[j], right * own[j + 1], right * own[j + 2], right * own[j + 3]
+        two, ab = line[j + 1] + b * line[j], b * a
+        four, cd = line[j + 3] + d * line[j + 2], d * c
+        second = two + ab * left
+        line[j] += a * left
+        line[j + 1] = second
+        line[j + 2] += c * second
+        left = (four + cd * two) + (cd * ab) * left
+        line[j + 3] = left
+    for j in range(whole, line.size):
+        left = line[j] + (right * own[j]) * left
+        line[j] = left
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def _to_the_left(line, own, right):
+    """line[j] += right own[j] line[j + 1] in turn, from the end."""
+    onward = 0.0
+    size = line.size
+    rest = size % 4
+    for i in range(0, size - rest, 4):
+        j = size - 4 - i
+        a, b, c, d = right * own[j + 3], right * own[j + 2], right * own[j + 1], right * own[j]
+        two, ab = line[j + 2] + b * line[j + 3], b * a
+        four, cd = line[j] + d * line[j + 1], d * c
+        second = two + ab * onward
+        line[j + 3] += a * onward
+        line[j + 2] = second
+        line[j + 1] += c * second
+        onward = (four + cd * two) + (cd * ab) * onward
+        line[j] = onward
+    for j in range(rest - 1, -1, -1):
+        onward = line[j] + (right * own[j]) * onward
+        line[j] = onward
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def _scaled_pass(scores, top, band, weight, forward, mean):
     """Log-partition and marginals without logarithms; NaN where weights under- or overflow.
 
-    forward[i, j + 1] is the sum over paths that end at (i, j) of exp(score - c j), c = max(0,
-    largest score), so that steps to the right do not overflow; each row is divided by its sum. What
-    a row takes from its neighbour comes first, as vectors, so that one product per cell is left to
-    do in turn. ``weight`` and ``forward`` are room for n rows of m + 1 numbers.
+    forward[i, j + 1] is the sum over paths that end at (i, j) of exp(score - top j), where top >= 0
+    and no score is larger, so that steps to the right do not overflow; a row takes that of the row
+    above divided by its sum. What a row takes from its neighbour comes first, as vectors, so that
+    little is left to do in turn. ``weight`` and ``forward`` are room for n rows of m + 1 numbers.
+    Loops run over cuts of rows from 0 on: one that could begin below 0 is not made of vectors.
     """
     n, m = scores.shape
-    largest = 0.0
-    for i in range(n):
-        for j in range(m):
-            largest = max(largest, np.float64(scores[i, j]))
-    if largest > 500.0:
+    if top > 500.0:
         return np.nan
-    right = np.exp(-largest)
+    right = np.exp(-top)
     scale = np.empty(n)
-    total = largest * (m - 1)
+    total = top * (m - 1)
     for i in range(n):
         low, high = _columns(i, n, m, band)
-        here, own = forward[i], weight[i]
-        here[: low + 1] = 0.0
-        here[high + 1 : m + 1] = 0.0
-        own[:low] = 0.0
-        own[high : m + 1] = 0.0
-        for j in range(low, high):
-            own[j] = exponential(np.float64(scores[i, j]))
+        weight[i, :low] = 0.0
+        weight[i, high : m + 1] = 0.0
+        forward[i, : low + 1] = 0.0
+        forward[i, high + 1 : m + 1] = 0.0
+        line, own, here = scores[i, low:high], weight[i, low:high], forward[i, low + 1 : high + 1]
+        for j in range(line.size):
+            own[j] = exponential(np.float64(line[j]))
         if i == 0:
-            here[1 : high + 1] = 0.0
-            here[1] = own[0]
+            here[:] = 0.0
+            here[0] = own[0]
         else:
-            above = forward[i - 1]
-            for j in range(low, high):
-                here[j + 1] = own[j] * (above[j + 1] + right * above[j])
-        left = 0.0
-        for j in range(low, high):
-            left = here[j + 1] + (right * own[j]) * left
-            here[j + 1] = left
-        mass = _sum(here[low + 1 : high + 1])
+            above, corner = forward[i - 1, low + 1 : high + 1], forward[i - 1, low:high]
+            share = 1.0 / scale[i - 1]
+            across = right * share
+            for j in range(own.size):
+                here[j] = own[j] * (share * above[j] + across * corner[j])
+        _to_the_right(here, own, right)
+        mass = _sum(here)
         if not (mass >= _TINY and mass <= 1.0 / _TINY):
             return np.nan
         scale[i] = mass
         total += np.log(mass)
-        share = 1.0 / mass
-        for j in range(low, high):
-            here[j + 1] *= share
-    end = forward[n - 1, m]
+    end = forward[n - 1, m] / scale[n - 1]
     if not end >= _TINY:
         return np.nan
     after = np.zeros(m + 1)  # weights of the row below, times its backward weights
-    backward = np.zeros(m + 1)
-    top = 0.0
+    backward = np.zeros(m)
     for i in range(n - 1, -1, -1):
         low, high = _columns(i, n, m, band)
-        own = weight[i]
-        for j in range(low, high):
-            backward[j] = after[j] + right * after[j + 1]
+        own, here, line = weight[i, low:high], forward[i, low + 1 : high + 1], mean[i, low:high]
+        back, below, corner = backward[low:high], after[low:high], after[low + 1 : high + 1]
+        for j in range(back.size):
+            back[j] = below[j] + right * corner[j]
         if i == n - 1:
-            backward[m - 1] = 1.0 / end
-        onward = 0.0  # of (i, j + 1)
-        for j in range(high - 1, low - 1, -1):
-            onward = backward[j] + (right * own[j + 1]) * onward
-            backward[j] = onward
+            back[back.size - 1] = 1.0 / end
+        _to_the_left(back, weight[i, low + 1 : high + 1], right)
+        if not _sum(back) <= 1.0 / _TINY:
+            return np.nan
         share = 1.0 / scale[i]
-        for j in range(low, high):
-            mean[i, j] = min(forward[i, j + 1] * backward[j], 1.0)
-            top = max(top, backward[j])
-            after[j] = own[j] * backward[j] * share
+        for j in range(back.size):
+            onward = back[j] * share
+            value = here[j] * onward
+            line[j] = value if value < 1.0 else 1.0
+            below[j] = own[j] * onward
         mean[i, :low] = 0
         mean[i, high:] = 0
         after[:low] = 0.0
         after[high:] = 0.0
-    if not top <= 1.0 / _TINY:
-        return np.nan
     return total + np.log(end)
 
 

@@ -16,8 +16,9 @@ from maxent._kernels.active_set import OPTIMAL, advance, hull, larger, resume
 from maxent._kernels.compiling import njit
 from maxent._kernels.copying import copy_block
 from maxent._kernels.exponential import exponential
+from maxent._kernels.largest import largest
 
-# A scaled pass is trusted while no scale falls below _TINY and no backward weight exceeds
+# A scaled pass is trusted while no scale falls below _TINY and no sum of backward weights exceeds
 # 1 / _TINY: what underflows (below 1e-300) then moves no marginal by more than 1e-90.
 _TINY = 1e-100
 _ALMOST = 0.999  # pairs of a state less likely than this are too, whatever rounding does
@@ -42,14 +43,6 @@ def _longest(lengths, start, stop):
     for row in range(start, stop):
         longest = max(longest, lengths[row])
     return longest
-
-
-@njit(cache=True, nogil=True)
-def _largest(x):
-    top = np.float64(x[0])
-    for i in range(1, x.size):
-        top = max(top, np.float64(x[i]))
-    return top
 
 
 @njit(cache=True, helper=True, nogil=True)
@@ -236,19 +229,19 @@ def softmax_rows(
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-def _add_product(x, matrix, out):
-    """out += x' matrix, four rows at a time."""
-    k = out.size
-    whole = x.size - x.size % 4
+def _add_product(x, t, links, block, out, s):
+    """out[s] += x[t]' links[block], four rows at a time."""
+    k, matrix = out.shape[1], links[block]
+    whole = k - k % 4
     for i in range(0, whole, 4):
-        a, b, c, d = x[i], x[i + 1], x[i + 2], x[i + 3]
+        a, b, c, d = x[t, i], x[t, i + 1], x[t, i + 2], x[t, i + 3]
         one, two, three, four = matrix[i], matrix[i + 1], matrix[i + 2], matrix[i + 3]
         for j in range(k):
-            out[j] += a * one[j] + b * two[j] + c * three[j] + d * four[j]
-    for i in range(whole, x.size):
-        a, one = x[i], matrix[i]
+            out[s, j] += a * one[j] + b * two[j] + c * three[j] + d * four[j]
+    for i in range(whole, k):
+        a, one = x[t, i], matrix[i]
         for j in range(k):
-            out[j] += a * one[j]
+            out[s, j] += a * one[j]
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
@@ -263,25 +256,28 @@ def _scaled_forward(unary, link, top_edge, step, forward, node, scale):
         return np.nan
     for t in range(length):
         top = scale[t]
-        reach = forward[t]
-        for j in range(k):
-            reach[j] = 0.0 if t else node[0, j]
-        if t > 0:
+        if t == 0:
+            for j in range(k):
+                forward[0, j] = 1.0
+        else:
             block = t - 1 if step else 0
             if top_edge[block] == -np.inf:
                 return np.nan
             top += top_edge[block]
-            _add_product(forward[t - 1], link[block], reach)
             for j in range(k):
-                reach[j] *= node[t, j]
+                forward[t, j] = 0.0
+            _add_product(forward, t - 1, link, block, forward, t)
         mass = 0.0
         for j in range(k):
-            mass += reach[j]
+            reach = forward[t, j] * node[t, j]
+            forward[t, j] = reach
+            mass += reach
         if not mass >= _TINY:
             return np.nan
         scale[t] = mass
+        share = 1.0 / mass
         for j in range(k):
-            reach[j] /= mass
+            forward[t, j] *= share
         total += top + np.log(mass)
     return total
 
@@ -293,35 +289,36 @@ def _scaled_backward(forward, node, link, turned, scale, step, mean, mean_edge, 
     ``turned`` holds the links [to, from], ``onwards`` is room for (T, K) numbers.
     """
     length, k = mean.shape
-    backward = np.empty(k)
+    backward = np.ones((1, k))
     for j in range(k):
-        backward[j] = 1.0
         mean[length - 1, j] = min(forward[length - 1, j], 1.0)
     for t in range(length - 2, -1, -1):
-        onward = onwards[t]
         share = 1.0 / scale[t + 1]
         for j in range(k):
-            onward[j] = node[t + 1, j] * backward[j] * share
-            backward[j] = 0.0
-        _add_product(onward, turned[t if step else 0], backward)
+            onwards[t, j] = node[t + 1, j] * backward[0, j] * share
+            backward[0, j] = 0.0
+        _add_product(onwards, t, turned, t if step else 0, backward, 0)
+        total = 0.0
         for i in range(k):
-            mean[t, i] = min(forward[t, i] * backward[i], 1.0)
+            total += backward[0, i]
+            value = forward[t, i] * backward[0, i]
+            mean[t, i] = value if value < 1.0 else 1.0
+        if not total <= 1.0 / _TINY:
+            return False
         if step:
-            weight, joint = link[t], mean_edge[t]
+            joint = mean_edge[t]
             for i in range(k):
                 before = forward[t, i]
                 for j in range(k):
-                    joint[i, j] = before * weight[i, j] * onward[j]
+                    joint[i, j] = before * link[t, i, j] * onwards[t, j]
                 if mean[t, i] > _ALMOST:
                     _at_most(joint[i], 1.0)
-        if not _largest(backward) <= 1.0 / _TINY:
-            return False
     if not step:  # the weights are the same at all positions: one product for all of them
-        total = np.dot(forward[: length - 1].T, onwards[: length - 1])
+        pairs = np.dot(forward[: length - 1].T, onwards[: length - 1])
         for i in range(k):
             for j in range(k):
-                mean_edge[0, i, j] = total[i, j] * link[0, i, j]
-            _at_most(mean_edge[0, i], length - 1.0)
+                value = pairs[i, j] * link[0, i, j]
+                mean_edge[0, i, j] = value if value < length - 1.0 else length - 1.0
     return True
 
 
@@ -337,7 +334,7 @@ def _exponential_rows(scores, out, tops):
     """Write exp(scores - largest of the row) and the largest; False if a row is -inf everywhere."""
     length, k = scores.shape
     for t in range(length):
-        tops[t] = _largest(scores[t])
+        tops[t] = largest(scores[t])
         if tops[t] == -np.inf:
             return False
         for j in range(k):
@@ -351,7 +348,7 @@ def _exponential_rows(scores, out, tops):
 @njit(cache=True, nogil=True)
 def _exponentials(scores, out):
     """Write exp(scores - largest) and return the largest."""
-    top = _largest(scores)
+    top = largest(scores)
     if top == -np.inf:
         out[:] = 0.0
         return top
@@ -414,7 +411,7 @@ def _log_forward(unary, edge, step, forward):
         for j in range(k):
             reach = _normalise(forward[t - 1], edge[t - 1 if step else 0], j, back) if t else 0.0
             forward[t, j] = reach + unary[t, j]
-        top = _largest(forward[t])
+        top = largest(forward[t])
         if top == -np.inf:
             return top
         for j in range(k):
@@ -523,7 +520,7 @@ def _log_onward(unary, edge, step, onward):
             if t < length - 1:
                 reach = _log_sum(onward[t + 1], edge[t if step else 0], i)
             onward[t, i] = reach + unary[t, i]
-        top = _largest(onward[t])
+        top = largest(onward[t])
         for i in range(k):
             onward[t, i] -= top
 

@@ -18,6 +18,7 @@ import numpy as np
 from maxent._kernels.compiling import njit
 from maxent._kernels.exponential import exponential
 from maxent._kernels.laplacian import ADD, solve
+from maxent._kernels.largest import largest, where_at_least
 
 # Scores are multiplied by the growth from one problem to the next; the first has scores that spread
 # over easy, of which the Euclidean one counts in the largest row sum; all but the last are solved
@@ -27,12 +28,15 @@ _EASY, _GROWTH, _LOOSE = 30.0, 10.0, 5e-2
 _EASY_KL, _GROWTH_KL, _LOOSE_KL = 20.0, 4.0, 1e-3
 _LEVELS = 40
 _STEPS, _HALVINGS, _ROUNDS = 1000, 40, 10
+_SHORT = 1e-3  # share of a step that decides where the value is flat to rounding
 _SCALING = 200.0  # scores that spread over less never leave the range of numbers when scaled
 _SWEEPS = 100_000
 _FARTHEST = 1e8  # to which the spread of larger scores is cut down: beyond, P keeps no digits
 _VIOLATION = 1e-12  # of the column sums, in the 1-norm, as a share of the mass
 _NEAR = 1e-6  # a violation up to which a projection is near enough to be projected once more
 _EPS = 2.220446049250313e-16
+_LEAST = 5e-324  # the least number above 0
+_FEW = 0.25  # share of the columns in the support of a row up to which it is listed
 _ROUNDED = 16 * _EPS  # a violation that is nothing but rounding
 
 
@@ -55,9 +59,7 @@ def _assign(x, y, factor):
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=ADD)
 def _threshold(x, mass, tau):
     """tau with sum [x - tau]_+ = mass, by Newton's method from any start (NaN for none)."""
-    top = x[0]
-    for j in range(1, x.size):
-        top = x[j] if x[j] > top else top
+    top = largest(x)
     tau = min(max(tau, top - mass), top - mass / x.size) if tau == tau else top - mass
     for _ in range(x.size + 2):
         total, count = 0.0, 0.0
@@ -74,17 +76,20 @@ def _threshold(x, mass, tau):
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=ADD)
 def _evaluate(theta, scale, kl, a, b, g, tau, p, excess, x):
-    """The semi-dual at g; leaves tau, P and its column sums less b."""
+    """The semi-dual at g; leaves tau, P and its column sums less b.
+
+    A threshold is at most the row sum below the largest score: what is less is 0 in P.
+    """
     value = 0.0
+    index, kept = np.empty(b.size, np.int64), np.empty(b.size)
     for j in range(b.size):
         excess[j] = -b[j]
         value -= b[j] * g[j]
     for i in range(a.size):
         row, out = theta[i], p[i]
-        top = -np.inf
         for j in range(b.size):
             x[j] = scale * row[j] + g[j]
-            top = x[j] if x[j] > top else top
+        top = largest(x)
         if kl:
             for j in range(x.size):
                 out[j] = exponential(x[j] - top)
@@ -98,10 +103,14 @@ def _evaluate(theta, scale, kl, a, b, g, tau, p, excess, x):
             tau[i] = top + math.log(total / a[i])
             value += a[i] * tau[i]
             continue
-        level = _threshold(x, a[i], tau[i])
+        count = where_at_least(x, top - a[i], index)
+        for c in range(count):
+            kept[c] = x[index[c]]
+        level = _threshold(kept[:count], a[i], tau[i])
         square = 0.0
-        for j in range(b.size):
-            over = x[j] - level
+        out[:] = 0.0
+        for c in range(count):
+            over, j = kept[c] - level, index[c]
             over = over if over > 0.0 else 0.0
             out[j] = over
             excess[j] += over
@@ -115,8 +124,18 @@ def _evaluate(theta, scale, kl, a, b, g, tau, p, excess, x):
 def _graph(p, kl, weights, q):
     """The lower triangle of the weights between columns."""
     weights[:] = 0.0
+    index = np.empty(q.size, np.int64)
     for i in range(len(p)):
         row = p[i]
+        if not kl:
+            count = where_at_least(row, _LEAST, index)
+            if count <= _FEW * q.size:
+                share = 1.0 / count
+                for r in range(count):
+                    out = weights[index[r]]
+                    for c in range(r):
+                        out[index[c]] += share
+                continue
         total = 0.0
         for j in range(row.size):
             q[j] = row[j] if kl else (1.0 if row[j] > 0.0 else 0.0)
@@ -245,7 +264,7 @@ def _newton(theta, kl, a, b, g, p, scale, tolerance):
                 # near the optimum the value is flat to rounding: there a smaller violation decides
                 flat = abs(new - value) <= 1e-13 * (1 + abs(value))
                 lower = new <= value + 1e-4 * length * slope or (flat and new_size < size)
-                if lower:
+                if lower or (flat and length < _SHORT):
                     break
                 length *= 0.5
             if not lower:

@@ -71,6 +71,34 @@ def sparse_product(X, offsets, index, d, u, V, start, stop):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc"})
+def one_output_product(X, d, v, start, stop):
+    """sum_i d_i (x_i'v) x_i over rows start to stop: each row is read once."""
+    total = np.zeros(v.size, v.dtype)
+    for i in range(start, stop):
+        x, dot = X[i], v.dtype.type(0.0)
+        for k in range(v.size):
+            dot += x[k] * v[k]
+        dot *= d[i]
+        for k in range(v.size):
+            total[k] += dot * x[k]
+    return total
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc"})
+def weighted_squares(X, weight, start, stop):
+    """sum_i weight_i x_i^2' in float64 over rows start to stop, (outputs, features)."""
+    total = np.zeros((weight.shape[1], X.shape[1]))
+    for i in range(start, stop):
+        x = X[i]
+        for j in range(weight.shape[1]):
+            line, factor = total[j], weight[i, j]
+            for k in range(x.size):
+                value = np.float64(x[k])
+                line[k] += factor * (value * value)
+    return total
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc"})
 def sparse_moments(X, P, start, stop):
     """sum_i p_i x_i' over rows start to stop, (outputs, features)."""
     total = np.zeros((P.shape[1], X.shape[1]), X.dtype)

@@ -222,17 +222,24 @@ def _climb_without_powers(
     for _ in range(steps):
         sigma += step
         n, mass, first, second = _compact(v, q, index, n, sigma)
-        if k == 1.0:
-            total = first
-            step = (total - 1.0) / mass
-        else:
-            total = second
-            step = (1.0 - 1.0 / math.sqrt(total)) * total / first
-        if abs(total - 1.0) <= tol or abs(step) <= _TIGHT * (1.0 + abs(sigma)):
+        step, off = _plain_step(mass, first, second, k, tol)
+        if off <= tol or abs(step) <= _TIGHT * (1.0 + abs(sigma)):
             break
-        if k == 2.0 and total - 1.0 < _NEAR:
-            step /= 1.0 - 0.5 * step * (mass / first - first / total)
     return n, sigma, step
+
+
+@njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
+def _plain_step(
+    mass: float, first: float, second: float, k: float, tol: float
+) -> tuple[float, float]:
+    """The next step for k = 1 and k = 2, and how far the sum is from 1."""
+    if k == 1.0:
+        return (first - 1.0) / mass, abs(first - 1.0)
+    step = (1.0 - 1.0 / math.sqrt(second)) * second / first
+    off = abs(second - 1.0)
+    if tol < off and second - 1.0 < _NEAR:
+        step /= 1.0 - 0.5 * step * (mass / first - first / second)
+    return step, off
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc"})
@@ -540,6 +547,64 @@ def tsallis_rows(
     return -1
 
 
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc"})
+def _sums_above(v: Array, n: int, sigma: float) -> tuple[float, float, float]:
+    """How many z = 1 + v - sigma are positive, their sum and that of their squares."""
+    count, first, second = 0.0, 0.0, 0.0
+    for j in range(n):
+        z = 1.0 + (v[j] - sigma)
+        z = z if z > 0.0 else 0.0
+        count += 1.0 if z > 0.0 else 0.0
+        first += z
+        second += z * z
+    return count, first, second
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _short_row(
+    row: Array, scale: float, k: float, v: Array, w: Array, p: Array
+) -> tuple[float, float, float]:
+    """k = 1 and k = 2 on a row so short that dropping scores costs more than it saves.
+
+    Writes p; returns the mean of v under it, the top (not finite: a bad row) and sigma.
+    """
+    n, top = row.size, -np.inf
+    for j in range(n):
+        x = np.float64(row[j])
+        if not x < np.inf:  # also NaN
+            return 0.0, np.nan, 0.0
+        top = x if x > top else top
+    if top == -np.inf:
+        return 0.0, top, 0.0
+    for j in range(n):
+        v[j] = scale * (np.float64(row[j]) - top)
+    sigma = _climb_short(v, n, k)
+    total, mean = 0.0, 0.0
+    for j in range(n):
+        z = 1.0 + (v[j] - sigma)
+        w[j] = 0.0 if not z > 0.0 else z * z if k == 2.0 else z
+        total += w[j]
+        mean += w[j] * v[j] if w[j] > 0.0 else 0.0
+    inverse = 1.0 / total
+    for j in range(n):
+        p[j] = w[j] * inverse
+    return mean / total, top, sigma
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _climb_short(v: Array, n: int, k: float) -> float:
+    """The root sigma, as ``_climb_without_powers`` finds it."""
+    sigma, step = 0.0, 0.0
+    tol = _LOOSE if k == 2.0 else 0.0
+    for _ in range(200):
+        sigma += step
+        count, first, second = _sums_above(v, n, sigma)
+        step, off = _plain_step(count, first, second, k, tol)
+        if off <= tol or abs(step) <= _TIGHT * (1.0 + abs(sigma)):
+            break
+    return sigma + step
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
 def plain_tsallis_rows(
     theta: Array, alpha: float, weights: Array, p: Array, value: Array, start: int, stop: int
@@ -549,6 +614,13 @@ def plain_tsallis_rows(
     k = 1.0 / a
     size = theta.shape[1]
     v, q, w = np.empty(size + 4), np.empty(size + 4), np.empty(size + 4)
+    if size <= BLOCK:
+        for r in range(start, stop):
+            mean, top, sigma = _short_row(theta[r], a, k, v, w, p[r])
+            if not -np.inf < top < np.inf:
+                return r
+            value[r] = top + (mean + sigma / a) / alpha
+        return -1
     index = np.empty(size + 4, np.int64)
     maxima = np.empty(size // BLOCK + 2 * BLOCK, theta.dtype)
     for b in range(maxima.size):

@@ -6,8 +6,9 @@ only steers a Newton method whose gradients are exact, so samples may be multipl
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,15 +27,19 @@ _SPARSE = 0.3  # share of the entries with curvature below which they are visite
 _SINGLE = 1e5  # multiplications above which a product is worth doing in float32
 _RANGE = 1e12  # sizes of features, and of their inverses, that float32 holds with room to spare
 _WORK = 64  # multiplications that count as much as one entry of an elementwise pass
+_GRAM_RATE = 3.0  # multiplications of a matrix by a matrix in the time of one by a vector
+_EIGH = 9.0  # multiplications of a decomposition, in cubes of its size
+_CHEAP = 4.0  # products with the Hessian that a decomposition may cost before any is done
 
 Product = Callable[[Array], Array]
 
 
 class Model(NamedTuple):
-    """The Hessian at a state, and an approximate inverse."""
+    """The Hessian at a state, and an approximate inverse, good for so many products of a step."""
 
     product: Product
     precondition: Product
+    patience: float = math.inf
 
 
 def second_order(problem: Problem) -> Curvature:
@@ -109,8 +114,10 @@ class Samples(Curvature):
     """Linear models on samples: sum a_i J_i (x) x_i x_i', preconditioned by its two marginals.
 
     The mean of the Kronecker products is close to the product of the means: with the spectra of
-    X'X and of sum a_i J_i its inverse costs as much as a few rows do. Beyond some thousand columns
-    and rows the preconditioner is the diagonal.
+    X'X and of sum a_i J_i its inverse costs as much as a few rows do. Where X'X costs as much as
+    many products, as with one output, its diagonal stands in until so many products were done: a
+    problem that needs few never pays for it, one that needs many pays at most twice. Beyond some
+    thousand columns and rows the preconditioner is the diagonal of the Hessian.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -121,12 +128,29 @@ class Samples(Curvature):
         self.rows, self.columns = X.shape
         self.outputs = problem.features.n_outputs
         self.X = X
+        self.products = 0
         if not sparse.issparse(X):
-            work = X.size * self.outputs
-            largest = max(float(X.max()), -float(X.min()))
-            if work > _SINGLE and 1 / _RANGE < largest < _RANGE:
-                self.X = X.astype(np.float32, copy=False)
+            if X.size * self.outputs > _SINGLE:
+                with np.errstate(over="ignore"):
+                    single = X.astype(np.float32, copy=False)
+                if 1 / _RANGE < max(float(single.max()), -float(single.min())) < _RANGE:
+                    self.X = single
             self.X = np.ascontiguousarray(self.X)
+
+    @cached_property
+    def price(self) -> float:
+        """What the spectrum costs, in products with the Hessian; 0 where it is not waited for."""
+        if sparse.issparse(self.X) or self.rows < self.columns:
+            return 0.0
+        product = 4.0 * self.rows * self.columns * self.outputs
+        gram = self.rows * self.columns**2 / _GRAM_RATE
+        price = (gram + _EIGH * self.columns**3) / product
+        return 0.0 if price <= _CHEAP else price
+
+    @cached_property
+    def column_squares(self) -> Array:
+        """The diagonal of X' diag(a) X / sum a."""
+        return self._squares(self.weights[:, None])[:, 0] / self.weights.sum()
 
     @cached_property
     def spectrum(self) -> tuple[Array, Array] | None:
@@ -181,8 +205,15 @@ class Samples(Curvature):
         shape = self.columns, self.outputs
 
         def product(v: Array) -> Array:
+            self.products += 1
             return multiply(v.reshape(shape)).ravel() + _times(ridge, v)
 
+        left = self.price - self.products
+        if left > 0:
+            across = np.maximum(np.diag(self._across(diagonal, spike)), 0)
+            curved = np.outer(self.column_squares, across).ravel()
+            inverse = 1 / (curved + _diagonal(ridge) + _TINY)
+            return Model(product, lambda r: inverse * r, math.ceil(left))
         return Model(product, self._preconditioner(diagonal, spike, _diagonal(ridge)))
 
     def _preconditioner(self, diagonal: Array, spike: Array | None, ridge: Array) -> Product:
@@ -199,20 +230,19 @@ class Samples(Curvature):
         if sparse.issparse(X):
             return np.asarray(X.multiply(X).T @ weight)
 
-        def part(start: int, stop: int) -> Array:
-            total = np.zeros((self.columns, self.outputs))
-            for first in range(start, stop, _BLOCK):
-                rows = slice(first, min(first + _BLOCK, stop))
-                total += np.square(X[rows], dtype=np.float64).T @ weight[rows]
-            return total
+        from maxent._kernels.samples import weighted_squares
 
-        return sum_of_parts(part, self.rows, 1 + self.columns * self.outputs // _WORK)
+        weight = np.ascontiguousarray(weight)
+        part = partial(weighted_squares, X, weight)
+        return sum_of_parts(part, self.rows, 1 + self.columns * weight.shape[1] // _WORK).T
 
     def _product(self, diagonal: Array, spike: Array | None) -> Product:
         if sparse.issparse(self.X):
             return self._by_matrices(diagonal, spike)
         from maxent._kernels.samples import count_support, fill_support, sparse_product
 
+        if self.outputs == 1:
+            return self._by_rows(diagonal if spike is None else diagonal - spike**2)
         diagonal = np.ascontiguousarray(diagonal)
         edge = np.empty((self.rows, 0), diagonal.dtype) if spike is None else spike
         counts = np.zeros(self.rows + 1, np.int64)
@@ -239,6 +269,19 @@ class Samples(Curvature):
                 return sparse_product(self.X, offsets, index, d, u, V, start, stop)
 
             return sum_of_parts(part, self.rows, work).T.astype(np.float64)
+
+        return product
+
+    def _by_rows(self, curved: Array) -> Product:
+        """X'(d * (X v)) of one output."""
+        from maxent._kernels.samples import one_output_product
+
+        X, d = self.X, (curved[:, 0] * self.weights).astype(self.X.dtype)
+        work = 1 + 2 * self.columns // _WORK
+
+        def product(v: Array) -> Array:
+            part = partial(one_output_product, X, d, v[:, 0].astype(X.dtype))
+            return sum_of_parts(part, self.rows, work)[:, None].astype(np.float64)
 
         return product
 

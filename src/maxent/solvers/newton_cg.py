@@ -85,7 +85,7 @@ class NewtonCG(Solver):
         scaled = model.precondition(residual)
         norm = float(residual @ scaled)
         direction, goal, most = scaled, self.accuracy**2 * norm, _ENDLESS * norm
-        for _ in range(self.cg_iter):
+        for _ in range(int(min(self.cg_iter, model.patience))):
             image = model.product(direction)
             bend = float(direction @ image)
             if not bend > _LEAST * norm:
