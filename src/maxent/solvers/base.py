@@ -146,6 +146,7 @@ _PATIENCE = 50  # steps without progress beyond rounding
 _ROUNDED = 1000.0
 # steps before the first look at the dearer certificate, then each time twice as many
 _FIRST_ROWS = 32
+_STEPS_A_PRODUCT = 8  # steps for each of which that certificate may take a product with the Hessian
 _FURTHER = 2.0  # times as far from 0 as at the last look at a ray
 
 Callback = Callable[[int, State], Any]
@@ -275,7 +276,7 @@ class Solver(ABC):
                         break
                     if count >= due:
                         due = 2 * count
-                        state = self._tightened(state, history)
+                        state = self._tightened(state, history, count)
                         if self._done(state):
                             status = Status.CONVERGED
                             break
@@ -293,7 +294,8 @@ class Solver(ABC):
                 else:
                     status = Status.STALLED
                 if status in (Status.STALLED, Status.MAX_ITER):
-                    state = self._tightened(state, history)
+                    if due != 2 * count:  # else it has been looked at
+                        state = self._tightened(state, history, count)
                     status = Status.CONVERGED if state.gap <= self.tol else status
         except BlocksLost as lost:
             raise BlocksLost(f"{lost} {self._way_back(count)}") from lost
@@ -304,10 +306,9 @@ class Solver(ABC):
             progress.close()
         return self._solution(state, status, history)
 
-    @staticmethod
-    def _tightened(state: State, history: list[dict[str, float]]) -> State:
+    def _tightened(self, state: State, history: list[dict[str, float]], steps: int) -> State:
         """The state with the dearer certificate, where that is better; in the history as well."""
-        state = state.tightened()
+        state = state.tightened(self.tol, steps // _STEPS_A_PRODUCT)
         history[-1]["gap"] = state.gap
         return state
 

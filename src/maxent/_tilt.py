@@ -1,0 +1,148 @@
+"""Predictions moved a little, so that their moments are those a certificate needs.
+
+For Shannon's entropy and p_i = p_w,i, on the vertices y of a row and for any step d of the weights,
+
+    q_i(y) = p_i(y) (1 + t_i u_i(y)),    u_i(y) = <d, F_i y> - <d, F_i p_i>,    0 <= t_i <= 1,
+
+is a distribution wherever t_i u_i >= -1, and its moments are F_i p_i + t_i Cov_i d: with t = 1 the
+residual of all rows becomes exactly g + H d, g and H the gradient and the Hessian of the dual. So
+a Newton step gives moments that keep to their limits, where p_w misses them. It costs
+
+    KL(q_i || p_i) = E psi(t_i u_i) <= t_i^2 Var_i psi(-x_i) / x_i^2,
+
+psi(u) = (1 + u) log(1 + u) - u, as psi(u) / u^2 falls in u; an argmax finds x_i = -min t_i u_i. It
+is about half the variance, of second order in d. A mixture with the observed rows, which pulls a
+residual into its limits as well, costs a share of their losses, of first order.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from scipy import special
+
+from maxent._rows import Array, Rows, row_dot, row_scale
+from maxent.entropies import Shannon, Zero, unwrap
+
+if TYPE_CHECKING:
+    from maxent.problem import State
+
+_ROUNDS = 3  # looks at features that a step has moved beyond their limits
+_CLOSE = 1e-10  # share of a goal that conjugate gradients may leave
+_SHORT = 1e-4  # x below which psi(-x) / x^2 is 1/2 to four digits
+_EQUAL = 1e-9  # share of the moments below which two of them are equal to rounding
+
+
+class Tilted(NamedTuple):
+    """The moved rows q, what they cost at most, and their residual F q - mu."""
+
+    p: Rows
+    cost: Array
+    residual: Array
+
+
+def can_tilt(state: State) -> bool:
+    """Whether predictions of this entropy can be moved."""
+    inside = unwrap(state.problem.entropy)
+    return isinstance(inside.entropy, Shannon) and inside.temperature == 1.0
+
+
+def tilted(state: State, l1: Array, l2: Array, products: int) -> Tilted:
+    """Rows near p_w whose residual r has r_j = -l1 sign w_j - l2 w_j where w_j is not 0, or nearly.
+
+    Others may not grow beyond l1. ``products`` : with the Hessian at most.
+    """
+    g, w, d = state.gradient, state.w, np.zeros_like(state.w)
+    used, wanted = w != 0, -l1 * np.sign(w) - l2 * w
+    scale, residual = _sizes(state), g
+    for _ in range(_ROUNDS):
+        over = ~used & (np.abs(residual) > l1)
+        wanted[over] = (l1 * np.sign(residual))[over]
+        used |= over | (l1 + l2 == 0)
+        goal = np.where(used, wanted - residual, 0.0)
+        d += _solved(state, used, goal, scale, products // _ROUNDS)
+        moved = _moved(state, d)
+        residual = g + state.problem.moments(moved)
+    return _distributions(state, d, moved)
+
+
+def equal_gap(state: State, products: int) -> float:
+    """The gap at rows whose moments are the observed ones; inf where a step is not short enough.
+
+    Moments are equal to ``_EQUAL`` of their size. What is left of the residual, by conjugate
+    gradients or by rounding, counts by the length of the weights and of the step: as much as a
+    direction might gain that is too flat to be seen.
+    """
+    everywhere = np.ones(state.w.size, bool)
+    d = _solved(state, everywhere, -state.gradient, _sizes(state), products)
+    moved = _moved(state, d)
+    left = np.abs(state.gradient + state.problem.moments(moved))
+    cost, share = _costs(state, d, moved)
+    if (share < 1).any() or not left.max(initial=0.0) <= _EQUAL * state.problem.unit:
+        return np.inf
+    target = state.problem.target
+    rounding = np.finfo(np.float64).eps * (np.abs(target) + np.abs(target + state.gradient))
+    return state.problem.total(cost) + 2 * float((left + rounding) @ (np.abs(state.w) + np.abs(d)))
+
+
+def _moved(state: State, d: Array) -> Rows:
+    """Cov_i F_i'd of each row."""
+    problem = state.problem
+    return problem.entropy.hvp(state.theta, state.p, problem.features.scores(d))
+
+
+def _costs(state: State, d: Array, moved: Rows) -> tuple[Array, Array]:
+    """What rows cost that move by d as far as they can, and as what share of it."""
+    theta = state.problem.features.scores(d)
+    variance = np.maximum(row_dot(theta, moved), 0.0)
+    down, _ = Zero(state.problem.entropy.domain).conjugate(-1.0 * theta)
+    x = np.maximum(down + row_dot(theta, state.p), 0.0)
+    share = 1 / np.maximum(x, 1.0)
+    return share**2 * variance * _rate(share * x), share
+
+
+def _rate(x: Array) -> Array:
+    """psi(-x) / x^2 for 0 <= x <= 1, from above where the difference would be all rounding."""
+    x = np.minimum(x, 1.0)
+    above = np.maximum(x, _SHORT)
+    exact = (above + special.xlog1py(1 - above, -above)) / above**2
+    return np.where(x < _SHORT, 0.5 / (1 - _SHORT), exact)
+
+
+def _distributions(state: State, d: Array, moved: Rows) -> Tilted:
+    cost, share = _costs(state, d, moved)
+    if (share < 1).any():
+        moved = row_scale(moved, share)
+    return Tilted(state.p + moved, cost, state.gradient + state.problem.moments(moved))
+
+
+def _sizes(state: State) -> Array:
+    """About the diagonal of the Hessian, for features that are not negative."""
+    p = state.p
+    sizes = state.problem.moments(np.abs(p * (1 - p)))
+    if sizes.min(initial=0.0) < 0:
+        return np.ones(sizes.size)
+    return np.maximum(sizes, 1e-12 * sizes.max(initial=0.0) or 1.0)
+
+
+def _solved(state: State, used: Array, goal: Array, scale: Array, products: int) -> Array:
+    """A d, 0 off ``used``, with H d = goal there or nearly: preconditioned conjugate gradients."""
+    d, left = np.zeros_like(goal), goal.copy()
+    scaled = left / scale
+    norm = first = float(left @ scaled)
+    direction = scaled
+    for _ in range(products):
+        if not norm > _CLOSE**2 * first:
+            break
+        image = np.where(used, state.problem.moments(_moved(state, direction)), 0.0)
+        bend = float(direction @ image)
+        if not bend > 0:
+            break
+        d += norm / bend * direction
+        left -= norm / bend * image
+        scaled = left / scale
+        new = float(left @ scaled)
+        direction = scaled + new / norm * direction
+        norm = new
+    return d
