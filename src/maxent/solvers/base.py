@@ -430,3 +430,12 @@ def needs_gradient(problem: Problem) -> str | None:
         f"the conjugate of {problem.entropy!r} is not differentiable; use a strictly convex "
         "entropy (Shannon, Tsallis, SquaredNorm ...) or the solver CuttingPlane"
     )
+
+
+def needs_kinks(problem: Problem, in_memory: bool = True) -> str | None:
+    """Shared requirement: a conjugate without a gradient, and rows in memory or in blocks."""
+    if in_memory and problem.features.in_blocks:
+        return "it needs the rows that blocks keep; use CuttingPlane"
+    if problem.entropy.differentiable:
+        return f"{problem.entropy!r} has a gradient; ProxNewton, LBFGS and FISTA use it"
+    return None
