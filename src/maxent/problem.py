@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     from maxent.solvers.base import Solution, Solver
 
 _INSIDE = 0.99  # how far a point is pulled into an open domain
-_PULLS = 8  # programmes for the factors of rows
+_PULLS = 4  # programmes for the factors of rows
+_SINGLED_OUT = 500  # features beyond their limits that rows have factors for; one serves the rest
 _OUT_OF_REACH = 1e-8  # by how much moments must miss the domain of V, in units of the scores
 
 
@@ -566,12 +567,13 @@ class State:
         terms = problem.potential.elastic(features.n_features)
         assert terms is not None
         limit = np.where(terms[1] > 0, np.inf, terms[0])
-        apart = row_scale(q - problem.observed, weights)
-        gains = weights * (self._observed_losses - cost) - row_dot(self.theta, apart)
-        s, known = np.ones(weights.size), np.empty(0, np.int64)
+        whole = _room_for_most(np.abs(residual), limit)
+        apart = row_scale(q - problem.observed, whole * weights)
+        gains = whole * weights * (self._observed_losses - cost) - row_dot(self.theta, apart)
+        s, residual, known = np.ones(weights.size), whole * residual, np.empty(0, np.int64)
         for _ in range(_PULLS):  # features that were inside may grow with what others lose
             over = np.flatnonzero(np.abs(residual) > limit)
-            if not over.size:
+            if not over.size or known.size + over.size > 2 * _SINGLED_OUT:
                 break
             known = np.union1d(known, over)
             R = features.row_moments(apart, known)
@@ -580,7 +582,7 @@ class State:
         gauge = max(problem.potential.gauge(residual), 1.0)
         if not np.isfinite(gauge):
             return None
-        return s / gauge, residual / gauge
+        return whole * s / gauge, residual / gauge
 
     @property
     def observed_gap(self) -> float:
@@ -665,6 +667,17 @@ class State:
         value, slope = self.problem.potential.value(residual), float(residual @ self.w)
         size = abs(value) + abs(self.penalty) + abs(slope)
         return _above_rounding(value + self.penalty + slope, size)
+
+
+def _room_for_most(size: Array, limit: Array) -> float:
+    """A factor with which all but ``_SINGLED_OUT`` features keep to their limits."""
+    if size.size <= _SINGLED_OUT:
+        return 1.0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shares = np.where(size > limit, size / limit, 0.0)
+    place = size.size - _SINGLED_OUT - 1
+    largest_left = float(np.partition(shares, place)[place])
+    return 1 / max(largest_left, 1.0)
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 Rng = np.random.Generator
 
+_ORDERS = (1.0, 1.5, 2.0, 3.0, float("inf"))  # of norms
+
 
 @dataclass(frozen=True)
 class MarginCase:
@@ -77,8 +79,11 @@ def draw_margin_case(rng: Rng) -> MarginCase:
         potentials.Quadratic(s),
         potentials.Box(s),
         potentials.ElasticNet(s, s),
-        potentials.DualBall(1 / s, pick(rng, 1.0, 2.0, float("inf"))),
-        potentials.NormBall(s, pick(rng, 1.0, 2.0)),
+        potentials.DualBall(1 / s, pick(rng, *_ORDERS)),
+        potentials.NormBall(s, pick(rng, *_ORDERS)),
+        potentials.SquaredNormPotential(s, pick(rng, *_ORDERS)),
+        potentials.NormPlusSquare(s, s, pick(rng, *_ORDERS)),
+        potentials.SmoothBox(s, positive(rng, 1e-2, 1)),
         potentials.ScaledPotential(potentials.LaplacePrior(1 / s), s),
     )
     slack = pick(rng, "linear", "squared", "kl")
