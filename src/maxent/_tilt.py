@@ -13,6 +13,9 @@ a Newton step gives moments that keep to their limits, where p_w misses them. It
 psi(u) = (1 + u) log(1 + u) - u, as psi(u) / u^2 falls in u; an argmax finds x_i = -min t_i u_i. It
 is about half the variance, of second order in d. A mixture with the observed rows, which pulls a
 residual into its limits as well, costs a share of their losses, of first order.
+
+Unlikely labels of long sequences keep linear tilts short. So p_i may be that of other weights, a
+Newton step from w: KL(q_i || p_w,i) is known as well, and the rest of the way is shorter.
 """
 
 from __future__ import annotations
@@ -28,7 +31,8 @@ from maxent.entropies import Shannon, Zero, unwrap
 if TYPE_CHECKING:
     from maxent.problem import State
 
-_SHARES = (0.25, 0.75)  # of the products, before and after a look at features that others moved
+_STAGES = 2  # Newton steps, of which the last is a tilt and those before move its base
+_LENGTHS = (1.0, 0.5, 0.25)  # of such a step, that are tried
 _CLOSE = 1e-5  # share of a goal that conjugate gradients may leave, as their products are no finer
 _REFINED = 4  # times that they go on from the exact residual
 _DIFFERENCE = 1e-6  # largest change of a weight for a difference of gradients
@@ -53,19 +57,38 @@ def can_tilt(state: State) -> bool:
 def tilted(state: State, l1: Array, l2: Array, products: int) -> Tilted:
     """Rows near p_w whose residual r has r_j = -l1 sign w_j - l2 w_j where w_j is not 0, or nearly.
 
-    Others may not grow beyond l1. ``products`` : with the Hessian at most.
+    That makes the potential's part of the gap 0. Weights that a step of their own would take across
+    0 are as good as 0: what they lose is less than such a residual would cost. Theirs and those of
+    weights that are 0 may not grow beyond l1. ``products`` : with the Hessian at most.
     """
-    w, residual = state.w, state.gradient
-    used, wanted = w != 0, -l1 * np.sign(w) - l2 * w
-    d, scale = np.zeros_like(w), _sizes(state)
-    for share in _SHARES:
-        over = ~used & (np.abs(residual) > l1)
-        wanted[over] = (l1 * np.sign(residual))[over]
-        used |= over | (l1 + l2 == 0)
-        goal = np.where(used, wanted - residual, 0.0)
-        step, image = _solved(state, used, goal, scale, int(share * products))
-        d, residual = d + step, residual + image
-    return _distributions(state, d)
+    w, residual, scale = state.w, state.gradient, _sizes(state)
+    wanted = -l1 * np.sign(w) - l2 * w
+    held = (w != 0) & ((wanted - residual) * np.sign(w) >= -scale * np.abs(w))
+    used, base = held | (l1 + l2 == 0), state
+    for stage in range(1, _STAGES + 1):
+        over = ~used & (np.abs(base.gradient) > l1)
+        wanted[over] = (l1 * np.sign(base.gradient))[over]
+        used |= over
+        goal = np.where(used, wanted - base.gradient, 0.0)
+        step, _ = _solved(base, used, goal, scale, products // _STAGES)
+        if stage < _STAGES:
+            base = _lower(base, np.where(used, wanted, 0.0), step)
+    return _distributions(state, base, step)
+
+
+def _lower(state: State, wanted: Array, step: Array) -> State:
+    """The state after a step, or a part of it, towards these residuals of the features in use."""
+
+    def height(at: State) -> float:
+        return at.smooth - float(wanted @ at.w)
+
+    here = height(state)
+    for length in _LENGTHS:
+        w = state.w + length * step
+        ahead = state.problem.state(w, state.problem.features.scores(w))
+        if height(ahead) <= here:
+            return ahead
+    return state
 
 
 def equal_gap(state: State, products: int) -> float:
@@ -114,12 +137,21 @@ def _rate(x: Array) -> Array:
     return np.where(x < _SHORT, 0.5 / (1 - _SHORT), exact)
 
 
-def _distributions(state: State, d: Array) -> Tilted:
-    moved = _moved(state, d)
-    cost, share = _costs(state, d, moved)
+def _distributions(state: State, base: State, d: Array) -> Tilted:
+    """Rows that are tilted by d from the predictions at ``base``, and KL(q_i || p_w,i) at most.
+
+    It is KL(q_i || p_i) of the base's p_i and <theta_i - theta_w,i, q_i> - (A_i - A_w,i), A the
+    log-partitions.
+    """
+    moved = _moved(base, d)
+    cost, share = _costs(base, d, moved)
     if (share < 1).any():
         moved = row_scale(moved, share)
-    return Tilted(state.p + moved, cost, state.gradient + state.problem.moments(moved))
+    q = base.p + moved
+    if base is not state:
+        further = row_dot(base.theta - state.theta, q) - (base.image[0] - state.image[0])
+        cost = np.maximum(cost + further, 0.0)
+    return Tilted(q, cost, base.gradient + state.problem.moments(moved))
 
 
 def _sizes(state: State) -> Array:

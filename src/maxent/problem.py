@@ -567,7 +567,8 @@ class State:
         terms = problem.potential.elastic(features.n_features)
         assert terms is not None
         limit = np.where(terms[1] > 0, np.inf, terms[0])
-        whole = _room_for_most(np.abs(residual), limit)
+        even = max(problem.potential.gauge(residual), 1.0)  # one factor for all, which may be best
+        whole, start = _room_for_most(np.abs(residual), limit), residual
         apart = row_scale(q - problem.observed, whole * weights)
         gains = whole * weights * (self._observed_losses - cost) - row_dot(self.theta, apart)
         s, residual, known = np.ones(weights.size), whole * residual, np.empty(0, np.int64)
@@ -582,6 +583,8 @@ class State:
         gauge = max(problem.potential.gauge(residual), 1.0)
         if not np.isfinite(gauge):
             return None
+        if gains.sum() / (whole * even) > float(gains @ s) / gauge:
+            return np.full_like(s, 1 / even), start / even
         return whole * s / gauge, residual / gauge
 
     @property
