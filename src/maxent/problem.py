@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 _INSIDE = 0.99  # how far a point is pulled into an open domain
 _PULLS = 4  # programmes for the factors of rows
 _SINGLED_OUT = 500  # features beyond their limits that rows have factors for; one serves the rest
+_MANY_ENTRIES = 1_000_000  # of moments of single rows, beyond which their factors cost seconds
 _OUT_OF_REACH = 1e-8  # by how much moments must miss the domain of V, in units of the scores
 
 
@@ -578,6 +579,8 @@ class State:
                 break
             known = np.union1d(known, over)
             R = features.row_moments(apart, known)
+            if R.nnz > _MANY_ENTRIES:  # features that most rows have: one factor does as well
+                break
             s = largest(R, limit[known], gains)
             residual = features.moments(row_scale(apart, s))
         gauge = max(problem.potential.gauge(residual), 1.0)

@@ -146,7 +146,8 @@ _PATIENCE = 50  # steps without progress beyond rounding
 _ROUNDED = 1000.0
 # steps before the first look at the dearer certificate, then each time twice as many
 _FIRST_ROWS = 32
-_STEPS_A_PRODUCT = 8  # steps for each of which that certificate may take a product with the Hessian
+_FIRST_TILT = 256  # steps before predictions are tilted, which costs as much as tens of them
+_STEPS_A_PRODUCT = 8  # steps for each of which that may take a product with the Hessian
 _FURTHER = 2.0  # times as far from 0 as at the last look at a ray
 
 Callback = Callable[[int, State], Any]
@@ -308,7 +309,8 @@ class Solver(ABC):
 
     def _tightened(self, state: State, history: list[dict[str, float]], steps: int) -> State:
         """The state with the dearer certificate, where that is better; in the history as well."""
-        state = state.tightened(self.tol, steps // _STEPS_A_PRODUCT)
+        products = steps // _STEPS_A_PRODUCT if steps >= _FIRST_TILT else 0
+        state = state.tightened(self.tol, products)
         history[-1]["gap"] = state.gap
         return state
 
