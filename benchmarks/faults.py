@@ -174,8 +174,17 @@ def _margin_penalty(potential: Any, w: Any) -> tuple[Any, list[Any]]:
         return l1 @ cp.abs(w) + l2 @ cp.square(w) / 2, []
     if isinstance(potential, mx.DualBall):
         return 0, [cp.norm(w, potential.p) <= potential.radius]
-    if isinstance(potential, mx.NormBall):
-        return potential.radius * cp.norm(w, {1.0: "inf", 2.0: 2}[potential.p]), []
+    if isinstance(potential, mx.SmoothBox):
+        a, b = float(potential.smoothing), float(potential.beta)
+        return b * cp.sum(a * cp.logistic(2 * w / a) - w - a * np.log(2)), []  # log cosh
+    if isinstance(potential, mx.NormBall | mx.NormPlusSquare | mx.SquaredNormPotential):
+        norm = cp.norm(
+            w, {1.0: "inf", np.inf: 1}.get(potential.p) or potential.p / (potential.p - 1)
+        )
+        if isinstance(potential, mx.SquaredNormPotential):
+            return potential.strength / 2 * cp.square(norm), []
+        square = getattr(potential, "strength", 0.0) / 2 * cp.sum_squares(w)
+        return potential.radius * norm + square, []
     lam = float(potential.potential.lam)  # a multiple of the Laplace prior
     root = cp.Variable(w.size)
     cone = cp.norm(cp.vstack([np.sqrt(lam) * w, np.ones(w.size)]), 2, axis=0) <= root

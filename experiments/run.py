@@ -44,6 +44,7 @@ EXPERIMENTS = (
     "alignments",
     "ocr_letters",
     "chunking",
+    "certificates",
 )
 
 

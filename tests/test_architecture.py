@@ -32,6 +32,7 @@ COMMON = {
     "_row_pull",
     "_rows",
     "_terminal",
+    "_tilt",
 }
 COMMON |= {"_threads", "_version"}
 

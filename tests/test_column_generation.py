@@ -153,14 +153,33 @@ def test_a_solver_that_stalls_hands_over():
 
 def test_auto_goes_on_where_a_hinge_has_few_rows(monkeypatch):
     squared = _problem(mx.Quadratic(0.1))
-    assert solvers.choose("auto", squared) == mx.ColumnGeneration()  # at once: very few sequences
+    exact = mx.ColumnGeneration(then=mx.Smoothing())
+    assert solvers.choose("auto", squared) == exact  # at once: very few sequences
     monkeypatch.setattr(solvers, "_FEW_PATHS", 0)
-    assert solvers.choose("auto", squared).then == mx.ColumnGeneration()
+    assert solvers.choose("auto", squared).then == exact
     assert solvers.choose("auto", squared, max_iter=3).then is None  # steps of that solver
     assert isinstance(solvers.choose("auto", _problem(mx.DualBall(1.0))), mx.ColumnGeneration)
     monkeypatch.setattr(solvers, "_FEW_PLANES", 10)
     assert solvers.choose("auto", squared).then is None
     assert isinstance(solvers.choose("auto", _problem(mx.DualBall(1.0))), mx.Smoothing)
+
+
+def test_a_penalty_may_be_nearly_straight_at_the_weights():
+    """Weights a hundred times as large as the bend: there curvature is 0 to all digits."""
+    problem = _problem(mx.SmoothBox(0.01, 0.01), count=5)
+    solution = problem.run(mx.ColumnGeneration(tol=1e-2))
+    assert solution.status is mx.Status.CONVERGED
+    assert np.abs(solution.w).max() > 1
+
+
+def test_smoothing_goes_on_where_interior_points_end(monkeypatch):
+    problem = _problem(mx.SmoothBox(0.1, 0.1), count=2)
+    assert solvers.choose("auto", problem) == mx.ColumnGeneration(then=mx.Smoothing())
+    monkeypatch.setattr("maxent.solvers._interior._STEPS", 1)
+    assert mx.ColumnGeneration(tol=1e-2).run(problem).gap > 1e-2
+    solution = problem.run(tol=1e-2)
+    assert solution.status is mx.Status.CONVERGED
+    assert solution.gap <= 1e-2
 
 
 @pytest.mark.slow

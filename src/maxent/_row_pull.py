@@ -14,7 +14,7 @@ from scipy import optimize, sparse
 
 from maxent._rows import Array
 
-_PROGRAMME = 200_000  # entries up to which a linear programme takes a second
+_PROGRAMME = 20_000  # entries up to which a linear programme takes a fraction of a second
 _ROUNDS = 50
 _INSIDE = 1 - 1e-12  # of the limits, so that rounding does not leave the box
 

@@ -30,6 +30,7 @@ from maxent._rows import (
     same_cuts,
     uneven,
 )
+from maxent._tilt import can_tilt, tilted
 from maxent.domains import Simplex, one_hot
 from maxent.entropies import Entropy, Relative, Shannon, Tsallis
 from maxent.maps import RowMap, make_map
@@ -39,7 +40,9 @@ if TYPE_CHECKING:
     from maxent.solvers.base import Solution, Solver
 
 _INSIDE = 0.99  # how far a point is pulled into an open domain
-_PULLS = 8  # programmes for the factors of rows
+_PULLS = 4  # programmes for the factors of rows
+_SINGLED_OUT = 500  # features beyond their limits that rows have factors for; one serves the rest
+_MANY_ENTRIES = 1_000_000  # of moments of single rows, beyond which their factors cost seconds
 _OUT_OF_REACH = 1e-8  # by how much moments must miss the domain of V, in units of the scores
 
 
@@ -496,10 +499,16 @@ class State:
             s *= _INSIDE
         return self._mixture_entropy_gap(s, p) + self._potential_gap(s * residual)
 
-    def tightened(self) -> State:
-        """The state, its gap the smaller of its own and ``row_gap``."""
-        other = copy(self)
-        vars(other)["gap"] = min(self.gap, self.row_gap)
+    def tightened(self, tol: float = 0.0, products: int = 0) -> State:
+        """The state, its gap the least of its own, ``row_gap`` and the tilted one.
+
+        The last costs as many ``products`` with the Hessian, and is left out where the others are
+        at most ``tol``.
+        """
+        other, gap = copy(self), min(self.gap, self.row_gap)
+        if gap > tol and products:
+            gap = min(gap, self.tilted_gap(products))
+        vars(other)["gap"] = gap
         return other
 
     @cached_property
@@ -510,34 +519,91 @@ class State:
         features keep to their limits have s_i = 1; the entropy's part is that of the mixtures, or
         by convexity at most sum_i a_i (1 - s_i) L_i, L_i the loss of the observed row.
         """
-        problem = self.problem
-        features, weights = problem.features, problem.weights
-        terms = problem.potential.elastic(features.n_features)
-        if terms is None or weights is None or problem.observed is None or features.in_blocks:
+        if not self._row_by_row:
             return np.inf
-        if not (isinstance(features, RowMap) and problem.entropy.differentiable):
-            return np.inf
-        if features.row_moments(problem.observed, np.empty(0, np.int64)) is None:
-            return np.inf
-        limit = np.where(terms[1] > 0, np.inf, terms[0])
-        if not (np.abs(self.gradient) > limit).any():
+        terms = self.problem.potential.elastic(self.w.size)
+        assert terms is not None
+        if not (np.abs(self.gradient) > _limits(terms)).any():
             return self.gap  # no row needs a factor, and p_w need not be written out
-        apart = row_scale(self.p - problem.observed, weights)
-        gains = weights * self._observed_losses - row_dot(self.theta, apart)
-        residual, s, known = self.gradient, np.ones(weights.size), np.empty(0, np.int64)
+        pulled = self._row_factors(self.p, np.zeros(self.problem.weights.size), self.gradient)
+        if pulled is None:
+            return np.inf
+        s, residual = pulled
+        return self._rows_entropy_gap(s) + self._potential_gap(residual)
+
+    def tilted_gap(self, products: int) -> float:
+        """As ``row_gap``, of rows near p_w that keep to most limits: see ``_tilt``.
+
+        ``products`` : with the Hessian, at most. For Shannon's entropy, else inf.
+        """
+        if not (self._row_by_row and can_tilt(self)):
+            return np.inf
+        terms = self.problem.potential.elastic(self.w.size)
+        assert terms is not None
+        q = tilted(self, *terms, products)
+        pulled = self._row_factors(q.p, q.cost, q.residual)
+        if pulled is None:
+            return np.inf
+        s, residual = pulled
+        entropy = self.problem.total(s * q.cost + (1 - s) * self._observed_losses)
+        size = 2 * self.problem.total(np.abs(self.image[0]))
+        return _above_rounding(entropy, size) + self._potential_gap(residual)
+
+    @property
+    def _row_by_row(self) -> bool:
+        """Whether each row can have a factor of its own."""
+        problem = self.problem
+        features = problem.features
+        if problem.weights is None or problem.observed is None or features.in_blocks:
+            return False
+        if problem.potential.elastic(features.n_features) is None:
+            return False
+        if not (isinstance(features, RowMap) and problem.entropy.differentiable):
+            return False
+        return features.row_moments(problem.observed, np.empty(0, np.int64)) is not None
+
+    def _row_factors(self, q: Rows, cost: Array, residual: Array) -> tuple[Array, Array] | None:
+        """Factors s of the rows q towards p~ with which the residual is in the box, and that.
+
+        ``cost`` : the entropy's part of each q_i. None where moments must be equal and are not.
+        """
+        problem = self.problem
+        weights, features = problem.weights, problem.features
+        terms = problem.potential.elastic(features.n_features)
+        assert terms is not None
+        limit = _limits(terms)
+        even = max(problem.potential.gauge(residual), 1.0)  # one factor for all, which may be best
+        whole, start = _room_for_most(np.abs(residual), limit), residual
+        apart = row_scale(q - problem.observed, whole * weights)
+        gains = whole * weights * (self._observed_losses - cost) - row_dot(self.theta, apart)
+        s, residual, known = np.ones(weights.size), whole * residual, np.empty(0, np.int64)
         for _ in range(_PULLS):  # features that were inside may grow with what others lose
             over = np.flatnonzero(np.abs(residual) > limit)
-            if not over.size:
+            if not over.size or known.size + over.size > 2 * _SINGLED_OUT:
                 break
             known = np.union1d(known, over)
             R = features.row_moments(apart, known)
+            if R.nnz > _MANY_ENTRIES:  # features that most rows have: one factor does as well
+                break
             s = largest(R, limit[known], gains)
             residual = features.moments(row_scale(apart, s))
         gauge = max(problem.potential.gauge(residual), 1.0)
         if not np.isfinite(gauge):
+            return None
+        if gains.sum() / (whole * even) > float(gains @ s) / gauge:
+            return np.full_like(s, 1 / even), start / even
+        return whole * s / gauge, residual / gauge
+
+    @property
+    def observed_gap(self) -> float:
+        """The gap at the observed rows themselves: the dual less -Omega(p~).
+
+        Finite under every potential, also where moments must be equal. Without a penalty the dual
+        of separable data falls to -Omega(p~), and this is how far it has to go.
+        """
+        if self.problem.observed is None:
             return np.inf
-        s, residual = s / gauge, residual / gauge
-        return self._rows_entropy_gap(s) + self._potential_gap(residual)
+        return self._mixed_entropy_gaps(0.0) + self._potential_gap(np.zeros_like(self.w))
 
     def _rows_entropy_gap(self, s: Array) -> float:
         """The entropy's part with a factor for each row; where its value is dear, a bound."""
@@ -613,6 +679,17 @@ class State:
         return _above_rounding(value + self.penalty + slope, size)
 
 
+def _room_for_most(size: Array, limit: Array) -> float:
+    """A factor with which all but ``_SINGLED_OUT`` features keep to their limits."""
+    if size.size <= _SINGLED_OUT:
+        return 1.0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shares = np.where(size > limit, size / limit, 0.0)
+    place = size.size - _SINGLED_OUT - 1
+    largest_left = float(np.partition(shares, place)[place])
+    return 1 / max(largest_left, 1.0)
+
+
 @dataclass(frozen=True, eq=False)
 class Ray:
     """The points w + length step; ``direction`` = F'step where scores are at hand.
@@ -648,6 +725,12 @@ class Ray:
         low, high = features.ranges()
         most = float(np.abs(self.step) @ np.maximum(np.abs(low), np.abs(high)))
         return not (most < room or features.largest_score(self.step) < room)
+
+
+def _limits(elastic: tuple[Array, Array]) -> Array:
+    """How large residuals may be under l1 |w| + l2 w^2 / 2: without bound where l2 > 0."""
+    l1, l2 = elastic
+    return np.where(l2 > 0, np.inf, l1)
 
 
 def _above_rounding(difference: float, size: float) -> float:

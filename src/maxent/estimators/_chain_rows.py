@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from maxent._rows import Array, Ragged, Rows, Tied, row_dot
 from maxent.entropies import Shannon, unwrap
 from maxent.estimators._sequences import Labels, split
 from maxent.maps import ChainMap, RowMap
 from maxent.problem import Problem
-from maxent.solvers.recession import recession_direction
+from maxent.solvers.recession import recession_direction, unseen_direction
 from maxent.structured import Chain
 from maxent.tagging.input_map import InputChainMap
 
@@ -53,34 +52,33 @@ def separates(problem: Problem, w: Array) -> bool:
     return bool((best & ~(values[:, 1] >= values[:, 0] - rounding)).all())
 
 
-def partly_separable(problem: Problem) -> str | None:
-    """Words for how many rows a direction of recession separates; None where there is none.
+def endless(problem: Problem, w: Array) -> str | None:
+    """Words for why the loss falls for ever as weights grow; None where no reason is found.
 
-    Along it the loss of these rows falls for ever and that of no other rises. It is looked for by
-    linear programmes, in problems that are small enough for them.
+    Labels are separable where w separates them, and in part along a direction of recession, which
+    lets the loss of some rows fall and that of none rise. Linear programmes look for one in
+    problems that are small enough for them, beyond only among the features that never occur.
     """
+    if separates(problem, w):
+        return "the training labels are separable"
     features = problem.features
-    shannon = isinstance(unwrap(problem.entropy).entropy, Shannon)
-    if features.in_blocks or not shannon or features.n_rows * features.n_features > _FEW:
+    if features.in_blocks or not isinstance(unwrap(problem.entropy).entropy, Shannon):
         return None
-    w = recession_direction(problem)
-    if w is None:
+    if features.n_rows * features.n_features > _FEW:
+        unseen = unseen_direction(problem)
+        return (
+            None
+            if unseen is None
+            else (
+                f"{np.count_nonzero(unseen)} of {unseen.size} weights are of attributes and "
+                "neighbours that no training label has"
+            )
+        )
+    direction = recession_direction(problem)
+    if direction is None:
         return None
-    theta = features.scores(w)
+    theta = features.scores(direction)
     _, middle = problem.entropy.conjugate(0 * theta)
     mean = row_dot(theta, problem.observed - middle)  # of all margins of a row
     count = int(np.sum(mean > 1e-6 * mean.max()))
-    return f"of {count} of {features.n_rows} sequences "
-
-
-def chain_reach(features: Any) -> float:
-    """At least the norm of F_i (v - v') for any two paths of a sequence.
-
-    Two labels of a position differ by sqrt 2 times the norm of its features, two transitions by
-    sqrt 2; the blocks of features and of transitions are orthogonal.
-    """
-    X, lengths = features.X, features.lengths
-    squares = X.multiply(X).sum(axis=1) if sparse.issparse(X) else np.sum(np.square(X), axis=1)
-    sizes = np.sqrt(np.asarray(squares, dtype=np.float64).ravel())
-    sums = np.add.reduceat(sizes, np.cumsum(lengths) - lengths)
-    return float(np.sqrt(2 * np.max(sums**2 + (lengths - 1.0) ** 2)))
+    return f"the training labels of {count} of {features.n_rows} sequences are separable"

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from maxent import io
 from maxent._checks import masses
 from maxent._rows import Array, Rows, Tied, row_dot
+from maxent._tilt import can_tilt, equal_gap
 from maxent.blocks.table import is_blocked
 from maxent.domains import Simplex
 from maxent.entropies import (
@@ -29,11 +30,9 @@ from maxent.entropies import (
     unwrap,
 )
 from maxent.estimators._chain_rows import (
-    chain_reach,
+    endless,
     full_map,
-    partly_separable,
     position_costs,
-    separates,
 )
 from maxent.estimators._costs import as_cost
 from maxent.estimators._lazy import lazily
@@ -51,11 +50,10 @@ from maxent.estimators._sequences import (
     stack,
 )
 from maxent.estimators._solving import CERTIFICATE, SolvesProblem, mean_weights
-from maxent.maps import ChainMap, RowMap
+from maxent.maps import RowMap
 from maxent.potentials import Box, Equality, Potential, Quadratic
 from maxent.problem import Problem, State
 from maxent.solvers import ConvergenceWarning, Solution
-from maxent.solvers.self_concordant import unpenalised_gap
 from maxent.structured import Chain
 from maxent.tagging.attributes import Attributes, Tokens
 from maxent.tagging.pair_map import PairChainMap
@@ -68,7 +66,7 @@ LOSSES: dict[str, tuple[Callable[..., Entropy], bool]] = {
     "sparsemap": (SquaredNorm, False),
 }
 _ROUNDS = 100  # completions of hidden labels at most
-_FEW_WEIGHTS = 200  # up to which a Hessian costs less than the fit
+_PRODUCTS = 200  # with a Hessian that a bound without a penalty may take, or the fit's steps
 _STILL = 1e-6  # relative change of the objective between two of them that ends the search
 
 
@@ -239,26 +237,24 @@ class ChainModel(SolvesProblem, SavesFields, BaseEstimator):
 
     def _learn(self, problem: Problem) -> None:
         solution = self._optimise(problem)
-        if not isinstance(problem.potential, Equality):
-            return
-        some = "" if separates(problem, solution.w) else partly_separable(problem)
-        if some is None:
-            self._bound_without_penalty(problem.state(solution.w))
-        else:
-            warnings.warn(
-                f"the training labels {some}are separable and nothing is penalized: the loss falls "
-                "for ever as the weights grow, and the model is the one where the solver stopped. "
-                "Give a penalty (L2CRF, potential=1e-3) for a model that is defined by the data",
-                SeparableWarning,
-                stacklevel=3,
-            )
+        if isinstance(problem.potential, Equality):
+            self._look_for_an_optimum(problem.state(solution.w))
 
-    def _bound_without_penalty(self, state: State) -> None:
-        """A gap from the Hessian, where weights are few: no other is finite without a penalty."""
-        features = state.problem.features
-        chains = isinstance(features, ChainMap | PairChainMap)
-        if chains and features.n_features <= _FEW_WEIGHTS:
-            self.gap_ = min(self.gap_, unpenalised_gap(state, chain_reach(features)))
+    def _look_for_an_optimum(self, state: State) -> None:
+        """Without a penalty: say that the optimum is at infinity, or bound the distance from it."""
+        self.gap_ = min(self.gap_, state.observed_gap)
+        reason = endless(state.problem, state.w)
+        if reason is None:
+            if can_tilt(state) and not state.problem.features.in_blocks:
+                self.gap_ = min(self.gap_, equal_gap(state, max(_PRODUCTS, self.n_iter_)))
+            return
+        warnings.warn(
+            f"{reason} and nothing is penalized: the loss falls for ever as the weights grow, and "
+            "the model is the one where the solver stopped. Give a penalty (L2CRF, potential=1e-3) "
+            "for a model that is defined by the data",
+            SeparableWarning,
+            stacklevel=4,
+        )
 
     def _refuse_checkpoint(self, what: str) -> None:
         if self.checkpoint is not None:

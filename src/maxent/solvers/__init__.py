@@ -95,16 +95,20 @@ def choose(solver: Solver | str, problem: Problem, **settings: Any) -> Solver:
     Hinges over chains with tied transitions under Quadratic go to ``BlockFrankWolfe``, of very few
     sequences to ``ColumnGeneration``; smooth losses of structures with many l1 weights go to
     ``OWLQN``. Where a hinge has few rows ``ColumnGeneration`` goes on where the first solver
-    stalls.
+    stalls, and where that does ``Smoothing``.
 
     ``settings`` replace its own.
     """
     chosen = replace(_chosen(solver, problem), **settings)
-    limited = "max_iter" in settings or isinstance(chosen, ColumnGeneration)
-    if solver == "auto" and not limited and _exact(problem):
+    if solver != "auto" or "max_iter" in settings:
+        return chosen
+    last = Smoothing() if Smoothing.missing(problem) is None else None
+    if isinstance(chosen, ColumnGeneration):
+        return replace(chosen, then=last)
+    if _exact(problem):
         tiny = problem.features.n_rows * problem.features.n_features <= _TINY
         soon = min(_SOON, chosen.max_iter) if tiny else chosen.max_iter
-        return replace(chosen, max_iter=soon, then=ColumnGeneration())
+        return replace(chosen, max_iter=soon, then=ColumnGeneration(then=last))
     return chosen
 
 

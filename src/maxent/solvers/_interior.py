@@ -164,7 +164,7 @@ class _Look:
         length = min(1.0, _BACK * at.longest(step))
         while True:
             new = _Look(given, at.moved(step, length))
-            good = _alike(self.bends, new.bends) and _alike(self.curves, new.curves)
+            good = _alike(self.bends, new.bends, self._nearby) and _alike(self.curves, new.curves)
             if given.bulge is not None:
                 good = good and new.error_in(new if new.error < self.error else self) <= (
                     (1 - _PAYS * length) * self.error
@@ -192,12 +192,16 @@ class _Look:
         v[bounds] *= np.maximum(1 + change[rows.size :], 0.0)
         return _Look(given, replace(at, y=y, v=v))
 
+    @property
+    def _nearby(self) -> float:
+        """The curvature of a step's own price."""
+        return _PROXIMAL * self.given.size / self.unit**2
+
     def _newton(self) -> _Newton:
         extra = np.zeros(self.at.a.size)
         np.add.at(extra, self.given.index, self.at.v / self.at.room)
         # weights that no inequality holds would move for ever: steps are proximal
-        nearby = _PROXIMAL * self.given.size / self.unit**2
-        H = self.H + nearby * (np.eye(extra.size) if self.H.ndim == 2 else 1.0)
+        H = self.H + self._nearby * (np.eye(extra.size) if self.H.ndim == 2 else 1.0)
         return _Newton(H, extra, self.curves, self.J, self.at.y / self.at.z, self.row, self.tied)
 
     def _direction(self, newton: _Newton, c_y: Array, c_v: Array) -> _Place:
@@ -272,12 +276,13 @@ def _solve(factor: tuple[Array, bool], right: Array) -> Array:
     return linalg.cho_solve(factor, right, check_finite=False)
 
 
-def _alike(before: Array, after: Array) -> bool:
-    """Whether curvatures differ by a small factor at most."""
+def _alike(before: Array, after: Array, least: float = 0.0) -> bool:
+    """Whether curvatures, ``least`` added to them, differ by a small factor at most."""
     if before is after:
         return True
     if before.ndim == 2:
         before, after = np.diag(before), np.diag(after)
+    before, after = before + least, after + least
     return bool(((after <= _TURN * before) & (before <= _TURN * after)).all())
 
 

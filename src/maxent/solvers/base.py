@@ -146,6 +146,8 @@ _PATIENCE = 50  # steps without progress beyond rounding
 _ROUNDED = 1000.0
 # steps before the first look at the dearer certificate, then each time twice as many
 _FIRST_ROWS = 32
+_FIRST_TILT = 256  # steps before predictions are tilted, which costs as much as tens of them
+_STEPS_A_PRODUCT = 8  # steps for each of which that may take a product with the Hessian
 _FURTHER = 2.0  # times as far from 0 as at the last look at a ray
 
 Callback = Callable[[int, State], Any]
@@ -275,7 +277,7 @@ class Solver(ABC):
                         break
                     if count >= due:
                         due = 2 * count
-                        state = self._tightened(state, history)
+                        state = self._tightened(state, history, count)
                         if self._done(state):
                             status = Status.CONVERGED
                             break
@@ -293,7 +295,8 @@ class Solver(ABC):
                 else:
                     status = Status.STALLED
                 if status in (Status.STALLED, Status.MAX_ITER):
-                    state = self._tightened(state, history)
+                    if due != 2 * count:  # else it has been looked at
+                        state = self._tightened(state, history, count)
                     status = Status.CONVERGED if state.gap <= self.tol else status
         except BlocksLost as lost:
             raise BlocksLost(f"{lost} {self._way_back(count)}") from lost
@@ -304,10 +307,10 @@ class Solver(ABC):
             progress.close()
         return self._solution(state, status, history)
 
-    @staticmethod
-    def _tightened(state: State, history: list[dict[str, float]]) -> State:
+    def _tightened(self, state: State, history: list[dict[str, float]], steps: int) -> State:
         """The state with the dearer certificate, where that is better; in the history as well."""
-        state = state.tightened()
+        products = steps // _STEPS_A_PRODUCT if steps >= _FIRST_TILT else 0
+        state = state.tightened(self.tol, products)
         history[-1]["gap"] = state.gap
         return state
 
@@ -429,3 +432,12 @@ def needs_gradient(problem: Problem) -> str | None:
         f"the conjugate of {problem.entropy!r} is not differentiable; use a strictly convex "
         "entropy (Shannon, Tsallis, SquaredNorm ...) or the solver CuttingPlane"
     )
+
+
+def needs_kinks(problem: Problem, in_memory: bool = True) -> str | None:
+    """Shared requirement: a conjugate without a gradient, and rows in memory or in blocks."""
+    if in_memory and problem.features.in_blocks:
+        return "it needs the rows that blocks keep; use CuttingPlane"
+    if problem.entropy.differentiable:
+        return f"{problem.entropy!r} has a gradient; ProxNewton, LBFGS and FISTA use it"
+    return None

@@ -9,7 +9,7 @@ from maxent import io
 from maxent.maps import RowMap
 from maxent.potentials import DualBall
 from maxent.problem import Problem, State
-from maxent.solvers.base import Solver
+from maxent.solvers.base import Solver, needs_kinks
 from maxent.solvers.cutting_plane import MixedState
 
 _FINER = 0.1  # share of the tolerance that a programme may miss
@@ -47,10 +47,9 @@ class ColumnGeneration(Solver):
         """Rows, a conjugate with kinks, a penalty that interior points know."""
         from maxent.solvers._convex_rows import penalty_of
 
-        if problem.features.in_blocks:
-            return "it needs the rows that blocks keep; use CuttingPlane"
-        if problem.entropy.differentiable:
-            return f"{problem.entropy!r} has a gradient; ProxNewton, LBFGS and FISTA use it"
+        lack = needs_kinks(problem)
+        if lack:
+            return lack
         if not isinstance(problem.features, RowMap):
             return f"{problem.features!r} has no separate rows; use CuttingPlane"
         potential = problem.potential

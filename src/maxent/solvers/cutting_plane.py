@@ -15,7 +15,7 @@ from maxent._rows import Array, Rows
 from maxent.maps import RowMap
 from maxent.problem import Problem, State
 from maxent.solvers._sum_planes import planes_of_sums
-from maxent.solvers.base import Solver, elastic_terms
+from maxent.solvers.base import Solver, elastic_terms, needs_kinks
 
 _FINER = 0.1  # share of the tolerance that the programme of the rows may miss
 
@@ -46,8 +46,9 @@ class CuttingPlane(Solver):
     @classmethod
     def missing(cls, problem: Problem) -> str | None:
         """A conjugate with kinks, and a purely quadratic or a purely l1 penalty."""
-        if problem.entropy.differentiable:
-            return f"{problem.entropy!r} has a gradient; ProxNewton, LBFGS and FISTA use it"
+        lack = needs_kinks(problem, in_memory=False)
+        if lack:
+            return lack
         elastic = problem.potential.elastic(problem.features.n_features)
         if elastic is not None:
             l1, l2 = elastic

@@ -40,6 +40,19 @@ def recession_direction(problem: Problem) -> Array | None:
     return None
 
 
+def unseen_direction(problem: Problem) -> Array | None:
+    """Minus 1 for the features that no observed row has, where that is such a direction; else None.
+
+    It is where these features are never negative, as counts are; an argmax either way tells.
+    """
+    w = np.where(problem.target == 0, -1.0, 0.0)
+    theta, hinge = problem.features.scores(w), Zero(problem.entropy.domain)
+    right = row_dot(theta, problem.observed)
+    if not w.any() or (hinge.conjugate(theta)[0] > right).any():
+        return None
+    return w if (hinge.conjugate(-1.0 * theta)[0] > -right).any() else None
+
+
 class _Cone(RowMaster):
     """max <w, mu - F p_0> under F_i (v - p~_i) w <= 0 for the answers v so far."""
 

@@ -11,7 +11,7 @@ from maxent import io
 from maxent._rows import Array, Rows
 from maxent.entropies import Zero
 from maxent.problem import Problem, State
-from maxent.solvers.base import Solver
+from maxent.solvers.base import Solver, needs_kinks
 from maxent.solvers.cutting_plane import MixedState
 
 
@@ -60,11 +60,7 @@ class Subgradient(Solver):
     @classmethod
     def missing(cls, problem: Problem) -> str | None:
         """A conjugate with kinks."""
-        if problem.features.in_blocks:
-            return "it needs the rows that blocks keep; use CuttingPlane"
-        if problem.entropy.differentiable:
-            return f"{problem.entropy!r} has a gradient; ProxNewton, LBFGS and FISTA use it"
-        return None
+        return needs_kinks(problem)
 
     def steps(self, first: int, count: int) -> Array:
         """s_t for t = first, ..., first + count - 1."""

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 Rng = np.random.Generator
 
+_STRAIGHT = (1.0, 2.0, float("inf"))  # orders of norms
+_ORDERS = (*_STRAIGHT, 1.5, 3.0)
+
 
 @dataclass(frozen=True)
 class MarginCase:
@@ -86,17 +89,21 @@ def draw_margin_case(rng: Rng) -> MarginCase:
         weight = rng.exponential(size=len(X))
         weight[:-1] *= rng.random(count) < 0.9  # some do not count
     s, C = positive(rng, 1e-3, 3), positive(rng, 1e-2, 1e2)
+    slack = pick(rng, "linear", "squared", "kl")
+    rate = positive(rng, 0.3, 3) if slack == "kl" else None
+    orders = _ORDERS if slack == "linear" else _STRAIGHT  # curved slacks know no other norms
     potential = pick(
         rng,
         potentials.Quadratic(s),
         potentials.Box(s),
         potentials.ElasticNet(s, s),
-        potentials.DualBall(1 / s, pick(rng, 1.0, 2.0, float("inf"))),
-        potentials.NormBall(s, pick(rng, 1.0, 2.0)),
+        potentials.DualBall(1 / s, pick(rng, *orders)),
+        potentials.NormBall(s, pick(rng, *orders)),
+        potentials.SquaredNormPotential(s, pick(rng, *orders)),
+        potentials.NormPlusSquare(s, s, pick(rng, *orders)),
+        potentials.SmoothBox(s, positive(rng, 1e-2, 1)),
         potentials.ScaledPotential(potentials.LaplacePrior(1 / s), s),
     )
-    slack = pick(rng, "linear", "squared", "kl")
-    rate = positive(rng, 0.3, 3) if slack == "kl" else None
     model: Any = pick(
         rng,
         mx.ChainClassifier("hinge", potential, slack=slack, slack_rate=rate),
