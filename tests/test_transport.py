@@ -285,3 +285,23 @@ def test_a_tiny_mass_beside_huge_scores_is_not_lost():
 def test_vertices_that_differ_by_a_tiny_mass_are_two():
     domain = mx.Transport([4e-10, 1e-3], [6e-4, 4e-4 + 4e-10])
     assert len(domain.vertices(4)) == 2
+
+
+def test_a_tiny_mass_goes_to_the_nearest_row():
+    """It was shared alike by all rows: sums were right, the projection was not."""
+    a, b = np.array([4e-11, 4.4e-3]), np.array([1.8e-5, 4.4e-3 - 8.9e-5 + 4e-11, 7.1e-5])
+    domain = Transport(a, b)
+    plan = domain.project([7.0, 3.2, -4.4, 2.6, -0.8, 0.8]).reshape(2, 3)
+    np.testing.assert_allclose(plan[0], [a[0], 0, 0], rtol=1e-6)
+
+
+def test_euclidean_projections_of_masses_of_all_sizes_are_the_nearest_points():
+    rng = np.random.default_rng(1)
+    for _ in range(150):
+        m, n = rng.integers(1, 5, 2)
+        a, b = (rng.dirichlet(np.full(k, 0.15)) + 1e-12 for k in (m, n))
+        domain = Transport(a / a.sum(), b / b.sum())
+        theta = rng.normal(size=m * n) * 10.0 ** rng.uniform(-3, 6)
+        p = domain.project(theta)
+        better = domain.argmax(theta - p) - p
+        assert (theta - p) @ better <= 1e-11 * (1 + np.abs(theta).max())

@@ -33,7 +33,7 @@ _SCALING = 200.0  # scores that spread over less never leave the range of number
 _SWEEPS = 100_000
 _FARTHEST = 1e8  # to which the spread of larger scores is cut down: beyond, P keeps no digits
 _VIOLATION = 1e-12  # of the column sums, in the 1-norm, as a share of the mass
-_NEAR = 1e-6  # a violation up to which a projection is near enough to be projected once more
+_NEAR = 1e-6  # a violation up to which Sinkhorn's projection is near enough to be taken once more
 _EPS = 2.220446049250313e-16
 _LEAST = 5e-324  # the least number above 0
 _FEW = 0.25  # share of the columns in the support of a row up to which it is listed
@@ -302,6 +302,28 @@ def _lack(p, a, b, rows, columns):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def _feed(theta, b, g, p):
+    """Give a column without any mass, as Newton's method may leave a tiny one, its nearest row.
+
+    That is the row whose entry is the first to be positive as the column's potential grows.
+    """
+    for j in range(b.size):
+        nearest, row = -np.inf, 0
+        for i in range(len(p)):
+            if p[i, j] > 0.0:
+                nearest = np.inf
+                break
+            top = 0
+            for k in range(1, b.size):
+                top = k if p[i, k] > p[i, top] else top
+            below = theta[i, j] - (theta[i, top] + g[top] - p[i, top])  # less the row's threshold
+            if below > nearest:
+                nearest, row = below, i
+        if nearest < np.inf:
+            p[row, j] = b[j]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def _balance(p, a, b, rounding):
     """Remove what rounding of large scores left in a Euclidean projection and in its sums.
 
@@ -362,6 +384,7 @@ def _project(theta, kl, a, b, p):
         tolerance = max(_VIOLATION if kl else 1e-14, 8 * _EPS * spread * (1 if kl else n))
         _newton(theta, kl, a, b, g, p, scale, tolerance)
     if not kl:
+        _feed(theta, b, g, p)
         return _balance(p, a, b, 8 * _EPS * (spread + max(b)))
     if not scaling:
         _sweeps(p, a, b, x, 20)  # what rounding of large scores left in the sums
@@ -419,7 +442,8 @@ def project_rows(values, offsets, m, n, kl, a, b, out, left, start, stop):
         if n[row] > m[row]:
             rows, columns = columns, rows
         left[row] = _project(theta, kl, rows, columns, p)
-        if (4 * _VIOLATION if kl else _ROUNDED) < left[row] <= _NEAR:
+        low, high = (4 * _VIOLATION, _NEAR) if kl else (_ROUNDED, _VIOLATION)
+        if low < left[row] <= high:
             _again(p, kl, theta)  # the projection of what rounding moved off the polytope
             left[row] = _project(theta, kl, rows, columns, p)
         _within(p, rows, columns)
