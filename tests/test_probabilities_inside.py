@@ -43,6 +43,35 @@ def test_labels_of_sequences(loss):
         _require(p, 1.0)
 
 
+@pytest.mark.parametrize("loss", ["crf", mx.Tsallis(2.0)], ids=["crf", "sparse"])
+def test_labels_of_trees(loss):
+    parents = [-1, 0, 0]
+    trees, far = ([(x, parents) for x in rows.reshape(10, 3, 3)] for rows in (X, FAR))
+    model = mx.TreeClassifier(loss, 1.0, tol=1e-2).fit(trees, list(Y.reshape(10, 3)))
+    for p in model.predict_proba(far):
+        _require(p, 1.0)
+
+
+@pytest.mark.parametrize("entropy", ["kl", "l2"])
+def test_matchings_and_alignments(entropy):
+    groups, far = X.reshape(10, 3, 3), FAR.reshape(10, 3, 3)
+    model = mx.Matcher(entropy, tol=1e-2).fit(
+        list(zip(groups, groups[:, ::-1], strict=True)), np.tile([2, 1, 0], (10, 1))
+    )
+    for p in model.predict_proba(list(zip(far, far[:, ::-1], strict=True))):
+        assert ((p >= 0) & (p <= 1)).all()
+        np.testing.assert_allclose([p.sum(axis=0), p.sum(axis=1)], 1.0, rtol=1e-10)
+    path = [(0, 0), (1, 1), (2, 2)]
+    aligner = mx.Aligner(tol=1e-2).fit([(x, x) for x in groups], [path] * 10)
+    for p in aligner.predict_marginals([(x, x[::-1]) for x in far]):
+        _require(p)
+
+
+def test_classes_of_grown_features():
+    model = mx.StructMaxentClassifier(rounds=3, tol=1e-2).fit(X, Y)
+    _require(model.predict_proba(FAR), 1.0)
+
+
 def test_all_of_the_importance_is_100_percent():
     alone = 10.0 ** RNG.uniform(-9, 0, size=(2000, 1))
     assert (_percent(np.hstack([alone, -alone])) <= 100).all()
