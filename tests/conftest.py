@@ -167,7 +167,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo):
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """Add up set-up, call and tear-down, of all workers."""
-    _costs[report.nodeid] += report.cpu_seconds
+    _costs[report.nodeid] += getattr(report, "cpu_seconds", 0.0)  # a worker that crashed has none
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
