@@ -370,7 +370,7 @@ def test_checkpoints_of_other_estimators(tmp_path):
     assert tagger.fit(sequences, tags).n_iter_ == tagger.fit(sequences, tags).n_iter_
     os.remove(path)
     with pytest.raises(ValueError, match="moves the distributions of rows"):
-        M3N(checkpoint=path).fit(sequences, tags)
+        M3N(checkpoint=path, solver="block-frank-wolfe").fit(sequences, tags)
     with pytest.raises(ValueError, match="rounds of Algorithm 1 are a series"):
         LaplaceMEDN(method="variational", checkpoint=path).fit(sequences, tags)
     hidden = [[None, *tags[0][1:]], tags[1]]

@@ -88,7 +88,8 @@ MODELS = {
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 def test_blocks_give_the_model_of_a_fit_in_memory(model):
     mine, theirs = clone(model).fit(table()), clone(model).fit(X, Y)
-    same(mine, theirs)
+    # in memory the gap of an l1 random field is tighter, and OWL-QN ends some steps sooner
+    same(mine, theirs, 1e-5 if getattr(model, "solver", "") == "owlqn" else 1e-8)
     assert mine.gap_ <= model.tol
     if not isinstance(model, mx.M3N | mx.LaplaceMEDN):  # those have another solver in memory
         assert mine.gap_ == pytest.approx(theirs.gap_, rel=0.05, abs=2e-12)
