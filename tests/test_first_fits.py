@@ -64,7 +64,6 @@ def both_ways(monkeypatch):
     [
         ("MaxentDensity", "coef_"),
         ("LabelRanker", "coef_"),
-        ("StructMaxent", "coef_"),
         ("M3N", "weights_"),
         ("CRF", "weights_"),
     ],
@@ -73,6 +72,14 @@ def both_ways(monkeypatch):
 def test_python_fits_the_same_to_the_last_bit(name, fitted, both_ways):
     compiled, plain = both_ways(lambda: getattr(fit_first(name), fitted))
     np.testing.assert_array_equal(compiled, plain)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_python_grows_the_same_features_to_the_last_bit(both_ways):
+    X = np.random.default_rng(0).uniform(size=(20, 2))
+    model = mx.StructMaxent(rounds=2, proof_budget=0)
+    compiled, plain = both_ways(lambda: model.fit(X, X[:, 0] > 0.5).coef_)
+    assert compiled == plain
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -288,7 +288,7 @@ def test_a_model_without_a_mean_place_needs_one():
 
 def test_too_many_variables_in_one_feature():
     X = np.random.default_rng(0).uniform(size=(50, 13))
-    features = mx.StructMaxent([mx.Monomials(13)], 0.0, 0.0001, rounds=1, verbose=0)
+    features = mx.StructMaxent([mx.Monomials(13)], 0.0, 0.0001, rounds=1, proof_budget=0)
     model = features.fit(X, X[:, 0] > 0.5)
     operator = model.density_.operators[0]
     wide = type(operator)(
