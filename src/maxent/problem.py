@@ -540,6 +540,8 @@ class State:
             return np.inf
         terms = self.problem.potential.elastic(self.w.size)
         assert terms is not None
+        if np.isinf(_limits(terms)).all():
+            return np.inf  # without limits the gap at p_w is of second order already
         q = tilted(self, *terms, products)
         pulled = self._row_factors(q.p, q.cost, q.residual)
         if pulled is None:

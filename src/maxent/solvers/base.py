@@ -257,7 +257,7 @@ class Solver(ABC):
         status, count, due = Status.MAX_ITER, 0, _FIRST_ROWS
         progress = Progress(type(self).__name__, self.verbose)
         try:
-            if state.optimality <= self.tol and not self._done(state):
+            if state.w.any() and state.optimality <= self.tol and not self._done(state):
                 state = self._tightened(state, history, _FIRST_TILT)  # a start that may be the end
             if self._done(state):
                 status = _reached(state)
