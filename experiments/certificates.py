@@ -11,7 +11,6 @@ python -m experiments.certificates [parts]
 
 from __future__ import annotations
 
-import argparse
 import time
 import warnings
 from collections.abc import Iterator
@@ -22,7 +21,7 @@ import numpy as np
 
 import maxent as mx
 from experiments import chunking, ocr_letters
-from experiments.run import RESULTS, write_rows
+from experiments.run import run_parts, write_rows
 from maxent._threads import one_blas_thread
 
 C1 = 1.0
@@ -80,6 +79,11 @@ def unpenalised() -> Iterator[dict[str, Any]]:
                 warnings.simplefilter("always")
                 model = mx.CRF(tol=tol).fit([X[i] for i in mine], [y[i] for i in mine])
             told = [w for w in caught if issubclass(w.category, mx.SeparableWarning)]
+            for other in caught:
+                if other not in told:
+                    warnings.warn_explicit(
+                        other.message, other.category, other.filename, other.lineno
+                    )
             yield {
                 "train": name,
                 "words": mine.size,
@@ -111,7 +115,4 @@ def run(results: Path, parts: tuple[str, ...] = tuple(PARTS)) -> list[Path]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="all by default")
-    for path in run(RESULTS, tuple(parser.parse_args().parts) or tuple(PARTS)):
-        print(f"written: {path.relative_to(RESULTS.parent.parent)}")
+    run_parts(__doc__, PARTS, run)

@@ -22,7 +22,6 @@ its subgradient method.
 
 from __future__ import annotations
 
-import argparse
 import csv
 import itertools
 import time
@@ -36,7 +35,7 @@ from sklearn.base import clone
 from sklearn.model_selection import KFold
 
 import maxent as mx
-from experiments.run import RESULTS, write_rows
+from experiments.run import run_parts, write_rows
 from experiments.south_america import DATA
 
 FILE = DATA / "ocr_letters" / "letters.npz"
@@ -304,7 +303,4 @@ def run(results: Path, parts: tuple[str, ...] = tuple(PARTS)) -> list[Path]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="all by default")
-    for path in run(RESULTS, tuple(parser.parse_args().parts) or tuple(PARTS)):
-        print(f"written: {path.relative_to(RESULTS.parent.parent)}")
+    run_parts(__doc__, PARTS, run)

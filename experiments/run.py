@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import csv
 import importlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +61,16 @@ def write_rows(path: Path, rows: Iterator[dict[str, Any]]) -> Path:
             file.flush()
     part.replace(path)
     return path
+
+
+def run_parts(
+    about: str, parts: Iterable[str], run: Callable[[Path, tuple[str, ...]], list[Path]]
+) -> None:
+    """The command of an experiment in parts: those that are named, else all."""
+    parser = argparse.ArgumentParser(description=about.splitlines()[0])
+    parser.add_argument("parts", nargs="*", choices=[*parts, []], help="all by default")
+    for path in run(RESULTS, tuple(parser.parse_args().parts) or tuple(parts)):
+        print(f"written: {path.relative_to(RESULTS.parent.parent)}")
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 import maxent
 from maxent import _kernels
-from maxent._kernels import compiling
+from maxent._kernels import compiling, linking
 
 SOURCE = """
 from maxent._kernels.compiling import njit
@@ -266,3 +266,10 @@ def test_a_helper_is_compiled_once_for_all_constants_and_is_kept_from_python(tmp
         (result,) = names["_power"].overloads.values()
         assert not result.library._has_code
         assert len(list((tmp_path / "cache").rglob("*.nbi"))) == 1
+
+
+def test_kernels_compile_where_numba_has_other_methods_inside(tmp_path, monkeypatch):
+    (tmp_path / "helpers.py").write_text(HELPERS)
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(linking, "_KNOWN", False)
+    assert runpy.run_path(str(tmp_path / "helpers.py"))["both"](3.0) == 36.0

@@ -4,7 +4,7 @@ numba makes code of every function that it compiles, a helper of a kernel as wel
 there and again as a part of everything that calls it: in a kernel of several layers that is half of
 the time. Here a function is linked into those that call it as it is, and optimised with the kernel
 that Python calls. These are methods of numba that are not public: where a version has others, its
-own way is taken, which is slower and gives the same code.
+own way is taken, which only takes longer.
 """
 
 from __future__ import annotations

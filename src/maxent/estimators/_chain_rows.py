@@ -66,13 +66,12 @@ def endless(problem: Problem, w: Array) -> str | None:
         return None
     if features.n_rows * features.n_features > _FEW:
         unseen = unseen_direction(problem)
+        if unseen is None:
+            return None
+        number = int(np.count_nonzero(unseen))
         return (
-            None
-            if unseen is None
-            else (
-                f"{np.count_nonzero(unseen)} of {unseen.size} weights are of attributes and "
-                "neighbours that no training label has"
-            )
+            f"{number} of {unseen.size} weights are of attributes and neighbours that no training "
+            "label has"
         )
     direction = recession_direction(problem)
     if direction is None:
