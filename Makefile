@@ -18,6 +18,8 @@ PYTEST  := -m pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder
 # Compiled kernels are cached inside the checkout; waiting threads yield their core.
 export NUMBA_CACHE_DIR := $(CACHE)/numba
 export OMP_WAIT_POLICY := PASSIVE
+# empty: where it is set, every process of the tests would parse the package and its tests again
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo test test-fast slow test-lowest test-newest test-elsewhere lint lock release bench fuzz docs page clean
 

@@ -54,13 +54,12 @@ def run(quick: bool = False) -> list[Row]:
 def measured(size: Size) -> list[Row]:
     """Both objectives on one cluster of two processes."""
     try:
-        from distributed import Client, LocalCluster, wait
+        from distributed import wait
+
+        from maxent.extras.dask.cluster import connect
     except ImportError as error:
         return [missing(SUITE, str(size), OURS, str(error))]
-    cluster = LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
-    )
-    with cluster, Client(cluster) as client:
+    with connect(workers=2) as client:
         X, y = (part.persist() for part in table(size))
         wait([X, y])
         warm_up(size)

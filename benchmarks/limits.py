@@ -98,10 +98,10 @@ def products_counted() -> Iterator[Work]:
     """Count the products of a fit with its samples: scores, moments and those of the Hessian."""
     import maxent.maps
     from maxent._kernels import samples
-    from maxent.solvers.hessian import Samples
+    from maxent.rows.products import SampleProducts
 
     work = Work()
-    product, by_matrices = maxent.maps._product, Samples._by_matrices
+    product, by_matrices = maxent.maps._product, SampleProducts._by_matrices
     one_output, few, moments = (
         *(samples.one_output_product, samples.sparse_product, samples.sparse_moments),
     )
@@ -126,7 +126,9 @@ def products_counted() -> Iterator[Work]:
         work.add((stop - start) * X.shape[1], X.itemsize, some * X.shape[1])
         return moments(X, P, start, stop)
 
-    def count_by_matrices(self: Samples, *jacobians: Any) -> Callable[[np.ndarray], np.ndarray]:
+    def count_by_matrices(
+        self: SampleProducts, *jacobians: Any
+    ) -> Callable[[np.ndarray], np.ndarray]:
         inner, X = by_matrices(self, *jacobians), self.X
 
         def counted(v: np.ndarray) -> np.ndarray:
@@ -140,6 +142,6 @@ def products_counted() -> Iterator[Work]:
         patch.object(samples, "one_output_product", count_one_output),
         patch.object(samples, "sparse_product", count_few),
         patch.object(samples, "sparse_moments", count_moments),
-        patch.object(Samples, "_by_matrices", count_by_matrices),
+        patch.object(SampleProducts, "_by_matrices", count_by_matrices),
     ):
         yield work

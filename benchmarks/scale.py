@@ -1,6 +1,6 @@
 """Densities on a dask cluster: cost of an evaluation, scaling, a cost model and a large fit.
 
-A LocalCluster of processes with one thread each, TCP on the loopback. Cells are made in blocks on
+Processes of this machine with one thread each, TLS on the loopback. Cells are made in blocks on
 the workers: 10 variables in float32, hinges with 50 knots each way. ``python -m benchmarks.run
 scale``; the large fit alone: ``python -m benchmarks.scale``.
 """
@@ -85,12 +85,9 @@ def _features(knots: int = KNOTS) -> list[Any]:
 
 @contextmanager
 def _cluster(workers: int, limit: str = "auto") -> Iterator[Any]:
-    from distributed import Client, LocalCluster
+    from maxent.extras.dask.cluster import connect
 
-    cluster = LocalCluster(
-        n_workers=workers, threads_per_worker=1, memory_limit=limit, dashboard_address=":0"
-    )
-    with cluster, Client(cluster) as client:
+    with connect(workers=workers, memory_limit=limit) as client:
         yield client
 
 

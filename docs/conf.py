@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import matplotlib
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE / "_ext"), str(HERE.parent / "src"), str(HERE.parent)]
 matplotlib.use("Agg")
+gc.set_threshold(100_000, 50, 100)  # pages stay: to look for what may go takes a quarter of a build
 
 from maxent import __version__  # noqa: E402
 

@@ -10,6 +10,7 @@ import importlib.metadata
 import os
 import shutil
 import signal
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -17,11 +18,16 @@ import pytest
 
 # CPU seconds and name of each test that takes long, by `make slow`
 SLOW = Path(__file__).with_name("slow.txt")
-LONG = 0.15
+LONG = 0.06
 
 # two workers share the cores: threads of the linear algebra, which is not ours to test, only wait
 for _library in ("OPENBLAS", "MKL", "OMP"):
     os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
+
+# images of machines may say that no bytecode is kept: each worker would rewrite all asserts, and
+# each command that a test starts would compile the package, every time
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 
 def needs(module: str):
@@ -32,11 +38,11 @@ def needs(module: str):
         lacking(f"{module} is not installed: pip install {module}")
 
 
-def needs_program(name: str) -> str:
-    """The path of a program of the system."""
+def needs_program(name: str, package: str | None = None) -> str:
+    """The path of a program of the system, and of its package where that has another name."""
     found = shutil.which(name)
     if found is None:
-        lacking(f"{name} is not installed: apt-get install {name}")
+        lacking(f"{name} is not installed: apt-get install {package or name}")
     return found
 
 
@@ -173,5 +179,14 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Write the tests that took long, where that was asked for; not in a worker."""
     if session.config.getoption("--write-slow") and not hasattr(session.config, "workerinput"):
-        lines = [f"{t:.1f} {name}" for name, t in sorted(_costs.items()) if t >= LONG]
+        lines = [f"{t:.2f} {name}" for name, t in sorted(long_tests(_costs).items())]
         SLOW.write_text("\n".join(lines) + "\n")
+
+
+def long_tests(costs: dict[str, float]) -> dict[str, float]:
+    """Those that take long; of a file that has no others, the cheapest stays with the fast ones."""
+    cheapest: dict[str, str] = {}
+    for name in sorted(costs, key=costs.__getitem__):
+        cheapest.setdefault(name.split("::")[0], name)
+    kept = set(cheapest.values())
+    return {name: t for name, t in costs.items() if t >= LONG and name not in kept}

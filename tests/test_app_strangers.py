@@ -4,6 +4,7 @@ import asyncio
 import http.client
 import json
 import os
+import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -15,14 +16,14 @@ import numpy as np
 import pytest
 
 from app_server import TOKEN, served
-from conftest import needs
+from conftest import needs, needs_program
 from waiting import LIMIT, until
 
 for name in ("starlette", "uvicorn", "rio_tiler", "pydantic"):
     needs(name)
 rasterio = needs("rasterio")
 
-from maxent.app import jobs, models  # noqa: E402 - they need the packages above
+from maxent.app import jobs, models, processes  # noqa: E402 - they need the packages above
 from maxent.app.draft import Draft, read_draft  # noqa: E402
 from maxent.app.folders import Folders, OutsideError  # noqa: E402
 from maxent.app.schema import DamagedError, told  # noqa: E402
@@ -437,11 +438,85 @@ def test_stop_ends_no_stranger(tmp_path, pid):
 
 
 def test_a_process_is_known_by_when_it_began():
-    began = jobs.started_at(os.getpid())
+    began = processes.started_at(os.getpid())
     assert began
-    assert began == jobs.started_at(os.getpid())
-    assert jobs.started_at(0) is None
-    assert jobs.started_at(1 << 30) is None
+    assert began == processes.started_at(os.getpid())
+    assert processes.started_at(0) is None
+    assert processes.started_at(1 << 30) is None
+
+
+class FakeKernel32:
+    """What Windows says of one process."""
+
+    def __init__(self, pid, *, ended=False, told=True):
+        self.pid, self.open = pid, []
+
+        def open_process(access, inherit, number):
+            assert (access, inherit) == (0x101000, False)  # query limited information, wait
+            self.open += [77] if number == pid else []
+            return 77 if number == pid else None
+
+        def wait(handle, milliseconds):
+            assert (handle, milliseconds) == (77, 0)
+            return 0 if ended else 0x102
+
+        def times(handle, began, left, kernel, user):
+            assert handle == 77
+            began._obj.dwHighDateTime, began._obj.dwLowDateTime = 0x01DC, 0xFFFFFFFF
+            return told
+
+        self.OpenProcess, self.WaitForSingleObject = open_process, wait
+        self.GetProcessTimes, self.CloseHandle = times, lambda handle: self.open.remove(handle)
+
+
+def test_when_a_process_began_on_windows():
+    began = (0x01DC << 32) + 0xFFFFFFFF
+    for process, said in (
+        (FakeKernel32(8), str(began)),
+        (FakeKernel32(9), None),
+        (FakeKernel32(8, ended=True), None),
+        (FakeKernel32(8, told=False), None),
+    ):
+        assert processes._began_on_windows(8, process) == said
+        assert process.open == []
+
+
+def test_when_a_process_began_as_ps_tells(monkeypatch):
+    needs_program("ps", package="procps")
+    began = processes._began_by_ps(os.getpid())
+    assert re.fullmatch(r"\w{3} \w{3} +\d+ [\d:]{8} \d{4}", began)
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    assert processes._began_by_ps(os.getpid()) == began
+    assert processes._began_by_ps(1 << 22) is None
+
+
+def test_where_no_start_is_told_nothing_is_ended(tmp_path, monkeypatch):
+    ended = []
+    monkeypatch.setattr(jobs, "started_at", lambda pid: None)
+    monkeypatch.setattr(jobs, "interrupt", ended.append)
+    waits = "import time; time.sleep(3600)"
+    popen = subprocess.Popen
+    started = []
+
+    def start(words, **how):
+        started.append(popen([sys.executable, "-c", waits], **how))
+        return started[0]
+
+    monkeypatch.setattr(jobs.subprocess, "Popen", start)
+    try:
+        job = jobs.Jobs(Folders([tmp_path])).start(["fit"], "out")
+        monkeypatch.setattr(jobs.subprocess, "Popen", popen)
+        job.stop()
+        assert ended == []
+        story = job.story()
+        assert story["status"] == "failed"
+        assert f"process {started[0].pid} cannot be told" in story["error"]
+        assert "Stop ends nothing" in story["error"]
+        (job.folder / "exit").write_text("0\n")
+        assert (job.status, job.error()) == ("done", "")
+    finally:
+        started[0].kill()
+        started[0].wait()
 
 
 @pytest.mark.skipif(os.name != "posix", reason="pipes are inherited on POSIX systems")
@@ -471,10 +546,10 @@ def test_a_command_ends_with_its_runner(tmp_path):
     held = tmp_path / "pid"
     until(lambda: held.exists() and held.read_text())
     command = int(held.read_text())
-    assert jobs.started_at(command)
+    assert processes.started_at(command)
     process.kill()
     process.wait(timeout=LIMIT)
-    until(lambda: jobs.started_at(command) is None)
+    until(lambda: processes.started_at(command) is None)
 
 
 # -- words -----------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
 import maxent
@@ -42,6 +42,9 @@ UPWARD = {
     ("solvers.ball_search", "solvers"): "its inner solver may be any of them, chosen by name",
 }
 
+LOOKED_AT = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.Import, ast.ImportFrom, ast.If)
+LOOKED_AT += (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Attribute)
+
 NAMED_TUPLE = {"_asdict", "_field_defaults", "_fields", "_make", "_replace"}  # public, by its docs
 
 
@@ -74,23 +77,34 @@ class Source:
     def place(self, line: int) -> str:
         return f"{self.path.relative_to(ROOT).as_posix()}:{line}"
 
-    def imports(self) -> Iterator[Import]:
-        """Of maxent's modules, anywhere in the file."""
-        for node in _running(self.tree):
-            if isinstance(node, ast.Import):
+    @cached_property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        """Those that the rules look at; walking through a file takes longer than all of them."""
+        return tuple(node for node in ast.walk(self.tree) if isinstance(node, LOOKED_AT))
+
+    @cached_property
+    def imports(self) -> tuple[Import, ...]:
+        """Of maxent's modules, anywhere in the file but where type checkers alone look."""
+        unseen = {id(below) for node in self.nodes for below in _for_type_checkers(node)}
+        return tuple(
+            item for node in self.nodes if id(node) not in unseen for item in self._imported(node)
+        )
+
+    def _imported(self, node: ast.AST) -> Iterator[Import]:
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if _is_ours(alias.name):
+                    yield Import(_below(alias.name), "", node.lineno)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{self.place(node.lineno)}: a relative import"
+            assert node.module is not None
+            if _is_ours(node.module):
                 for alias in node.names:
-                    if _is_ours(alias.name):
-                        yield Import(_below(alias.name), "", node.lineno)
-            elif isinstance(node, ast.ImportFrom):
-                assert node.level == 0, f"{self.place(node.lineno)}: a relative import"
-                assert node.module is not None
-                if _is_ours(node.module):
-                    for alias in node.names:
-                        yield Import(_below(node.module), alias.name, node.lineno)
+                    yield Import(_below(node.module), alias.name, node.lineno)
 
     def definitions(self) -> Iterator[str]:
         """Names of functions, classes, and attributes of modules, classes and ``self``."""
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             if isinstance(node, ast.FunctionDef | ast.ClassDef):
                 yield node.name
             if isinstance(node, ast.Module | ast.ClassDef):
@@ -103,8 +117,8 @@ class Source:
     def foreign_names(self) -> set[str]:
         """What the file imports from other projects, also by ``name = geo("project")``."""
         names = set()
-        for node in ast.walk(self.tree):
-            if isinstance(node, ast.Assign) and ast.unparse(node.value).startswith("geo("):
+        for node in self.nodes:
+            if isinstance(node, ast.Assign) and _begins_with_geo(node.value):
                 names |= {target.id for target in node.targets if isinstance(target, ast.Name)}
             if isinstance(node, ast.Import | ast.ImportFrom):
                 home = getattr(node, "module", None)
@@ -148,15 +162,27 @@ def _root(node: ast.AST) -> ast.AST:
     return node
 
 
-def _running(node: ast.AST) -> Iterator[ast.AST]:
-    """The nodes below one, without what type checkers alone see."""
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.If) and ast.unparse(child.test).endswith("TYPE_CHECKING"):
-            for other in child.orelse:
-                yield from (other, *_running(other))
-            continue
-        yield child
-        yield from _running(child)
+def _begins_with_geo(node: ast.AST) -> bool:
+    """Whether an expression is ``geo("project")``, or something of it."""
+    while not _is_call_of_geo(node):
+        if isinstance(node, ast.Call):
+            node = node.func
+        elif isinstance(node, ast.Attribute | ast.Subscript):
+            node = node.value
+        else:
+            return False
+    return True
+
+
+def _is_call_of_geo(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "geo"
+
+
+def _for_type_checkers(node: ast.AST) -> Iterator[ast.AST]:
+    """What runs nowhere, if a node is ``if TYPE_CHECKING:``."""
+    if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
+        for statement in node.body:
+            yield from ast.walk(statement)
 
 
 @cache
@@ -181,7 +207,7 @@ def defined() -> dict[str, set[str]]:
 
 def private_imports(source: Source) -> Iterator[str]:
     """Private modules, and private names, of other packages."""
-    for item in source.imports():
+    for item in source.imports:
         target = item.target()
         first, *rest = target.split(".")
         if first == source.package:
@@ -196,7 +222,7 @@ def private_imports(source: Source) -> Iterator[str]:
 def private_attributes(source: Source, own: set[str]) -> Iterator[str]:
     """Private attributes that are not among the package's own names, nor of another project."""
     foreign = source.foreign_names()
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if not isinstance(node, ast.Attribute) or not _is_private(node.attr):
             continue
         root = _root(node)
@@ -210,7 +236,7 @@ def import_graph() -> dict[str, set[str]]:
     """Which module imports which, at its top or inside functions."""
     graph: dict[str, set[str]] = {}
     for source in sources().values():
-        targets = {item.target() for item in source.imports()} - {source.module}
+        targets = {item.target() for item in source.imports} - {source.module}
         graph[source.module] = {t for t in targets if (source.module, t) not in UPWARD}
     return graph
 
@@ -260,7 +286,7 @@ def test_imports_have_no_circles():
 def test_what_closes_a_circle_is_there_and_inside_a_function():
     for module, target in UPWARD:
         source = sources()[module]
-        assert target in {item.target() for item in source.imports()}
+        assert target in {item.target() for item in source.imports}
         top = [node for node in source.tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
         assert all(getattr(node, "module", "") != f"maxent.{target}" for node in top)
 

@@ -167,6 +167,38 @@ def test_solvers_agree_in_blocks(cells):
         same_density(exact, other, 1e-5, same_steps=False)
 
 
+def test_products_with_the_hessian_of_cells_in_blocks(cells):
+    X, y, _, _ = cells
+    table = BlockTable(MemoryBlocks(parts_of(X)))
+    for entropy in (Shannon(), Tsallis(1.5)):
+        problem = MaxentDensity("lq", entropy=entropy).task(table, y).problem
+        rng = np.random.default_rng(0)
+        w, v = rng.normal(size=(2, problem.features.n_features)) * 0.1
+        at = problem.at(w)
+        np.testing.assert_allclose(at.hessian_product(v), at.hessian() @ v, atol=1e-12)
+    # more weights than a Hessian is written out for
+    many = MaxentDensity([Hinge(30)], potential="quadratic")
+    problem = many.task(table, y).problem
+    assert problem.features.n_features > 100
+    solution = problem.solve(NewtonCG(tol=1e-10))
+    assert solution.gap <= 1e-10
+    exact = many.task(X, y).problem.solve(tol=1e-10)
+    assert solution.objective == pytest.approx(exact.objective, abs=1e-9)
+
+
+def test_rows_in_blocks_are_not_handed_out(cells):
+    X, y, _, _ = cells
+    problem = MaxentDensity("lq").task(BlockTable(MemoryBlocks(parts_of(X))), y).problem
+    state = problem.state(np.zeros(problem.features.n_features))
+    for part in ("theta", "p"):
+        with pytest.raises(TypeError, match="stay with its blocks"):
+            getattr(state, part)
+    with pytest.raises(TypeError, match="stay with its blocks"):
+        problem.state(state.w, theta=np.zeros(3))
+    with pytest.raises(TypeError, match="stay with its blocks"):
+        state.gap_at(np.zeros(3))
+
+
 def test_certificate_bounds_the_distance(cells):
     X, y, _, _ = cells
     table = BlockTable(MemoryBlocks(parts_of(X)))
@@ -304,7 +336,7 @@ def test_samples_in_blocks(entropy, potential):
     one, other = whole.state(w), cut.state(w)
     assert other.dual == pytest.approx(one.dual, abs=1e-13)
     np.testing.assert_allclose(other.gradient, one.gradient, atol=1e-14)
-    np.testing.assert_allclose(cut.hessian(other), whole.hessian(one), atol=1e-14)
+    np.testing.assert_allclose(other.evaluation.hessian(), one.evaluation.hessian(), atol=1e-14)
     assert other.gap == pytest.approx(one.gap, rel=1e-9)
     a, b = whole.solve(tol=1e-11), cut.solve(tol=1e-11)
     assert b.status is a.status

@@ -13,6 +13,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -80,9 +81,9 @@ def run():
 
 
 def without_times(value):
-    """JSON without what a clock said, and without the digest that covers it."""
+    """JSON without what a clock said, and without the digests that cover it."""
     if isinstance(value, dict):
-        timed = ("seconds", "created", "digest")
+        timed = ("seconds", "created", "digest", "sha256")
         return {k: without_times(v) for k, v in value.items() if k not in timed}
     if isinstance(value, list):
         timed = len(value) == 2 and value[0] == "seconds"
@@ -435,6 +436,16 @@ def test_workers_of_our_own_take_nobody_without_their_certificate():
                 urllib.request.urlopen(f"http://127.0.0.1:{port}/{page}", timeout=LIMIT)
             answer.value.close()
         assert client.submit(sum, [1, 2]).result() == 3
+
+
+def test_workers_are_started_with_a_certificate_everywhere():
+    root = Path(__file__).parents[1]
+    files = [
+        p for part in ("src", "benchmarks", "experiments") for p in (root / part).rglob("*.py")
+    ]
+    assert len(files) > 100
+    plain = [p.name for p in files if "LocalCluster(" in p.read_text(encoding="utf-8")]
+    assert plain == ["cluster.py"]  # that of `connect`
 
 
 def test_workers_that_cannot_be_started(monkeypatch):

@@ -37,6 +37,21 @@ def test_curved_slacks_of_four_sequences_close_the_gap(slack, seed):
     assert model.gap_ <= 1e-8
 
 
+@pytest.mark.parametrize("p", [1.5, 3.0])
+@pytest.mark.parametrize("kind", ["DualBall", "NormBall", "SquaredNormPotential"])
+@pytest.mark.parametrize("slack", ["linear", "squared", "kl"])
+def test_norms_of_every_order_under_every_slack(slack, kind, p):
+    """Curved slacks had no solver for them; smoothing took minutes and ended above 1e-6."""
+    from maxent.testing.margins import MarginCase
+
+    potential = getattr(mx, kind)(0.3, p)
+    X, y = _sequences(2, 3)
+    model = mx.ChainClassifier("hinge", potential, slack=slack, tol=1e-8, solver="auto").fit(X, y)
+    assert model.gap_ <= 1e-8
+    case = MarginCase(model, X, y, None)
+    assert case.objective(model.weights_) == pytest.approx(model.objective_, abs=1e-9)
+
+
 def test_a_radius_is_a_linear_programme():
     """Smoothing ended above it, after seconds."""
     from scipy import optimize
@@ -76,9 +91,11 @@ POTENTIALS = [
     mx.ScaledPotential(mx.Ball(2.0), 0.05),
     mx.NormPlusSquare(0.05, 0.02, np.inf),
     mx.NormPlusSquare(0.05, 0.02, 2.0),
-    *(mx.SquaredNormPotential(0.05, p) for p in (1.0, 2.0, np.inf)),
-    *(mx.NormBall(0.1, p) for p in (1.0, np.inf)),
-    *(mx.DualBall(0.7, p) for p in (1.0, 2.0, np.inf)),
+    *(mx.SquaredNormPotential(0.05, p) for p in (1.0, 1.5, 2.0, 3.0, np.inf)),
+    *(mx.NormBall(0.1, p) for p in (1.0, 1.2, 1.5, 3.0, 8.0, np.inf)),
+    *(mx.DualBall(0.7, p) for p in (1.0, 1.2, 1.5, 2.0, 3.0, 8.0, np.inf)),
+    *(mx.NormPlusSquare(0.05, 0.02, p) for p in (1.5, 3.0)),
+    mx.ScaledPotential(mx.NormBall(2.0, 3.0), 0.05),
     mx.Families([mx.Box(0.02), mx.Quadratic(0.1)], [D * K, K * K]),
 ]
 
@@ -119,21 +136,100 @@ def test_many_weights_are_solved_in_the_space_of_the_planes(monkeypatch):
     np.testing.assert_allclose(other.w, usual.w, atol=1e-6)
 
 
+class _Whole(mx.maps.FeatureMap):
+    """Two rows that cannot be taken apart."""
+
+    n_features, n_rows = 3, 2
+
+    def scores(self, w):
+        return np.tile(w, (2, 1))
+
+    def moments(self, p):
+        return p.sum(axis=0)
+
+
 def test_it_says_what_it_needs():
-    problem = _problem(mx.Equality())
-    with pytest.raises(TypeError, match="a price on every weight"):
+    problem = _problem(mx.Families([mx.Ball(0.1), mx.Ball(0.2)], [D * K, K * K]))
+    with pytest.raises(TypeError, match="a norm of all weights"):
         problem.solve("column-generation")
     smooth = dataclasses.replace(problem, entropy=mx.Shannon(domain=mx.Chain(K)), target=None)
     with pytest.raises(TypeError, match="has a gradient"):
         smooth.solve("column-generation")
-    with pytest.raises(TypeError, match="no separate rows"):
+    with pytest.raises(TypeError, match="without an observed distribution"):
         mx.Problem(mx.Zero(), np.eye(3), mx.Box(0.1), np.ones(3)).solve("column-generation")
+    with pytest.raises(TypeError, match="no separate rows"):
+        mx.Problem(mx.Zero(), _Whole(), mx.Box(0.1), np.ones(3)).solve("column-generation")
     bare = _problem(mx.Box(0.1))
     bare = mx.Problem(bare.entropy, bare.features, bare.potential, target=bare.target)
     with pytest.raises(TypeError, match="without an observed distribution"):
         bare.solve("column-generation")
     held = bare.with_potential(mx.Quadratic(0.1))
     assert held.solve("column-generation").gap <= 1e-8
+
+
+@pytest.mark.parametrize("slack", ["linear", "squared", "kl"])
+@pytest.mark.parametrize("seed", range(3))
+def test_weights_without_a_price_have_a_finite_gap(slack, seed):
+    """They ended as stationary with an infinite gap, and curved slacks were refused."""
+    from maxent.testing.margins import MarginCase
+
+    X, y = _sequences(seed, 12)
+    model = mx.ChainClassifier("hinge", mx.Equality(), slack=slack, tol=1e-7).fit(X, y)
+    assert model.gap_ <= 1e-7
+    case = MarginCase(model, X, y, None)
+    assert case.objective(model.weights_) == pytest.approx(model.objective_, abs=1e-9)
+    assert model.objective_ > 0.01  # not separable: the optimum is inside
+
+
+def test_some_weights_without_a_price():
+    beta = np.full(D * K + K * K, 0.1)
+    beta[:K] = 0
+    problem = _problem(mx.Box(beta), weights=np.array([0.0, 0.3, 0.1, 0.2, 1.0, 0.5]))
+    solution = problem.solve(tol=1e-9)
+    assert solution.status is mx.Status.CONVERGED
+    residual = problem.moments(solution.p) - problem.target
+    assert np.abs(residual[:K]).max() <= 1e-12 * problem.unit
+    assert solution.objective <= problem.with_potential(mx.Box(0.1)).solve(tol=1e-9).objective
+
+
+def test_moments_out_of_reach_are_told():
+    cells = np.array([[0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
+    hinge = mx.Shifted(mx.Zero(), np.array([0.3, 0.2, 0.9]))
+    outside = mx.Problem(hinge, cells, mx.Equality(), target=np.array([0.2, 0.2]))
+    solution = outside.run()
+    assert solution.status is mx.Status.UNBOUNDED
+    assert (cells @ solution.w).max() < outside.target @ solution.w  # w separates them
+    inside = mx.Problem(hinge, cells, mx.Equality(), target=np.array([0.6, 0.6]))
+    solution = inside.run()
+    assert solution.status is mx.Status.CONVERGED
+    np.testing.assert_allclose(solution.p, [0.4, 0.4, 0.2], atol=1e-9)
+    assert -solution.objective == pytest.approx(-0.4 * 0.3 - 0.4 * 0.2 - 0.2 * 0.9, abs=1e-8)
+
+
+@pytest.mark.parametrize(
+    "potential",
+    [
+        mx.Equality(),
+        mx.NormBall(0.05, 1.5),
+        mx.NormBall(0.05, 3.0),
+        mx.DualBall(1.0, 3.0),
+        mx.ElasticNet(0.05, 0.1),
+        mx.SmoothBox(0.05, 0.1),
+    ],
+    ids=repr,
+)
+def test_one_row_to_nine_digits(potential):
+    rng = np.random.default_rng(3)
+    F, observed = rng.normal(size=(7, 3)), rng.dirichlet(np.ones(7))
+    hinge = mx.Shifted(mx.Zero(), rng.normal(size=7))
+    problem = mx.Problem(hinge, F, potential, observed=observed)
+    chosen = solvers.choose("auto", problem)
+    assert isinstance(chosen, mx.ColumnGeneration)
+    solution = problem.solve(tol=1e-9)
+    assert solution.status is mx.Status.CONVERGED
+    assert solution.p.shape == (7,)
+    if not isinstance(potential, mx.Equality):
+        assert problem.gap(solution.w, solution.p) <= 1e-8
 
 
 def test_a_solver_that_stalls_hands_over():

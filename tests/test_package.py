@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import maxent as mx
+from conftest import long_tests
 
 
 def _run(code):
@@ -29,6 +30,17 @@ def test_import_is_fast_and_light():
         assert loaded == "[]"
         best = min(best, float(seconds))
     assert best < 1.0
+
+
+def test_every_file_keeps_a_fast_test():
+    costs = {"a.py::x": 9.0, "a.py::y[1::2]": 0.5, "b.py::x": 0.001, "b.py::y": 0.5, "b.py::z": 1.0}
+    assert long_tests(costs) == {"a.py::x": 9.0, "b.py::y": 0.5, "b.py::z": 1.0}
+
+
+def test_workers_and_commands_of_tests_keep_bytecode():
+    code = "import sys; print(sys.dont_write_bytecode)"
+    child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert child.stdout.strip() == str(sys.dont_write_bytecode) == "False"
 
 
 def test_first_kernel_call_is_fast_once_cached():

@@ -2,6 +2,7 @@
 
 import contextlib
 import csv
+import itertools
 import json
 import os
 import shlex
@@ -358,10 +359,11 @@ def test_workers_end_with_their_parent_and_the_batch_resumes(how, data, tmp_path
     assert len(children) == 2
     process.send_signal(how)
     assert process.wait() == -how
-    resumed = run(*args, "--resume")  # at once: it waits for what is left of the other
+    again = args if how == signal.SIGKILL else args[:-2]  # one process does as well as two
+    resumed = run(*again, "--resume")  # at once: it waits for what is left of the other
     assert resumed.exit_code == 0, resumed.output
     assert _names(out) == ["Arbor_fictus", "Herba_ficta", "index.html", "maxentResults.csv"]
-    assert not [child for child in children if _stat(Path(f"/proc/{child}"))]
+    assert not [child for child in children if _runs(child)]
 
 
 @on_linux
@@ -383,6 +385,12 @@ def test_a_batch_whose_worker_is_killed_ends_with_code_3(data, tmp_path):
         [name, "index.html", "maxentResults.csv"] for name in ("Arbor_fictus", "Herba_ficta")
     )
     assert (out / left[0] / "report.html").exists()
+
+
+def _runs(process):
+    """Whether a process has not ended; one that has may be listed until somebody asks for it."""
+    state = _stat(Path(f"/proc/{process}")).rpartition(") ")[2][:1]
+    return state not in ("", "Z", "X")
 
 
 def _stat(path):
@@ -584,16 +592,22 @@ def test_a_kill_at_any_rename_leaves_all_or_nothing(inside, last, left, tmp_path
     assert _names(tmp_path) == ["[a]*?"]
 
 
-@pytest.mark.parametrize("inside", [False, True])
-@pytest.mark.parametrize("linked", [False, True])
-def test_what_no_run_wrote_stays(inside, linked, tmp_path, monkeypatch):
+@pytest.fixture(params=itertools.product([False, True], repeat=2), ids=str)
+def earlier_run(request, tmp_path, monkeypatch):
+    """A folder of results, replaced as a whole or from inside, with hard links or without."""
+    inside, linked = request.param
     if inside:
         monkeypatch.setattr(outputs, "_renamable", lambda home: False)
-    if not linked:  # a file system without hard links
+    if not linked:
         monkeypatch.setattr(os, "link", lambda *args, **how: _refuse())
-    folder, told = tmp_path / "out", []
+    folder = tmp_path / "out"
     folder.mkdir()
     _write(folder, "1")
+    return folder
+
+
+def test_what_no_run_wrote_stays(earlier_run, tmp_path):
+    folder, told = earlier_run, []
     mine = ["notes.txt", "maps/mine.tif", "later/deep/a.tif", "only_2", "only_2.earlier"]
     for name in mine:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -618,6 +632,40 @@ def test_what_no_run_wrote_stays(inside, linked, tmp_path, monkeypatch):
         "empty, later/deep/a.tif, link, maps/mine.tif, notes.txt, only_2.earlier-2, only_2.earlier"
     )
     assert note == f"kept in out, as no earlier run wrote it: {names}"
+
+
+def test_what_a_run_wrote_and_the_user_edited_stays(earlier_run):
+    folder = earlier_run
+    for text in ("first", "second"):
+        told = []
+        (folder / "maps" / "a.tif").write_text(f"my {text}")
+        with outputs.locked(folder), outputs.staged(folder, True, told.append) as stage:
+            (stage / outputs.RESULT).write_text("2")
+            (stage / "maps").mkdir()
+            (stage / "maps" / "a.tif").write_text("2")
+        name = "maps/a.edited.tif" if text == "first" else "maps/a.edited-2.tif"
+        assert told[0] == f"kept in out, as it was edited since a run wrote it: {name}"
+        assert (folder / name).read_text() == f"my {text}"
+    left = [*("maps/a.edited-2.tif", "maps/a.edited.tif", "maps/a.tif")]
+    assert keeping.files_in(folder) == [keeping.MANIFEST, *left, outputs.RESULT]
+    assert (folder / "maps" / "a.edited.tif").read_text() == "my first"
+    assert told[1:] == ["kept in out, as no earlier run wrote it: maps/a.edited.tif"]
+
+
+def test_an_edited_result_survives_another_fit(finished, made, tmp_path, run):
+    out = tmp_path / "out"
+    shutil.copytree(finished, out)
+    assert run("report", out).exit_code == 0  # makes report.html and map.png again: no edit
+    table = out / "tables" / "odmap.csv"
+    edited = table.read_text() + "completed,by,hand\n"
+    table.write_text(edited)
+    again = run(*_fit(made, out, "--no-maps", "--overwrite"))
+    assert again.exit_code == 0, again.output
+    told = again.output.replace("\n", " ")
+    assert "kept in out, as it was edited since a run wrote it: tables/odmap.edited.csv" in told
+    assert (out / "tables" / "odmap.edited.csv").read_text() == edited
+    assert "completed,by,hand" not in table.read_text()
+    assert [p.name for p in out.rglob("*.edited*")] == ["odmap.edited.csv"]
 
 
 def _refuse():
@@ -827,6 +875,7 @@ def _timeless(out):
         model["model"]["state"]["density"]["state"]["certificate"]["state"]["history"],
     )
     found[out / "model.json"] = model
+    found[out / "manifest.json"] = json.loads(found[out / "manifest.json"])["files"]
     table = out / "tables" / "maxentResults.csv"
     rows = list(csv.DictReader(found[table].decode().splitlines()))
     found[table] = [{k: v for k, v in row.items() if k != "Seconds"} for row in rows]

@@ -21,6 +21,7 @@ from maxent.estimators.structural_classifier import StructMaxentClassifier
 from maxent.families import Family, Monomials, Proposal, Search, Trees
 from maxent.families.base import FeatureRows
 from maxent.features import Operator, Schema
+from maxent.rows import LocalEvaluator
 from maxent.solvers import choose
 
 # -- a family of one's own: all products of up to two scaled variables, searched exhaustively -----
@@ -479,7 +480,7 @@ def test_wherever_it_is_interrupted_the_model_is_of_one_piece(monkeypatch, rule)
     for number in range(2, 40):
         model = classifier([Pairs()], 0.01, 0.001, rule=rule, tol=1e-7)
         with monkeypatch.context() as patch:
-            interrupt(patch, mx.Problem, "state", number)
+            interrupt(patch, LocalEvaluator, "at", number)
             with pytest.raises(KeyboardInterrupt):
                 model.fit(X, y)
         check_objective(model, X, y, mx.Shannon())

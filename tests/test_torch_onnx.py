@@ -6,8 +6,6 @@ import pytest
 from conftest import needs
 
 torch = needs("torch")
-needs("onnxscript")
-onnxruntime = needs("onnxruntime")
 
 import maxent.torch as mt  # noqa: E402
 
@@ -44,6 +42,8 @@ def scores(seed, batch):
 
 def session(module, inputs, path, dynamo):
     """The exported graph, ready to run; the first dimension of the inputs is free."""
+    needs("onnxscript")  # here and not above: a second and a half of every collection
+    onnxruntime = needs("onnxruntime")
     names = [f"input_{i}" for i in range(len(inputs))]
     if dynamo:
         free = torch.export.Dim("batch")

@@ -14,25 +14,15 @@ pytestmark = pytest.mark.filterwarnings("ignore:AnnAssign.__init__ missing:Depre
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("module", ["triton_kernels.py", "triton_head.py"])
-def test_kernels_in_the_interpreter(module):
+def test_kernels_in_the_interpreter():
+    """All in one process, which takes seconds to start."""
     for package in ("torch", "triton"):
         needs(package)
     skip_without_interpreter()
-    kernels = Path(__file__).with_name(module)
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "-W",
-        "ignore",
-        kernels,
-    ]
+    modules = [Path(__file__).with_name(name) for name in ("triton_kernels.py", "triton_head.py")]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "ignore"]
     run = subprocess.run(
-        list(map(str, command)),
+        [*command, *map(str, modules)],
         env=os.environ | {"TRITON_INTERPRET": "1"},
         capture_output=True,
         text=True,

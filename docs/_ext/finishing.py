@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from PIL import Image
+from sphinx.search.en import SearchEnglish
 
 MATHJAX = "mathjax/tex-chtml.js"
 _PICTURE = re.compile(r"<img\b[^>]*>")
@@ -99,8 +100,23 @@ def finish(app: Any, error: Exception | None) -> None:
             page.write_text(text, encoding="utf-8")
 
 
+class RememberedEnglish(SearchEnglish):
+    """Finds the stem of a word once for all pages, which hold the same words again and again."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        super().__init__(options)
+        self._stems: dict[str, str] = {}
+
+    def stem(self, word: str) -> str:
+        """As the stemmer, each word once."""
+        if word not in self._stems:
+            self._stems[word] = super().stem(word)
+        return self._stems[word]
+
+
 def setup(app: Any) -> dict[str, bool]:
     """Connect the last step of the build."""
     app.config.mathjax_path = MATHJAX
+    app.add_search_language(RememberedEnglish)
     app.connect("build-finished", finish)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

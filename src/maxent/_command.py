@@ -20,6 +20,8 @@ _GRACE = 30.0  # seconds to end by itself
 def run() -> None:
     """Import the command, then run it."""
     signal.signal(signal.SIGINT, _leave)
+    if sys.platform == "win32":  # what reaches a command of the app
+        signal.signal(signal.SIGBREAK, lambda number, frame: signal.raise_signal(signal.SIGINT))
     # the interpreter's own end cannot be interrupted: the command has ended, with its own code
     atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
     sys.unraisablehook = _ask_again

@@ -97,6 +97,24 @@ def over_rows(
             helper.result()
 
 
+def sum_of_parts(part: Callable[[int, int], NDArray[Any]], rows: int, size: int) -> NDArray[Any]:
+    """The sum of part(start, stop) over blocks that cover the rows, in a fixed order."""
+    parts: dict[int, NDArray[Any]] = {}
+    lock = threading.Lock()
+    (first, _), *others = blocks(rows, size)
+    ahead = [start for start, _ in others][::-1]
+
+    def work(start: int, stop: int) -> None:
+        value = part(start, stop)
+        with lock:
+            parts[start] = value
+            while first in parts and ahead and ahead[-1] in parts:  # few are kept at a time
+                parts[first] = parts[first] + parts.pop(ahead.pop())
+
+    over_rows(work, rows, size)
+    return parts[first]
+
+
 def in_background(work: Callable[..., Any], *arguments: Any) -> Callable[[], Any]:
     """Start work(*arguments) on another thread; the answer waits for what it returns.
 

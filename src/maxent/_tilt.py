@@ -27,6 +27,7 @@ from scipy import special
 
 from maxent._rows import Array, Rows, row_dot, row_scale
 from maxent.entropies import Shannon, Zero, unwrap
+from maxent.maps import RowMap
 
 if TYPE_CHECKING:
     from maxent.problem import State
@@ -49,9 +50,10 @@ class Tilted(NamedTuple):
 
 
 def can_tilt(state: State) -> bool:
-    """Whether predictions of this entropy can be moved."""
+    """Whether predictions of this entropy can be moved, and single rows are at hand."""
     inside = unwrap(state.problem.entropy)
-    return isinstance(inside.entropy, Shannon) and inside.temperature == 1.0
+    gibbs = isinstance(inside.entropy, Shannon) and inside.temperature == 1.0
+    return gibbs and isinstance(state.problem.features, RowMap)
 
 
 def tilted(state: State, l1: Array, l2: Array, products: int) -> Tilted:
@@ -149,7 +151,7 @@ def _distributions(state: State, base: State, d: Array) -> Tilted:
         moved = row_scale(moved, share)
     q = base.p + moved
     if base is not state:
-        further = row_dot(base.theta - state.theta, q) - (base.image[0] - state.image[0])
+        further = row_dot(base.theta - state.theta, q) - (base.conjugate - state.conjugate)
         cost = np.maximum(cost + further, 0.0)
     return Tilted(q, cost, base.gradient + state.problem.moments(moved))
 

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import importlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from copy import copy
 from functools import partial, singledispatch
-from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -23,27 +21,45 @@ from maxent._checks import cuts, indices
 from maxent._limits import IN_MEMORY, check_cells
 from maxent._row_pull import chain_columns
 from maxent._rows import Array, Ragged, Rows, Tied
-from maxent._threads import all_finite, blocks, one_blas_thread, over_rows
+from maxent._threads import all_finite, one_blas_thread, over_rows, sum_of_parts
+from maxent.rows.evaluator import Evaluator
+from maxent.rows.local import LocalEvaluator, checked_rows
 
 if TYPE_CHECKING:
+    from maxent.domains import Domain
     from maxent.entropies import Entropy
+    from maxent.rows.products import SampleProducts
 
 
 class BlocksLost(ConnectionError):
     """The rows of a map are elsewhere, and cannot be reached any more."""
 
 
-class FeatureMap(ABC):
-    """A linear map with ``n_features`` weights."""
+class Features(ABC):
+    """The features of a problem, wherever its rows are: ``n_features`` weights and an evaluator."""
 
     n_features: int
     n_rows: int | None = None  # number of rows of the scores; None for a single row without axis
-    in_blocks: ClassVar[bool] = False  # whether the rows stay in blocks (``maxent.blocks``)
 
     @property
     def one_row(self) -> bool:
         """Whether the scores are a single row."""
         return self.n_rows is None
+
+    @abstractmethod
+    def evaluator(self, domain: Domain, weights: Array | None, observed: Any) -> Evaluator:
+        """The rows with these weights, and with these observed distributions (None: unknown)."""
+
+    def ranges(self) -> tuple[Array, Array]:
+        """Smallest and largest value of each feature over the cells."""
+        raise NotImplementedError(
+            f"{type(self).__name__} does not know the ranges of its features; a map that does "
+            "overrides FeatureMap.ranges"
+        )
+
+
+class FeatureMap(Features):
+    """A linear map with ``n_features`` weights, whose rows are in memory."""
 
     @abstractmethod
     def scores(self, w: Array) -> Rows:
@@ -52,6 +68,11 @@ class FeatureMap(ABC):
     @abstractmethod
     def moments(self, p: Rows) -> Array:
         """F p, one number per feature; p has the shape of the scores."""
+
+    def evaluator(self, domain: Domain, weights: Array | None, observed: Any) -> LocalEvaluator:
+        """Scores and distributions as arrays."""
+        known = None if observed is None else checked_rows(observed, self, domain)
+        return LocalEvaluator(self, weights, known)
 
     def conjugate_and_moments(
         self, entropy: Entropy, w: Array, weights: Array | None
@@ -62,18 +83,30 @@ class FeatureMap(ABC):
         """
         return None
 
-    def ranges(self) -> tuple[Array, Array]:
-        """Smallest and largest value of each feature over the cells."""
-        raise NotImplementedError(
-            f"{type(self).__name__} does not know the ranges of its features; a map that does "
-            "overrides FeatureMap.ranges"
-        )
+    def sample_products(self, weights: Array) -> SampleProducts | None:
+        """Products with Hessians, for maps whose rows are samples of one matrix; None otherwise."""
+        return None
 
 
-class ColumnMap(FeatureMap):
-    """A map that can also write out a few columns: what Newton steps on a working set need."""
+class SelectableFeatures(Features):
+    """Features of which some can be taken: what a working set needs."""
 
     cheap_moments: ClassVar[bool] = False  # all of them at about the price of a few
+
+    @abstractmethod
+    def restrict(self, index: Array) -> SelectableFeatures:
+        """The features ``index`` alone, written out where that makes them faster."""
+
+    def candidates(self, violation: Array, count: int) -> Array:
+        """Up to ``count`` features that should join a working set: the worst violators."""
+        if count >= violation.size:
+            return np.flatnonzero(violation > 0)
+        chosen = np.argpartition(violation, -count)[-count:]
+        return chosen[violation[chosen] > 0]
+
+
+class ColumnMap(SelectableFeatures, FeatureMap):
+    """A map that can also write out a few columns: what Newton steps on a working set need."""
 
     @abstractmethod
     def restrict(self, index: Array) -> ColumnMap:
@@ -86,13 +119,6 @@ class ColumnMap(FeatureMap):
         ``diagonal`` and ``spike`` (u, or None) have the shape of the scores. A map with many
         rows may estimate the sum from each ``every``-th block of them.
         """
-
-    def candidates(self, violation: Array, count: int) -> Array:
-        """Up to ``count`` features that should join a working set: the worst violators."""
-        if count >= violation.size:
-            return np.flatnonzero(violation > 0)
-        chosen = np.argpartition(violation, -count)[-count:]
-        return chosen[violation[chosen] > 0]
 
 
 class RowMap(FeatureMap):
@@ -158,24 +184,6 @@ def _product(A: Any, B: Array) -> Array:
         return sum_of_parts(
             lambda start, stop: A[:, start:stop] @ B[start:stop], inner, rows * outputs // _WORK
         )
-
-
-def sum_of_parts(part: Callable[[int, int], Array], rows: int, size: int) -> Array:
-    """The sum of part(start, stop) over blocks that cover the rows, in a fixed order."""
-    parts: dict[int, Array] = {}
-    lock = Lock()
-    (first, _), *others = blocks(rows, size)
-    ahead = [start for start, _ in others][::-1]
-
-    def work(start: int, stop: int) -> None:
-        value = part(start, stop)
-        with lock:
-            parts[start] = value
-            while first in parts and ahead and ahead[-1] in parts:  # few are kept at a time
-                parts[first] = parts[first] + parts.pop(ahead.pop())
-
-    over_rows(work, rows, size)
-    return parts[first]
 
 
 def _weighted_product(A: Any, weight: Array, B: Any, every: int = 1) -> Array:
@@ -387,6 +395,14 @@ class SampleMap(ColumnMap, RowMap):
     def column_means(self, weights: Array) -> Array:
         """weights' X, the mean of each column where the weights sum to 1."""
         return self._moments(weights[:, None])[:, 0].astype(np.float64, copy=False)
+
+    def sample_products(self, weights: Array) -> SampleProducts | None:
+        """Products with sum a_i J_i (x) x_i x_i', where every entry of W is a weight."""
+        if not self.whole:
+            return None
+        from maxent.rows.products import SampleProducts
+
+        return SampleProducts(self.X, weights, self.n_outputs)
 
     def restrict(self, index: Array) -> SampleMap:
         """The columns of X that these weights use."""
@@ -781,7 +797,7 @@ _ELSEWHERE = {"dask": "maxent.blocks.matrix", "xarray": "maxent.blocks.matrix"}
 
 
 @singledispatch
-def make_map(features: Any) -> FeatureMap:
+def make_map(features: Any) -> Features:
     """The map for what the user gave: a FeatureMap, a dense, scipy-sparse or dask matrix.
 
     Other array types register a map of their own.
@@ -796,5 +812,5 @@ def make_map(features: Any) -> FeatureMap:
 
 
 @make_map.register
-def _(features: FeatureMap) -> FeatureMap:
+def _(features: Features) -> Features:
     return features

@@ -16,6 +16,8 @@ from maxent._threads import over_rows
 
 _BLOCK = 1 << 15  # entries a numpy pass handles at once: stays in the second-level cache
 _NONE = np.empty((0, 0))
+_LEAST = 1.1  # alpha from which on plain Newton steps are few
+_STEPS, _TIGHT = 60, 4 * float(np.finfo(np.float64).eps)
 
 
 def _weights(q: Array | None) -> Array:
@@ -33,11 +35,48 @@ def _complain(row: int, theta: Array) -> None:
 
 def tsallis_map(theta: Array, alpha: float, q: Array | None = None) -> tuple[Array, Array]:
     """Conjugate value and maximiser of the (relative) Tsallis entropy, alpha > 1."""
+    from maxent._kernels.compiling import spared
     from maxent._kernels.threshold import plain_tsallis_rows, tsallis_rows
 
     # what most people use is compiled in half the time
-    plain = q is None and alpha in (1.5, 2.0)
-    return _run(plain_tsallis_rows if plain else tsallis_rows, theta, float(alpha), q)
+    kernel = plain_tsallis_rows if q is None and alpha in (1.5, 2.0) else tsallis_rows
+    if q is None and _LEAST <= alpha <= 2.0 and spared(kernel, theta.size, 100 + theta.size // 5):
+        found = _few_tsallis(theta, float(alpha))
+        if found is not None:
+            return found
+    return _run(kernel, theta, float(alpha), q)
+
+
+def _few_tsallis(theta: Array, alpha: float) -> tuple[Array, Array] | None:
+    """The same in numpy, None where it did not come to an end: sum [x - sigma]_+^k = 1.
+
+    k = 1 / (alpha - 1) is at least 1 and x = 1 + (theta - top) / k. The sum is convex and falls as
+    sigma grows, so that Newton's method climbs to its root from 0, where the sum is 1 or more.
+    """
+    a = alpha - 1.0
+    k = 1.0 / a
+    top = theta.max(axis=1, keepdims=True, initial=-np.inf).astype(np.float64)
+    wrong = np.flatnonzero(~np.isfinite(top))
+    if wrong.size:
+        _complain(int(wrong[0]), theta)
+    with np.errstate(over="ignore"):
+        shifted = np.maximum(a * (theta - top), -2.0)  # 0 <= sigma < 1: below -1 nothing has mass
+    x, sigma = 1.0 + shifted, np.zeros_like(top)
+    for _ in range(_STEPS):
+        z = np.maximum(x - sigma, 0.0)
+        power = z > 0.0 if k == 1.0 else z if k == 2.0 else z ** (k - 1.0)
+        mass = (power * z).sum(axis=1, keepdims=True)
+        step = (mass - 1.0) / (k * power.sum(axis=1, keepdims=True))
+        sigma += step
+        if not (np.abs(step) > _TIGHT).any():
+            break
+    else:
+        return None
+    w = np.maximum(x - sigma, 0.0)
+    w = w if k == 1.0 else w * w if k == 2.0 else w**k
+    w /= w.sum(axis=1, keepdims=True)
+    value = top + ((w * shifted).sum(axis=1, keepdims=True) + k * sigma) / alpha
+    return value[:, 0], w.astype(theta.dtype)
 
 
 def norm_map(theta: Array, q_norm: float, q: Array | None = None) -> tuple[Array, Array]:

@@ -10,6 +10,7 @@ With rows i of weight a_i: Omega(p) = sum a_i Omega(p_i) and F p = sum a_i F_i p
 from __future__ import annotations
 
 import reprlib
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -19,22 +20,13 @@ import numpy as np
 
 from maxent import io
 from maxent._row_pull import largest
-from maxent._rows import (
-    Array,
-    Rows,
-    as_float,
-    flat,
-    n_rows,
-    row_dot,
-    row_scale,
-    same_cuts,
-    uneven,
-)
+from maxent._rows import Array, Rows, as_float, row_dot, row_scale
 from maxent._tilt import can_tilt, tilted
-from maxent.domains import Simplex, one_hot
+from maxent.domains import Simplex
 from maxent.entropies import Entropy, Relative, Shannon, Tsallis
 from maxent.maps import RowMap, make_map
 from maxent.potentials import Potential
+from maxent.rows.evaluator import Evaluation, Evaluator, Line, Point, above_rounding
 
 if TYPE_CHECKING:
     from maxent.solvers.base import Solution, Solver
@@ -76,7 +68,7 @@ class Problem:
     target: Any = None
     weights: Any = None
     observed: Any = None
-    _count: int | None = field(init=False, repr=False, default=None)
+    rows: Evaluator = field(init=False, repr=False)
     _unit: float | None = field(init=False, repr=False, default=None)
 
     def __post_init__(self) -> None:
@@ -87,17 +79,16 @@ class Problem:
                     "is Problem(entropy, features, potential, target)"
                 )
         features: Any = make_map(self.features)
-        if features.in_blocks and self.observed is not None:
-            features, observed = features.observing(self.observed)
-            self._set("observed", observed)
-        self._set("features", features)
-        self._set("_count", features.n_rows)
-        self._set("weights", self._checked_weights())
+        weights = self._checked_weights(features.n_rows)
         if (self.target is None) == (self.observed is None):
             raise ValueError("give either the target moments or the observed distribution")
+        rows = features.evaluator(self.entropy.domain, weights, self.observed)
+        self._set("rows", rows)
+        for name in ("features", "weights", "observed"):
+            self._set(name, getattr(rows, name))
+        features = self.features
         if self.observed is not None:
-            self._set("observed", self._checked_observed())
-            self._set("target", self.moments(self.observed))
+            self._set("target", rows.moments(self.observed))
         target = np.asarray(self.target, dtype=np.float64)
         if target.shape != (features.n_features,):
             raise ValueError(
@@ -121,8 +112,7 @@ class Problem:
         names.append("target" if self.observed is None else "observed")
         return {name: getattr(self, name) for name in names}
 
-    def _checked_weights(self) -> Array | None:
-        rows = self._count
+    def _checked_weights(self, rows: int | None) -> Array | None:
         if self.weights is None:
             return None if rows is None else np.full(rows, 1 / rows)
         weights = np.asarray(self.weights, dtype=np.float64)
@@ -136,28 +126,11 @@ class Problem:
             raise ValueError("weights must be finite, non-negative and not all zero")
         return weights
 
-    def _checked_observed(self) -> Rows:
-        if self.features.in_blocks:  # checked where they are
-            return self.observed
-        expected = self.features.scores(np.zeros(self.features.n_features))
-        observed = self.observed
-        several = not uneven(expected) and expected.ndim > 1
-        if several and np.shape(observed) == expected.shape[:-1]:
-            observed = one_hot(np.asarray(observed), expected, self.entropy.domain)
-        observed = self.entropy.domain.conform(as_float(observed), expected)
-        if not same_cuts(observed, expected):
-            raise ValueError(
-                f"the observed distribution must have the shape of the scores "
-                f"{_shape(expected)}, got {_shape(observed)}"
-            )
-        self.entropy.domain.require(observed, "observed distribution")
-        return observed
-
     # -- the two sides -------------------------------------------------------------------------
 
     def moments(self, p: Rows) -> Array:
         """F p = sum a_i F_i p_i."""
-        return self.features.moments(p if self.weights is None else row_scale(p, self.weights))
+        return self.rows.moments(p)
 
     def total(self, values: Array) -> float:
         """sum a_i values_i."""
@@ -182,7 +155,7 @@ class Problem:
         """The state at w = 0; its problem is this one with the unit that the state gives."""
         state = self.state(np.zeros(self.features.n_features))
         problem = self if self._unit is not None else self.with_unit(state.moment_size)
-        return replace(state, problem=problem, known_sums=state.sums, known_gradient=state.gradient)
+        return replace(state, problem=problem)
 
     def state(self, w: Any, theta: Rows | None = None) -> State:
         """Everything known at w; ``theta`` = F'w where it is at hand already."""
@@ -191,7 +164,15 @@ class Problem:
             raise ValueError(
                 f"w must be a vector of shape ({self.features.n_features},), got shape {w.shape}"
             )
-        return State(self, w, theta)
+        return State(self, w, self.at(w, theta))
+
+    def at(self, w: Array, theta: Rows | None = None) -> Evaluation:
+        """What the rows say at w; ``theta`` = F'w where it is at hand already."""
+        return self.rows.at(self.entropy, w, theta)
+
+    def scored(self, w: Array) -> Evaluation:
+        """What rows in memory say at w, their scores written out."""
+        return self.at(w, self.features.scores(w))
 
     def smooth(self, w: Array) -> tuple[float, Array]:
         """Omega*(F'w) - <w, mu> and its gradient F p_w - mu."""
@@ -227,14 +208,12 @@ class Problem:
 
     def certificate(self, state: State) -> float:
         """The gap that solvers stop on: at p_w pulled into the domain of V."""
-        return state.pulled_gap(state.p if state.sums is None else None, state.gradient)
+        return state.pulled_gap(state.p if state.evaluation.written else None, state.gradient)
 
     @cached_property
     def observed_value(self) -> float:
         """Omega of the observed distribution."""
-        if self.features.in_blocks:
-            return self.features.observed_value(self.entropy)
-        return self.total(self.entropy.value_inside(self.observed))
+        return self.rows.observed_value(self.entropy)
 
     def optimality(self, w: Array) -> float:
         """Relative violation of the optimality conditions, also where no finite gap exists."""
@@ -276,24 +255,9 @@ class Problem:
             weights=self.weights,
         )
 
-    def sizes(self, state: State) -> tuple[int, int]:
-        """Number of rows (of cells where there is a single row), and of all scores."""
-        if self.features.in_blocks:
-            return self.features.n_points, self.features.n_scores
-        scores = flat(state.theta).size
-        return self._count or scores, scores
-
-    def hessian(self, state: State, every: int = 1) -> Array:
-        """F J F' at a state, J the Jacobian of the map theta -> p; see ``ColumnMap.gram``."""
-        if self.features.in_blocks:
-            return self.features.hessian(self.entropy, state.w, every)
-        return self.features.gram(*_curvature(state), every)
-
     def ray(self, state: State, step: Array) -> Ray:
         """The states along a step."""
-        if self.features.in_blocks:
-            return Ray(state, step, None)
-        return Ray(state, step, self.features.scores(step))
+        return Ray(state, step, state.evaluation.along(step))
 
     def guarantees(self, gap: float) -> dict[str, float]:
         """What a duality gap says of the distance between p_w and the optimum p*.
@@ -317,94 +281,47 @@ class Problem:
         return known
 
 
-def _curvature(state: State) -> tuple[Rows, Rows | None]:
-    """The Jacobian of the map with the row weights in it."""
-    diagonal, spike = state.problem.entropy.curvature(
-        np.atleast_2d(state.theta), np.atleast_2d(state.p)
-    )
-    weights = state.problem.weights
-    if weights is None:
-        return diagonal[0], None if spike is None else spike[0]
-    return (
-        row_scale(diagonal, weights),
-        None if spike is None else row_scale(spike, np.sqrt(weights)),
-    )
-
-
-def _shape(rows: Rows) -> str:
-    return f"{type(rows).__name__}, {n_rows(rows)} rows" if uneven(rows) else str(np.shape(rows))
-
-
 @dataclass(frozen=True, eq=False)
 class State:
-    """A point w of the dual with what follows from it, each computed once and when asked for.
-
-    ``known_theta``, ``known_image``, ``known_sums``, ``known_conjugate`` and ``known_gradient`` are
-    what is at hand of ``theta``, ``image``, ``sums``, ``conjugate`` and ``gradient``.
-    """
+    """A point w of the dual with what follows from it, each computed once and when asked for."""
 
     problem: Problem
     w: Array
-    known_theta: Rows | None = field(repr=False)
-    known_image: tuple[Array, Rows] | None = field(default=None, repr=False, kw_only=True)
-    known_sums: tuple[Array, Array] | None = field(default=None, repr=False, kw_only=True)
-    known_conjugate: Array | None = field(default=None, repr=False, kw_only=True)
-    known_gradient: Array | None = field(default=None, repr=False, kw_only=True)
+    evaluation: Evaluation = field(repr=False)
 
-    def transfer(self, problem: Problem, w: Array, gradient: Array | None = None) -> State:
+    def transfer(self, problem: Problem, w: Array, moments: Array | None = None) -> State:
         """The state of another problem at the same scores; what is known already is kept."""
-        if problem.features.in_blocks:
-            conjugate = self.conjugate
-            return State(problem, w, None, known_conjugate=conjugate, known_gradient=gradient)
-        return State(problem, w, self.theta, known_image=self.image, known_gradient=gradient)
+        return State(problem, w, self.evaluation.handed_to(problem.rows, w, moments))
 
-    @cached_property
+    @property
     def theta(self) -> Rows:
         """F'w."""
-        return (
-            self.problem.features.scores(self.w) if self.known_theta is None else self.known_theta
-        )
-
-    @cached_property
-    def sums(self) -> tuple[Array, Array] | None:
-        """Omega*(theta) of each row and F p_w where the map has a short cut, which writes no p_w.
-
-        None where it has none, or where the scores or their image are at hand.
-        """
-        at_hand = (self.known_sums, self.known_theta, self.known_image)
-        if any(known is not None for known in at_hand):
-            return self.known_sums
-        problem = self.problem
-        return problem.features.conjugate_and_moments(problem.entropy, self.w, problem.weights)
-
-    @cached_property
-    def image(self) -> tuple[Array, Rows]:
-        """Omega*(theta) of each row and p_w, which one call of the entropy gives."""
-        if self.known_image is not None:
-            return self.known_image
-        return self.problem.entropy.conjugate(self.theta)
+        return self.evaluation.theta
 
     @property
     def conjugate(self) -> Array:
-        """Omega*(theta) of each row."""
-        if self.known_conjugate is not None:
-            return self.known_conjugate
-        return self.image[0] if self.sums is None else self.sums[0]
+        """Omega*(theta) of each row, or of all rows together where they are in blocks."""
+        return self.evaluation.conjugate
 
     @property
     def p(self) -> Rows:
         """p_w = grad Omega*(theta)."""
-        return self.image[1]
+        return self.evaluation.p
 
     @property
     def prediction(self) -> Rows:
         """The primal point to report: p_w, unless a solver knows a better one."""
         return self.p
 
+    @property
+    def prediction_when_asked(self) -> Rows | Callable[[], Rows]:
+        """The prediction, or what writes it out where no step of a solver did."""
+        return self.prediction if self.evaluation.written else lambda: self.prediction
+
     @cached_property
     def smooth(self) -> float:
         """Omega*(F'w) - <w, mu>."""
-        return self.problem.total(self.conjugate) - float(self.w @ self.problem.target)
+        return self.evaluation.total - float(self.w @ self.problem.target)
 
     @cached_property
     def penalty(self) -> float:
@@ -419,10 +336,7 @@ class State:
     @cached_property
     def gradient(self) -> Array:
         """F p_w - mu, the gradient of the smooth part and the residual of p_w."""
-        if self.known_gradient is not None:
-            return self.known_gradient
-        moments = self.problem.moments(self.p) if self.sums is None else self.sums[1]
-        return moments - self.problem.target
+        return self.evaluation.moments - self.problem.target
 
     @property
     def moment_size(self) -> float:
@@ -457,9 +371,7 @@ class State:
     @property
     def largest_score(self) -> float:
         """The largest |theta|."""
-        if self.problem.features.in_blocks:
-            return self.problem.features.largest_score(self.w)
-        return float(np.max(np.abs(flat(self.theta)), initial=0.0))
+        return self.evaluation.largest_score
 
     def falls_along_w(self, depth: float) -> bool:
         """Whether the dual falls below -depth along the ray of w, by far more than rounding.
@@ -473,18 +385,17 @@ class State:
             w = length * self.w
             if not (np.isfinite(w).all() and np.isfinite(length * self.largest_score)):
                 return False
-            theta = None if self.problem.features.in_blocks else length * self.theta
-            return self.problem.state(w, theta).dual < -depth
+            return State(self.problem, w, self.evaluation.stretched(length)).dual < -depth
 
     @cached_property
     def gap(self) -> float:
         """The problem's certificate."""
         return self.problem.certificate(self)
 
-    def pulled_gap(self, p: Rows | None, residual: Array) -> float:
+    def pulled_gap(self, p: Point | None, residual: Array) -> float:
         """The gap at p_s = s p + (1 - s) p~, p~ the observed rows, where s r(p) lies in dom V.
 
-        None is p_w where it is not written out; a ``Moved`` is that of rows in blocks, moved there.
+        None stands for p_w where it is not written out.
         """
         potential = self.problem.potential
         gauge = potential.gauge(residual)
@@ -548,15 +459,15 @@ class State:
             return np.inf
         s, residual = pulled
         entropy = self.problem.total(s * q.cost + (1 - s) * self._observed_losses)
-        size = 2 * self.problem.total(np.abs(self.image[0]))
-        return _above_rounding(entropy, size) + self._potential_gap(residual)
+        size = 2 * self.problem.total(np.abs(self.conjugate))
+        return above_rounding(entropy, size) + self._potential_gap(residual)
 
     @property
     def _row_by_row(self) -> bool:
         """Whether each row can have a factor of its own."""
         problem = self.problem
         features = problem.features
-        if problem.weights is None or problem.observed is None or features.in_blocks:
+        if problem.weights is None or problem.observed is None:
             return False
         if problem.potential.elastic(features.n_features) is None:
             return False
@@ -612,73 +523,51 @@ class State:
         problem, observed = self.problem, self.problem.observed
         if problem.entropy.cheap_value(self.p):
             return self.entropy_gap(row_scale(self.p, s) + row_scale(observed, 1 - s))
-        size = 2 * problem.total(np.abs(self.image[0]))
-        return _above_rounding(problem.total((1 - s) * self._observed_losses), size)
+        size = 2 * problem.total(np.abs(self.conjugate))
+        return above_rounding(problem.total((1 - s) * self._observed_losses), size)
 
     @cached_property
     def _observed_losses(self) -> Array:
         """Omega(p~_i) + Omega*(theta_i) - <theta_i, p~_i> of each row."""
         observed = self.problem.observed
         value = self.problem.entropy.value_inside(observed)
-        return np.maximum(value + self.image[0] - row_dot(self.theta, observed), 0.0)
+        return np.maximum(value + self.conjugate - row_dot(self.theta, observed), 0.0)
 
-    def _mixture_entropy_gap(self, s: float, p: Rows | None) -> float:
-        """The entropy's part at s p + (1 - s) p~; where its value is dear, a bound by convexity."""
-        if p is not None and self.problem.features.in_blocks:
-            return self.entropy_gap(p._replace(s=s))
-        observed = self.problem.observed
-        if p is None and self.problem.features.in_blocks:
-            gap = self.problem.features.mixture_gap(self.problem.entropy, self.w, s)
-            if gap is not None:
-                return _above_rounding(gap, 2 * abs(self.problem.total(self.conjugate)))
-        if p is None:
-            return self._mixed_entropy_gaps(s)
-        if self.problem.entropy.cheap_value(p):
-            return self.entropy_gap(s * p + (1 - s) * observed)
-        return s * self.entropy_gap(p) + (1 - s) * self.entropy_gap(observed)
+    def _mixture_entropy_gap(self, s: float, p: Point | None) -> float:
+        """The entropy's part at s p + (1 - s) p~; where that is dear, a bound by convexity."""
+        gap = self.evaluation.mixture_gap(s, p)
+        return self._mixed_entropy_gaps(s) if gap is None else gap
 
     def mixture_gap(self, s: float) -> float:
         """The gap at s p_w + (1 - s) p~, p~ the observed rows."""
-        if self.problem.features.in_blocks:
-            return self._mixture_entropy_gap(s, None) + self._potential_gap(s * self.gradient)
-        return self.gap_at(s * self.p + (1 - s) * self.problem.observed)
+        return self._mixture_entropy_gap(s, None) + self._potential_gap(s * self.gradient)
 
     def _mixed_entropy_gaps(self, s: float) -> float:
         """The bound from what is known at p_w and at p~: <theta, p~> = <w, mu>."""
-        value, conjugate = self.problem.observed_value, self.problem.total(self.conjugate)
+        value, conjugate = self.problem.observed_value, self.evaluation.total
         score = float(self.w @ self.problem.target)
         size = abs(value) + abs(conjugate) + abs(score)
-        observed = _above_rounding(value + conjugate - score, size)
+        observed = above_rounding(value + conjugate - score, size)
         return s * self.entropy_gap(None) + (1 - s) * observed
 
     def gap_at(self, p: Rows) -> float:
         """The gap with any p of the domain."""
         return self._gap(p, self.problem.moments(p) - self.problem.target)
 
-    def entropy_gap(self, p: Rows | None) -> float:
+    def entropy_gap(self, p: Point | None) -> float:
         """Omega(p) + Omega*(theta) - <theta, p>, >= 0 up to rounding, which is all for p_w."""
         if p is None:
-            return _above_rounding(0.0, 2 * self.problem.total(np.abs(self.conjugate)))
-        if self.problem.features.in_blocks:
-            return self.problem.features.entropy_gap(self.w, p)
-        score = row_dot(self.theta, p)
-        if p is self.p and not self.problem.entropy.cheap_value(p):
-            value = score - self.conjugate  # what p_w makes it
-        else:
-            value = self.problem.entropy.value_inside(p)
-        size = np.abs(value) + np.abs(self.conjugate) + np.abs(score)
-        return _above_rounding(
-            self.problem.total(value + self.conjugate - score), self.problem.total(size)
-        )
+            return above_rounding(0.0, 2 * self.evaluation.total_size)
+        return self.evaluation.entropy_gap(p)
 
-    def _gap(self, p: Rows | None, residual: Array) -> float:
+    def _gap(self, p: Point | None, residual: Array) -> float:
         return self.entropy_gap(p) + self._potential_gap(residual)
 
     def _potential_gap(self, residual: Array) -> float:
         """V(r) + V*(-w) + <r, w>, >= 0 up to rounding."""
         value, slope = self.problem.potential.value(residual), float(residual @ self.w)
         size = abs(value) + abs(self.penalty) + abs(slope)
-        return _above_rounding(value + self.penalty + slope, size)
+        return above_rounding(value + self.penalty + slope, size)
 
 
 def _room_for_most(size: Array, limit: Array) -> float:
@@ -694,48 +583,27 @@ def _room_for_most(size: Array, limit: Array) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Ray:
-    """The points w + length step; ``direction`` = F'step where scores are at hand.
-
-    Scores are linear along a step, so that a trial costs no product.
-    """
+    """The points w + length step."""
 
     start: State
     step: Array
-    direction: Rows | None
+    line: Line = field(repr=False)
 
     def state(self, length: float) -> State:
         """The state at a length."""
-        w = self.start.w + length * self.step
-        if self.direction is None:
-            return self.start.problem.state(w)
-        return self.start.problem.state(w, self.start.theta + length * self.direction)
+        evaluation = self.line.at(length)
+        return State(self.start.problem, evaluation.w, evaluation)
 
     def slope(self, state: State) -> float:
         """Derivative of Omega*(F'w) - <w, mu> at a state along the step."""
-        problem = state.problem
-        if self.direction is None:
-            return float(state.gradient @ self.step)
-        mean = problem.total(row_dot(state.p, self.direction))
-        return mean - float(problem.target @ self.step)
+        return self.line.slope(state.evaluation) - float(state.problem.target @ self.step)
 
     def moves_scores_by(self, limit: float) -> bool:
         """Whether some score moves by ``limit`` or more, in multiples of 1 + the largest one."""
-        room = limit * (1 + self.start.largest_score)
-        if self.direction is not None:
-            return not float(np.abs(flat(self.direction)).max()) < room
-        features = self.start.problem.features
-        low, high = features.ranges()
-        most = float(np.abs(self.step) @ np.maximum(np.abs(low), np.abs(high)))
-        return not (most < room or features.largest_score(self.step) < room)
+        return self.line.moves_scores_by(limit * (1 + self.start.largest_score))
 
 
 def _limits(elastic: tuple[Array, Array]) -> Array:
     """How large residuals may be under l1 |w| + l2 w^2 / 2: without bound where l2 > 0."""
     l1, l2 = elastic
     return np.where(l2 > 0, np.inf, l1)
-
-
-def _above_rounding(difference: float, size: float) -> float:
-    """A difference that is >= 0 in exact arithmetic, never reported below its own rounding."""
-    rounding = float(np.finfo(np.float64).eps) * size if np.isfinite(size) else 0.0
-    return max(float(difference), rounding)

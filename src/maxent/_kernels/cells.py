@@ -10,7 +10,7 @@ table: close to either end of the range, where hinges are steep, no digits cance
 
 import numpy as np
 
-from maxent._kernels.compiling import njit
+from maxent._kernels.compiling import njit, twin
 
 LINEAR, QUADRATIC, FORWARD, REVERSE, THRESHOLD = 0, 1, 2, 3, 4
 _SUM = {"reassoc", "contract"}  # sums in any order, so that they run in vector registers
@@ -117,6 +117,98 @@ def mean_squares(x, codes, low, high, upper, p, kind, position, knots, rest, par
     _curve_means(kind, position, knots, rest, upper, h0, h1, h2, powers, parabola, 2, out)
 
 
+@twin(mean_curves)
+def mean_curves_at_once(x, codes, low, high, upper, p, kind, position, knots, rest, parabola, out):
+    """The same in numpy."""
+    p, codes, u, near = _scaled(x, codes, low, high, upper, p)
+    h0, h1 = _in_bins(codes, (p, p * near), knots.size + 1)
+    ones = np.where(np.arange(h0.size) < upper, h1, h0 - h1)
+    powers = [in_order(values) for values in (h0, ones, p * u * u)]
+    _means_at_once(kind, position, knots, rest, upper, h0, h1, h1, powers, parabola, 1, out)
+
+
+@twin(mean_squares)
+def mean_squares_at_once(x, codes, low, high, upper, p, kind, position, knots, rest, parabola, out):
+    """The same in numpy."""
+    p, codes, u, near = _scaled(x, codes, low, high, upper, p)
+    h0, h1, h2 = _in_bins(codes, (p, p * near, p * near * near), knots.size + 1)
+    powers, power = [], p
+    for _ in range(5):
+        powers.append(in_order(power))
+        power = power * u
+    _means_at_once(kind, position, knots, rest, upper, h0, h1, h2, powers, parabola, 2, out)
+
+
+def in_order(values):
+    """The sum from first to last: numpy's own takes pairs, and has other last digits."""
+    return np.cumsum(values)[-1] if values.size else 0.0
+
+
+def _scaled(x, codes, low, high, upper, p):
+    """Of the cells with mass: mass, codes, u, and 1 - u instead in upper bins."""
+    x = x.astype(np.float64, copy=False)
+    if not p.all():
+        x, codes, p = (part[p != 0.0] for part in (x, codes, p))
+    scale = 1.0 / (high - low)
+    u = (x - low) * scale
+    return p, codes, u, np.where(codes < upper, u, (high - x) * scale)
+
+
+def _in_bins(codes, masses, size):
+    return [np.bincount(codes, mass, size) for mass in masses]
+
+
+def _means_at_once(kind, position, knots, rest, upper, h0, h1, h2, powers, parabola, order, out):
+    """As ``_curve_means``."""
+    a, b, e = parabola
+    out[kind == LINEAR] = powers[order]
+    if order == 1:
+        square = a * powers[0] + b * powers[1] + e * powers[2]
+    else:
+        square = (
+            a * a * powers[0]
+            + 2.0 * a * b * powers[1]
+            + (b * b + 2.0 * a * e) * powers[2]
+            + 2.0 * b * e * powers[3]
+            + e * e * powers[4]
+        )
+    out[kind == QUADRATIC] = square
+    if not knots.size:
+        return
+    h = np.array([h0, h1, h2][: order + 1])
+    bins, right, left = (
+        h0.size,
+        np.zeros((order + 1, h0.size + 1)),
+        np.zeros((order + 1, h0.size + 1)),
+    )
+    right[:, upper:bins] = np.cumsum(h[:, upper:][:, ::-1], axis=1)[:, ::-1]
+    whole = h[:, :upper][:, ::-1]
+    before = _turned(right[:, upper, None])  # from 1 - u to u
+    right[:, :upper] = np.cumsum(np.concatenate([before, whole], axis=1), axis=1)[:, :0:-1]
+    own = np.concatenate([h[:, :upper], _turned(h[:, upper:])], axis=1)
+    np.cumsum(own, axis=1, out=left[:, 1:])
+    where = kind == THRESHOLD
+    out[where] = right[0, position[where] + 1]
+    where = kind == FORWARD
+    k = position[where]
+    (n, first, *second), s, t = right[:, k + 1], rest[k], knots[k]
+    if order == 1:
+        out[where] = np.where(k + 1 >= upper, n - first / s, (first - t * n) / s)
+    else:
+        far = n - (2.0 * first - second[0] / s) / s
+        near = (second[0] - t * (2.0 * first - t * n)) / (s * s)
+        out[where] = np.where(k + 1 >= upper, far, near)
+    where = kind == REVERSE
+    (n, first, *second), t = left[:, position[where] + 1], knots[position[where]]
+    out[where] = n - first / t if order == 1 else n - (2.0 * first - second[0] / t) / t
+
+
+def _turned(h):
+    """Sums of 1, u and u^2 from those of 1, 1 - u and its square, or the other way round."""
+    ones, first, *second = h
+    return np.array([ones, ones - first, *(ones - 2.0 * first + square for square in second)])
+
+
 @njit(cache=True, nogil=True)
 def curve_tables(kind, position, knots, rest, upper, w, parabola, intercept, slope):
     """The curve sum_j w_j f_j of one variable in each bin: intercept + slope v + bend u^2.
@@ -165,6 +257,31 @@ def curve_tables(kind, position, knots, rest, upper, w, parabola, intercept, slo
     return bend
 
 
+@twin(curve_tables)
+def curve_tables_at_once(kind, position, knots, rest, upper, w, parabola, intercept, slope):
+    """The same in numpy."""
+    bins = intercept.size
+    kinds = (FORWARD, REVERSE, THRESHOLD)
+    forward, reverse, jump = (np.bincount(position[kind == k], w[kind == k], bins) for k in kinds)
+    square = w[kind == QUADRATIC]
+    base, bend = (in_order(square * c) for c in (parabola[0], parabola[2]))
+    plain = kind <= QUADRATIC
+    linear = in_order(np.where(kind == LINEAR, w, w * parabola[1])[plain])
+    lift = np.cumsum(np.concatenate([[base], jump[:-1]]))
+    above = np.cumsum(np.concatenate([[0.0], forward[:-1]]))
+    steps = np.divide(forward[:-1], rest, out=np.zeros(bins - 1), where=forward[:-1] != 0.0)
+    steep = np.cumsum(np.concatenate([[0.0], steps]))
+    low = np.arange(bins) < upper
+    intercept[:] = np.where(low, lift + above - steep, lift + above + linear)
+    slope[:] = np.where(low, linear + steep, -linear - steep)
+    below = np.cumsum(np.concatenate([reverse[:-1], [0.0]])[::-1])[::-1]
+    steps = np.divide(reverse[:-1], knots, out=np.zeros(bins - 1), where=reverse[:-1] != 0.0)
+    steep = np.cumsum(np.concatenate([steps, [0.0]])[::-1])[::-1]
+    intercept += np.where(low, below, below - steep)
+    slope += np.where(low, -steep, steep)
+    return bend
+
+
 @njit(cache=True, nogil=True)
 def add_curve(x, codes, low, high, upper, intercept, slope, bend, theta):
     """theta += the curve of one variable at every cell."""
@@ -174,6 +291,15 @@ def add_curve(x, codes, low, high, upper, intercept, slope, bend, theta):
         u = (x[i] - low) * scale
         v = u if c < upper else (high - x[i]) * scale
         theta[i] += intercept[c] + slope[c] * v + bend * u * u
+
+
+@twin(add_curve)
+def add_curve_at_once(x, codes, low, high, upper, intercept, slope, bend, theta):
+    """The same in numpy."""
+    x, scale = x.astype(np.float64, copy=False), 1.0 / (high - low)
+    u = (x - low) * scale
+    v = np.where(codes < upper, u, (high - x) * scale)
+    theta += intercept[codes] + slope[codes] * v + bend * u * u
 
 
 # Loops over a part of the cells run over slices from 0: an index that might be negative would keep
@@ -213,6 +339,28 @@ def write_curves(values, variable, kind, knot, low, high, parabola, root, start,
                 row[i] = r[i] * (below if below > 0.0 else 0.0)
 
 
+@twin(write_curves)
+def write_curves_at_once(values, variable, kind, knot, low, high, parabola, root, start, stop, out):
+    """The same in numpy."""
+    r = root[start:stop]
+    for j in range(kind.size):
+        v = variable[j]
+        lo, hi, t = low[v], high[v], knot[j]
+        x = values[v, start:stop].astype(np.float64, copy=False)
+        u = (x - lo) * (1.0 / (hi - lo))
+        if kind[j] == LINEAR:
+            feature = u
+        elif kind[j] == QUADRATIC:
+            feature = parabola[0, v] + u * (parabola[1, v] + parabola[2, v] * u)
+        elif kind[j] == THRESHOLD:
+            out[j] = np.where(x > t, r, 0.0)
+            continue
+        else:
+            over = (x - t) * (1.0 / (hi - t)) if kind[j] == FORWARD else (t - x) * (1.0 / (t - lo))
+            feature = np.where(over > 0.0, over, 0.0)
+        out[j] = r * feature
+
+
 @njit(cache=True, nogil=True)
 def add_products(values, first, second, low, scale, pair_weight, edge, theta, start, stop):
     """theta += sum of pair_weight u_i u_j over pairs, plus edge_v u_v over variables."""
@@ -230,6 +378,18 @@ def add_products(values, first, second, low, scale, pair_weight, edge, theta, st
             a *= scale[first[k]] * scale[second[k]]
             for i in range(x.size):
                 out[i] += a * (x[i] - lx) * (y[i] - ly)
+
+
+@twin(add_products)
+def add_products_at_once(values, first, second, low, scale, pair_weight, edge, theta, start, stop):
+    """The same in numpy."""
+    out = theta[start:stop]
+    x = values[:, start:stop].astype(np.float64, copy=False) - low[:, None]
+    for v in np.flatnonzero(edge):
+        out += (edge[v] * scale[v]) * x[v]
+    for k in np.flatnonzero(pair_weight):
+        i, j = first[k], second[k]
+        out += (pair_weight[k] * (scale[i] * scale[j])) * x[i] * x[j]
 
 
 @njit(cache=True, nogil=True)
@@ -252,6 +412,21 @@ def write_products(
                 row[i] = min(max(row[i], 0.0), 1.0)
         for i in range(x.size):
             row[i] *= r[i]
+
+
+@twin(write_products)
+def write_products_at_once(
+    values, first, second, low, scale, c0, ci, cj, cij, root, start, stop, clamp, out
+):
+    """The same in numpy."""
+    x = values[:, start:stop].astype(np.float64, copy=False)
+    x = (x - low[:, None]) * scale[:, None]
+    for k in range(first.size):
+        u, v = x[first[k]], x[second[k]]
+        row = c0[k] + ci[k] * u + (cj[k] + cij[k] * u) * v
+        if clamp:
+            row = np.minimum(np.maximum(row, 0.0), 1.0)
+        out[k] = row * root[start:stop]
 
 
 @njit(cache=True, nogil=True, fastmath=_SUM)
@@ -282,6 +457,13 @@ def product_range(x, y):
     return least, most
 
 
+@twin(product_range)
+def product_range_at_once(x, y):
+    """The same in numpy."""
+    product = x.astype(np.float64) * y.astype(np.float64)
+    return product.min(initial=np.inf), product.max(initial=-np.inf)
+
+
 @njit(cache=True, nogil=True)
 def add_levels(codes, w, theta):
     """theta += w[level], nothing for an unknown level (code -1)."""
@@ -290,9 +472,23 @@ def add_levels(codes, w, theta):
             theta[i] += w[codes[i]]
 
 
+@twin(add_levels)
+def add_levels_at_once(codes, w, theta):
+    """The same in numpy."""
+    known = codes >= 0
+    theta[known] += w[codes[known]]
+
+
 @njit(cache=True, nogil=True)
 def sum_levels(codes, p, out):
     """out[level] += p."""
     for i in range(codes.size):
         if codes[i] >= 0:
             out[codes[i]] += p[i]
+
+
+@twin(sum_levels)
+def sum_levels_at_once(codes, p, out):
+    """The same in numpy."""
+    known = codes >= 0
+    np.add.at(out, codes[known], p[known])

@@ -34,13 +34,16 @@ from numba.core.compiler_lock import global_compiler_lock
 
 from maxent import _kernels, _locks
 from maxent._kernels.linking import linking
+from maxent._threads import num_threads
 
 _DIGEST = hashlib.sha256().digest_size
 _PATIENCE = 120.0  # seconds for another process to compile a kernel; one that stands still has none
 _PAUSE = 0.02
 _TINY = 20_000  # steps that are over before a kernel is loaded
 _LITTLE = 300_000  # steps that Python makes in the time in which a kernel is compiled
+_FEW, _MUCH = 100_000, 2_000_000
 _CALL = 50  # steps that a call takes as long as
+_AT_ONCE = 50  # steps that numpy makes while Python makes one
 
 
 def njit(*, cache, helper=False, **options):
@@ -79,16 +82,54 @@ def exact(kernel, work, calls=20):
     comparisons in float64 without ``fastmath``, and whole numbers. So it does not matter which one
     runs: the kernel if it is at hand, else Python as long as that takes less than compiling.
     ``work`` is the number of steps of the loops in a call; Python makes a million in a second or
-    two. ``calls`` are those to be expected: the default is for what a solver does again and again.
+    two, and a ``twin`` in numpy many at once. ``calls`` are those to be expected: the default is
+    for what a solver does again and again.
     """
     plain = not hasattr(kernel, "py_func")  # NUMBA_DISABLE_JIT
     if plain or kernel.signatures or not _kernels.spare_small_problems:
         return kernel
+    other = _twins.get(kernel)
+    if other is not None:
+        work //= _AT_ONCE
     steps = _interpreted_steps[kernel] = _interpreted_steps[kernel] + _CALL + work
     if max(steps, calls * work) > _LITTLE or (steps > _TINY and _stored(kernel)):
         return kernel
+    return _uncompiled(kernel)
+
+
+def spared(kernel, size, work):
+    """Whether numpy is to serve ``size`` numbers in place of a kernel of nearly the same answers.
+
+    They differ in the last digits. Not if the kernel is at hand, and until the ``work`` of all such
+    calls, in millionths of a second, comes to what compiling takes: no process takes more than
+    that longer than with kernels alone.
+    """
+    plain = not hasattr(kernel, "py_func")
+    if plain or kernel.signatures or not _kernels.spare_small_problems or size > _FEW:
+        return False
+    num_threads()  # a setting that no kernel could use is refused here as well
+    steps = _interpreted_steps[kernel] = _interpreted_steps[kernel] + work
+    return steps <= _MUCH and not (steps > _TINY and _stored(kernel))
+
+
+def twin(kernel):
+    """Declare a function of numpy that gives what a kernel gives, to the last bit."""
+
+    def declared(function):
+        _twins[kernel] = function
+        return function
+
+    return declared
+
+
+def _uncompiled(kernel):
+    """What runs in place of a kernel."""
+    other = _twins.get(kernel)
 
     def run(*arguments):
+        if other is not None:
+            with np.errstate(all="ignore"):
+                return other(*arguments)
         # with numbers of fewer digits Python's sums have fewer too
         if any(getattr(a, "dtype", None) == np.float32 for a in arguments):
             return kernel(*arguments)
@@ -99,6 +140,7 @@ def exact(kernel, work, calls=20):
 
 
 _interpreted_steps = Counter()
+_twins = {}
 
 
 @remembered

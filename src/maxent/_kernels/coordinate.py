@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from maxent._kernels.compiling import njit
+from maxent._kernels.compiling import njit, twin
 
 
 @njit(cache=True, nogil=True)
@@ -43,6 +43,31 @@ def elastic_quadratic(gram, slope, w, l1, l2, d, max_passes, tol):
             full = True
         else:
             full = False
+    return False
+
+
+@twin(elastic_quadratic)
+def elastic_quadratic_at_once(gram, slope, w, l1, l2, d, max_passes, tol):
+    """The same with numpy's loops over the slope."""
+    curved = np.diagonal(gram)
+    sizes, full = (curved + l2).tolist(), True
+    free = [j for j, h in enumerate(sizes) if not h <= 0.0]
+    for _ in range(max_passes):
+        worst = 0.0
+        for j in free:
+            x = w[j] + d[j]
+            if not full and x == 0.0:
+                continue
+            v, h = curved[j] * x - slope[j], sizes[j]
+            new = (v - l1[j]) / h if v > l1[j] else (v + l1[j]) / h if v < -l1[j] else 0.0
+            step = new - x
+            if step != 0.0:
+                d[j] += step
+                slope += step * gram[:, j]
+                worst = max(worst, abs(step) * h)
+        if worst <= tol and full:
+            return True
+        full = worst <= tol
     return False
 
 

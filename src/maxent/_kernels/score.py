@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from maxent._kernels.compiling import njit
+from maxent._kernels.compiling import njit, twin
 
 _TILE = 512  # cells whose scores and scaled variables stay in cache
 
@@ -27,6 +27,15 @@ def fill_guide(knots, begin, per_unit, guide):
         guide[_bin(knots[k], begin, per_unit, float(bins - 1)) + 1] += 1
     for b in range(bins):
         guide[b + 1] += guide[b]
+
+
+@twin(fill_guide)
+def fill_guide_at_once(knots, begin, per_unit, guide):
+    """The same in numpy."""
+    t = (knots - begin) * per_unit
+    t = np.minimum(np.where(t > 0.0, t, 0.0), float(guide.size - 2))
+    guide[0] = 0
+    guide[1:] = np.cumsum(np.bincount(t.astype(np.int64), minlength=guide.size - 1))
 
 
 @njit(cache=True, nogil=True)
@@ -129,6 +138,46 @@ def add_scores(
             for i in range(code.size):
                 if code[i] >= 0:
                     out[i] += weight[code[i]]
+
+
+@twin(add_scores)
+def add_scores_at_once(
+    values, codes, low, high, clamp,
+    curve, numbers, knot_cuts, knots, guide_cuts, guide, pieces,
+    unit, unit_numbers, first, second, products,
+    category, level_cuts, levels,
+    start, stop, theta,
+):  # fmt: skip
+    """The same in numpy."""
+    part = slice(start, stop)
+    out = theta[part]
+
+    def held(v):
+        x = values[v, part].astype(np.float64, copy=False)
+        return np.where(x < low[v], low[v], np.where(x > high[v], high[v], x))
+
+    for k, v in enumerate(curve):
+        x, (origin, _, bend, scale, a, b, c, weight) = held(v), numbers[k]
+        first_piece, own = knot_cuts[k] + k, knots[knot_cuts[k] : knot_cuts[k + 1]]
+        lift, slope, where = pieces[first_piece + np.searchsorted(own, x)].T
+        u = (x - origin) * scale
+        out += lift + slope * (x - where) + bend * u * u
+        if clamp and weight != 0.0:
+            square = a + u * (b + c * u)
+            out -= np.where(square < 0.0, weight * square, 0.0)
+    scaled = [
+        (held(v) - origin) * scale for v, (origin, scale) in zip(unit, unit_numbers, strict=True)
+    ]
+    for i, j, (a, b, c, e, weight) in zip(first, second, products, strict=True):
+        u, v = scaled[i], scaled[j]
+        product = a + b * u + (c + e * u) * v
+        if clamp:
+            product = np.where(product < 0.0, 0.0, np.where(product > 1.0, 1.0, product))
+        out += weight * product
+    for k, v in enumerate(category):
+        code, own = codes[v, part], levels[level_cuts[k] : level_cuts[k + 1]]
+        known = code >= 0
+        out[known] += own[code[known]]
 
 
 @njit(cache=True, nogil=True)

@@ -210,3 +210,49 @@ def extended_sums(values, codes, place, numbers, q, products, first, cuts, start
                 signed, unsigned = _two_dots(row, size, tile, k)
                 out[cuts[j] + k - first[j], 0] += signed
                 out[cuts[j] + k - first[j], 1] += unsigned
+
+
+# -- the same in numpy but for the order of sums, for few cells ------------------------------------
+
+
+def _raw_at_once(values, codes, place, numbers, start, stop):
+    """Every raw feature at some cells, one row each."""
+    out, (row, level) = np.empty((len(place), stop - start)), place.T
+    number, (origin, scale, floor, ceiling) = level < 0, numbers.T[:, :, None]
+    x = values[row[number], start:stop].astype(np.float64, copy=False)
+    scaled = (x - origin[number]) * scale[number]
+    out[number] = np.minimum(np.maximum(scaled, floor[number]), ceiling[number])
+    out[~number] = codes[row[~number], start:stop] == level[~number, None]
+    return out
+
+
+def term_moments_at_once(values, codes, place, numbers, power, cuts, factor, p, start, stop, out):
+    """As ``term_moments``."""
+    if out.size:
+        raised = _raw_at_once(values, codes, place, numbers, start, stop) ** power[:, None]
+        out += np.multiply.reduceat(raised[factor], cuts[:-1], axis=0) @ p[start:stop]
+
+
+def raw_sums_at_once(values, low, scale, q, start, stop, out):
+    """As ``raw_sums``."""
+    x = values[: out.size, start:stop].astype(np.float64, copy=False)
+    out += ((x - low[: out.size, None]) @ q[start:stop]) * scale[: out.size]
+
+
+def shrink_at_once(values, codes, place, numbers, start, stop, q):
+    """As ``shrink``."""
+    row, (feature,) = q[start:stop], _raw_at_once(values, codes, place, numbers, start, stop)
+    before, lost = np.abs(row).sum(), np.abs(row * (1.0 - feature)).sum()
+    row *= feature
+    return before, lost
+
+
+def extended_sums_at_once(
+    values, codes, place, numbers, q, products, first, cuts, start, stop, out
+):
+    """As ``extended_sums``."""
+    raw = _raw_at_once(values, codes, place, numbers, start, stop)
+    row = q[start:stop] * raw[products].prod(axis=1)
+    asked = np.arange(len(place)) >= first[:, None]
+    out[:, 0] += (row @ raw.T)[asked]
+    out[:, 1] += (np.abs(row) @ raw.T)[asked]

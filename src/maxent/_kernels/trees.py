@@ -7,7 +7,7 @@ later nodes, or -1 and -2 for leaves labelled 0 and 1.
 
 import numpy as np
 
-from maxent._kernels.compiling import njit
+from maxent._kernels.compiling import njit, twin
 
 
 @njit(cache=True, nogil=True)
@@ -20,10 +20,23 @@ def sum_bins(codes, order, r, firsts, out):
             out[firsts[v] + codes[i, v]] += mass
 
 
+@twin(sum_bins)
+def sum_bins_at_once(codes, order, r, firsts, out):
+    """The same in numpy."""
+    mass = r[order]
+    for v in range(codes.shape[1]):  # bins of different variables are different ones
+        np.add.at(out, firsts[v] + codes[order, v].astype(np.int64), mass)
+
+
 @njit(cache=True, nogil=True)
 def _gain(a, b):
     """[a]_+ + [b]_+ - [a + b]_+, without cancellation."""
     return min(abs(a), abs(b)) if (a > 0.0) != (b > 0.0) else 0.0
+
+
+def _gains(a, b):
+    """``_gain`` in numpy."""
+    return np.where((a > 0.0) != (b > 0.0), np.minimum(np.abs(a), np.abs(b)), 0.0)
 
 
 @njit(cache=True, nogil=True)
@@ -60,6 +73,32 @@ def best_split(sums, firsts, n_continuous, total, noise, goes_left):
     return best, variable, below
 
 
+@twin(best_split)
+def best_split_at_once(sums, firsts, n_continuous, total, noise, goes_left):
+    """The same in numpy."""
+    best, variable, cut, below = 0.0, -1, 0.0, 0.0
+    for v in range(firsts.size - 1):
+        here = sums[firsts[v] : firsts[v + 1] - 1]
+        if v < n_continuous:
+            left, cuts = np.cumsum(here), range(here.size)
+        else:
+            cuts = (-1.0, 1.0)
+            chosen = np.where(np.multiply.outer(cuts, here) > noise, here, 0.0)
+            left = np.cumsum(chosen, axis=1)[:, -1] if here.size else np.zeros(2)
+        gains = _gains(left, total - left)
+        more = gains > best + noise
+        while more.any():
+            c = int(more.argmax())
+            best, variable, cut, below = float(gains[c]), v, float(cuts[c]), float(left[c])
+            more[: c + 1] = False
+            more &= gains > best + noise
+    if variable >= 0:
+        here = sums[firsts[variable] : firsts[variable + 1] - 1]
+        taken = np.arange(here.size) <= cut if variable < n_continuous else cut * here > noise
+        goes_left[: here.size] = taken
+    return best, variable, below
+
+
 @njit(cache=True, nogil=True)
 def partition(codes, variable, goes_left, order, spare):
     """Put the cells that go left first, each side in the order it had; how many they are."""
@@ -74,6 +113,16 @@ def partition(codes, variable, goes_left, order, spare):
     for k in range(right):
         order[left + k] = spare[k]
     return left
+
+
+@twin(partition)
+def partition_at_once(codes, variable, goes_left, order, spare):
+    """The same in numpy."""
+    goes = goes_left[codes[order, variable]] != 0
+    parts = order[goes], order[~goes]
+    order[:] = np.concatenate(parts)
+    spare[: parts[1].size] = parts[1]
+    return parts[0].size
 
 
 @njit(cache=True, nogil=True)
@@ -132,11 +181,27 @@ def sum_bytes(packed, p, out):
             out[byte] += turns[k, byte]
 
 
+@twin(sum_bytes)
+def sum_bytes_at_once(packed, p, out):
+    """The same in numpy."""
+    whole = packed.size - packed.size % 4
+    turns = [np.bincount(packed[k:whole:4], p[k:whole:4], 256) for k in range(4)]
+    np.add.at(out, packed[whole:], p[whole:])
+    for turn in turns:
+        out += turn
+
+
 @njit(cache=True, nogil=True)
 def add_bytes(packed, table, theta):
     """theta += table[byte]."""
     for i in range(packed.size):
         theta[i] += table[packed[i]]
+
+
+@twin(add_bytes)
+def add_bytes_at_once(packed, table, theta):
+    """The same in numpy."""
+    theta += table[packed]
 
 
 @njit(cache=True, nogil=True)
@@ -146,6 +211,13 @@ def write_bits(packed, bits, rows, root, out):
         mask, row = np.uint8(1 << bits[j]), out[rows[j]]
         for i in range(packed.size):
             row[i] = root[i] if packed[i] & mask else 0.0
+
+
+@twin(write_bits)
+def write_bits_at_once(packed, bits, rows, root, out):
+    """The same in numpy."""
+    for bit, row in zip(bits, rows, strict=True):
+        out[row] = np.where(packed & np.uint8(1 << bit), root[: packed.size], 0.0)
 
 
 @njit(cache=True, nogil=True)
@@ -221,6 +293,18 @@ def row_gains(rows, firsts, n_continuous, totals, out):
                     left += min(rows[s, c], 0.0)
                 best = max(best, _gain(left, totals[s] - left))
         out[s] = best
+
+
+@twin(row_gains)
+def row_gains_at_once(rows, firsts, n_continuous, totals, out):
+    """The same in numpy."""
+    out[:] = 0.0
+    for v in range(firsts.size - 1):
+        here = rows[:, firsts[v] : firsts[v + 1] - (v < n_continuous)]
+        left = np.cumsum(here if v < n_continuous else np.minimum(here, 0.0), axis=1)
+        if here.size:
+            left = left if v < n_continuous else left[:, -1:]
+            np.maximum(out, _gains(left, totals[:, None] - left).max(axis=1), out=out)
 
 
 @njit(cache=True, nogil=True)

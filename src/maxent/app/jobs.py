@@ -6,7 +6,6 @@ A server that stops leaves them running, and the next one finds them again.
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 import shutil
@@ -26,11 +25,13 @@ from maxent.app import runner
 from maxent.app.aside import Aside
 from maxent.app.folders import Folders
 from maxent.app.models import JobEvent, JobFacts
+from maxent.app.processes import OWN_GROUP, interrupt, started_at
 from maxent.app.schema import DamagedError, read
 from maxent.io import write_atomically
 
 _KEPT = 50  # jobs whose story is kept
 _PID = "pid"
+_UNKNOWN = "unknown"  # when a process began, where the system does not say it
 _NUMBER = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
 _READ = 4 << 20  # bytes of a story that are read
 
@@ -64,6 +65,8 @@ class Job:
             if code in (0, PARTLY):
                 return "done"
             return "stopped" if code in (INTERRUPTED, -signal.SIGINT) else "failed"
+        if self._told()[1] == _UNKNOWN:
+            return "failed"
         return "running" if self._alive() else "lost"
 
     def _alive(self) -> bool:
@@ -71,10 +74,17 @@ class Job:
             return time.time() - self.folder.stat().st_mtime < 5  # it is being started
         return self._process() is not None
 
-    def _process(self) -> int | None:
-        """Its process, as long as that is the one that was started: numbers are used again."""
+    def _told(self) -> tuple[str, str]:
+        """The number of its process and when that began, as they were written down."""
         with suppress(OSError, ValueError):
             pid, _, started = _end_of(self.folder / _PID).decode().strip().partition("\n")
+            return pid, started
+        return "", ""
+
+    def _process(self) -> int | None:
+        """Its process, as long as that is the one that was started: numbers are used again."""
+        pid, started = self._told()
+        with suppress(ValueError):
             if started and started == started_at(int(pid)):
                 return int(pid)
         return None
@@ -83,11 +93,17 @@ class Job:
         """Ctrl-C for the command, which then leaves things as they were."""
         process = self._process()
         if process is not None:
-            with suppress(OSError):
-                os.killpg(process, signal.SIGINT)
+            interrupt(process)
 
     def error(self) -> str:
         """The last line of what the command complained of."""
+        pid, started = self._told()
+        if started == _UNKNOWN and not (self.folder / runner.EXIT).is_file():
+            return (
+                f"This system does not tell when a process began, so that process {printable(pid)} "
+                "cannot be told from one of another program: Stop ends nothing. Wait for it, or "
+                "end it yourself, and fit again."
+            )
         with suppress(OSError):
             lines = _end_of(self.folder / runner.ERRORS).decode("utf-8", errors="replace")
             told = [line for line in lines.splitlines() if line.strip()]
@@ -188,9 +204,9 @@ class Jobs:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            start_new_session=True,  # Ctrl-C at the server is not for it
+            **OWN_GROUP,
         )
-        started = started_at(process.pid) or ""
+        started = started_at(process.pid) or ("" if process.poll() is not None else _UNKNOWN)
         threading.Thread(target=process.wait, daemon=True).start()  # so that its end is noticed
         write_atomically(folder / _PID, f"{process.pid}\n{started}\n".encode())
         self._forget()
@@ -206,21 +222,3 @@ def _end_of(path: Path) -> bytes:
     with open(path, "rb") as file:
         file.seek(max(0, path.stat().st_size - _READ))
         return file.read(_READ)
-
-
-def started_at(pid: int) -> str | None:
-    """When a living process began, in the system's own words; None where there is none."""
-    if pid <= 1:
-        return None
-    if Path("/proc/self/stat").exists():
-        try:
-            said = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-            boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        except OSError:
-            return None
-        return None if said[0] == "Z" else f"{boot} {said[19]}"  # ticks since the boot
-    told = subprocess.run(
-        ["ps", "-o", "state=", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True
-    )
-    state, _, began = told.stdout.strip().partition(" ")
-    return None if not began or state.startswith("Z") else began.strip()

@@ -23,7 +23,9 @@ JOB, EXIT, EVENTS, ERRORS, OUTPUT = "job.json", "exit", "events.jsonl", "errors.
 def run(folder: Path) -> int:
     """Run the command of a job's folder to its end and write its exit code there."""
     job = json.loads((folder / JOB).read_text(encoding="utf-8"))
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # for the command alone
+    for name in ("SIGINT", "SIGBREAK"):  # for the command alone; Windows has both
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
     environment = {**os.environ, PROGRESS: str(folder / EVENTS)}
     held: tuple[int, ...] = ()
     if os.name == "posix":  # the command sees our end close however we end, and ends too

@@ -3,7 +3,7 @@
 from maxent.blocks.cells import CellBlock
 from maxent.blocks.engine import BlockError, Blocks, FileBlocks, MemoryBlocks, SourceBlocks
 from maxent.blocks.map import BlockMap, CellBlockMap, InBlocks, SampleBlockMap
-from maxent.blocks.samples import Moved, SampleBlock
+from maxent.blocks.samples import SampleBlock
 from maxent.blocks.sequences import SequenceBlock
 from maxent.blocks.sources import open_table
 from maxent.maps import BlocksLost
@@ -18,7 +18,6 @@ __all__ = [
     "FileBlocks",
     "InBlocks",
     "MemoryBlocks",
-    "Moved",
     "SampleBlock",
     "SampleBlockMap",
     "SequenceBlock",

@@ -76,6 +76,19 @@ class GramSums(NamedTuple):
         return GramSums(self.total + other.total, self.seen + other.seen)
 
 
+class CurvedSums(NamedTuple):
+    """Sums over cells, with z = F'v: s f z, s f and s z."""
+
+    moved: Array
+    mean: Array
+    along: float
+
+    def merge(self, other: CurvedSums) -> CurvedSums:
+        """Of two pieces."""
+        moved, mean = self.moved + other.moved, self.mean + other.mean
+        return CurvedSums(moved, mean, self.along + other.along)
+
+
 class Draw(NamedTuple):
     """A systematic sample of the cells in proportion to s: ``size`` of them at equal steps.
 
@@ -217,6 +230,23 @@ class CellBlock:
         part = OperatorMap([bound.take(drawn) for bound in features.parts], drawn.size)
         share = np.full(drawn.size, step)
         return GramSums(part.weighted_sums(share, share), part.moments(share))
+
+    def curved(
+        self,
+        law: RowLaw,
+        weights: SparseWeights,
+        tau: float,
+        direction: SparseWeights,
+        wanted: Array | None,
+    ) -> CurvedSums | None:
+        """What a product with the Hessian is made of."""
+        if not self.default.size:
+            return None
+        theta, p = self._density(law, weights, tau)
+        d = law.slopes(theta, self.default, p, tau)
+        z = self._chosen(direction.index).scores(direction.values)
+        features = self._chosen(wanted)
+        return CurvedSums(features.moments(d * z), features.moments(d), float(d @ z))
 
     def squares(
         self, law: RowLaw, weights: SparseWeights, tau: float, wanted: Array

@@ -1,4 +1,4 @@
-"""BlockMap: the feature map of a table in blocks. It has sums to give, and no scores.
+"""BlockMap: features whose rows stay in blocks. It has sums to give, and no scores.
 
 The rows, theta and p, stay with the blocks: a solver sees values, gradients and Gram matrices.
 """
@@ -6,22 +6,35 @@ The rows, theta and p, stay with the blocks: a solver sees values, gradients and
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from copy import copy
 from functools import cached_property
-from operator import add
-from typing import Any, ClassVar, NamedTuple, NoReturn, Self
+from operator import add, and_
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, Self
 
 import numpy as np
 
 from maxent._rows import Array, Rows
-from maxent.blocks.cells import Draw, GramSums, LocalSums, Start, Sums
+from maxent.blocks.cells import CurvedSums, Draw, GramSums, LocalSums, Start, Sums
 from maxent.blocks.engine import Blocks
 from maxent.blocks.row_laws import RowLaw, law_of
-from maxent.blocks.samples import Moved, SampleSums
+from maxent.blocks.samples import SampleSums
 from maxent.blocks.weights import SparseWeights
 from maxent.entropies import Entropy
 from maxent.features.base import HITS, OperatorMap
-from maxent.maps import ColumnMap
+from maxent.maps import SelectableFeatures
+from maxent.rows.evaluator import (
+    Evaluation,
+    Evaluator,
+    Line,
+    Point,
+    above_rounding,
+    rows_out_of_reach,
+)
+from maxent.rows.moved import Moved
+
+if TYPE_CHECKING:
+    from maxent.domains import Domain
 
 _MANY_COLUMNS = 2000  # whose Gram matrix is not worth its spectrum
 
@@ -33,14 +46,12 @@ class InBlocks:
         return "rows in blocks"
 
 
-class BlockMap(ColumnMap):
-    """Features of rows that stay in blocks.
+class BlockMap(SelectableFeatures, Evaluator):
+    """Features of rows that stay in blocks, and the evaluator of these rows.
 
     ``index`` are the features in use, None for all of them. Weights, penalties and targets are
     in the row weights of the blocks: ``Problem.weights`` is None.
     """
-
-    in_blocks: ClassVar[bool] = True
 
     def __init__(self, blocks: Blocks, n_features: int) -> None:
         self.blocks = blocks
@@ -61,35 +72,37 @@ class BlockMap(ColumnMap):
         part.n_features = int(index.size)
         return part
 
-    def scores(self, w: Array) -> NoReturn:
-        """Refused: they stay with the blocks."""
-        raise TypeError(
-            "the scores and probabilities of a table in blocks stay with its blocks; use predict, "
-            "whose answer has the chunks of its input"
-        )
+    @property
+    def features(self) -> Self:
+        """Itself: features and rows are in the same blocks."""
+        return self
 
-    def observing(self, observed: Any) -> tuple[BlockMap, InBlocks]:
-        """The map whose blocks have these observed rows."""
-        if isinstance(observed, InBlocks):
-            return self, observed
-        raise TypeError(
-            f"the observed rows of {self!r} come with its blocks: give observed=InBlocks()"
-        )
+    def evaluator(self, domain: Domain, weights: Array | None, observed: Any) -> BlockMap:
+        """The map whose blocks have these observed rows, which they check themselves."""
+        if observed is None:
+            return self
+        if not isinstance(observed, InBlocks):
+            raise TypeError(
+                f"the observed rows of {self!r} come with its blocks: give observed=InBlocks()"
+            )
+        seeing = copy(self)
+        seeing.observed = observed
+        return seeing
+
+    def at(self, entropy: Entropy, w: Array, theta: Rows | None = None) -> BlockEvaluation:
+        """Sums at the weights w; no one has the scores of rows in blocks."""
+        if theta is not None:
+            raise rows_out_of_reach()
+        return BlockEvaluation(self, entropy, w)
 
     def moments(self, p: Rows) -> Array:
         """F p of the observed rows."""
         if not isinstance(p, InBlocks):
-            self.scores(np.zeros(0))
+            raise rows_out_of_reach()
         return self.blocks.reduce("observed_moments", self.index, merge=add)
 
-    def gram(self, diagonal: Array, spike: Array | None, every: int = 1) -> NoReturn:
-        """Refused: ``hessian`` gives it at given weights."""
-        raise TypeError("the Gram matrix of a table in blocks is BlockMap.hessian")
-
     @abstractmethod
-    def conjugate_and_moments(
-        self, entropy: Entropy, w: Array, weights: Array | None
-    ) -> tuple[Array, Array]:
+    def conjugate_and_moments(self, entropy: Entropy, w: Array) -> tuple[float, Array]:
         """sum a_i Omega*(F_i'w) and sum a_i F_i p_i: one evaluation."""
 
     @abstractmethod
@@ -97,8 +110,16 @@ class BlockMap(ColumnMap):
         """F J F' at w, from one of ``every`` rows or cells."""
 
     @abstractmethod
-    def observed_value(self, entropy: Entropy) -> float:
-        """sum a_i Omega(observed_i)."""
+    def hessian_product(self, entropy: Entropy, w: Array, v: Array) -> Array:
+        """F J F'v at w."""
+
+    def mean_jacobian(self, w: Array) -> Array | None:
+        """sum a_i J_i at w, where ``column_gram`` is known."""
+        return None
+
+    @abstractmethod
+    def entropy_gap(self, entropy: Entropy, w: Array, moved: Moved) -> float:
+        """Omega(x) + Omega*(theta) - <theta, x> at moved rows x."""
 
     @abstractmethod
     def mixture_gap(self, entropy: Entropy, w: Array, s: float) -> float | None:
@@ -120,6 +141,114 @@ class BlockMap(ColumnMap):
     def largest_score(self, w: Array) -> float:
         """The largest |F'w|."""
         return self.blocks.reduce("reach", self.sparse(w), merge=max)
+
+
+class BlockEvaluation(Evaluation):
+    """Sums over blocks at some weights, each asked for once."""
+
+    def __init__(
+        self,
+        rows: BlockMap,
+        entropy: Entropy,
+        w: Array,
+        total: float | None = None,
+        moments: Array | None = None,
+    ) -> None:
+        self.rows, self.entropy, self.w = rows, entropy, w
+        if total is not None:
+            vars(self)["total"] = total
+        if moments is not None:
+            vars(self)["moments"] = moments
+
+    @cached_property
+    def _sums(self) -> tuple[float, Array]:
+        return self.rows.conjugate_and_moments(self.entropy, self.w)
+
+    @cached_property
+    def total(self) -> float:
+        """sum a_i Omega*(theta_i)."""
+        return self._sums[0]
+
+    @cached_property
+    def moments(self) -> Array:
+        """F p_w."""
+        return self._sums[1]
+
+    @property
+    def conjugate(self) -> Array:
+        """Of all rows together."""
+        return np.asarray(self.total)
+
+    @property
+    def largest_score(self) -> float:
+        """The largest |theta|."""
+        return self.rows.largest_score(self.w)
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """Number of rows (of cells where there is a single row), and of all scores."""
+        return self.rows.n_points, self.rows.n_scores
+
+    def hessian(self, every: int = 1) -> Array:
+        """F J F', from one of ``every`` rows or cells."""
+        return self.rows.hessian(self.entropy, self.w, every)
+
+    def hessian_product(self, v: Array) -> Array:
+        """F J F'v."""
+        return self.rows.hessian_product(self.entropy, self.w, v)
+
+    def mean_jacobian(self) -> Array | None:
+        """sum a_i J_i."""
+        return self.rows.mean_jacobian(self.w)
+
+    def entropy_gap(self, point: Point) -> float:
+        """Omega(x) + Omega*(theta) - <theta, x> at rows moved where they are."""
+        if not isinstance(point, Moved):
+            raise rows_out_of_reach()
+        return self.rows.entropy_gap(self.entropy, self.w, point)
+
+    def mixture_gap(self, s: float, point: Point | None) -> float | None:
+        """That at s x + (1 - s) observed; None is p_w."""
+        if isinstance(point, Moved):
+            return self.entropy_gap(point._replace(s=s))
+        gap = self.rows.mixture_gap(self.entropy, self.w, s)
+        return None if gap is None else above_rounding(gap, 2 * self.total_size)
+
+    def stretched(self, factor: float) -> BlockEvaluation:
+        """At ``factor`` times the weights."""
+        return self.rows.at(self.entropy, factor * self.w)
+
+    def handed_to(self, rows: Evaluator, w: Array, moments: Array | None) -> BlockEvaluation:
+        """The evaluation by the same blocks with other features, whose scores at w are the same."""
+        assert isinstance(rows, BlockMap)
+        return BlockEvaluation(rows, self.entropy, w, self.total, moments)
+
+    def along(self, step: Array) -> BlockLine:
+        """The evaluations at w + length step."""
+        return BlockLine(self, step)
+
+
+class BlockLine(Line):
+    """Trials along a step: each is a pass over the blocks."""
+
+    def __init__(self, start: BlockEvaluation, step: Array) -> None:
+        self._start, self._step = start, step
+
+    def at(self, length: float) -> BlockEvaluation:
+        """The evaluation at a length."""
+        start = self._start
+        return start.rows.at(start.entropy, start.w + length * self._step)
+
+    def slope(self, evaluation: Evaluation) -> float:
+        """<F p_w, step>."""
+        return float(evaluation.moments @ self._step)
+
+    def moves_scores_by(self, room: float) -> bool:
+        """Whether some score moves by ``room`` or more; ranges of features may show it at once."""
+        rows = self._start.rows
+        low, high = rows.ranges()
+        most = float(np.abs(self._step) @ np.maximum(np.abs(low), np.abs(high)))
+        return not (most < room or rows.largest_score(self._step) < room)
 
 
 class _At(NamedTuple):
@@ -177,13 +306,11 @@ class CellBlockMap(BlockMap):
         part.records = None if self.records is None else self.records.restrict(index)
         return part
 
-    def conjugate_and_moments(
-        self, entropy: Entropy, w: Array, weights: Array | None
-    ) -> tuple[Array, Array]:
+    def conjugate_and_moments(self, entropy: Entropy, w: Array) -> tuple[float, Array]:
         """One pass for Shannon; a pass more for every round of the threshold of Tsallis."""
         at, moments = self._evaluate(law_of(entropy), self.sparse(w))
         self._known[:] = [at]
-        return np.asarray(at.conjugate), moments
+        return at.conjugate, moments
 
     def _evaluate(self, law: RowLaw, weights: SparseWeights) -> tuple[_At, Array]:
         reduce = self.blocks.reduce
@@ -209,7 +336,7 @@ class CellBlockMap(BlockMap):
         for known in self._known:
             if known.law == law and known.weights.key == weights.key:
                 return known
-        self.conjugate_and_moments(entropy, w, None)
+        self.conjugate_and_moments(entropy, w)
         return self._known[0]
 
     def conjugate(self, entropy: Entropy, w: Array) -> float:
@@ -250,6 +377,24 @@ class CellBlockMap(BlockMap):
             gram[rare, rare] = np.maximum(squares - means**2 / total, 0.0)
         return gram
 
+    def hessian_product(self, entropy: Entropy, w: Array, v: Array) -> Array:
+        """F (diag(d) - d d' / sum d) F'v: one pass."""
+        at = self._at(entropy, w)
+        sums: CurvedSums = self.blocks.reduce(
+            "curved", at.law, at.weights, at.tau, self.sparse(v), self.index, merge=CurvedSums.merge
+        )
+        return sums.moved - sums.mean * (sums.along / sum(at.slopes.values()))
+
+    def holds_everywhere(self, test: Callable[[Any], bool], entropy: Entropy, w: Array) -> NoReturn:
+        """Refused: no block has a whole row."""
+        raise rows_out_of_reach()
+
+    def entropy_gap(self, entropy: Entropy, w: Array, moved: Moved) -> float:
+        """That at s p_w + (1 - s) observed: no other change is known of cells."""
+        if moved.scale is not None or np.any(moved.shift):
+            raise rows_out_of_reach()
+        return self.mixture_gap(entropy, w, moved.s)
+
     def observed_value(self, entropy: Entropy) -> float:
         """Omega of the observed distribution."""
         return float(self.blocks.reduce("observed_value", law_of(entropy), merge=add))
@@ -285,14 +430,12 @@ class SampleBlockMap(BlockMap):
         """Number of all scores."""
         return self.n_samples * (self.n_outputs or 1)
 
-    def conjugate_and_moments(
-        self, entropy: Entropy, w: Array, weights: Array | None
-    ) -> tuple[Array, Array]:
+    def conjugate_and_moments(self, entropy: Entropy, w: Array) -> tuple[float, Array]:
         """One pass; sums merge by addition."""
         sums: SampleSums = self.blocks.reduce(
             "sums", self.sparse(w), self.index, merge=SampleSums.merge
         )
-        return np.asarray(sums.conjugate), sums.moments
+        return sums.conjugate, sums.moments
 
     def ranges(self) -> tuple[Array, Array]:
         """Least and largest value of each weight's column, from one pass."""
@@ -303,15 +446,15 @@ class SampleBlockMap(BlockMap):
     def _column_ranges(self) -> tuple[Array, Array]:
         return self.blocks.reduce("ranges", merge=wider)
 
-    def column_means(self) -> Array:
-        """a'X, the weighted mean of each column."""
+    def column_means(self, weights: Array | None = None) -> Array:
+        """a'X, the weighted mean of each column; the weights a are those of the blocks."""
         return self.blocks.reduce("column_means", merge=add)
 
     def hessian(self, entropy: Entropy, w: Array, every: int) -> Array:
         """The sum of those of the blocks."""
         return self.blocks.reduce("hessian", self.sparse(w), self.index, every, merge=add)
 
-    def hessian_product(self, w: Array, v: Array) -> Array:
+    def hessian_product(self, entropy: Entropy, w: Array, v: Array) -> Array:
         """F J F'v at w."""
         return self.blocks.reduce("hessian_product", self.sparse(w), v, merge=add)
 
@@ -321,21 +464,25 @@ class SampleBlockMap(BlockMap):
             return None
         return self.blocks.reduce("column_gram", merge=add)
 
-    def across(self, w: Array) -> Array:
+    def holds_everywhere(self, test: Callable[[Any], bool], entropy: Entropy, w: Array) -> bool:
+        """Whether a statement about rows in memory holds of the rows of every block."""
+        return bool(self.blocks.reduce("holds", test, self.sparse(w), merge=and_))
+
+    def mean_jacobian(self, w: Array) -> Array:
         """sum a_i J_i at w."""
-        return self.blocks.reduce("across", self.sparse(w), merge=add)
+        return self.blocks.reduce("mean_jacobian", self.sparse(w), merge=add)
 
     def observed_value(self, entropy: Entropy) -> float:
         """sum a_i Omega(observed_i)."""
         return float(self.blocks.reduce("observed_value", merge=add))
 
-    def entropy_gap(self, w: Array, moved: Moved) -> float:
+    def entropy_gap(self, entropy: Entropy, w: Array, moved: Moved) -> float:
         """Omega(x) + Omega*(theta) - <theta, x> at moved rows x."""
         return float(self.blocks.reduce("entropy_gap", self.sparse(w), moved, merge=add))
 
     def mixture_gap(self, entropy: Entropy, w: Array, s: float) -> float | None:
         """That at s p_w + (1 - s) observed."""
-        return self.entropy_gap(w, Moved(s))
+        return self.entropy_gap(entropy, w, Moved(s))
 
 
 def wider(one: tuple[Array, Array], other: tuple[Array, Array]) -> tuple[Array, Array]:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from operator import add
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from maxent._rows import Array
 from maxent._threads import all_finite
 from maxent.blocks.cells import CellBlock
-from maxent.blocks.map import CellBlockMap, InBlocks, wider
+from maxent.blocks.map import BlockMap, CellBlockMap, InBlocks, wider
 from maxent.blocks.table import BlockTable, Part, block_table
 from maxent.features.base import FeatureRows, OperatorMap
+
+if TYPE_CHECKING:
+    from maxent.domains import Domain
 
 _SUM = 1e-9  # by which an observed distribution may miss 1
 
@@ -49,11 +52,12 @@ class MatrixBlockMap(CellBlockMap):
                 raise ValueError(f"the observed distribution must sum to 1, got {total:.10g}")
         return features
 
-    def observing(self, observed: Any) -> tuple[CellBlockMap, InBlocks]:
+    def evaluator(self, domain: Domain, weights: Array | None, observed: Any) -> BlockMap:
         """The map whose blocks have this observed distribution."""
-        if isinstance(observed, InBlocks):
-            return self, observed
-        return MatrixBlockMap.of(self.source, observed), InBlocks()
+        if observed is None or isinstance(observed, InBlocks):
+            return super().evaluator(domain, weights, observed)
+        seeing = MatrixBlockMap.of(self.source, observed)
+        return seeing.evaluator(domain, weights, InBlocks())
 
     def ranges(self) -> tuple[Array, Array]:
         """Column minima and maxima."""

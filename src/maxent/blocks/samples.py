@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -12,43 +13,9 @@ from maxent._rows import Array, Rows
 from maxent.blocks.sizes import bytes_of
 from maxent.blocks.weights import SparseWeights
 from maxent.entropies import Entropy
-from maxent.maps import FeatureMap, SampleMap
-from maxent.potentials import Equality
-from maxent.problem import Problem, State
-from maxent.solvers.hessian import Product, Samples
-
-
-class Moved(NamedTuple):
-    """Rows x = s max(L p + b, least) + (1 - s) observed: p_w on its way to a certificate.
-
-    L p = scale p + <1 - scale, p> share: what ``scale`` takes from some columns goes to others in
-    proportion to ``share`` (None: to none). ``shift`` b is the same for all rows.
-    """
-
-    s: float = 1.0
-    scale: Array | float | None = None
-    share: Array | None = None
-    shift: Array | float = 0.0
-    least: float = -np.inf
-
-    def linear(self, p: Rows) -> Rows:
-        """L p of every row."""
-        if self.scale is None:
-            return p
-        moved = p * self.scale
-        return moved if self.share is None else moved + np.outer(p @ (1 - self.scale), self.share)
-
-    def rows(self, p: Rows) -> Rows:
-        """max(L p + b, least)."""
-        x = self.linear(p)
-        if np.any(self.shift) or np.isfinite(self.least):
-            x = np.maximum(x + self.shift, self.least)
-        return x
-
-    def of(self, p: Rows, observed: Rows) -> Rows:
-        """The rows x."""
-        x = self.rows(p)
-        return x if self.s == 1 else self.s * x + (1 - self.s) * observed
+from maxent.maps import ColumnMap, FeatureMap, SampleMap
+from maxent.rows.local import LocalEvaluation, LocalEvaluator
+from maxent.rows.moved import Moved
 
 
 class SampleSums(NamedTuple):
@@ -84,55 +51,54 @@ class SampleBlock:
         return bytes_of(self)
 
     @property
-    def problem(self) -> Problem:
-        """The problem of these rows alone, without a penalty."""
-        if "problem" not in self._last:
-            self._last["problem"] = Problem(
-                self.entropy,
-                self.features,
-                Equality(),
-                observed=self.observed,
-                weights=self.weights,
-            )
-        return self._last["problem"]
+    def rows(self) -> LocalEvaluator:
+        """These rows, in memory."""
+        if "rows" not in self._last:
+            assert self.features is not None
+            domain = self.entropy.domain
+            self._last["rows"] = self.features.evaluator(domain, self.weights, self.observed)
+        return self._last["rows"]
 
     def sums(self, weights: SparseWeights, wanted: Array | None) -> SampleSums | None:
         """One evaluation, with the moments of the features ``wanted`` (None: of all)."""
         if self.features is None:
             return None
-        state = self._state(weights, wanted)
-        moments = state.gradient + state.problem.target
-        return SampleSums(state.problem.total(state.conjugate), moments)
+        at = self._at(weights, wanted)
+        return SampleSums(at.total, at.moments)
 
     def observed_moments(self, wanted: Array | None) -> Array | None:
         """The part of F observed."""
         if self.features is None:
             return None
-        return self.problem.target if wanted is None else self.problem.target[wanted]
+        if "target" not in self._last:
+            self._last["target"] = self.rows.moments(self.rows.observed)
+        return self._last["target"] if wanted is None else self._last["target"][wanted]
 
     def observed_value(self) -> float:
         """The part of Omega(observed)."""
-        return 0.0 if self.features is None else self.problem.observed_value
+        return 0.0 if self.features is None else self.rows.observed_value(self.entropy)
 
     def entropy_gap(self, weights: SparseWeights, moved: Moved) -> float:
         """The part of Omega(x) + Omega*(theta) - <theta, x> at the moved rows."""
         if self.features is None:
             return 0.0
-        state = self._state(weights, None)
-        return state.entropy_gap(moved.of(state.p, self.problem.observed))
+        return self._at(weights, None).entropy_gap(moved)
 
     def hessian(self, weights: SparseWeights, wanted: Array | None, every: int) -> Array | None:
         """F J F' of these rows."""
         if self.features is None:
             return None
-        state = self._state(weights, wanted)
-        return state.problem.hessian(state, every)
+        return self._at(weights, wanted).hessian(every)
 
     def reach(self, weights: SparseWeights) -> float:
         """The largest |F'w|."""
         if self.features is None:
             return 0.0
-        return self.problem.state(weights.full()).largest_score
+        return self.rows.at(self.entropy, weights.full()).largest_score
+
+    def holds(self, test: Callable[[LocalEvaluation], bool], weights: SparseWeights) -> bool:
+        """Whether a statement holds of all rows."""
+        return self.features is None or test(self._at(weights, None))
 
     def ranges(self) -> tuple[Array, Array] | None:
         """Least and largest value of each column of X."""
@@ -154,30 +120,15 @@ class SampleBlock:
         """F J F'v of these rows; the Jacobians of the last weights are kept."""
         if self.features is None:
             return None
-        state = self._state(weights, None)
-        if self._last.get("product at") != weights.key:
-            self._last |= {"product at": weights.key, "product": self._product(state)}
-        return self._last["product"](v)
-
-    def _product(self, state: State) -> Product:
-        from maxent.solvers.hessian import second_order
-
-        curvature = second_order(self.problem)
-        if isinstance(curvature, Samples):
-            return curvature.product_at(state)
-        return curvature.at(state).product
+        return self._at(weights, None).hessian_product(v)
 
     def column_gram(self) -> Array | None:
         """X' diag(a) X."""
-        if self.features is None:
-            return None
-        return Samples(self.problem).column_gram()
+        return None if self.features is None else self.rows.column_gram()
 
-    def across(self, weights: SparseWeights) -> Array | None:
+    def mean_jacobian(self, weights: SparseWeights) -> Array | None:
         """sum a_i J_i, (outputs, outputs)."""
-        if self.features is None:
-            return None
-        return Samples(self.problem).across(self._state(weights, None))
+        return None if self.features is None else self._at(weights, None).mean_jacobian()
 
     # -- the last weights ----------------------------------------------------------------------
 
@@ -186,19 +137,20 @@ class SampleBlock:
         assert isinstance(self.features, SampleMap)
         return self.features
 
-    def _state(self, weights: SparseWeights, wanted: Array | None) -> State:
+    def _at(self, weights: SparseWeights, wanted: Array | None) -> LocalEvaluation:
         key = weights.key, None if wanted is None else wanted.tobytes()
-        if self._last.get("state at") != key:
-            problem, w = self._part(wanted), weights.full()
-            state = problem.state(w if wanted is None else w[wanted])
-            self._last |= {"state at": key, "state": state}
-        return self._last["state"]
+        if self._last.get("evaluated at") != key:
+            rows, w = self._part(wanted), weights.full()
+            at = rows.at(self.entropy, w if wanted is None else w[wanted])
+            self._last |= {"evaluated at": key, "evaluation": at}
+        return self._last["evaluation"]
 
-    def _part(self, wanted: Array | None) -> Problem:
+    def _part(self, wanted: Array | None) -> LocalEvaluator:
         if wanted is None:
-            return self.problem
+            return self.rows
         key = wanted.tobytes()
         if self._last.get("part of") != key:
-            part = self.problem.restrict(wanted, Equality())
+            assert isinstance(self.features, ColumnMap)
+            part = LocalEvaluator(self.features.restrict(wanted), self.weights)
             self._last |= {"part of": key, "part": part}
         return self._last["part"]

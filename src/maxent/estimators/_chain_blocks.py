@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
-from operator import and_
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +20,7 @@ from maxent.blocks.sequences import SequenceBlock
 from maxent.blocks.table import BlockTable, block_table, cut_columns
 from maxent.blocks.weights import SparseWeights
 from maxent.entropies import Entropy, Shifted
-from maxent.estimators._chain_rows import full_map, position_costs, separates
+from maxent.estimators._chain_rows import full_map, position_costs
 from maxent.estimators._sequences import (
     Labels,
     check_classes,
@@ -432,10 +431,6 @@ class ChainBlock(SampleBlock):
                 return SampleSums(float(sums[0] @ self.weights), sums[1])
         return super().sums(weights, wanted)
 
-    def separates(self, weights: SparseWeights) -> bool:
-        """Whether the labels of every sequence score higher than all others."""
-        return self.features is None or separates(self.problem, weights.full())
-
 
 class ChainBlockMap(SampleBlockMap):
     """Features of sequences in blocks; ``tied`` as in ``ChainMap``."""
@@ -447,7 +442,3 @@ class ChainBlockMap(SampleBlockMap):
     def mixture_gap(self, entropy: Entropy, w: Array, s: float) -> float | None:
         """None for tied rows, where no formula gives the entropy of a mixture."""
         return None if self._tied else super().mixture_gap(entropy, w, s)
-
-    def separates(self, w: Array) -> bool:
-        """Whether the labels of every sequence score higher than all others."""
-        return bool(self.blocks.reduce("separates", self.sparse(w), merge=and_))

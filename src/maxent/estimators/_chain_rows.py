@@ -11,6 +11,7 @@ from maxent.entropies import Shannon, unwrap
 from maxent.estimators._sequences import Labels, split
 from maxent.maps import ChainMap, RowMap
 from maxent.problem import Problem
+from maxent.rows import LocalEvaluation
 from maxent.solvers.recession import recession_direction, unseen_direction
 from maxent.structured import Chain
 from maxent.tagging.input_map import InputChainMap
@@ -39,14 +40,15 @@ def position_costs(cost: Array, labels: Labels, chains: RowMap) -> Rows:
 
 def separates(problem: Problem, w: Array) -> bool:
     """Whether the right path of every row scores strictly higher than all the others."""
-    if problem.features.in_blocks:
-        return bool(problem.features.separates(w))
-    theta, observed = problem.features.scores(w), problem.observed
-    domain = problem.entropy.domain
+    return problem.rows.holds_everywhere(_right_paths_are_best, problem.entropy, w)
+
+
+def _right_paths_are_best(at: LocalEvaluation) -> bool:
+    domain = at.entropy.domain
     if not isinstance(domain, Chain):
         return False
-    values, _ = domain.kbest(theta, 2)
-    right = row_dot(theta, observed)
+    values, _ = domain.kbest(at.theta, 2)
+    right = row_dot(at.theta, at.rows.observed)
     rounding = 1e-9 * (1 + np.abs(right))
     best = right >= values[:, 0] - rounding
     return bool((best & ~(values[:, 1] >= values[:, 0] - rounding)).all())
@@ -62,9 +64,9 @@ def endless(problem: Problem, w: Array) -> str | None:
     if separates(problem, w):
         return "the training labels are separable"
     features = problem.features
-    if features.in_blocks or not isinstance(unwrap(problem.entropy).entropy, Shannon):
+    if not isinstance(features, RowMap) or not isinstance(unwrap(problem.entropy).entropy, Shannon):
         return None
-    if features.n_rows * features.n_features > _FEW:
+    if len(problem.observed) * features.n_features > _FEW:
         unseen = unseen_direction(problem)
         if unseen is None:
             return None

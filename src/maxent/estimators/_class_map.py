@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from maxent._rows import Array, Rows
-from maxent._threads import one_blas_thread
+from maxent._threads import one_blas_thread, sum_of_parts
 from maxent.features.base import Bound
-from maxent.maps import ColumnMap, sum_of_parts
+from maxent.maps import ColumnMap
 
 _BLOCK = 1024  # samples whose columns are written out at once: they stay in cache
 _WORK = 64  # multiplications that count as much as one entry of an elementwise pass

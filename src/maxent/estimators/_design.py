@@ -13,8 +13,8 @@ import numpy as np
 from scipy import sparse
 
 from maxent._rows import Array
-from maxent._threads import one_blas_thread, over_rows
-from maxent.maps import SampleMap, sum_of_parts
+from maxent._threads import one_blas_thread, over_rows, sum_of_parts
+from maxent.maps import SampleMap
 
 _BLOCK = 1024  # rows at once: what they become in float64 stays in cache
 _WORK = 64  # multiplications that count as much as one entry of an elementwise pass

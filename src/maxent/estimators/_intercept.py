@@ -21,10 +21,9 @@ from functools import cached_property
 import numpy as np
 
 from maxent._rows import Array
-from maxent.blocks import Moved
 from maxent.domains import Domain, KSubset, NonNegative, Simplex
-from maxent.estimators._design import column_means
 from maxent.problem import Problem, State
+from maxent.rows import Moved
 from maxent.structured import Permutahedron
 
 
@@ -35,19 +34,16 @@ class InterceptProblem(Problem):
     @cached_property
     def _means(self) -> Array:
         """The weighted mean of each column."""
-        if self.features.in_blocks:
-            return self.features.column_means()
-        return column_means(self.features.X, self.weights)
+        return self.features.column_means(self.weights)
 
     def certificate(self, state: State) -> float:
         """The gap at p_w moved to the observed mean."""
-        p = None if self.features.in_blocks else np.asarray(state.p)
-        return self.gap_near(state, p, state.gradient)
+        return self.gap_near(state, None, state.gradient)
 
     def gap_near(self, state: State, p: Array | None, residual: Array) -> float:
         """The gap at p, of this residual, moved to the observed mean.
 
-        None is p_w of rows in blocks, which are moved where they are.
+        None is p_w, whose rows are moved where they are.
         """
         outputs = self.features.n_outputs
         target = self.target.reshape(-1, outputs)

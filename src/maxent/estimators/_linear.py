@@ -29,7 +29,7 @@ from maxent.entropies import Entropy, Scaled, Shannon, Tsallis
 from maxent.estimators._design import column_means, sample_map, scores, with_ones
 from maxent.estimators._intercept import InterceptProblem
 from maxent.estimators._saving import SavesFields
-from maxent.maps import FeatureMap, kernel_root, pivot_coefficients
+from maxent.maps import Features, kernel_root, pivot_coefficients
 from maxent.potentials import Equality, Families, Potential, Quadratic
 from maxent.problem import Problem, State
 from maxent.solvers import ConvergenceWarning, Interrupted, Solution, Status, choose
@@ -172,7 +172,7 @@ class LinearFit(ABC):
     def gap(self, state: State, p: Array | None) -> float:
         """The duality gap at p, which is moved to the observed mean where an intercept asks it."""
 
-    def _problem(self, features: FeatureMap, **rows: Any) -> Problem:
+    def _problem(self, features: Features, **rows: Any) -> Problem:
         """Of a map that has the column of ones where there is an intercept."""
         if not self.intercept:
             return Problem(self.entropy, features, self.potential, **rows)

@@ -245,7 +245,7 @@ class ChainModel(SolvesProblem, SavesFields, BaseEstimator):
         self.gap_ = min(self.gap_, state.observed_gap)
         reason = endless(state.problem, state.w)
         if reason is None:
-            if can_tilt(state) and not state.problem.features.in_blocks:
+            if can_tilt(state):
                 self.gap_ = min(self.gap_, equal_gap(state, max(_PRODUCTS, self.n_iter_)))
             return
         warnings.warn(

@@ -512,7 +512,7 @@ class _Rounds:
         model.objective_ = np.array([row["objective"] for row in self.history])
         solution = Solution(
             w=state.w,
-            p=state.prediction if state.sums is None else partial(getattr, state, "prediction"),
+            p=state.prediction_when_asked,
             gap=state.gap,
             optimality=state.optimality,
             objective=state.dual,

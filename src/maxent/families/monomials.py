@@ -7,7 +7,7 @@ operator that knows the factors of each feature, and its bound.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 from math import log, sqrt
@@ -18,13 +18,12 @@ import numpy as np
 from maxent import io
 from maxent._checks import cuts, floats, indices
 from maxent._rows import Array
-from maxent._threads import over_rows
+from maxent._threads import over_rows, sum_of_parts
 from maxent.families.base import Ceiling, Proposal, Terms
 from maxent.families.plans import Ask, Plan, PlannedFamily, View, Walk
 from maxent.families.product_ceiling import product_ceiling
 from maxent.features.base import Operator, incidence
 from maxent.features.cells import Cells, Schema, check_levels
-from maxent.maps import sum_of_parts
 
 _NOTHING = 1e-12  # share of the weights below which a value or a change is rounding
 
@@ -147,6 +146,13 @@ class _Tables(NamedTuple):
     factor: Array
 
 
+def _chosen(kernel: Callable[..., Any], plain: Callable[..., Any], size: int) -> Callable[..., Any]:
+    """A kernel, or the same in numpy for few numbers."""
+    from maxent._kernels.compiling import spared
+
+    return plain if spared(kernel, size, 50 + size // 50) else kernel
+
+
 class BoundFactors(Terms):
     """Products of raw features on given cells; ``clamp`` holds every raw feature within [0, 1]."""
 
@@ -224,13 +230,14 @@ class BoundFactors(Terms):
         return self._moments(p, self._tables._replace(power=2 * self._tables.power))
 
     def _moments(self, p: Array, tables: _Tables) -> Array:
-        from maxent._kernels.terms import term_moments
+        from maxent._kernels.terms import term_moments, term_moments_at_once
 
         p = np.ascontiguousarray(p, dtype=np.float64)
+        add = _chosen(term_moments, term_moments_at_once, p.size * tables.factor.size)
 
         def part(start: int, stop: int) -> Array:
             out = np.zeros(self.n_features)
-            term_moments(*tables, p, start, stop, out)
+            add(*tables, p, start, stop, out)
             return out
 
         return sum_of_parts(part, p.size, tables.factor.size)
@@ -285,27 +292,30 @@ class FactorWalk(FactorSums, Walk):
 
     def multiply(self, k: int) -> tuple[float, float]:
         """In one pass over the cells."""
-        from maxent._kernels.terms import shrink
+        from maxent._kernels.terms import shrink, shrink_at_once
 
         cells, q = self._raw.cells, self._q
+        scale = _chosen(shrink, shrink_at_once, q.size)
         place, numbers = self._raw.plan.place[[k]], self._raw.plan.numbers[[k]]
 
         def part(start: int, stop: int) -> Array:
-            return np.array(shrink(cells.values, cells.codes, place, numbers, start, stop, q))
+            return np.array(scale(cells.values, cells.codes, place, numbers, start, stop, q))
 
         before, lost = sum_of_parts(part, q.size, 1)
         return float(before), float(lost)
 
     def extended(self, products: Array, first: Array) -> Array:
         """In one pass over the cells."""
-        from maxent._kernels.terms import extended_sums
+        from maxent._kernels.terms import extended_sums, extended_sums_at_once
 
         cells, plan = self._raw.cells, self._raw.plan
         cuts = np.concatenate([[0], np.cumsum(len(plan.place) - first)])
+        size = self._q.size * (products.size + len(plan.place))
+        add = _chosen(extended_sums, extended_sums_at_once, size)
 
         def part(start: int, stop: int) -> Array:
             out = np.zeros((cuts[-1], 2))
-            extended_sums(
+            add(
                 *(cells.values, cells.codes, plan.place, plan.numbers),
                 *(self._q, products, first, cuts, start, stop, out),
             )
@@ -564,16 +574,19 @@ class BoundMonomials(BoundRaw):
     def sums(self, q: Array) -> Array:
         """Sums by level and by variable; 0 for the constant."""
         from maxent._kernels.cells import sum_levels
-        from maxent._kernels.terms import raw_sums
+        from maxent._kernels.compiling import exact
+        from maxent._kernels.terms import raw_sums, raw_sums_at_once
 
         cells, plan, ends = self.cells, self.plan, self.plan.ends
         scale = np.ascontiguousarray(plan.numbers[ends[-1] :, 1])
+        add = _chosen(raw_sums, raw_sums_at_once, cells.values.size)
+        add_levels = exact(sum_levels, cells.codes.size)
 
         def part(start: int, stop: int) -> Array:
             total = np.zeros(len(plan.place))
             for row, code in enumerate(cells.codes):
-                sum_levels(code[start:stop], q[start:stop], total[ends[row] : ends[row + 1]])
-            raw_sums(cells.values, plan.low, scale, q, start, stop, total[ends[-1] :])
+                add_levels(code[start:stop], q[start:stop], total[ends[row] : ends[row + 1]])
+            add(cells.values, plan.low, scale, q, start, stop, total[ends[-1] :])
             return total
 
         total = sum_of_parts(part, q.size, len(plan.place))

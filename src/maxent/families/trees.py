@@ -20,14 +20,13 @@ import numpy as np
 from maxent import io
 from maxent._checks import cuts, floats, indices
 from maxent._rows import Array
-from maxent._threads import over_rows
+from maxent._threads import over_rows, sum_of_parts
 from maxent.families.base import Ceiling, Proposal, Terms, of_sums
 from maxent.families.plans import Ask, Plan, PlannedFamily, View, Walk
 from maxent.families.resplits import BinnedTree, Resplitter
 from maxent.families.tree_ceiling import tree_ceiling
 from maxent.features.base import Operator, incidence, replaced
 from maxent.features.cells import UNKNOWN, Cells, Schema, check_levels
-from maxent.maps import sum_of_parts
 
 _NOISE = 1e-11  # of sum_i |r_i|: what sums of a million cells may be off by
 _RESPLIT = 4  # trees whose questions a longer search asks anew, at first

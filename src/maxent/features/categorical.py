@@ -107,19 +107,22 @@ class BoundLevels(Bound):
     def add_scores(self, w: Array, theta: Array) -> None:
         """theta += the weight of each cell's level."""
         from maxent._kernels.cells import add_levels
+        from maxent._kernels.compiling import exact
 
+        add = exact(add_levels, theta.size)
         for v, table in _level_weights(self.variable, self.level, self.sizes, w):
-            add_levels(self.codes[v], table, theta)
+            add(self.codes[v], table, theta)
 
     def moments(self, p: Array) -> Array:
         """The mass of each level."""
         from maxent._kernels.cells import sum_levels
+        from maxent._kernels.compiling import exact
 
-        out = np.empty(self.n_features)
+        add, out = exact(sum_levels, p.size), np.empty(self.n_features)
         for v in np.unique(self.variable):
             mine = self.variable == v
             mass = np.zeros(self.sizes[v])
-            sum_levels(self.codes[v], p, mass)
+            add(self.codes[v], p, mass)
             out[mine] = mass[self.level[mine]]
         return out
 

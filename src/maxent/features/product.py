@@ -10,12 +10,11 @@ import numpy as np
 from maxent import _kernels, io
 from maxent._checks import floats, indices
 from maxent._rows import Array
-from maxent._threads import over_rows
+from maxent._threads import over_rows, sum_of_parts
 from maxent.features.base import Bound, Operator, ViewedClass, incidence, narrowed, replaced
 from maxent.features.cells import Cells, Schema, column_units, in_units
 from maxent.features.tables import Pairs, ScoreTables
 from maxent.features.views import CellsView
-from maxent.maps import sum_of_parts
 
 _FEW = 20_000  # products, over the cells, that are multiplied before a kernel is loaded
 _BLOCK = 2048  # cells whose variables stay in cache

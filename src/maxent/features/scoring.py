@@ -56,6 +56,7 @@ class Scorer:
 
     def scores(self, cells: Cells, clamp: bool = True) -> Array:
         """sum_j w_j f_j at every cell; ``clamp`` holds variables and features in their ranges."""
+        from maxent._kernels.compiling import exact
         from maxent._kernels.score import add_scores
 
         theta = np.zeros(cells.n_cells)
@@ -66,8 +67,11 @@ class Scorer:
         if not clamp:
             low, high = np.full(low.shape, -np.inf), np.full(high.shape, np.inf)
 
+        parts = self.tables.curve.size + self.tables.unit.size + self.tables.first.size
+        add = exact(add_scores, 4 * theta.size * (1 + parts))
+
         def work(start: int, stop: int) -> None:
-            add_scores(read, codes, low, high, clamp, *self.tables, start, stop, theta)
+            add(read, codes, low, high, clamp, *self.tables, start, stop, theta)
 
         over_rows(work, theta.size, 1 + values.shape[0])
         if self.others:

@@ -45,13 +45,14 @@ class Guide(NamedTuple):
     @classmethod
     def of(cls, knots: Array, low: float, high: float) -> Guide:
         """Bins from ``low`` to ``high``, several per knot; the outermost reach to infinity."""
+        from maxent._kernels.compiling import exact
         from maxent._kernels.score import fill_guide
 
         bins = min(_BINS_PER_KNOT * max(knots.size, 1), _MOST_BINS)
         with np.errstate(divide="ignore", over="ignore"):
             per_unit = float(np.float64(bins) / (high - low))
         before = np.empty(bins + 1, dtype=np.int32)
-        fill_guide(knots, low, per_unit, before)
+        exact(fill_guide, bins)(knots, low, per_unit, before)
         return cls(low, per_unit, before)
 
 

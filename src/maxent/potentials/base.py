@@ -10,7 +10,7 @@ import numpy as np
 from scipy import optimize
 
 from maxent._rows import Array
-from maxent.potentials._parameters import check_curvature
+from maxent.potentials.parameters import check_curvature
 
 
 class Potential(ABC):

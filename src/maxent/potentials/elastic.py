@@ -10,14 +10,14 @@ import numpy as np
 
 from maxent import io
 from maxent._rows import Array
-from maxent.potentials._parameters import (
+from maxent.potentials.base import Potential
+from maxent.potentials.parameters import (
     ROUNDING,
     check_curvature,
     fraction,
     parameter,
     vector_size,
 )
-from maxent.potentials.base import Potential
 
 ZERO = parameter("zero", 0.0)
 

@@ -9,15 +9,15 @@ import numpy as np
 
 from maxent import io
 from maxent._rows import Array
-from maxent.potentials._balls import (
+from maxent.potentials.balls import (
     dual_order,
     p_norm,
     project_ball,
     prox_squared_norm,
     unit_norm_gradient,
 )
-from maxent.potentials._parameters import ROUNDING, check_curvature, fraction, norm_order, number
 from maxent.potentials.base import Potential
+from maxent.potentials.parameters import ROUNDING, check_curvature, fraction, norm_order, number
 
 
 @io.register

@@ -17,10 +17,10 @@ from scipy import linalg
 from maxent import io
 from maxent._roots import bracketed_root
 from maxent._rows import Array
-from maxent.potentials._parameters import number, parameter
 from maxent.potentials.base import Potential
 from maxent.potentials.elastic import Quadratic
 from maxent.potentials.norms import QuadraticForm
+from maxent.potentials.parameters import number, parameter
 from maxent.potentials.separable import Separable
 from maxent.potentials.wrappers import WrappedPotential, check_kind
 

@@ -13,14 +13,14 @@ from scipy import special
 from maxent import io
 from maxent._roots import bracketed_root
 from maxent._rows import Array
-from maxent.potentials._parameters import (
+from maxent.potentials.base import Potential
+from maxent.potentials.parameters import (
     ROUNDING,
     check_curvature,
     fraction,
     parameter,
     vector_size,
 )
-from maxent.potentials.base import Potential
 
 
 class Separable(Potential):

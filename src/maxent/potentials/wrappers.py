@@ -11,9 +11,9 @@ from scipy import linalg, optimize
 
 from maxent import io
 from maxent._rows import Array
-from maxent.potentials._parameters import ROUNDING, number
 from maxent.potentials.base import Potential
 from maxent.potentials.norms import Ball
+from maxent.potentials.parameters import ROUNDING, number
 
 
 @io.register

@@ -106,7 +106,7 @@ def choose(solver: Solver | str, problem: Problem, **settings: Any) -> Solver:
     if isinstance(chosen, ColumnGeneration):
         return replace(chosen, then=last)
     if _exact(problem):
-        tiny = problem.features.n_rows * problem.features.n_features <= _TINY
+        tiny = (problem.features.n_rows or 1) * problem.features.n_features <= _TINY
         soon = min(_SOON, chosen.max_iter) if tiny else chosen.max_iter
         return replace(chosen, max_iter=soon, then=ColumnGeneration(then=last))
     return chosen
@@ -156,6 +156,8 @@ def _exact(problem: Problem) -> bool:
     """Whether the planes of all rows make a programme that is solved to the last digits."""
     if problem.entropy.differentiable or ColumnGeneration.missing(problem) is not None:
         return False
+    if problem.features.one_row:
+        return problem.features.n_features <= _FEW_WEIGHTS
     return problem.features.n_rows * problem.features.n_features <= _FEW_PLANES
 
 

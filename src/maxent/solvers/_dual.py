@@ -135,7 +135,7 @@ class DualSolver(Solver):
 def pair_state(problem: Problem, point: Rows) -> PairState:
     """The state at the weights that are optimal for a point."""
     w = -problem.potential.grad(problem.moments(point) - problem.target)
-    return PairState(problem, w, problem.features.scores(w), point)
+    return PairState(problem, w, problem.scored(w), point)
 
 
 class DualRows:

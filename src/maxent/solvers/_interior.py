@@ -133,7 +133,7 @@ class _Look:
         self.r_a = self.slopes + self.J.T @ at.y
         np.add.at(self.r_a, given.index, given.sign * at.v)
         self.r_t = self.rises - self.per_t(at.y)
-        self.unit = given.size / max(float(np.abs(given.J).max(initial=0.0)), 1e-300)
+        self.unit = given.size / (float(np.abs(given.J).max(initial=0.0)) or 1.0)
         self.error = self.error_in(self)
 
     def error_in(self, other: _Look) -> float:

@@ -258,7 +258,7 @@ class PathRows(ChainRows):
         """The state at the average weights, certified at the mixtures."""
         problem, w = self.problem, self.mean.copy()
         point = self._point()
-        state = PairState(problem, w, problem.features.scores(w), point, rows=self)
+        state = PairState(problem, w, problem.scored(w), point, rows=self)
         self._refresh(state.residual)
         return self._settled(state)
 

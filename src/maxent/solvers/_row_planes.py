@@ -23,9 +23,11 @@ class RowMaster(ABC):
     floor = -np.inf
 
     def __init__(self, problem: Problem) -> None:
-        assert problem.weights is not None
-        self.problem, self.weights = problem, problem.weights
-        self.parts = [problem.features.take(np.array([i])) for i in range(len(problem.weights))]
+        self.problem, features = problem, problem.features
+        self.weights = np.ones(1) if problem.weights is None else problem.weights
+        self.parts = [features]
+        if not features.one_row:
+            self.parts = [features.take(np.array([i])) for i in range(self.weights.size)]
         self.answers: list[Rows] = []
         self.planes = sparse.csr_array((0, problem.features.n_features))
         self.entropies, self.mixture = np.empty(0), np.empty(0)
@@ -33,7 +35,12 @@ class RowMaster(ABC):
 
     def answer_at(self, state: State) -> tuple[Rows, Array, Array]:
         """The answer p of each row, Omega(p), and the height <theta, p> - Omega(p) of its plane."""
-        return state.p, self.problem.entropy.value_inside(state.p), state.conjugate
+        p = self.rows_of(state.p)
+        return p, self.problem.entropy.value_inside(p), np.atleast_1d(state.conjugate)
+
+    def rows_of(self, x: Rows) -> Rows:
+        """With an axis of rows, where there is one row without."""
+        return np.asarray(x)[None] if self.problem.features.one_row else x
 
     def add(self, state: State) -> bool:
         """Add the planes of the answer at a state that lie above those known; whether any does."""
@@ -67,7 +74,8 @@ class RowMaster(ABC):
         """a_i F_i p_i of these rows, without their zeros."""
         vectors = []
         for i in rows:
-            dense = self.problem.weights[i] * self.parts[i].moments(take_row(p, int(i)))
+            own = p[0] if self.problem.features.one_row else take_row(p, int(i))
+            dense = self.weights[i] * self.parts[i].moments(own)
             where = np.flatnonzero(dense)
             vectors.append((dense[where], where))
         offsets = np.concatenate([[0], np.cumsum([where.size for _, where in vectors])])
@@ -84,7 +92,9 @@ class RowMaster(ABC):
             if share.any():
                 part = row_scale(answer, share)
                 total = part if total is None else total + part
-        return total
+        if total is None:  # no plane counts, as where no slack is above its least value
+            total = row_scale(self.answers[0], np.zeros(len(self.parts)))
+        return total[0] if self.problem.features.one_row else total
 
     @abstractmethod
     def solve(self, tol: float) -> Array:

@@ -1,4 +1,4 @@
-"""Cutting planes from sums alone: for rows that stay in blocks, whose answers no one writes out.
+"""Cutting planes from sums alone, so that rows may stay wherever they are.
 
 A plane is a sum, the residual m = F p - mu of an answer p with its entropy o = Omega(p). A mixture
 of answers has the mixture of their residuals, and at most that of their entropies, as Omega is
@@ -8,14 +8,14 @@ convex; for a hinge, where Omega is linear, exactly that.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol
 
-import numpy as np
-
 from maxent._rows import Array, Rows
 from maxent.problem import Problem, State
+from maxent.rows import Evaluation
+from maxent.rows.evaluator import above_rounding
 
 
 class Master(Protocol):
@@ -38,6 +38,12 @@ class SumState(State):
 
     residual: Array
     entropy: float
+    mixture: tuple[tuple[float, Evaluation], ...] = field(repr=False)
+
+    @property
+    def prediction(self) -> Rows:
+        """The mixture: a single vertex of the oracle is never optimal where vertices tie."""
+        return sum(share * answer.p for share, answer in self.mixture)
 
     @cached_property
     def gap(self) -> float:
@@ -54,26 +60,31 @@ class SumState(State):
 
     def entropy_gap(self, p: Rows | None) -> float:
         """Omega(p) + Omega*(theta) - <theta, p> of the mixture, from its sums."""
-        conjugate = self.problem.total(self.conjugate)
+        conjugate = self.evaluation.total
         score = float(self.w @ (self.residual + self.problem.target))
         size = abs(self.entropy) + abs(conjugate) + abs(score)
-        return max(self.entropy + conjugate - score, float(np.finfo(np.float64).eps) * size)
+        return above_rounding(self.entropy + conjugate - score, size)
 
 
 def planes_of_sums(problem: Problem, state: State, master: Master) -> Iterator[State]:
     """The steps of ``CuttingPlane`` with one slack."""
+    answers: list[Evaluation] = []
     while True:
-        moments = state.gradient + problem.target
-        entropy = float(state.w @ moments) - problem.total(state.conjugate)
-        w, mixture = master.add(state.gradient, entropy, state.w)
+        at = state.evaluation
+        answers.append(at)
+        entropy = float(state.w @ at.moments) - at.total
+        w, shares = master.add(state.gradient, entropy, state.w)
+        used = zip(shares.tolist(), answers, strict=True)
         state = SumState(
             problem,
             w,
-            None,
-            residual=mixture @ master.planes,
-            entropy=float(mixture @ master.entropies),
+            problem.at(w),
+            residual=shares @ master.planes,
+            entropy=float(shares @ master.entropies),
+            mixture=tuple((share, answer) for share, answer in used if share > 0),
         )
         yield state
         if master.repeated:
             return
-        master.drop_idle()
+        kept = master.drop_idle()
+        answers = [answer for answer, flag in zip(answers, kept, strict=True) if flag]

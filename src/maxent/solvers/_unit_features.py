@@ -199,16 +199,7 @@ class UnitFeatures:
             goal, gains = self.best(self._means(state.gradient + self.problem.target), state.w)
         else:
             goal, gains = self.best(self.means(state.theta), state.w)
-        return UnitState(
-            self.problem,
-            state.w,
-            state.theta,
-            self,
-            goal,
-            gains,
-            known_image=state.image,
-            known_gradient=state.gradient,
-        )
+        return UnitState(self.problem, state.w, state.evaluation, self, goal, gains)
 
     def state(self, w: Array) -> State:
         """The problem's state at w, where excluded cells are empty up to rounding.

@@ -13,7 +13,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from functools import partial
 from time import perf_counter
 from typing import Any, ClassVar
 
@@ -23,7 +22,7 @@ from maxent import io
 from maxent._progress import Progress
 from maxent._rows import Array, Rows
 from maxent._threads import one_blas_thread
-from maxent.maps import BlocksLost
+from maxent.maps import BlocksLost, FeatureMap
 from maxent.problem import Problem, State
 from maxent.solvers.checkpoint import CheckpointFile
 
@@ -348,8 +347,7 @@ class Solver(ABC):
     def _solution(state: State, status: Status, history: list[dict[str, float]]) -> Solution:
         return Solution(
             w=state.w,
-            # where no step wrote p_w out, the last one does not either
-            p=state.prediction if state.sums is None else partial(_prediction, state),
+            p=state.prediction_when_asked,
             gap=state.gap,
             optimality=state.optimality,
             objective=state.dual,
@@ -371,10 +369,6 @@ def _joined(first: Solution, second: Solution) -> Solution:
     better = second if second.status.reached or second.gap < first.gap else first
     history = [*first.history, *later]
     return replace(better, n_iter=len(history) - 1, history=history)
-
-
-def _prediction(state: State) -> Rows:
-    return state.prediction
 
 
 def _certificate(state: State) -> float:
@@ -436,10 +430,18 @@ def needs_gradient(problem: Problem) -> str | None:
     )
 
 
+def needs_rows(problem: Problem) -> str | None:
+    """Shared requirement: the scores and distributions of single rows."""
+    if isinstance(problem.features, FeatureMap):
+        return None
+    return "it needs the rows that blocks keep; use CuttingPlane"
+
+
 def needs_kinks(problem: Problem, in_memory: bool = True) -> str | None:
-    """Shared requirement: a conjugate without a gradient, and rows in memory or in blocks."""
-    if in_memory and problem.features.in_blocks:
-        return "it needs the rows that blocks keep; use CuttingPlane"
+    """Shared requirement: a conjugate without a gradient, and where asked for single rows."""
+    lack = needs_rows(problem) if in_memory else None
+    if lack:
+        return lack
     if problem.entropy.differentiable:
         return f"{problem.entropy!r} has a gradient; ProxNewton, LBFGS and FISTA use it"
     return None

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
 
 from maxent import io
 from maxent.maps import RowMap
 from maxent.potentials import DualBall
+from maxent.potentials.parameters import ROUNDING
 from maxent.problem import Problem, State
 from maxent.solvers.base import Solver, needs_kinks
 from maxent.solvers.cutting_plane import MixedState
@@ -28,8 +32,10 @@ class ColumnGeneration(Solver):
     programmes, in general after a few dozen. They grow with the rows and the weights: thousands of
     either are many.
 
-    For elastic penalties with a price on every weight, smooth penalties with a Hessian, and norms,
-    their squares and balls of order 1, 2 or infinity.
+    For elastic penalties, smooth penalties with a Hessian, and norms, their squares and balls of
+    any order. Of weights without a price, as under ``Equality``, the moments of the mixture are
+    equal to 1e-12 of the largest, which counts as equal; where no mixture has the moments, the dual
+    falls for ever along w (``Status.UNBOUNDED``).
 
     >>> import numpy as np
     >>> from maxent import DualBall, Problem, SampleMap, Shifted, Zero
@@ -50,17 +56,17 @@ class ColumnGeneration(Solver):
         lack = needs_kinks(problem)
         if lack:
             return lack
-        if not isinstance(problem.features, RowMap):
-            return f"{problem.features!r} has no separate rows; use CuttingPlane"
-        potential = problem.potential
-        if penalty_of(potential, problem.features.n_features) is None:
+        features, potential = problem.features, problem.potential
+        if not (isinstance(features, RowMap) or features.one_row):
+            return f"{features!r} has no separate rows; use CuttingPlane"
+        penalty = penalty_of(potential, features.n_features)
+        if penalty is None:
             return (
-                "interior points need a price on every weight: Quadratic, Box, ElasticNet, a "
-                f"smooth penalty, or norms of order 1, 2 or infinity, got {potential!r}"
+                "interior points need an elastic penalty, a smooth one with a Hessian, or a norm "
+                f"of all weights, got {potential!r}"
             )
-        if problem.observed is None and not (
-            potential.strong_convexity() > 0 or isinstance(potential, DualBall)
-        ):
+        held = potential.strong_convexity() > 0 or isinstance(potential, DualBall)
+        if problem.observed is None and not (held or penalty.free.all()):
             return "without an observed distribution the first planes may have no lowest point"
         return None
 
@@ -72,15 +78,33 @@ class ColumnGeneration(Solver):
         master = ConvexRows(problem, penalty)
         finest, lowest = _FINEST * abs(state.dual), state
         precision = max(_FINER * self.tol, finest)
+        kind = EvenState if penalty.free.any() else MixedState
         while True:
-            if not master.add(state):
+            if not (master.add(state) or master.widen(state.w)):
                 if precision <= finest:
                     return
                 precision = max(_FINER**2 * precision, finest)
             w = master.solve(precision)
-            state = MixedState(problem, w, problem.features.scores(w), master.point())
+            state = kind(problem, w, problem.scored(w), master.point())
             if state.dual < lowest.dual:
                 lowest = state
             # the mixture of all planes so far, with the best weights so far
-            pair = MixedState(problem, lowest.w, lowest.theta, state.mixture)
-            yield pair if pair.gap < state.gap else state
+            pair = kind(problem, lowest.w, lowest.evaluation, state.mixture)
+            best = pair if pair.gap < state.gap else state
+            if np.isinf(best.gap) and best.optimality <= self.tol and precision > finest:
+                precision = finest  # moments are nearly equal: once more, to the last digits
+            else:
+                yield best
+
+
+@dataclass(frozen=True, eq=False)
+class EvenState(MixedState):
+    """Of weights without a price: moments are equal where they differ by rounding alone."""
+
+    @cached_property
+    def gap(self) -> float:
+        """The gap at the mixture, with what w makes of the rounding."""
+        residual = self.residual
+        rounding = np.abs(residual) <= ROUNDING * self.problem.unit
+        even = np.where(rounding, 0.0, residual)
+        return self.pulled_gap(self.mixture, even) + float(np.abs(residual - even) @ np.abs(self.w))

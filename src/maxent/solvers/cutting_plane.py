@@ -71,28 +71,13 @@ class CuttingPlane(Solver):
         master = QuadraticRows(problem, l2) if l2.any() else LinearRows(problem, l1)
         while master.add(state):
             w = master.solve(_FINER * self.tol)
-            state = MixedState(problem, w, problem.features.scores(w), master.point())
+            state = MixedState(problem, w, problem.scored(w), master.point())
             yield state
 
     def _one(self, problem: Problem, state: State) -> Iterator[State]:
         l1, l2 = elastic_terms(problem)
         master = _QuadraticMaster(l2) if l2.any() else _LinearMaster(l1)
-        if problem.features.in_blocks:
-            yield from planes_of_sums(problem, state, master)
-            return
-        answers: list[Rows] = []
-        while True:
-            answers.append(state.p)
-            entropy = problem.total(problem.entropy.value(state.p))
-            w, mixture = master.add(state.gradient, entropy, state.w)
-            mixed = sum(a * p for a, p in zip(mixture, answers, strict=True) if a > 0)
-            candidate = MixedState(problem, w, problem.features.scores(w), mixed)
-            yield candidate
-            if master.repeated:
-                return
-            used = master.drop_idle()
-            answers = [p for p, flag in zip(answers, used, strict=True) if flag]
-            state = candidate
+        yield from planes_of_sums(problem, state, master)
 
 
 @dataclass(frozen=True, eq=False)

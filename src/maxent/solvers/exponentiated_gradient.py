@@ -104,4 +104,4 @@ class _GibbsRows(DualRows):
         """The state here; rounding in the weights ends with it."""
         self._refresh()
         state = super().state()
-        return PairState(state.problem, state.w, state.theta, state.point, self)
+        return PairState(state.problem, state.w, state.evaluation, state.point, self)

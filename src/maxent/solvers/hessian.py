@@ -7,31 +7,23 @@ only steers a Newton method whose gradients are exact, so samples may be multipl
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import linalg, sparse
 
 from maxent._rows import Array
-from maxent._threads import over_rows
-from maxent.maps import ColumnMap, SampleMap, sum_of_parts
+from maxent.maps import SelectableFeatures
 from maxent.problem import Problem, State
+from maxent.rows.products import Product, SampleProducts, gram
 
 _FEW = 100  # features whose Hessian is written out
 _SMALL = 200  # columns (or rows) whose Gram matrix is always decomposed
 _WORTH = 8  # products with the Hessian that a decomposition may cost
-_BLOCK = 2048  # rows of a dense product at once: what they make stays in cache
-_SPARSE = 0.3  # share of the entries with curvature below which they are visited one by one
-_SINGLE = 1e5  # multiplications above which a product is worth doing in float32
-_RANGE = 1e12  # sizes of features, and of their inverses, that float32 holds with room to spare
-_WORK = 64  # multiplications that count as much as one entry of an elementwise pass
 _GRAM_RATE = 3.0  # multiplications of a matrix by a matrix in the time of one by a vector
 _EIGH = 9.0  # multiplications of a decomposition, in cubes of its size
 _CHEAP = 4.0  # products with the Hessian that a decomposition may cost before any is done
-
-Product = Callable[[Array], Array]
 
 
 class Model(NamedTuple):
@@ -45,32 +37,36 @@ class Model(NamedTuple):
 def second_order(problem: Problem) -> Curvature:
     """What fits the map and the entropy of a problem best."""
     features = problem.features
-    simple = problem.entropy.has_curvature and isinstance(features, ColumnMap)
+    simple = problem.entropy.has_curvature and isinstance(features, SelectableFeatures)
     if simple and features.n_features <= _FEW:
         return FullHessian(problem)
-    if features.in_blocks:
-        return BlockHessian(problem)
-    if simple and isinstance(features, SampleMap) and features.whole:
-        return Samples(problem)
-    return Curvature(problem)
+    samples = problem.rows.products if simple else None
+    return Curvature(problem) if samples is None else Samples(problem, samples)
 
 
 class Curvature:
-    """Any differentiable entropy and any map, through ``hvp``."""
+    """Any differentiable entropy and any rows, preconditioned where the rows know how."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
 
+    @cached_property
+    def columns(self) -> tuple[Array, Array] | None:
+        """The spectrum of X' diag(a) X; None where rows are no samples of one matrix."""
+        gram = self.problem.rows.column_gram() if self.problem.entropy.has_curvature else None
+        return None if gram is None else not_negative(gram)
+
     def at(self, state: State, damping: float = 0.0) -> Model:
         """The model at a state, ``damping`` times the identity added."""
-        problem, ridge = self.problem, self._penalty(state, damping)
+        ridge, multiply = self._penalty(state, damping), state.evaluation.hessian_product
 
         def product(v: Array) -> Array:
-            scores = problem.features.scores(v)
-            moved = problem.entropy.hvp(state.theta, state.p, scores)
-            return problem.moments(moved) + _times(ridge, v)
+            return multiply(v) + _times(ridge, v)
 
-        return Model(product, lambda r: r)
+        across = None if self.columns is None else state.evaluation.mean_jacobian()
+        if self.columns is None or across is None:
+            return Model(product, lambda r: r)
+        return Model(product, marginal_inverse(self.columns, across, _diagonal(ridge)))
 
     def _penalty(self, state: State, damping: float) -> Array:
         hessian = self.problem.potential.conjugate_hessian(-state.w)
@@ -78,11 +74,6 @@ class Curvature:
         if not damping:
             return hessian
         return hessian + (damping if hessian.ndim == 1 else damping * np.eye(len(hessian)))
-
-    def _jacobians(self, state: State) -> tuple[Array, Array | None]:
-        """(d, u) of the rows, without their weights."""
-        rows = np.atleast_2d(state.theta), np.atleast_2d(state.p)
-        return self.problem.entropy.curvature(*rows)
 
 
 def _times(hessian: Array, v: Array) -> Array:
@@ -99,7 +90,7 @@ class FullHessian(Curvature):
     def at(self, state: State, damping: float = 0.0) -> Model:
         """The model at a state, ``damping`` times the identity added."""
         ridge = self._penalty(state, damping)
-        gram = self.problem.hessian(state)
+        gram = state.evaluation.hessian()
         gram += np.diag(ridge) if ridge.ndim == 1 else ridge
         size = float(np.trace(gram)) / len(gram)
         damped = gram + (1e-10 * size or 1.0) * np.eye(len(gram))
@@ -120,37 +111,27 @@ class Samples(Curvature):
     thousand columns and rows the preconditioner is the diagonal of the Hessian.
     """
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, samples: SampleProducts) -> None:
         super().__init__(problem)
-        X, weights = problem.features.X, problem.weights
-        assert weights is not None
-        self.weights = np.array(weights)  # writable: one type for the kernels
-        self.rows, self.columns = X.shape
-        self.outputs = problem.features.n_outputs
-        self.X = X
+        self.samples = samples
         self.products = 0
-        if not sparse.issparse(X):
-            if X.size * self.outputs > _SINGLE:
-                with np.errstate(over="ignore"):
-                    single = X.astype(np.float32, copy=False)
-                if 1 / _RANGE < max(float(single.max()), -float(single.min())) < _RANGE:
-                    self.X = single
-            self.X = np.ascontiguousarray(self.X)
 
     @cached_property
     def price(self) -> float:
         """What the spectrum costs, in products with the Hessian; 0 where it is not waited for."""
-        if sparse.issparse(self.X) or self.rows < self.columns:
+        rows, columns = self.samples.rows, self.samples.columns
+        if sparse.issparse(self.samples.X) or rows < columns:
             return 0.0
-        product = 4.0 * self.rows * self.columns * self.outputs
-        gram = self.rows * self.columns**2 / _GRAM_RATE
-        price = (gram + _EIGH * self.columns**3) / product
+        product = 4.0 * rows * columns * self.samples.outputs
+        gram = rows * columns**2 / _GRAM_RATE
+        price = (gram + _EIGH * columns**3) / product
         return 0.0 if price <= _CHEAP else price
 
     @cached_property
     def column_squares(self) -> Array:
         """The diagonal of X' diag(a) X / sum a."""
-        return self._squares(self.weights[:, None])[:, 0] / self.weights.sum()
+        weights = self.samples.weights
+        return self.samples.squares(weights[:, None])[:, 0] / weights.sum()
 
     @cached_property
     def spectrum(self) -> tuple[Array, Array] | None:
@@ -158,59 +139,36 @@ class Samples(Curvature):
 
         None where they would cost more than they save.
         """
-        X, size = self.X, min(self.X.shape)
+        X, weights = self.samples.X, self.samples.weights
+        size = min(X.shape)
         entries = X.nnz if sparse.issparse(X) else X.size
-        if size > _SMALL and size**3 > _WORTH * entries * self.outputs:
+        if size > _SMALL and size**3 > _WORTH * entries * self.samples.outputs:
             return None
-        total = self.weights.sum()
-        if self.rows >= self.columns:
-            return not_negative(self.column_gram() / total)
-        root = np.sqrt(self.weights / total)
+        total = weights.sum()
+        if self.samples.rows >= self.samples.columns:
+            return not_negative(self.samples.column_gram() / total)
+        root = np.sqrt(weights / total)
         scaled: Any = sparse.diags_array(root) @ X if sparse.issparse(X) else None
         if scaled is None:
             scaled = X * root[:, None].astype(X.dtype)
-        values, vectors = np.linalg.eigh(_gram(scaled.T))
+        values, vectors = np.linalg.eigh(gram(scaled.T))
         used = values > 1e-10 * values[-1]
         values, vectors = values[used], vectors[:, used]
         return values, np.asarray(scaled.T @ vectors) / np.sqrt(values)
 
-    def column_gram(self) -> Array:
-        """X' diag(a) X."""
-        root = np.sqrt(self.weights)
-        if sparse.issparse(self.X):
-            return _gram(sparse.diags_array(root) @ self.X)
-        return _weighted_gram(self.X, root.astype(self.X.dtype))
-
-    def across(self, state: State) -> Array:
-        """sum a_i J_i, the mean Jacobian."""
-        return self._across(*self._jacobians(state))
-
-    def _across(self, diagonal: Array, spike: Array | None) -> Array:
-        across = np.diag(self.weights @ diagonal)
-        if spike is not None:
-            scaled = spike * np.sqrt(self.weights)[:, None]
-            across -= scaled.T @ scaled
-        return across
-
-    def product_at(self, state: State) -> Product:
-        """Products with the Hessian at a state, without the penalty."""
-        multiply, shape = self._product(*self._jacobians(state)), (self.columns, self.outputs)
-        return lambda v: multiply(v.reshape(shape)).ravel()
-
     def at(self, state: State, damping: float = 0.0) -> Model:
         """The model at a state, ``damping`` times the identity added."""
-        diagonal, spike = self._jacobians(state)
+        diagonal, spike = state.evaluation.jacobians
         ridge = self._penalty(state, damping)
-        multiply = self._product(diagonal, spike)
-        shape = self.columns, self.outputs
+        multiply = state.evaluation.hessian_product
 
         def product(v: Array) -> Array:
             self.products += 1
-            return multiply(v.reshape(shape)).ravel() + _times(ridge, v)
+            return multiply(v) + _times(ridge, v)
 
         left = self.price - self.products
         if left > 0:
-            across = np.maximum(np.diag(self._across(diagonal, spike)), 0)
+            across = np.maximum(np.diag(self.samples.mean_jacobian(diagonal, spike)), 0)
             curved = np.outer(self.column_squares, across).ravel()
             inverse = 1 / (curved + _diagonal(ridge) + _TINY)
             return Model(product, lambda r: inverse * r, math.ceil(left))
@@ -219,125 +177,11 @@ class Samples(Curvature):
     def _preconditioner(self, diagonal: Array, spike: Array | None, ridge: Array) -> Product:
         if self.spectrum is None:
             curved = diagonal if spike is None else diagonal - spike**2
-            squares = self._squares(curved * self.weights[:, None])
+            squares = self.samples.squares(curved * self.samples.weights[:, None])
             inverse = 1 / (squares.ravel() + ridge + _TINY)
             return lambda r: inverse * r
-        return marginal_inverse(self.spectrum, self._across(diagonal, spike), ridge)
-
-    def _squares(self, weight: Array) -> Array:
-        """sum_i x_i^2 weight_i', (columns, outputs)."""
-        X = self.X
-        if sparse.issparse(X):
-            return np.asarray(X.multiply(X).T @ weight)
-
-        from maxent._kernels.samples import weighted_squares
-
-        weight = np.ascontiguousarray(weight)
-        part = partial(weighted_squares, X, weight)
-        return sum_of_parts(part, self.rows, 1 + self.columns * weight.shape[1] // _WORK).T
-
-    def _product(self, diagonal: Array, spike: Array | None) -> Product:
-        if sparse.issparse(self.X):
-            return self._by_matrices(diagonal, spike)
-        from maxent._kernels.samples import count_support, fill_support, sparse_product
-
-        if self.outputs == 1:
-            return self._by_rows(diagonal if spike is None else diagonal - spike**2)
-        diagonal = np.ascontiguousarray(diagonal)
-        edge = np.empty((self.rows, 0), diagonal.dtype) if spike is None else spike
-        counts = np.zeros(self.rows + 1, np.int64)
-        over_rows(
-            lambda a, b: count_support(diagonal, edge, counts[1:], a, b), self.rows, self.outputs
-        )
-        offsets = np.cumsum(counts)
-        size = int(offsets[-1])
-        if size > _SPARSE * diagonal.size:
-            return self._by_matrices(diagonal, spike)
-        dtype = self.X.dtype
-        index, d, u = np.empty(size, np.int64), np.empty(size, dtype), np.empty(size, dtype)
-        over_rows(
-            lambda a, b: fill_support(diagonal, edge, self.weights, offsets, index, d, u, a, b),
-            self.rows,
-            self.outputs,
-        )
-        work = 1 + 2 * self.columns * size // (self.rows * _WORK)
-
-        def product(v: Array) -> Array:
-            V = np.ascontiguousarray(v.T, dtype=dtype)
-
-            def part(start: int, stop: int) -> Array:
-                return sparse_product(self.X, offsets, index, d, u, V, start, stop)
-
-            return sum_of_parts(part, self.rows, work).T.astype(np.float64)
-
-        return product
-
-    def _by_rows(self, curved: Array) -> Product:
-        """X'(d * (X v)) of one output."""
-        from maxent._kernels.samples import one_output_product
-
-        X, d = self.X, (curved[:, 0] * self.weights).astype(self.X.dtype)
-        work = 1 + 2 * self.columns // _WORK
-
-        def product(v: Array) -> Array:
-            part = partial(one_output_product, X, d, v[:, 0].astype(X.dtype))
-            return sum_of_parts(part, self.rows, work)[:, None].astype(np.float64)
-
-        return product
-
-    def _by_matrices(self, diagonal: Array, spike: Array | None) -> Product:
-        """X'(J (X v)), block by block."""
-        X, dtype = self.X, self.X.dtype
-        a = self.weights[:, None]
-        d = (diagonal * a).astype(dtype, copy=False)
-        u = None if spike is None else (spike * np.sqrt(a)).astype(dtype, copy=False)
-
-        def curved(z: Array, rows: slice) -> Array:
-            moved = d[rows] * z
-            if u is not None:
-                along = np.einsum("ij,ij->i", u[rows], z)
-                moved -= u[rows] * along[:, None]
-            return moved
-
-        if sparse.issparse(X):
-            whole = slice(None)
-            return lambda v: np.asarray(X.T @ curved(np.asarray(X @ v), whole), dtype=np.float64)
-
-        def product(v: Array) -> Array:
-            V = v.astype(dtype)
-
-            def part(start: int, stop: int) -> Array:
-                total = np.zeros(V.shape, dtype)
-                for first in range(start, stop, _BLOCK):
-                    rows = slice(first, min(first + _BLOCK, stop))
-                    total += X[rows].T @ curved(X[rows] @ V, rows)
-                return total
-
-            work = 1 + 2 * self.columns * self.outputs // _WORK
-            return sum_of_parts(part, self.rows, work).astype(np.float64)
-
-        return product
-
-
-class BlockHessian(Curvature):
-    """Rows in blocks: a pass over them for each product, preconditioned as ``Samples`` are."""
-
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(problem)
-        gram = problem.features.column_gram() if problem.entropy.has_curvature else None
-        self.spectrum = None if gram is None else not_negative(gram)
-
-    def at(self, state: State, damping: float = 0.0) -> Model:
-        """The model at a state, ``damping`` times the identity added."""
-        features, ridge = self.problem.features, self._penalty(state, damping)
-
-        def product(v: Array) -> Array:
-            return features.hessian_product(state.w, v) + _times(ridge, v)
-
-        if self.spectrum is None:
-            return Model(product, lambda r: r)
-        across = features.across(state.w)
-        return Model(product, marginal_inverse(self.spectrum, across, _diagonal(ridge)))
+        across = self.samples.mean_jacobian(diagonal, spike)
+        return marginal_inverse(self.spectrum, across, ridge)
 
 
 _TINY = 1e-300
@@ -367,30 +211,3 @@ def not_negative(gram: Array) -> tuple[Array, Array]:
     """Eigenvalues and eigenvectors of a matrix that has no negative ones but for rounding."""
     values, vectors = np.linalg.eigh(gram)
     return np.maximum(values, 0), vectors
-
-
-def _weighted_gram(X: Array, root: Array) -> Array:
-    """X' diag(root)^2 X in float64, without a scaled copy of X."""
-
-    def part(start: int, stop: int) -> Array:
-        total = np.zeros((X.shape[1], X.shape[1]))
-        for first in range(start, stop, _BLOCK):
-            rows = slice(first, min(first + _BLOCK, stop))
-            block = X[rows] * root[rows, None]
-            total += block.T @ block
-        return total
-
-    return sum_of_parts(part, len(X), X.shape[1] ** 2 // _WORK)
-
-
-def _gram(A: Any) -> Array:
-    """A'A in float64."""
-    if sparse.issparse(A):
-        return np.asarray((A.T @ A).toarray(), dtype=np.float64)
-
-    def part(start: int, stop: int) -> Array:
-        block = A[start:stop]
-        return block.T @ block
-
-    gram = sum_of_parts(part, len(A), A.shape[1] ** 2 // _WORK)
-    return np.asarray(gram, dtype=np.float64)

@@ -9,7 +9,7 @@ import numpy as np
 
 from maxent import io
 from maxent._rows import Array
-from maxent.maps import ColumnMap
+from maxent.maps import SelectableFeatures
 from maxent.potentials import ElasticPotential
 from maxent.problem import Problem, State
 from maxent.solvers._faces import solve_faces
@@ -52,7 +52,7 @@ class ProxNewton(Solver):
                 f"{problem.potential!r} is not a sum of l1 and squared l2 terms; use FISTA, or "
                 "Box, Quadratic, ElasticNet"
             )
-        if not isinstance(problem.features, ColumnMap):
+        if not isinstance(problem.features, SelectableFeatures):
             return f"{type(problem.features).__name__} cannot write out columns; use FISTA or LBFGS"
         lack = needs_gradient(problem)
         if lack:
@@ -64,7 +64,7 @@ class ProxNewton(Solver):
     def _iterate(self, problem: Problem, state: State) -> Iterator[State]:
         cheap = problem.features.cheap_moments
         room, working = self.working_set or _ROOM[cheap], None
-        sizes = problem.sizes(state)
+        sizes = state.evaluation.sizes
         while True:
             before = state.optimality
             index = _violators(state, room)
@@ -98,7 +98,8 @@ class _WorkingSet:
         """Newton steps until the working set is as good as is worth before looking at the rest."""
         index = self.index
         worth = _WORTH[self.whole.features.cheap_moments]
-        first = state = whole.transfer(self.problem, whole.w[index], whole.gradient[index])
+        moments = whole.evaluation.moments[index]
+        first = state = whole.transfer(self.problem, whole.w[index], moments)
         for _ in range(_STEPS):
             new = self._step(state)
             if new is None:
@@ -110,7 +111,8 @@ class _WorkingSet:
             return None
         w = np.zeros_like(whole.w)
         w[index] = state.w
-        return state.transfer(self.whole, w, state.gradient if index.size == w.size else None)
+        whole_set = index.size == w.size
+        return state.transfer(self.whole, w, state.evaluation.moments if whole_set else None)
 
     def _step(self, state: State) -> State | None:
         """One step, with a better Hessian or more damping as long as it fails."""
@@ -147,7 +149,7 @@ class _WorkingSet:
 
     def _hessian(self, state: State) -> Array:
         if self._gram is None:
-            self._gram = self.problem.hessian(state, self._every())
+            self._gram = state.evaluation.hessian(self._every())
             self._at = state
         return self._gram
 

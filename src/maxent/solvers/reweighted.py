@@ -88,7 +88,7 @@ def _inside(potential: Potential) -> Potential:
 
 
 def _state(problem: Problem, w: Array, p: Rows) -> MixedState:
-    return MixedState(problem, w, problem.features.scores(w), p)
+    return MixedState(problem, w, problem.scored(w), p)
 
 
 def _with_zeros(state: MixedState, l1: Array) -> MixedState:

@@ -11,7 +11,7 @@ from maxent import io
 from maxent.domains import SumProductDomain
 from maxent.entropies import Entropy, Scaled, Shannon, Shifted, Zero, unwrap
 from maxent.problem import Problem, State
-from maxent.solvers.base import Solver, Status
+from maxent.solvers.base import Solver, Status, needs_rows
 from maxent.solvers.cutting_plane import MixedState
 
 
@@ -45,8 +45,9 @@ class Smoothing(Solver):
     @classmethod
     def missing(cls, problem: Problem) -> str | None:
         """Zero with or without a cost, on a domain with a log-partition."""
-        if problem.features.in_blocks:
-            return "it needs the rows that blocks keep; use CuttingPlane"
+        lack = needs_rows(problem)
+        if lack:
+            return lack
         inside = unwrap(problem.entropy).entropy
         if not isinstance(inside, Zero):
             return f"{inside!r} is not Zero: smoothing is for perceptrons and hinges"
@@ -63,7 +64,7 @@ class Smoothing(Solver):
             if solution.status is Status.UNBOUNDED:
                 return
             w = solution.w
-            yield MixedState(problem, w, problem.features.scores(w), solution.p)
+            yield MixedState(problem, w, problem.scored(w), solution.p)
             if not solution.status.reached:  # colder would be harder still
                 return
             temperature *= self.ratio

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from maxent._rows import Array
-from maxent.maps import sum_of_parts
+from maxent._threads import sum_of_parts
 
 # changes of the score over the range of the feature:
 _FAR = 50.0  # by a step that has no best length

@@ -107,4 +107,4 @@ class Subgradient(Solver):
 
 
 def _certified(problem: Problem, w: Array, point: Rows) -> MixedState:
-    return MixedState(problem, np.array(w), problem.features.scores(w), point)
+    return MixedState(problem, np.array(w), problem.scored(w), point)

@@ -27,7 +27,7 @@ from maxent.species.comparison.records import Comparison
 from maxent.species.diagnostics import fit_sample
 from maxent.species.fitting import fit_species
 from maxent.species.inputs import LayerFiles
-from maxent.species.keeping import files_in
+from maxent.species.keeping import files_in, renew_manifest
 from maxent.species.layers.effort import RecordEffort
 from maxent.species.layers.extrapolation import Extrapolation
 from maxent.species.layers.similarity import Reference
@@ -312,16 +312,19 @@ def _write_change(
     return compare_maps(now, futures, value, place / "change", rule=rule, verbose=settings.verbose)
 
 
-def _write_pages(result: SpeciesResult, folder: Path) -> Path:
-    if result.maps and "cloglog" in result.maps[0].files:
-        report.write_map_png(result, folder)
-    return report.write_report(result, folder)
+def _write_pages(result: SpeciesResult, folder: Path) -> list[Path]:
+    """The picture, where there are maps, and the page, which comes last."""
+    drawn = result.maps and "cloglog" in result.maps[0].files
+    picture = [report.write_map_png(result, folder)] if drawn else []
+    return [*picture, report.write_report(result, folder)]
 
 
 def rewrite_report(folder: Path) -> Path:
     """Make report.html and map.png of a folder again from its result.json."""
     result = read_result(Path(folder))
-    return _write_pages(result, Path(folder))
+    made = _write_pages(result, Path(folder))
+    renew_manifest(Path(folder), [page.name for page in made])
+    return made[-1]
 
 
 # -- the summary ----------------------------------------------------------------------------------

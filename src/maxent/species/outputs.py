@@ -85,9 +85,15 @@ def _keep(home: Path, stage: Path) -> list[str]:
     """Link what is not of a run to the new folder too; what there is to say about it."""
     kept = keeping.carry(home, stage, _names(home), keeping.link)
     replaced = (home / MODEL).is_file() and _another(home / SUMMARY, stage / SUMMARY)
-    maps = earlier_maps.mark(stage, kept) if replaced else []
-    others = [name for name in kept if name not in maps and Path(name).name != earlier_maps.MARK]
+    maps = earlier_maps.mark(stage, [*kept.besides, *kept.edited]) if replaced else []
+    named = {*maps, *(n for n in kept.besides if Path(n).name == earlier_maps.MARK)}
+    others, edited = ([n for n in names if n not in named] for names in (kept.besides, kept.edited))
     notes = []
+    if edited:
+        notes.append(
+            f"kept in {home.name}, as it was edited since a run wrote it: "
+            f"{keeping.summed_up(edited)}"
+        )
     if others:
         notes.append(
             f"kept in {home.name}, as no earlier run wrote it: {keeping.summed_up(others)}"

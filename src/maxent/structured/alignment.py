@@ -15,7 +15,9 @@ from maxent._threads import over_rows
 from maxent.domains import SumProductDomain
 from maxent.domains.active_set import Support
 from maxent.domains.base import each_row
+from maxent.structured.few_alignments import align_few
 
+_DIAGONAL = 100  # millionths of a second that numpy takes for one
 _EVERYWHERE = 2**31  # a band as wide as any matrix
 _TOLD = 1e-9  # of a row: how far a flow may miss its marginals
 
@@ -158,9 +160,21 @@ class Alignment(SumProductDomain):
 
     def _softmax(self, theta: Rows) -> tuple[Array, Rows]:
         from maxent._kernels.alignment import softmax_rows
+        from maxent._kernels.compiling import spared
 
         out, log_partition = np.empty_like(flat(theta)), np.empty(len(theta))
-        self._over_rows(softmax_rows, theta, out, log_partition)
+        starts, ns, ms = self._shapes(theta)
+        sizes = np.unique(np.column_stack([ns, ms]), axis=0)
+        if not spared(softmax_rows, out.size, _DIAGONAL * int(sizes.sum()) + out.size // 5):
+            self._over_rows(softmax_rows, theta, out, log_partition)
+            return log_partition, _cut(out, theta)
+        for n, m in sizes:
+            alike = np.flatnonzero((ns == n) & (ms == m))
+            place = starts[alike, None] + np.arange(n * m)
+            scores = flat(theta)[place].astype(np.float64).reshape(-1, n, m)
+            log_partition[alike], mean = align_few(scores, self.inside(n, m))
+            out[place] = mean.reshape(-1, n * m)
+        self._check_possible(np.flatnonzero(log_partition == -np.inf))
         return log_partition, _cut(out, theta)
 
     def softmax_jvp(self, theta: Rows, p: Rows, v: Rows) -> Rows:
@@ -184,7 +198,10 @@ class Alignment(SumProductDomain):
                 impossible.append(row)
 
         over_rows(work, len(ns), values.size // max(1, len(ns)))
-        if impossible:
+        self._check_possible(impossible)
+
+    def _check_possible(self, impossible: Sequence[int] | Array) -> None:
+        if len(impossible):
             raise ValueError(
                 f"row {min(impossible)} has no alignment: scores of -inf forbid every one of them; "
                 "leave at least one path finite"

@@ -15,6 +15,7 @@ from maxent import io
 from maxent._rows import Array, Ragged, Rows, as_float, as_rows, flat, like
 from maxent._threads import over_rows
 from maxent.domains import Domain
+from maxent.structured.few_couplings import few, project_few
 
 # of the sums of rows or columns, as a share of the mass: no projection is off by more
 _VIOLATION, _VIOLATION_KL = 1e-12, 1e-11
@@ -108,12 +109,14 @@ class Couplings(Domain):
         offsets, m, n = self._cuts(theta)
         values, (a, b) = flat(theta), self._largest_sums(theta)
         out, left = np.empty_like(values), np.zeros(len(m))
+        hard = self._project_few(project_rows, values, offsets, m, n, kl, out)
 
         def work(start: int, stop: int) -> None:
-            project_rows(values, offsets, m, n, kl, a, b, out, left, start, stop)
+            for row in hard[start:stop]:
+                project_rows(values, offsets, m, n, kl, a, b, out, left, row, row + 1)
 
         # a Newton step is worth many passes over the entries: small batches go to threads too
-        over_rows(work, len(m), 64 * values.size // max(1, len(m)))
+        over_rows(work, len(hard), 64 * values.size // max(1, len(m)))
         for row in np.flatnonzero(~(left <= (_VIOLATION_KL if kl else _VIOLATION))):
             part = slice(offsets[row], offsets[row + 1])
             if kl:
@@ -124,6 +127,24 @@ class Couplings(Domain):
             # scores far beyond the masses: all but a vertex, which an active set finds
             out[part] = super()._project(values[None, part])[0]
         return _with_cuts(out, theta)
+
+    def _project_few(
+        self, kernel: Any, values: Array, offsets: Array, m: Array, n: Array, kl: bool, out: Array
+    ) -> Array:
+        """Write what numpy can do for few small matrices; the numbers of the others."""
+        hard = []
+        for size in np.unique(np.diff(offsets)):
+            alike = np.flatnonzero(np.diff(offsets) == size)
+            shape = m[alike[0]], n[alike[0]]
+            place = offsets[alike, None] + np.arange(size)
+            if not few(kernel, size * alike.size, *shape) or np.isneginf(values[place]).any():
+                hard.append(alike)
+                continue
+            theta = values[place].astype(np.float64).reshape(-1, *shape)
+            p, right = project_few(theta, *self.sums(int(size)), kl=kl)
+            out[place[right]] = p[right].reshape(-1, size)
+            hard.append(alike[~right])
+        return np.sort(np.concatenate(hard)) if hard else np.empty(0, np.int64)
 
     def _usable(self, theta: Array) -> Array | None:
         """The scores with -inf wherever no coupling that avoids -inf has mass.

@@ -12,9 +12,9 @@ from maxent import io
 from maxent._checks import cuts, indices
 from maxent._row_pull import chain_columns
 from maxent._rows import Array, Ragged, Rows, Tied
-from maxent._threads import over_rows
+from maxent._threads import over_rows, sum_of_parts
 from maxent.entropies import Entropy, Shannon, Shifted
-from maxent.maps import RowMap, sum_of_parts
+from maxent.maps import RowMap
 from maxent.structured import Chain
 from maxent.structured.packed import Packed, few
 

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
 Rng = np.random.Generator
 
-_STRAIGHT = (1.0, 2.0, float("inf"))  # orders of norms
-_ORDERS = (*_STRAIGHT, 1.5, 3.0)
+_ORDERS = (1.0, 1.5, 2.0, 3.0, float("inf"))  # of norms
 
 
 @dataclass(frozen=True)
@@ -91,16 +90,16 @@ def draw_margin_case(rng: Rng) -> MarginCase:
     s, C = positive(rng, 1e-3, 3), positive(rng, 1e-2, 1e2)
     slack = pick(rng, "linear", "squared", "kl")
     rate = positive(rng, 0.3, 3) if slack == "kl" else None
-    orders = _ORDERS if slack == "linear" else _STRAIGHT  # curved slacks know no other norms
     potential = pick(
         rng,
         potentials.Quadratic(s),
         potentials.Box(s),
+        potentials.Equality(),
         potentials.ElasticNet(s, s),
-        potentials.DualBall(1 / s, pick(rng, *orders)),
-        potentials.NormBall(s, pick(rng, *orders)),
-        potentials.SquaredNormPotential(s, pick(rng, *orders)),
-        potentials.NormPlusSquare(s, s, pick(rng, *orders)),
+        potentials.DualBall(1 / s, pick(rng, *_ORDERS)),
+        potentials.NormBall(s, pick(rng, *_ORDERS)),
+        potentials.SquaredNormPotential(s, pick(rng, *_ORDERS)),
+        potentials.NormPlusSquare(s, s, pick(rng, *_ORDERS)),
         potentials.SmoothBox(s, positive(rng, 1e-2, 1)),
         potentials.ScaledPotential(potentials.LaplacePrior(1 / s), s),
     )

@@ -20,7 +20,7 @@ import numpy as np
 from maxent._interrupts import held_back
 from maxent._native_lines import native_lines_held_back
 from maxent._rows import Array
-from maxent.maps import sum_of_parts
+from maxent._threads import sum_of_parts
 from maxent.species import locks
 from maxent.species.extras import geo
 from maxent.species.inputs import raster_parts
