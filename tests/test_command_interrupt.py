@@ -37,6 +37,45 @@ def test_an_interrupt_that_a_callback_dropped_comes_again():
     assert "Traceback" not in done.stderr
 
 
+SWALLOWED = """
+import contextlib, functools, signal, sys, time
+from maxent import _command, _interrupts
+from maxent.cli.app import main
+from maxent.cli._console import one_line_errors
+
+_command.Insistent = functools.partial(_interrupts.Insistent, 0.2)
+fate = sys.argv[1]
+sys.argv = ["maxent", "interrupted"]
+
+@main.command()
+@one_line_errors
+def interrupted():
+    if fate == "dropped":
+        with contextlib.suppress(BaseException):
+            signal.raise_signal(signal.SIGINT)
+        time.sleep(3600)
+    else:
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            raise ImportError("numpy failed to import") from None
+    print("went on")
+
+_command.run()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of Windows differ")
+@pytest.mark.parametrize("fate", ["dropped", "turned into another error"])
+def test_an_interrupt_that_foreign_code_swallowed_is_heard(fate):
+    done = subprocess.run(
+        [sys.executable, "-c", SWALLOWED, fate], capture_output=True, text=True, timeout=LIMIT
+    )
+    assert done.returncode == 130, done.stderr
+    assert done.stdout == ""
+    assert done.stderr == "error: interrupted; nothing half-written was left behind\n"
+
+
 IN_A_TEXT = """
 import signal, sys
 from maxent._command import run

@@ -5,6 +5,7 @@ import pytest
 from scipy import sparse
 
 import maxent as mx
+from maxent.rows.products import SampleProducts
 from maxent.solvers import choose, newton_cg
 from maxent.solvers.hessian import Curvature, FullHessian, Samples, second_order
 
@@ -229,13 +230,13 @@ def test_steps_beyond_kinks_are_damped(monkeypatch):
     y = (X @ rng.standard_normal((20, 6)) + 0.1 * rng.standard_normal((400, 6))).argmax(1)
     problem = mx.Problem(mx.Tsallis(2.0), mx.SampleMap(X, 6), mx.Quadratic(1e-6), observed=y)
     products = []
-    product = Samples._product
+    product = SampleProducts.product
 
     def counted(*arguments):
         multiply = product(*arguments)
         return lambda v: products.append(0) or multiply(v)
 
-    monkeypatch.setattr(Samples, "_product", counted)
+    monkeypatch.setattr(SampleProducts, "product", counted)
     counts = []
     for cut in (newton_cg._CUT, 0.0):
         monkeypatch.setattr(newton_cg, "_CUT", cut)

@@ -924,6 +924,7 @@ def test_an_interrupt_while_importing(module, entry):
 ENDING = """
 import atexit, signal, sys, time
 from maxent._command import run
+from maxent._interrupts import Insistent
 
 class Last:
     def __del__(self, interrupt=signal.raise_signal, number=signal.SIGINT):
@@ -939,7 +940,7 @@ else:
     import maxent.cli.app as app
 
     def waited_for():
-        while signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        while isinstance(signal.getsignal(signal.SIGINT), Insistent):
             time.sleep(0.01)
         time.sleep(0.2)
         signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)

@@ -10,8 +10,11 @@ import threading
 import time
 import warnings
 from contextlib import suppress
+from functools import partial
 from types import FrameType
 from typing import Any
+
+from maxent._interrupts import Insistent
 
 _INTERRUPTED = 130
 _GRACE = 30.0  # seconds to end by itself
@@ -24,15 +27,16 @@ def run() -> None:
         signal.signal(signal.SIGBREAK, lambda number, frame: signal.raise_signal(signal.SIGINT))
     # the interpreter's own end cannot be interrupted: the command has ended, with its own code
     atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
-    sys.unraisablehook = _ask_again
     warnings.showwarning = _note
     _follow_parent()
     from maxent.cli.app import main
     from maxent.species.reach import own_process
 
     own_process()
+    insistent = Insistent()
+    sys.unraisablehook = partial(_ask_again, insistent)
     try:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGINT, insistent)
         main()
     except KeyboardInterrupt:  # a second one, while the first was told of
         _leave()
@@ -41,6 +45,7 @@ def run() -> None:
             _end_here()
         raise
     finally:
+        insistent.heard()
         signal.signal(signal.SIGINT, _leave)  # threads that are waited for
         # Python notes a Ctrl-C within exec(text) as unhandled, even if it is handled further out,
         # and python -m would end by the signal, not by our code; the next text clears the note
@@ -65,13 +70,11 @@ def _follow_parent() -> None:
     threading.Thread(target=wait, daemon=True).start()
 
 
-def _ask_again(unraisable: sys.UnraisableHookArgs) -> None:
+def _ask_again(insistent: Insistent, unraisable: sys.UnraisableHookArgs) -> None:
     """A Ctrl-C that fell into a callback of the compiler, which drops exceptions, comes again."""
     if issubclass(unraisable.exc_type, KeyboardInterrupt):
         # not at once: it would come out of this hook, and be dropped again
-        again = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT))
-        again.daemon = True
-        again.start()
+        insistent.ask_in(0.05)
     else:
         sys.__unraisablehook__(unraisable)
 

@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.text import Text
 
 from maxent import _kernels
-from maxent._interrupts import held_back
+from maxent._interrupts import held_back, insisted
 from maxent._terminal import FAILED, INTERRUPTED, in_words, printable
 
 settings = {"debug": False}
@@ -63,11 +63,12 @@ def one_line_errors(command: Callable[..., None]) -> Callable[..., None]:
             command(*args, **kwargs)
         except (typer.Exit, typer.Abort, typer.BadParameter):
             raise
-        except KeyboardInterrupt:
-            with held_back():  # people press it twice
-                complain("interrupted; nothing half-written was left behind")
-            raise typer.Exit(INTERRUPTED) from None
-        except Exception as error:
+        except (KeyboardInterrupt, Exception) as error:
+            interrupted = insisted()  # the error may be what foreign code made of the Ctrl-C
+            if interrupted or isinstance(error, KeyboardInterrupt):
+                with held_back():  # people press it twice
+                    complain("interrupted; nothing half-written was left behind")
+                raise typer.Exit(INTERRUPTED) from None
             if settings["debug"]:
                 raise
             complain(in_words(error))
