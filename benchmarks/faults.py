@@ -131,8 +131,8 @@ def margins(seed: int, folder: Path) -> None:
     assert above <= model.gap_ + rounding, f"{model!r}: {above:.1e} above {best:.6g}"
 
 
-def equalities(seed: int, folder: Path) -> None:
-    """Costs under given moments, a linear programme: its value, or that no p has the moments."""
+def given_moments(seed: int, folder: Path) -> None:
+    """Costs under moments given exactly or to a radius: HiGHS' value, or that no p has them."""
     from scipy import optimize
 
     import maxent as mx
@@ -144,9 +144,22 @@ def equalities(seed: int, folder: Path) -> None:
     cost = rng.normal(size=cells) * 10 ** rng.uniform(-2, 2)
     shares = rng.dirichlet(np.full(cells, 0.3)) if rng.random() < 0.6 else rng.normal(size=cells)
     target = F.T @ shares
-    sums = np.vstack([F.T, np.ones(cells)])
-    best = optimize.linprog(-cost, A_eq=sums, b_eq=np.append(target, 1), method="highs")
-    problem = mx.Problem(mx.Shifted(mx.Zero(), cost), F, mx.Equality(), target)
+    beta = float(np.abs(F).max()) * 10 ** rng.uniform(-3, -0.5)
+    potential = [mx.Equality(), mx.Box(beta), mx.NormBall(beta, p=1)][rng.integers(3)]
+    # of p, and of the parts of F p - target above and below 0
+    one, none = np.eye(n_features), np.zeros((n_features, n_features))
+    moments = np.hstack([F.T, *((none, none) if potential == mx.Equality() else (-one, one))])
+    sums = np.append(np.ones(cells), np.zeros(2 * n_features))
+    radii = np.append(np.zeros(cells), np.ones(2 * n_features))
+    best = optimize.linprog(
+        np.append(-cost, np.zeros(2 * n_features)),
+        A_eq=np.vstack([moments, sums]),
+        b_eq=np.append(target, 1),
+        **({"A_ub": radii[None], "b_ub": [beta]} if isinstance(potential, mx.NormBall) else {}),
+        bounds=[(0, None)] * cells + [(0, beta)] * (2 * n_features),
+        method="highs",
+    )
+    problem = mx.Problem(mx.Shifted(mx.Zero(), cost), F, potential, target)
     solution = problem.run(tol=1e-6, verbose=0)
     if best.status != 0:
         assert solution.status is mx.Status.UNBOUNDED, f"{solution}, HiGHS: {best.message}"
@@ -502,9 +515,9 @@ KINDS = {
         "slacks and radii against CVXPY",
         "the gap closes; labels listed one by one agree",
     ),
-    "equalities": Kind(
-        equalities,
-        300,
+    "given_moments": Kind(
+        given_moments,
+        600,
         "costs under given moments",
         "the value of HiGHS, or told that no p has the moments",
     ),

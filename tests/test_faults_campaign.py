@@ -24,7 +24,7 @@ def faults(monkeypatch):
 
 CASES = {"entropies": 6, "potentials": 12, "domains": 12, "problems": 12, "fractions": 60}
 CASES |= {"programmes": 4, "margins": 12, "weights": 8, "chunkings": 8, "mutations": 40}
-CASES |= {"equalities": 24}
+CASES |= {"given_moments": 48}
 
 
 @pytest.mark.parametrize("kind", CASES)

@@ -131,8 +131,10 @@ def _chosen(solver: Solver | str, problem: Problem) -> Solver:
             last.add("reweighted")  # a linear programme is exact, and cheap where it is small
         elif _l1(problem) and isinstance(problem.entropy.domain, StructuredDomain):
             last.add("cutting-plane")
-        if isinstance(problem.entropy, Slack) and _exact(problem):
-            last.add("cutting-plane")  # planes of all rows at once do not follow curved slacks
+        curved, bare = isinstance(problem.entropy, Slack), problem.observed is None
+        if (curved or bare) and _exact(problem):
+            # planes of all rows at once do not follow curved slacks, nor are their moments exact
+            last.add("cutting-plane")
         elif problem.features.n_features > _FEW_WEIGHTS or not _exact(problem):
             last.add("column-generation")
         names = sorted(_AUTO, key=last.__contains__)

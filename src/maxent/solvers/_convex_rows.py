@@ -77,6 +77,13 @@ def penalty_of(potential: Potential, n: int) -> Penalty | None:
     return Penalty(zero, l2, order=order, price=times * inside.radius)
 
 
+def may_fall_for_ever(problem: Problem, penalty: Penalty) -> bool:
+    """Whether few planes may leave the programme without a lowest point."""
+    potential = problem.potential
+    held = potential.strong_convexity() > 0 or isinstance(potential, DualBall)
+    return bool(penalty.free.any()) or (problem.observed is None and not held)
+
+
 class ConvexRows(RowMaster):
     """min V*(-w) - <w, mu> + sum a_i U(t_i), t_i above the planes of row i.
 
@@ -88,7 +95,7 @@ class ConvexRows(RowMaster):
     def __init__(self, problem: Problem, penalty: Penalty) -> None:
         super().__init__(problem)
         self.penalty = penalty
-        self.reach, self.times = np.inf, _REACH if penalty.free.any() else np.inf
+        self.reach, self.times = np.inf, _REACH if may_fall_for_ever(problem, penalty) else np.inf
         self.slack = problem.entropy if isinstance(problem.entropy, Slack) else None
         if self.slack is not None:
             self.floor = 0.0 if self.slack.kind == "squared" else 1 / self.slack.rate

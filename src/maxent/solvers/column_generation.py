@@ -33,9 +33,9 @@ class ColumnGeneration(Solver):
     either are many.
 
     For elastic penalties, smooth penalties with a Hessian, and norms, their squares and balls of
-    any order. Of weights without a price, as under ``Equality``, the moments of the mixture are
-    equal to 1e-12 of the largest, which counts as equal; where no mixture has the moments, the dual
-    falls for ever along w (``Status.UNBOUNDED``).
+    any order. Where nothing can pull the mixture into the potential, as under ``Equality`` or
+    without an observed distribution, moments that miss it by 1e-12 of the largest count as inside;
+    where no mixture comes there, the dual falls for ever along w (``Status.UNBOUNDED``).
 
     >>> import numpy as np
     >>> from maxent import DualBall, Problem, SampleMap, Shifted, Zero
@@ -65,22 +65,20 @@ class ColumnGeneration(Solver):
                 "interior points need an elastic penalty, a smooth one with a Hessian, or a norm "
                 f"of all weights, got {potential!r}"
             )
-        held = potential.strong_convexity() > 0 or isinstance(potential, DualBall)
-        if problem.observed is None and not (held or penalty.free.all()):
-            return "without an observed distribution the first planes may have no lowest point"
         return None
 
     def _iterate(self, problem: Problem, state: State) -> Iterator[State]:
-        from maxent.solvers._convex_rows import ConvexRows, penalty_of
+        from maxent.solvers._convex_rows import ConvexRows, may_fall_for_ever, penalty_of
 
         penalty = penalty_of(problem.potential, problem.features.n_features)
         assert penalty is not None
         master = ConvexRows(problem, penalty)
         finest, lowest = _FINEST * abs(state.dual), state
         precision = max(_FINER * self.tol, finest)
-        kind = EvenState if penalty.free.any() else MixedState
+        kind = EvenState if may_fall_for_ever(problem, penalty) else MixedState
+        again = False
         while True:
-            if not (master.add(state) or master.widen(state.w)):
+            if not (master.add(state) or master.widen(state.w) or again):
                 if precision <= finest:
                     return
                 precision = max(_FINER**2 * precision, finest)
@@ -91,20 +89,24 @@ class ColumnGeneration(Solver):
             # the mixture of all planes so far, with the best weights so far
             pair = kind(problem, lowest.w, lowest.evaluation, state.mixture)
             best = pair if pair.gap < state.gap else state
-            if np.isinf(best.gap) and best.optimality <= self.tol and precision > finest:
-                precision = finest  # moments are nearly equal: once more, to the last digits
+            again = np.isinf(best.gap) and best.optimality <= self.tol and precision > finest
+            if again:
+                precision = finest  # moments are nearly within reach: once more, to the last digits
             else:
                 yield best
 
 
 @dataclass(frozen=True, eq=False)
 class EvenState(MixedState):
-    """Of weights without a price: moments are equal where they differ by rounding alone."""
+    """Of moments that nothing pulls: they are in reach where only rounding leads out of it."""
 
     @cached_property
     def gap(self) -> float:
         """The gap at the mixture, with what w makes of the rounding."""
-        residual = self.residual
-        rounding = np.abs(residual) <= ROUNDING * self.problem.unit
-        even = np.where(rounding, 0.0, residual)
+        residual, rounding = self.residual, ROUNDING * self.problem.unit
+        even = np.where(np.abs(residual) <= rounding, 0.0, residual)
+        gauge = self.problem.potential.gauge(even)
+        inside = even / (gauge * (1 + ROUNDING)) if gauge > 1 else even
+        if np.abs(even - inside).max(initial=0.0) <= 2 * rounding:
+            even = inside
         return self.pulled_gap(self.mixture, even) + float(np.abs(residual - even) @ np.abs(self.w))
