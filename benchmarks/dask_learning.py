@@ -23,9 +23,9 @@ from benchmarks import report
 from benchmarks.peers import sklearn_partial_fit as peer
 from benchmarks.report import Row, missing
 from maxent import Equality, Families, FermiDirac, Problem, Quadratic, SampleMap, Shannon
-from maxent.blocks import InBlocks, SampleBlock, SampleBlockMap
-from maxent.blocks.table import Part, block_table
-from maxent.entropies import Entropy
+from maxent.core.entropies import Entropy
+from maxent.rows.blocks import InBlocks, SampleBlock, SampleBlockMap
+from maxent.rows.blocks.table import Part, block_table
 
 SUITE, OURS = "dask_learning", "maxent"
 STRENGTH, TOL = 1e-4, 1e-6
@@ -56,7 +56,7 @@ def measured(size: Size) -> list[Row]:
     try:
         from distributed import wait
 
-        from maxent.extras.dask.cluster import connect
+        from maxent.rows.dask.cluster import connect
     except ImportError as error:
         return [missing(SUITE, str(size), OURS, str(error))]
     with connect(workers=2) as client:
@@ -100,13 +100,13 @@ def _labels(X: np.ndarray, scales: np.ndarray, block_id: tuple[int, ...] = (0,))
 
 
 def fit_softmax(X: Any, y: Any, classes: int) -> Any:
-    from maxent.estimators import FenchelYoungClassifier
+    from maxent.learn import FenchelYoungClassifier
 
     return FenchelYoungClassifier("shannon", potential=STRENGTH, tol=TOL).fit(X, y)
 
 
 def fit_one_vs_all(X: Any, y: Any, classes: int) -> Any:
-    from maxent.estimators import FenchelYoungMultilabel
+    from maxent.learn import FenchelYoungMultilabel
 
     Y = (y[:, None] == np.arange(classes)).astype(np.float32)
     return FenchelYoungMultilabel("one-vs-all", potential=STRENGTH, tol=TOL).fit(X, Y)

@@ -400,7 +400,7 @@ def _contents(folder: Path) -> dict[Path, bytes]:
 
 def kills(seed: int, folder: Path) -> None:
     """A run that is killed at any moment leaves the earlier results, or the new ones."""
-    from maxent.species import outputs
+    from maxent.species.batch import outputs
 
     draw, data, out = random.Random(seed), _landscape(), folder / "out"
     earlier = draw.random() < 0.7
@@ -589,7 +589,7 @@ def campaign(
     jobs: list[tuple[str, int]], processes: int, tally: dict[str, list[int]], deadline: float
 ) -> None:
     """Run cases in processes of their own; count them and write down those that do harm."""
-    from maxent.species.workers import in_processes
+    from maxent.species.batch.workers import in_processes
 
     for (name, seed), harm in in_processes(attempt, jobs, (), processes):
         tally[name][0] += 1

@@ -47,7 +47,7 @@ def rates() -> Rates:
     import numba
     from threadpoolctl import threadpool_limits
 
-    from maxent._kernels.exponential import exponential
+    from maxent.core.kernels.exponential import exponential
 
     @numba.njit
     def exponentials(x: np.ndarray, out: np.ndarray) -> None:
@@ -96,12 +96,12 @@ class Work:
 @contextmanager
 def products_counted() -> Iterator[Work]:
     """Count the products of a fit with its samples: scores, moments and those of the Hessian."""
-    import maxent.maps
-    from maxent._kernels import samples
+    import maxent.core.maps
+    from maxent.core.kernels import samples
     from maxent.rows.products import SampleProducts
 
     work = Work()
-    product, by_matrices = maxent.maps._product, SampleProducts._by_matrices
+    product, by_matrices = maxent.core.maps._product, SampleProducts._by_matrices
     one_output, few, moments = (
         *(samples.one_output_product, samples.sparse_product, samples.sparse_moments),
     )
@@ -138,7 +138,7 @@ def products_counted() -> Iterator[Work]:
         return counted
 
     with (
-        patch.object(maxent.maps, "_product", count_product),
+        patch.object(maxent.core.maps, "_product", count_product),
         patch.object(samples, "one_output_product", count_one_output),
         patch.object(samples, "sparse_product", count_few),
         patch.object(samples, "sparse_moments", count_moments),

@@ -21,8 +21,8 @@ from benchmarks.density import PATIENCE, ROOT, peak
 from benchmarks.peers import elapid, elapid_raster
 from benchmarks.report import Row, missing
 from benchmarks.timing import median
-from maxent.species.layers.layers import Layers
-from maxent.species.projection import project
+from maxent.species.input.layers.layers import Layers
+from maxent.species.project import project
 
 SUITE = "projection"
 OURS = "maxent"

@@ -85,7 +85,7 @@ def _features(knots: int = KNOTS) -> list[Any]:
 
 @contextmanager
 def _cluster(workers: int, limit: str = "auto") -> Iterator[Any]:
-    from maxent.extras.dask.cluster import connect
+    from maxent.rows.dask.cluster import connect
 
     with connect(workers=workers, memory_limit=limit) as client:
         yield client

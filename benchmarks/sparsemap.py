@@ -11,7 +11,7 @@ from torch import Tensor
 from benchmarks.peers import lp_sparsemap
 from benchmarks.report import Row
 from benchmarks.timing import in_turns, median
-from maxent.domains import Domain
+from maxent.core.domains import Domain
 from maxent.torch.structured import sparsemap
 
 TARGET, GOAL = "at least 5 x faster", 5.0

@@ -158,7 +158,7 @@ def fitted(
 ):
     """Our model; c2 ||w||^2 beside a sum of losses is strength 2 c2 / n beside a mean."""
     from maxent import ConvergenceWarning
-    from maxent.estimators.chain import ChainClassifier
+    from maxent.learn.structured.chain import ChainClassifier
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # stopped as asked

@@ -26,8 +26,8 @@ from benchmarks.limits import products_counted, rates, with_limit
 from benchmarks.peers import entmax_training, sklearn_logistic
 from benchmarks.report import Row, compared, missing
 from benchmarks.timing import in_turns, once
-from maxent.estimators._two_classes import one_output
-from maxent.solvers import hessian
+from maxent.core.solvers import hessian
+from maxent.learn.linear.two_classes import one_output
 
 GOAL = 1e-6
 ALPHAS = (1.0, 1.5, 2.0)

@@ -21,7 +21,7 @@ import numpy as np
 from benchmarks.structured_transport import SIZE, costs
 from benchmarks.structured_transport import STRENGTHS as BENCHED
 from benchmarks.timing import in_turns, median
-from maxent._kernels import couplings
+from maxent.structured.transport.kernels import couplings
 
 FIRST = "_EASY, _GROWTH, _LOOSE = 100.0, 4.0, 1e-3"
 SIZES = ((64, 64), (128, 128), (256, 256), (300, 200), (400, 400))

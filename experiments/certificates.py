@@ -22,7 +22,7 @@ import numpy as np
 import maxent as mx
 from experiments import chunking, ocr_letters
 from experiments.run import run_parts, write_rows
-from maxent._threads import one_blas_thread
+from maxent._support.threads import one_blas_thread
 
 C1 = 1.0
 SIZES = {500: (64, 128, 256, 512, 1024), 8936: (64, 256)}  # sentences: steps

@@ -18,7 +18,7 @@ import pandas as pd
 from experiments.learning_curves import FEATURES, Species, load, log_loss, problem
 from experiments.south_america import DATA, main
 from maxent import features
-from maxent.path import solution_path
+from maxent.core.path import solution_path
 
 RUNS = {"LQ, beta0 = 0.1": ("LQ", 0.1), "T, beta0 = 0.01": ("T", 0.01), "T, beta0 = 1": ("T", 1.0)}
 SPECIES = "swi09"

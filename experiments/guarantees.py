@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 import maxent as mx
-from maxent import bounds
+from maxent.core import bounds
 
 DELTA = 0.05
 SIZES = (10, 30, 100, 300, 1000)

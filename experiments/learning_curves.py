@@ -24,8 +24,9 @@ from scipy import special
 import maxent as mx
 from experiments import south_america
 from experiments.south_america import DATA, main
-from maxent import bounds, features
-from maxent.path import solution_path
+from maxent import features
+from maxent.core import bounds
+from maxent.core.path import solution_path
 
 FEATURES: dict[str, list[features.FeatureClass]] = {
     "L": [features.Linear()],

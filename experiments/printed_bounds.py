@@ -1,4 +1,4 @@
-"""Coverage of all that models and ``maxent.bounds`` promise, with many candidates and few records.
+"""Coverage of all that models and ``mx.bounds`` promise, with many candidates and few records.
 
 The truth is uniform, so whatever a fit finds is chance, and a strong penalty lets in only the
 features that chance favours most: a bound that forgot the features it did not choose fails here.
@@ -8,7 +8,7 @@ Occurrences are drawn again and again. Kinds of promise are kept apart by ``kind
 - "assumption": the same where what the bound says that it assumes is not so: records that are
   copies of others, that come in blocks, that were thinned, or whose weights depend on where they
   are. Nothing is promised there;
-- "radius": a beta of ``maxent.bounds`` against the largest deviation among all features;
+- "radius": a beta of ``maxent.core.bounds`` against the largest deviation among all features;
 - "certificate": ``guarantees_`` of a fit that stopped early against KL(p* || p), p* the solution;
   no chance is involved, and it must hold always.
 
@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import maxent as mx
-from maxent import bounds
+from maxent.core import bounds
 from maxent.density import FittedDensity
 from maxent.families import Family
 from maxent.features import Schema

@@ -16,7 +16,7 @@ import pandas as pd
 
 from experiments.learning_curves import PARTITIONS, TOL, Species, load, log_loss, problem
 from experiments.south_america import DATA, main
-from maxent.path import solution_path
+from maxent.core.path import solution_path
 
 KINDS = ("LQP", "T")
 GRID = np.geomspace(1e-3, 1e2, 11).tolist()

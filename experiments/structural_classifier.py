@@ -42,8 +42,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from experiments.south_america import DATA, main
-from maxent.estimators.structural_classifier import StructMaxentClassifier
 from maxent.families import Family, Monomials, Trees
+from maxent.learn.structural.classifier import StructMaxentClassifier
 
 SPLITS, FOLDS, JOBS = 5, 3, 2
 PAPER_LAM, BETA = 0.1, 0.0003

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 import maxent as mx
-from maxent import bounds
+from maxent.core import bounds
 
 CELLS, FEATURES, M = 5000, 60, 200
 ROUNDS, TOL = 20_000, 1e-8

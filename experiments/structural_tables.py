@@ -27,8 +27,8 @@ from sklearn.base import clone
 import maxent as mx
 from experiments import south_america
 from experiments.south_america import DATA, main
-from maxent.estimators.structural_cv import PAPER_GRID, held_out
 from maxent.families import Monomials, Trees
+from maxent.learn.structural.density_cv import PAPER_GRID, held_out
 
 RUNS = 10
 RECORDS = 5000  # of a crime in a training set, as in the paper

@@ -98,7 +98,7 @@ def dask() -> None:
     import numpy as np
 
     import maxent as mx
-    from maxent.extras.dask import cluster  # noqa: F401
+    from maxent.rows.dask import cluster  # noqa: F401
 
     X = np.random.default_rng(0).normal(size=(200, 3))
     y = (X[:, 0] > 0).astype(int)

@@ -12,8 +12,8 @@ ALLOWED = {"maxent", "numpy", "scipy", "numba", "llvmlite"}
 MORE = (
     "maxent.app",
     "maxent.cli",
-    "maxent.estimators",
-    "maxent.extras",
+    "maxent.learn",
+    "maxent.rows",
     "maxent.species",
     "maxent.torch",
 )

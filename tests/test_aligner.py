@@ -12,8 +12,8 @@ from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.utils import estimator_checks
 
 import maxent as mx
-from maxent.estimators._pair_features import pair_features
 from maxent.evaluation import alignment_deviation, alignment_overlap
+from maxent.learn.structured.pair_features import pair_features
 from sklearn_checks import WITHOUT_TABLES
 
 

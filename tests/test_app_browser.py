@@ -698,7 +698,7 @@ def test_the_report_explains_places(finished, browser):
 
 
 def test_a_large_grid_has_its_picture_alone(finished, monkeypatch):
-    from maxent.species.job import rewrite_report
+    from maxent.species.batch.job import rewrite_report
     from maxent.species.report import interactive
 
     monkeypatch.setattr(interactive, "NUMBERS", 100)

@@ -28,9 +28,9 @@ from maxent.app.draft import Draft, read_draft  # noqa: E402
 from maxent.app.folders import Folders, OutsideError  # noqa: E402
 from maxent.app.schema import DamagedError, told  # noqa: E402
 from maxent.app.wording import _labels, for_page  # noqa: E402
-from maxent.species.inputs import LayerFiles, RecordFile, StudyFiles  # noqa: E402
-from maxent.species.options import options_of  # noqa: E402
-from maxent.species.settings import Settings  # noqa: E402
+from maxent.species.fit.options import options_of  # noqa: E402
+from maxent.species.fit.settings import Settings  # noqa: E402
+from maxent.species.input.files import LayerFiles, RecordFile, StudyFiles  # noqa: E402
 
 ELEMENT = {"type": "script", "props": {"src": "/results/x.js"}, "key": None, "__k": None}
 STATE = ".maxent-app"

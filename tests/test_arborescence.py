@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from maxent._rows import Ragged
+from maxent.rows.arrays import Ragged
 from maxent.structured import Arborescence
 from maxent.testing import check_domain
 
@@ -124,7 +124,7 @@ def test_sums_are_exact_to_rounding(scale: float) -> None:
 @pytest.mark.parametrize("root", ROOTS)
 def test_plain_weights_and_logarithms_agree(root: str) -> None:
     """The two ways to compute, on one graph of 40 nodes."""
-    from maxent._kernels import matrix_tree
+    from maxent.structured.trees.kernels import matrix_tree
 
     n = 40
     m = n - 1

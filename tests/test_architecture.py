@@ -1,6 +1,6 @@
 """The shape of the source: packages keep their private names, and imports have no circles.
 
-A package is the first name below ``maxent``: a folder, or a module of its own.
+A package is the first name below ``maxent``, or the second in ``core``: a folder, or a module.
 """
 
 from __future__ import annotations
@@ -16,30 +16,12 @@ import maxent
 ROOT = Path(maxent.__file__).parent
 
 # private modules of the top level that serve every package, which may use their public names
-COMMON = {
-    "_command",
-    "_checks",
-    "_digest",
-    "_interrupts",
-    "_jobs",
-    "_kernels",
-    "_limits",
-    "_locks",
-    "_merging",
-    "_native_lines",
-    "_progress",
-    "_roots",
-    "_row_pull",
-    "_rows",
-    "_terminal",
-    "_tilt",
-}
-COMMON |= {"_threads", "_version"}
+COMMON = {"_command", "_support", "_version"}
 
 # imports inside functions that close a circle, and why
 UPWARD = {
-    ("problem", "solvers"): "Problem.solve chooses its solver, and solvers are made for problems",
-    ("solvers.ball_search", "solvers"): "its inner solver may be any of them, chosen by name",
+    ("core.problem", "core.solvers"): "Problem.solve chooses a solver; solvers are for problems",
+    ("core.solvers.papers.ball_search", "core.solvers"): "its inner solver is chosen by name",
 }
 
 LOOKED_AT = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.Import, ast.ImportFrom, ast.If)
@@ -72,7 +54,7 @@ class Source:
 
     @property
     def package(self) -> str:
-        return self.module.split(".")[0]
+        return _package(self.module)
 
     def place(self, line: int) -> str:
         return f"{self.path.relative_to(ROOT).as_posix()}:{line}"
@@ -134,6 +116,11 @@ def _is_ours(module: str) -> bool:
 
 def _below(module: str) -> str:
     return module.removeprefix("maxent").removeprefix(".")
+
+
+def _package(module: str) -> str:
+    first, *rest = module.split(".")
+    return f"{first}.{rest[0]}" if first == "core" and rest else first
 
 
 def _is_private(name: str) -> bool:
@@ -210,7 +197,7 @@ def private_imports(source: Source) -> Iterator[str]:
     for item in source.imports:
         target = item.target()
         first, *rest = target.split(".")
-        if first == source.package:
+        if _package(target) == source.package:
             continue
         hidden = any(map(_is_private, rest)) or (_is_private(first) and first not in COMMON)
         if hidden:
@@ -294,9 +281,9 @@ def test_what_closes_a_circle_is_there_and_inside_a_function():
 def test_the_rules_see_what_they_forbid():
     text = """
 import torch
-from maxent.solvers._dual import PairState
-from maxent.maps import _matrix
-from maxent._rows import Ragged
+from maxent.core.solvers._dual import PairState
+from maxent.core.maps import _matrix
+from maxent.rows.arrays import Ragged
 from maxent._nowhere import anything
 
 class Mine:
@@ -308,8 +295,8 @@ class Mine:
 """
     mine = Source(ROOT / "mine.py", "mine", ast.parse(text))
     assert [v.split(" ", 1)[1] for v in private_imports(mine)] == [
-        "imports maxent.solvers._dual",
-        "imports _matrix of maxent.maps",
+        "imports maxent.core.solvers._dual",
+        "imports _matrix of maxent.core.maps",
         "imports maxent._nowhere",
     ]
     own = set(mine.definitions())

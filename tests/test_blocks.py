@@ -17,8 +17,13 @@ from maxent import (
     MaxentDensity,
     MaxentDensityCV,
 )
-from maxent._merging import merged
-from maxent.blocks import (
+from maxent.core.entropies import Renyi, Shannon, Tsallis
+from maxent.core.maps import SampleMap
+from maxent.core.potentials import Box, ElasticNet, Quadratic
+from maxent.core.problem import Problem
+from maxent.core.solvers import FISTA, LBFGS, NewtonCG, ProxNewton
+from maxent.features import Hinge, Interaction, Linear, Square, Threshold
+from maxent.rows.blocks import (
     BlockError,
     BlocksLost,
     FileBlocks,
@@ -29,14 +34,9 @@ from maxent.blocks import (
     SourceBlocks,
     open_table,
 )
-from maxent.blocks.sources import in_bytes
-from maxent.blocks.table import BlockTable, Part, block_table
-from maxent.entropies import Renyi, Shannon, Tsallis
-from maxent.features import Hinge, Interaction, Linear, Square, Threshold
-from maxent.maps import SampleMap
-from maxent.potentials import Box, ElasticNet, Quadratic
-from maxent.problem import Problem
-from maxent.solvers import FISTA, LBFGS, NewtonCG, ProxNewton
+from maxent.rows.blocks.sources import in_bytes
+from maxent.rows.blocks.table import BlockTable, Part, block_table
+from maxent.rows.merging import merged
 
 N = 4000
 

@@ -14,10 +14,10 @@ from typer.testing import CliRunner
 import maxent as mx
 from conftest import needs
 from maxent import cli
-from maxent.blocks import FileBlocks, MemoryBlocks, SequenceBlock
-from maxent.blocks.table import BlockTable
 from maxent.cli import _tag_blocks
-from maxent.estimators.chain import SeparableWarning
+from maxent.learn.structured.chain import SeparableWarning
+from maxent.rows.blocks import FileBlocks, MemoryBlocks, SequenceBlock
+from maxent.rows.blocks.table import BlockTable
 from maxent.tagging import load_tagger, read_conll
 from maxent.tagging.conll import conll_spans, read_conll_span
 

@@ -10,16 +10,16 @@ import pandas as pd
 import pytest
 
 import maxent as mx
-from maxent.blocks import BlocksLost, CellBlockMap, FileBlocks, MemoryBlocks
-from maxent.blocks.row_laws import law_of
-from maxent.blocks.table import BlockTable, Part
-from maxent.blocks.weights import SparseWeights
+from maxent.core.solvers.base import Status
 from maxent.families import Family, Monomials, Splines, Trees
 from maxent.families.blocked import BlockGrowth, Chosen, GrownBlocks, GrowthBlock, Residual
 from maxent.families.growth import DensityGrowth
 from maxent.families.plans import CellView, PlannedFamily, SummaryView
 from maxent.features import OperatorMap, Schema, TableSummary
-from maxent.solvers.base import Status
+from maxent.rows.blocks import BlocksLost, CellBlockMap, FileBlocks, MemoryBlocks
+from maxent.rows.blocks.row_laws import law_of
+from maxent.rows.blocks.table import BlockTable, Part
+from maxent.rows.blocks.weights import SparseWeights
 
 N = 1200
 CUTS = (0, 300, 300, 450, 900, 1150, N)  # one of six blocks is empty

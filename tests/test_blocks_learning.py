@@ -12,15 +12,15 @@ from sklearn.base import clone
 
 from conftest import needs
 from maxent import Box, ElasticNet, Quadratic, SquaredNorm, Zero
-from maxent.blocks import BlockError, FileBlocks, MemoryBlocks
-from maxent.blocks.table import BlockTable, Part
-from maxent.estimators import (
+from maxent.learn import (
     FenchelYoungClassifier,
     FenchelYoungClassifierCV,
     FenchelYoungMultilabel,
     FenchelYoungRegressor,
     LabelRanker,
 )
+from maxent.rows.blocks import BlockError, FileBlocks, MemoryBlocks
+from maxent.rows.blocks.table import BlockTable, Part
 
 dask = needs("dask")
 da = needs("dask.array")

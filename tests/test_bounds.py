@@ -8,7 +8,7 @@ import pytest
 from scipy.special import erfc
 
 import maxent as mx
-from maxent import bounds
+from maxent.core import bounds
 
 N_CELLS, M, DELTA = 60, 80, 0.1
 

@@ -6,11 +6,11 @@ from sklearn.base import clone
 from sklearn.model_selection import KFold
 
 import maxent as mx
-from maxent import solvers
-from maxent.blocks import MemoryBlocks
-from maxent.blocks.table import BlockTable
-from maxent.estimators import chain_cv
-from maxent.estimators.chain_cv import Fold
+from maxent.core import solvers
+from maxent.learn.structured import chain_cv
+from maxent.learn.structured.chain_cv import Fold
+from maxent.rows.blocks import MemoryBlocks
+from maxent.rows.blocks.table import BlockTable
 from test_discrimination import _data
 
 X, Y = _data(n=36, noise=1.5, features=8)

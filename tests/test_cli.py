@@ -17,15 +17,16 @@ from typer.testing import CliRunner
 
 import maxent
 from catalogue import ESTIMATORS
-from maxent import _kernels, cli
-from maxent._kernels import compiling
+from maxent import cli
+from maxent._support.compiling import kernels as compiling
+from maxent._support.compiling import switches
 from maxent.cli._console import one_line_errors
 from maxent.cli._options import Fields
 from maxent.demo import learning as demo
 from maxent.demo.first_fits import FITS
-from maxent.species.inputs import LayerFiles, RecordFile
-from maxent.species.options import GROUPS, options_of
-from maxent.species.settings import Settings
+from maxent.species.fit.options import GROUPS, options_of
+from maxent.species.fit.settings import Settings
+from maxent.species.input.files import LayerFiles, RecordFile
 
 SUMMARY = {
     "fits": [
@@ -266,7 +267,7 @@ TYPED = {
 
 
 def test_what_is_typed_reaches_the_fit(run, monkeypatch):
-    from maxent.species import workflow
+    from maxent.species.batch import workflow
 
     calls = []
 
@@ -315,8 +316,8 @@ def test_what_a_field_refuses_is_wrong_usage(run, typed, message):
 
 
 def test_letters_and_potentials_are_those_of_their_tables():
+    from maxent.core.potentials import BY_NAME
     from maxent.features.letters import ALL
-    from maxent.potentials import BY_NAME
     from maxent.species import Settings
 
     Settings(features=ALL)
@@ -346,11 +347,11 @@ def test_warm_compiles_what_small_problems_do_without(run, monkeypatch):
     seen = []
     for name in FITS["tagging"]:
         monkeypatch.setitem(
-            FITS["tagging"], name, lambda: seen.append(_kernels.spare_small_problems)
+            FITS["tagging"], name, lambda: seen.append(switches.spare_small_problems)
         )
     run("warm", "tagging")
     assert seen == [False] * len(FITS["tagging"])
-    assert _kernels.spare_small_problems
+    assert switches.spare_small_problems
 
 
 def test_every_estimator_has_a_first_fit():

@@ -282,7 +282,7 @@ def test_a_full_disk_leaves_no_model(run, train, tmp_path, monkeypatch):
 
 
 def test_an_interrupt_leaves_no_model(run, train, tmp_path, monkeypatch):
-    from maxent.solvers import Solver
+    from maxent.core.solvers import Solver
 
     def interrupt(*_):
         signal.raise_signal(signal.SIGINT)

@@ -22,16 +22,16 @@ from typer.testing import CliRunner
 from conftest import needs
 from maxent import cli, species
 from maxent.datasets.landscape import virtual_landscape, write_landscape
-from maxent.species import workflow
-from maxent.species.crew import ClusterSettings
+from maxent.species.batch import workflow
+from maxent.species.batch.crew import ClusterSettings
 from waiting import LIMIT, until
 
 distributed = needs("distributed")
 needs("rasterio")
 psutil = needs("psutil")
 
-from maxent.extras.dask import cluster as clusters  # noqa: E402 - after the check that dask is there
-from maxent.extras.dask import tasks  # noqa: E402
+from maxent.rows.dask import cluster as clusters  # noqa: E402 - after the check that dask is there
+from maxent.rows.dask import tasks  # noqa: E402
 
 QUICK = ["-f", "lq", "--permutations", "0", "--background", "400", "-c", "biome"]
 
@@ -364,7 +364,7 @@ def test_a_species_whose_worker_was_lost_after_it_was_written(
         import os
         import signal
 
-        from maxent.species import workflow
+        from maxent.species.batch import workflow
 
         row = workflow._work(job, shared, lock)
         if row["status"] == "ok" and not os.path.exists(marker):
@@ -468,7 +468,7 @@ def test_workers_of_our_own_need_cryptography(monkeypatch):
 
 
 def test_projecting_with_workers_of_its_own(data, run, tmp_path, monkeypatch):
-    from maxent.species.projection import drawing
+    from maxent.species.project import drawing
 
     out = tmp_path / "fit"
     args = ["fit", data / "occurrences.csv", data / "layers", *QUICK, "--no-jackknife", "--no-maps"]
@@ -502,7 +502,7 @@ def test_projecting_with_workers_of_its_own(data, run, tmp_path, monkeypatch):
 )
 def test_wrong_usage(args, words, data, run, monkeypatch, tmp_path):
     monkeypatch.chdir(data)
-    monkeypatch.setattr("maxent.species.model.load_model", lambda path: species_model())
+    monkeypatch.setattr("maxent.species.fit.model.load_model", lambda path: species_model())
     for name in ("model.json", "table.csv"):
         (data / name).touch()
     result = run(*args)

@@ -7,7 +7,7 @@ import pytest
 
 import maxent as mx
 from conftest import needs
-from maxent import solvers
+from maxent.core import solvers
 
 K, D = 2, 4
 
@@ -127,7 +127,7 @@ def test_planes_of_single_classes():
 
 
 def test_many_weights_are_solved_in_the_space_of_the_planes(monkeypatch):
-    from maxent.solvers import _interior
+    from maxent.core.solvers import _interior
 
     problem = _problem(mx.Quadratic(0.05), count=3)
     usual = problem.solve(mx.ColumnGeneration(tol=1e-9))
@@ -277,7 +277,7 @@ def test_a_penalty_may_be_nearly_straight_at_the_weights():
 def test_smoothing_goes_on_where_interior_points_end(monkeypatch):
     problem = _problem(mx.SmoothBox(0.1, 0.1), count=2)
     assert solvers.choose("auto", problem) == mx.ColumnGeneration(then=mx.Smoothing())
-    monkeypatch.setattr("maxent.solvers._interior._STEPS", 1)
+    monkeypatch.setattr("maxent.core.solvers._interior._STEPS", 1)
     assert mx.ColumnGeneration(tol=1e-2).run(problem).gap > 1e-2
     solution = problem.run(tol=1e-2)
     assert solution.status is mx.Status.CONVERGED

@@ -82,7 +82,7 @@ from maxent._command import run
 
 class Interrupt:
     def find_spec(self, name, path=None, target=None):
-        if name == "maxent._threads":
+        if name == "maxent._support.threads":
             exec("signal.raise_signal(signal.SIGINT)")
 
 sys.meta_path.insert(0, Interrupt())

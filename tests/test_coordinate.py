@@ -9,8 +9,8 @@ import pytest
 from scipy import optimize, sparse
 
 import maxent as mx
+from maxent.core.solvers import steps
 from maxent.features import Schema, bind, fit_operators
-from maxent.solvers import steps
 from maxent.testing import check_solver
 
 RULES = ("structmaxent2", "structmaxent1", "line-search")

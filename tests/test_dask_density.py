@@ -9,8 +9,8 @@ import pytest
 
 from conftest import needs
 from maxent import MaxentDensity
-from maxent.blocks import BlockError, CellBlock
 from maxent.features import Linear, Square
+from maxent.rows.blocks import BlockError, CellBlock
 
 da = needs("dask.array")
 dd = needs("dask.dataframe")
@@ -97,7 +97,7 @@ def test_a_worker_killed_in_the_middle(client, cells, in_memory):
             killed.append(next(iter(client.run(os.getpid).values())))
             os.kill(killed[0], signal.SIGKILL)
 
-    from maxent.solvers import ProxNewton
+    from maxent.core.solvers import ProxNewton
 
     solution = ProxNewton(tol=1e-7).solve(task.problem, callback=kill)
     assert killed
@@ -149,7 +149,7 @@ def test_bad_collections(client, cells):
 
 
 def test_without_a_cluster(cells, in_memory, monkeypatch):
-    from maxent.extras.dask.blocks import DaskBlocks
+    from maxent.rows.dask.blocks import DaskBlocks
 
     monkeypatch.setattr(DaskBlocks, "current_client", lambda: None)
     model = MaxentDensity(FEATURES).fit(*lazily())

@@ -13,7 +13,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import maxent as mx
 from conftest import needs
-from maxent import bounds
+from maxent.core import bounds
 from maxent.features import Categorical, Hinge, Interaction, Linear, Square, Threshold
 
 

@@ -11,7 +11,7 @@ from sklearn.model_selection import KFold
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import maxent as mx
-from maxent import bounds
+from maxent.core import bounds
 from maxent.evaluation import auc
 from maxent.features import Hinge, Linear
 

@@ -12,7 +12,7 @@ from sklearn.utils import estimator_checks
 
 import maxent as mx
 from conftest import needs
-from maxent.bounds import margin_bound
+from maxent.core.bounds import margin_bound
 from sklearn_checks import WITHOUT_TABLES
 
 cp = needs("cvxpy")
@@ -137,7 +137,7 @@ def test_radius_and_price_of_the_l1_network_agree():
     assert bounded.loss_ == pytest.approx(priced.loss_, abs=2e-5)
 
 
-@pytest.mark.filterwarnings("ignore::maxent.estimators.chain.SeparableWarning")
+@pytest.mark.filterwarnings("ignore::maxent.learn.structured.chain.SeparableWarning")
 @pytest.mark.parametrize("model", MODELS, ids=IDS)
 def test_models_fit_predict_and_keep(model, tmp_path):
     model = clone(model).fit(X, Y)

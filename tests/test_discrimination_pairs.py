@@ -6,7 +6,7 @@ import pytest
 import maxent as mx
 from catalogue import ABSTRACT
 from conftest import needs
-from maxent.estimators.chain import chain_entropy
+from maxent.learn.structured.chain import chain_entropy
 
 cp = needs("cvxpy")
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from maxent._rows import Ragged
-from maxent.domains import (
+from maxent.core.domains import (
     Cube,
     Domain,
     Euclidean,
@@ -17,8 +16,9 @@ from maxent.domains import (
     ScaledDomain,
     Simplex,
 )
-from maxent.domains.active_set import project_by_argmax
-from maxent.structured.chain import Chain
+from maxent.core.domains.active_set import project_by_argmax
+from maxent.rows.arrays import Ragged
+from maxent.structured.chain.domain import Chain
 from maxent.testing.domains import check_domain
 from maxent.testing.inside import check_inside
 
@@ -257,7 +257,7 @@ def test_active_set_agrees_with_closed_forms(domain: Domain, size: int) -> None:
 
 
 def test_active_set_that_never_settles_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("maxent.domains.active_set._MAX_STEPS", 2)
+    monkeypatch.setattr("maxent.core.domains.active_set._MAX_STEPS", 2)
     with pytest.raises(RuntimeError, match="did not settle in 2 steps"):
         Chain(3).project(np.random.default_rng(0).normal(size=Chain(3).size(5)))
 

@@ -5,8 +5,8 @@ import pytest
 from scipy import sparse
 
 import maxent as mx
-from maxent.maps import kernel_root, pivot_coefficients
-from maxent.solvers._dual import unwrap
+from maxent.core.maps import kernel_root, pivot_coefficients
+from maxent.core.solvers._dual import unwrap
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 5))
@@ -348,8 +348,8 @@ def test_the_root_of_a_kernel_has_its_rank_and_forgives_rounding():
 @pytest.mark.parametrize("tau", [1e-6, 0.3, 1.0, 50.0, 1e6])
 @pytest.mark.parametrize("entropy", ENTROPIES[:9], ids=repr)
 def test_compiled_proximity_operators_are_those_of_the_entropies(entropy, tau):
-    from maxent._kernels.dual import prox_row
-    from maxent.solvers.dual_coordinate import _kernel
+    from maxent.core.kernels.dual_ascent import prox_row
+    from maxent.core.solvers.dual_coordinate import _kernel
 
     kind, power, temperature = _kernel(unwrap(entropy).entropy)
     for y in 3 * np.random.default_rng(1).normal(size=(20, 6)) * max(tau, 1.0):

@@ -48,7 +48,7 @@ def test_commands_under_attack(kind, number, faults):
 def test_harm_is_counted_and_can_be_replayed(faults, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(faults, "LOG", tmp_path / "out" / "faults.log")
     monkeypatch.setattr(
-        "maxent.species.workers.in_processes",
+        "maxent.species.batch.workers.in_processes",
         lambda work, jobs, common, processes: ((job, work(job)) for job in jobs),
     )
 
@@ -109,8 +109,8 @@ def test_the_campaign_against_the_app_sees_harm(against, monkeypatch):
     """Without the limits on what files lead to, and on what folders hold, there is some."""
     kinds = [against.replay("pointers", seed) for seed in (0, 5)]
     assert not any(harm[kind] for harm in kinds for kind in against.HARMS)
-    monkeypatch.setattr("maxent.species.reach.current", lambda: None)
-    monkeypatch.setattr("maxent.species.reach._OFFLINE", {})
+    monkeypatch.setattr("maxent.species.input.reach.current", lambda: None)
+    monkeypatch.setattr("maxent.species.input.reach._OFFLINE", {})
     kinds = [against.replay("pointers", seed) for seed in (0, 5)]
     assert kinds[0]["outside"]
     assert kinds[1]["asked"]

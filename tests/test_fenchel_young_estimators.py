@@ -19,8 +19,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import maxent as mx
 from conftest import needs
-from maxent.estimators._two_classes import one_output
-from maxent.solvers.newton_cg import NewtonCG
+from maxent.core.solvers.newton_cg import NewtonCG
+from maxent.learn.linear.two_classes import one_output
 
 QUIET = {"verbose": 0}
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import maxent as mx
-from maxent import _kernels
-from maxent._kernels import compiling
+from maxent._support.compiling import kernels as compiling
+from maxent._support.compiling import switches
 from maxent.demo.first_fits import FITS, fit_first
 from maxent.tagging.attributes import Attributes
 
@@ -116,12 +116,12 @@ def test_few_products_have_the_moments_of_many(monkeypatch):
     features = bind(fit_operators([Interaction()], X), Schema.of(X).read(X))
     few = features.moments(p)
     np.testing.assert_allclose(few, features.columns().T @ p, rtol=1e-12)
-    monkeypatch.setattr(_kernels, "spare_small_problems", False)
+    monkeypatch.setattr(switches, "spare_small_problems", False)
     np.testing.assert_allclose(few, features.moments(p), rtol=1e-12)
 
 
 def _couplings():
-    from maxent.structured.transport import Transport
+    from maxent.structured.transport.domain import Transport
 
     rng = np.random.default_rng(4)
     a, b = rng.random(4) + 0.1, rng.random(7) + 0.1
@@ -139,7 +139,7 @@ def _couplings():
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("case", range(8))
 def test_few_couplings_in_numpy_are_those_of_the_kernel(case, dtype, kl, monkeypatch):
-    from maxent._kernels import couplings
+    from maxent.structured.transport.kernels import couplings
 
     domain, theta = list(_couplings())[case]
     theta = theta.astype(dtype) if isinstance(theta, np.ndarray) else theta
@@ -154,7 +154,7 @@ def test_few_couplings_in_numpy_are_those_of_the_kernel(case, dtype, kl, monkeyp
     monkeypatch.setattr(compiling, "spared", counted)
     few = project(theta)
     assert served.count(couplings.project_rows) == len(served)
-    monkeypatch.setattr(_kernels, "spare_small_problems", False)
+    monkeypatch.setattr(switches, "spare_small_problems", False)
     many = project(theta)
     for p, q in zip(_matrices(few), _matrices(many), strict=True):
         np.testing.assert_allclose(p, q, rtol=0, atol=rounding)
@@ -176,7 +176,7 @@ def test_many_small_projections_go_to_the_kernel(monkeypatch):
     assert not compiling.spared(other, 10**6, 1)
     other.signatures = ("of some types",)
     assert not compiling.spared(other, 100, 1)
-    monkeypatch.setattr(_kernels, "spare_small_problems", False)
+    monkeypatch.setattr(switches, "spare_small_problems", False)
     assert not compiling.spared(other, 100, 1)
 
 
@@ -201,7 +201,7 @@ def test_few_chains_in_numpy_have_the_marginals_of_the_kernel(kind, scale, dtype
     assert chain.contains(p, 1e-5 if dtype is np.float32 else 1e-12).all()
     assert max(part.max() for part in p.rows()) <= (5 if kind != "written" else 1)
     assert p.dtype == dtype
-    monkeypatch.setattr(_kernels, "spare_small_problems", False)
+    monkeypatch.setattr(switches, "spare_small_problems", False)
     expected, q = chain.softmax(theta)
     np.testing.assert_allclose(value, expected, rtol=1e-13, atol=1e-13)
     atol = 1e-6 if dtype is np.float32 else 1e-13
@@ -250,7 +250,7 @@ def test_alignments_without_a_path_are_named(spare, monkeypatch):
 @pytest.mark.parametrize("scale", [0.01, 1.0, 30.0, 1e12])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_few_sparse_maps_in_numpy_are_those_of_the_kernel(alpha, scale, dtype, monkeypatch):
-    from maxent.oracles import tsallis_map
+    from maxent.core.oracles import tsallis_map
 
     rng, rounding = np.random.default_rng(5), 1e-7 if dtype is np.float32 else 2e-14
     for shape in ((50, 3), (1, 1), (4, 2), (7, 40), (2, 3000)):
@@ -272,7 +272,7 @@ def test_few_sparse_maps_in_numpy_are_those_of_the_kernel(alpha, scale, dtype, m
 @pytest.mark.parametrize("spare", [True, False])
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
 def test_scores_without_a_sparse_map_are_named(spare, wrong, monkeypatch):
-    from maxent.oracles import tsallis_map
+    from maxent.core.oracles import tsallis_map
 
     monkeypatch.setattr(compiling, "spared", lambda *asked: spare)
     theta = np.zeros((3, 2))
@@ -294,7 +294,7 @@ def _factors():
 
 
 def test_few_products_in_numpy_have_the_sums_of_kernels():
-    from maxent._kernels import terms
+    from maxent.families.kernels import monomials as terms
 
     rng, values, codes, place, numbers, q = _factors()
     power = np.array([1, 2, 3, 1, 1], np.int32)
@@ -327,7 +327,8 @@ def test_few_products_in_numpy_have_the_sums_of_kernels():
 @pytest.mark.parametrize("seed", range(12))
 def test_twins_are_their_kernels_to_the_last_bit(seed):
     """Of curves: what fits do with them depends on few of their cases."""
-    from maxent._kernels import cells, score
+    from maxent.features.kernels import cells
+    from maxent.features.kernels import scores as score
 
     rng = np.random.default_rng(seed)
     n, count, m = int(rng.integers(1, 60)), seed % 6, int(rng.integers(1, 20))
@@ -370,7 +371,7 @@ def test_twins_are_their_kernels_to_the_last_bit(seed):
 
 @pytest.mark.parametrize("seed", range(6))
 def test_twins_of_trees_are_their_kernels_to_the_last_bit(seed):
-    from maxent._kernels import trees
+    from maxent.families.kernels import trees
 
     rng = np.random.default_rng(seed)
     n, firsts = int(rng.integers(1, 40)), np.array([0, 5, 9, 13])  # the last one has levels
@@ -393,7 +394,7 @@ def test_twins_of_trees_are_their_kernels_to_the_last_bit(seed):
 
 @pytest.mark.parametrize("passes", [1, 3, 200])
 def test_the_twin_of_coordinate_descent_is_its_kernel_to_the_last_bit(passes):
-    from maxent._kernels.coordinate import elastic_quadratic
+    from maxent.core.kernels.coordinate_descent import elastic_quadratic
 
     rng = np.random.default_rng(passes)
     factor, (slope, w) = rng.normal(size=(9, 7)), rng.normal(size=(2, 7))
@@ -420,7 +421,7 @@ def _same(kernel, given, *written, shown=None):
 
 @pytest.mark.parametrize("spare", [True, False])
 def test_chains_without_a_path_are_named(spare, monkeypatch):
-    monkeypatch.setattr(_kernels, "spare_small_problems", spare)
+    monkeypatch.setattr(switches, "spare_small_problems", spare)
     theta = mx.Chain(2).scores(np.zeros((3, 2, 2)), np.zeros((3, 2, 2)))
     theta.own.values[4:6] = -np.inf
     for ask in (mx.Chain(2).softmax, mx.Chain(2).argmax):
@@ -431,5 +432,5 @@ def test_chains_without_a_path_are_named(spare, monkeypatch):
 def test_an_entropy_over_chains_keeps_its_laws_in_kernels(monkeypatch):
     from maxent.testing import check_entropy
 
-    monkeypatch.setattr(_kernels, "spare_small_problems", False)
+    monkeypatch.setattr(switches, "spare_small_problems", False)
     check_entropy(mx.Shannon(domain=mx.Chain(2)), size=8)

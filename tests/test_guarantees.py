@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 import maxent as mx
-from maxent import _progress
-from maxent.blocks import MemoryBlocks
-from maxent.blocks.table import BlockTable, Part
-from maxent.bounds import structural_beta
-from maxent.estimators import _linear
+from maxent._support import progress
+from maxent.core.bounds import structural_beta
 from maxent.families import Monomials, Trees, empirical_complexity
 from maxent.families.trees import log_growth
 from maxent.features import Schema
+from maxent.learn.linear import base as linear
+from maxent.rows.blocks import MemoryBlocks
+from maxent.rows.blocks.table import BlockTable, Part
 
 
 @pytest.fixture(scope="module")
@@ -271,7 +271,7 @@ def test_a_kernel_model_whose_certificate_is_useless_says_why(monkeypatch):
     model = mx.FenchelYoungClassifier(mx.Tsallis(1.5), mx.Quadratic(0.1), kernel="rbf")
     fine = model.fit(X, labels)  # no warning
     assert fine.gap_ < fine.objective_
-    monkeypatch.setattr(_linear.Fit, "gap", lambda *_: 1e3)  # as of a singular matrix
+    monkeypatch.setattr(linear.Fit, "gap", lambda *_: 1e3)  # as of a singular matrix
     with pytest.warns(
         mx.ConvergenceWarning,
         match=r"meets tol, but .* duality gap is 1e\+03, larger than the objective .*, and "
@@ -294,8 +294,8 @@ def test_a_kernel_model_whose_certificate_is_useless_says_why(monkeypatch):
     ],
 )
 def test_estimators_are_silent_unless_asked(model, cells, capsys, monkeypatch):
-    monkeypatch.setattr(_progress, "_PATIENCE", 0.0)
-    monkeypatch.setattr(_progress, "_LOG_PAUSE", 0.0)
+    monkeypatch.setattr(progress, "_PATIENCE", 0.0)
+    monkeypatch.setattr(progress, "_LOG_PAUSE", 0.0)
     assert model.fit(*cells).verbose == 0
     assert capsys.readouterr().err == ""
     model.set_params(verbose=1).fit(*cells)

@@ -7,15 +7,15 @@ import pytest
 from rich.markup import escape
 from rich.table import Table
 
-from maxent._kernels.score import fill_guide
-from maxent._progress import Progress
+from maxent._support.progress import Progress
 from maxent.cli._console import complain, console
 from maxent.cli.app import info
 from maxent.evaluation import calibration
+from maxent.features.kernels.scores import fill_guide
+from maxent.species.batch.slugs import slugs
+from maxent.species.judge.scoring import write_scores
 from maxent.species.report.index import write_index
-from maxent.species.scoring import write_scores
-from maxent.species.slugs import slugs
-from maxent.species.tables.text import csv_bytes
+from maxent.species.report.tables.text import csv_bytes
 
 
 @pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r"])

@@ -14,12 +14,12 @@ from scipy import sparse
 import catalogue
 import maxent as mx
 from maxent import io, tagging
+from maxent.core.solvers.checkpoint import Checkpoint
 from maxent.density import DensityLink
-from maxent.estimators.chain import ChainClassifier, ChainModel
-from maxent.estimators.structural_classifier import ChosenFeature
 from maxent.families.base import Several
 from maxent.features import Schema, bind, fit_operators
-from maxent.solvers.checkpoint import Checkpoint
+from maxent.learn.structural.classifier import ChosenFeature
+from maxent.learn.structured.chain import ChainClassifier, ChainModel
 from maxent.tagging import Attributes, InputChainMap, PairChainMap
 from maxent.testing.model_files import written
 

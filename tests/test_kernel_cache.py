@@ -13,11 +13,11 @@ import numba
 import pytest
 
 import maxent
-from maxent import _kernels
-from maxent._kernels import compiling, linking
+from maxent._support.compiling import kernels as compiling
+from maxent._support.compiling import linking, switches
 
 SOURCE = """
-from maxent._kernels.compiling import njit
+from maxent._support.compiling.kernels import njit
 
 @njit(cache=True)
 def add(x):
@@ -157,30 +157,31 @@ def test_info_shows_the_folder_that_is_used(name, tmp_path):
 
 def test_every_kernel_has_this_cache():
     for path in sorted(Path(maxent.__file__).parent.rglob("*.py")):
-        if path.name != "compiling.py":
+        if path.parts[-2:] != ("compiling", "kernels.py"):
             assert "from numba import njit" not in path.read_text(), path
             assert "numba.njit" not in path.read_text(), path
 
 
-def test_code_is_other_code_where_a_kernel_that_it_calls_has_changed(tmp_path):
+def test_code_is_other_code_where_a_kernel_that_it_calls_has_changed(tmp_path, monkeypatch):
     """numba looks at the file of a kernel alone, and two versions of another get mixed up."""
-    for name, called in (("outer", "inner"), ("inner", "innermost"), ("innermost", "outer")):
-        (tmp_path / f"{name}.py").write_text(f"from maxent._kernels.{called} import {called}\n")
-    before = compiling._stamp(tmp_path / "outer.py")
-    assert compiling._stamp(tmp_path / "outer.py") == before
-    with open(tmp_path / "innermost.py", "a") as file:
-        file.write("# changed\n")
-    assert compiling._stamp(tmp_path / "outer.py") != before
-
-
-def test_kernels_outside_the_folder_of_kernels_know_those_inside(tmp_path, monkeypatch):
-    (tmp_path / "kernels").mkdir()
-    monkeypatch.setattr(compiling, "_FOLDER", tmp_path / "kernels", raising=False)
-    (tmp_path / "outside.py").write_text("from maxent._kernels.inside import inside\n")
-    (tmp_path / "kernels" / "inside.py").write_text("# one version\n")
-    before = compiling._stamp(tmp_path / "outside.py")
-    (tmp_path / "kernels" / "inside.py").write_text("# another version\n")
-    assert compiling._stamp(tmp_path / "outside.py") != before
+    monkeypatch.setattr(compiling, "_ROOT", tmp_path)
+    near, far = tmp_path / "kernels", tmp_path / "room" / "kernels"
+    outer = tmp_path / "outer.py"  # kernels also live outside such folders, as in maxent.torch
+    outer.write_text("from maxent.kernels.inner import inner\n")
+    for folder, name, called in (
+        (near, "inner", "room.kernels.innermost"),
+        (far, "innermost", "kernels.inner"),
+    ):
+        folder.mkdir(parents=True)
+        (folder / f"{name}.py").write_text(f"from maxent.{called} import {name}\n")
+    before = compiling._stamp(outer)
+    assert compiling._stamp(outer) == before
+    for changed in (far / "innermost.py", near / "inner.py"):
+        with open(changed, "a") as file:
+            file.write("# changed\n")
+        after = compiling._stamp(outer)
+        assert after != before
+        before = after
 
 
 TWO = """
@@ -231,16 +232,16 @@ def test_a_lock_that_nobody_gives_back_is_waited_for_and_passed_over(call, tmp_p
 
 def test_compiling_is_told_once_and_loading_is_not(call, tmp_path, monkeypatch):
     told = []
-    monkeypatch.setattr(_kernels, "before_compiling", told.append)
+    monkeypatch.setattr(switches, "before_compiling", told.append)
     call()
     assert [Path(folder).is_relative_to(tmp_path / "cache") for folder in told] == [True]
-    monkeypatch.setattr(_kernels, "before_compiling", told.append)
+    monkeypatch.setattr(switches, "before_compiling", told.append)
     call()
     assert len(told) == 1
 
 
 HELPERS = """
-from maxent._kernels.compiling import njit
+from maxent._support.compiling.kernels import njit
 
 @njit(cache=True)
 def _power(x, n):

@@ -11,7 +11,7 @@ from scipy.stats import chisquare, entropy, pearsonr, spearmanr
 from conftest import needs
 from maxent.datasets import agreement, virtual_landscape, write_landscape
 from maxent.datasets.landscape import _noise, _way
-from maxent.species.layers.grid import Grid
+from maxent.species.input.layers.grid import Grid
 
 FLOATS = ["elevation", "temperature", "seasonality", "precipitation", "coast_distance"]
 

@@ -8,7 +8,7 @@ from scipy import sparse
 
 import maxent as mx
 from conftest import needs
-from maxent.solvers._path_rows import ActivePaths, PathRows, PlainRows
+from maxent.core.solvers._path_rows import ActivePaths, PathRows, PlainRows
 from maxent.tagging import PairChainMap
 
 K, D = 3, 4
@@ -488,7 +488,7 @@ def test_orthants_lower_the_objective_at_every_step_and_take_a_start():
 
 
 def test_auto_takes_the_solvers_of_chains(monkeypatch):
-    from maxent import solvers
+    from maxent.core import solvers
 
     assert isinstance(solvers.choose("auto", _problem()), mx.ColumnGeneration)
     monkeypatch.setattr(solvers, "_FEW_PATHS", 0)

@@ -5,9 +5,9 @@ import pytest
 from scipy import sparse
 
 import maxent as mx
+from maxent.core.solvers import choose, newton_cg
+from maxent.core.solvers.hessian import Curvature, FullHessian, Samples, second_order
 from maxent.rows.products import SampleProducts
-from maxent.solvers import choose, newton_cg
-from maxent.solvers.hessian import Curvature, FullHessian, Samples, second_order
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(150, 30))
@@ -194,7 +194,7 @@ def test_what_is_missing_is_said():
 
 
 def test_auto_takes_it_for_classifiers_with_many_weights():
-    from maxent.solvers import choose
+    from maxent.core.solvers import choose
 
     assert isinstance(choose("auto", _classifier(mx.Tsallis(1.5))), mx.NewtonCG)
     assert isinstance(choose("auto", _classifier(mx.Shannon(), X=X[:, :9])), mx.ProxNewton)

@@ -146,7 +146,7 @@ def test_ragged_arithmetic_keeps_the_cuts():
 
 
 def test_number_of_threads_is_one_setting(monkeypatch):
-    from maxent._threads import num_threads
+    from maxent._support.threads import num_threads
 
     monkeypatch.setenv("MAXENT_NUM_THREADS", "3")
     assert num_threads() == 3

@@ -11,7 +11,7 @@ import pytest
 from scipy import integrate, optimize
 
 from conftest import needs
-from maxent.potentials import (
+from maxent.core.potentials import (
     BY_NAME,
     Ball,
     Box,
@@ -128,7 +128,7 @@ def test_every_public_class_is_checked():
     public = {
         c
         for c in concrete(Potential)
-        if c.__module__.startswith("maxent.potentials.") and not c.__name__.startswith("_")
+        if c.__module__.startswith("maxent.core.potentials.") and not c.__name__.startswith("_")
     }
     checked = set().union(*(inside(p) for p in ALL.values()))
     assert {c for c in public if not inspect.isabstract(c)} - {ElasticPotential} == checked

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import maxent as mx
-from maxent.species.diagnostics.importance import _percent
+from maxent.species.judge.importance import _percent
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(30, 3))

@@ -5,8 +5,8 @@ import pytest
 from scipy import stats
 
 import maxent as mx
-from maxent.domains.active_set import project_by_argmax
-from maxent.structured import isotonic
+from maxent.core.domains.active_set import project_by_argmax
+from maxent.structured.ranking import isotonic
 from maxent.testing import check_domain
 
 RANKS = np.arange(6.0, 0.0, -1.0)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import maxent as mx
-from maxent._tilt import equal_gap
-from maxent.solvers.recession import recession_direction, unseen_direction
+from maxent.core.solvers.recession import recession_direction, unseen_direction
+from maxent.core.tilt import equal_gap
 
 # "a" has two labels, so that no weights are best for all; "b" has one, whose weight grows for ever
 X = [[["a"]], [["a"]], [["a"], ["a"]], [["b"]]]
@@ -115,7 +115,7 @@ def test_unseen_features_are_a_direction(count):
 
 
 def test_large_problems_with_unseen_features_are_told_and_have_a_gap(monkeypatch):
-    monkeypatch.setattr("maxent.estimators._chain_rows._FEW", 0)
+    monkeypatch.setattr("maxent.learn.structured.chain_rows._FEW", 0)
     rng = np.random.default_rng(0)
     X = [np.column_stack([np.ones(3), rng.random(3) < 0.3]) for _ in range(30)]
     y = [np.where(x[:, 1] > 0, 1, rng.integers(0, 3, 3)) for x in X]

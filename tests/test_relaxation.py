@@ -11,7 +11,7 @@ from scipy.optimize import minimize_scalar
 
 import maxent as mx
 from conftest import needs
-from maxent._kernels import homotopy, levels
+from maxent.relaxation.kernels import homotopy, single_path
 from relaxation_reference import Exact, linear_gap, violation
 
 TOL = 1e-12
@@ -180,11 +180,11 @@ def test_hulls_follow_the_jumps_of_mu():
 
 @pytest.mark.parametrize("method", ["sort", "select"])
 def test_one_newton_step_from_the_corners_is_enough(method, monkeypatch):
-    for module in (levels, homotopy):
+    for module in (single_path, homotopy):
         for name, kernel in list(vars(module).items()):
             if hasattr(kernel, "py_func"):
                 monkeypatch.setattr(module, name, kernel.py_func)
-    monkeypatch.setattr(levels, "_POLISH", 1)
+    monkeypatch.setattr(single_path, "_POLISH", 1)
     for exact, solutions in random_problems("positive", 40, seed=13):
         prior, observed, m = exact.given
         for nu, expected in solutions[::2]:

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import maxent as mx
-from maxent._row_pull import largest, shrunk
-from maxent._rows import row_dot, take_row
-from maxent._tilt import tilted
+from maxent.core.row_pull import largest, shrunk
+from maxent.core.tilt import tilted
+from maxent.rows.arrays import row_dot, take_row
 from maxent.tagging import PairChainMap
 
 K = 3

@@ -9,7 +9,7 @@ from scipy import optimize, sparse
 import maxent as mx
 from catalogue import POTENTIALS
 from conftest import needs
-from maxent.maps import FeatureMap
+from maxent.core.maps import FeatureMap
 
 INF = float("inf")
 SOLVERS = [mx.SUMMET(), mx.PLUMMET()]

@@ -7,8 +7,8 @@ from typer.testing import CliRunner
 
 from conftest import needs
 from maxent import cli
-from maxent.species.layers.background import draw_background
-from maxent.species.layers.layers import Layers
+from maxent.species.input.layers.layers import Layers
+from maxent.species.study.background import draw_background
 
 needs("rasterio")
 
@@ -47,7 +47,7 @@ def test_an_option_of_the_command_raises_the_limit(tmp_path, monkeypatch):
         with layers.open() as opened:
             raise ValueError(f"as far as {opened.grid.size}")
 
-    monkeypatch.setattr("maxent.species.workflow.survey_files", survey)
+    monkeypatch.setattr("maxent.species.batch.workflow.survey_files", survey)
     fit = ["fit", str(records), str(path), "--allow-vrt", "-o", str(tmp_path / "out")]
     refused = CliRunner().invoke(cli.main, fit)
     assert refused.exit_code == 1

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import maxent as mx
-from maxent.domains import StructuredDomain, SumProductDomain
+from maxent.core.domains import StructuredDomain, SumProductDomain
 from maxent.testing import check_domain
 
 INF = float("inf")

@@ -296,7 +296,7 @@ def test_features_beyond_any_unit_stall_with_an_honest_gap():
 
 
 def test_progress_appears_after_a_while_and_can_be_silenced(monkeypatch, capsys):
-    import maxent._progress as progress
+    import maxent._support.progress as progress
 
     monkeypatch.setattr(progress, "_PATIENCE", 0.0)
     monkeypatch.setattr(progress, "_LOG_PAUSE", 0.0)

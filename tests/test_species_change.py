@@ -9,10 +9,10 @@ from typer.testing import CliRunner
 from conftest import needs
 from maxent import cli
 from maxent.datasets.landscape import virtual_landscape, write_landscape
-from maxent.species.comparison.overlap import niche_overlap
-from maxent.species.layers.areas import cell_areas
-from maxent.species.layers.grid import Grid
-from maxent.species.results import read_result
+from maxent.species.compare.overlap import niche_overlap
+from maxent.species.fit.results import read_result
+from maxent.species.input.layers.areas import cell_areas
+from maxent.species.input.layers.grid import Grid
 
 rasterio = needs("rasterio")
 

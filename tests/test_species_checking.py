@@ -23,9 +23,9 @@ from maxent.species import (
     explain_place,
     load_model,
 )
-from maxent.species.explaining import NoDataError
-from maxent.species.options import typed
-from maxent.species.records.rows import in_words, rows_named
+from maxent.species.fit.options import typed
+from maxent.species.input.records.rows import in_words, rows_named
+from maxent.species.judge.explaining import NoDataError
 
 rasterio = needs("rasterio")
 
@@ -310,7 +310,7 @@ def test_explain_takes_another_crs(data, fitted):
 )
 def test_what_is_typed_is_what_was_meant(made, monkeypatch):
     """The words of a dataclass, read by the command, give the same dataclass."""
-    from maxent.species import workflow
+    from maxent.species.batch import workflow
 
     seen = {}
 

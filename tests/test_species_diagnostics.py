@@ -11,7 +11,8 @@ from sklearn.metrics import roc_auc_score
 
 import maxent as mx
 from maxent.features import Hinge, Interaction, Linear
-from maxent.species.diagnostics import (
+from maxent.species.fit.results import Sample
+from maxent.species.judge import (
     REFIT_TOL,
     evaluate,
     fit_sample,
@@ -21,9 +22,8 @@ from maxent.species.diagnostics import (
     replicate,
     responses,
 )
-from maxent.species.diagnostics.refits import KNOTS, coarse, sample_task
-from maxent.species.diagnostics.replicates import split_records
-from maxent.species.results import Sample
+from maxent.species.judge.refits import KNOTS, coarse, sample_task
+from maxent.species.judge.replicates import split_records
 
 SPATIAL = ("blocks", "checkerboard")
 KINDS = (*SPATIAL, "random", "subsample", "bootstrap")

@@ -8,8 +8,8 @@ import maxent as mx
 from conftest import needs
 from maxent import cli, species
 from maxent.datasets.landscape import virtual_landscape, write_landscape
-from maxent.species.layers.effort import RecordEffort
-from maxent.species.layers.grid import EARTH_RADIUS, Grid, Window
+from maxent.species.input.layers.grid import EARTH_RADIUS, Grid, Window
+from maxent.species.study.effort import RecordEffort
 
 rasterio = needs("rasterio")
 

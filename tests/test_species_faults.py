@@ -21,8 +21,8 @@ from typer.testing import CliRunner
 from conftest import lacking, needs
 from maxent import cli, species
 from maxent.datasets.landscape import virtual_landscape, write_landscape
-from maxent.species import fingerprints, keeping, locks, outputs, workers, workflow
-from maxent.species.inputs import LayerFiles, RecordFile
+from maxent.species.batch import fingerprints, keeping, locks, outputs, workers, workflow
+from maxent.species.input.files import LayerFiles, RecordFile
 from waiting import LIMIT, until
 
 rasterio = needs("rasterio")
@@ -912,7 +912,9 @@ runpy.run_module({entry!r}, run_name="__main__", alter_sys=True)
 
 
 @pytest.mark.parametrize("entry", ["maxent", "maxent.cli"])
-@pytest.mark.parametrize("module", ["typer", "rich.table", "maxent.cli.species", "maxent._threads"])
+@pytest.mark.parametrize(
+    "module", ["typer", "rich.table", "maxent.cli.species", "maxent._support.threads"]
+)
 def test_an_interrupt_while_importing(module, entry):
     command = [sys.executable, "-c", INTERRUPTED.format(module=module, entry=entry)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -924,7 +926,7 @@ def test_an_interrupt_while_importing(module, entry):
 ENDING = """
 import atexit, signal, sys, time
 from maxent._command import run
-from maxent._interrupts import Insistent
+from maxent._support.interrupts import Insistent
 
 class Last:
     def __del__(self, interrupt=signal.raise_signal, number=signal.SIGINT):

@@ -11,9 +11,9 @@ import maxent as mx
 from conftest import needs
 from maxent import cli
 from maxent.species import Grid, Layers
-from maxent.species.layers.areas import cell_areas
-from maxent.species.layers.grid import EARTH_RADIUS
-from maxent.species.layers.naming import Named, named_layers
+from maxent.species.input.layers.areas import cell_areas
+from maxent.species.input.layers.grid import EARTH_RADIUS
+from maxent.species.input.layers.naming import Named, named_layers
 
 rasterio = needs("rasterio")
 

@@ -10,13 +10,13 @@ import pytest
 
 from conftest import needs
 from maxent import load, save
-from maxent.species.crs import same_crs, short_crs
-from maxent.species.extras import geo
-from maxent.species.layers.background import _keys, _lowest, draw_background
-from maxent.species.layers.grid import EARTH_RADIUS, OUTSIDE, Grid, Window, great_circle
-from maxent.species.layers.layers import Layers
-from maxent.species.layers.placement import same_grid
-from maxent.species.layers.sources import raster_files
+from maxent.species.input.crs import same_crs, short_crs
+from maxent.species.input.layers.grid import EARTH_RADIUS, OUTSIDE, Grid, Window, great_circle
+from maxent.species.input.layers.layers import Layers
+from maxent.species.input.layers.placement import same_grid
+from maxent.species.input.layers.sources import raster_files
+from maxent.species.libraries import geo
+from maxent.species.study.background import _keys, _lowest, draw_background
 
 rasterio = needs("rasterio")
 pyproj = needs("pyproj")

@@ -11,7 +11,7 @@ import maxent as mx
 from conftest import needs
 from maxent import cli
 from maxent.species import Layers
-from maxent.species.layers import missing
+from maxent.species.input.layers import missing
 
 rasterio = needs("rasterio")
 

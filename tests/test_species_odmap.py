@@ -10,8 +10,8 @@ import maxent as mx
 from conftest import needs
 from maxent import cli
 from maxent.datasets.landscape import virtual_landscape, write_landscape
-from maxent.species.results import read_result
-from maxent.species.tables.odmap import odmap_rows
+from maxent.species.fit.results import read_result
+from maxent.species.report.tables.odmap import odmap_rows
 
 needs("rasterio")
 

@@ -27,9 +27,9 @@ from maxent.features import (
 )
 from maxent.features.base import Bound, Operator
 from maxent.features.scoring import Scorer
-from maxent.species.layers.layers import Layers
-from maxent.species.layers.similarity import Reference
-from maxent.species.projection import drawing, geotiff, plan, project, project_xarray
+from maxent.species.input.layers.layers import Layers
+from maxent.species.input.layers.similarity import Reference
+from maxent.species.project import drawing, geotiff, plan, project, project_xarray
 
 rasterio = needs("rasterio")
 pandas = needs("pandas")

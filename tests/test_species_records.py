@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import maxent as mx
 from conftest import needs
 from maxent import cli, species
-from maxent.species.records.occurrences import Occurrences, read_occurrences
+from maxent.species.input.records.occurrences import Occurrences, read_occurrences
 
 rasterio = needs("rasterio")
 

@@ -19,8 +19,8 @@ import pytest
 import maxent as mx
 from conftest import needs, needs_program
 from maxent import io
-from maxent.species import results
-from maxent.species.layers.grid import Grid
+from maxent.species.fit import results
+from maxent.species.input.layers.grid import Grid
 from waiting import LIMIT
 
 SECTIONS = [

@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 import maxent as mx
 from conftest import needs
 from maxent import cli
-from maxent.species import Settings, diagnostics
-from maxent.species.diagnostics.collinearity import vif
-from maxent.species.selection import by_vif, forward
+from maxent.species import Settings, judge
+from maxent.species.judge.collinearity import vif
+from maxent.species.study.selection import by_vif, forward
 
 rasterio = needs("rasterio")
 pd = needs("pandas")
@@ -87,7 +87,7 @@ def test_vif_is_the_inverse_of_the_correlations(columns):
 
 def test_collinearity_leaves_categories_and_constants_out(sample):
     soil = np.tile([1, 2, 3], sample.counts.size // 3)
-    found = diagnostics.collinearity(
+    found = judge.collinearity(
         mx.species.Sample(sample.X.assign(soil=soil, flat=1.0), sample.counts), ("soil",)
     )
     assert found.variables == NAMES
@@ -109,7 +109,7 @@ def test_forward_is_the_greedy_choice(sample):
 
     def score(names):
         part = mx.species.Sample(sample.X[list(names)], sample.counts, sample.coordinates)
-        made, _ = diagnostics.replicate(settings.recipe(), part, kind="blocks", n=4, verbose=0)
+        made, _ = judge.replicate(settings.recipe(), part, kind="blocks", n=4, verbose=0)
         return np.mean([row["test_gain"] for row in made.table])
 
     dropped, steps = forward(sample, settings)

@@ -16,8 +16,8 @@ from maxent import cli, species
 from maxent.density import Points, Recipe, Table, log_pool
 from maxent.features import Schema, bind, with_weights
 from maxent.features.summing import joint_schema, summed
-from maxent.species import sharing
-from maxent.species.results import Sample
+from maxent.species.fit import sharing
+from maxent.species.fit.results import Sample
 
 rasterio = needs("rasterio")
 

@@ -9,7 +9,7 @@ import maxent as mx
 from conftest import needs
 from maxent import cli, species
 from maxent.datasets.landscape import virtual_landscape, write_landscape
-from maxent.species.layers.extrapolation import Extrapolation
+from maxent.species.input.layers.extrapolation import Extrapolation
 
 rasterio = needs("rasterio")
 

@@ -7,8 +7,8 @@ from typer.testing import CliRunner
 import maxent as mx
 from conftest import needs
 from maxent import cli, species
-from maxent.species.layers.geodesy import area_km2, buffered
-from maxent.species.layers.grid import EARTH_RADIUS, great_circle
+from maxent.species.input.layers.geodesy import area_km2, buffered
+from maxent.species.input.layers.grid import EARTH_RADIUS, great_circle
 
 rasterio = needs("rasterio")
 geopandas = needs("geopandas")

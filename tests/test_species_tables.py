@@ -9,9 +9,8 @@ import pandas
 import pytest
 
 from maxent import MaxentDensity
-from maxent.species.diagnostics import evaluate
-from maxent.species.layers.grid import Grid
-from maxent.species.results import (
+from maxent.species.batch.slugs import slug, slugs
+from maxent.species.fit.results import (
     Evaluation,
     Importance,
     Jackknife,
@@ -20,13 +19,9 @@ from maxent.species.results import (
     Sample,
     SpeciesResult,
 )
-from maxent.species.slugs import slug, slugs
-from maxent.species.tables import (
-    results_row,
-    results_rows,
-    write_results,
-    write_tables,
-)
+from maxent.species.input.layers.grid import Grid
+from maxent.species.judge import evaluate
+from maxent.species.report.tables import results_row, results_rows, write_results, write_tables
 
 VARIABLES = ("bio1", "eco")
 GRID = Grid(None, (0.1, 0.0, 0.0, 0.0, -0.1, 2.0), width=20, height=20)
@@ -447,7 +442,7 @@ def test_sample_averages(data, result, tmp_path):
 
 
 def test_sample_averages_of_names(data, model, result):
-    from maxent.species.tables.fit_tables import _averages
+    from maxent.species.report.tables.fit_tables import _averages
 
     sample, _ = data
     names = sample.X.assign(eco=sample.X["eco"].map(dict(zip(range(1, 5), "dcba", strict=True))))

@@ -13,8 +13,8 @@ import maxent as mx
 from conftest import needs
 from maxent import cli, evaluation, species
 from maxent.datasets.landscape import virtual_landscape, write_landscape
-from maxent.species.tuning.choice import ranked
-from maxent.species.tuning.partitions import partition
+from maxent.species.fit.tuning.choice import ranked
+from maxent.species.fit.tuning.partitions import partition
 
 rasterio = needs("rasterio")
 
@@ -324,7 +324,7 @@ def test_null_models_are_summed_up(tuned):
 
 @pytest.mark.parametrize("kind", ["blocks", "random"])
 def test_null_records_are_as_many_and_in_place(sample, kind, monkeypatch):
-    from maxent.species.tuning import candidates, nulls
+    from maxent.species.fit.tuning import candidates, nulls
 
     points, _ = sample
     settings = species.TuningSettings(partition=kind, null=1)

@@ -15,11 +15,11 @@ import maxent as mx
 from conftest import needs
 from maxent import cli, species
 from maxent.datasets.landscape import virtual_landscape, write_landscape
-from maxent.species.crew import ClusterSettings
-from maxent.species.diagnostics import fit_sample
-from maxent.species.layers.study_region import StudyRegion
-from maxent.species.selection import selected
-from maxent.species.whole import WholeLayers
+from maxent.species.batch.crew import ClusterSettings
+from maxent.species.judge import fit_sample
+from maxent.species.study.all_cells import WholeLayers
+from maxent.species.study.polygons import StudyRegion
+from maxent.species.study.selection import selected
 
 rasterio = needs("rasterio")
 shapely = needs("shapely")
@@ -269,7 +269,7 @@ def test_tables_and_tuning_have_none(data, tmp_path):
 
 
 def test_a_cluster_says_what_it_keeps_in_memory(data):
-    from maxent.species.whole import whole_layers
+    from maxent.species.study.all_cells import whole_layers
 
     told = []
     files = species.LayerFiles((str(data / "layers"),))
@@ -288,7 +288,7 @@ def test_a_cluster_says_what_it_keeps_in_memory(data):
 def test_more_memory_than_given_is_told(data, tmp_path, monkeypatch):
     monkeypatch.setattr("maxent.cli.species.fitting.peak_memory", lambda: 700_000_000)
     files = [data / "occurrences.csv", data / "layers", "--background", "all"]
-    monkeypatch.setattr("maxent.species.workflow.fit_files", lambda *args, **others: [])
+    monkeypatch.setattr("maxent.species.batch.workflow.fit_files", lambda *args, **others: [])
     done = _run("fit", *files, "--memory", "600MB", "-o", tmp_path / "out")
     assert "the peak was 700 MB, more than --memory 600MB; maps and their" in _said(done.output)
     done = _run("fit", *files, "--memory", "700MB", "-o", tmp_path / "out")

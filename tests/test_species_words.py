@@ -290,14 +290,18 @@ def test_options_of_bias_without_effect(files, run, options, words, monkeypatch)
 
 @pytest.mark.parametrize("given", ["1.5", "-0.1", "nan", "best", ""])
 def test_a_threshold_is_refused_before_the_fit(files, run, given, monkeypatch):
-    monkeypatch.setattr("maxent.species.workflow.fit_files", lambda *a, **k: pytest.fail("fitted"))
+    monkeypatch.setattr(
+        "maxent.species.batch.workflow.fit_files", lambda *a, **k: pytest.fail("fitted")
+    )
     done = run("fit", files / "records.csv", files / "layers", f"--threshold={given}")
     assert done.exit_code == 2
     assert "--threshold must be a number from 0 to 1" in " ".join(done.output.split())
 
 
 def test_a_rule_of_test_records_needs_some(files, run, monkeypatch):
-    monkeypatch.setattr("maxent.species.job.fit_species", lambda *a, **k: pytest.fail("fitted"))
+    monkeypatch.setattr(
+        "maxent.species.batch.job.fit_species", lambda *a, **k: pytest.fail("fitted")
+    )
     args = ["fit", files / "records.csv", files / "layers", "--threshold", "Equal test"]
     done = run(*args, "-o", files / "out")
     assert done.exit_code == 1
@@ -329,7 +333,7 @@ finally:
 WARNING = """
 import sys, warnings
 from maxent import _command
-import maxent.species.job as job
+import maxent.species.batch.job as job
 
 def loud(*args, **kwargs):
     warnings.warn("careful now")

@@ -22,9 +22,10 @@ from typer.testing import CliRunner
 import maxent as mx
 from conftest import lacking, needs
 from maxent import cli, io, species
-from maxent._native_lines import native_lines_held_back
+from maxent._support.native_lines import native_lines_held_back
 from maxent.datasets.landscape import virtual_landscape, write_landscape
-from maxent.species import fitting, job, outputs
+from maxent.species.batch import job, outputs
+from maxent.species.fit import fitting
 from waiting import LIMIT, until
 
 rasterio = needs("rasterio")

@@ -16,13 +16,13 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import maxent as mx
 from conftest import needs
 from maxent import io
-from maxent.estimators._class_map import ClassMap, ClassPart, Ones
-from maxent.estimators.structural_classifier import StructMaxentClassifier
+from maxent.core.solvers import choose
 from maxent.families import Family, Monomials, Proposal, Search, Trees
 from maxent.families.base import FeatureRows
 from maxent.features import Operator, Schema
-from maxent.rows import LocalEvaluator
-from maxent.solvers import choose
+from maxent.learn.linear.class_map import ClassMap, ClassPart, Ones
+from maxent.learn.structural.classifier import StructMaxentClassifier
+from maxent.rows.local import LocalEvaluator
 
 # -- a family of one's own: all products of up to two scaled variables, searched exhaustively -----
 

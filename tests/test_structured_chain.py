@@ -7,7 +7,7 @@ import pytest
 from scipy import special
 
 import maxent as mx
-from maxent._rows import Tied, row_dot
+from maxent.rows.arrays import Tied, row_dot
 from maxent.structured import Chain
 
 K = 3

@@ -8,8 +8,9 @@ import pytest
 from scipy import sparse
 
 import maxent as mx
-from maxent import _kernels, io
-from maxent.estimators.chain import ChainClassifier
+from maxent import io
+from maxent._support.compiling import switches
+from maxent.learn.structured.chain import ChainClassifier
 from maxent.tagging import Attributes, PairChainMap, phrase_scores, phrases, read_conll
 
 
@@ -190,7 +191,7 @@ def _many_sequences(n_states, n_attributes=40):
 def test_values_and_moments_in_one_pass_are_those_in_steps(
     n_states, size, costly, spare, monkeypatch
 ):
-    monkeypatch.setattr(_kernels, "spare_small_problems", spare)
+    monkeypatch.setattr(switches, "spare_small_problems", spare)
     chains, labels, rng = _many_sequences(n_states)
     chain = mx.Chain(n_states)
     observed = chain.encode(np.split(labels, chains._cuts[1:-1]), tied=True)

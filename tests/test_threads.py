@@ -9,7 +9,7 @@ import scipy.linalg  # noqa: F401 - loads its own BLAS
 from threadpoolctl import threadpool_info
 
 import maxent as mx
-from maxent._threads import blocks, one_blas_thread
+from maxent._support.threads import blocks, one_blas_thread
 from maxent.species.report.figures import drawing
 
 

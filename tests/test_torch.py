@@ -626,7 +626,7 @@ def test_it_needs_only_torch_and_numpy():
 
 
 def test_parameters_out_of_range_make_their_rows_nan_where_they_cannot_raise():
-    from maxent.torch import _plain  # what CUDA tensors come to, without the check
+    from maxent.torch.maps import _plain  # what CUDA tensors come to, without the check
 
     x = normal(3, 40)
     for kind, parameters in (("tsallis", [1.5, 0.5, NAN]), ("norm", [2.0, 1.0, NAN])):

@@ -9,7 +9,7 @@ from conftest import needs
 torch = needs("torch")
 
 import maxent.torch as mt  # noqa: E402
-from maxent.torch import _compiled  # noqa: E402
+from maxent.torch.maps import _compiled  # noqa: E402
 
 ENTROPIES = ["shannon", "sparsemax", "entmax15", 1.3, mt.NormEntropy(2.0)]
 each_entropy = pytest.mark.parametrize("entropy", ENTROPIES, ids=str)

@@ -92,7 +92,7 @@ class Compiler:
 def test_kernels_compile_for_a_device(dtype, alpha, columns, loss, monkeypatch):
     torch = needs("torch")
     needs("triton")
-    from maxent.torch import _triton
+    from maxent.torch.maps import _triton
 
     names = ("_resident", "_heads", "_assemble")
     compilers = {name: Compiler(getattr(_triton, name)) for name in names}
@@ -121,7 +121,7 @@ def test_kernels_compile_for_a_device(dtype, alpha, columns, loss, monkeypatch):
 def test_the_backward_kernel_compiles_for_a_device(dtype, alpha, columns, monkeypatch):
     torch = needs("torch")
     needs("triton")
-    from maxent.torch import _triton_backward
+    from maxent.torch.maps import _triton_backward
 
     compiler = Compiler(_triton_backward._vjp)
     monkeypatch.setattr(_triton_backward, "_vjp", compiler)

@@ -11,7 +11,7 @@ from triton.runtime import interpreter
 import maxent as mx
 import maxent.torch as mt
 from conftest import skip_without_interpreter
-from maxent.torch import _derivatives, _dispatch, _triton, _triton_backward
+from maxent.torch.maps import _derivatives, _dispatch, _triton, _triton_backward
 from maxent.torch.structured import _chain_compiled, _triton_chain
 
 skip_without_interpreter()

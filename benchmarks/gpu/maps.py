@@ -20,7 +20,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "src")]  # run as a file, nothing is insta
 
 import maxent.torch as mt  # noqa: E402
 from benchmarks.gpu.sweep import SHAPES, ms, reference  # noqa: E402
-from maxent.torch import _triton  # noqa: E402
+from maxent.torch.maps import _triton  # noqa: E402
 
 TARGETS = {  # ms of sparsemax and 1.5-entmax; any other alpha may take twice as long
     (8192, 32000): (0.60, 0.35),

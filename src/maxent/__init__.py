@@ -13,8 +13,8 @@ from maxent._version import __version__
 
 # What is public, by module, in the order of the reference (docs/api).
 _PUBLIC = {
-    "maxent._rows": ["Ragged", "Tied"],
-    "maxent.domains": [
+    "maxent.rows.arrays": ["Ragged", "Tied"],
+    "maxent.core.domains": [
         "Domain",
         "StructuredDomain",
         "SumProductDomain",
@@ -45,7 +45,7 @@ _PUBLIC = {
         "soft_topk",
         "sparse_distribution",
     ],
-    "maxent.entropies": [
+    "maxent.core.entropies": [
         "Entropy",
         "MeasuredEntropy",
         "Shannon",
@@ -68,7 +68,7 @@ _PUBLIC = {
         "Youngized",
         "fenchel_youngize",
     ],
-    "maxent.potentials": [
+    "maxent.core.potentials": [
         "Potential",
         "ElasticPotential",
         "Equality",
@@ -90,8 +90,8 @@ _PUBLIC = {
         "ScaledPotential",
         "ShiftedPotential",
     ],
-    "maxent.losses": ["FenchelYoungLoss"],
-    "maxent.maps": [
+    "maxent.core.losses": ["FenchelYoungLoss"],
+    "maxent.core.maps": [
         "FeatureMap",
         "ColumnMap",
         "MatrixMap",
@@ -104,8 +104,8 @@ _PUBLIC = {
         "TreeMap",
         "make_map",
     ],
-    "maxent.problem": ["Problem", "State"],
-    "maxent.solvers": [
+    "maxent.core.problem": ["Problem", "State"],
+    "maxent.core.solvers": [
         "Solver",
         "ProxNewton",
         "NewtonCG",
@@ -147,7 +147,7 @@ _PUBLIC = {
         "Square",
         "Threshold",
     ],
-    "maxent.estimators": [
+    "maxent.learn": [
         "Aligner",
         "CRF",
         "ChainClassifier",
@@ -184,18 +184,22 @@ _PUBLIC = {
         "write_lambdas",
     ],
     "maxent.families": ["Family", "Monomials", "Splines", "Trees"],
-    "maxent.path": ["solution_path"],
+    "maxent.core.path": ["solution_path"],
     "maxent.relaxation": ["RelaxationPath", "solve_relaxed"],
     "maxent.io": ["load", "save"],
 }
 _HOME = {name: module for module, names in _PUBLIC.items() for name in names}
+# modules by the short names that users know: mx.solvers is maxent.core.solvers
 _MODULES = {
-    "bounds",
-    "datasets",
-    "species",
-    "testing",
-    "torch",
-    *(m.removeprefix("maxent.") for m in _PUBLIC if "._" not in m),
+    module.rpartition(".")[2]: module
+    for module in (
+        *_PUBLIC,
+        "maxent.core.bounds",
+        "maxent.datasets",
+        "maxent.species",
+        "maxent.testing",
+        "maxent.torch",
+    )
 }
 
 __all__ = ["__version__", *sorted(_HOME)]
@@ -207,7 +211,7 @@ def __getattr__(name: str) -> Any:
         globals()[name] = value
         return value
     if name in _MODULES:
-        return importlib.import_module(f"maxent.{name}")
+        return importlib.import_module(_MODULES[name])
     raise AttributeError(f"module 'maxent' has no attribute {name!r}")
 
 

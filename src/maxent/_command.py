@@ -14,7 +14,7 @@ from functools import partial
 from types import FrameType
 from typing import Any
 
-from maxent._interrupts import Insistent
+from maxent._support.interrupts import Insistent
 
 _INTERRUPTED = 130
 _GRACE = 30.0  # seconds to end by itself
@@ -30,7 +30,7 @@ def run() -> None:
     warnings.showwarning = _note
     _follow_parent()
     from maxent.cli.app import main
-    from maxent.species.reach import own_process
+    from maxent.species.input.reach import own_process
 
     own_process()
     insistent = Insistent()
@@ -54,7 +54,7 @@ def run() -> None:
 
 def _follow_parent() -> None:
     """End as by Ctrl-C when whoever started the command is gone, killed or not."""
-    from maxent._progress import LIFELINE
+    from maxent._support.progress import LIFELINE
 
     held = os.environ.pop(LIFELINE, "")
     if not held.isdecimal():

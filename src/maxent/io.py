@@ -3,9 +3,9 @@
     {"format": "maxent", "version": 3, "maxent_version": "...", "digest": "sha256:...",
      "model": ...}
 
-The digest is that of all else in the file, and does not depend on how the JSON is laid out
-(``_digest.py``). A model is written as the arguments that make it again. Every JSON object inside
-``model`` is one of these, and everything else is a plain JSON value:
+The digest is that of all else in the file, and does not depend on how the JSON is laid out. A
+model is written as the arguments that make it again. Every JSON object inside ``model`` is one of
+these, and everything else is a plain JSON value:
 
 ==============================================  ============================================
 ``{"class": name, "state": {...}}``             an instance of a registered class
@@ -43,8 +43,8 @@ from typing import Any, NamedTuple, TypeVar, Union, get_args, get_origin, get_ty
 import numpy as np
 
 import maxent
-from maxent import _digest
-from maxent._limits import IN_MEMORY, check_cells
+from maxent._support import digest
+from maxent._support.limits import IN_MEMORY, check_cells
 from maxent._version import __version__
 
 CONVERTED = {"converted": True}  # metadata of a field that takes more than its annotation says
@@ -81,7 +81,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     """
     header = {"format": FORMAT, "version": VERSION, "maxent_version": __version__}
     content = {"model": _encode(model)}
-    document = header | {_digest.FIELD: _digest.digest_of(header | content)} | content
+    document = header | {digest.FIELD: digest.digest_of(header | content)} | content
     write_atomically(path, (json.dumps(document, indent=1, allow_nan=False) + "\n").encode())
 
 
@@ -267,13 +267,13 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _check_digest(document: dict[str, Any]) -> bool:
     """Whether the document is shown to be as it was written; False where it has no digest."""
-    if _digest.FIELD not in document:
+    if digest.FIELD not in document:
         return False
-    if document[_digest.FIELD] != _digest.digest_of(document):
+    if document[digest.FIELD] != digest.digest_of(document):
         raise ValueError(
             "its content does not match its digest: something in it was changed or damaged after "
             "it was written; save or copy it again, or, if you changed it on purpose, delete its "
-            f'"{_digest.FIELD}"'
+            f'"{digest.FIELD}"'
         )
     return True
 

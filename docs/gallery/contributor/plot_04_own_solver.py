@@ -19,7 +19,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import maxent as mx
-from maxent.solvers.base import needs_gradient
+from maxent.core.solvers.base import needs_gradient
 from maxent.testing import check_solver
 
 

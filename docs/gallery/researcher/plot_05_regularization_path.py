@@ -15,7 +15,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import maxent as mx
-from maxent.path import multiplier_grid
+from maxent.core.path import multiplier_grid
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(1000, 25))

@@ -13,7 +13,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from maxent.app.folders import Folders, OutsideError
-from maxent.species.outputs import RESULT
+from maxent.species.batch.outputs import RESULT
 
 HTML, OTHER = "text/html; charset=utf-8", "application/octet-stream"
 _TEXT = "text/plain; charset=utf-8"

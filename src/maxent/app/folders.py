@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from maxent.species.outputs import RESULT
+from maxent.species.batch.outputs import RESULT
 
 STATE = ".maxent-app"  # draft and jobs of the page, in the first folder
 _RECORDS = {".csv", ".tsv", ".txt", ".gz", ".gpkg", ".geojson", ".json", ".shp", ".parquet"}

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from maxent._terminal import INTERRUPTED, PARTLY, printable
+from maxent._support.terminal import INTERRUPTED, PARTLY, printable
 from maxent.app import runner
 from maxent.app.aside import Aside
 from maxent.app.folders import Folders

@@ -23,7 +23,7 @@ from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from maxent._terminal import in_words
+from maxent._support.terminal import in_words
 from maxent._version import __version__
 from maxent.app import models, schema
 from maxent.app.aside import Aside
@@ -35,8 +35,8 @@ from maxent.app.listing import listed
 from maxent.app.tiles import Tiles
 from maxent.app.uploads import receive
 from maxent.app.wording import for_page
-from maxent.species.options import options_of
-from maxent.species.settings import RULES, Settings
+from maxent.species.fit.options import options_of
+from maxent.species.fit.settings import RULES, Settings
 
 if TYPE_CHECKING:
     from maxent.app.answers import Answers

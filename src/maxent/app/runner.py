@@ -13,8 +13,8 @@ import sys
 from pathlib import Path
 from typing import IO
 
-from maxent._progress import EVENTS as PROGRESS
-from maxent._progress import LIFELINE
+from maxent._support.progress import EVENTS as PROGRESS
+from maxent._support.progress import LIFELINE
 from maxent.io import write_atomically
 
 JOB, EXIT, EVENTS, ERRORS, OUTPUT = "job.json", "exit", "events.jsonl", "errors.txt", "output.txt"

@@ -13,12 +13,12 @@ import numpy as np
 
 from maxent.app.folders import Folders, OutsideError
 from maxent.app.surveys import layer_file
-from maxent.species.comparison.folders import DEFAULT_RULE
-from maxent.species.layers.grid_facts import grid_facts
-from maxent.species.outputs import RESULT
-from maxent.species.reach import open_raster
+from maxent.species.batch.outputs import RESULT
+from maxent.species.compare.folders import DEFAULT_RULE
+from maxent.species.fit.results import SpeciesResult, read_result
+from maxent.species.input.layers.grid_facts import grid_facts
+from maxent.species.input.reach import open_raster
 from maxent.species.report.maps import LABELS
-from maxent.species.results import SpeciesResult, read_result
 
 PROJECTIONS, CHANGES = "projections", "changes"  # folders beside the results
 _CURVE = 400  # points of a curve that are sent

@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from maxent._rows import Array
 from maxent.app.draft import Draft
 from maxent.app.folders import Folders
-from maxent.species.checking import RecordFates, check_layers, check_records
-from maxent.species.inputs import LayerFiles, RecordFile
-from maxent.species.layers.grid import Grid
-from maxent.species.layers.grid_facts import grid_facts
-from maxent.species.layers.naming import named_layers
-from maxent.species.records.occurrences import read_occurrences
-from maxent.species.records.rows import in_words, rows_named
+from maxent.rows.arrays import Array
+from maxent.species.input.checking import RecordFates, check_layers, check_records
+from maxent.species.input.files import LayerFiles, RecordFile
+from maxent.species.input.layers.grid import Grid
+from maxent.species.input.layers.grid_facts import grid_facts
+from maxent.species.input.layers.naming import named_layers
+from maxent.species.input.records.occurrences import read_occurrences
+from maxent.species.input.records.rows import in_words, rows_named
 
 _SIDE = 512  # cells along the longer side of a map without layers
 _SHOWN = 20_000  # records of one species on the map

@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from maxent._rows import Array
-from maxent.species.extras import geo
-from maxent.species.layers.grid import Grid
-from maxent.species.layers.grid_facts import grid_facts
-from maxent.species.reach import open_raster
+from maxent.rows.arrays import Array
+from maxent.species.input.layers.grid import Grid
+from maxent.species.input.layers.grid_facts import grid_facts
+from maxent.species.input.reach import open_raster
+from maxent.species.libraries import geo
 
 SIZE = 256
 _OPEN = 8  # rasters kept open

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from maxent.species.inputs import LayerFiles, RecordFile, StudyFiles
-from maxent.species.options import options_of
-from maxent.species.settings import Settings
+from maxent.species.fit.options import options_of
+from maxent.species.fit.settings import Settings
+from maxent.species.input.files import LayerFiles, RecordFile, StudyFiles
 
 # what the page calls a field, where that is not its name; the same words as in web/src/steps.tsx
 _RECORDS = {

@@ -14,9 +14,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
-from maxent import _kernels
-from maxent._interrupts import held_back, insisted
-from maxent._terminal import FAILED, INTERRUPTED, in_words, printable
+from maxent._support.compiling import switches
+from maxent._support.interrupts import held_back, insisted
+from maxent._support.terminal import FAILED, INTERRUPTED, in_words, printable
 
 settings = {"debug": False}
 
@@ -58,7 +58,7 @@ def one_line_errors(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def wrapped(*args: Any, **kwargs: Any) -> None:
         quiet = kwargs.get("quiet", False)
-        _kernels.before_compiling = None if quiet else _tell_of_compiling
+        switches.before_compiling = None if quiet else _tell_of_compiling
         try:
             command(*args, **kwargs)
         except (typer.Exit, typer.Abort, typer.BadParameter):
@@ -74,7 +74,7 @@ def one_line_errors(command: Callable[..., None]) -> Callable[..., None]:
             complain(in_words(error))
             raise typer.Exit(FAILED) from None
         finally:
-            _kernels.before_compiling = None
+            switches.before_compiling = None
 
     return wrapped
 
@@ -91,7 +91,7 @@ def _tell_of_compiling(folder: str | None) -> None:
 
 def check_free_file(path: Path, read: Sequence[str | Path], overwrite: bool) -> None:
     """A file to write must not be one that is read, nor be there without --overwrite."""
-    from maxent.species.outputs import check_unread
+    from maxent.species.batch.outputs import check_unread
 
     check_unread(path, read)
     if path.exists() and not overwrite:

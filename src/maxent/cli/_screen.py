@@ -16,10 +16,10 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from maxent import _kernels
-from maxent._progress import EVENTS
-from maxent._progress import Progress as LogLines
-from maxent._terminal import PARTLY
+from maxent._support.compiling import switches
+from maxent._support.progress import EVENTS
+from maxent._support.progress import Progress as LogLines
+from maxent._support.terminal import PARTLY
 from maxent.cli._console import compiling_words, complain, console
 
 _TOLD = ("species", "status", "folder", "n_records", "auc", "test_auc", "gap", "seconds", "error")
@@ -49,8 +49,8 @@ class Screen:
 
     def __enter__(self) -> Screen:
         self._bar.start()
-        if _kernels.before_compiling is not None:
-            _kernels.before_compiling = self._compiling
+        if switches.before_compiling is not None:
+            switches.before_compiling = self._compiling
         self._task = self._bar.add_task("reading layers", total=None, species="")
         return self
 

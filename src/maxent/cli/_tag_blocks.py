@@ -11,7 +11,7 @@ from typing import Any
 
 import typer
 
-from maxent._interrupts import held_back
+from maxent._support.interrupts import held_back
 
 _PER_BYTE = 100  # of memory for a byte of the file: texts, attributes, a block that is on its way
 _SHARE = 0.5  # of the memory that blocks may take; the rest is for names and weights
@@ -30,7 +30,7 @@ def check_place(dask: str | None, workers: int | None, memory: str | None) -> in
         raise typer.BadParameter(f"give {flags[0]} or {flags[1]}, not both")
     if memory is None:
         return None
-    from maxent.blocks.sources import in_bytes
+    from maxent.rows.blocks.sources import in_bytes
 
     try:
         return in_bytes(memory)
@@ -79,8 +79,8 @@ def placed(
 
     ``make`` cuts the file into blocks of so many bytes.
     """
-    from maxent.blocks.engine import FileBlocks
-    from maxent.blocks.table import BlockTable
+    from maxent.rows.blocks.engine import FileBlocks
+    from maxent.rows.blocks.table import BlockTable
 
     if memory is not None:
         size = block_size(memory)
@@ -89,10 +89,10 @@ def placed(
             said = f"{len(blocks)} blocks of the file in a scratch folder beside {beside.name}"
             yield BlockTable(FileBlocks(iter(blocks), str(folder))), _counts(blocks), said
         return
-    from maxent.extras.dask.cluster import connect
+    from maxent.rows.dask.cluster import connect
 
     with connect(dask, workers) as client:
-        from maxent.extras.dask.bags import as_blocks
+        from maxent.rows.dask.bags import as_blocks
 
         threads = sum(client.nthreads().values())
         blocks = make(-(-file_size(path) // (_TASKS * threads)))
@@ -109,8 +109,8 @@ def on_cluster(
     """work(some sentences) of all of them, in order, on a cluster; nothing where none is given."""
     if dask is None and workers is None:
         return []
-    from maxent.extras.dask.cluster import connect
-    from maxent.extras.dask.tasks import ClusterRunner
+    from maxent.rows.dask.cluster import connect
+    from maxent.rows.dask.tasks import ClusterRunner
 
     pieces = [sentences[i : i + _SENTENCES] for i in range(0, len(sentences), _SENTENCES)]
     with connect(dask, workers) as client:

@@ -21,7 +21,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from maxent import _kernels
+from maxent._support.compiling import switches
 from maxent._version import __version__
 from maxent.cli import browsing, compare, species, tag
 from maxent.cli._console import console, one_line_errors, recorded_warnings, settings
@@ -67,7 +67,7 @@ def _options(
 @one_line_errors
 def info() -> None:
     """Show versions, threads, the kernel cache and which extras are installed."""
-    from maxent._threads import num_threads
+    from maxent._support.threads import num_threads
 
     screen = console()
     table = Table(show_header=False, box=None, pad_edge=False)
@@ -90,7 +90,7 @@ def info() -> None:
 
 def _kernel_cache() -> str:
     """Where numba keeps compiled kernels: by the setting, beside the sources, or in the home."""
-    from maxent._kernels.score import fill_guide
+    from maxent.features.kernels.scores import fill_guide
 
     setting, path = os.environ.get("NUMBA_CACHE_DIR"), fill_guide.stats.cache_path
     if path is None:
@@ -117,11 +117,11 @@ class Kind(StrEnum):
 @contextmanager
 def _all_kernels() -> Iterator[None]:
     """Small problems run on the kernels of larger ones."""
-    _kernels.spare_small_problems = False
+    switches.spare_small_problems = False
     try:
         yield
     finally:
-        _kernels.spare_small_problems = True
+        switches.spare_small_problems = True
 
 
 @main.command()

@@ -133,9 +133,9 @@ def train(
 ) -> None:
     """Learn to label tokens from a file whose last column is the labels."""
     from maxent import io
-    from maxent.estimators.chain import ChainClassifier
-    from maxent.estimators.chain_cv import L2CRFCV, M3NCV
-    from maxent.potentials import Box, Quadratic
+    from maxent.core.potentials import Box, Quadratic
+    from maxent.learn.structured.chain import ChainClassifier
+    from maxent.learn.structured.chain_cv import L2CRFCV, M3NCV
     from maxent.tagging import read_conll
     from maxent.tagging.file_blocks import column_blocks, first_sentences
     from maxent.tagging.tagger import Tagger

@@ -17,9 +17,9 @@ import numpy as np
 from scipy import ndimage
 from scipy.special import rel_entr
 
-from maxent._rows import Array
-from maxent.species.extras import geo
-from maxent.species.layers.grid import Grid
+from maxent.rows.arrays import Array
+from maxent.species.input.layers.grid import Grid
+from maxent.species.libraries import geo
 
 SPECIES = "Arbor fictus"
 _GROUP = ("Arbor socius", "Frutex imaginatus", "Herba commentata", "Palma nusquam")

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 import maxent as mx
-from maxent._rows import Array
+from maxent.rows.arrays import Array
 
 _TOKENS = [[["the"], ["cat"]], [["a"], ["dog"], ["barks"]], [["the"], ["dog"]]]
 _LABELS = [["D", "N"], ["D", "N", "V"], ["D", "N"]]
@@ -76,9 +76,9 @@ def _matcher() -> object:
 def fit_species(folder: Path, height: int = 40, width: int = 50) -> object:
     """From rasters and a table to maps and a report."""
     from maxent.datasets.landscape import virtual_landscape, write_landscape
-    from maxent.species.inputs import LayerFiles, RecordFile
-    from maxent.species.settings import Settings
-    from maxent.species.workflow import fit_files
+    from maxent.species.batch.workflow import fit_files
+    from maxent.species.fit.settings import Settings
+    from maxent.species.input.files import LayerFiles, RecordFile
 
     data = folder / "data"
     data.mkdir()

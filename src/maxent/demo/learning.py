@@ -17,15 +17,15 @@ from typing import Any
 import numpy as np
 from scipy import ndimage
 
-from maxent._rows import Array
 from maxent._version import __version__
-from maxent.entropies import Entropy, Relative, Shannon, Tsallis
+from maxent.core.entropies import Entropy, Relative, Shannon, Tsallis
+from maxent.core.losses import FenchelYoungLoss
+from maxent.core.maps import SampleMap
+from maxent.core.potentials import Box, ElasticNet
+from maxent.core.problem import Problem
+from maxent.core.solvers import Solution
 from maxent.io import save, write_atomically
-from maxent.losses import FenchelYoungLoss
-from maxent.maps import SampleMap
-from maxent.potentials import Box, ElasticNet
-from maxent.problem import Problem
-from maxent.solvers import Solution
+from maxent.rows.arrays import Array
 
 _SIDE = 60  # cells along an edge of the landscape
 _PRESENCES = 500

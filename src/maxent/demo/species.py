@@ -13,21 +13,21 @@ from typing import Any
 import numpy as np
 
 from maxent import io
-from maxent._rows import Array
 from maxent.datasets.landscape import (
     VirtualLandscape,
     agreement,
     virtual_landscape,
     write_landscape,
 )
-from maxent.species.diagnostics import fit_sample
-from maxent.species.inputs import LayerFiles, RecordFile
-from maxent.species.model import load_model
-from maxent.species.outputs import MODEL, locked, staged
-from maxent.species.projection import project_xarray
-from maxent.species.region import prepare, survey
-from maxent.species.settings import Settings
-from maxent.species.workflow import Listener, Silence, fit_files
+from maxent.rows.arrays import Array
+from maxent.species.batch.outputs import MODEL, locked, staged
+from maxent.species.batch.workflow import Listener, Silence, fit_files
+from maxent.species.fit.model import load_model
+from maxent.species.fit.settings import Settings
+from maxent.species.input.files import LayerFiles, RecordFile
+from maxent.species.judge import fit_sample
+from maxent.species.project import project_xarray
+from maxent.species.study.region import prepare, survey
 
 CATEGORICAL = ("biome",)
 PICTURE = "truth_and_maps.png"

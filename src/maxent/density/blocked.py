@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from maxent._rows import Array
-from maxent.blocks import Blocks, CellBlock, CellBlockMap, InBlocks
-from maxent.blocks.table import BlockTable, Part
-from maxent.blocks.weights import SparseWeights
+from maxent.core.entropies import Entropy
+from maxent.core.potentials import Potential
+from maxent.core.problem import Problem
+from maxent.core.solvers.base import Solution
 from maxent.density.evidence import RecordWeights
 from maxent.density.link import DensityLink
 from maxent.density.model import Certificate, FittedDensity
@@ -25,13 +25,13 @@ from maxent.density.origin import Origin
 from maxent.density.points import CountFacts, Points, Table, check_ranges
 from maxent.density.sums import DensitySums
 from maxent.density.task import DensityTask
-from maxent.entropies import Entropy
 from maxent.features import Cells, FeatureClass, Operator, OperatorMap, Schema, bind, part_of
 from maxent.features.cells import is_frame
 from maxent.features.summary import TableSummary, fit_from_summary, summary_options
-from maxent.potentials import Potential
-from maxent.problem import Problem
-from maxent.solvers.base import Solution
+from maxent.rows.arrays import Array
+from maxent.rows.blocks import Blocks, CellBlock, CellBlockMap, InBlocks
+from maxent.rows.blocks.table import BlockTable, Part
+from maxent.rows.blocks.weights import SparseWeights
 
 
 class Counted(NamedTuple):

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from maxent import bounds, io
-from maxent._rows import Array
+from maxent import io
+from maxent.core import bounds
+from maxent.rows.arrays import Array
 
 
 @dataclass(frozen=True, eq=False)

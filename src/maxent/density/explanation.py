@@ -27,9 +27,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from maxent import io
-from maxent._checks import floats
-from maxent._rows import Array
+from maxent._support.checks import floats
 from maxent.features import Cells, OperatorMap, Schema, bind, part_of, variables_used
+from maxent.rows.arrays import Array
 
 if TYPE_CHECKING:
     from maxent.density.model import FittedDensity

@@ -35,7 +35,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from maxent import io
-from maxent._rows import Array
+from maxent.core.entropies import Shannon
 from maxent.density.link import DensityLink
 from maxent.density.model import (
     Certificate,
@@ -44,11 +44,11 @@ from maxent.density.model import (
 )
 from maxent.density.origin import Offered
 from maxent.density.sums import cumulative_table
-from maxent.entropies import Shannon
 from maxent.features import Additive, Levels, Operator, Products, Schema, with_weights
 from maxent.features.additive import FORWARD, LINEAR, QUADRATIC, REVERSE, THRESHOLD
 from maxent.features.cells import column_units
 from maxent.features.letters import MONOTONE
+from maxent.rows.arrays import Array
 
 _TRAILER = ("linearPredictorNormalizer", "densityNormalizer", "numBackgroundPoints", "entropy")
 _RESERVED = re.compile(r"""[,'"`*^=<\r\n]|^\s|\s$|^$""")

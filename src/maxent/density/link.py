@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from maxent import io
-from maxent._rows import Array
-from maxent.entropies import Entropy
+from maxent.core.entropies import Entropy
+from maxent.rows.arrays import Array
 
 
 @io.register

@@ -10,9 +10,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from maxent import bounds, io
-from maxent._rows import Array
-from maxent.bounds import LossBound
+from maxent import io
+from maxent.core import bounds
+from maxent.core.bounds import LossBound
+from maxent.core.entropies import Entropy, Relative, Shannon
+from maxent.core.problem import Problem
+from maxent.core.solvers.base import Solution, Status
 from maxent.density.evidence import Evidence, RecordWeights
 from maxent.density.explanation import Explanation, MeanPlace, explain
 from maxent.density.link import DensityLink
@@ -20,12 +23,10 @@ from maxent.density.origin import Origin
 from maxent.density.points import Points, check_missing
 from maxent.density.profile import Profile, profile
 from maxent.density.sums import DensitySums
-from maxent.entropies import Entropy, Relative, Shannon
 from maxent.features import Cells, Operator, Schema, part_of
 from maxent.features.cells import is_frame, missing_rows, take_rows
 from maxent.features.scoring import Scorer
-from maxent.problem import Problem
-from maxent.solvers.base import Solution, Status
+from maxent.rows.arrays import Array
 
 OUTPUTS = ("raw", "logistic", "cloglog", "cumulative", "log")
 _BLOCK = 1 << 16  # rows predicted at once

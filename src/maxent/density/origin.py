@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from maxent import bounds, io
-from maxent._rows import Array
+from maxent import io
+from maxent.core import bounds
 from maxent.density.evidence import Evidence
 from maxent.features import Operator, Schema
 from maxent.features.letters import MONOTONE
+from maxent.rows.arrays import Array
 
 
 @io.register

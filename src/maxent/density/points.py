@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from maxent._checks import masses
-from maxent._rows import Array
+from maxent._support.checks import masses
 from maxent.density.evidence import RecordWeights
 from maxent.features import Cells, FeatureClass, Operator, OperatorMap, Schema, bind, joined
 from maxent.features.cells import constant_within, is_frame, missing_rows, take_rows
+from maxent.rows.arrays import Array
 
 MISSING = ("error", "drop")
 _LEAST_RANGE, _MOST_RANGE = 1e-290, 1e307  # of a column: knots lie within 1e-10 of it

@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from maxent._rows import Array
+from maxent.core.entropies import Shannon
 from maxent.density.link import DensityLink
 from maxent.density.model import Certificate, FittedDensity
 from maxent.density.origin import Offered, kinds_of
 from maxent.density.points import Points
-from maxent.entropies import Shannon
 from maxent.features import bind, with_weights
 from maxent.features.letters import ALL
 from maxent.features.summing import joint_schema, summed
+from maxent.rows.arrays import Array
 
 
 def log_pool(

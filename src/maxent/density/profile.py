@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from maxent._rows import Array
 from maxent.features import Cells, bind, part_of, variables_used
 from maxent.features.cells import UNKNOWN
+from maxent.rows.arrays import Array
 
 if TYPE_CHECKING:
     from maxent.density.model import FittedDensity

@@ -6,22 +6,23 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from maxent import io, potentials
-from maxent._checks import positive
-from maxent._rows import Array
-from maxent.blocks.row_laws import law_of
-from maxent.blocks.table import BlockTable
+from maxent import io
+from maxent._support.checks import positive
+from maxent.core import potentials
+from maxent.core.entropies import Entropy, Shannon
+from maxent.core.potentials import Potential
 from maxent.density import regularization
 from maxent.density.blocked import BlockDensityTask, BlockPoints, Reading
 from maxent.density.link import required_power
 from maxent.density.origin import Offered
 from maxent.density.points import Points, Table
 from maxent.density.task import DensityTask
-from maxent.entropies import Entropy, Shannon
 from maxent.features import FeatureClass, Operator, Schema
 from maxent.features.cells import not_used
 from maxent.features.letters import ALL, LETTERS
-from maxent.potentials import Potential
+from maxent.rows.arrays import Array
+from maxent.rows.blocks.row_laws import law_of
+from maxent.rows.blocks.table import BlockTable
 
 _DENSE_KNOTS = 50  # of a variable, where every feature is in use
 

@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from maxent._rows import Array
 from maxent.features import OperatorMap
+from maxent.rows.arrays import Array
 
 _FLOOR = 0.001
 _EXACT = 1e-9  # means are sums in floating point

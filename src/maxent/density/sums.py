@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from maxent._rows import Array
 from maxent.density.link import DensityLink
 from maxent.features.sketch import SIZE, QuantileSketch
+from maxent.rows.arrays import Array
 
 TABLE = 10_000  # entries of the stored cumulative distribution at most
 

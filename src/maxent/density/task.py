@@ -9,19 +9,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from maxent import potentials
-from maxent._checks import positive
-from maxent._rows import Array
+from maxent._support.checks import positive
+from maxent.core import potentials
+from maxent.core.entropies import Entropy, Relative
+from maxent.core.path import multiplier_grid, solution_path
+from maxent.core.potentials import Potential
+from maxent.core.problem import Problem
+from maxent.core.solvers.base import Solution
 from maxent.density.model import FittedDensity
 from maxent.density.origin import Offered, Origin, kinds_of
 from maxent.density.points import Points
 from maxent.density.regularization import Rule, spread
-from maxent.entropies import Entropy, Relative
 from maxent.features import Operator, OperatorMap, bind, part_of, variables_used
-from maxent.path import multiplier_grid, solution_path
-from maxent.potentials import Potential
-from maxent.problem import Problem
-from maxent.solvers.base import Solution
+from maxent.rows.arrays import Array
 
 
 class Fit(NamedTuple):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from maxent._rows import Array
+from maxent.rows.arrays import Array
 
 
 def as_predictions(values: ArrayLike, name: str) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from maxent._rows import Array
+from maxent.rows.arrays import Array
 
 
 def alignment_overlap(path: ArrayLike, other: ArrayLike) -> float:

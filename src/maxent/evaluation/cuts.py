@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import bdtrc, entr
 
-from maxent._rows import Array
 from maxent.evaluation._distribution import Distribution, as_predictions, as_weights
+from maxent.rows.arrays import Array
 
 
 class RocCurve(NamedTuple):

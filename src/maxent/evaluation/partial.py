@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from maxent._rows import Array
 from maxent.evaluation._distribution import as_predictions
+from maxent.rows.arrays import Array
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import minimize
 from scipy.special import expit, logit
 
-from maxent._rows import Array
+from maxent.rows.arrays import Array
 
 _Z = 1.959963984540054  # of a 95 % interval
 _TINY = np.finfo(np.float64).eps

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from maxent import io
-from maxent._rows import Array
+from maxent.rows.arrays import Array
 
 Split = tuple[Array, Array]
 Background = Literal["training-blocks", "all"]

@@ -16,9 +16,9 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from maxent import io
-from maxent._rows import Array
 from maxent.features.base import Bound, FeatureRows, Operator, part_of, variables_used
 from maxent.features.cells import Cells, Schema
+from maxent.rows.arrays import Array
 
 
 class Proposal(NamedTuple):

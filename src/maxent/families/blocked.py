@@ -14,18 +14,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from maxent._rows import Array
-from maxent.blocks import Blocks, CellBlock, CellBlockMap, InBlocks
-from maxent.blocks.engine import Merge, Work, call
-from maxent.blocks.row_laws import RowLaw, law_of
-from maxent.blocks.weights import SparseWeights
-from maxent.entropies import Entropy
+from maxent.core.entropies import Entropy
+from maxent.core.potentials import Box
+from maxent.core.problem import Problem, State
 from maxent.families.base import Ceiling, Proposal, Terms
 from maxent.families.growth import DensityGrowth
 from maxent.families.plans import Ask, Plan, Walk, Walked
 from maxent.features import Cells, Operator, OperatorMap
-from maxent.potentials import Box
-from maxent.problem import Problem, State
+from maxent.rows.arrays import Array
+from maxent.rows.blocks import Blocks, CellBlock, CellBlockMap, InBlocks
+from maxent.rows.blocks.engine import Merge, Work, call
+from maxent.rows.blocks.row_laws import RowLaw, law_of
+from maxent.rows.blocks.weights import SparseWeights
 
 
 class Chosen(NamedTuple):

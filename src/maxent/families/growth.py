@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from maxent._rows import Array
-from maxent.entropies import Relative
+from maxent.core.entropies import Relative
+from maxent.core.potentials import Box
+from maxent.core.problem import Problem, State
+from maxent.core.solvers import steps
 from maxent.families.base import Ceiling, Family, Proposal, Search
 from maxent.features.base import Operator, OperatorMap
-from maxent.potentials import Box
-from maxent.problem import Problem, State
-from maxent.solvers import steps
+from maxent.rows.arrays import Array
 
 RULES = ("corrective", *steps.RULES)
 LOW, HIGH = 0.0, 1.0  # the range of every feature

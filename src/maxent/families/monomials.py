@@ -16,14 +16,14 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from maxent import io
-from maxent._checks import cuts, floats, indices
-from maxent._rows import Array
-from maxent._threads import over_rows, sum_of_parts
+from maxent._support.checks import cuts, floats, indices
+from maxent._support.threads import over_rows, sum_of_parts
 from maxent.families.base import Ceiling, Proposal, Terms
 from maxent.families.plans import Ask, Plan, PlannedFamily, View, Walk
 from maxent.families.product_ceiling import product_ceiling
 from maxent.features.base import Operator, incidence
 from maxent.features.cells import Cells, Schema, check_levels
+from maxent.rows.arrays import Array
 
 _NOTHING = 1e-12  # share of the weights below which a value or a change is rounding
 
@@ -67,7 +67,7 @@ class FactorTerms(Operator):
 
     @abstractmethod
     def raw(self) -> tuple[Array, Array]:
-        """``place`` and ``numbers`` of each factor's raw feature, as in ``_kernels.terms``."""
+        """``place`` and ``numbers`` of each factor's raw feature, as in ``kernels.monomials``."""
 
     @abstractmethod
     def _raw_names(self) -> list[str]:
@@ -148,7 +148,7 @@ class _Tables(NamedTuple):
 
 def _chosen(kernel: Callable[..., Any], plain: Callable[..., Any], size: int) -> Callable[..., Any]:
     """A kernel, or the same in numpy for few numbers."""
-    from maxent._kernels.compiling import spared
+    from maxent._support.compiling.kernels import spared
 
     return plain if spared(kernel, size, 50 + size // 50) else kernel
 
@@ -206,8 +206,8 @@ class BoundFactors(Terms):
 
     def add_scores(self, w: Array, theta: Array) -> None:
         """theta += the weighted products, those with a weight alone."""
-        from maxent._kernels.compiling import exact
-        from maxent._kernels.terms import add_terms
+        from maxent._support.compiling.kernels import exact
+        from maxent.families.kernels.monomials import add_terms
 
         w = np.ascontiguousarray(w, dtype=np.float64)
         used = np.flatnonzero(w)
@@ -230,7 +230,7 @@ class BoundFactors(Terms):
         return self._moments(p, self._tables._replace(power=2 * self._tables.power))
 
     def _moments(self, p: Array, tables: _Tables) -> Array:
-        from maxent._kernels.terms import term_moments, term_moments_at_once
+        from maxent.families.kernels.monomials import term_moments, term_moments_at_once
 
         p = np.ascontiguousarray(p, dtype=np.float64)
         add = _chosen(term_moments, term_moments_at_once, p.size * tables.factor.size)
@@ -244,8 +244,8 @@ class BoundFactors(Terms):
 
     def write(self, root: Array, start: int, stop: int, out: Array) -> None:
         """The columns of some cells, one row a product."""
-        from maxent._kernels.compiling import exact
-        from maxent._kernels.terms import write_terms
+        from maxent._support.compiling.kernels import exact
+        from maxent.families.kernels.monomials import write_terms
 
         write = exact(write_terms, 2 * (stop - start) * self._tables.factor.size)
         write(*self._tables, root, start, stop, out)
@@ -292,7 +292,7 @@ class FactorWalk(FactorSums, Walk):
 
     def multiply(self, k: int) -> tuple[float, float]:
         """In one pass over the cells."""
-        from maxent._kernels.terms import shrink, shrink_at_once
+        from maxent.families.kernels.monomials import shrink, shrink_at_once
 
         cells, q = self._raw.cells, self._q
         scale = _chosen(shrink, shrink_at_once, q.size)
@@ -306,7 +306,7 @@ class FactorWalk(FactorSums, Walk):
 
     def extended(self, products: Array, first: Array) -> Array:
         """In one pass over the cells."""
-        from maxent._kernels.terms import extended_sums, extended_sums_at_once
+        from maxent.families.kernels.monomials import extended_sums, extended_sums_at_once
 
         cells, plan = self._raw.cells, self._raw.plan
         cuts = np.concatenate([[0], np.cumsum(len(plan.place) - first)])
@@ -573,9 +573,9 @@ class BoundMonomials(BoundRaw):
 
     def sums(self, q: Array) -> Array:
         """Sums by level and by variable; 0 for the constant."""
-        from maxent._kernels.cells import sum_levels
-        from maxent._kernels.compiling import exact
-        from maxent._kernels.terms import raw_sums, raw_sums_at_once
+        from maxent._support.compiling.kernels import exact
+        from maxent.families.kernels.monomials import raw_sums, raw_sums_at_once
+        from maxent.features.kernels.cells import sum_levels
 
         cells, plan, ends = self.cells, self.plan, self.plan.ends
         scale = np.ascontiguousarray(plan.numbers[ends[-1] :, 1])

@@ -14,11 +14,11 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from maxent._rows import Array
 from maxent.families.base import Ceiling, Family, Proposal, Search, Terms
 from maxent.features.base import Operator
 from maxent.features.cells import Cells, Schema
 from maxent.features.summary import TableSummary
+from maxent.rows.arrays import Array
 
 Ask = Callable[[tuple[Any, ...]], Array]  # the answer after these moves, summed over the blocks
 

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
-from maxent._rows import Array
+from maxent.rows.arrays import Array
 
 _KEPT = 5  # products of a level that are handed on, the best first
 _CHUNK = 1 << 20  # sums that one pass makes at most

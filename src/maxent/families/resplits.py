@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from maxent._rows import Array
+from maxent.rows.arrays import Array
 
 _SWEEPS = 10  # over all nodes of a tree at most; two or three are enough for most
 _LITTLE = 1e-4  # of its worth: what a sweep must bring for another one

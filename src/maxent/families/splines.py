@@ -9,13 +9,13 @@ from typing import ClassVar
 import numpy as np
 
 from maxent import io
-from maxent._checks import floats, indices
-from maxent._rows import Array
-from maxent._threads import over_rows
+from maxent._support.checks import floats, indices
+from maxent._support.threads import over_rows
 from maxent.families.monomials import BoundRaw, FactorPlan, FactorTerms, check_count, scales
 from maxent.families.plans import PlannedFamily, View
 from maxent.features.additive import FORWARD, MAX_KNOTS, REVERSE, Additive
 from maxent.features.cells import Cells
+from maxent.rows.arrays import Array
 
 _MARGIN = 1e-10  # share of the range within which a knot is at its end
 

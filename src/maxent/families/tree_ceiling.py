@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from maxent._rows import Array
 from maxent.families.base import of_sums
 from maxent.families.resplits import BinnedTree
+from maxent.rows.arrays import Array
 
 _SUBSETS = 6  # levels of a category of which all sets are tried; of more the sides are bounded
 _OVERHEAD = 5e5  # visits that the questions on one variable of a region count for, however small
@@ -194,8 +194,8 @@ class Region:
 
     @cached_property
     def _one_split(self) -> Gained:
-        from maxent._kernels.compiling import exact
-        from maxent._kernels.trees import best_split, sum_bins
+        from maxent._support.compiling.kernels import exact
+        from maxent.families.kernels.trees import best_split, sum_bins
 
         sums = np.zeros(self._firsts[-1])
         order = np.arange(self._r.size, dtype=np.int32)
@@ -227,8 +227,8 @@ class Region:
         return self._questions is not None
 
     def _all_questions(self, present: list[Array]) -> Questions:
-        from maxent._kernels.compiling import exact
-        from maxent._kernels.trees import row_gains, set_value, sum_pairs
+        from maxent._support.compiling.kernels import exact
+        from maxent.families.kernels.trees import row_gains, set_value, sum_pairs
 
         firsts = np.concatenate([[0], np.cumsum([len(bins) for bins in present])])
         local = np.empty(self._codes.shape, dtype=np.int32)

@@ -18,15 +18,15 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from maxent import io
-from maxent._checks import cuts, floats, indices
-from maxent._rows import Array
-from maxent._threads import over_rows, sum_of_parts
+from maxent._support.checks import cuts, floats, indices
+from maxent._support.threads import over_rows, sum_of_parts
 from maxent.families.base import Ceiling, Proposal, Terms, of_sums
 from maxent.families.plans import Ask, Plan, PlannedFamily, View, Walk
 from maxent.families.resplits import BinnedTree, Resplitter
 from maxent.families.tree_ceiling import tree_ceiling
 from maxent.features.base import Operator, incidence, replaced
 from maxent.features.cells import UNKNOWN, Cells, Schema, check_levels
+from maxent.rows.arrays import Array
 
 _NOISE = 1e-11  # of sum_i |r_i|: what sums of a million cells may be off by
 _RESPLIT = 4  # trees whose questions a longer search asks anew, at first
@@ -335,8 +335,8 @@ class BoundTrees(Terms):
 
     def _mark(self, trees: TreeTerms, first: int) -> None:
         """Fill the rest of the last byte with the trees from ``first`` on."""
-        from maxent._kernels.compiling import exact
-        from maxent._kernels.trees import mark_trees
+        from maxent._support.compiling.kernels import exact
+        from maxent.families.kernels.trees import mark_trees
 
         packed, bit = self._bytes[-1], 8 - self._room
         mark = exact(mark_trees, packed.size * trees.variable.size)
@@ -367,8 +367,8 @@ class BoundTrees(Terms):
 
     def add_scores(self, w: Array, theta: Array) -> None:
         """theta += sum_j w_j f_j: a table of 256 sums for every byte."""
-        from maxent._kernels.compiling import exact
-        from maxent._kernels.trees import add_bytes
+        from maxent._support.compiling.kernels import exact
+        from maxent.families.kernels.trees import add_bytes
 
         groups = [group for group in self._by_byte() if w[group[1]].any()]
         tables = [_BITS[:, bits] @ w[where] for _, where, bits in groups]
@@ -385,8 +385,8 @@ class BoundTrees(Terms):
 
     def moments(self, p: Array) -> Array:
         """sum_i p_i f_j(i)."""
-        from maxent._kernels.compiling import exact
-        from maxent._kernels.trees import sum_bytes
+        from maxent._support.compiling.kernels import exact
+        from maxent.families.kernels.trees import sum_bytes
 
         groups = self._by_byte()
         add = exact(sum_bytes, len(groups) * (p.size + 1024))
@@ -434,8 +434,8 @@ class BoundTrees(Terms):
 
     def write(self, root: Array, start: int, stop: int, out: Array) -> None:
         """The columns of some cells, one row per tree."""
-        from maxent._kernels.compiling import exact
-        from maxent._kernels.trees import write_bits
+        from maxent._support.compiling.kernels import exact
+        from maxent.families.kernels.trees import write_bits
 
         for packed, where, bits in self._by_byte():
             write = exact(write_bits, bits.size * (stop - start))
@@ -505,8 +505,8 @@ class TreeWalk(TreeSums, Walk):
 
     def split(self, leaf: int, variable: int, goes_left: Array) -> tuple[Array, Array]:
         """The smaller side from its cells, the other as the rest."""
-        from maxent._kernels.compiling import exact
-        from maxent._kernels.trees import partition
+        from maxent._support.compiling.kernels import exact
+        from maxent.families.kernels.trees import partition
 
         start, stop, whole = self._leaves[leaf]
         here = slice(start, stop)
@@ -673,8 +673,8 @@ class BinnedCells:
 
     def sums(self, r: Array, cells: Array) -> Array:
         """Sums of r by bin of every variable, over some cells."""
-        from maxent._kernels.compiling import exact
-        from maxent._kernels.trees import sum_bins
+        from maxent._support.compiling.kernels import exact
+        from maxent.families.kernels.trees import sum_bins
 
         firsts = self._plan.firsts
 
@@ -689,8 +689,8 @@ class BinnedCells:
 
     def resplit(self, r: Array, cells: Array, tree: BinnedTree, node: int) -> Array:
         """Sums of r_i (a_i - b_i) by bin over the cells that reach a node."""
-        from maxent._kernels.compiling import exact
-        from maxent._kernels.trees import sum_resplit
+        from maxent._support.compiling.kernels import exact
+        from maxent.families.kernels.trees import sum_resplit
 
         firsts, (above, side) = self._plan.firsts, tree.path(node)
 
@@ -710,8 +710,8 @@ class BinnedCells:
 
 def _leaf_sums(codes: Array, r: Array, cells: Array, tree: BinnedTree) -> Array:
     """Sums of r by leaf of a tree, over some of the cells with these bins."""
-    from maxent._kernels.compiling import exact
-    from maxent._kernels.trees import sum_leaves
+    from maxent._support.compiling.kernels import exact
+    from maxent.families.kernels.trees import sum_leaves
 
     def part(start: int, stop: int) -> Array:
         sums = np.zeros((tree.size, 2))
@@ -916,8 +916,8 @@ class TreePlan(Plan):
         only: int | None = None,
     ) -> _Leaf:
         """A leaf with its best split, by one variable where ``only`` is given."""
-        from maxent._kernels.compiling import exact
-        from maxent._kernels.trees import best_split
+        from maxent._support.compiling.kernels import exact
+        from maxent.families.kernels.trees import best_split
 
         goes_left = np.zeros(int(np.diff(self.firsts).max()), dtype=np.uint8)
         firsts, n_continuous = self.firsts, len(self.thresholds)

@@ -17,15 +17,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from maxent import io
-from maxent._checks import floats, indices
-from maxent._rows import Array
-from maxent._threads import over_rows
+from maxent._support.checks import floats, indices
+from maxent._support.threads import over_rows
 from maxent.features.base import Bound, Operator, ViewedClass, incidence, replaced
 from maxent.features.cells import Cells, Schema, column_units, in_units
 from maxent.features.tables import Curve, Guide, ScoreTables
 from maxent.features.views import CellsView
+from maxent.rows.arrays import Array
 
-LINEAR, QUADRATIC, FORWARD, REVERSE, THRESHOLD = range(5)  # as in _kernels.cells
+LINEAR, QUADRATIC, FORWARD, REVERSE, THRESHOLD = range(5)  # as in kernels.cells
 _LETTERS = np.array(["l", "q", "h", "h", "t"])
 _NOISE = 1e-10  # values closer than this share of the range are one value
 MAX_KNOTS = 2**16 - 1  # a variable's at most: a cell's place among them fits two bytes
@@ -203,8 +203,8 @@ class BoundCurves(Bound):
 
     def _tables(self, v: int, where: slice, w: Array) -> tuple[Array, Array, float]:
         """Value and slope of a curve between every two knots, and its bend."""
-        from maxent._kernels.cells import curve_tables
-        from maxent._kernels.compiling import exact
+        from maxent._support.compiling.kernels import exact
+        from maxent.features.kernels.cells import curve_tables
 
         unit, rest, upper, _ = self.places[v]
         intercept, slope = np.empty((2, unit.size + 1))
@@ -234,8 +234,8 @@ class BoundCurves(Bound):
 
     def add_scores(self, w: Array, theta: Array) -> None:
         """theta += the curves, from their tables."""
-        from maxent._kernels.cells import add_curve
-        from maxent._kernels.compiling import exact
+        from maxent._support.compiling.kernels import exact
+        from maxent.features.kernels.cells import add_curve
 
         curves = [
             (v, self.places[v].codes, self.places[v].upper, *self._tables(v, where, w))
@@ -267,15 +267,15 @@ class BoundCurves(Bound):
 
     def moments(self, p: Array) -> Array:
         """One histogram per variable and its cumulative sums."""
-        from maxent._kernels.cells import mean_curves
-        from maxent._kernels.compiling import exact
+        from maxent._support.compiling.kernels import exact
+        from maxent.features.kernels.cells import mean_curves
 
         return self._over_variables(exact(mean_curves, self._steps()), p)
 
     def squares(self, p: Array) -> Array:
         """As the moments, with the second powers in each bin."""
-        from maxent._kernels.cells import mean_squares
-        from maxent._kernels.compiling import exact
+        from maxent._support.compiling.kernels import exact
+        from maxent.features.kernels.cells import mean_squares
 
         return self._over_variables(exact(mean_squares, self._steps()), p)
 
@@ -299,8 +299,8 @@ class BoundCurves(Bound):
 
     def write(self, root: Array, start: int, stop: int, out: Array) -> None:
         """The columns of some cells, one row per feature."""
-        from maxent._kernels.cells import write_curves
-        from maxent._kernels.compiling import exact
+        from maxent._support.compiling.kernels import exact
+        from maxent.features.kernels.cells import write_curves
 
         exact(write_curves, self.n_features * (stop - start))(
             self.values, self.variable, self.kind, self.knot, self.low, self.high,

@@ -14,12 +14,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from maxent._rows import Array, Rows
-from maxent._threads import one_blas_thread, sum_of_parts
+from maxent._support.threads import one_blas_thread, sum_of_parts
+from maxent.core.maps import ColumnMap
 from maxent.features.cells import Cells, Schema
 from maxent.features.tables import ScoreTables
 from maxent.features.views import CellsInMemory, CellsView
-from maxent.maps import ColumnMap
+from maxent.rows.arrays import Array, Rows
 
 _BLOCK = 1024  # cells whose columns are written out at once: they stay in cache
 DRAW_AT = 0.618034  # place of a draw in its step: with 1/2 cells of equal mass make ties

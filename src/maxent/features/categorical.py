@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from maxent import io
-from maxent._checks import indices
-from maxent._rows import Array
+from maxent._support.checks import indices
 from maxent.features.base import Bound, Operator, ViewedClass, incidence, replaced
 from maxent.features.cells import Cells, Schema, check_levels
 from maxent.features.tables import ScoreTables
 from maxent.features.views import CellsView
+from maxent.rows.arrays import Array
 
 
 @io.register
@@ -106,8 +106,8 @@ class BoundLevels(Bound):
 
     def add_scores(self, w: Array, theta: Array) -> None:
         """theta += the weight of each cell's level."""
-        from maxent._kernels.cells import add_levels
-        from maxent._kernels.compiling import exact
+        from maxent._support.compiling.kernels import exact
+        from maxent.features.kernels.cells import add_levels
 
         add = exact(add_levels, theta.size)
         for v, table in _level_weights(self.variable, self.level, self.sizes, w):
@@ -115,8 +115,8 @@ class BoundLevels(Bound):
 
     def moments(self, p: Array) -> Array:
         """The mass of each level."""
-        from maxent._kernels.cells import sum_levels
-        from maxent._kernels.compiling import exact
+        from maxent._support.compiling.kernels import exact
+        from maxent.features.kernels.cells import sum_levels
 
         add, out = exact(sum_levels, p.size), np.empty(self.n_features)
         for v in np.unique(self.variable):

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from maxent import io
-from maxent._rows import Array
-from maxent._threads import all_finite, over_rows
+from maxent._support.threads import all_finite, over_rows
+from maxent.rows.arrays import Array
 
 _MARKS = ("NAType", "NaTType")
 _SQUARES_EXACT = 400  # powers of two up to which squares and products of columns are exact

@@ -7,14 +7,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from maxent import _kernels, io
-from maxent._checks import floats, indices
-from maxent._rows import Array
-from maxent._threads import over_rows, sum_of_parts
+from maxent import io
+from maxent._support.checks import floats, indices
+from maxent._support.compiling import switches
+from maxent._support.threads import over_rows, sum_of_parts
 from maxent.features.base import Bound, Operator, ViewedClass, incidence, narrowed, replaced
 from maxent.features.cells import Cells, Schema, column_units, in_units
 from maxent.features.tables import Pairs, ScoreTables
 from maxent.features.views import CellsView
+from maxent.rows.arrays import Array
 
 _FEW = 20_000  # products, over the cells, that are multiplied before a kernel is loaded
 _BLOCK = 2048  # cells whose variables stay in cache
@@ -117,8 +118,8 @@ class BoundProducts(Bound):
 
     def add_scores(self, w: Array, theta: Array) -> None:
         """theta += the weighted products; a clamped one is written out first."""
-        from maxent._kernels.cells import add_products
-        from maxent._kernels.compiling import exact
+        from maxent._support.compiling.kernels import exact
+        from maxent.features.kernels.cells import add_products
 
         if self.clamp:
             block = np.empty((self.n_features, _BLOCK))
@@ -157,10 +158,10 @@ class BoundProducts(Bound):
 
     def _sums(self, p: Array) -> Array:
         """Sums of p u_i of every variable, then of p u_i u_j of every pair."""
-        if _kernels.spare_small_problems and self.n_features * p.size <= _FEW:
+        if switches.spare_small_problems and self.n_features * p.size <= _FEW:
             u = (self.values - self.low[:, None]) * self.scale[:, None]
             return np.concatenate([u @ p, (u[self.first] * u[self.second]) @ p])
-        from maxent._kernels.cells import product_moments
+        from maxent.features.kernels.cells import product_moments
 
         ends = self.values.shape[0]
 
@@ -191,8 +192,8 @@ class BoundProducts(Bound):
 
     def write(self, root: Array, start: int, stop: int, out: Array) -> None:
         """The columns of some cells, one row per pair."""
-        from maxent._kernels.cells import write_products
-        from maxent._kernels.compiling import exact
+        from maxent._support.compiling.kernels import exact
+        from maxent.features.kernels.cells import write_products
 
         exact(write_products, 2 * self.n_features * (stop - start))(
             self.values, self.first, self.second, self.low, self.scale, self.constant,

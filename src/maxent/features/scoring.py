@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from maxent._rows import Array
-from maxent._threads import over_rows
+from maxent._support.threads import over_rows
 from maxent.features.base import Operator, with_weights
 from maxent.features.cells import Cells
 from maxent.features.tables import KernelTables, ScoreTables
+from maxent.rows.arrays import Array
 
 _FEW = 1_000_000  # values
 
@@ -56,8 +56,8 @@ class Scorer:
 
     def scores(self, cells: Cells, clamp: bool = True) -> Array:
         """sum_j w_j f_j at every cell; ``clamp`` holds variables and features in their ranges."""
-        from maxent._kernels.compiling import exact
-        from maxent._kernels.score import add_scores
+        from maxent._support.compiling.kernels import exact
+        from maxent.features.kernels.scores import add_scores
 
         theta = np.zeros(cells.n_cells)
         values, codes = np.ascontiguousarray(cells.values), np.ascontiguousarray(cells.codes)

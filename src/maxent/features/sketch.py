@@ -8,9 +8,9 @@ from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 
-from maxent._checks import masses
-from maxent._merging import merged
-from maxent._rows import Array
+from maxent._support.checks import masses
+from maxent.rows.arrays import Array
+from maxent.rows.merging import merged
 
 SIZE = 2**16  # values: one more than the knots a variable may have
 

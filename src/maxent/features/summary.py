@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from maxent._checks import masses
-from maxent._rows import Array
+from maxent._support.checks import masses
 from maxent.features.base import FeatureClass, Operator, ViewedClass, joined
 from maxent.features.cells import (
     Cells,
@@ -25,6 +24,7 @@ from maxent.features.cells import (
 )
 from maxent.features.sketch import SIZE, QuantileSketch
 from maxent.features.views import CellsView, product_ranges
+from maxent.rows.arrays import Array
 
 
 @dataclass(frozen=True, eq=False)

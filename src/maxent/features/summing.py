@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from maxent._rows import Array
 from maxent.features.additive import FORWARD, LINEAR, QUADRATIC, REVERSE, Additive
 from maxent.features.base import Operator
 from maxent.features.categorical import Levels
 from maxent.features.cells import Schema, column_units
 from maxent.features.product import Products
+from maxent.rows.arrays import Array
 
 Part = tuple[Any, Array]  # an operator and the weights of its features
 

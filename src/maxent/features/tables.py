@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from maxent._rows import Array
+from maxent.rows.arrays import Array
 
 if TYPE_CHECKING:
     from maxent.features.base import Operator
@@ -16,7 +16,7 @@ _BINS_PER_KNOT, _MOST_BINS = 64, 1 << 15
 
 
 class KernelTables(NamedTuple):
-    """What ``_kernels.score.add_scores`` reads, in its order."""
+    """What ``kernels.scores.add_scores`` reads, in its order."""
 
     curve: Array
     numbers: Array
@@ -45,8 +45,8 @@ class Guide(NamedTuple):
     @classmethod
     def of(cls, knots: Array, low: float, high: float) -> Guide:
         """Bins from ``low`` to ``high``, several per knot; the outermost reach to infinity."""
-        from maxent._kernels.compiling import exact
-        from maxent._kernels.score import fill_guide
+        from maxent._support.compiling.kernels import exact
+        from maxent.features.kernels.scores import fill_guide
 
         bins = min(_BINS_PER_KNOT * max(knots.size, 1), _MOST_BINS)
         with np.errstate(divide="ignore", over="ignore"):

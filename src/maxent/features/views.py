@@ -12,9 +12,9 @@ from functools import cached_property
 
 import numpy as np
 
-from maxent._rows import Array
-from maxent._threads import over_rows
+from maxent._support.threads import over_rows
 from maxent.features.cells import Cells, Schema, column_units, in_units
+from maxent.rows.arrays import Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,8 +95,8 @@ class CellsInMemory(CellsView):
 
 def product_ranges(cells: Cells, units: Array, first: Array, second: Array) -> Array:
     """(2, pairs): least and most product over cells of pairs of variables in given units."""
-    from maxent._kernels.cells import product_range
-    from maxent._kernels.compiling import exact
+    from maxent._support.compiling.kernels import exact
+    from maxent.features.kernels.cells import product_range
 
     values = in_units(cells.values, units)
     ranges = np.empty((2, len(first)))

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from maxent._rows import Array
+from maxent.rows.arrays import Array
 
 _LABELLED = 60  # knots drawn as points
 

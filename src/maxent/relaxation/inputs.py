@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from maxent._rows import Array
+from maxent.rows.arrays import Array
 
 _SUM = 1e-8  # by which the sum of probabilities may differ from 1
 _ROUNDING = 1e-13  # by which it may where they are used as they are

@@ -9,22 +9,22 @@ import numpy as np
 from scipy.special import xlogy
 
 from maxent import io
-from maxent._kernels import homotopy
-from maxent._kernels.euclidean import euclidean
-from maxent._kernels.sweep import sweep
-from maxent._kernels.tangents import hull
-from maxent._rows import Array
 from maxent.relaxation import inputs
 from maxent.relaxation.drawing import draw
+from maxent.relaxation.kernels import homotopy
+from maxent.relaxation.kernels.euclidean import euclidean
+from maxent.relaxation.kernels.path_sweep import sweep
+from maxent.relaxation.kernels.tangents import hull
 from maxent.relaxation.selection import HeldOut, best_nu
 from maxent.relaxation.single import DIVERGENCES, check_choice, probabilities, stop_message
+from maxent.rows.arrays import Array
 
 METHODS = ("auto", "local", "global", "uniform", "hull")
 _FEW = 64  # rows up to which the plain recursion is the fastest
 _BLOCK = 32  # rows of a hull
 _AT_ONCE = 2**24  # probabilities computed at a time
 _CERTIFIED = 16  # values of nu at which a fit computes its duality gap
-_COLUMNS = 7  # of a segment, as in _kernels.homotopy
+_COLUMNS = 7  # of a segment, as in kernels.homotopy
 _RATIO = 1e32  # of two entries whose sum, a pair of doubles, has digits of both
 _LARGEST = 1e280  # nu that stands for infinity where its digits are split
 _EDGE = 1e-12  # of nu q_j, within which a row counts as at its boundary

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import brentq
 
-from maxent._rows import Array
 from maxent.relaxation.single import probabilities
+from maxent.rows.arrays import Array
 
 _SLACK = 1e-13  # share of a log likelihood that rounding may hide
 

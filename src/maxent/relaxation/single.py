@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from maxent._kernels import levels
-from maxent._rows import Array
 from maxent.relaxation.inputs import Rows, check_nu, read
+from maxent.relaxation.kernels import single_path
+from maxent.rows.arrays import Array
 
 DIVERGENCES = ("kl", "euclidean")
 METHODS = ("sort", "select")
@@ -75,7 +75,7 @@ def level_at(rows: Rows, nu: float, divergence: str, method: str, seed: int = 0)
     c, e = (np.ones_like(u), u) if euclidean else (u, np.zeros_like(u))
     free = c > 0  # the others have p = 0
     bounds = np.maximum(q - t, 0.0 if euclidean else -np.inf)[free], (q + t)[free]
-    solve = levels.by_sorting if method == "sort" else levels.by_selection
+    solve = single_path.by_sorting if method == "sort" else single_path.by_selection
     settings = () if method == "sort" else (int(seed),)
     return float(solve(c[free], e[free], *bounds, m[free], fsum(m * q), *settings))
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from maxent._rows import Array, Rows
+from maxent.rows.arrays import Array, Rows
 from maxent.rows.moved import Moved
 
 if TYPE_CHECKING:
-    from maxent.entropies import Entropy
+    from maxent.core.entropies import Entropy
     from maxent.rows.products import SampleProducts
 
 Point = Rows | Moved

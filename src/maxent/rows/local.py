@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from maxent._rows import (
+from maxent.core.domains import Domain, one_hot
+from maxent.rows.arrays import (
     Array,
     Rows,
     as_float,
@@ -19,13 +20,12 @@ from maxent._rows import (
     same_cuts,
     uneven,
 )
-from maxent.domains import Domain, one_hot
 from maxent.rows.evaluator import Evaluation, Evaluator, Line, Point, above_rounding
 from maxent.rows.moved import Moved
 
 if TYPE_CHECKING:
-    from maxent.entropies import Entropy
-    from maxent.maps import FeatureMap
+    from maxent.core.entropies import Entropy
+    from maxent.core.maps import FeatureMap
     from maxent.rows.products import Product, SampleProducts
 
 

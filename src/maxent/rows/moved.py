@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from maxent._rows import Array, Rows
+from maxent.rows.arrays import Array, Rows
 
 
 class Moved(NamedTuple):

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from maxent._rows import Array
-from maxent._threads import over_rows, sum_of_parts
+from maxent._support.threads import over_rows, sum_of_parts
+from maxent.rows.arrays import Array
 
 _BLOCK = 2048  # rows of a dense product at once: what they make stays in cache
 _SPARSE = 0.3  # share of the entries with curvature below which they are visited one by one
@@ -66,7 +66,7 @@ class SampleProducts:
         if sparse.issparse(X):
             return np.asarray(X.multiply(X).T @ weight)
 
-        from maxent._kernels.samples import weighted_squares
+        from maxent.core.kernels.samples import weighted_squares
 
         weight = np.ascontiguousarray(weight)
         part = partial(weighted_squares, X, weight)
@@ -75,7 +75,7 @@ class SampleProducts:
     def _product(self, diagonal: Array, spike: Array | None) -> Product:
         if sparse.issparse(self.X):
             return self._by_matrices(diagonal, spike)
-        from maxent._kernels.samples import count_support, fill_support, sparse_product
+        from maxent.core.kernels.samples import count_support, fill_support, sparse_product
 
         if self.outputs == 1:
             return self._by_rows(diagonal if spike is None else diagonal - spike**2)
@@ -110,7 +110,7 @@ class SampleProducts:
 
     def _by_rows(self, curved: Array) -> Product:
         """X'(d * (X v)) of one output."""
-        from maxent._kernels.samples import one_output_product
+        from maxent.core.kernels.samples import one_output_product
 
         X, d = self.X, (curved[:, 0] * self.weights).astype(self.X.dtype)
         work = 1 + 2 * self.columns // _WORK

@@ -1,23 +1,23 @@
 """Structured domains: polytopes whose oracles are dynamic programmes. Simple ones are here too."""
 
-from maxent import domains
-from maxent.domains import *  # noqa: F403
-from maxent.structured.alignment import Alignment
-from maxent.structured.arborescence import Arborescence
-from maxent.structured.chain import Chain
+from maxent.core import domains
+from maxent.core.domains import *  # noqa: F403
+from maxent.structured.alignment.domain import Alignment
+from maxent.structured.chain.domain import Chain
+from maxent.structured.chain.higher_order import HigherOrderChain
 from maxent.structured.distribution import StructureDistribution, sparse_distribution
 from maxent.structured.frank_wolfe import FrankWolfeResult, frank_wolfe
-from maxent.structured.higher_order import HigherOrderChain
-from maxent.structured.permutahedron import Permutahedron
-from maxent.structured.ranking import (
+from maxent.structured.ranking.permutahedron import Permutahedron
+from maxent.structured.ranking.soft import (
     kendall_tau,
     soft_partial_rank,
     soft_rank,
     soft_sort,
     soft_topk,
 )
-from maxent.structured.transport import Birkhoff, Transport
-from maxent.structured.tree import Tree
+from maxent.structured.transport.domain import Birkhoff, Transport
+from maxent.structured.trees.arborescence import Arborescence
+from maxent.structured.trees.tree import Tree
 
 __all__ = [
     "Alignment",

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from maxent._rows import Array, Rows, row_scale
-from maxent.domains import StructuredDomain
+from maxent.core.domains import StructuredDomain
+from maxent.rows.arrays import Array, Rows, row_scale
 
 if TYPE_CHECKING:
-    from maxent.entropies import Entropy
+    from maxent.core.entropies import Entropy
 
 
 @dataclass(frozen=True, eq=False)

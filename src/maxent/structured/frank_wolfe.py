@@ -13,8 +13,8 @@ from typing import Any, Literal
 import numpy as np
 from scipy import optimize
 
-from maxent._rows import Array
-from maxent.domains import Domain
+from maxent.core.domains import Domain
+from maxent.rows.arrays import Array
 
 Objective = Callable[[Array], tuple[float, Array]]
 Variant = Literal["plain", "away", "pairwise", "corrective"]

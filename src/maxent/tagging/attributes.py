@@ -15,8 +15,8 @@ import numpy as np
 from scipy import sparse
 
 from maxent import io
-from maxent._rows import Array
-from maxent._threads import in_background, num_threads
+from maxent._support.threads import in_background, num_threads
+from maxent.rows.arrays import Array
 from maxent.tagging.vocabulary import Names, Vocabulary
 
 _LONGEST = 10_000  # bytes of a name
@@ -204,8 +204,8 @@ def _flatten(batch: list[Any], first: int) -> tuple[Names, Array | None, Array]:
 
 
 def _matrix(index: list[Array], values: list[Array | None], sizes: list[Array], width: int) -> Any:
-    from maxent._kernels.compiling import exact
-    from maxent._kernels.names import any_twice
+    from maxent._support.compiling.kernels import exact
+    from maxent.tagging.kernels.name_table import any_twice
 
     counts = np.concatenate([*sizes, np.empty(0, np.int64)])
     indices = np.concatenate([*index, np.empty(0, np.int32)])

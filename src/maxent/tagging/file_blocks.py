@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from maxent.blocks.sequences import SequenceBlock
+from maxent.rows.blocks.sequences import SequenceBlock
 from maxent.tagging.conll import Span, conll_spans, iterate_spans, read_conll_span
 from maxent.tagging.tagger import Sentence, pick
 from maxent.tagging.template import Template

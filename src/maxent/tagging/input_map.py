@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from maxent import io
-from maxent._rows import Array, Ragged, Rows
-from maxent.maps import ChainMap, RowMap
+from maxent.core.maps import ChainMap, RowMap
+from maxent.rows.arrays import Array, Ragged, Rows
 
 
 @io.register

@@ -9,14 +9,14 @@ import numpy as np
 from scipy import sparse
 
 from maxent import io
-from maxent._checks import cuts, indices
-from maxent._row_pull import chain_columns
-from maxent._rows import Array, Ragged, Rows, Tied
-from maxent._threads import over_rows, sum_of_parts
-from maxent.entropies import Entropy, Shannon, Shifted
-from maxent.maps import RowMap
+from maxent._support.checks import cuts, indices
+from maxent._support.threads import over_rows, sum_of_parts
+from maxent.core.entropies import Entropy, Shannon, Shifted
+from maxent.core.maps import RowMap
+from maxent.core.row_pull import chain_columns
+from maxent.rows.arrays import Array, Ragged, Rows, Tied
 from maxent.structured import Chain
-from maxent.structured.packed import Packed, few
+from maxent.structured.chain.packed import Packed, few
 
 _COST = 16  # entries of an elementwise pass that an attribute of a token counts as
 _LANES = 8  # rows of scores are a multiple of this
@@ -27,7 +27,7 @@ _FEW_WEIGHTS = 1 << 20  # that numpy may write out, attributes times states
 
 
 class _Codes(NamedTuple):
-    """The attributes of all tokens as the kernels read them, see ``_kernels.tagging``."""
+    """The attributes of all tokens as the kernels read them, see ``kernels.attribute_scores``."""
 
     values: Array
     codes: Array
@@ -79,8 +79,8 @@ class PairChainMap(RowMap):
     @classmethod
     def seen(cls, X: Any, lengths: Array, n_states: int, labels: Array) -> PairChainMap:
         """The map with the pairs that occur with the labels, one per position."""
-        from maxent._kernels.compiling import exact
-        from maxent._kernels.tagging import mark_pairs
+        from maxent._support.compiling.kernels import exact
+        from maxent.tagging.kernels.attribute_scores import mark_pairs
 
         X = sparse.csr_array(X)
         marks = np.zeros((X.shape[1], n_states), bool)
@@ -207,7 +207,7 @@ class PairChainMap(RowMap):
             table = np.zeros((self.X.shape[1], self.n_states))
             table[self._attribute, self.state] = w[: self.state.size]
             return self._values @ table
-        from maxent._kernels.tagging import scores_of
+        from maxent.tagging.kernels.attribute_scores import scores_of
 
         unary = np.empty((self.X.shape[0], self.n_states))
         arguments = (*self._codes, *self._weights(w), unary)
@@ -220,7 +220,7 @@ class PairChainMap(RowMap):
         edge = p.tied.sum(axis=0, dtype=np.float64)
         if self._few is not None:
             return self._few_moments(marginals, edge)
-        from maxent._kernels.tagging import add_moments
+        from maxent.tagging.kernels.attribute_scores import add_moments
 
         sizes = (self.state.size, self._wide[0].size * self._width)
 
@@ -254,7 +254,10 @@ class PairChainMap(RowMap):
             return None
         if self._few is not None:
             return self._few_sums(self._few, cost, w, weights)
-        from maxent._kernels.tagging import conjugate_and_moments, far_conjugate_and_moments
+        from maxent.tagging.kernels.attribute_scores import (
+            conjugate_and_moments,
+            far_conjugate_and_moments,
+        )
 
         k, width = self.n_states, self._width
         transitions = np.asarray(w[self.state.size :], np.float64)
@@ -330,8 +333,8 @@ class PairChainMap(RowMap):
 
     def best_paths(self, w: Array) -> Array:
         """The states of the best path through each sequence, one below the other."""
-        from maxent._kernels.compiling import exact
-        from maxent._kernels.tagging import best_paths
+        from maxent._support.compiling.kernels import exact
+        from maxent.tagging.kernels.attribute_scores import best_paths
 
         work = (self.X.nnz + self.n_states * len(self._codes.tokens)) * self.n_states
         find = exact(best_paths, work, calls=1)

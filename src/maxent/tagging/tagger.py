@@ -80,7 +80,7 @@ def pick(sentences: Sequence[Sentence], columns: Sequence[int]) -> list[Sentence
 
 def load_tagger(path: str | Path) -> Tagger:
     """The tagging model of a file."""
-    import maxent.estimators.chain_cv  # noqa: F401 - registers the classifiers
+    import maxent.learn.structured.chain_cv  # noqa: F401 - registers the classifiers
 
     path = Path(path)
     if not path.is_file():

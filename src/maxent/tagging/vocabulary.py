@@ -8,7 +8,7 @@ from itertools import chain, islice, pairwise
 
 import numpy as np
 
-from maxent._rows import Array
+from maxent.rows.arrays import Array
 
 _FULL = 0.7  # share of the slots in use at most
 _GAP = "\n"
@@ -32,8 +32,8 @@ class Names:
 
     @cached_property
     def _cut(self) -> tuple[Array, Array]:
-        from maxent._kernels.compiling import exact
-        from maxent._kernels.names import hash_between, hash_names
+        from maxent._support.compiling.kernels import exact
+        from maxent.tagging.kernels.name_table import hash_between, hash_names
 
         starts = np.zeros(len(self) + 1, np.int64)
         codes = np.empty(len(self), np.uint64)
@@ -97,8 +97,8 @@ class Vocabulary:
 
     def add(self, batch: Names) -> Array:
         """The number of each name; names that are not known get the next ones."""
-        from maxent._kernels.compiling import exact
-        from maxent._kernels.names import add_names, move_slots
+        from maxent._support.compiling.kernels import exact
+        from maxent.tagging.kernels.name_table import add_names, move_slots
 
         most = self._count + len(batch)
         self._known = _room(self._known, int(self._starts[self._count]) + batch.text.size)
@@ -115,8 +115,8 @@ class Vocabulary:
 
     def find(self, batch: Names) -> Array:
         """The number of each name, -1 for names that are not known."""
-        from maxent._kernels.compiling import exact
-        from maxent._kernels.names import find_names
+        from maxent._support.compiling.kernels import exact
+        from maxent.tagging.kernels.name_table import find_names
 
         out = np.empty(len(batch), np.int32)
         exact(find_names, len(batch), calls=1)(batch.codes, self._slots, out)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from maxent._rows import Array
-from maxent.domains import Domain, SumProductDomain
+from maxent.core.domains import Domain, SumProductDomain
+from maxent.rows.arrays import Array
 from maxent.testing.inside import check_inside, entry_range
 
 _SCALES = np.array([0.0, 0.1, 1.0, 1.0, 3.0, 10.0])
@@ -23,7 +23,7 @@ def check_domain(domain: Domain, size: int, random_state: int = 0) -> None:
     small; unbounded ones are checked through their projection alone. No oracle may leave the
     domain by a rounding, at scores up to 1e12 (``check_inside``).
 
-    >>> from maxent.domains import Simplex
+    >>> from maxent.core.domains import Simplex
     >>> check_domain(Simplex(), 4)
     """
     rng = np.random.default_rng(random_state)

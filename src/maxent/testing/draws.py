@@ -10,13 +10,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from maxent import domains, entropies, potentials
-from maxent._rows import Array
-from maxent.domains import Domain
-from maxent.entropies import Entropy
-from maxent.maps import FeatureMap, MatrixMap, SampleMap
-from maxent.potentials import Potential
-from maxent.problem import Problem
+from maxent.core import domains, entropies, potentials
+from maxent.core.domains import Domain
+from maxent.core.entropies import Entropy
+from maxent.core.maps import FeatureMap, MatrixMap, SampleMap
+from maxent.core.potentials import Potential
+from maxent.core.problem import Problem
+from maxent.rows.arrays import Array
 from maxent.structured import (
     Alignment,
     Arborescence,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from maxent._rows import Array, row_dot
-from maxent.domains import Simplex
-from maxent.entropies import Entropy, MeasuredEntropy, Relative, Scaled
-from maxent.losses import FenchelYoungLoss
+from maxent.core.domains import Simplex
+from maxent.core.entropies import Entropy, MeasuredEntropy, Relative, Scaled
+from maxent.core.losses import FenchelYoungLoss
+from maxent.rows.arrays import Array, row_dot
 from maxent.testing.inside import check_inside
 
 _SCALES = (1e-5, 1e-2, 1.0, 30.0, 1e4)

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from maxent._rows import Array
 from maxent.families.base import Family, Proposal, Search
 from maxent.features.base import Operator
 from maxent.features.cells import Schema
+from maxent.rows.arrays import Array
 
 _BUDGETS = (0.0, 1e6, 1e7)  # visits of cells: the bounds hold after any number of them
 _ROUNDING = 1e-9

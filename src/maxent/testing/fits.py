@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 import maxent as mx  # estimators, and with them scikit-learn, are imported when a case is drawn
-from maxent import entropies, potentials
-from maxent._rows import Array
-from maxent.blocks import MemoryBlocks, SequenceBlock
-from maxent.blocks.table import BlockTable, Part
+from maxent.core import entropies, potentials
+from maxent.rows.arrays import Array
+from maxent.rows.blocks import MemoryBlocks, SequenceBlock
+from maxent.rows.blocks.table import BlockTable, Part
 from maxent.testing.draws import pick, positive
 
 Rng = np.random.Generator

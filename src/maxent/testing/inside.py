@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from maxent._rows import Array
-from maxent.domains import Domain
-from maxent.structured.transport import Couplings
+from maxent.core.domains import Domain
+from maxent.rows.arrays import Array
+from maxent.structured.transport.domain import Couplings
 
 SCALES = (1e-9, 1e-2, 1.0, 10.0, 1e3, 1e7, 1e12)
 
@@ -29,7 +29,7 @@ def check_inside(
     sums that make the domain are right up to ``domain.roundings(size)`` units of rounding of
     float64, and 4 of the type of the scores.
 
-    >>> from maxent.domains import Simplex
+    >>> from maxent.core.domains import Simplex
     >>> check_inside(Simplex(), 4, lambda theta: Simplex().softmax(theta)[1], "softmax")
     """
     scores = wide_scores(size, rows, np.random.default_rng(random_state))

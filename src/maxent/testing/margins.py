@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import maxent as mx  # estimators, and with them scikit-learn, are imported when a case is drawn
-from maxent import potentials
-from maxent._rows import Array
-from maxent.maps import ChainMap
-from maxent.potentials import Potential
+from maxent.core import potentials
+from maxent.core.maps import ChainMap
+from maxent.core.potentials import Potential
+from maxent.rows.arrays import Array
 from maxent.structured import Chain
 from maxent.testing.draws import pick, positive
 
 if TYPE_CHECKING:
-    from maxent.estimators.chain import ChainModel
+    from maxent.learn.structured.chain import ChainModel
 
 Rng = np.random.Generator
 

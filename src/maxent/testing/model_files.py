@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from maxent import io
-from maxent._digest import FIELD
-from maxent._rows import flat
+from maxent._support.digest import FIELD
+from maxent.rows.arrays import flat
 
 _rng = np.random.default_rng(0)
 _ROOM = 1_000_000  # entries of a row that a domain of a file is asked about
@@ -25,7 +25,7 @@ COUNTS = (np.arange(60) % 5 == 0).astype(int)
 def models() -> list[Any]:
     """Small models whose predictions go through compiled loops."""
     import maxent as mx
-    from maxent.species.layers.similarity import Reference
+    from maxent.species.input.layers.similarity import Reference
 
     settings: dict[str, Any] = {"categorical": [2], "verbose": 0}
     density = mx.MaxentDensity("lqphtc", multiplier=0.1, **settings).fit(TABLE, COUNTS).density_
@@ -54,7 +54,7 @@ def answer(model: Any) -> bytes:
     """What a loaded model computes where it computes anything."""
     import maxent as mx
     from maxent.density import FittedDensity
-    from maxent.species.layers.similarity import Reference
+    from maxent.species.input.layers.similarity import Reference
 
     model = getattr(model, "density_", model)
     if isinstance(model, FittedDensity):

@@ -10,8 +10,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from maxent._rows import Array
-from maxent.potentials import Potential, ScaledPotential
+from maxent.core.potentials import Potential, ScaledPotential
+from maxent.rows.arrays import Array
 
 _SCALES = (0.03, 1.0, 30.0)
 _STEPS = (0.3, 1.0, 4.0)
@@ -38,7 +38,7 @@ def check_potential(potential: Potential, size: int, random_state: Any = 0) -> N
     AssertionError
         With what was violated, by how much and where.
 
-    >>> from maxent.potentials import Box
+    >>> from maxent.core.potentials import Box
     >>> check_potential(Box(0.5), size=3)
     """
     potential.check_size(size)

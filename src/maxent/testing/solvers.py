@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from maxent._rows import Array
-from maxent.entropies import Entropy, FermiDirac, Relative, Shannon, Shifted, Tsallis, Zero
-from maxent.maps import ChainMap, FeatureMap, MatrixMap, SampleMap
-from maxent.potentials import (
+from maxent.core.entropies import Entropy, FermiDirac, Relative, Shannon, Shifted, Tsallis, Zero
+from maxent.core.maps import ChainMap, FeatureMap, MatrixMap, SampleMap
+from maxent.core.potentials import (
     Ball,
     Box,
     DualBall,
@@ -22,8 +21,9 @@ from maxent.potentials import (
     Quadratic,
     SmoothBox,
 )
-from maxent.problem import Problem
-from maxent.solvers import Solver
+from maxent.core.problem import Problem
+from maxent.core.solvers import Solver
+from maxent.rows.arrays import Array
 from maxent.structured import Chain
 
 

@@ -11,9 +11,15 @@ try:
 except ImportError as error:
     raise ImportError("maxent.torch needs torch: pip install maxent[torch]") from error
 
-from maxent.torch._dispatch import backend
-from maxent.torch.entropies import Entropy, NormEntropy, Shannon, Tsallis
-from maxent.torch.functional import (
+from maxent.torch.head import (
+    LinearFenchelYoungLoss,
+    SparseDistribution,
+    linear_entmax,
+    linear_fenchel_young_loss,
+)
+from maxent.torch.maps._dispatch import backend
+from maxent.torch.maps.entropies import Entropy, NormEntropy, Shannon, Tsallis
+from maxent.torch.maps.functional import (
     budget,
     entmax,
     entmax15,
@@ -23,14 +29,8 @@ from maxent.torch.functional import (
     sparse_sigmoid,
     sparsemax,
 )
-from maxent.torch.head import (
-    LinearFenchelYoungLoss,
-    SparseDistribution,
-    linear_entmax,
-    linear_fenchel_young_loss,
-)
-from maxent.torch.losses import fenchel_young_loss
-from maxent.torch.modules import (
+from maxent.torch.maps.losses import fenchel_young_loss
+from maxent.torch.maps.modules import (
     Budget,
     Entmax,
     Entmax15,

@@ -9,15 +9,15 @@ from typing import Annotated
 
 import typer
 
-from maxent import _limits
+from maxent._support import limits
 from maxent.cli._console import console
 from maxent.cli._options import Fields, given
 from maxent.cli._screen import show_notes
-from maxent.species import reach
-from maxent.species.crew import ClusterSettings
-from maxent.species.inputs import LayerFiles, RecordFile, StudyFiles
-from maxent.species.options import BACKGROUND, DATA, OUTPUT
-from maxent.species.settings import Settings
+from maxent.species.batch.crew import ClusterSettings
+from maxent.species.fit.options import BACKGROUND, DATA, OUTPUT
+from maxent.species.fit.settings import Settings
+from maxent.species.input import reach
+from maxent.species.input.files import LayerFiles, RecordFile, StudyFiles
 
 Records = Annotated[
     Path, typer.Argument(help="Records: CSV, Darwin Core, GeoPackage, GeoJSON or shapefile.")
@@ -61,7 +61,7 @@ Overwrite = Annotated[
 
 def _allow_cells(context: typer.Context, cells: int | None) -> int | None:
     if cells is not None:
-        context.with_resource(_limits.allowed(cells))
+        context.with_resource(limits.allowed(cells))
     return cells
 
 
@@ -70,7 +70,7 @@ MaxCells = Annotated[
     typer.Option(
         "--max-cells",
         help="Cells of a grid, or numbers of a model, above which a file is refused as damaged "
-        f"[default: {_limits.ON_DISK:.0e}, {_limits.IN_MEMORY}; or {_limits.VARIABLE}].",
+        f"[default: {limits.ON_DISK:.0e}, {limits.IN_MEMORY}; or {limits.VARIABLE}].",
         min=1,
         callback=_allow_cells,
         rich_help_panel=DATA,
@@ -159,7 +159,7 @@ def check_memory(cluster: ClusterSettings, settings: Settings, *, bias: bool, gr
     """Refuse a memory that nothing would keep to."""
     if cluster.memory is None:
         return
-    from maxent.species.whole import why_in_memory
+    from maxent.species.study.all_cells import why_in_memory
 
     why = why_in_memory(settings, bias, group and settings.bias_kernel is None)
     if why is not None:

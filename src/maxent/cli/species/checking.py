@@ -28,11 +28,11 @@ from maxent.cli.species.arguments import (
     Species,
     paths,
 )
-from maxent.species.inputs import check_there, raster_parts
-from maxent.species.settings import Settings
+from maxent.species.fit.settings import Settings
+from maxent.species.input.files import check_there, raster_parts
 
 if TYPE_CHECKING:
-    from maxent.species.checking import LayerCheck, RecordFates
+    from maxent.species.input.checking import LayerCheck, RecordFates
 
 _CLOSE = 0.7  # correlations above it are shown
 
@@ -64,7 +64,7 @@ def check(
     if not opened.sources:
         raise typer.BadParameter("give the layers after the records")
     check_there(occurrences, rasters=opened.sources)
-    from maxent.species.checking import check_layers, check_records
+    from maxent.species.input.checking import check_layers, check_records
 
     if out is not None:
         check_free_file(out, [occurrences, *raster_parts(opened.sources)], overwrite)

@@ -30,9 +30,9 @@ from maxent.cli.species.arguments import (
     paths,
     teller,
 )
-from maxent.species.inputs import check_there, raster_parts
-from maxent.species.options import DATA
-from maxent.species.settings import Settings
+from maxent.species.fit.options import DATA
+from maxent.species.fit.settings import Settings
+from maxent.species.input.files import check_there, raster_parts
 
 
 @one_line_errors
@@ -84,8 +84,8 @@ def evaluate(
         check_layers(files)
     tables = (model, occurrences, absences, *(files if swd else ()))
     check_there(*tables, rasters=() if swd else files)
-    from maxent.species import scoring
-    from maxent.species.model import load_model
+    from maxent.species.fit.model import load_model
+    from maxent.species.judge import scoring
 
     fitted = load_model(model)
     records = make_records(str(occurrences))
@@ -151,7 +151,7 @@ def _check_evaluated_tables(context: typer.Context, n_tables: int) -> None:
 @contextmanager
 def _no_effects() -> Iterator[None]:
     """What changes nothing is wrong usage."""
-    from maxent.species.scoring import NoEffect
+    from maxent.species.judge.scoring import NoEffect
 
     try:
         yield

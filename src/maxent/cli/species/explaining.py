@@ -23,10 +23,10 @@ from maxent.cli.species.arguments import (
     check_layers,
     paths,
 )
-from maxent.species.inputs import check_there
+from maxent.species.input.files import check_there
 
 if TYPE_CHECKING:
-    from maxent.species.explaining import PlaceExplained
+    from maxent.species.judge.explaining import PlaceExplained
 
 
 @one_line_errors
@@ -54,9 +54,9 @@ def explain(
     check_there(model, rasters=files)
     import numpy as np
 
-    from maxent.species.crs import check_crs, transformed
-    from maxent.species.explaining import explain_places
-    from maxent.species.model import load_model
+    from maxent.species.fit.model import load_model
+    from maxent.species.input.crs import check_crs, transformed
+    from maxent.species.judge.explaining import explain_places
 
     fitted = load_model(model)
     schema = fitted.density.schema

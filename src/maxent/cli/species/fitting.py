@@ -37,9 +37,9 @@ from maxent.cli.species.arguments import (
     like,
     paths,
 )
-from maxent.species.crew import ClusterSettings
-from maxent.species.inputs import check_there
-from maxent.species.options import CHECKS, DATA, OUTPUT
+from maxent.species.batch.crew import ClusterSettings
+from maxent.species.fit.options import CHECKS, DATA, OUTPUT
+from maxent.species.input.files import check_there
 
 
 @one_line_errors
@@ -125,7 +125,7 @@ def fit(
     check_memory(cluster, settings, bias=bias is not None, group=grouped)
     tables = [occurrences, *([layers[0]] if swd and layers else []), test, background_records]
     check_there(*tables, rasters=[*(() if swd else files), bias, *(project or [])])
-    from maxent.species import workflow
+    from maxent.species.batch import workflow
 
     study, records = make_study(), make_records(str(occurrences))
     shared: dict[str, Any] = {
@@ -173,7 +173,7 @@ def _over(cluster: ClusterSettings, maps: bool) -> list[str]:
     """What to say where this process took more memory than it was given."""
     if cluster.memory is None or cluster.workers is not None:
         return []
-    from maxent.blocks.sources import in_bytes
+    from maxent.rows.blocks.sources import in_bytes
 
     peak = peak_memory()
     if peak <= in_bytes(cluster.memory):

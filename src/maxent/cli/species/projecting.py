@@ -26,11 +26,11 @@ from maxent.cli.species.arguments import (
     paths,
     teller,
 )
-from maxent.species.inputs import check_there, raster_parts
-from maxent.species.settings import Settings
+from maxent.species.fit.settings import Settings
+from maxent.species.input.files import check_there, raster_parts
 
 if TYPE_CHECKING:
-    from maxent.species.results import MapFiles
+    from maxent.species.fit.results import MapFiles
 
 
 @one_line_errors
@@ -73,13 +73,13 @@ def project(
     files = make_layers(paths(layers)).sources
     check_layers(files)
     check_there(model, *(files if swd else ()), rasters=() if swd else files)
-    from maxent.species.crew import check_files, spread
-    from maxent.species.model import load_model
-    from maxent.species.outputs import check_unread, locked
-    from maxent.species.projection import EXTRAS
-    from maxent.species.projection import project as draw
-    from maxent.species.projection.geotiff import targets
-    from maxent.species.projection.plan import check_mask
+    from maxent.species.batch.crew import check_files, spread
+    from maxent.species.batch.outputs import check_unread, locked
+    from maxent.species.fit.model import load_model
+    from maxent.species.project import EXTRAS
+    from maxent.species.project import project as draw
+    from maxent.species.project.geotiff import targets
+    from maxent.species.project.plan import check_mask
 
     settings = make_settings()
     fitted = load_model(model)
@@ -158,8 +158,8 @@ def _project_rows(
     model: Any, table: Path, out: Path, tell: Callable[[str], None], **how: Any
 ) -> None:
     from maxent import io
-    from maxent.species.projection.rows import project_rows
-    from maxent.species.records.swd import read_swd
+    from maxent.species.input.records.swd import read_swd
+    from maxent.species.project.rows import project_rows
 
     rows = read_swd(table, categorical=model.density.schema.categorical, background=True)
     for note in (rows.summary(), *rows.notes):

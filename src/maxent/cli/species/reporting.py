@@ -12,7 +12,7 @@ from maxent.cli._console import console, one_line_errors
 from maxent.cli.species.arguments import (
     Quiet,
 )
-from maxent.species.reach import limited
+from maxent.species.input.reach import limited
 
 
 @one_line_errors
@@ -21,7 +21,7 @@ def report(
     quiet: Quiet = False,
 ) -> None:
     """Write the report of a fitted species again."""
-    from maxent.species import job
+    from maxent.species.batch import job
 
     with limited(vrt=False, network=False):
         path = job.rewrite_report(folder)

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from maxent._rows import Array
 from maxent.evaluation import Calibration
+from maxent.rows.arrays import Array
+from maxent.species.fit.results import Evaluation, Replicates, Response
 from maxent.species.report.markup import Html, element, fixed
-from maxent.species.results import Evaluation, Replicates, Response
 
 TRAIN, TEST, AREA, GREY = "#0f766e", "#7c3aed", "#d97706", "#6b7280"
 _LINES = ("#0f766e", "#7c3aed", "#d97706", "#2563eb", "#be185d", "#4d7c0f", "#57534e", "#0891b2")

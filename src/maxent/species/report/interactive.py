@@ -16,17 +16,17 @@ from typing import Any
 
 import numpy as np
 
-from maxent._rows import Array
-from maxent._terminal import in_words
-from maxent.species.inputs import LayerFiles
-from maxent.species.layers.grid import Window
-from maxent.species.layers.grid_facts import grid_facts
-from maxent.species.layers.layers import Layers
-from maxent.species.model import SpeciesModel, load_model
-from maxent.species.outputs import MODEL
+from maxent._support.terminal import in_words
+from maxent.rows.arrays import Array
+from maxent.species.batch.outputs import MODEL
+from maxent.species.fit.model import SpeciesModel, load_model
+from maxent.species.fit.results import SpeciesResult
+from maxent.species.input.files import LayerFiles
+from maxent.species.input.layers.grid import Window
+from maxent.species.input.layers.grid_facts import grid_facts
+from maxent.species.input.layers.layers import Layers
 from maxent.species.report import maps
 from maxent.species.report.markup import Html, element, joined, paragraph, resource
-from maxent.species.results import SpeciesResult
 
 NUMBERS = 1_500_000  # cells x variables that a page carries at most
 _STEPS = 65_534  # of stored shares; one more means "not known"
@@ -148,7 +148,7 @@ def embedded(result: SpeciesResult, model: SpeciesModel, layers: Layers) -> dict
 
 
 def _rule(result: SpeciesResult, model: SpeciesModel) -> str:
-    from maxent.species.comparison.folders import DEFAULT_RULE
+    from maxent.species.compare.folders import DEFAULT_RULE
 
     return model.rule(result.settings.get("threshold") or DEFAULT_RULE)[0]
 

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from maxent._rows import Array
 from maxent.io import write_atomically
-from maxent.species.extras import geo
-from maxent.species.layers.grid import Grid
-from maxent.species.layers.study_region import StudyRegion
-from maxent.species.reach import open_raster
+from maxent.rows.arrays import Array
+from maxent.species.fit.results import MapFiles, SpeciesResult
+from maxent.species.input.layers.grid import Grid
+from maxent.species.input.reach import open_raster
+from maxent.species.libraries import geo
 from maxent.species.report.figures import Picture, drawing
-from maxent.species.results import MapFiles, SpeciesResult
+from maxent.species.study.polygons import StudyRegion
 
 NODATA = "#d9dddb"
 SIDE = 1000  # pixels along the longer side of a map

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from maxent.io import write_atomically
+from maxent.species.fit.results import SpeciesResult
 from maxent.species.report.figures import drawing
 from maxent.species.report.markup import Html, document, element, heading, joined
 from maxent.species.report.sections import SECTIONS, Context
-from maxent.species.results import SpeciesResult
 
 # nothing may be loaded from outside, whatever a name in the data looks like
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'"

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from maxent._rows import Array
 from maxent.io import write_atomically
-from maxent.species.layers.study_region import StudyRegion
+from maxent.rows.arrays import Array
+from maxent.species.fit.tuning_settings import TuningSettings
 from maxent.species.report import figures, maps
 from maxent.species.report.markup import (
     Html,
@@ -31,7 +31,7 @@ from maxent.species.report.markup import (
 )
 from maxent.species.report.page import POLICY, section
 from maxent.species.report.sections.base import figure
-from maxent.species.tuning_settings import TuningSettings
+from maxent.species.study.polygons import StudyRegion
 
 # column of the table: its heading, what it says, and how it is written
 _COLUMNS: dict[str, tuple[str, str, Callable[[Any], str]]] = {

@@ -7,10 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from maxent.torch import _dispatch
 from maxent.torch.head._layer import without_autocast
 from maxent.torch.head._rows import gradients, solve
 from maxent.torch.head._sparse import Targets
+from maxent.torch.maps import _dispatch
 
 
 def apply_head(

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-from maxent.torch import _dispatch
+from maxent.torch.maps import _dispatch
 
 ROOM = 1 << 28  # bytes of scores that are there at a time
 

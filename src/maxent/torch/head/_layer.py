@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 import torch
 from torch import Tensor
 
-from maxent.torch._shapes import check_floating
+from maxent.torch.maps._shapes import check_floating
 
 
 def checked_layer(

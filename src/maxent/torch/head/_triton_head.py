@@ -17,9 +17,11 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from maxent.torch._dispatch import entropy_value
-from maxent.torch._launching import launch
-from maxent.torch._triton import (
+from maxent.torch.head._sparse import UNUSED, Candidates, Look, SparseRows, Targets
+from maxent.torch.head._triton_products import feature_block, times, transposed_times, turned
+from maxent.torch.maps._dispatch import entropy_value
+from maxent.torch.maps._launching import launch
+from maxent.torch.maps._triton import (
     _STEPS,
     STEEP,
     _advance,
@@ -33,8 +35,6 @@ from maxent.torch._triton import (
     _sums,
     _widened,
 )
-from maxent.torch.head._sparse import UNUSED, Candidates, Look, SparseRows, Targets
-from maxent.torch.head._triton_products import feature_block, times, transposed_times, turned
 
 __all__ = [
     "candidates",

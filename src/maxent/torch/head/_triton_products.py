@@ -10,8 +10,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from maxent.torch._launching import launch
 from maxent.torch.head._sparse import SparseRows, Turned
+from maxent.torch.maps._launching import launch
 
 # entries and features at a time, warps
 _TIMES, _TRANSPOSED = (4, 256, 1), (1, 1024, 2)

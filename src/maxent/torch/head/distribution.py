@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-from maxent.torch import _dispatch
 from maxent.torch.head import _dense
 from maxent.torch.head._layer import checked_layer, without_autocast
 from maxent.torch.head._rows import ROWS, kernels
+from maxent.torch.maps import _dispatch
 
 
 @dataclass(frozen=True)

@@ -7,14 +7,14 @@ import math
 import torch
 from torch import Tensor, nn
 
-from maxent.torch._dispatch import check_labels, compute_type
-from maxent.torch.entropies import Entropy, as_entropy
 from maxent.torch.head._autograd import apply_head
 from maxent.torch.head._layer import checked_layer
 from maxent.torch.head._rows import label_shares
 from maxent.torch.head._sparse import UNUSED, Targets
 from maxent.torch.head.distribution import SparseDistribution, linear_entmax
-from maxent.torch.losses import check_reduction
+from maxent.torch.maps._dispatch import check_labels, compute_type
+from maxent.torch.maps.entropies import Entropy, as_entropy
+from maxent.torch.maps.losses import check_reduction
 
 _NAME = "linear_fenchel_young_loss"
 

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from maxent._kernels import alignment as kernels
-from maxent._rows import Array
-from maxent._threads import over_rows
+from maxent._support.threads import over_rows
+from maxent.rows.arrays import Array
+from maxent.structured.alignment.kernels import alignments as kernels
 
 
 def softmax(scores: Tensor, ns: Tensor, ms: Tensor, band: int) -> tuple[Tensor, Tensor]:

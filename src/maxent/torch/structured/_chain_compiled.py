@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from maxent._kernels import chain as kernels
-from maxent._rows import Array
-from maxent._threads import over_rows
+from maxent._support.threads import over_rows
+from maxent.rows.arrays import Array
+from maxent.structured.chain.kernels import marginals as kernels
 
 
 def padded_layout(nodes: Array, edges: Array) -> tuple[Array, Array, Array, Array, int]:

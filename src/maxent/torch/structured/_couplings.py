@@ -1,7 +1,7 @@
 """Projections on couplings in batched torch operations: what CUDA tensors use.
 
-The same semi-dual and the same damped Newton method as the compiled kernels (see
-``maxent._kernels.couplings``), all matrices of a batch at once, in float64. Sinkhorn's sweeps in
+The same semi-dual and the same damped Newton method as the compiled kernels of
+``maxent.structured.transport``, all matrices of a batch at once, in float64. Sinkhorn's sweeps in
 the log domain come first where the projection is his.
 """
 

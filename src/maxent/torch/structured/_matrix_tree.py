@@ -1,7 +1,7 @@
 """Sums over spanning trees in plain batched torch operations: what CUDA tensors take.
 
-The elimination of ``maxent._kernels.matrix_tree`` on logarithms in float64: all graphs, and all
-blocks of one depth of the halving, advance together, so that n nodes take about 2 n steps.
+The elimination of the kernels of ``maxent.structured.trees`` on logarithms in float64: all graphs,
+and all blocks of one depth of the halving, advance together, so that n nodes take about 2 n steps.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from maxent.torch._dispatch import backend_of
+from maxent.torch.maps._dispatch import backend_of
 from maxent.torch.structured._oracle import Softmax
 from maxent.torch.structured.chain import check_lengths
 

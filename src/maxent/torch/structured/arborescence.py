@@ -14,8 +14,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from maxent._rows import Ragged, Rows
-from maxent.structured.arborescence import Arborescence
+from maxent.rows.arrays import Ragged, Rows
+from maxent.structured.trees.arborescence import Arborescence
 from maxent.torch.structured import _matrix_tree
 
 Root = Literal["single", "multi"]

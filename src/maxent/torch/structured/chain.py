@@ -23,8 +23,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from maxent.torch._dispatch import backend_of
-from maxent.torch.losses import check_reduction
+from maxent.torch.maps._dispatch import backend_of
+from maxent.torch.maps.losses import check_reduction
 
 _ENGINES = {"numba": "_chain_compiled", "triton": "_triton_chain", "plain": "_chain_plain"}
 

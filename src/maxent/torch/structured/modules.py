@@ -7,9 +7,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from maxent.domains import Domain
-from maxent.domains.active_set import Support
-from maxent.torch.losses import check_reduction
+from maxent.core.domains import Domain
+from maxent.core.domains.active_set import Support
+from maxent.torch.maps.losses import check_reduction
 from maxent.torch.structured.alignment import soft_dtw
 from maxent.torch.structured.chain import (
     chain_argmax,

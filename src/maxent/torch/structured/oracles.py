@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from maxent.domains import Domain, SumProductDomain
+from maxent.core.domains import Domain, SumProductDomain
 from maxent.torch.structured._oracle import Softmax
 
 

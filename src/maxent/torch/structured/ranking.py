@@ -13,9 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from maxent._rows import Array
-from maxent.structured import Permutahedron, isotonic
-from maxent.structured.ranking import (
+from maxent.rows.arrays import Array
+from maxent.structured import Permutahedron
+from maxent.structured.ranking import isotonic
+from maxent.structured.ranking.soft import (
     check_regularization,
     check_strength,
     choices,

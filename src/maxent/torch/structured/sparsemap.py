@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from maxent.domains import Domain
-from maxent.domains.active_set import Support
-from maxent.torch.losses import check_reduction
+from maxent.core.domains import Domain
+from maxent.core.domains.active_set import Support
+from maxent.torch.maps.losses import check_reduction
 from maxent.torch.structured.oracles import as_rows, beside
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from maxent.torch._dispatch import compiled
+from maxent.torch.maps._dispatch import compiled
 from maxent.torch.structured import _couplings
 
 _REGULARIZATIONS = ("l2", "kl")

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from maxent.species.fit.results import Collinearity, Selection
 from maxent.species.report.markup import Html, bar, element, fixed, joined, paragraph, table
 from maxent.species.report.sections.base import Context
-from maxent.species.results import Collinearity, Selection
 
 _STRONG = 0.7  # a usual limit of correlation
 _LARGE = 10.0  # and of variance inflation

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from maxent.species.fit.results import SpeciesResult
 from maxent.species.report import figures
 from maxent.species.report.markup import (
     NONE,
@@ -18,7 +19,6 @@ from maxent.species.report.markup import (
     table,
 )
 from maxent.species.report.sections.base import Context, figure
-from maxent.species.results import SpeciesResult
 
 _SCORES = {
     "n": ("Records", "occurrences that were scored"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from maxent.species.fit.results import MapFiles
 from maxent.species.report import maps
 from maxent.species.report.interactive import interactive_map
 from maxent.species.report.markup import (
@@ -18,7 +19,6 @@ from maxent.species.report.markup import (
     table,
 )
 from maxent.species.report.sections.base import Context, figure, further
-from maxent.species.results import MapFiles
 
 _FILES = {
     "cloglog": "suitability, cloglog scale (0 to 1)",

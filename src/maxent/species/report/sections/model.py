@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from maxent.features.letters import LETTERS
+from maxent.species.fit.results import SpeciesResult
 from maxent.species.report.markup import (
     Html,
     bar,
@@ -19,7 +20,6 @@ from maxent.species.report.markup import (
     table,
 )
 from maxent.species.report.sections.base import Context
-from maxent.species.results import SpeciesResult
 
 _TOP_FEATURES = 30
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from maxent.species.fit.results import Replicates
 from maxent.species.report import figures, maps
 from maxent.species.report.markup import (
     Html,
@@ -18,7 +19,6 @@ from maxent.species.report.markup import (
     table,
 )
 from maxent.species.report.sections.base import Context, figure, mean_sd
-from maxent.species.results import Replicates
 
 _FOLD_COLOURS = 16  # folds that a legend can tell apart
 _FOLD_DPI = 115

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from maxent.species.fit.results import Sharing
 from maxent.species.report.markup import Html, count, element, fixed, joined, paragraph, table
 from maxent.species.report.sections.base import Context
-from maxent.species.results import Sharing
 
 _LENDERS = 10  # shown at most
 _HOW = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from maxent.species.fit.results import SpeciesResult
 from maxent.species.report.markup import (
     Html,
     count,
@@ -16,7 +17,6 @@ from maxent.species.report.markup import (
     tiles,
 )
 from maxent.species.report.sections.base import SPATIAL, Context, mean_sd
-from maxent.species.results import SpeciesResult
 
 
 def _points(result: SpeciesResult) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from maxent.species.fit.results import Response, SpeciesResult
 from maxent.species.report import figures
 from maxent.species.report.markup import (
     PERCENT,
@@ -21,7 +22,6 @@ from maxent.species.report.markup import (
     table,
 )
 from maxent.species.report.sections.base import Context, figure
-from maxent.species.results import Response, SpeciesResult
 
 _JACKKNIFE = {
     "train_gain": "Regularized training gain",

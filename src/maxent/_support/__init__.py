@@ -1,0 +1,1 @@
+"""What serves every room: checks of inputs, threads, processes, progress, compiling."""

@@ -1,0 +1,43 @@
+"""Progress of long work: one line on standard error, only once it has taken a few seconds."""
+
+from __future__ import annotations
+
+import sys
+from time import perf_counter
+
+from maxent._support.terminal import printable
+
+EVENTS = "MAXENT_EVENTS"  # names a file that gets a line of JSON for each step of a run
+LIFELINE = "MAXENT_LIFELINE"  # the number of a pipe that closes when who started the run is gone
+_PATIENCE = 3.0  # seconds of silence first
+_TERMINAL_PAUSE, _LOG_PAUSE = 0.5, 10.0
+
+
+class Progress:
+    """``update(text)`` as often as you like; a terminal line is rewritten, a log gets new ones."""
+
+    def __init__(self, name: str, verbose: int = 1) -> None:
+        self.name, self.verbose = name, verbose
+        self.begin = self.last = perf_counter()
+        self.shown = False
+
+    def update(self, text: str) -> None:
+        """Show ``text`` if it is time to."""
+        now = perf_counter()
+        if sys.stderr is None:  # closed by the caller
+            return
+        terminal = sys.stderr.isatty()
+        pause = _TERMINAL_PAUSE if terminal else _LOG_PAUSE
+        if not self.verbose or now - self.begin < _PATIENCE or now - self.last < pause:
+            return
+        end = "" if terminal else "\n"
+        start = "\r\x1b[K" if terminal else ""
+        sys.stderr.write(f"{start}{self.name}: {printable(text)}, {now - self.begin:.0f} s{end}")
+        sys.stderr.flush()
+        self.last, self.shown = now, True
+
+    def close(self) -> None:
+        """End the line."""
+        if self.shown and sys.stderr.isatty():
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()

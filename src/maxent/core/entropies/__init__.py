@@ -1,0 +1,37 @@
+"""Entropies: convex regularisers Omega, each with its map, conjugate, derivative and prox."""
+
+from maxent.core.entropies.base import Entropy, MeasuredEntropy
+from maxent.core.entropies.hinge import PairwiseHinge, Youngized, fenchel_youngize
+from maxent.core.entropies.mean import MeanEntropy
+from maxent.core.entropies.norms import NormEntropy, SquaredNorm
+from maxent.core.entropies.renyi import Renyi
+from maxent.core.entropies.separable import BinaryGini, FermiDirac, OneVsAll
+from maxent.core.entropies.simplex import Shannon, Tsallis
+from maxent.core.entropies.slack import DifferenceCone, Slack
+from maxent.core.entropies.smoothed import SmoothedMax
+from maxent.core.entropies.wrappers import Relative, Scaled, Shifted, Zero, unwrap
+
+__all__ = [
+    "BinaryGini",
+    "DifferenceCone",
+    "Entropy",
+    "FermiDirac",
+    "MeanEntropy",
+    "MeasuredEntropy",
+    "NormEntropy",
+    "OneVsAll",
+    "PairwiseHinge",
+    "Relative",
+    "Renyi",
+    "Scaled",
+    "Shannon",
+    "Shifted",
+    "Slack",
+    "SmoothedMax",
+    "SquaredNorm",
+    "Tsallis",
+    "Youngized",
+    "Zero",
+    "fenchel_youngize",
+    "unwrap",
+]

@@ -1,0 +1,319 @@
+"""Norms of all weights together: balls, squared norms, and the two added up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from maxent import io
+from maxent.core.potentials.balls import (
+    dual_order,
+    p_norm,
+    project_ball,
+    prox_squared_norm,
+    unit_norm_gradient,
+)
+from maxent.core.potentials.base import Potential
+from maxent.core.potentials.parameters import (
+    ROUNDING,
+    check_curvature,
+    fraction,
+    norm_order,
+    number,
+)
+from maxent.rows.arrays import Array
+
+
+@io.register
+@dataclass(frozen=True, eq=False, repr=False)
+class NormBall(Potential):
+    """||r||_p <= radius: the penalty radius ||w||_p', 1/p + 1/p' = 1 (density paper §5.7).
+
+    >>> NormBall(2.0, p=1).conjugate(np.array([3.0, -1.0]))
+    6.0
+    """
+
+    radius: float
+    p: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "radius", number("radius", self.radius))
+        object.__setattr__(self, "p", norm_order(self.p))
+
+    def value(self, r: Array) -> float:
+        """0 in the ball, +inf outside."""
+        return 0.0 if p_norm(r, self.p) <= self.radius * (1 + ROUNDING) else np.inf
+
+    def conjugate(self, v: Array) -> float:
+        """radius ||v||_p'."""
+        return self.radius * p_norm(v, dual_order(self.p)) if self.radius else 0.0
+
+    def prox_conjugate(self, v: Array, step: float) -> Array:
+        """Moreau: v less its projection on the ball of radius step * radius."""
+        return v - project_ball(v, self.p, step * self.radius)
+
+    def gauge(self, r: Array) -> float:
+        """||r||_p / radius."""
+        return float(fraction(np.array(p_norm(r, self.p)), np.array(self.radius)))
+
+    def critical_multiplier(self, r: Array) -> float:
+        """||r||_p / radius."""
+        return self.gauge(r)
+
+
+@io.register
+@dataclass(frozen=True, eq=False, repr=False)
+class Ball(NormBall):
+    """||r||_2 <= radius: the penalty radius ||w||_2 (density paper §5.3).
+
+    >>> Ball(2.0).conjugate(np.array([3.0, 4.0]))
+    10.0
+    """
+
+    p: float = field(default=2.0, init=False, repr=False)
+
+
+@io.register
+@dataclass(frozen=True, eq=False, repr=False)
+class SquaredNormPotential(Potential):
+    """||r||_p^2 / (2 strength): the penalty strength/2 ||w||_p'^2 (density paper §5.7).
+
+    >>> SquaredNormPotential(1.0, p=float("inf")).conjugate(np.array([3.0, -1.0]))
+    8.0
+    """
+
+    strength: float
+    p: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "strength", number("strength", self.strength, positive=True))
+        object.__setattr__(self, "p", norm_order(self.p))
+
+    @property
+    def smooth(self) -> bool:
+        """True for 1 < p < inf."""
+        return 1 < self.p < np.inf
+
+    @property
+    def smooth_conjugate(self) -> bool:
+        """True for 1 < p < inf."""
+        return self.smooth
+
+    def value(self, r: Array) -> float:
+        """||r||_p^2 / (2 strength)."""
+        norm = p_norm(r, self.p)
+        return norm / (2 * self.strength) * norm
+
+    def conjugate(self, v: Array) -> float:
+        """strength/2 ||v||_p'^2."""
+        norm = p_norm(v, dual_order(self.p))
+        return 0.5 * self.strength * norm * norm
+
+    def prox_conjugate(self, v: Array, step: float) -> Array:
+        """prox of a squared norm, by one scalar equation."""
+        return prox_squared_norm(v, dual_order(self.p), step * self.strength)
+
+    def gauge(self, r: Array) -> float:
+        """0: V is finite everywhere."""
+        return 0.0
+
+    def grad(self, r: Array) -> Array:
+        """||r||_p times the gradient of the norm, over strength."""
+        if not self.smooth:
+            return super().grad(r)
+        return p_norm(r, self.p) * unit_norm_gradient(r, self.p) / self.strength
+
+    def conjugate_gradient(self, v: Array) -> Array:
+        """strength ||v||_p' times the gradient of the norm."""
+        if not self.smooth_conjugate:
+            return super().conjugate_gradient(v)
+        q = dual_order(self.p)
+        return self.strength * p_norm(v, q) * unit_norm_gradient(v, q)
+
+    def strong_convexity(self) -> float:
+        """strength (p' - 1) for p' <= 2, whose norm is above the 2-norm; else none."""
+        q = dual_order(self.p)
+        return self.strength * (q - 1) if 1 < q <= 2 else 0.0
+
+
+@io.register
+@dataclass(frozen=True, eq=False, repr=False)
+class QuadraticForm(Potential):
+    """r'A^+r / 2 on the range of A: the penalty w'Aw / 2, A symmetric positive semidefinite.
+
+    >>> QuadraticForm([[2.0, 0.0], [0.0, 0.0]]).conjugate(np.array([1.0, 5.0]))
+    1.0
+    """
+
+    A: Any
+    _basis: Array = field(init=False, repr=False)
+    _spectrum: Array = field(init=False, repr=False)
+    smooth = True
+    smooth_conjugate = True
+
+    def __post_init__(self) -> None:
+        A = np.array(self.A, dtype=np.float64)
+        if A.ndim != 2 or A.shape[0] != A.shape[1] or not A.size or not np.isfinite(A).all():
+            raise ValueError(f"A must be a finite square matrix, got shape {A.shape}")
+        if np.abs(A - A.T).max() > 1e-10 * np.abs(A).max():
+            raise ValueError("A must be symmetric; use (A + A.T) / 2")
+        spectrum, basis = np.linalg.eigh((A + A.T) / 2)
+        floor = len(A) * np.finfo(float).eps * np.abs(spectrum).max()
+        if spectrum.min() < -max(floor, 1e-12 * np.abs(spectrum).max()):
+            raise ValueError(
+                f"A must be positive semidefinite, has eigenvalue {spectrum.min():.3g}"
+            )
+        object.__setattr__(self, "A", A)
+        object.__setattr__(self, "_basis", basis)
+        object.__setattr__(self, "_spectrum", np.where(spectrum > floor, spectrum, 0.0))
+
+    def _size(self) -> int | None:
+        return len(self.A)
+
+    def _coordinates(self, r: Array) -> tuple[Array, bool]:
+        """r in the eigenbasis, and whether it lies in the range of A."""
+        c = self._basis.T @ r
+        off = np.abs(c[self._spectrum == 0])
+        return c, bool(np.max(off, initial=0.0) <= ROUNDING * max(np.abs(c).max(initial=0.0), 0.0))
+
+    def value(self, r: Array) -> float:
+        """r'A^+r / 2, +inf off the range."""
+        c, inside = self._coordinates(r)
+        on = self._spectrum > 0
+        with np.errstate(over="ignore"):
+            return float(0.5 * np.sum(c[on] / self._spectrum[on] * c[on])) if inside else np.inf
+
+    def conjugate(self, v: Array) -> float:
+        """v'Av / 2."""
+        with np.errstate(over="ignore"):
+            c = self._basis.T @ v
+            return float(0.5 * np.sum(self._spectrum * c * c))
+
+    def prox_conjugate(self, v: Array, step: float) -> Array:
+        """(I + step A)^-1 v."""
+        return self._basis @ ((self._basis.T @ v) / (1 + step * self._spectrum))
+
+    def gauge(self, r: Array) -> float:
+        """0 on the range of A, inf off it."""
+        return 0.0 if self._coordinates(r)[1] else np.inf
+
+    def grad(self, r: Array) -> Array:
+        """A^+ r."""
+        on = self._spectrum > 0
+        return self._basis[:, on] @ ((self._basis[:, on].T @ r) / self._spectrum[on])
+
+    def conjugate_gradient(self, v: Array) -> Array:
+        """A v."""
+        return self.A @ v
+
+    def conjugate_hessian(self, v: Array) -> Array | None:
+        """A."""
+        return self.A
+
+    def strong_convexity(self) -> float:
+        """The smallest eigenvalue of A."""
+        return float(self._spectrum.min())
+
+    def coordinate_step(self, j: int, w: Array, gradient: float, curvature: float) -> float:
+        """Newton's step, exact for a quadratic."""
+        check_curvature(curvature)
+        return float(-(gradient + self.A[j] @ w) / (curvature + self.A[j, j]))
+
+
+@io.register
+@dataclass(frozen=True, eq=False, repr=False)
+class NormPlusSquare(Potential):
+    """dist_2(r, {||.||_p <= radius})^2 / (2 strength) (density paper §5.7).
+
+    The penalty is radius ||w||_p' + strength/2 ||w||_2^2.
+
+    >>> NormPlusSquare(1.0, 2.0, p=2).value(np.array([3.0, 4.0]))
+    4.0
+    """
+
+    radius: float
+    strength: float
+    p: float
+
+    smooth = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "radius", number("radius", self.radius))
+        object.__setattr__(self, "strength", number("strength", self.strength, positive=True))
+        object.__setattr__(self, "p", norm_order(self.p))
+
+    def value(self, r: Array) -> float:
+        """Half the squared distance to the ball, over strength."""
+        away = p_norm(r - project_ball(r, self.p, self.radius), 2)
+        return away / (2 * self.strength) * away
+
+    def conjugate(self, v: Array) -> float:
+        """radius ||v||_p' + strength/2 ||v||_2^2."""
+        norm = p_norm(v, 2)
+        return self.radius * p_norm(v, dual_order(self.p)) + 0.5 * self.strength * norm * norm
+
+    def prox_conjugate(self, v: Array, step: float) -> Array:
+        """Shrink by 1 + step strength, then the prox of the norm with the shrunken step."""
+        shrink = 1 + step * self.strength
+        return NormBall(self.radius, self.p).prox_conjugate(v / shrink, step / shrink)
+
+    def gauge(self, r: Array) -> float:
+        """0: V is finite everywhere."""
+        return 0.0
+
+    def critical_multiplier(self, r: Array) -> float:
+        """||r||_p / radius."""
+        return NormBall(self.radius, self.p).gauge(r)
+
+    def grad(self, r: Array) -> Array:
+        """(r - projection) / strength."""
+        return (r - project_ball(r, self.p, self.radius)) / self.strength
+
+    def strong_convexity(self) -> float:
+        """The strength."""
+        return self.strength
+
+
+@io.register
+@dataclass(frozen=True, eq=False, repr=False)
+class DualBall(Potential):
+    """Weights kept in ||w||_p <= radius, with V(r) = radius ||r||_p' (density paper §5.5).
+
+    >>> DualBall(2.0).value(np.array([3.0, 4.0]))
+    10.0
+    """
+
+    radius: float
+    p: float = 2.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "radius", number("radius", self.radius, positive=True))
+        object.__setattr__(self, "p", norm_order(self.p))
+
+    def value(self, r: Array) -> float:
+        """radius ||r||_p'."""
+        return self.radius * p_norm(r, dual_order(self.p))
+
+    def conjugate(self, v: Array) -> float:
+        """0 in the ball, +inf outside."""
+        return 0.0 if p_norm(v, self.p) <= self.radius * (1 + ROUNDING) else np.inf
+
+    def prox_conjugate(self, v: Array, step: float) -> Array:
+        """Projection on the ball, whatever the step."""
+        return project_ball(v, self.p, self.radius)
+
+    def gauge(self, r: Array) -> float:
+        """0: V is finite everywhere."""
+        return 0.0
+
+    def coordinate_step(self, j: int, w: Array, gradient: float, curvature: float) -> float:
+        """The unpenalized optimum, clipped to the room the other weights leave."""
+        check_curvature(curvature)
+        rest = p_norm(np.delete(w, j), self.p) / self.radius
+        if np.isinf(self.p):
+            room = self.radius
+        else:
+            room = self.radius * max(1 - rest**self.p, 0.0) ** (1 / self.p)
+        return float(np.clip(w[j] - gradient / curvature, -room, room) - w[j])

@@ -1,0 +1,146 @@
+"""L-BFGS for penalties with a gradient."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg.blas import daxpy
+
+from maxent import io
+from maxent.core.problem import Problem, State
+from maxent.core.solvers.base import Solver, bottomless, needs_gradient
+from maxent.rows.arrays import Array
+
+_ROOM = 64 << 20  # bytes of pairs
+_FEWEST = 6  # pairs, whatever they take
+
+
+class Pair(NamedTuple):
+    """A step s and the change y of the gradient, with <s, y> and <y, y>."""
+
+    s: Array
+    y: Array
+    sy: float
+    yy: float
+
+
+@io.register
+@dataclass(frozen=True)
+class LBFGS(Solver):
+    """Limited-memory quasi-Newton (Liu and Nocedal, 1989) with a weak-Wolfe line search.
+
+    For a differentiable entropy and a potential whose conjugate is differentiable (Quadratic,
+    QuadraticForm, SmoothBox, LaplacePrior, Equality ...).
+
+    memory : pairs of steps and changes of the gradient that are kept; fewer (6 at least, where that
+        many are asked for) where they take more than 64 MB.
+    """
+
+    max_iter: int = 5_000
+    memory: int = 20
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.memory < 1:
+            raise ValueError(f"memory must be >= 1, got {self.memory!r}")
+
+    @classmethod
+    def missing(cls, problem: Problem) -> str | None:
+        """A differentiable conjugate of the entropy and of the potential."""
+        if not problem.potential.smooth_conjugate:
+            return (
+                f"the penalty of {problem.potential!r} has kinks; use FISTA or ProxNewton, or a "
+                "smooth penalty such as Quadratic or SmoothBox"
+            )
+        return needs_gradient(problem)
+
+    def _iterate(self, problem: Problem, state: State) -> Iterator[State]:
+        gradient = _full_gradient(state)
+        room = max(_ROOM // (2 * gradient.nbytes + 1), _FEWEST)
+        pairs: deque[Pair] = deque(maxlen=min(self.memory, room))
+        restarted = False
+        while True:
+            direction = two_loop(gradient, pairs)
+            if direction @ gradient >= 0:
+                pairs.clear()
+                direction = -gradient
+            first = 1.0 if pairs else min(1.0, 1 / max(np.abs(gradient).sum(), 1e-300))
+            found = _wolfe(problem, state, gradient, direction, first)
+            if found is None:
+                if restarted or not pairs:
+                    return
+                pairs.clear()
+                restarted = True
+                continue
+            restarted = False
+            new, new_gradient = found
+            remember(pairs, new.w - state.w, new_gradient - gradient)
+            state, gradient = new, new_gradient
+            yield state
+
+
+def _full_gradient(state: State) -> Array:
+    """Gradient of the whole dual; the penalty V*(-w) enters with a minus sign."""
+    return state.gradient - state.problem.potential.conjugate_gradient(-state.w)
+
+
+def remember(pairs: deque[Pair], s: Array, y: Array) -> None:
+    """Keep a step and the change of the gradient along it, where the curvature is positive."""
+    sy, yy = float(s @ y), float(y @ y)
+    if sy > 1e-16 * np.sqrt(float(s @ s) * yy):
+        pairs.append(Pair(s, y, sy, yy))
+
+
+def two_loop(gradient: Array, pairs: deque[Pair]) -> Array:
+    """Minus the approximate inverse Hessian times the gradient."""
+    q = -gradient
+    kept = []
+    for pair in reversed(pairs):
+        a = float(pair.s @ q) / pair.sy
+        q = daxpy(pair.y, q, a=-a)
+        kept.append(a)
+    if pairs:
+        q *= pairs[-1].sy / pairs[-1].yy
+    for pair, a in zip(pairs, reversed(kept), strict=True):
+        q = daxpy(pair.s, q, a=a - float(pair.y @ q) / pair.sy)
+    return q
+
+
+def _wolfe(
+    problem: Problem, state: State, gradient: Array, direction: Array, length: float
+) -> tuple[State, Array] | None:
+    """A step with sufficient decrease and flatter slope, and its gradient; None if there is none.
+
+    Between two lengths by bisection; beyond the longest, to where the slope would be 0 if it went
+    on changing as it did.
+    """
+    slope = float(gradient @ direction)
+    low, high, level = 0.0, np.inf, 0.0
+    # a step that keeps the value within rounding and shrinks the slope counts as progress
+    slack = 1e-14 * max(1.0, abs(state.dual))
+    for _ in range(60):
+        new = problem.state(state.w + length * direction)
+        if bottomless(new, state.dual):
+            return new, _full_gradient(new)
+        if not new.dual <= state.dual + 1e-4 * length * slope + slack:
+            high = length
+        else:
+            new_gradient = _full_gradient(new)
+            new_slope = float(new_gradient @ direction)
+            if new_slope >= 0.9 * slope and abs(new_slope) <= max(abs(slope), 1e-300):
+                return new, new_gradient
+            if new_slope > 0:
+                high = length
+            else:
+                low = length
+                level = length * slope / min(slope - new_slope, -1e-300)
+        length = (
+            (low + high) / 2 if np.isfinite(high) else float(np.clip(level, 2 * low, 100 * low))
+        )
+        if high - low < 1e-16 * max(1.0, low):
+            return None
+    return None

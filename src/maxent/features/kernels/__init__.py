@@ -1,0 +1,1 @@
+"""Compiled loops over cells: moments, and scores of what was fitted."""

@@ -1,0 +1,1 @@
+"""Densities by scikit-learn's manners."""

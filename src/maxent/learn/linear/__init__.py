@@ -1,0 +1,1 @@
+"""Linear models with a Fenchel-Young loss."""

@@ -1,0 +1,290 @@
+"""FenchelYoungClassifierCV: the entropy's index and the strength by cross-validation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from sklearn.base import clone
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import check_is_fitted
+
+from maxent import io
+from maxent._support.checks import masses, positive_grid
+from maxent._support.progress import Progress
+from maxent._support.threads import one_blas_thread
+from maxent.core.entropies import Entropy
+from maxent.core.potentials import Quadratic, scaled
+from maxent.learn.linear.base import as_potential, probabilities
+from maxent.learn.linear.fenchel_young import Classifies, FenchelYoungClassifier
+from maxent.rows.arrays import Array
+
+ALPHAS = (1.0, 1.25, 1.5, 1.75, 2.0)
+STRENGTHS = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
+_SHARED = (
+    *("fit_intercept", "class_weight", "solver", "tol", "max_iter", "temperature"),
+    *("random_state", "verbose"),
+)
+_OF_BOTH = ("feature_names_in_", "n_features_in_", "classes_")
+# fields of the best estimator in files written before it was held as one
+_OLDER = tuple(x for x in FenchelYoungClassifier._fitted_fields if x not in _OF_BOTH)
+Score = Callable[[FenchelYoungClassifier, Any, Array, Array], tuple[float, ...]]
+
+
+@io.register
+class FenchelYoungClassifierCV(Classifies):
+    """A ``FenchelYoungClassifier`` whose alpha and strength come from cross-validation.
+
+    The losses of two entropies are on different scales and cannot be compared. By default
+    the best accuracy wins, and of equally accurate ones the smallest Brier score, the squared error
+    of the probabilities, which is proper and finite where probabilities are 0; then the largest
+    strength. In each fold and for each alpha the strengths are a warm-started path, largest first.
+
+    Parameters
+    ----------
+    alphas : indices of the Tsallis entropy to try.
+    strengths : multipliers c of the potential, c V*, to try.
+    potential : V at multiplier 1, ``Quadratic(1)`` by default: then c is the strength.
+    cv : folds (stratified), a splitter or a list of splits.
+    scoring : None as above, or a scikit-learn scorer by name or function, largest best.
+    n_jobs : threads over folds and alphas.
+
+    The others are those of ``FenchelYoungClassifier``; for kernels use ``GridSearchCV`` with it.
+
+    Attributes
+    ----------
+    best_estimator_ : the ``FenchelYoungClassifier`` fitted to all samples with the best parameters,
+        whose coef_, intercept_, entropy_, loss_, objective_, gap_, optimality_ and n_iter_ are
+        attributes here as well; classes_.
+    best_params_ : alpha and strength; best_score_ : their mean held-out accuracy (or score).
+    cv_results_ : a row for each alpha and strength: their values, mean and sd over the splits of
+        accuracy and brier (or of score), and those of every split.
+
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = FenchelYoungClassifierCV([1, 2], [0.001, 1.0], cv=3).fit(X, y)
+    >>> model.best_params_["strength"], len(model.cv_results_["mean_accuracy"])
+    (0.001, 4)
+    """
+
+    best_estimator_: FenchelYoungClassifier
+
+    _fitted_fields = (
+        *("feature_names_in_", "n_features_in_", "classes_", "best_params_", "best_score_"),
+        *("cv_results_", "best_estimator_"),
+    )
+
+    def __init__(
+        self,
+        alphas: Sequence[float] = ALPHAS,
+        strengths: Sequence[float] = STRENGTHS,
+        potential: Any = None,
+        *,
+        cv: Any = None,
+        scoring: Any = None,
+        cost: Any = None,
+        fit_intercept: bool = True,
+        class_weight: Any = None,
+        solver: Any = "auto",
+        tol: float = 1e-6,
+        max_iter: int | None = None,
+        temperature: float = 1.0,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.alphas = alphas
+        self.strengths = strengths
+        self.potential = potential
+        self.cv = cv
+        self.scoring = scoring
+        self.cost = cost
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.temperature = temperature
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> FenchelYoungClassifierCV:
+        """Choose alpha and strength, then fit them to all samples."""
+        alphas, strengths = (
+            positive_grid("alphas", self.alphas),
+            positive_grid("strengths", self.strengths),
+        )
+        self._check()
+        table = self._table(X, reset=True)
+        y = self._labels(table, y)
+        weight = masses("sample_weight", sample_weight, len(y))
+        if not weight.any():
+            raise ValueError("all sample weights are zero: give some rows a positive weight")
+        self.classes_ = np.unique(y[weight > 0])
+        self._cost()
+        from sklearn.model_selection import check_cv  # slow to load: only where it is used
+
+        splits = list(check_cv(self.cv, y, classifier=True).split(table, y))
+        measure, names = self._measure()
+        progress, done = Progress(type(self).__name__, self.verbose), 0
+
+        def run(alpha: float, train: Array, test: Array) -> list[tuple[float, ...]]:
+            nonlocal done
+            scores = self._path(alpha, strengths, table, y, weight, train, test, measure)
+            done += 1
+            progress.update(f"{done} of {len(alphas) * len(splits)} paths")
+            return scores
+
+        jobs = (delayed(run)(alpha, *split) for alpha in alphas for split in splits)
+        with one_blas_thread():  # the whole process's, so it is set here and not in the threads
+            try:
+                measured = Parallel(n_jobs=self.n_jobs, prefer="threads")(jobs)
+            finally:
+                progress.close()
+        shape = (len(alphas), len(splits), len(strengths), len(names))
+        by_name = np.array(measured).reshape(shape).transpose(3, 0, 2, 1)
+        scores = np.ascontiguousarray(by_name).reshape(len(names), -1, len(splits))
+        grid = [(alpha, strength) for alpha in alphas for strength in strengths]
+        self._choose(grid, dict(zip(names, scores, strict=True)))
+        self.best_estimator_ = self._best().fit(X, y, weight)
+        return self
+
+    # -- the fit to all samples ----------------------------------------------------------------
+
+    @property
+    def coef_(self) -> Array:
+        """Weights (classes, features); with two classes (1, features), the second's."""
+        return self.best_estimator_.coef_
+
+    @property
+    def intercept_(self) -> Array:
+        """Constants (classes,) or (1,)."""
+        return self.best_estimator_.intercept_
+
+    @property
+    def entropy_(self) -> Entropy:
+        """The entropy in use."""
+        return self.best_estimator_.entropy_
+
+    @property
+    def loss_(self) -> float:
+        """Mean loss on the training rows."""
+        return self.best_estimator_.loss_
+
+    @property
+    def objective_(self) -> float:
+        """The loss with the penalty."""
+        return self.best_estimator_.objective_
+
+    @property
+    def gap_(self) -> float:
+        """Duality gap."""
+        return self.best_estimator_.gap_
+
+    @property
+    def optimality_(self) -> float:
+        """Violation of the optimality conditions."""
+        return self.best_estimator_.optimality_
+
+    @property
+    def n_iter_(self) -> int:
+        """Iterations of the solver."""
+        return self.best_estimator_.n_iter_
+
+    def _scores(self, X: Any) -> Array:
+        check_is_fitted(self)
+        return self.best_estimator_._table_scores(self._table(X, reset=False))
+
+    def _probabilities(self, theta: Array) -> Array:
+        return probabilities(self.entropy_, theta, self.temperature)
+
+    def __setmodel__(self, state: dict[str, Any]) -> None:
+        older = {name: state[name] for name in _OLDER if name in state}
+        rest = {name: state[name] for name in state if name not in older}
+        super().__setmodel__(rest | {"best_estimator_": None} if older else rest)
+        if older:
+            best = self._best()
+            of_both = {name: state[name] for name in _OF_BOTH if name in state}
+            best.__setmodel__({**best.get_params(deep=False), **of_both, **older})
+            self.best_estimator_ = best
+
+    # -- the choice ----------------------------------------------------------------------------
+
+    def _best(self) -> FenchelYoungClassifier:
+        """The model of the best parameters, not fitted."""
+        return self._estimator(**self.best_params_).set_params(cost=self.cost)
+
+    def _estimator(self, alpha: float, strength: float) -> FenchelYoungClassifier:
+        base = Quadratic(1.0) if self.potential is None else self.potential
+        shared = {name: getattr(self, name) for name in _SHARED}
+        if isinstance(base, dict):
+            potential: Any = {k: scaled(as_potential(v), strength) for k, v in base.items()}
+        else:
+            potential = scaled(as_potential(base), strength)
+        return FenchelYoungClassifier("tsallis", alpha, potential, **shared)
+
+    def _path(
+        self,
+        alpha: float,
+        strengths: list[float],
+        X: Any,
+        y: Array,
+        weight: Array,
+        train: Array,
+        test: Array,
+        measure: Score,
+    ) -> list[tuple[float, ...]]:
+        """The measures of every strength on one split."""
+        model = clone(self._estimator(alpha, strengths[0])).set_params(warm_start=True)
+        if self.cost is not None:  # of the classes that the fold has
+            here = np.isin(self.classes_, y[train][weight[train] > 0])
+            model.set_params(cost=np.asarray(self.cost)[np.ix_(here, here)])
+        inside, outside = _safe_indexing(X, train), _safe_indexing(X, test)
+        scores = []
+        for strength in strengths:
+            potential = self._estimator(alpha, strength).potential
+            model.set_params(potential=potential).fit(inside, y[train], weight[train])
+            scores.append(measure(model, outside, y[test], weight[test]))
+        return scores
+
+    def _measure(self) -> tuple[Score, list[str]]:
+        if self.scoring is None:
+            return _accuracy_and_brier, ["accuracy", "brier"]
+        from sklearn.metrics import check_scoring
+
+        scorer = check_scoring(FenchelYoungClassifier(), self.scoring)
+        return lambda model, X, y, weight: (float(scorer(model, X, y)),), ["score"]
+
+    def _choose(self, grid: list[tuple[float, float]], scores: dict[str, Array]) -> None:
+        mean = {name: values.mean(axis=1) for name, values in scores.items()}
+        first, *rest = mean
+        # rounding must not decide between equal accuracies; strengths come largest first
+        keys = [-np.round(mean[first], 12), *(np.round(mean[name], 12) for name in rest)]
+        order = np.lexsort([np.array([-c for _, c in grid]), *reversed(keys)])
+        best = int(order[0])
+        if not np.isfinite(mean[first][best]):
+            raise ValueError(f"no alpha and strength has a finite held-out {first}")
+        self.best_params_ = dict(zip(("alpha", "strength"), grid[best], strict=True))
+        self.best_score_ = float(mean[first][best])
+        self.cv_results_ = {
+            "alpha": [alpha for alpha, _ in grid],
+            "strength": [strength for _, strength in grid],
+            **{f"mean_{name}": values for name, values in mean.items()},
+            **{f"sd_{name}": values.std(axis=1) for name, values in scores.items()},
+            **{name: values.copy() for name, values in scores.items()},
+        }
+
+
+def _accuracy_and_brier(
+    model: FenchelYoungClassifier, X: Any, y: Array, weight: Array
+) -> tuple[float, float]:
+    p, known = model.predict_proba(X), model.classes_
+    weight = weight / weight.sum() if weight.any() else np.full(len(y), 1 / len(y))
+    right = weight @ (model.predict(X) == y)
+    truth = y[:, None] == known
+    # a class that the fold has no sample of is missed by all of its probability
+    missed = ~truth.any(axis=1)
+    return float(right), float(weight @ (np.sum((p - truth) ** 2, axis=1) + missed))

@@ -1,0 +1,161 @@
+"""Maximum-entropy discrimination of classes (Jaakkola et al., 1999): the network of one node."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from maxent import io
+from maxent._support.checks import masses
+from maxent.core.entropies import Entropy, Shifted, Slack, Zero
+from maxent.core.maps import SampleMap
+from maxent.core.potentials import LaplacePrior, Potential, Quadratic, scaled
+from maxent.core.problem import Problem
+from maxent.learn.parameters import positive, slack_of
+from maxent.learn.saving import SavesFields
+from maxent.learn.solving import CERTIFICATE, SolvesProblem, mean_weights
+from maxent.rows.arrays import Array
+
+
+@io.register
+class MED(SolvesProblem, SavesFields, ClassifierMixin, BaseEstimator):
+    """A distribution of linear classifiers with expected margins, as near to a prior as they allow.
+
+    Minimises  KL(p || p_0) + C sum_i xi_i,  xi_i = max_y 1[y != y_i] - <E_p w, f(x_i, y_i) -
+    f(x_i, y)>,  f(x, y) = x in the columns of y, and predicts with the posterior mean. With the
+    normal prior it is the multiclass support vector machine of Crammer and Singer (without an
+    intercept; append a constant column for a penalized one).
+
+    Parameters
+    ----------
+    C : weight of the slacks. prior : "gaussian" (variance 1), "laplace" (of parameter ``lam``), or
+        any Potential V, whose V(-eta) is the prior's cumulant function. lam : None but for
+        "laplace", where it is 1 by default.
+    slack, slack_rate : "linear", "squared" or "kl", as in ``ChainClassifier``; the last two are
+        solved by cutting planes under the normal prior or an l1 penalty.
+    solver : see ``Problem.solve``; by default ``Smoothing``, which features far from 0 do not slow,
+        and "auto" with other slacks.
+    tol, max_iter : solvers stop at a duality gap of tol.
+    verbose : 1 shows a progress line.
+
+    Attributes
+    ----------
+    classes_; coef_ : (classes, features), the posterior mean.
+    variance_ : (classes, features), the posterior variance; None for a prior that tells none.
+    divergence_ : KL(p || p_0), what ``bounds.margin_bound`` asks for.
+    loss_, objective_, gap_, optimality_, n_iter_, n_features_in_ : of the mean over samples,
+    objective / (n C).
+
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = MED(C=1.0, prior="laplace").fit(X, y)
+    >>> model.score(X, y) > 0.9, bool(model.gap_ <= 1e-4)
+    (True, True)
+    """
+
+    _fitted_fields = (
+        *("n_features_in_", "classes_", "coef_", "variance_", "divergence_"),
+        *CERTIFICATE,
+    )
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        prior: Any = "gaussian",
+        lam: float | None = None,
+        *,
+        slack: str = "linear",
+        slack_rate: float | None = None,
+        solver: Any = None,
+        tol: float = 1e-4,
+        max_iter: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.C = C
+        self.prior = prior
+        self.lam = lam
+        self.slack = slack
+        self.slack_rate = slack_rate
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _potential(self) -> Potential:
+        if self.lam is not None and self.prior != "laplace":
+            raise ValueError(
+                f"lam={self.lam!r} has no effect with prior={self.prior!r}: leave it out"
+            )
+        if isinstance(self.prior, Potential):
+            return self.prior
+        if self.prior == "gaussian":
+            return Quadratic(1.0)
+        if self.prior == "laplace":
+            return LaplacePrior(1.0 if self.lam is None else positive("lam", self.lam))
+        raise ValueError(f'prior must be "gaussian", "laplace" or a Potential, got {self.prior!r}')
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> MED:
+        """Learn from samples X (samples, features) and their classes y."""
+        self._check_settings()
+        prior = self._potential()
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64)
+        check_classification_targets(y)
+        self.classes_, states = np.unique(y, return_inverse=True)
+        if self.classes_.size < 2:
+            raise ValueError(
+                f"y has one class, {self.classes_[0]!r}: at least two different ones are needed"
+            )
+        weight = masses("sample_weight", sample_weight, X.shape[0])
+        observed = np.eye(self.classes_.size)[states]
+        share = 1 / (float(weight.sum()) * positive("C", self.C)) if weight.any() else 1.0
+        kind, rate = slack_of(self.slack, self.slack_rate)
+        hinge: Entropy = Shifted(Zero(), 1 - observed)
+        problem = Problem(
+            hinge if kind == "linear" else Slack(hinge, observed, kind, rate),
+            SampleMap(X, self.classes_.size),
+            scaled(prior, share),
+            observed=observed if kind == "linear" else 0 * observed,
+            weights=mean_weights(weight, "samples"),
+        )
+        solver = "smoothing" if kind == "linear" else "auto"
+        solution = self._solve(problem, solver=solver if self.solver is None else self.solver)
+        w = solution.w
+        shape = X.shape[1], self.classes_.size
+        self.coef_ = np.ascontiguousarray(w.reshape(shape).T)
+        variance = _variance(prior, w)
+        self.variance_ = (
+            None if variance is None else np.array(variance.reshape(shape).T, order="C")
+        )
+        self.divergence_ = prior.conjugate(-w)
+        self._certify(problem, solution)
+        return self
+
+    def decision_function(self, X: Any) -> Array:
+        """Mean scores of each class; with two classes the second's less the first's."""
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        scores = np.asarray(X @ self.coef_.T)
+        return scores[:, 1] - scores[:, 0] if self.classes_.size == 2 else scores
+
+    def predict(self, X: Any) -> Array:
+        """The class of the largest mean score."""
+        scores = self.decision_function(X)
+        best = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
+        return self.classes_[best]
+
+
+def _variance(prior: Potential, w: Array) -> Array | None:
+    """Posterior variances, the curvature of the cumulant function."""
+    if isinstance(prior, LaplacePrior):
+        return prior.posterior_variance(prior.conjugate_gradient(w))
+    hessian = prior.conjugate_hessian(-w)  # the inverse of that curvature
+    return None if hessian is None or hessian.ndim > 1 else 1 / np.broadcast_to(hessian, w.shape)

@@ -1,0 +1,1 @@
+"""Models whose features are grown."""

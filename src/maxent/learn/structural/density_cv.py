@@ -1,0 +1,177 @@
+"""StructMaxentCV: lambda and beta of StructMaxent chosen on held-out records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from maxent import io
+from maxent._support.jobs import in_threads
+from maxent._support.threads import one_blas_thread
+from maxent.density import Table
+from maxent.evaluation import PresenceKFold
+from maxent.families import Family
+from maxent.learn.density.base import COLUMNS
+from maxent.learn.structural.base import PROOF_BUDGET
+from maxent.learn.structural.density import GrownDensity, StructMaxent
+from maxent.rows.arrays import Array
+from maxent.rows.blocks.table import is_blocked
+
+PAPER_GRID = (0.0001, 0.001, 0.01, 0.1, 0.5, 1.0, 2.0)  # of lambda and beta, §4
+
+
+@io.register
+class StructMaxentCV(GrownDensity):
+    """StructMaxent with lambda and beta chosen on held-out records (structural paper, §4.1).
+
+    Every pair of ``lams`` and ``betas`` is fitted to the training rows of every split; the best
+    mean held-out log loss wins and is fitted to all rows. Bounds may take longer than a fit,
+    so that only the last fit has them: those of the splits are as with ``proof_budget=0``.
+
+    Parameters
+    ----------
+    lams, betas : what to choose from; the paper's grid by default.
+    cv : None for the paper's single split (a share ``validation`` of the records held out at
+        random), a number of folds of the presences, or a splitter.
+    seed : of the split. n_jobs : threads. Others as for ``StructMaxent``.
+
+    Attributes
+    ----------
+    best_params_, best_score_; cv_results_ : columns lam, beta, mean_score, n_features; and all of
+        ``StructMaxent``.
+
+    >>> from maxent.families import Monomials
+    >>> X = np.random.default_rng(0).uniform(size=(200, 2))
+    >>> y = np.where(X[:, 0] > 0.7, 1, 0)
+    >>> search = StructMaxentCV([Monomials(1)], lams=[0.1], betas=[0.01, 1.0]).fit(X, y)
+    >>> search.best_params_
+    {'lam': 0.1, 'beta': 0.01}
+    """
+
+    def __init__(
+        self,
+        families: Sequence[Family] | None = None,
+        lams: Sequence[float] = PAPER_GRID,
+        betas: Sequence[float] = PAPER_GRID,
+        *,
+        cv: Any = None,
+        validation: float = 0.3,
+        seed: int = 0,
+        rule: str = "corrective",
+        complexity: str = "bound",
+        rounds: int = 500,
+        searches: int = 5,
+        proof_budget: float = PROOF_BUDGET,
+        entropy: Any = "shannon",
+        categorical: Iterable[Any] = (),
+        tol: float = 1e-7,
+        missing: str = "error",
+        prevalence: float = 0.5,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.families = families
+        self.lams = lams
+        self.betas = betas
+        self.cv = cv
+        self.validation = validation
+        self.seed = seed
+        self.rule = rule
+        self.complexity = complexity
+        self.rounds = rounds
+        self.searches = searches
+        self.proof_budget = proof_budget
+        self.entropy = entropy
+        self.categorical = categorical
+        self.tol = tol
+        self.missing = missing
+        self.prevalence = prevalence
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    _fitted_fields: ClassVar[tuple[str, ...]] = (
+        *COLUMNS,
+        *("best_params_", "best_score_", "cv_results_"),
+        *("density_", "violation_", "violation_found_", "family_bounds_"),
+        *("n_rounds_", "objective_"),
+    )
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, prior: Any = None) -> StructMaxentCV:
+        """Choose lambda and beta, then fit to all rows."""
+        if is_blocked(X):
+            raise TypeError(
+                "StructMaxentCV holds all rows in memory, and this table is in blocks: choose lam "
+                "and beta on a sample of its rows, then fit StructMaxent to the blocks"
+            )
+        table = Table.of(*self._table(X, y), sample_weight, prior)
+        pairs = [(float(lam), float(beta)) for lam in self.lams for beta in self.betas]
+        if not pairs:
+            raise ValueError("lams and betas: give at least one value of each")
+        splits = self._splits(table.X, table.y)
+        jobs = [(pair, split) for pair in pairs for split in splits]
+
+        def run(job: tuple[tuple[float, float], tuple[Array, Array]]) -> tuple[float, int]:
+            pair, (train, test) = job
+            counted = (table.X, train, table.weight, table.prior)
+            model = self._estimator(*pair)._fit(*counted, quiet=True)
+            return -model.log_loss(table.X, test, table.weight), len(model.density_.weights)
+
+        with one_blas_thread():
+            scores = in_threads("StructMaxentCV", run, jobs, self.n_jobs, self.verbose, "fits")
+        means = np.array(scores).reshape(len(pairs), len(splits), 2).mean(axis=1)
+        best = int(np.argmax(np.nan_to_num(means[:, 0], nan=-np.inf)))
+        self.best_params_ = dict(zip(("lam", "beta"), pairs[best], strict=True))
+        self.best_score_ = float(means[best, 0])
+        self.cv_results_ = {
+            "lam": [lam for lam, _ in pairs],
+            "beta": [beta for _, beta in pairs],
+            "mean_score": means[:, 0],
+            "n_features": means[:, 1],
+        }
+        model = self._estimator(*pairs[best]).fit(table.X, table.y, table.weight, table.prior)
+        self.density_ = model.density_
+        self.violation_, self.violation_found_ = model.violation_, model.violation_found_
+        self.family_bounds_, self.n_rounds_ = model.family_bounds_, model.n_rounds_
+        self.objective_ = model.objective_
+        return self
+
+    @property
+    def lam(self) -> float:
+        """The chosen lambda."""
+        return float(self.best_params_["lam"])
+
+    @property
+    def beta(self) -> float:
+        """The chosen beta."""
+        return float(self.best_params_["beta"])
+
+    def _estimator(self, lam: float, beta: float) -> StructMaxent:
+        shared = (
+            *("families", "rule", "complexity", "rounds", "entropy", "categorical", "tol"),
+            *("missing", "prevalence", "verbose", "searches", "proof_budget"),
+        )
+        return StructMaxent(lam=lam, beta=beta, **{name: getattr(self, name) for name in shared})
+
+    def _splits(self, X: Any, y: Array) -> list[tuple[Array, Array]]:
+        """Counts of the training and of the held-out records, for each split."""
+        if self.cv is None:
+            return [held_out(y, self.validation, self.seed)]
+        splitter = PresenceKFold(int(self.cv)) if isinstance(self.cv, int) else self.cv
+        splits = []
+        for train, test in splitter.split(X, y):
+            counts = np.zeros((2, len(y)))
+            counts[0, train], counts[1, test] = y[train], y[test]
+            splits.append((counts[0], counts[1]))
+        return splits
+
+
+def held_out(counts: Array, share: float, seed: int) -> tuple[Array, Array]:
+    """Records drawn at random for testing: the counts that stay, and those held out."""
+    if not 0 < share < 1:
+        raise ValueError(f"validation must lie between 0 and 1, got {share!r}")
+    places = np.repeat(np.arange(len(counts)), np.asarray(counts).astype(np.int64))
+    drawn = np.random.default_rng(seed).permutation(places)[: round(share * places.size)]
+    test = np.bincount(drawn, minlength=len(counts)).astype(np.float64)
+    return np.asarray(counts) - test, test

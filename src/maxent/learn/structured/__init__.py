@@ -1,0 +1,1 @@
+"""Sequences, trees, alignments, matchings and rankings."""

@@ -1,0 +1,270 @@
+"""The models of the discrimination paper by the names people know them by.
+
+Each is one loss and one potential of ``ChainClassifier``, with the constants of the literature:
+losses are summed over the sequences, so that C, c1 and c2 mean what they do there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from maxent import io
+from maxent.core.potentials import (
+    Box,
+    DualBall,
+    Equality,
+    LaplacePrior,
+    Potential,
+    Quadratic,
+    ScaledPotential,
+)
+from maxent.core.problem import Problem
+from maxent.core.solvers import Solution
+from maxent.learn.parameters import positive
+from maxent.learn.structured.chain import ChainModel
+from maxent.rows.arrays import Array
+
+
+@dataclass(eq=False, repr=False)
+class NamedModel(ChainModel):
+    """Settings that all the models have; see ``ChainClassifier``."""
+
+    transitions: str = field(default="constant", kw_only=True)
+    all_pairs: bool = field(default=False, kw_only=True)
+    least: int = field(default=1, kw_only=True)
+    solver: Any = field(default="auto", kw_only=True)
+    tol: float = field(default=1e-4, kw_only=True)
+    max_iter: int | None = field(default=None, kw_only=True)
+    verbose: int = field(default=0, kw_only=True)
+    checkpoint: str | None = field(default=None, kw_only=True)
+
+    @classmethod
+    def _parameters(cls) -> dict[str, Any]:
+        """In the order in which a dataclass sets them."""
+        return {given.name: given.default for given in fields(cls)}
+
+
+@io.register
+@dataclass(eq=False, repr=False)
+class CRF(NamedModel):
+    """Conditional random field without a penalty: maximum likelihood (Lafferty et al., 2001).
+
+    Minimises  sum_i -log p(y_i | x_i).  Other parameters and attributes: see ``ChainClassifier``.
+    Labels that are separable, if only those of some sequences, have no best weights: a
+    SeparableWarning tells, and the model is finite.
+
+    >>> model = CRF().fit([[["a"]], [["a"]], [["a"]]], [[0], [1], [1]])
+    >>> model.predict_proba([[["a"]]])[0].round(3)
+    array([[0.333, 0.667]])
+    """
+
+    def _recipe(self, total: float) -> tuple[str, Potential]:
+        return "crf", Equality()
+
+
+@io.register
+@dataclass(eq=False, repr=False)
+class L2CRF(NamedModel):
+    """Conditional random field with a squared penalty; c2 as in CRFsuite.
+
+    Minimises  sum_i -log p(y_i | x_i) + c2 ||w||^2.  Other parameters and attributes: see
+    ``ChainClassifier``.
+
+    >>> model = L2CRF(c2=0.1).fit([[["a"], ["b"]], [["a"], ["a"]]], [[0, 1], [0, 0]])
+    >>> model.predict([[["a"], ["b"]]])
+    [array([0, 1])]
+    """
+
+    c2: float = 1.0
+
+    def _recipe(self, total: float) -> tuple[str, Potential]:
+        return "crf", Quadratic(2 * positive("c2", self.c2) / total)
+
+
+@io.register
+@dataclass(eq=False, repr=False)
+class L1CRF(NamedModel):
+    """Conditional random field with few weights other than 0; c1 as in CRFsuite.
+
+    Minimises  sum_i -log p(y_i | x_i) + c1 ||w||_1.  Other parameters and attributes: see
+    ``ChainClassifier``.
+
+    >>> model = L1CRF(c1=0.1).fit([[["a"], ["b"]], [["a"], ["a"]]], [[0, 1], [0, 0]])
+    >>> model.predict([[["a"], ["b"]]]), int((model.weights_ != 0).sum()) < model.weights_.size
+    ([array([0, 1])], True)
+    """
+
+    c1: float = 1.0
+
+    def _recipe(self, total: float) -> tuple[str, Potential]:
+        return "crf", Box(positive("c1", self.c1) / total)
+
+
+@io.register
+@dataclass(eq=False, repr=False)
+class M3N(NamedModel):
+    """Max-margin Markov network: the Gaussian maximum-entropy discrimination network (Theorem 3).
+
+    Minimises  1/2 ||w||^2 + C sum_i xi_i,  xi_i = max_y cost(y_i, y) - <w, f(x_i, y_i) - f(x_i, y)>
+    with 1 for every wrong label (problem P0). Other parameters and attributes: see
+    ``ChainClassifier``.
+
+    >>> model = M3N(C=10).fit([[["a"], ["b"]], [["a"], ["a"]]], [[0, 1], [0, 0]])
+    >>> model.predict([[["a"], ["b"]]]), bool(model.gap_ <= 1e-4)
+    ([array([0, 1])], True)
+    """
+
+    C: float = 1.0
+
+    def _recipe(self, total: float) -> tuple[str, Potential]:
+        return "hinge", Quadratic(1 / (total * positive("C", self.C)))
+
+
+@io.register
+@dataclass(eq=False, repr=False)
+class L1M3N(NamedModel):
+    """Max-margin Markov network with few weights other than 0 (appendix A of the paper).
+
+    Minimises  1/2 ||w||_1 + C sum_i xi_i,  see ``M3N``; with a ``radius`` instead of C the slacks
+    alone, under ||w||_1 <= radius. Other parameters and attributes: see ``ChainClassifier``.
+
+    >>> model = L1M3N(C=10).fit([[["a"], ["b"]], [["a"], ["a"]]], [[0, 1], [0, 0]])
+    >>> model.predict([[["a"], ["b"]]])
+    [array([0, 1])]
+    """
+
+    C: float | None = 1.0
+    radius: float | None = None
+
+    def _recipe(self, total: float) -> tuple[str, Potential]:
+        if self.radius is None:
+            return "hinge", Box(1 / (2 * total * positive("C", self.C)))
+        if self.C not in (None, 1.0):
+            raise ValueError(
+                f"a radius of {self.radius!r} bounds the weights by itself, so C={self.C!r} has no "
+                "effect: give one of them, C=None with a radius"
+            )
+        return "hinge", DualBall(positive("radius", self.radius), 1)
+
+
+@io.register
+@dataclass(eq=False, repr=False)
+class LaplaceMEDN(NamedModel):
+    """Maximum-entropy discrimination Markov network with a Laplace prior.
+
+    Learns a distribution p(w) of weights near the prior p_0(w) = prod sqrt(lam)/2 e^{-sqrt(lam)
+    |w_k|}: minimises  KL(p || p_0) + C sum_i xi_i  under expected margins (problem P1) and predicts
+    with the posterior mean (eq. 2).
+
+    method="exact" solves the convex problem of Corollary 6 for the mean, with a duality gap.
+    method="variational" is the paper's Algorithm 1, ``rounds`` of it (the paper takes 3): a normal
+    posterior from a series of M3Ns. Run to its end it is the exact model with 2 C and 4 lam, see
+    docs/differences.md.
+
+    Parameters
+    ----------
+    C : weight of the slacks. lam : of the prior, of variance 2 / lam: the larger, the closer to 0.
+    method, rounds : see above; rounds is of no use, and so refused, with "exact".
+    Others: see ``ChainClassifier``.
+
+    Attributes
+    ----------
+    weights_ : the posterior mean; variance_ : the posterior variance of every weight.
+    kl_norm_ : KL(p || p_0), for "exact" sqrt(lam) ||w||_KL of Corollary 6 up to its constant.
+    Others: see ``ChainClassifier``; with "variational" gap_ is that of the last M3N.
+
+    >>> model = LaplaceMEDN(C=10, lam=4).fit([[["a"], ["b"]], [["a"], ["a"]]], [[0, 1], [0, 0]])
+    >>> model.predict([[["a"], ["b"]]]), bool(model.gap_ <= 1e-4)
+    ([array([0, 1])], True)
+    """
+
+    _fitted_fields: ClassVar[tuple[str, ...]] = (
+        *ChainModel._fitted_fields,
+        "variance_",
+        "kl_norm_",
+    )
+
+    C: float = 1.0
+    lam: float = 1.0
+    method: str = "exact"
+    rounds: int | None = None
+
+    def _recipe(self, total: float) -> tuple[str, Potential]:
+        if self.method not in ("exact", "variational"):
+            raise ValueError(f'method must be "exact" or "variational", got {self.method!r}')
+        if self.method == "exact" and self.rounds is not None:
+            raise ValueError(
+                f'rounds={self.rounds!r} has no effect with method="exact": leave it out'
+            )
+        whole = isinstance(self.rounds, Integral) and self.rounds >= 1
+        if self.rounds is not None and not whole:
+            raise ValueError(f"rounds must be an integer >= 1, got {self.rounds!r}")
+        prior = LaplacePrior(positive("lam", self.lam))
+        return "hinge", ScaledPotential(prior, 1 / (total * positive("C", self.C)))
+
+    def _has_planes(self, potential: Potential) -> bool:
+        return self.method == "variational"  # a series of M3Ns
+
+    def _optimise(self, problem: Problem, w0: Any = None) -> Solution:
+        potential = problem.potential
+        assert isinstance(potential, ScaledPotential)
+        assert isinstance(potential.potential, LaplacePrior)
+        prior = potential.potential
+        if self.method == "variational":
+            self._refuse_checkpoint("the rounds of Algorithm 1")
+            solution, variance = self._algorithm_1(problem, potential.multiplier)
+            self.variance_, second = variance, variance + solution.w**2
+            self.kl_norm_ = _variational_kl(self.variance_, second, float(prior.lam))
+            return solution
+        solution = super()._optimise(problem, w0)
+        eta = prior.conjugate_gradient(solution.w)
+        self.variance_ = prior.posterior_variance(eta)
+        self.kl_norm_ = prior.conjugate(solution.w)
+        return solution
+
+    def _algorithm_1(self, problem: Problem, share: float) -> tuple[Solution, Array]:
+        """Algorithm 1: an M3N with covariance Sigma (eq. 10), then a new Sigma (eq. 11)."""
+        lam = float(self.lam)
+        covariance = np.ones(problem.features.n_features)
+        w = None
+        rounds = 3 if self.rounds is None else int(self.rounds)
+        for _ in range(rounds):
+            network = problem.with_potential(Quadratic(share / covariance))
+            solution = self._solve(network, w, stacklevel=4)
+            w, used = solution.w, covariance
+            covariance = np.sqrt((covariance + w**2) / lam)
+        self.weights_ = solution.w
+        self._certify(network, solution)
+        return solution, used
+
+    def shrinkage(self, eta: Any) -> Array:
+        """The posterior mean as a function of eta (Corollary 7, Fig. 1): 2 eta / (lam - eta^2).
+
+        >>> LaplaceMEDN(lam=4.0).shrinkage(1.0)
+        array(0.66666667)
+        """
+        eta = np.asarray(eta, dtype=np.float64)
+        lam = positive("lam", self.lam)
+        if not (eta**2 < lam).all():
+            raise ValueError(f"the posterior mean exists for eta^2 < lam = {lam:g}, got {eta!r}")
+        return np.asarray(LaplacePrior(lam).grad(eta))
+
+    def sparsity(self, threshold: float = 1e-3) -> float:
+        """The share of posterior means below a threshold; none is exactly 0."""
+        check_is_fitted(self)
+        return float(np.mean(np.abs(self.weights_) < threshold))
+
+
+def _variational_kl(variance: Array, second: Array, lam: float) -> float:
+    """min_q L(p, q) of section 5 at p = N(w, variance): an upper bound of KL(p || p_0).
+
+    -H(p) = -1/2 sum log(2 pi e variance), and -log of the normalizer of q is
+    sqrt(lam E w^2) - log(sqrt(lam) / 2) for each weight.
+    """
+    negentropy = -0.5 * (1 + np.log(2 * np.pi * variance))
+    return float(np.sum(negentropy + np.sqrt(lam * second) - np.log(np.sqrt(lam) / 2)))

@@ -1,0 +1,162 @@
+"""Label ranking: an order of all labels for each sample, by losses of the permutahedron."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import MultiOutputMixin
+from sklearn.utils import check_array, check_consistent_length
+
+from maxent import io
+from maxent._support.checks import masses
+from maxent.core.entropies import Entropy, MeanEntropy, SquaredNorm
+from maxent.learn.linear.base import FenchelYoungModel
+from maxent.rows.arrays import Array
+from maxent.structured import Permutahedron, kendall_tau
+
+
+@io.register
+class LabelRanker(MultiOutputMixin, FenchelYoungModel):
+    """Rankings of k labels from features (Fenchel-Young paper, §7.3).
+
+    Minimises  mean loss + V*(W)  with the Fenchel-Young loss of an entropy on the permutahedron:
+    the label in place j of a ranking is worth the points w_j, and the scores theta = W x + b
+    predict points between all permutations of w.
+
+    Parameters
+    ----------
+    entropy : "l2", half the squared norm of the points, or "kl", their entropy ``MeanEntropy``; or
+        an Entropy on a ``Permutahedron``.
+    weights : w, the points of the places, which do not increase; k, ..., 1 by default. Zeros at the
+        end make a ranking of the first places alone.
+
+    The others are those of ``FenchelYoungClassifier``; a potential with one number per weight takes
+    W (features, labels) row by row.
+
+    Attributes: coef_ (labels, features), intercept_ (labels,), and loss_, objective_, gap_,
+    optimality_, n_iter_, entropy_, dual_coef_, support_, X_fit_ as for the classifier. ``score`` is
+    Kendall's tau of the predicted and the given rankings, on average.
+
+    >>> X = np.linspace(-1, 1, 40)[:, None]
+    >>> ranks = np.where(X > 0, [[1, 2, 3]], [[3, 2, 1]])  # of three labels, 1 is the best
+    >>> model = LabelRanker().fit(X, ranks)
+    >>> model.predict([[-0.9], [0.9]])
+    array([[3, 2, 1],
+           [1, 2, 3]])
+    >>> round(model.score(X, ranks), 2), bool(model.gap_ < 1e-5)
+    (1.0, True)
+    """
+
+    def __init__(
+        self,
+        entropy: Any = "l2",
+        weights: Any = None,
+        potential: Any = None,
+        *,
+        fit_intercept: bool = True,
+        kernel: Any = None,
+        gamma: Any = "scale",
+        degree: float = 3,
+        coef0: float = 0.0,
+        solver: Any = "auto",
+        tol: float = 1e-6,
+        max_iter: int | None = None,
+        warm_start: bool = False,
+        temperature: float = 1.0,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.entropy = entropy
+        self.weights = weights
+        self.potential = potential
+        self.fit_intercept = fit_intercept
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+        self.temperature = temperature
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.target_tags.single_output = False
+        return tags
+
+    def _entropy(self, n_labels: int) -> Entropy:
+        given = self.entropy
+        if isinstance(given, Entropy) and isinstance(given.domain, Permutahedron):
+            if self.weights is not None:
+                raise ValueError("weights are for the entropies by name: this one brings its own")
+            size, entropy = given.domain.size, given
+        elif isinstance(given, str) and given in ("l2", "kl"):
+            weights = np.arange(n_labels, 0, -1) if self.weights is None else self.weights
+            domain = Permutahedron(weights)
+            size = domain.size
+            kind = SquaredNorm if given == "l2" else MeanEntropy
+            entropy = kind(domain=domain)
+        else:
+            raise ValueError(
+                'entropy must be "l2", "kl" or an Entropy on a Permutahedron such as '
+                f"SquaredNorm(domain=Permutahedron([3, 2, 1])), got {given!r}"
+            )
+        if size != n_labels:
+            raise ValueError(f"{size} weights, and y ranks {n_labels} labels: give one per place")
+        return entropy
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LabelRanker:
+        """Fit the weights to samples X and their rankings y (samples, labels), 1 being the best.
+
+        Any numbers rank the labels, the smallest first; labels with the same number share their
+        places.
+        """
+        self._check()
+        X = self._table(X, reset=True)
+        ranks = self._ranks(X, y)
+        entropy = self._entropy(ranks.shape[1])
+        weight = masses("sample_weight", sample_weight, len(ranks))
+        X, rows = self._in_use(X, weight)
+        assert isinstance(entropy.domain, Permutahedron)
+        points = entropy.domain.points(-ranks[rows])
+        self._solve(X, points, weight[rows], entropy, rows)
+        return self
+
+    def _ranks(self, X: Any, y: Any) -> Array:
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None: give a "
+                "row of ranks for each row of X"
+            )
+        ranks = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y", estimator=self)
+        check_consistent_length(X, ranks)
+        if ranks.ndim != 2 or ranks.shape[1] < 2:
+            raise ValueError(
+                "y must be a matrix (samples, labels) of ranks of two labels or more, got shape "
+                f"{ranks.shape}"
+            )
+        return np.asarray(ranks)
+
+    def decision_function(self, X: Any) -> Array:
+        """Scores of each label, the largest of the best."""
+        return self._scores(X)
+
+    def predict_points(self, X: Any) -> Array:
+        """The points of each label, between all permutations of the weights."""
+        return self._probabilities(self._scores(X))
+
+    def predict(self, X: Any) -> Array:
+        """Ranks of the labels by their scores, 1 for the best; ties in the order of the labels."""
+        order = np.argsort(-self._scores(X), axis=1, kind="stable")
+        return np.argsort(order, axis=1, kind="stable") + 1
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Kendall's tau of the predicted rankings and y, on average over the samples."""
+        theta = self._scores(X)
+        tau = kendall_tau(-theta, self._ranks(X, y))
+        return float(np.average(tau, weights=masses("sample_weight", sample_weight, len(tau))))

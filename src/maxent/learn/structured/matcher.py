@@ -1,0 +1,233 @@
+"""Learned matchings between two sets of feature vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from maxent import io
+from maxent._support.checks import masses
+from maxent.core.entropies import Entropy, MeanEntropy, SquaredNorm
+from maxent.core.maps import RaggedMap
+from maxent.core.problem import Problem
+from maxent.learn.linear.base import as_potential
+from maxent.learn.saving import SavesFields
+from maxent.learn.solving import CERTIFICATE, SolvesProblem, mean_weights
+from maxent.rows.arrays import Array, Ragged
+from maxent.structured import Birkhoff
+
+_ENTROPIES = {"l2": SquaredNorm, "kl": MeanEntropy}
+
+
+def _squared_difference(A: Array, B: Array) -> Array:
+    return -np.square(A[:, None] - B)
+
+
+def _product(A: Array, B: Array) -> Array:
+    return A[:, None] * B
+
+
+_PAIR_FEATURES: dict[str, Callable[[Array, Array], Array]] = {
+    "squared_difference": _squared_difference,
+    "product": _product,
+}
+
+
+@io.register
+class Matcher(SolvesProblem, SavesFields, BaseEstimator):
+    """Matchings of two sets of n vectors each, from scores that are linear in features of pairs.
+
+    Minimises  mean loss + V*(w)  with the Fenchel-Young loss of an entropy on ``Birkhoff()``: i
+    and j score theta_ij = <w, f(a_i, b_j)>, and the prediction is the best assignment.
+
+    Parameters
+    ----------
+    entropy : "l2", half the squared norm of the doubly stochastic matrix (a loss with a margin and
+        sparse soft matchings), "kl", its entropy ``MeanEntropy`` (Sinkhorn), or an Entropy on
+        ``Birkhoff()``.
+    pair_features : what w weighs: "squared_difference", -(a_i - b_j)^2 of each feature;
+        "product", a_i b_j of each; a function (A, B) -> (n, n, features); or "precomputed", where
+        X holds such arrays instead of pairs of sets.
+    potential : V, whose conjugate is the penalty on w: a Potential, or a number s for
+        ``Quadratic(s)``, s/2 ||w||^2; ``Quadratic(1e-3)`` by default.
+    solver, tol, max_iter : see ``Problem.solve``; solvers stop at a duality gap of tol.
+    verbose : 1 shows a progress line.
+
+    Attributes
+    ----------
+    coef_ : (features,), the weights. entropy_ : the entropy in use.
+    loss_ : mean loss on the training pairs; objective_ : with the penalty.
+    gap_ : duality gap: ``objective_`` is at most that far above the smallest there is.
+    optimality_ : violation of the optimality conditions; n_iter_; n_features_in_.
+
+    >>> rng = np.random.default_rng(0)
+    >>> A = rng.normal(size=(20, 5, 3))
+    >>> y = np.array([rng.permutation(5) for _ in A])
+    >>> B = np.array([a[np.argsort(order)] for a, order in zip(A, y)])  # b_y(i) = a_i, and noise
+    >>> B[:, :, 0] = rng.normal(size=(20, 5))  # in the first feature
+    >>> model = Matcher().fit(list(zip(A, B)), y)
+    >>> model.score(list(zip(A, B)), y), bool(model.gap_ < 1e-5)
+    (1.0, True)
+    """
+
+    _fitted_fields = (
+        *("entropy_", "n_features_in_", "coef_"),
+        *CERTIFICATE,
+    )
+
+    def __init__(
+        self,
+        entropy: Any = "l2",
+        pair_features: Any = "squared_difference",
+        potential: Any = None,
+        *,
+        solver: Any = "auto",
+        tol: float = 1e-6,
+        max_iter: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.entropy = entropy
+        self.pair_features = pair_features
+        self.potential = potential
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.input_tags.two_d_array = False
+        tags.input_tags.three_d_array = True
+        return tags
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Matcher:
+        """Fit the weights to pairs of sets X and their matchings y, the partner in B of each of A.
+
+        X is a sequence of pairs (A, B) of arrays (n, features), where n may differ from pair to
+        pair; y a sequence of permutations of 0 .. n - 1.
+        """
+        self._check_settings()
+        entropy = self._entropy()
+        blocks = self._blocks(X)
+        observed = self._observed(blocks, y)
+        weight = masses("sample_weight", sample_weight, len(blocks))
+        weight = mean_weights(weight, "pairs of sets")
+        features = RaggedMap([block.reshape(-1, block.shape[-1]) for block in blocks])
+        problem = Problem(
+            entropy,
+            features,
+            as_potential(self.potential),
+            observed=observed,
+            weights=weight,
+        )
+        solution = self._solve(problem)
+        self.entropy_ = entropy
+        self.n_features_in_ = features.n_features
+        self.coef_ = solution.w
+        self._certify(problem, solution)
+        return self
+
+    def decision_function(self, X: Any) -> list[Array]:
+        """The scores (n, n) of each pair of sets."""
+        check_is_fitted(self)
+        blocks = self._blocks(X)
+        if blocks[0].shape[-1] != self.n_features_in_:
+            raise ValueError(
+                f"X has {blocks[0].shape[-1]} features of pairs, but {type(self).__name__} is "
+                f"expecting {self.n_features_in_} features as input"
+            )
+        return [block @ self.coef_ for block in blocks]
+
+    def predict_proba(self, X: Any) -> list[Array]:
+        """The soft matching (n, n) of each pair of sets, doubly stochastic."""
+        scores = self.decision_function(X)
+        rows = Ragged.from_rows([theta.ravel() for theta in scores])
+        soft = self.entropy_.conjugate(rows)[1].rows()
+        return [p.reshape(theta.shape) for p, theta in zip(soft, scores, strict=True)]
+
+    def predict(self, X: Any) -> list[Array]:
+        """The best matching of each pair of sets: the partner in B of each of A."""
+        rows = Ragged.from_rows([theta.ravel() for theta in self.decision_function(X)])
+        return Birkhoff().decode(rows)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of partners that are right, on average over the pairs of sets."""
+        found = self.predict(X)
+        if len(y) != len(found):
+            raise ValueError(f"X has {len(found)} pairs of sets, y {len(y)} matchings")
+        right = [np.mean(p == np.asarray(q)) for p, q in zip(found, y, strict=True)]
+        return float(np.average(right, weights=masses("sample_weight", sample_weight, len(right))))
+
+    def _entropy(self) -> Entropy:
+        if isinstance(self.entropy, str) and self.entropy in _ENTROPIES:
+            return _ENTROPIES[self.entropy](domain=Birkhoff())
+        if isinstance(self.entropy, Entropy) and isinstance(self.entropy.domain, Birkhoff):
+            return self.entropy
+        raise ValueError(
+            'entropy must be "l2", "kl" or an Entropy on Birkhoff() such as '
+            f"SquaredNorm(domain=Birkhoff()), got {self.entropy!r}"
+        )
+
+    def _blocks(self, X: Any) -> list[Array]:
+        """Features (n, n, features) of the pairs of each two sets."""
+        try:
+            count = len(X)
+        except TypeError:
+            count = 0
+        if not count:
+            raise ValueError("X must be a sequence of pairs (A, B) of sets of vectors, one or more")
+        blocks = [self._block(x, i) for i, x in enumerate(X)]
+        widths = {block.shape[-1] for block in blocks}
+        if len(widths) > 1:
+            raise ValueError(f"pairs of sets have different numbers of features: {sorted(widths)}")
+        return blocks
+
+    def _block(self, x: Any, i: int) -> Array:
+        if isinstance(self.pair_features, str) and self.pair_features == "precomputed":
+            block = np.asarray(x, dtype=np.float64)
+        else:
+            chosen = self.pair_features
+            features = _PAIR_FEATURES.get(chosen) if isinstance(chosen, str) else chosen
+            if not callable(features):
+                raise ValueError(
+                    'pair_features must be "squared_difference", "product", "precomputed" or a '
+                    f"function, got {chosen!r}"
+                )
+            if len(x) != 2:
+                raise ValueError(f"entry {i} of X must be a pair (A, B) of sets, got {len(x)}")
+            A, B = (np.asarray(part, dtype=np.float64) for part in x)
+            if A.ndim != 2 or B.ndim != 2 or len(A) != len(B):
+                raise ValueError(
+                    f"pair {i} of X must have two sets of n vectors, (n, features) each, got "
+                    f"shapes {A.shape} and {B.shape}; fill the smaller set up with vectors that "
+                    "stand for no partner"
+                )
+            block = np.asarray(features(A, B), dtype=np.float64)
+        if block.ndim != 3 or block.shape[0] != block.shape[1] or 0 in block.shape:
+            raise ValueError(
+                f"the features of pair {i} must have the shape (n, n, features), got {block.shape}"
+            )
+        return block
+
+    def _observed(self, blocks: list[Array], y: Any) -> Ragged:
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None: give a "
+                "permutation for each pair of sets"
+            )
+        if len(y) != len(blocks):
+            raise ValueError(f"X has {len(blocks)} pairs of sets, y {len(y)} matchings")
+        vertices = Birkhoff().encode(list(y))
+        assert isinstance(vertices, Ragged)
+        for i, (vertex, block) in enumerate(zip(vertices.rows(), blocks, strict=True)):
+            if vertex.size != len(block) ** 2:
+                raise ValueError(
+                    f"matching {i} of y has {round(vertex.size**0.5)} partners, and its sets "
+                    f"{len(block)} members"
+                )
+        return vertices

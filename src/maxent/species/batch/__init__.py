@@ -1,0 +1,1 @@
+"""Many species and whole folders: each appears complete or not at all."""

@@ -1,0 +1,408 @@
+"""One species of a run: fitted, drawn, and written to a folder of its own.
+
+The folder holds ``report.html``, ``map.png``, ``model.json``, ``maps/``, ``projections/``,
+``tables/``, ``result.json``, from which the report can be made again, and ``manifest.json``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from maxent import io
+from maxent._version import __version__
+from maxent.density import FittedDensity, write_lambdas
+from maxent.species import report
+from maxent.species.batch import fingerprints
+from maxent.species.batch.keeping import files_in, renew_manifest
+from maxent.species.batch.outputs import MODEL, RESULT, SUMMARY, staged
+from maxent.species.batch.slugs import slug
+from maxent.species.compare.change import compare_maps
+from maxent.species.compare.folders import DEFAULT_RULE, OUTPUT
+from maxent.species.compare.map_files import on_one_grid
+from maxent.species.compare.records import Comparison
+from maxent.species.fit.fitting import fit_species
+from maxent.species.fit.model import SpeciesModel
+from maxent.species.fit.results import (
+    TRAINING,
+    MapFiles,
+    Sample,
+    Sharing,
+    SpeciesResult,
+    read_result,
+)
+from maxent.species.fit.settings import Settings
+from maxent.species.input.files import LayerFiles
+from maxent.species.input.layers.extrapolation import Extrapolation
+from maxent.species.input.layers.similarity import Reference
+from maxent.species.input.records.occurrences import Occurrences
+from maxent.species.judge import fit_sample
+from maxent.species.project import EXTRAS, project
+from maxent.species.report import tables
+from maxent.species.study.all_cells import WholeLayers
+from maxent.species.study.effort import RecordEffort
+from maxent.species.study.region import Prepared, Region, Regions, prepare
+
+_HELD_OUT = {  # whose AUC is shown where there are no test records
+    "blocks": "block CV",
+    "checkerboard": "checkerboard CV",
+    "random": "random CV",
+    "bootstrap": "bootstrap",
+    "subsample": "subsamples",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Shared:
+    """What all species of a run have in common; it is sent to worker processes as it is.
+
+    ``inputs`` is the digest of the files that they share, see ``fingerprints.py``; ``lenders`` are
+    the densities of the species that lend strength to each other; ``whole`` the layers whose cells
+    are fitted in windows, None where those of the regions are fitted.
+    """
+
+    settings: Settings
+    categorical: tuple[str, ...] = ()
+    layers: LayerFiles | None = None
+    projections: tuple[LayerFiles, ...] = ()
+    regions: Regions | None = None
+    command: str = ""
+    lambdas: bool = False
+    maps: bool = True
+    inputs: str = ""
+    lenders: Mapping[str, FittedDensity] = field(default_factory=dict)
+    whole: WholeLayers | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """One species: where its results go, and its records (or a table made from them already)."""
+
+    species: str
+    folder: Path
+    overwrite: bool
+    records: Occurrences | None = None
+    test: Occurrences | None = None
+    prepared: Prepared | None = None
+    notes: tuple[str, ...] = ()
+
+
+def fit_job(
+    job: Job, shared: Shared, stage: Callable[[str], None], client: Any = None
+) -> dict[str, Any]:
+    """Fit a species and write its folder; returns its summary row.
+
+    ``client`` is of a cluster whose workers read the windows of ``shared.whole``.
+    """
+    start = perf_counter()
+    stage("records")
+    prepared, region = _prepared(job, shared)
+    shared.settings.check_tested(prepared.test is not None)
+    others = {name: d for name, d in shared.lenders.items() if name != job.species}
+    shared = replace(shared, lenders=others)
+    kept: list[str] = []
+    with staged(job.folder, job.overwrite, kept.append) as place:
+        result = _write_species(prepared, region, shared, place, stage, client)
+        row = _summary(result, job.folder, perf_counter() - start)
+        row["notes"] = prepared.new_notes(result.notes, _told(job, shared))
+        summary = {"fingerprint": fingerprint(job, shared), "files": files_in(place), "row": row}
+        io.write_atomically(place / SUMMARY, (json.dumps(summary, indent=1) + "\n").encode())
+    return row | {"notes": [*row["notes"], *kept]}
+
+
+def _told(job: Job, shared: Shared) -> set[str]:
+    """Notes on what all species share, which were shown before any was fitted."""
+    told = {*job.notes} if job.prepared is None else {*job.prepared.notes}
+    region = None if shared.regions is None else shared.regions.shared
+    return told if region is None else told | {*region.notes}
+
+
+def lend(job: Job, shared: Shared) -> FittedDensity:
+    """The density of a species' own records, for the others."""
+    sample = _prepared(job, shared)[0].train
+    categorical = tuple(c for c in shared.categorical if c in sample.X.columns)
+    return fit_sample(shared.settings.recipe(categorical), sample)
+
+
+def _prepared(job: Job, shared: Shared) -> tuple[Prepared, Region | None]:
+    """A species ready to be fitted, and the cells it lies on where it comes from rasters."""
+    if job.prepared is not None:
+        _check_enough(job.prepared, shared.settings)
+        return job.prepared, None
+    assert shared.regions is not None
+    assert job.records is not None
+    region = shared.regions.of(job.records, job.test)
+    prepared = prepare(region, job.records, shared.settings, job.test)
+    return replace(prepared, notes=[*job.notes, *prepared.notes]), region
+
+
+def _check_enough(prepared: Prepared, settings: Settings) -> None:
+    """Refuse a species of a table with too few rows."""
+    n = int((prepared.train.counts > 0).sum())
+    if n < settings.minimum:
+        held = 0 if prepared.test is None else len(prepared.test.counts)
+        raise ValueError(
+            f"{prepared.species}: {n} rows to fit ({held} for testing), at least "
+            f"{settings.minimum} are needed (--minimum)"
+        )
+
+
+def _write_species(
+    prepared: Prepared,
+    region: Region | None,
+    shared: Shared,
+    place: Path,
+    stage: Callable[[str], None],
+    client: Any,
+) -> SpeciesResult:
+    settings = shared.settings
+    whole = None
+    if shared.whole is not None and region is not None:
+        whole = partial(shared.whole.density, region=region, client=client)
+    result, models = fit_species(
+        prepared,
+        settings,
+        categorical=shared.categorical,
+        labels=None if region is None else region.labels,
+        grid=None if region is None else region.grid,
+        command=shared.command,
+        lenders=shared.lenders if settings.share else None,
+        whole=whole,
+        stage=stage,
+    )
+    sample, test = (_used(part, result) for part in (prepared.train, prepared.test))
+    assert sample is not None
+    points = sample.X[sample.at_background]
+    model = SpeciesModel(
+        result.species,
+        result.model,
+        Reference.of(points, result.categorical),
+        {row["name"]: float(row["value"]) for row in result.evaluation.thresholds},
+        None if region is None else region.grid.crs,
+        prepared.study,
+        result.selection,
+        Extrapolation.of(points, result.categorical),
+    )
+    io.save(model, place / MODEL)
+    extra_files = {"model": MODEL}
+    if shared.lambdas:
+        write_lambdas(result.model, place / f"{slug(result.species)}.lambdas")
+        extra_files["lambdas"] = f"{slug(result.species)}.lambdas"
+    stage("maps")
+    start = perf_counter()
+    kernel = None if region is None else region.kernel
+    maps, notes = _write_maps(model, models, shared, place, kernel)
+    change = _write_change(model, maps, settings, place)
+    result.seconds["maps"] = perf_counter() - start
+    (place / "tables").mkdir()
+    stage("report")
+    notes = list(dict.fromkeys([*result.notes, *notes]))
+    reading = None if shared.layers is None else asdict(shared.layers)
+    result = replace(result, maps=maps, notes=notes, change=change, reading=reading)
+    written = tables.write_tables(result, sample, test, place / "tables")
+    files = {what: f"tables/{name}" for what, name in written.items()}
+    result = replace(result, tables={**extra_files, **files})
+    start = perf_counter()
+    _write_pages(result, place)
+    result.seconds["report"] = perf_counter() - start
+    io.save(result, place / RESULT)
+    return result
+
+
+def _used(sample: Sample | None, result: SpeciesResult) -> Sample | None:
+    """With the variables that were selected alone."""
+    if sample is None or result.selection is None:
+        return sample
+    return replace(sample, X=sample.X[list(result.selection.kept)])
+
+
+def _write_maps(
+    model: SpeciesModel,
+    replicates: Sequence[FittedDensity],
+    shared: Shared,
+    place: Path,
+    effort: RecordEffort | None,
+) -> tuple[list[MapFiles], list[str]]:
+    """The maps of the training layers and of every projection, with those of replicates."""
+    maps, notes = [], []
+    if shared.layers is not None and shared.maps:
+        drawn, _ = _write_map(
+            model, shared, shared.layers, place, "maps", TRAINING, replicates, effort
+        )
+        maps.append(drawn)
+    for name, files in _named(shared.projections).items():
+        folder = f"projections/{slug(name)}"
+        drawn, more = _write_map(model, shared, files, place, folder, name, replicates)
+        maps.append(drawn)
+        notes += more
+        if drawn.mask is not None:
+            notes.append(
+                f"{name}: {drawn.n_masked} of {drawn.n_cells} cells extrapolate and are left out "
+                f"(--mask {drawn.mask})"
+            )
+    return maps, notes
+
+
+def _named(projections: Sequence[LayerFiles]) -> dict[str, LayerFiles]:
+    """By the name of the folder, or by its whole path where two share a name."""
+    names = [Path(files.sources[0]).name for files in projections]
+    return {
+        name if names.count(name) == 1 else files.sources[0]: files
+        for name, files in zip(names, projections, strict=True)
+    }
+
+
+def _write_map(
+    model: SpeciesModel,
+    shared: Shared,
+    files: LayerFiles,
+    place: Path,
+    folder: str,
+    name: str,
+    replicates: Sequence[FittedDensity] = (),
+    effort: RecordEffort | None = None,
+) -> tuple[MapFiles, list[str]]:
+    settings = shared.settings
+    rule, threshold = "", None
+    if settings.threshold is not None:
+        rule, threshold = model.rule(settings.threshold)
+    (place / folder).mkdir(parents=True)
+    with files.open(only=model.density.schema.names) as layers:
+        written = project(
+            model.density,
+            layers,
+            place / folder,
+            outputs=settings.outputs,
+            clamp=settings.clamp,
+            reference=model.reference,
+            threshold=threshold,
+            rule=rule,
+            replicates=replicates,
+            extras=() if files is shared.layers else EXTRAS,
+            extrapolation=model.extrapolation,
+            mask=None if files is shared.layers else settings.mask,
+            effort=effort,
+            name=name,
+            verbose=settings.verbose,
+        )
+        notes = list(layers.notes)
+    beside = {what: f"{folder}/{Path(file).name}" for what, file in written.files.items()}
+    return replace(written, files=beside), notes
+
+
+def _write_change(
+    model: SpeciesModel, maps: Sequence[MapFiles], settings: Settings, place: Path
+) -> Comparison | None:
+    """Range change from the training layers to the projections that are on their grid."""
+    shown = {
+        written.name: place / written.files[OUTPUT] for written in maps if OUTPUT in written.files
+    }
+    now = shown.pop(TRAINING, None)
+    futures = (
+        {} if now is None else {n: path for n, path in shown.items() if on_one_grid(now, path)}
+    )
+    if now is None or not futures:
+        return None
+    rule, value = model.rule(settings.threshold or DEFAULT_RULE)
+    return compare_maps(now, futures, value, place / "change", rule=rule, verbose=settings.verbose)
+
+
+def _write_pages(result: SpeciesResult, folder: Path) -> list[Path]:
+    """The picture, where there are maps, and the page, which comes last."""
+    drawn = result.maps and "cloglog" in result.maps[0].files
+    picture = [report.write_map_png(result, folder)] if drawn else []
+    return [*picture, report.write_report(result, folder)]
+
+
+def rewrite_report(folder: Path) -> Path:
+    """Make report.html and map.png of a folder again from its result.json."""
+    result = read_result(Path(folder))
+    made = _write_pages(result, Path(folder))
+    renew_manifest(Path(folder), [page.name for page in made])
+    return made[-1]
+
+
+# -- the summary ----------------------------------------------------------------------------------
+
+
+def _summary(result: SpeciesResult, folder: Path, seconds: float) -> dict[str, Any]:
+    """The row of a species in the index."""
+    test, auc, of = result.evaluation.test_scores, None, None
+    folds = [r["test_auc"] for c in result.replicates[:1] for r in c.table if "test_auc" in r]
+    if test is not None:
+        auc, of = test["auc"], "test records"
+    elif np.isfinite(folds).any():
+        auc, of = float(np.nanmean(folds)), _HELD_OUT[result.replicates[0].kind]
+    return {
+        "species": result.species,
+        "status": "ok",
+        "folder": folder.name,
+        "report": f"{folder.name}/report.html",
+        "thumbnail": f"{folder.name}/map.png" if result.maps else None,
+        "n_records": int(result.model.n_presences),
+        "auc": result.evaluation.scores["auc"],
+        "test_auc": auc,
+        "test_auc_of": of,
+        "gain": result.model.certificate.gain,
+        "gap": result.model.certificate.gap,
+        "seconds": seconds,
+        "presence": [
+            f"{drawn.name}: {drawn.presence_in_words()}" for drawn in result.maps if drawn.presence
+        ],
+        "sharing": None if result.sharing is None else _sharing(result.sharing),
+        "results": [{k: _plain(v) for k, v in r.items()} for r in tables.results_rows(result)],
+    }
+
+
+def _sharing(told: Sharing) -> str:
+    """The choice in a few words, with both scores."""
+    word = "yes" if told.chosen else "no"
+    if not told.own:
+        return f"{word}: {told.reason}"
+    return f"{word}: held-out gain {told.own['gain']:.3f} alone, {told.shared['gain']:.3f} shared"
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if hasattr(value, "item") else value
+
+
+def finished(job: Job, shared: Shared) -> dict[str, Any] | None:
+    """The summary row of an earlier run that was given the same, if all of its files are there."""
+    summary = _earlier(job, shared)
+    if summary is None or not set(summary["files"]) <= set(files_in(job.folder)):
+        return None
+    return dict(summary["row"], resumed=True)
+
+
+def begun(job: Job, shared: Shared) -> bool:
+    """Whether an earlier run that was given the same wrote the folder, whole or not by now."""
+    return _earlier(job, shared) is not None
+
+
+def _earlier(job: Job, shared: Shared) -> dict[str, Any] | None:
+    try:
+        summary = json.loads((job.folder / SUMMARY).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    known = isinstance(summary, dict) and {"fingerprint", "files", "row"} <= summary.keys()
+    return summary if known and summary["fingerprint"] == fingerprint(job, shared) else None
+
+
+def fingerprint(job: Job, shared: Shared) -> str:
+    """A digest of what the results depend on: settings, files, records and the version."""
+    parts: list[Any] = [__version__, shared.settings.listed(), shared.categorical, shared.layers]
+    parts += [shared.projections, shared.lambdas, shared.maps, shared.inputs, job.species]
+    parts += [] if shared.whole is None else ["in windows"]
+    for records in (job.records, job.test):
+        parts += [None] if records is None else [records.x, records.y]
+    if job.prepared is not None:
+        sample = job.prepared.train
+        parts += [sample.X, sample.counts, sample.coordinates, sample.prior, sample.at_background]
+    return fingerprints.of_values(*parts)

@@ -1,0 +1,474 @@
+"""From files to folders: one species or many, each folder whole or not at all.
+
+Many species get a folder each (see ``job.py``), with ``index.html`` and ``maxentResults.csv`` above
+them.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Generator, Sequence
+from contextlib import AbstractContextManager, closing, nullcontext
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Protocol
+
+from maxent._support.terminal import in_words
+from maxent.density import FittedDensity
+from maxent.species import report
+from maxent.species.batch.crew import ClusterSettings, Crew, check_files, spread
+from maxent.species.batch.fingerprints import of_file, of_rasters, of_values
+from maxent.species.batch.job import Job, Shared, begun, fingerprint, finished, fit_job, lend
+from maxent.species.batch.locks import Lock
+from maxent.species.batch.outputs import (
+    SUMMARY,
+    check_free,
+    check_unread,
+    contents,
+    locked,
+    resolved,
+)
+from maxent.species.batch.slugs import slugs
+from maxent.species.fit.settings import Settings
+from maxent.species.input.files import (
+    LayerFiles,
+    RecordFile,
+    StudyFiles,
+    chosen_species,
+    raster_parts,
+)
+from maxent.species.input.records.columns import listed
+from maxent.species.input.records.names import find_name
+from maxent.species.input.records.occurrences import Occurrences
+from maxent.species.input.records.swd import swd_rows, swd_sample
+from maxent.species.report import tables
+from maxent.species.study.all_cells import small_cache, whole_layers
+from maxent.species.study.region import prepare_swd, survey_files
+
+_EVERY = 10.0  # seconds after which the table of all species is written again
+_WHERE_PEOPLE_LOOKED = (
+    "--share also lends where people looked, which records of one group have in common; take that "
+    "out with --target-group, --background-records, --bias or --bias-kernel"
+)
+
+
+class Listener(Protocol):
+    """Who is told how a run goes."""
+
+    def note(self, text: str) -> None:
+        """Something was assumed about the files."""
+
+    def begin(self, species: Sequence[str]) -> None:
+        """These species will be fitted."""
+
+    def stage(self, species: str, name: str) -> None:
+        """A step of a species begins."""
+
+    def done(self, row: dict[str, Any]) -> None:
+        """A species is finished, has failed, or was there already."""
+
+
+class Silence:
+    """A listener that says nothing."""
+
+    def note(self, text: str) -> None:
+        """Say nothing."""
+
+    def begin(self, species: Sequence[str]) -> None:
+        """Say nothing."""
+
+    def stage(self, species: str, name: str) -> None:
+        """Say nothing."""
+
+    def done(self, row: dict[str, Any]) -> None:
+        """Say nothing."""
+
+
+# -- entry points --------------------------------------------------------------------------------
+
+
+def fit_files(
+    records: RecordFile,
+    layers: LayerFiles,
+    out: Path,
+    settings: Settings | None = None,
+    *,
+    species: Sequence[str] = (),
+    test: RecordFile | None = None,
+    bias: str | None = None,
+    group: RecordFile | None = None,
+    study: StudyFiles | None = None,
+    projections: Sequence[LayerFiles] = (),
+    lambdas: bool = False,
+    maps: bool = True,
+    jobs: int = 1,
+    cluster: ClusterSettings | None = None,
+    overwrite: bool = False,
+    resume: bool = False,
+    command: str = "",
+    listener: Listener | None = None,
+) -> list[dict[str, Any]]:
+    """Fit every species of a file to layers, with a folder and a summary row for each.
+
+    ``species`` picks some; ``test`` holds records of the same species for testing; ``bias`` is a
+    raster of sampling effort; ``group`` records whose cells are the background; ``study`` where
+    background is drawn from; ``jobs`` species are fitted at a time, or as many as there are workers
+    of a ``cluster``, which also says how much memory there is for a background of all cells;
+    ``resume`` keeps the species that an earlier run of the same settings
+    finished.
+    """
+    settings, listener = settings or Settings(), listener or Silence()
+    _check_share_settings(settings)
+    out = resolved(out)
+    read = [file.path for file in (records, test, group, study) if file is not None]
+    tables_read = [path for path in read if path is not None]
+    rasters = [bias] if bias is not None else []
+    files_read = [*tables_read, *raster_parts([*rasters, *_sources(layers, *projections)])]
+    check_unread(out, files_read)
+    within = nullcontext() if cluster is None or cluster.memory is None else small_cache()
+    with locked(out) as lock, within, _connected(cluster, listener) as client:
+        crew = Crew(jobs, client, lock)
+        check_files(client, out, files_read)
+        whole = whole_layers(
+            settings,
+            layers,
+            bias=bias,
+            grouped=group is not None and settings.bias_kernel is None,
+            cluster=cluster or ClusterSettings(),
+            client=client,
+            tell=listener.note,
+        )
+        drawn = settings if whole is None else replace(settings, background=Settings.background)
+        surveyed = survey_files(
+            records, layers, drawn, test=test, bias=bias, group=group, study=study
+        )
+        names = chosen_species(surveyed.records.names(), species, records.path)
+        notes = list(surveyed.notes)
+        if test is not None and surveyed.tests is not None:
+            notes += _untested(names, surveyed.tests.names(), surveyed.tests.source)
+        if settings.share and group is None and bias is None and settings.bias_kernel is None:
+            notes.append(_WHERE_PEOPLE_LOOKED)
+        region = surveyed.regions.shared  # None where each species has its own
+        for note in (*notes, *(() if region is None else region.notes)):
+            listener.note(note)
+        _check_share_species(settings, names, one_background=region is not None)
+        _check_out(out, len(names), overwrite, resume)
+        shared = Shared(
+            settings,
+            layers.categorical,
+            layers,
+            tuple(projections),
+            surveyed.regions,
+            command,
+            lambdas,
+            maps,
+            _shared_inputs(layers, bias, surveyed.group, projections, study),
+            whole=whole,
+        )
+        folders = _folders(out, names)
+        queue = [
+            Job(
+                name,
+                folders[name],
+                overwrite,
+                surveyed.records.of(name),
+                surveyed.tests_of(name),
+                notes=tuple(notes),
+            )
+            for name in names
+        ]
+        return _run(queue, shared, out, crew, resume, listener)
+
+
+def fit_swd(
+    samples: str | RecordFile,
+    background: str,
+    out: Path,
+    settings: Settings | None = None,
+    *,
+    categorical: Sequence[str] = (),
+    species: Sequence[str] = (),
+    test: str | None = None,
+    projections: Sequence[LayerFiles] = (),
+    lambdas: bool = False,
+    jobs: int = 1,
+    cluster: ClusterSettings | None = None,
+    overwrite: bool = False,
+    resume: bool = False,
+    command: str = "",
+    listener: Listener | None = None,
+) -> list[dict[str, Any]]:
+    """Fit every species of a table of samples with data, against a table of background points.
+
+    ``samples`` is a path, or names the columns of all tables too; ``test`` is a table of the same
+    species for testing.
+    """
+    settings, listener = settings or Settings(), listener or Silence()
+    _check_share_settings(settings)
+    out = resolved(out)
+    if cluster is not None and cluster.memory is not None:
+        raise ValueError(f"memory={cluster.memory!r} is for layers; tables are read into memory")
+    file = samples if isinstance(samples, RecordFile) else RecordFile(samples)
+    given = [file.path, background, *([] if test is None else [test])]
+    rasters = raster_parts(_sources(*projections))
+    check_unread(out, [*given, *rasters])
+    with locked(out) as lock, _connected(cluster, listener) as client:
+        crew = Crew(jobs, client, lock)
+        check_files(client, out, rasters)
+        table = file.read_swd(categorical)
+        points = replace(file, path=background).read_swd(categorical, background=True)
+        tests = None if test is None else replace(file, path=test).read_swd(categorical)
+        names = chosen_species(table.names(), species, file.path)
+        notes = [
+            note
+            for read in (table, points, tests)
+            if read is not None
+            for note in (read.summary(), *read.notes)
+        ]
+        notes += [] if tests is None else _untested(names, tests.names(), tests.source)
+        for note in notes:
+            listener.note(note)
+        _check_share_species(settings, names)
+        _check_out(out, len(names), overwrite, resume)
+        shared = Shared(
+            settings,
+            tuple(categorical),
+            projections=tuple(projections),
+            command=command,
+            lambdas=lambdas,
+            inputs=_shared_inputs(None, None, None, projections),
+        )
+        folders = _folders(out, names)
+        queue = []
+        for name in names:
+            sample = swd_sample(table, points, name, categorical)
+            tested = None if tests is None else swd_rows(tests, name, sample)
+            ready = prepare_swd(name, sample, tested, settings, notes)
+            queue.append(Job(name, folders[name], overwrite, prepared=ready))
+        return _run(queue, shared, out, crew, resume, listener)
+
+
+def _connected(cluster: ClusterSettings | None, listener: Listener) -> AbstractContextManager[Any]:
+    advice = "the species that it finished stay, go on with --resume"
+    return (cluster or ClusterSettings()).connected(listener.note, advice)
+
+
+# -- many species --------------------------------------------------------------------------------
+
+
+def _run(
+    queue: Sequence[Job],
+    shared: Shared,
+    out: Path,
+    crew: Crew,
+    resume: bool,
+    listener: Listener,
+) -> list[dict[str, Any]]:
+    if shared.lambdas and shared.settings.entropy != "shannon":
+        raise ValueError(
+            f"a .lambdas file (--lambdas) holds Gibbs densities, entropy shannon; got "
+            f"{shared.settings.entropy!r}"
+        )
+    if shared.settings.share:  # the results of each depend on the records of all
+        prints = [fingerprint(job, shared) for job in queue]
+        shared = replace(shared, inputs=of_values(shared.inputs, prints))
+    listener.begin([job.species for job in queue])
+    rows: dict[str, dict[str, Any]] = {}
+    waiting = []
+    for job in queue:
+        kept = finished(job, shared) if resume else None
+        if kept is None:
+            lost = resume and begun(job, shared)  # the same results again, in place of the rest
+            waiting.append(replace(job, overwrite=True) if lost else job)
+        else:
+            rows[job.species] = kept
+            listener.done(kept)
+    _check_changed(waiting, len(queue))
+    if shared.settings.share and waiting:
+        shared = replace(shared, lenders=_lenders(queue, shared, crew, listener))
+    alone = len(queue) == 1
+    with (
+        spread(crew.client),
+        closing(_fitted(waiting, shared, crew, alone, listener)) as fitted,
+    ):
+        written = perf_counter()
+        for row in fitted:
+            rows[row["species"]] = row
+            listener.done(row)
+            if not alone and perf_counter() - written > _EVERY:  # a long run can be looked at
+                _write_batch([rows[job.species] for job in queue if job.species in rows], out)
+                written = perf_counter()
+    ordered = [rows[job.species] for job in queue]
+    if not alone:
+        _write_batch(ordered, out)
+    return ordered
+
+
+def _fitted(
+    queue: Sequence[Job], shared: Shared, crew: Crew, alone: bool, listener: Listener
+) -> Generator[dict[str, Any], None, None]:
+    if alone:  # its error is the error of the run
+        for job in queue:
+            yield fit_job(job, shared, partial(listener.stage, job.species), crew.client)
+        return
+    if not crew.hands_out(len(queue)):
+        for job in queue:
+            yield _attempt(job, shared, partial(listener.stage, job.species), crew.client)
+        return
+    with closing(crew.work(_work, queue, shared)) as rows:
+        for job, row in rows:  # what is no row says why there is none
+            yield row if isinstance(row, dict) else _failed(job, str(row))
+
+
+def _lenders(
+    queue: Sequence[Job], shared: Shared, crew: Crew, listener: Listener
+) -> dict[str, FittedDensity]:
+    """The densities of all species that have one; of the others it is said why they lend none."""
+    made: dict[str, Any] = {}
+    if not crew.hands_out(len(queue)):
+        for job in queue:
+            listener.stage(job.species, "fit, to lend")
+            made[job.species] = _lend(job, shared)
+    else:
+        with closing(crew.work(_lend, queue, shared)) as lent:
+            for job, density in lent:
+                listener.stage(job.species, "fit, to lend")
+                made[job.species] = density
+    # in the order of the queue, however many processes there are
+    found = {job.species: made[job.species] for job in queue}
+    for name, answer in found.items():
+        if not isinstance(answer, FittedDensity):
+            listener.note(f"{name} lends nothing to the others: {answer}")
+    return {name: d for name, d in found.items() if isinstance(d, FittedDensity)}
+
+
+def _lend(job: Job, shared: Shared, lock: Lock | None = None) -> FittedDensity | str:
+    """The density of a species, or in words why there is none."""
+    try:
+        return lend(job, shared)
+    except Exception as error:
+        return in_words(error).removeprefix(f"{job.species}: ")
+
+
+def _work(job: Job, shared: Shared, lock: Lock | None) -> dict[str, Any]:
+    """In a process of its own, which holds the lock of the folder for as long as it lives."""
+    if not job.overwrite:
+        kept = finished(job, shared)  # by a worker of this run that was lost before it could tell
+        if kept is not None:
+            return kept | {"resumed": False}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        row = _attempt(job, shared, lambda name: None)
+    told = [*row.get("notes", ()), *(str(warning.message) for warning in caught)]
+    return row | {"notes": list(dict.fromkeys(told))}
+
+
+def _attempt(
+    job: Job, shared: Shared, stage: Callable[[str], None], client: Any = None
+) -> dict[str, Any]:
+    """A summary row whatever happens: one species does not stop the others."""
+    try:
+        return fit_job(job, shared, stage, client)
+    except Exception as error:
+        return _failed(job, in_words(error).removeprefix(f"{job.species}: "))
+
+
+def _failed(job: Job, error: str) -> dict[str, Any]:
+    return {"species": job.species, "status": "failed", "error": error}
+
+
+def _check_changed(waiting: Sequence[Job], n_species: int) -> None:
+    """Results of other settings are replaced only where that was asked for."""
+    changed = [job for job in waiting if not job.overwrite and (job.folder / SUMMARY).is_file()]
+    if changed:
+        raise FileExistsError(
+            f"{changed[0].folder}: the results of {len(changed)} of {n_species} species come from "
+            "other settings, files or records; fit these again with --overwrite, or give another "
+            "folder"
+        )
+
+
+def _check_share_settings(settings: Settings) -> None:
+    if settings.share and settings.select is not None:
+        raise ValueError(
+            "--share needs the same variables for all species, and --select chooses for each; "
+            "give one of them"
+        )
+    if settings.share and settings.entropy != "shannon":
+        raise ValueError(
+            f"--share takes means of log densities, entropy shannon; got {settings.entropy!r}"
+        )
+
+
+def _check_share_species(
+    settings: Settings, names: Sequence[str], one_background: bool = True
+) -> None:
+    if settings.share and len(names) < 2:
+        raise ValueError(
+            f"--share lends strength between several species, and there is one: {names[0]}"
+        )
+    if settings.share and not one_background:
+        raise ValueError(
+            "--share compares densities over one background, and a study region around the records "
+            "of each species (--buffer, --hull, --ecoregions) gives each its own; give --region, "
+            "or none"
+        )
+
+
+def _untested(names: Sequence[str], tested: Sequence[str], source: str) -> list[str]:
+    """What to say of species without test records."""
+    lacking = [name for name in names if find_name(name, tested) is None]
+    return [f"{source}: no test records of {listed(lacking, 5)}"] if lacking else []
+
+
+def _sources(*rasters: LayerFiles) -> list[str]:
+    return [source for files in rasters for source in files.sources]
+
+
+def _shared_inputs(
+    layers: LayerFiles | None,
+    bias: str | None,
+    group: Occurrences | None,
+    projections: Sequence[LayerFiles],
+    study: StudyFiles | None = None,
+) -> str:
+    """The digest of what all species are fitted to and drawn on."""
+    rasters = [files.sources for files in (layers, *projections) if files is not None]
+    rasters += [(bias,)] if bias is not None else []
+    digests = [of_rasters(sources) for sources in rasters]
+    if study is not None and study.kind is not None:
+        digests += [repr(study), *([] if study.path is None else [of_file(study.path)])]
+    return of_values(digests, *(() if group is None else (group.x, group.y)))
+
+
+def _folders(out: Path, names: Sequence[str]) -> dict[str, Path]:
+    if len(names) == 1:
+        return {names[0]: out}
+    return {name: out / slug for name, slug in slugs(names).items()}
+
+
+def _check_out(out: Path, n_species: int, overwrite: bool, resume: bool) -> None:
+    if n_species == 1:
+        check_free(out, overwrite or resume)
+        return
+    if out.exists() and not out.is_dir():
+        raise FileExistsError(f"{out} is a file; give a folder for the results")
+    started = any((p / SUMMARY).is_file() for p in out.iterdir()) if out.is_dir() else False
+    if started and not (overwrite or resume):
+        raise FileExistsError(
+            f"{out} holds the results of an earlier run; continue it with --resume, replace it "
+            "with --overwrite, or give another folder"
+        )
+    if out.is_dir() and contents(out) and not started:
+        raise FileExistsError(
+            f"{out} holds other files; give an empty or a new folder for the results"
+        )
+
+
+def _write_batch(rows: Sequence[dict[str, Any]], out: Path) -> None:
+    """The table and the index page of all species."""
+    out.mkdir(parents=True, exist_ok=True)
+    tables.write_results([r for row in rows for r in row.get("results", ())], out / tables.RESULTS)
+    report.write_index([{k: v for k, v in row.items() if k != "results"} for row in rows], out)

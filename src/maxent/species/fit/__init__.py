@@ -1,0 +1,1 @@
+"""One species fitted: its settings, its model, and everything that is known of it."""

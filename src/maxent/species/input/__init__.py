@@ -1,0 +1,1 @@
+"""Files of users: records, layers, and how far a file may reach."""

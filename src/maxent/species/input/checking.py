@@ -1,0 +1,194 @@
+"""What a fit would make of files, before it: the fate of every record, and layers side by side.
+
+No model is fitted and nothing is written; ``maxent check`` prints it and the app shows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from maxent.rows.arrays import Array
+from maxent.species.fit.results import Collinearity, Sample
+from maxent.species.fit.settings import VIF, Settings
+from maxent.species.input.crs import short_crs
+from maxent.species.input.files import LayerFiles, RecordFile, StudyFiles, chosen_species
+from maxent.species.input.layers.alignment import difference, share_crs
+from maxent.species.input.layers.grid import Grid
+from maxent.species.input.layers.hints import looks_categorical
+from maxent.species.input.layers.layers import Layers
+from maxent.species.input.layers.placement import same_grid
+from maxent.species.input.records.cleaning import sifted
+from maxent.species.input.records.occurrences import Occurrences
+from maxent.species.judge.collinearity import collinearity
+from maxent.species.study.background import draw_background
+from maxent.species.study.polygons import StudyRegion
+from maxent.species.study.selection import by_vif
+
+USED = "used"
+_CELLS = 10_000  # that correlations are of
+
+
+@dataclass(frozen=True, eq=False)
+class RecordFates:
+    """The records of one species in the CRS of the layers, and what a fit would do with each.
+
+    ``fate`` is "used", or why a record is taken out; ``study`` is the region that background
+    would be drawn from, None for all of the layers.
+
+    >>> fate = np.array(["used", "used", "missing coordinates"], dtype=object)
+    >>> places = np.array([1.0, 2.0, np.nan])
+    >>> RecordFates("Aa bb", places, places, np.arange(2, 5), fate, []).counts
+    {'used': 2, 'missing coordinates': 1}
+    """
+
+    species: str
+    x: Array
+    y: Array
+    row: Array
+    fate: Array
+    notes: list[str]
+    study: StudyRegion | None = None
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many records there are of each fate, in the order of cleaning."""
+        return {str(fate): int((self.fate == fate).sum()) for fate in dict.fromkeys(self.fate)}
+
+
+def check_records(
+    records: RecordFile,
+    layers: LayerFiles,
+    settings: Settings | None = None,
+    *,
+    study: StudyFiles | None = None,
+    species: Sequence[str] = (),
+) -> tuple[list[RecordFates], list[str]]:
+    """What cleaning would do to every record, and notes on how the file was read."""
+    settings = settings or Settings(verbose=0)
+    with layers.open() as opened:
+        everything, notes = records.read(opened.grid)
+        choice, more = (study or StudyFiles()).read(opened.grid)
+        fates = []
+        for name in chosen_species(everything.names(), species, records.path):
+            mine = everything.of(name)
+            on_data = opened.known_at(mine.x, mine.y)
+            region = None
+            if choice is not None and on_data.any():
+                region = choice.around(mine.x[on_data], mine.y[on_data], opened.grid)
+            fates.append(_fates(mine, opened, settings, region))
+        return fates, [*notes, *more, *opened.notes]
+
+
+def _fates(
+    records: Occurrences, layers: Layers, settings: Settings, study: StudyRegion | None
+) -> RecordFates:
+    cleaned = sifted(
+        records,
+        layers.grid,
+        lambda cells: layers.at(cells)[1],
+        within=None if study is None else study.contains,
+        keep_duplicates=settings.keep_duplicates,
+        thin_km=settings.thin,
+        seed=settings.seed,
+    )
+    parts = [(USED, cleaned.occurrences)]
+    parts += [(step.what, lost) for step, lost in zip(cleaned.steps, cleaned.lost, strict=True)]
+    fate = np.concatenate([np.full(len(part), what, dtype=object) for what, part in parts])
+    x, y, row = (
+        np.concatenate([getattr(part, name) for _, part in parts]) for name in ("x", "y", "row")
+    )
+    name = records.names()[0] if len(records) else records.source
+    return RecordFates(name, x, y, row, fate, cleaned.notes, study)
+
+
+@dataclass(frozen=True, eq=False)
+class LayerFacts:
+    """One layer: where it comes from, and what its values look like.
+
+    ``difference`` says how its grid differs from that of most layers, "" where it does not;
+    ``categorical`` : whether it was said to hold categories; ``levels`` counts distinct values
+    where it was, or where they look like it; ``drop`` says why VIF suggests to leave it out.
+    """
+
+    name: str
+    label: str
+    grid: Grid
+    crs: str
+    difference: str = ""
+    low: float = np.nan
+    high: float = np.nan
+    vif: float = np.nan
+    categorical: bool = False
+    levels: int = 0
+    drop: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class LayerCheck:
+    """All layers side by side; ``collinearity`` is None where they do not share a grid."""
+
+    layers: list[LayerFacts]
+    grid: Grid | None
+    collinearity: Collinearity | None
+    notes: list[str]
+
+    @property
+    def fits(self) -> bool:
+        """Whether all layers are on one grid, or are resampled to one."""
+        return self.grid is not None
+
+
+def check_layers(layers: LayerFiles, *, vif: float = VIF, cells: int = _CELLS) -> LayerCheck:
+    """Compare the grids of layers; where they agree, also values, correlations and VIF.
+
+    Values are those of ``cells`` random cells. ``vif`` is the limit above which variables are
+    suggested to be left out, the worst first.
+    """
+    bands = share_crs(layers.bands(), None, [])
+    first = max(bands, key=lambda s: sum(same_grid(s.grid, other.grid) for other in bands))
+    facts = [
+        LayerFacts(
+            band.name,
+            band.label,
+            band.grid,
+            short_crs(band.grid.crs),
+            "" if same_grid(band.grid, first.grid) else difference(band, first),
+            categorical=band.name in layers.categorical,
+        )
+        for band in bands
+    ]
+    for band in bands:
+        band.close()
+    if layers.align == "refuse" and any(fact.difference for fact in facts):
+        return LayerCheck(facts, None, None, [])
+    with layers.open() as opened:
+        drawn = draw_background(opened, cells, verbose=0)
+        sample = Sample(drawn.X, np.zeros(len(drawn.X)))
+        found = collinearity(sample, layers.categorical)
+        continuous = [name for name in opened.names if name not in layers.categorical]
+        dropped = by_vif(sample, continuous, vif)
+        told = [_described(fact, drawn.X[fact.name], found, dropped) for fact in facts]
+        return LayerCheck(told, opened.grid, found, list(opened.notes))
+
+
+def _described(
+    fact: LayerFacts,
+    values: Any,
+    found: Collinearity,
+    dropped: dict[str, str],
+) -> LayerFacts:
+    numbers = np.asarray(values, dtype=np.float64)
+    inflated = dict(zip(found.variables, found.vif.tolist(), strict=True))
+    likely = fact.categorical or looks_categorical(numbers)
+    return replace(
+        fact,
+        low=float(numbers.min()),
+        high=float(numbers.max()),
+        vif=inflated.get(fact.name, np.nan),
+        levels=int(np.unique(numbers).size) if likely else 0,
+        drop=dropped.get(fact.name, ""),
+    )

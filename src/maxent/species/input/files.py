@@ -1,0 +1,290 @@
+"""The files that a fit reads, and how: rasters, and tables of records."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from maxent.species.fit.options import BACKGROUND, DATA, check_options, option
+from maxent.species.input.layers.naming import named_layers
+from maxent.species.input.records.rows import rows_named
+
+if TYPE_CHECKING:
+    from maxent.species.input.layers.grid import Grid
+    from maxent.species.input.layers.layers import Layers
+    from maxent.species.input.layers.sources import FileSource
+    from maxent.species.input.records.occurrences import Occurrences
+    from maxent.species.input.records.study_files import StudyChoice
+    from maxent.species.input.records.swd import SWD
+
+
+def _nodata(typed: Sequence[str]) -> tuple[float, ...] | None:
+    if list(typed) == ["none"]:
+        return None
+    try:
+        return tuple(float(word) for word in typed)
+    except ValueError:
+        raise ValueError(f"nodata is a number, or none, got {', '.join(typed)}") from None
+
+
+def _typed_nodata(values: tuple[float, ...] | None) -> list[str]:
+    return ["none"] if values is None else [repr(value) for value in values]
+
+
+@dataclass(frozen=True)
+class LayerFiles:
+    """Which rasters to open, and how; see ``Layers.open``."""
+
+    sources: tuple[str, ...]
+    categorical: tuple[str, ...] = option(
+        (), "A layer of categories; repeat.", DATA, "--categorical", "-c"
+    )
+    align: str = option(
+        "refuse",
+        "Layers on other grids: refuse, or resample to the grid of the first, finest or coarsest "
+        "layer.",
+        DATA,
+        choices=("refuse", "first", "finest", "coarsest"),
+    )
+    resampling: str = option("bilinear", "How to resample; categories: nearest.", DATA)
+    crs: str | None = option(
+        None, "CRS of layers that do not say, such as .asc.", DATA, "--layers-crs"
+    )
+    nodata: tuple[float, ...] | None = option(
+        (),
+        "Value that means no data, besides what the files state; repeat. none: recognise no usual "
+        "one, such as -9999, in files that state none.",
+        DATA,
+        read=_nodata,
+        write=_typed_nodata,
+    )
+    layer: tuple[str, ...] = option(
+        (),
+        "NAME=FILE[:BAND]: a layer by another name, or one band of a file; or a .csv table of "
+        "name, file and band. Repeat.",
+        DATA,
+    )
+    without: tuple[str, ...] = option(
+        (), "Leave this layer of the files and folders out; repeat.", DATA
+    )
+
+    def __post_init__(self) -> None:
+        check_options(self)
+        files = [named.path for named in named_layers(self.layer)]
+        object.__setattr__(self, "sources", tuple(dict.fromkeys([*self.sources, *files])))
+
+    @classmethod
+    def stored(cls, fields: Mapping[str, Any]) -> LayerFiles:
+        """From fields that were saved, whose tuples are lists."""
+        values: dict[str, Any] = {
+            k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()
+        }
+        return cls(**values)
+
+    def bands(self) -> list[FileSource]:
+        """The layers as the files hold them, each on its own grid."""
+        from maxent.species.input.layers.layers import bands_given
+
+        return bands_given(
+            self.sources, crs=self.crs, named=named_layers(self.layer), without=self.without
+        )
+
+    def open(self, like: Grid | None = None, only: Sequence[str] | None = None) -> Layers:
+        """The layers."""
+        from maxent.species.input.layers.layers import Layers
+
+        return Layers.open(
+            self.sources,
+            categorical=self.categorical,
+            align=self.align,
+            like=like,
+            resampling=self.resampling,
+            crs=self.crs,
+            only=only,
+            nodata=self.nodata,
+            named=named_layers(self.layer),
+            without=self.without,
+        )
+
+
+@dataclass(frozen=True)
+class RecordFile:
+    """A file of records and the names of its columns, where they are not to be guessed."""
+
+    path: str
+    species: str | None = option(None, "Column of names.", DATA, "--species-column")
+    x: str | None = option(None, "Column of longitude or x.", DATA)
+    y: str | None = option(None, "Column of latitude or y.", DATA)
+    crs: str | None = option(None, "CRS of the records, whatever the file says.", DATA)
+    presence: str | None = option(
+        None,
+        "Column of presence (1) and absence (0); none: every record is a presence.",
+        DATA,
+        "--presence-column",
+    )
+    basis: tuple[str, ...] = option((), "Only records of this basis; repeat.", DATA, "--basis")
+    max_uncertainty: float | None = option(
+        None, "Leave out records whose place is less certain than this many metres.", DATA
+    )
+    leave_out: tuple[str, ...] = option(
+        (),
+        "Rows of the file to leave out, as messages count them: 12, 30-35 or 12,40; repeat.",
+        DATA,
+    )
+
+    def __post_init__(self) -> None:
+        rows_named(self.leave_out)
+        if self.max_uncertainty is not None and not self.max_uncertainty >= 0:
+            raise ValueError(
+                f"max_uncertainty must be a number of metres, got {self.max_uncertainty!r}"
+            )
+
+    def read(self, grid: Grid, absent: bool = False) -> tuple[Occurrences, list[str]]:
+        """The records in the CRS of the grid, and notes on how they got there.
+
+        The first note says which columns were taken. With ``absent`` they are those of absence.
+        """
+        from maxent.species.input.records.locating import located
+        from maxent.species.input.records.occurrences import read_occurrences
+        from maxent.species.input.records.rows import without_rows
+        from maxent.species.input.records.selection import uncertainty_hint
+
+        others = ("path", "leave_out")
+        how = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in others}
+        records = read_occurrences(self.path, absent=absent, **how)
+        if self.leave_out:
+            records = without_rows(records, rows_named(self.leave_out))
+        placed, notes = located(records, grid)
+        if self.max_uncertainty is None:
+            notes += uncertainty_hint(records.uncertainty, grid, records.source)
+        return placed, [records.summary(), *notes]
+
+    def read_swd(
+        self, categorical: Sequence[str] = (), background: bool = False, absent: bool = False
+    ) -> SWD:
+        """The rows of a table of samples with data."""
+        from maxent.species.input.records.swd import read_swd
+
+        if self.leave_out:
+            raise ValueError("leave_out is for records on layers; take the rows out of the table")
+        return read_swd(
+            self.path,
+            categorical=categorical,
+            species=self.species,
+            x=self.x,
+            y=self.y,
+            presence=self.presence,
+            background=background,
+            absent=absent,
+        )
+
+
+@dataclass(frozen=True)
+class StudyFiles:
+    """Where background is drawn from: at most one of polygons, ecoregions, hull, or a buffer.
+
+    Parameters
+    ----------
+    polygons : a file of polygons, all of which are the region.
+    ecoregions : a file of polygons, of which those that hold records of a species are its region.
+    hull : the convex hull of the records of each species.
+    buffer : km around any of these, or around the records.
+    """
+
+    polygons: str | None = option(
+        None,
+        "Study region: a file of polygons, from which background is drawn.",
+        BACKGROUND,
+        "--region",
+    )
+    ecoregions: str | None = option(
+        None, "Study region: the polygons of this file that hold records.", BACKGROUND
+    )
+    hull: bool = option(False, "Study region: the convex hull of the records.", BACKGROUND)
+    buffer: float | None = option(
+        None, "Study region: so many km around the records, or around the region given.", BACKGROUND
+    )
+
+    def __post_init__(self) -> None:
+        given = [name for name in ("polygons", "ecoregions", "hull") if getattr(self, name)]
+        if len(given) > 1:
+            flags = {"polygons": "--region", "ecoregions": "--ecoregions", "hull": "--hull"}
+            others = " and ".join(flags[name] for name in given[1:])
+            raise ValueError(f"{given[0]} and {others} are different study regions; give one")
+        if self.buffer is not None and not 0 < self.buffer <= 5000:
+            raise ValueError(f"buffer must lie between 0 and 5000 km, got {self.buffer:g}")
+
+    @property
+    def kind(self) -> str | None:
+        """What the region is made of, None without any."""
+        names = ("polygons", "ecoregions", "hull", "buffer")
+        return next((name for name in names if getattr(self, name)), None)
+
+    @property
+    def path(self) -> str | None:
+        """The file of polygons, if there is one."""
+        return self.polygons or self.ecoregions
+
+    def read(self, grid: Grid) -> tuple[StudyChoice | None, list[str]]:
+        """How to make the region of a species, and notes on the polygons."""
+        import numpy as np
+
+        from maxent.species.input.records.study_files import StudyChoice, read_polygons
+
+        if self.kind is None:
+            return None, []
+        polygons: Any = np.empty(0, dtype=object)
+        notes: list[str] = []
+        if self.path is not None:
+            polygons, notes = read_polygons(self.path, grid)
+        return StudyChoice(self.kind, polygons, self.path or "", self.buffer), notes
+
+
+def check_there(
+    *tables: str | os.PathLike[str] | None, rasters: Iterable[str | os.PathLike[str] | None] = ()
+) -> None:
+    """Refuse files that are not there, before anything is loaded that could read them."""
+    named = [(path, "check its name") for path in tables]
+    named += [(path, "give raster files or folders of them") for path in rasters]
+    for path, advice in named:
+        if path is not None and not os.path.exists(path):
+            raise FileNotFoundError(f"{path}: no such file; {advice}")
+
+
+def raster_parts(sources: Iterable[str | os.PathLike[str]]) -> list[str]:
+    """The files behind rasters and folders of them: masks, statistics, parts of mosaics too."""
+    from maxent.species.input.layers.sources import raster_files
+    from maxent.species.input.reach import open_raster
+    from maxent.species.libraries import geo
+
+    given = list(sources)
+    if not given:
+        return []
+    rasterio = geo("rasterio")
+    rasters = [str(path) for path in raster_files(given)]
+    waiting, parts = list(rasters), []
+    while waiting:
+        path = waiting.pop()
+        if path in parts or not os.path.isfile(path):
+            continue
+        parts.append(path)
+        if path in rasters or path.lower().endswith(".vrt"):
+            # a damaged one is for the reader of the layers to complain of
+            with suppress(rasterio.errors.RasterioIOError), open_raster(path) as raster:
+                waiting += raster.files
+    return parts
+
+
+def chosen_species(present: Sequence[str], wanted: Sequence[str], path: str) -> list[str]:
+    """The species of a file, or those asked for."""
+    from maxent.species.input.records.names import find_name
+
+    found = {name: find_name(name, present) for name in wanted}
+    lacking = [name for name, spelled in found.items() if spelled is None]
+    if lacking:
+        some = ", ".join(map(repr, present[:10]))
+        raise ValueError(f"{path}: no species {lacking[0]!r}; it has {some}")
+    return [name for name in present if not wanted or name in found.values()]

@@ -1,0 +1,239 @@
+"""Cleaning: what a fit cannot use is taken out, step by step, with examples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.spatial import KDTree
+
+from maxent.rows.arrays import Array
+from maxent.species.fit.results import CleaningStep
+from maxent.species.input.crs import complete, is_geographic, metres_per_unit
+from maxent.species.input.layers.grid import EARTH_RADIUS, OUTSIDE, Grid, great_circle
+from maxent.species.input.records.occurrences import Occurrences
+
+_EXAMPLES = 5
+_ORDERS = 10  # random orders that thinning tries
+
+
+@dataclass(frozen=True, eq=False)
+class Cleaned:
+    """Records that a fit can use.
+
+    Attributes
+    ----------
+    occurrences : of one species, in the CRS of the grid.
+    cell : the cell of each record.
+    steps : what was taken out and why, in order.
+    notes : what was assumed.
+    lost : the records of each step.
+    """
+
+    occurrences: Occurrences
+    cell: Array
+    steps: list[CleaningStep]
+    notes: list[str]
+    lost: list[Occurrences]
+
+
+_MISSED = "missing coordinates"
+_BEYOND = "outside the region"
+NOT_STUDIED = "outside the study region"
+_UNKNOWN = "in the sea or under nodata"
+_DUPLICATE = "duplicates in a cell"
+_CLOSE = "closer than"
+_ADVICE = {
+    _MISSED: "Fill in the coordinates",
+    _BEYOND: "Check the coordinate reference system (--crs) and the columns (--x, --y), or give "
+    "layers that cover the records",
+    NOT_STUDIED: "Give a wider study region (--buffer), or check its coordinate reference system",
+    _UNKNOWN: "Check the nodata values of the layers, and whether the coordinates are precise "
+    "enough for their cells",
+    _DUPLICATE: "Add records from other cells, or give finer layers",
+}
+
+
+def clean(
+    occurrences: Occurrences,
+    grid: Grid,
+    known: Callable[[Array], Array],
+    *,
+    within: Callable[[Array, Array], Array] | None = None,
+    keep_duplicates: bool = False,
+    thin_km: float | None = None,
+    minimum: int = 3,
+    seed: int = 0,
+) -> Cleaned:
+    """Take out the records of one species that a fit on the grid cannot use.
+
+    In this order: missing coordinates, outside the region, outside the study region, in cells
+    without values, all but the first of each cell, too close to each other.
+
+    Parameters
+    ----------
+    occurrences : of one species, brought to the grid by :func:`located`.
+    known : for cells, whether every layer has a value there.
+    within : for x and y, whether a record lies in the study region; None for everywhere.
+    keep_duplicates : count every record of a cell, not only the first.
+    thin_km : the smallest distance between two records.
+    minimum : the smallest number of records to continue with.
+    seed : of the random choice in thinning.
+    """
+    cleaned = sifted(
+        occurrences,
+        grid,
+        known,
+        within=within,
+        keep_duplicates=keep_duplicates,
+        thin_km=thin_km,
+        seed=seed,
+    )
+    rest, steps = cleaned.occurrences, cleaned.steps
+    _check_places(cleaned, grid, occurrences, several=minimum > 1)
+    if len(rest) < minimum:
+        raise ValueError(
+            f"{rest.species[0]}: {len(rest)} of {len(occurrences)} records can be used, at least "
+            f"{minimum} are needed{_losses(steps)}. {_advice(steps)}"
+        )
+    return cleaned
+
+
+def sifted(
+    occurrences: Occurrences,
+    grid: Grid,
+    known: Callable[[Array], Array],
+    *,
+    within: Callable[[Array, Array], Array] | None = None,
+    keep_duplicates: bool = False,
+    thin_km: float | None = None,
+    seed: int = 0,
+) -> Cleaned:
+    """What :func:`clean` leaves, also where that is too little for a fit."""
+    steps: list[CleaningStep] = []
+    lost_records: list[Occurrences] = []
+    notes: list[str] = []
+
+    def without(records: Occurrences, lost: Array, what: str) -> Occurrences:
+        where = np.flatnonzero(lost)
+        if where.size:
+            examples = tuple(records.label(i) for i in where[:_EXAMPLES])
+            steps.append(CleaningStep(what, int(where.size), examples))
+            lost_records.append(records.take(where))
+        return records.take(~lost)
+
+    rest = without(occurrences, ~complete(occurrences.x, occurrences.y), _MISSED)
+    rest = without(rest, _cells(rest, grid) == OUTSIDE, _BEYOND)
+    if within is not None and len(rest):
+        rest = without(rest, ~within(rest.x, rest.y), NOT_STUDIED)
+    if len(rest):
+        rest = without(rest, ~np.asarray(known(_cells(rest, grid)), dtype=bool), _UNKNOWN)
+    if not keep_duplicates:
+        rest = without(rest, _repeated(_cells(rest, grid)), _DUPLICATE)
+    if thin_km is not None and len(rest):
+        distance, geographic = _in_units(thin_km, grid, notes)
+        kept = thin(rest.x, rest.y, distance, geographic=geographic, seed=seed)
+        crowded = ~np.isin(np.arange(len(rest)), kept)
+        rest = without(rest, crowded, f"{_CLOSE} {thin_km:g} km to another")
+    return Cleaned(rest, _cells(rest, grid), steps, notes, lost_records)
+
+
+def _cells(occurrences: Occurrences, grid: Grid) -> Array:
+    return grid.cells_at(occurrences.x, occurrences.y)
+
+
+def _repeated(cell: Array) -> Array:
+    """Which records are not the first of their cell."""
+    repeated = np.ones(len(cell), dtype=bool)
+    repeated[np.unique(cell, return_index=True)[1]] = False
+    return repeated
+
+
+def _check_places(cleaned: Cleaned, grid: Grid, given: Occurrences, several: bool) -> None:
+    """Some record must be left; where ``several`` are needed they must not all share one cell."""
+    rest, steps = cleaned.occurrences, cleaned.steps
+    name = given.species[0] if len(given) else given.source
+    if not len(rest):
+        raise ValueError(
+            f"{name}: none of {len(given)} records can be used{_losses(steps)}. {_advice(steps)}"
+        )
+    # those that are no longer there because others were so near
+    near = [lost for step, lost in zip(steps, cleaned.lost, strict=True) if _is_near(step)]
+    cells = np.concatenate([_cells(part, grid) for part in (rest, *near)])
+    if several and len(cells) > 1 and len(np.unique(cells)) == 1:
+        width, height = grid.cell_size
+        before = [step for step in steps if not _is_near(step)]
+        raise ValueError(
+            f"{name}: all {len(cells)} records lie in one cell of {width:g} x {height:g} "
+            f"({rest.label(0)}){_losses(before)}; a fit needs records from several places: give "
+            "finer layers, or check whether the coordinates were rounded"
+        )
+
+
+def _is_near(step: CleaningStep) -> bool:
+    return step.what == _DUPLICATE or step.what.startswith(_CLOSE)
+
+
+def _losses(steps: list[CleaningStep]) -> str:
+    lost = [f"{s.records} {s.what} ({s.examples[0]})" for s in steps]
+    return f": {'; '.join(lost)}" if lost else ""
+
+
+def _advice(steps: list[CleaningStep]) -> str:
+    """What to do about the commonest loss."""
+    worst = max(steps, key=lambda step: step.records, default=None)
+    if worst is None:
+        return "Add records of this species"
+    return _ADVICE.get(worst.what, "Thin to a smaller distance (--thin)")
+
+
+def _in_units(km: float, grid: Grid, notes: list[str]) -> tuple[float, bool]:
+    """A distance in the unit that :func:`thin` takes, and whether the grid is in degrees."""
+    if is_geographic(grid.crs, grid.bounds):
+        return km, True
+    if grid.crs is None:
+        notes.append(
+            f"the layers do not state their unit: thinned as if {km:g} km were {1e3 * km:g}"
+        )
+        return 1e3 * km, False
+    return 1e3 * km / metres_per_unit(grid.crs), False
+
+
+def thin(x: ArrayLike, y: ArrayLike, distance: float, *, geographic: bool, seed: int = 0) -> Array:
+    """Indices of a maximal set of points of which no two are closer than ``distance``.
+
+    ``distance`` is in km along great circles where x and y are degrees (``geographic``), else in
+    the unit of x and y. Points are taken greedily in random order; of several orders the one that
+    keeps most is returned.
+
+    >>> thin([0.0, 1.0, 2.0, 9.0], [0.0, 0.0, 0.0, 0.0], 1.5, geographic=False)
+    array([0, 2, 3])
+    """
+    if not distance > 0:
+        raise ValueError(f"the thinning distance must be positive, got {distance:g}")
+    x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    points, radius = np.column_stack([x, y]), distance
+    if geographic:
+        angle = min(distance / EARTH_RADIUS, np.pi)
+        points, radius = great_circle(x, y), 2 * EARTH_RADIUS * np.sin(angle / 2)
+    radius *= 1 - 1e-12  # rounding must not make neighbours of points at the distance itself
+    alone = KDTree(points).query_ball_point(points, radius, return_length=True) == 1
+    crowded = np.flatnonzero(~alone)
+    tree = KDTree(points[crowded])
+    rng = np.random.default_rng(seed)
+    kept = max((_greedy(tree, radius, rng) for _ in range(_ORDERS)), key=len)
+    return np.sort(np.concatenate([np.flatnonzero(alone), crowded[kept]]))
+
+
+def _greedy(tree: Any, radius: float, rng: np.random.Generator) -> Array:
+    """Points taken in random order, each of which rules its neighbours out."""
+    free = np.ones(tree.n, dtype=bool)
+    kept = []
+    for i in rng.permutation(tree.n):
+        if free[i]:
+            kept.append(i)
+            free[tree.query_ball_point(tree.data[i], radius)] = False
+    return np.array(kept, dtype=np.int64)

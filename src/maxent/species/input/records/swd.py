@@ -1,0 +1,325 @@
+"""SWD: samples with data, the tables of species, coordinates and variables that need no rasters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from maxent import io
+from maxent.rows.arrays import Array
+from maxent.species.fit.results import Sample
+from maxent.species.input.records import selection
+from maxent.species.input.records.columns import (
+    SPECIES_NAMES,
+    SPECIES_OPTION,
+    X_NAMES,
+    Y_NAMES,
+    Asked,
+    listed,
+    named,
+    presence_column,
+    recognised,
+)
+from maxent.species.input.records.names import find_name, one_spelling
+from maxent.species.input.records.text_table import MISSING, Table, check_file, is_number
+from maxent.species.libraries import geo
+
+NODATA = -9999  # how maxent's own tables mark a missing value
+
+
+@dataclass(frozen=True, eq=False)
+class SWD:
+    """Rows of a species (or of the background) with their environment.
+
+    Attributes
+    ----------
+    species : (rows,) names.
+    coordinates : (rows, 2), None where the table does not have them for every row.
+    X : a table, one column per variable.
+    source : name of the file.
+    notes : what was left out in reading; columns : which ones hold what.
+    absences : the rows of absence, by a column of presence and absence; None without any.
+    """
+
+    species: Array
+    coordinates: Array | None
+    X: Any
+    source: str
+    notes: tuple[str, ...] = ()
+    columns: str = ""
+    absences: SWD | None = None
+
+    def names(self) -> list[str]:
+        """The species, in order of appearance."""
+        return list(dict.fromkeys(map(str, self.species)))
+
+    def take(self, rows: Array) -> SWD:
+        """Some of the rows, by a mask."""
+        coordinates = None if self.coordinates is None else self.coordinates[rows]
+        X = self.X[rows].reset_index(drop=True)
+        return replace(self, species=self.species[rows], coordinates=coordinates, X=X)
+
+    def summary(self) -> str:
+        """How many rows, and the columns that they were read from."""
+        return f"{self.source}: {len(self.species)} rows: {self.columns}"
+
+
+def read_swd(
+    path: str | Path,
+    *,
+    categorical: Iterable[str] = (),
+    species: str | None = None,
+    x: str | None = None,
+    y: str | None = None,
+    presence: str | None = None,
+    background: bool = False,
+    absent: bool = False,
+) -> SWD:
+    """Read a table of species, x, y and variables.
+
+    The column of species is recognised by its name, else it is the first; those of coordinates by
+    their names alone, so that a table may do without them. The others are variables. Rows with a
+    missing variable (blank, NaN or -9999) are left out, with a note.
+
+    Parameters
+    ----------
+    path : the file, separated by commas, tabs or semicolons.
+    categorical : names of the variables that hold categories, as numbers or text.
+    species, x, y, presence : names of columns, as for :func:`read_occurrences`.
+    background : the rows are background points, whatever a column of presence says.
+    absent : they are absences: those that a column of presence marks, or all where none does.
+    """
+    path = Path(path)
+    check_file(path)
+    table = Table.open(path)
+    layout = _layout(table, Asked(species, x, y, presence))
+    names = [table.header[j] for j in layout.variables]
+    chosen = _chosen(categorical, names, path)
+    text = [layout.species, *(j for j in layout.variables if table.header[j] in chosen)]
+    text += [] if layout.presence is None else [layout.presence]
+    numbers = [*layout.places, *(j for j in layout.variables if table.header[j] not in chosen)]
+    columns = _read_columns(table, text, numbers)
+    lost = np.zeros(len(columns[layout.species]), dtype=bool)
+    for j in layout.variables:
+        lost |= _missing(columns[j])
+    notes = [*table.notes, *_dropped(lost, path.name)]
+    if lost.all():
+        raise ValueError(
+            f"{path}: every row lacks a variable (blank, NaN or {NODATA}); leave out the variable "
+            f"with the most gaps, which is {_most_gaps(columns, layout.variables, table.header)!r}"
+        )
+    kept = {j: column[~lost] for j, column in columns.items()}
+    coordinates = None
+    if layout.places:
+        coordinates = np.column_stack([kept[j] for j in layout.places])
+        incomplete = int(np.isnan(coordinates).any(axis=1).sum())
+        if 0 < incomplete < len(coordinates):
+            notes.append(
+                f"{path.name}: {incomplete} rows without coordinates, so places are not used"
+            )
+        coordinates = None if incomplete else coordinates
+    X = {table.header[j]: _levels(kept[j]) if j in text else kept[j] for j in layout.variables}
+    spelled, said = one_spelling(kept[layout.species], path.name)
+    rows = SWD(
+        spelled,
+        coordinates,
+        geo("pandas").DataFrame(X),
+        path.name,
+        (*notes, *said),
+        layout.described(table.header),
+    )
+    if layout.presence is None or background:
+        return rows
+    column = table.header[layout.presence]
+    if absent:
+        codes = selection.statuses(kept[layout.presence].tolist(), column, path.name)
+        wanted, left = selection.marked_absences(codes, column, path.name)
+        return replace(rows.take(wanted == selection.PRESENCE), notes=(*rows.notes, *left))
+    return _presences(rows, kept[layout.presence], column)
+
+
+def _presences(rows: SWD, status: Array, column: str) -> SWD:
+    """The rows of presence, with those of absence beside them."""
+    codes = selection.statuses(status.tolist(), column, rows.source)
+    notes = selection.status_notes(codes, column, rows.source)
+    absent = codes == selection.ABSENCE
+    return replace(
+        rows.take(codes == selection.PRESENCE),
+        notes=(*rows.notes, *notes),
+        absences=rows.take(absent) if absent.any() else None,
+    )
+
+
+def swd_sample(samples: SWD, background: SWD, name: str, categorical: Iterable[str] = ()) -> Sample:
+    """The rows of the background (counts 0), then those of one species (counts 1)."""
+    found = find_name(name, samples.names())
+    if found is None:
+        raise ValueError(f"{samples.source}: no row of {name!r}; it has {listed(samples.names())}")
+    mine = samples.species == found
+    _check_variables(samples, background)
+    chosen = set(categorical)
+    columns = {}
+    for column in samples.X.columns:
+        parts = [np.asarray(background.X[column]), np.asarray(samples.X[column])[mine]]
+        if column in chosen and any(part.dtype.kind == "O" for part in parts):
+            parts = [np.array([str(v) for v in part], dtype=object) for part in parts]
+        columns[column] = np.concatenate(parts)
+    coordinates = None
+    if samples.coordinates is not None and background.coordinates is not None:
+        coordinates = np.concatenate([background.coordinates, samples.coordinates[mine]])
+    is_background = np.repeat([True, False], [len(background.X), int(mine.sum())])
+    return Sample(
+        geo("pandas").DataFrame(columns),
+        (~is_background).astype(np.int64),
+        coordinates,
+        background=is_background,
+    )
+
+
+def swd_rows(table: SWD, name: str, like: Sample) -> Sample | None:
+    """The rows of one species as test records, None without any; columns as in a sample."""
+    found = find_name(name, table.names())
+    if found is None:
+        return None
+    mine = table.take(table.species == found)
+    lacking = [column for column in like.X.columns if column not in mine.X.columns]
+    if lacking:
+        raise ValueError(f"{table.source} has no column {listed(lacking)}, which the samples have")
+    columns = {}
+    for column in like.X.columns:
+        values = np.asarray(mine.X[column])
+        words = np.asarray(like.X[column]).dtype.kind == "O"
+        columns[column] = np.array([str(v) for v in values], dtype=object) if words else values
+    n = len(mine.species)
+    return Sample(
+        geo("pandas").DataFrame(columns),
+        np.ones(n, dtype=np.int64),
+        mine.coordinates,
+        background=np.zeros(n, dtype=bool),
+    )
+
+
+def write_swd(
+    path: str | Path, species: Sequence[str] | Array, coordinates: Array | None, X: Any
+) -> None:
+    """Write a table that :func:`read_swd` reads; missing values are written as -9999."""
+    pandas = geo("pandas")
+    blank = np.full(len(X), "", dtype=object)
+    places = (blank, blank) if coordinates is None else np.asarray(coordinates).T
+    head = pandas.DataFrame({"species": np.asarray(species), "x": places[0], "y": places[1]})
+    table = pandas.concat([head, X.reset_index(drop=True)], axis=1)
+    text = table.to_csv(index=False, na_rep=str(NODATA), lineterminator="\n")
+    io.write_atomically(path, text.encode())
+
+
+class _Layout(NamedTuple):
+    """Positions of columns."""
+
+    species: int
+    places: tuple[int, ...]
+    presence: int | None
+    variables: list[int]
+
+    def described(self, header: Sequence[str]) -> str:
+        """In words, which columns hold what."""
+        places = "no coordinates (name them with --x and --y)"
+        if self.places:
+            places = "coordinates from {!r} and {!r}".format(*(header[j] for j in self.places))
+        variables = listed([header[j] for j in self.variables], 6)
+        return f"species from column {header[self.species]!r}, {places}, variables {variables}"
+
+
+def _layout(table: Table, asked: Asked) -> _Layout:
+    """Which columns hold what: places by their names alone, the species by its name or first."""
+    header, where = table.header, str(table.path)
+
+    def column(name: str | None, option: str, known: Sequence[str]) -> int | None:
+        return recognised(header, known) if name is None else named(header, name, option, where)
+
+    x, y = column(asked.x, "x= (--x)", X_NAMES), column(asked.y, "y= (--y)", Y_NAMES)
+    places = () if x is None or y is None else (x, y)
+    presence, _ = presence_column(header, where, asked, None, table.peek)
+    species = column(asked.species, SPECIES_OPTION, SPECIES_NAMES)
+    if species is None and 0 not in (*places, presence) and not _all_numbers(table.peek(0)):
+        species = 0
+    others = (species, *places, presence)
+    variables = [j for j in range(len(header)) if j not in others]
+    if species is None or species in places or not variables:
+        raise ValueError(
+            f"{table.path}: the columns are {listed(header)}; expected species, x, y and at least "
+            "one variable (x and y may be missing). Name those that are not recognised with "
+            "--species-column, --x and --y"
+        )
+    return _Layout(species, places, presence, variables)
+
+
+def _all_numbers(values: Sequence[str]) -> bool:
+    return all(is_number(value.replace(",", ".", 1)) for value in values)
+
+
+def _chosen(categorical: Iterable[str], names: Sequence[str], path: Path) -> set[str]:
+    chosen = set(categorical)
+    unknown = sorted(chosen.difference(names))
+    if unknown:
+        raise ValueError(
+            f"{path}: categorical variable {unknown[0]!r} (--categorical) is not among the "
+            f"variables {listed(names)}"
+        )
+    return chosen
+
+
+def _read_columns(table: Table, text: Sequence[int], numbers: Sequence[int]) -> dict[int, Array]:
+    parts: dict[int, list[Array]] = {j: [] for j in (*text, *numbers)}
+    for lines, batch in table.batches([*text, *numbers]):
+        for j, values in zip(text, batch, strict=False):
+            parts[j].append(np.array([v.strip() for v in values], dtype=object))
+        for j, values in zip(numbers, batch[len(text) :], strict=True):
+            read, wrong = table.numbers(values)
+            if wrong is not None:
+                raise ValueError(
+                    f"{table.path}, line {lines[wrong]}: {table.header[j]!r} is {values[wrong]!r}, "
+                    "expected a number; if the column holds categories, name it in categorical= "
+                    "(--categorical)"
+                )
+            parts[j].append(read)
+    return {j: np.concatenate(part) for j, part in parts.items()}
+
+
+def _check_variables(samples: SWD, background: SWD) -> None:
+    for one, other in ((samples, background), (background, samples)):
+        lacking = [name for name in one.X.columns if name not in other.X.columns]
+        if lacking:
+            raise ValueError(
+                f"{other.source} has no column {listed(lacking)}, which {one.source} has; samples "
+                "and background need the same variables"
+            )
+
+
+def _missing(column: Array) -> Array:
+    if column.dtype.kind != "O":
+        return np.isnan(column) | (column == NODATA)
+    return np.array([v.lower() in MISSING or v == str(NODATA) for v in column], dtype=bool)
+
+
+def _dropped(lost: Array, source: str) -> list[str]:
+    if not lost.any():
+        return []
+    return [f"{source}: {lost.sum()} of {len(lost)} rows left out, a variable is missing there"]
+
+
+def _most_gaps(columns: dict[int, Array], variables: Sequence[int], header: Sequence[str]) -> str:
+    return header[max(variables, key=lambda j: int(_missing(columns[j]).sum()))]
+
+
+def _levels(column: Array) -> Array:
+    """Categories as numbers where all of them are, integers where possible; else as text."""
+    try:
+        numbers = column.astype(np.float64)
+    except ValueError:
+        return column
+    whole = numbers.astype(np.int64)
+    return whole if (whole == numbers).all() else numbers

@@ -1,0 +1,230 @@
+"""Text tables on disk: encoding, delimiter and header are detected, rows read in batches."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import gzip
+import io
+import re
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from maxent.rows.arrays import Array
+from maxent.species.input.reach import check_inside
+
+MISSING = {"", "na", "n/a", "nan", "null", "none", "\\n"}
+_BATCH = 1 << 16  # rows of a table that are held as text at one time
+
+
+@dataclass(frozen=True)
+class Table:
+    """A text table on disk: its header, its first row, and how rows are written."""
+
+    path: Path
+    header: list[str]
+    first: list[str]
+    delimiter: str
+    quoting: Any
+    encoding: str
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def open(cls, path: Path) -> Table:
+        """Detect encoding, delimiter and header of a file."""
+        encoding, notes = _encoding(path)
+        with _opened(path, encoding) as file:
+            first = next((line for line in file if line.strip()), "")
+        if not first:
+            raise ValueError(f"{path}: the file is blank; expected a header line and records")
+        delimiter = _delimiter(first)
+        # GBIF writes tabs and never quotes: a quotation mark there is a character like any other
+        quoted = delimiter != "\t" or first.lstrip().startswith('"')
+        quoting = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
+        table = cls(path, [], [], delimiter, quoting, encoding, notes)
+        head = list(islice(table._lines(), 2))
+        header = [name.strip() for name in head[0][1]]
+        if sum(is_number(name) for name in header[:3]) > 1:
+            raise ValueError(
+                f"{path}: the first line ({first.strip():.80}) holds numbers where names of "
+                "columns are expected; add a header line such as species,longitude,latitude"
+            )
+        check_records(len(head) - 1, str(path))
+        table = replace(table, header=header)
+        return replace(table, first=table._fitted(*head[1]))
+
+    def batches(self, wanted: Sequence[int]) -> Iterator[tuple[list[int], list[list[str]]]]:
+        """Line numbers and some of the columns, one batch of rows at a time."""
+        lines: list[int] = []
+        rows: list[list[str]] = []
+        width = len(self.header)
+        records = self._lines()
+        next(records)
+        for line, row in records:
+            fitted = row if len(row) == width else self._fitted(line, row)
+            lines.append(line)
+            rows.append([fitted[j] for j in wanted])
+            if len(rows) == _BATCH:
+                yield lines, [list(column) for column in zip(*rows, strict=True)]
+                lines, rows = [], []
+        if rows:
+            yield lines, [list(column) for column in zip(*rows, strict=True)]
+
+    def peek(self, column: int) -> list[str]:
+        """The entries of a column in the first batch of rows."""
+        _, (values,) = next(self.batches([column]))
+        return [value.strip() for value in values]
+
+    def numbers(self, values: list[str]) -> tuple[Array, int | None]:
+        """Numbers, NaN where there are none, and where the first entry is that is not a number."""
+        return _numbers(values, decimal_comma=self.delimiter != ",")
+
+    def _lines(self) -> Iterator[tuple[int, list[str]]]:
+        """Rows that are not blank, with the line each begins on."""
+        with _opened(self.path, self.encoding) as file:
+            reader = csv.reader(file, delimiter=self.delimiter, quoting=self.quoting, strict=True)
+            line = 1
+            try:
+                for row in reader:
+                    if any(row) and "".join(row).strip():
+                        yield line, row
+                    line = reader.line_num + 1
+            except csv.Error as error:
+                raise ValueError(
+                    f"{self.path}, line {line}: cannot be read as a table ({error}); check its "
+                    "quotation marks"
+                ) from error
+
+    def _fitted(self, line: int, row: list[str]) -> list[str]:
+        width = len(self.header)
+        if any(field.strip() for field in row[width:]):
+            raise ValueError(
+                f"{self.path}, line {line}: {len(row)} fields, the header has {width}; put fields "
+                f"that hold the separator {self.delimiter!r} in quotation marks"
+            )
+        return row[:width] + [""] * (width - len(row))
+
+
+def check_file(path: Path) -> None:
+    """Refuse what is not a file, or an empty one."""
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: no such file; give a table or vector file of records")
+    if path.is_dir():
+        raise IsADirectoryError(f"{path}: is a folder; give a table or vector file of records")
+    check_inside(path)
+    if not path.stat().st_size:
+        raise ValueError(f"{path}: the file is empty (0 bytes); expected a header line and records")
+
+
+def check_records(records: int, where: str) -> None:
+    """Refuse a table without rows."""
+    if not records:
+        raise ValueError(f"{where}: only a header and no records; expected at least one")
+
+
+def _packing(path: Path, error: Exception) -> ValueError:
+    return ValueError(f"{path}: not a whole .gz file ({error}); pack or copy it again")
+
+
+def _unpacked(path: Path) -> Any:
+    return gzip.open(path) if path.suffix.lower() == ".gz" else open(path, "rb")
+
+
+def _opened(path: Path, encoding: str) -> io.TextIOWrapper:
+    return io.TextIOWrapper(_unpacked(path), encoding=encoding, newline="")
+
+
+def _encoding(path: Path) -> tuple[str, tuple[str, ...]]:
+    """UTF-8 (or UTF-16 with its mark), else latin-1, which reads any byte, with a note."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    with _unpacked(path) as file:
+        try:
+            head = file.read(1 << 20)
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise _packing(path, error) from error
+        if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            return "utf-16", ()
+        if b"\0" in head:
+            raise ValueError(
+                f"{path}: not a text table but a binary file; unpack an archive, export a "
+                "spreadsheet as CSV"
+            )
+        try:
+            while head:
+                decoder.decode(head)
+                head = file.read(1 << 20)
+            decoder.decode(b"", final=True)
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise _packing(path, error) from error
+        except UnicodeDecodeError:
+            return "latin-1", (
+                f"{path.name}: not UTF-8; read as latin-1, check names with accents",
+            )
+    return "utf-8-sig", ()
+
+
+def _delimiter(line: str) -> str:
+    """The separator that is commonest outside quotation marks."""
+    bare = re.sub(r'"[^"]*"', "", line)
+    return max(("\t", ";", ","), key=bare.count) if re.search("[\t;,]", bare) else ","
+
+
+def is_number(text: str) -> bool:
+    """Whether a text is a finite number."""
+    with suppress(ValueError):
+        return bool(np.isfinite(float(text)))
+    return False
+
+
+def _numbers(values: list[str], decimal_comma: bool) -> tuple[Array, int | None]:
+    with suppress(ValueError):
+        numbers = np.array(values, dtype=np.float64)
+        if not np.isinf(numbers).any():
+            return numbers, None
+    numbers = np.full(len(values), np.nan)
+    for i, value in enumerate(values):
+        text = value.strip()
+        if text.lower() in MISSING:
+            continue
+        if decimal_comma and "." not in text:
+            text = text.replace(",", ".", 1)
+        if not is_number(text):
+            return numbers, i
+        numbers[i] = float(text)
+    return numbers, None
+
+
+def frame_numbers(values: Array, row: Array, column: str, source: str) -> Array:
+    """A column of a frame as numbers, NaN where missing or infinite."""
+    with suppress(TypeError, ValueError):
+        numbers = values.astype(np.float64)
+        return np.where(np.isinf(numbers), np.nan, numbers)
+    written = texts(values)
+    numbers, wrong = _numbers(written, decimal_comma=False)
+    if wrong is not None:
+        raise no_number(f"{source}, row {row[wrong]}", column, written[wrong])
+    return numbers
+
+
+def texts(values: Array) -> list[str]:
+    """Values as texts, missing ones blank."""
+    return ["" if _is_missing(v) else str(v).strip() for v in values]
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or value != value or type(value).__name__ == "NAType"
+
+
+def no_number(where: str, column: str, value: str) -> ValueError:
+    """The error for a coordinate or value that is not a number."""
+    return ValueError(
+        f"{where}: {column!r} is {value!r}, expected a number in decimal notation such as -65.38; "
+        "correct it, or leave it blank to have the record left out"
+    )

@@ -1,0 +1,367 @@
+"""What is drawn at the cells of a window: the maps asked for, all from one reading."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from maxent.density import OUTPUTS, FittedDensity, fitted_density
+from maxent.features import Schema
+from maxent.features.cells import UNKNOWN, Cells
+from maxent.features.scoring import Scorer
+from maxent.rows.arrays import Array
+from maxent.species.input.layers.areas import cell_areas
+from maxent.species.input.layers.extrapolation import Extrapolation
+from maxent.species.input.layers.grid import Window
+from maxent.species.input.layers.layers import Block, Layers
+from maxent.species.input.layers.similarity import Reference, codes_of
+from maxent.species.study.effort import RecordEffort
+
+EXTRAS = ("clamping", "mess", "mod", "exdet")
+MASKS = ("mess", "exdet")
+STATISTICS: dict[str, Callable[[Array], Array]] = {
+    "replicates_mean": lambda y: y.mean(axis=0),
+    "replicates_sd": lambda y: y.std(axis=0, ddof=min(1, len(y) - 1)),
+    "replicates_min": lambda y: y.min(axis=0),
+    "replicates_max": lambda y: y.max(axis=0),
+    "replicates_median": lambda y: np.median(y, axis=0),
+}
+_CHUNK = 1 << 16  # cells scored at once
+_SHOWN = 10  # unseen levels that a message names
+
+
+class Map(NamedTuple):
+    """How one map is stored; ``masked`` where cells that extrapolate may be left out of it."""
+
+    what: str
+    dtype: str = "float32"
+    nodata: float = float("nan")
+    tags: Mapping[str, str] = {}
+    masked: bool = False
+
+
+class Compiled(NamedTuple):
+    """A model that is ready to score."""
+
+    density: FittedDensity
+    scorer: Scorer
+
+    @classmethod
+    def of(cls, density: Any) -> Compiled:
+        """The scorer of a density whose categories are numbers, as those of rasters are."""
+        density = fitted_density(density)
+        schema = density.schema
+        for name, levels in zip(schema.categorical, schema.levels, strict=True):
+            words = [level for level in levels if not isinstance(level, int | float)]
+            if words:
+                raise ValueError(
+                    f"the model has {name!r} with levels such as {words[0]!r}, and rasters hold "
+                    "numbers: fit the model to the numbers of the layer"
+                )
+        return cls(density, density.scorer)
+
+    def cells(self, columns: Mapping[str, Array]) -> Cells:
+        """Columns read from layers, as ``Schema.read`` would."""
+        schema = self.density.schema
+        kept = [columns[name] for name in schema.continuous]
+        count = next(iter(columns.values())).size
+        values = np.empty((len(kept), count), np.result_type(np.float32, *(c.dtype for c in kept)))
+        for row, column in enumerate(kept):
+            values[row] = column
+        codes = np.empty((len(schema.categorical), count), dtype=np.int32)
+        for row, (name, levels) in enumerate(zip(schema.categorical, schema.levels, strict=True)):
+            codes[row] = codes_of(columns[name], levels)[0]
+        return Cells(values, codes)
+
+    def cloglog(self, cells: Cells, clamp: bool) -> Array:
+        """The cloglog output at some cells."""
+        return self.density.output(self.scorer.scores(cells, clamp), "cloglog")
+
+
+@dataclass
+class Tally:
+    """What was encountered on the way."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    unseen: dict[str, set[float]] = field(default_factory=dict)
+    km2: Array = field(default_factory=lambda: np.zeros(2))  # of presence, of known cells
+
+    def add(self, other: Tally) -> None:
+        """Add what another window encountered."""
+        self.counts.update(other.counts)
+        self.km2 += other.km2
+        for name, levels in other.unseen.items():
+            self.unseen.setdefault(name, set()).update(levels)
+
+    def warn(self) -> None:
+        """One warning for all categories that the model does not know."""
+        if not self.unseen:
+            return
+        parts = [
+            f"{name} {', '.join(f'{level:g}' for level in sorted(levels)[:_SHOWN])}"
+            for name, levels in self.unseen.items()
+        ]
+        warnings.warn(
+            f"{self.counts['unseen']} of {self.counts['cells']} cells have a category that was not "
+            f"there at the fit and gets no effect: {'; '.join(parts)}",
+            stacklevel=3,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """Everything that is done with a window."""
+
+    layers: Layers
+    model: Compiled
+    replicates: tuple[Compiled, ...]
+    reference: Reference | None
+    extrapolation: Extrapolation | None
+    mask: str | None
+    clamp: bool
+    threshold: float | None
+    maps: dict[str, Map]
+    areas: Array | None  # km2 of a cell in each row
+    effort: RecordEffort | None = None
+
+    @classmethod
+    def of(
+        cls,
+        model: Any,
+        layers: Layers,
+        outputs: Sequence[str],
+        clamp: bool,
+        reference: Reference | None,
+        threshold: float | None,
+        replicates: Sequence[FittedDensity],
+        extras: Sequence[str],
+        extrapolation: Extrapolation | None = None,
+        mask: str | None = None,
+        effort: RecordEffort | None = None,
+    ) -> Plan:
+        """A plan from options, which are checked."""
+        _check_listed("outputs", outputs, OUTPUTS)
+        _check_listed("extras", extras, EXTRAS)
+        if not outputs:
+            raise ValueError(f"outputs is empty; name one or more of {', '.join(OUTPUTS)}")
+        if threshold is not None and not 0 <= threshold <= 1:
+            raise ValueError(f"threshold is a cloglog value between 0 and 1, got {threshold!r}")
+        check_mask(mask, reference, extrapolation)
+        fitted = Compiled.of(model)
+        model = fitted.density
+        for output in outputs:
+            model.output(np.zeros(1), output)  # refuses what the model cannot give
+        names = model.schema.names
+        others = tuple(Compiled.of(m) for m in replicates)
+        _check_variables(others, names)
+        wanted = set(extras)
+        wanted -= {"mess", "mod"} if reference is None else set()
+        wanted -= {"exdet"} if extrapolation is None else set()
+        tags = {} if mask is None else {"MASK": mask}
+        maps = [Map(output, tags=tags, masked=mask is not None) for output in outputs]
+        maps += [Map(extra) for extra in ("clamping", "mess", "exdet") if extra in wanted]
+        if "mod" in wanted:
+            classes = {f"CLASS_{i + 1}": variable for i, variable in enumerate(names)}
+            maps.append(Map("mod", "uint8" if len(names) < 256 else "uint16", 0, classes))
+        if threshold is not None:
+            cut = {"THRESHOLD": repr(float(threshold))}
+            maps.append(Map("presence", "uint8", 255, {**cut, **tags}, mask is not None))
+        maps += [Map(name, tags=tags, masked=mask is not None) for name in STATISTICS if others]
+        similar = reference is not None and (wanted & {"mess", "mod"} or mask == "mess")
+        combined = extrapolation is not None and ("exdet" in wanted or mask == "exdet")
+        maps += [] if effort is None else [Map("effort", tags={"EFFORT": effort.label})]
+        needed = _needed(layers, model.schema)
+        return cls(
+            needed,
+            fitted,
+            others,
+            reference.only(names) if reference is not None and similar else None,
+            extrapolation if combined else None,
+            mask,
+            clamp,
+            threshold,
+            {m.what: m for m in maps},
+            None if threshold is None else cell_areas(needed.grid),
+            None if effort is None else effort.on(needed.grid),
+        )
+
+    def classes(self) -> dict[int, str]:
+        """Number of each variable in the map of the most dissimilar one."""
+        variables = self.model.density.schema.names if "mod" in self.maps else ()
+        return {i + 1: variable for i, variable in enumerate(variables)}
+
+    def draw(self, window: Window) -> tuple[Window, dict[str, Array], Tally]:
+        """The maps of a window; none where no cell is known."""
+        block = self.layers.read(window)
+        tally = Tally()
+        known = np.flatnonzero(block.valid)
+        tally.counts["cells"] = known.size
+        if not known.size:
+            return window, {}, tally
+        drawn = {what: np.empty(known.size, m.dtype) for what, m in self.maps.items()}
+        for start in range(0, known.size, _CHUNK):
+            part = slice(start, start + _CHUNK)
+            rows = part if known.size == block.valid.size else known[part]
+            columns = {name: layer.ravel()[rows] for name, layer in block.values.items()}
+            with np.errstate(over="ignore"):  # without clamping raw may leave single precision
+                for what, values in self._columns(columns, tally):
+                    drawn[what][part] = values
+        if self.effort is not None:
+            drawn["effort"][:] = self.effort.read(window)[0].ravel()[known]
+        maps = {what: self._spread(block, known, what, values) for what, values in drawn.items()}
+        if self.threshold is not None:
+            self._measure(window, maps["presence"], tally)
+        return window, maps, tally
+
+    def _measure(self, window: Window, presence: Array, tally: Tally) -> None:
+        """Add up cells and areas of presence, and the area of all known cells."""
+        present, known = presence == 1, presence != self.maps["presence"].nodata
+        tally.counts["present"] += int(present.sum())
+        if self.areas is not None:
+            rows = self.areas[window.row : window.row + window.height]
+            tally.km2 += [present.sum(axis=1) @ rows, known.sum(axis=1) @ rows]
+
+    def _spread(self, block: Block, known: Array, what: str, values: Array) -> Array:
+        if known.size == block.valid.size:
+            return values.reshape(block.valid.shape)
+        whole = np.full(block.valid.shape, self.maps[what].nodata, values.dtype)
+        whole.ravel()[known] = values
+        return whole
+
+    def _columns(self, columns: Mapping[str, Array], tally: Tally) -> Iterator[tuple[str, Array]]:
+        """Every map at some cells."""
+        cells = self.model.cells(columns)
+        self._count(columns, cells, tally)
+        novelty, extrapolates = self._novelty(columns, cells, tally)
+        yield from novelty.items()
+        for what, values in self._suitability(columns, cells):
+            stored = self.maps[what]
+            if extrapolates is not None and stored.masked:
+                values = np.where(extrapolates, np.asarray(stored.nodata, stored.dtype), values)
+            yield what, values
+
+    def _suitability(
+        self, columns: Mapping[str, Array], cells: Cells
+    ) -> Iterator[tuple[str, Array]]:
+        model, scorer = self.model
+        theta = scorer.scores(cells, self.clamp)
+        for output in OUTPUTS:
+            if output in self.maps:
+                yield output, model.output(theta, output)
+        if self.maps.keys() & {"clamping", "presence"}:
+            cloglog = model.output(theta, "cloglog")
+            if "clamping" in self.maps:
+                yield "clamping", np.abs(cloglog - self.model.cloglog(cells, not self.clamp))
+            if self.threshold is not None:
+                yield "presence", cloglog >= self.threshold
+        if self.replicates:
+            yield from self._statistics(columns, cells)
+
+    def _novelty(
+        self, columns: Mapping[str, Array], cells: Cells, tally: Tally
+    ) -> tuple[dict[str, Array], Array | None]:
+        """Maps of how new the cells are, and which of them are left out of the others."""
+        drawn: dict[str, Array] = {}
+        extrapolates = None
+        if self.reference is not None:
+            mess, variable = self.reference.similarity(columns)
+            tally.counts["extrapolated"] += int((mess < 0).sum())
+            drawn |= {"mess": mess, "mod": variable + 1}
+            extrapolates = mess < 0
+        if self.extrapolation is not None:
+            # rounded as in the file: the furthest point of the fit itself is 1
+            exdet = self.extrapolation.novelty(columns).astype(np.float32)
+            tally.counts["novel"] += int((exdet > 1).sum())
+            drawn["exdet"] = exdet
+            if self.mask == "exdet":  # which does not look at categories
+                extrapolates = (exdet < 0) | (exdet > 1) | (cells.codes == UNKNOWN).any(axis=0)
+        shown = {what: values for what, values in drawn.items() if what in self.maps}
+        if self.mask is None or extrapolates is None:
+            return shown, None
+        tally.counts["masked"] += int(extrapolates.sum())
+        return shown, extrapolates
+
+    def _statistics(
+        self, columns: Mapping[str, Array], cells: Cells
+    ) -> Iterator[tuple[str, Array]]:
+        schema = self.model.density.schema
+        cloglog = np.array(
+            [
+                m.cloglog(cells if m.density.schema == schema else m.cells(columns), self.clamp)
+                for m in self.replicates
+            ]
+        )
+        for what, statistic in STATISTICS.items():
+            yield what, statistic(cloglog)
+
+    def _count(self, columns: Mapping[str, Array], cells: Cells, tally: Tally) -> None:
+        from maxent.features.kernels.scores import count_outside
+
+        limits = self.model.scorer.limits(cells.values.dtype)
+        outside = int(count_outside(cells.values, *limits))
+        tally.counts["outside"] += outside
+        tally.counts["clamped"] += outside if self.clamp else 0
+        unknown = cells.codes == UNKNOWN
+        if not unknown.any():
+            return
+        tally.counts["unseen"] += int(unknown.any(axis=0).sum())
+        for name, where in zip(self.model.density.schema.categorical, unknown, strict=True):
+            if where.any():
+                levels = np.unique(columns[name][where])
+                tally.unseen.setdefault(name, set()).update(levels.tolist())
+
+
+def _check_listed(what: str, given: Sequence[str], known: Sequence[str]) -> None:
+    wrong = [g for g in given if g not in known]
+    if isinstance(given, str) or wrong:
+        raise ValueError(f"{what} must be a list of {', '.join(known)}, got {given!r}")
+
+
+def check_mask(
+    mask: str | None, reference: Reference | None, extrapolation: Extrapolation | None
+) -> None:
+    """Refuse a mask that is not known, or that the model has nothing to draw it from."""
+    if mask is None:
+        return
+    if mask not in MASKS:
+        raise ValueError(f"mask must be one of {', '.join(MASKS)}, got {mask!r}")
+    if (reference if mask == "mess" else extrapolation) is None:
+        raise ValueError(
+            f"mask {mask} needs what the model was fitted to, which this model does not hold"
+            + (", or no variable of it is a number" if mask == "exdet" else "")
+            + ": fit it again, or leave out --mask"
+        )
+
+
+def _check_variables(replicates: Iterable[Compiled], names: Sequence[str]) -> None:
+    for i, replicate in enumerate(replicates):
+        odd = set(replicate.density.schema.names) - set(names)
+        if odd:
+            raise ValueError(
+                f"replicate {i + 1} has the variable {min(odd)!r}, which the model does not have: "
+                "replicates are fits of the same variables"
+            )
+
+
+def _needed(layers: Any, schema: Schema) -> Layers:
+    """The layers of the model, in its order; a cell is known where these are."""
+    names = schema.names
+    if not isinstance(layers, Layers):  # xarray objects, or an error that says what is expected
+        layers = Layers.from_xarray(layers)
+        categorical = [name for name in schema.categorical if name in layers.names]
+        layers = Layers(layers.sources, categorical)
+    labels = layers.labels()
+    missing = [name for name in names if name not in labels]
+    if missing:
+        given = ", ".join(n if n == label else f"{n} ({label})" for n, label in labels.items())
+        raise ValueError(
+            f"the model needs {', '.join(map(repr, missing))}, and no layer has that name; given "
+            f"are {given}. Layers are known by their file name or band description: rename them "
+            "to match the model"
+        )
+    return layers.select(names)

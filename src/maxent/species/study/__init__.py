@@ -1,0 +1,1 @@
+"""The study: its region, its background, its variables."""

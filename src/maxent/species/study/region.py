@@ -1,0 +1,440 @@
+"""From records and layers to samples: the region that species share, and the cells of each."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from maxent.rows.arrays import Array
+from maxent.species.fit.results import CleaningStep, Sample, Selection
+from maxent.species.fit.settings import Settings
+from maxent.species.input.files import LayerFiles, RecordFile, StudyFiles
+from maxent.species.input.layers.grid import OUTSIDE, Grid
+from maxent.species.input.layers.hints import hints
+from maxent.species.input.layers.layers import Layers
+from maxent.species.input.records.cleaning import NOT_STUDIED, Cleaned, clean
+from maxent.species.input.records.names import find_name
+from maxent.species.input.records.occurrences import Occurrences
+from maxent.species.input.records.study_files import StudyChoice
+from maxent.species.study.background import draw_background, why_no_cell
+from maxent.species.study.effort import RecordEffort
+from maxent.species.study.polygons import StudyRegion
+
+_FEW_CELLS = 100  # a background of fewer is worth a word
+
+
+@dataclass(frozen=True, eq=False)
+class Region:
+    """The cells that the species of one run share: background, and every cell with a record.
+
+    Attributes
+    ----------
+    grid, categorical, labels : of the layers.
+    X, cell : values and index of each cell, sorted by cell.
+    background : which of them stand for the region.
+    bias : sampling effort in each, None where it is not taken out of the density.
+    n_known : cells of the grid (of the study region) where every layer is known, None where not
+        all of them were read.
+    effort : file of the bias raster, None without one.
+    notes : for the reader of the report.
+    study : where background is drawn from, None for everywhere.
+    kernel : the effort that the records themselves tell of, None where it was not asked for.
+    """
+
+    grid: Grid
+    categorical: tuple[str, ...]
+    labels: dict[str, str]
+    X: Any
+    cell: Array
+    background: Array
+    bias: Array | None
+    n_known: int | None
+    notes: tuple[str, ...] = ()
+    study: StudyRegion | None = None
+    effort: str | None = None
+    kernel: RecordEffort | None = None
+
+    def known(self, cells: Array) -> Array:
+        """Whether these cells have a value in every layer."""
+        place = np.minimum(np.searchsorted(self.cell, cells), self.cell.size - 1)
+        return np.asarray(self.cell[place] == cells)
+
+    def rows(self, cells: Array) -> Array:
+        """The rows of these cells, which must be known."""
+        return np.searchsorted(self.cell, cells)
+
+
+def survey(
+    layers: Layers,
+    occurrences: Occurrences,
+    settings: Settings | None = None,
+    *,
+    bias: Layers | None = None,
+    group: Occurrences | None = None,
+    study: StudyRegion | None = None,
+) -> Region:
+    """Read what all species need from the layers, in one pass.
+
+    ``occurrences`` (in the CRS of the layers) are the records of all species; ``bias`` a raster
+    of sampling effort on the same grid; ``group`` the records, of a target group or of chosen
+    places, whose cells are the background instead of a random draw (with ``bias_kernel`` of the
+    settings, whose density is the effort); ``study`` the region that background is drawn from.
+    """
+    settings = settings or Settings()
+    kernel = None
+    if settings.bias_kernel is not None:
+        if bias is not None:
+            raise ValueError(
+                "a bias raster (--bias) and the density of records (--bias-kernel) are two kinds "
+                "of effort; give one of them"
+            )
+        told = occurrences if group is None else group
+        kernel = RecordEffort.of(told.x, told.y, layers.grid, told.source, settings.bias_kernel)
+        bias, group = Layers([kernel], notes=[f"effort: {kernel.label}"]), None
+    if bias is not None and group is not None:
+        raise ValueError(
+            "a bias raster (--bias) and the cells of records (--target-group, "
+            "--background-records) are two ways to choose the background; give one of them"
+        )
+    if bias is None and settings.bias != Settings.bias:
+        raise ValueError(
+            f'bias="{settings.bias}" (--bias-as) says what a bias raster is for; give one (--bias)'
+        )
+    grid = layers.grid
+    cells = grid.cells_at(occurrences.x, occurrences.y)
+    notes = [*layers.notes, *(() if bias is None else bias.notes)]
+    if group is None:
+        drawn = draw_background(
+            layers,
+            settings.background,
+            at=cells,
+            bias=bias,
+            weighted=bias is not None and settings.bias == "background",
+            within=study,
+            seed=settings.seed,
+            verbose=settings.verbose,
+        )
+        X, cell, background = drawn.X, drawn.cell, drawn.background
+        effort, n_known = drawn.bias, drawn.n_known
+        if settings.background is not None and n_known < settings.background:
+            where = "" if study is None else " of the study region"
+            notes.append(f"all {n_known} cells{where} with data are background")
+        if bias is not None and settings.bias == "background" and int(background.sum()) == n_known:
+            what = "sampling effort" if kernel is None else "the density of records"
+            notes.append(
+                f"every cell is background, so that {what} changes nothing: draw "
+                "fewer (--background 1000), or take it out of the density (--bias-as prior)"
+            )
+        if study is not None:
+            notes.append(f"{study.said()}, {n_known} cells with data")
+    else:
+        if study is not None:
+            group = group.take(study.contains(group.x, group.y))
+            notes.append(study.said())
+        places = grid.cells_at(group.x, group.y)
+        cell = np.unique(np.concatenate([cells, places]))
+        cell = cell[cell != OUTSIDE]
+        X, known = layers.at(cell)
+        background = np.isin(cell, places)
+        if not (known & background).any():
+            raise ValueError(
+                f"{group.source}: none of its {len(group)} records lies on a cell with data, so "
+                "there is no background; check its coordinates"
+                + ("" if study is None else " and the study region")
+            )
+        X, cell, background = X[known].reset_index(drop=True), cell[known], background[known]
+        effort, n_known = None, None
+        n_background = int(background.sum())
+        notes.append(f"background: the {n_background} cells with records of {group.source}")
+        if n_background < _FEW_CELLS:
+            notes.append(
+                f"{group.source}: a background of {n_background} cells says little of the region; "
+                f"a target group should have hundreds: add records of similar species, or draw "
+                "the background at random (without --target-group and --background-records)"
+            )
+    if settings.bias != "prior":
+        effort = None
+    if effort is not None:
+        visited = effort > 0
+        if not (visited & background).any():
+            raise ValueError(why_no_cell(layers, bias, n_known or 0))
+        if not visited.all():
+            notes.append(
+                f"{int((~visited).sum())} cells without sampling effort are left out, and the "
+                "records on them"
+            )
+        X, cell = X[visited].reset_index(drop=True), cell[visited]
+        background, effort = background[visited], effort[visited]
+    notes += hints(X, layers.categorical, grid)
+    return Region(
+        grid,
+        layers.categorical,
+        layers.labels(),
+        X,
+        cell,
+        background,
+        effort,
+        n_known,
+        tuple(notes),
+        study,
+        None if bias is None else next(iter(bias.labels().values())),
+        kernel,
+    )
+
+
+# -- files -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Regions:
+    """The region of each species: one that all share, or one around the records of each.
+
+    ``shared`` is None where each has its own, which is read when it is asked for.
+    """
+
+    shared: Region | None
+    layers: LayerFiles
+    settings: Settings
+    bias: str | None = None
+    group: Occurrences | None = None
+    study: StudyChoice | None = None
+
+    def of(self, records: Occurrences, test: Occurrences | None = None) -> Region:
+        """The region of the records of a species."""
+        if self.shared is not None:
+            return self.shared
+        assert self.study is not None
+        with ExitStack() as files:
+            opened = files.enter_context(self.layers.open())
+            effort = open_effort(files, self.bias, self.layers, opened)
+            # a wrong place must not widen a study region
+            where = opened.known_at(records.x, records.y)
+            if not where.any():
+                study = None  # cleaning says why none can be used
+            else:
+                study = self.study.around(records.x[where], records.y[where], opened.grid)
+            asked = records if test is None else together(records, test)
+            return survey(opened, asked, self.settings, bias=effort, group=self.group, study=study)
+
+
+def open_effort(
+    files: ExitStack, bias: str | None, layers: LayerFiles, opened: Layers
+) -> Layers | None:
+    """A bias raster on the grid of the layers, open as long as ``files``; None without one."""
+    if bias is None:
+        return None
+    return files.enter_context(
+        Layers.open(
+            bias,
+            like=opened.grid,
+            resampling="nearest",  # no effort is none, also beside cells that were visited
+            crs=layers.crs,
+            nodata=layers.nodata,
+        )
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Surveyed:
+    """The records of files, and what they and the background need from the layers."""
+
+    regions: Regions
+    records: Occurrences
+    tests: Occurrences | None
+    group: Occurrences | None
+    notes: tuple[str, ...]
+
+    def tests_of(self, species: str) -> Occurrences | None:
+        """The test records of a species, None without any."""
+        if self.tests is None or find_name(species, self.tests.names()) is None:
+            return None
+        return self.tests.of(species)
+
+
+def survey_files(
+    records: RecordFile,
+    layers: LayerFiles,
+    settings: Settings,
+    *,
+    test: RecordFile | None = None,
+    bias: str | None = None,
+    group: RecordFile | None = None,
+    study: StudyFiles | None = None,
+) -> Surveyed:
+    """Read all records, then all that is needed from the layers in one pass."""
+    with ExitStack() as files:
+        opened = files.enter_context(layers.open())
+        everything, notes = records.read(opened.grid)
+        read: dict[str, Occurrences | None] = {"test": None, "group": None}
+        for name, file in (("test", test), ("group", group)):
+            if file is not None:
+                read[name], more = file.read(opened.grid)
+                notes += more
+        tests, others = read["test"], read["group"]
+        if settings.bias_kernel is not None and others is None:
+            others = everything  # test records tell nothing of effort
+        choice, more = (study or StudyFiles()).read(opened.grid)
+        notes += more
+        shared = None
+        if choice is None or not choice.by_species:
+            effort = open_effort(files, bias, layers, opened)
+            asked = everything if tests is None else together(everything, tests)
+            nowhere = np.empty(0)
+            fixed = None if choice is None else choice.around(nowhere, nowhere, opened.grid)
+            shared = survey(opened, asked, settings, bias=effort, group=others, study=fixed)
+    regions = Regions(shared, layers, settings, bias, others, choice)
+    return Surveyed(regions, everything, tests, others, tuple(notes))
+
+
+def together(one: Occurrences, other: Occurrences) -> Occurrences:
+    """Two sets of records in the same CRS, to look up their cells."""
+    return replace(
+        one,
+        species=np.concatenate([one.species, other.species]),
+        x=np.concatenate([one.x, other.x]),
+        y=np.concatenate([one.y, other.y]),
+        row=np.concatenate([one.row, other.row]),
+    )
+
+
+# -- one species ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A species ready to be fitted.
+
+    ``effort`` is the file of a bias raster; ``selection`` says which variables were left out.
+    """
+
+    species: str
+    train: Sample
+    test: Sample | None
+    records: dict[str, Array]
+    cleaning: list[CleaningStep]
+    notes: list[str]
+    study: StudyRegion | None = None
+    effort: str | None = None
+    selection: Selection | None = None
+
+    def new_notes(self, notes: Iterable[str], told: Collection[str]) -> list[str]:
+        """Those of the notes that were not told yet; of the study region with the species' name."""
+        new = [note for note in notes if note not in told]
+        if self.study is None:
+            return new
+        said = self.study.said()
+        left = sum(step.records for step in self.cleaning if step.what.endswith(NOT_STUDIED))
+        parts = [] if any(note.startswith(said) for note in told) else [said]
+        parts += [f"{left} records outside the study region are left out"] if left else []
+        mine = [f"{self.species}: {'; '.join(parts)}"] if parts else []
+        return [*mine, *(note for note in new if not note.startswith(said))]
+
+
+def prepare(
+    region: Region,
+    occurrences: Occurrences,
+    settings: Settings | None = None,
+    test: Occurrences | None = None,
+) -> Prepared:
+    """Clean the records of one species and put them on the cells of the region."""
+    settings = settings or Settings()
+    name = occurrences.names()[0] if len(occurrences) else "species"
+    cleaned = _cleaned(occurrences, region, settings, settings.minimum)
+    notes, steps = list(region.notes) + cleaned.notes, list(cleaned.steps)
+    records = cleaned.occurrences
+    held = _held_out(len(records), settings)
+    train_cell, test_cell = cleaned.cell[~held], cleaned.cell[held]
+    x, y = records.x, records.y
+    if test is not None:
+        extra = _cleaned(test, region, settings, 1)
+        notes += extra.notes
+        steps += [replace(s, what=f"test records: {s.what}") for s in extra.steps]
+        test_cell = extra.cell
+        x, y = np.append(x, extra.occurrences.x), np.append(y, extra.occurrences.y)
+        held = np.append(held, np.ones(len(extra.occurrences), bool))
+    sample = _sample(region, train_cell, region.background)
+    if not (sample.counts == 0).any():
+        raise ValueError(
+            f"{name}: every background cell holds a record of it, so there is nothing to compare "
+            "with: a target group needs records of other species too (--background-records), or "
+            "draw the background at random"
+        )
+    tested = None
+    if test_cell.size:
+        tested = _sample(region, test_cell, np.zeros(region.cell.size, bool))
+    kept = {"x": x, "y": y, "test": held}
+    return Prepared(name, sample, tested, kept, steps, notes, region.study, region.effort)
+
+
+def prepare_swd(
+    name: str, sample: Sample, test: Sample | None, settings: Settings, notes: Sequence[str]
+) -> Prepared:
+    """A species of tables with data: its test rows are given, or a share of its own is held out."""
+    presences = np.flatnonzero(sample.counts > 0)
+    n = len(presences)
+    held = np.zeros(n, dtype=bool)
+    if test is None and settings.test_share:
+        held[_drawn(n, settings)] = True
+        test = replace(sample.take(presences[held]), background=np.zeros(held.sum(), dtype=bool))
+        kept = np.ones(len(sample.counts), dtype=bool)
+        kept[presences[held]] = False
+        sample = sample.take(kept)
+    records = {"x": np.empty(0), "y": np.empty(0), "test": np.empty(0, dtype=bool)}
+    if sample.coordinates is not None:
+        places = sample.coordinates[sample.counts > 0]
+        marks = np.zeros(len(places), dtype=bool)
+        if test is not None and test.coordinates is not None:
+            places = np.concatenate([places, test.coordinates])
+            marks = np.append(marks, np.ones(len(test.coordinates), dtype=bool))
+        records = {"x": places[:, 0], "y": places[:, 1], "test": marks}
+    return Prepared(name, sample, test, records, [], list(notes))
+
+
+def _cleaned(occurrences: Occurrences, region: Region, settings: Settings, minimum: int) -> Cleaned:
+    return clean(
+        occurrences,
+        region.grid,
+        region.known,
+        within=None if region.study is None else region.study.contains,
+        keep_duplicates=settings.keep_duplicates,
+        thin_km=settings.thin,
+        minimum=minimum,
+        seed=settings.seed,
+    )
+
+
+def _held_out(n: int, settings: Settings) -> Array:
+    held = np.zeros(n, dtype=bool)
+    count = round(settings.test_share * n)
+    if count:
+        if n - count < settings.minimum:
+            raise ValueError(
+                f"holding out {count} of {n} records leaves fewer than {settings.minimum}; lower "
+                "the test share"
+            )
+        held[_drawn(n, settings)] = True
+    return held
+
+
+def _drawn(n: int, settings: Settings) -> Array:
+    """The records that are held out, at random."""
+    count = round(settings.test_share * n)
+    return np.random.default_rng(settings.seed).permutation(n)[:count]
+
+
+def _sample(region: Region, cells: Array, background: Array) -> Sample:
+    counts = np.bincount(region.rows(cells), minlength=region.cell.size).astype(np.float64)
+    rows = np.flatnonzero(background | (counts > 0))
+    prior = None if region.bias is None else region.bias[rows]
+    x, y = region.grid.centres(region.cell[rows])
+    return Sample(
+        region.X.iloc[rows].reset_index(drop=True),
+        counts[rows],
+        np.column_stack([x, y]),
+        prior,
+        background[rows],
+    )

@@ -1,0 +1,1 @@
+"""Monotone alignments of two sequences."""

@@ -1,0 +1,1 @@
+"""Permutations: rankings and sorting."""

@@ -1,0 +1,1 @@
+"""Couplings of two histograms."""

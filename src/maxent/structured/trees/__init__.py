@@ -1,0 +1,1 @@
+"""Trees: labels of their nodes, and the trees of a graph."""

@@ -1,0 +1,1 @@
+"""Compiled loops over attributes and their names."""

@@ -1,0 +1,1 @@
+"""Sparse and softmax maps and their losses, with engines side by side: plain, compiled, triton."""
