@@ -22,7 +22,7 @@ from benchmarks.peers import elapid, elapid_raster
 from benchmarks.report import Row, missing
 from benchmarks.timing import median
 from maxent.species.input.layers.layers import Layers
-from maxent.species.project import project
+from maxent.species.projecting import project
 
 SUITE = "projection"
 OURS = "maxent"

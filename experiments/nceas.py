@@ -38,8 +38,8 @@ from experiments import _nceas_data as data
 from maxent import evaluation
 from maxent.density import FittedDensity
 from maxent.features import Linear
-from maxent.species.fit.results import Sample
-from maxent.species.fit.sharing import share
+from maxent.species.fitting.results import Sample
+from maxent.species.fitting.sharing import share
 
 RESULTS = Path(__file__).parent / "results"
 CHUNK = 10  # species a job

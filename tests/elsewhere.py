@@ -1,7 +1,7 @@
 """Run the fast tests and every example of the gallery as other machines would round: a table.
 
 python tests/elsewhere.py                                # all of it, hours on two cores
-python tests/elsewhere.py -- tests/test_entropies.py     # what is given to pytest instead
+python tests/elsewhere.py -- tests/core/test_entropies.py     # what is given to pytest instead
 python tests/elsewhere.py --only "2 threads" "no AVX2"   # settings by name
 
 Numbers differ in their last bits with the vector instructions of numpy, with the processor that
@@ -24,7 +24,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 ROOT = Path(__file__).parent.parent
-GALLERY = "tests/test_site.py::test_examples_of_the_gallery_run"
+GALLERY = "tests/project/test_site.py::test_examples_of_the_gallery_run"
 CORES = {"x86_64": ("Haswell", "Prescott"), "aarch64": ("ARMV8", "CORTEXA57", "NEOVERSEN1")}
 ALIASES = {"AMD64": "x86_64", "arm64": "aarch64"}
 

@@ -17,12 +17,12 @@ from maxent.app.folders import Folders, OutsideError
 from maxent.app.jobs import Jobs
 from maxent.app.runs import plain, result_of
 from maxent.species.batch.outputs import MODEL
-from maxent.species.fit.model import SpeciesModel, load_model
-from maxent.species.fit.results import SpeciesResult
+from maxent.species.fitting.model import SpeciesModel, load_model
+from maxent.species.fitting.results import SpeciesResult
 from maxent.species.input.files import LayerFiles
 from maxent.species.input.layers.layers import Layers
 from maxent.species.input.layers.naming import named_layers
-from maxent.species.judge.explaining import NoDataError, PlaceExplained, explain_place
+from maxent.species.judging.explaining import NoDataError, PlaceExplained, explain_place
 
 _OPEN = 3  # sets of layers kept open
 

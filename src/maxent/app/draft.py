@@ -17,8 +17,8 @@ from maxent.app.aside import Aside
 from maxent.app.folders import Folders, OutsideError
 from maxent.app.schema import chosen
 from maxent.io import write_atomically
-from maxent.species.fit.options import typed
-from maxent.species.fit.settings import Settings
+from maxent.species.fitting.options import typed
+from maxent.species.fitting.settings import Settings
 from maxent.species.input import reach
 from maxent.species.input.files import LayerFiles, RecordFile, StudyFiles
 from maxent.species.input.layers.naming import Named, named_layers

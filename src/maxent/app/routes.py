@@ -35,8 +35,8 @@ from maxent.app.listing import listed
 from maxent.app.tiles import Tiles
 from maxent.app.uploads import receive
 from maxent.app.wording import for_page
-from maxent.species.fit.options import options_of
-from maxent.species.fit.settings import RULES, Settings
+from maxent.species.fitting.options import options_of
+from maxent.species.fitting.settings import RULES, Settings
 
 if TYPE_CHECKING:
     from maxent.app.answers import Answers

@@ -15,7 +15,7 @@ from typing import Any, TypeVar, get_type_hints
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from maxent.app.models import Said
-from maxent.species.fit.options import options_of
+from maxent.species.fitting.options import options_of
 
 M = TypeVar("M", bound=Said)
 

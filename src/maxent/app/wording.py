@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from maxent.species.fit.options import options_of
-from maxent.species.fit.settings import Settings
+from maxent.species.fitting.options import options_of
+from maxent.species.fitting.settings import Settings
 from maxent.species.input.files import LayerFiles, RecordFile, StudyFiles
 
 # what the page calls a field, where that is not its name; the same words as in web/src/steps.tsx

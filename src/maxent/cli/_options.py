@@ -10,7 +10,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 
-from maxent.species.fit.options import GROUPS, Option, options_of
+from maxent.species.fitting.options import GROUPS, Option, options_of
 
 
 class Fields:

@@ -45,10 +45,10 @@ def change(
     quiet: Quiet = False,
 ) -> None:
     """What a species gains, keeps and loses, in km2, as maps and a table; several scenarios too."""
-    from maxent.species.compare.change import compare_maps
-    from maxent.species.compare.folders import DEFAULT_RULE, maps_of, named
-    from maxent.species.fit.model import load_model
-    from maxent.species.fit.results import read_result
+    from maxent.species.comparing.change import compare_maps
+    from maxent.species.comparing.folders import DEFAULT_RULE, maps_of, named
+    from maxent.species.fitting.model import load_model
+    from maxent.species.fitting.results import read_result
 
     notes, rule = [], ""
     if present.is_dir():
@@ -104,8 +104,8 @@ def overlap(
 ) -> None:
     """Niche overlap of two models: Schoener's D and Warren's I of their maps."""
     from maxent import io
-    from maxent.species.compare.folders import map_of
-    from maxent.species.compare.overlap import niche_overlap
+    from maxent.species.comparing.folders import map_of
+    from maxent.species.comparing.overlap import niche_overlap
 
     if quiet and out is None:
         raise typer.BadParameter("--quiet without --out would say nothing")

@@ -77,7 +77,7 @@ def fit_species(folder: Path, height: int = 40, width: int = 50) -> object:
     """From rasters and a table to maps and a report."""
     from maxent.datasets.landscape import virtual_landscape, write_landscape
     from maxent.species.batch.workflow import fit_files
-    from maxent.species.fit.settings import Settings
+    from maxent.species.fitting.settings import Settings
     from maxent.species.input.files import LayerFiles, RecordFile
 
     data = folder / "data"

@@ -22,11 +22,11 @@ from maxent.datasets.landscape import (
 from maxent.rows.arrays import Array
 from maxent.species.batch.outputs import MODEL, locked, staged
 from maxent.species.batch.workflow import Listener, Silence, fit_files
-from maxent.species.fit.model import load_model
-from maxent.species.fit.settings import Settings
+from maxent.species.fitting.model import load_model
+from maxent.species.fitting.settings import Settings
 from maxent.species.input.files import LayerFiles, RecordFile
-from maxent.species.judge import fit_sample
-from maxent.species.project import project_xarray
+from maxent.species.judging import fit_sample
+from maxent.species.projecting import project_xarray
 from maxent.species.study.region import prepare, survey
 
 CATEGORICAL = ("biome",)

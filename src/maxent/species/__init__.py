@@ -1,22 +1,17 @@
 """maxent.species: from occurrence records and rasters to a map and a report (extra ``geo``).
 
-A room uses those that stand before it in this table, and none that stand after it.
+Its rooms follow the steps of the work:
 
-================================================  ================================================
-``extras``, ``crs``, ``options``                  libraries, coordinate systems, fields as options
-``layers/``                                       rasters on one grid
-``results``, ``records/``                         what a fit consists of; occurrence records
-``settings``, ``tuning_settings``, ``inputs``     what a fit is told, and the files it reads
-``model``, ``region``, ``diagnostics/``           a saved density; species on cells; their scores
-``sharing``                                       strength lent between the species of a group
-``selection``, ``checking``                       variables chosen; files looked at before a fit
-``fitting``, ``direct``, ``explaining``           a species fitted and judged; why a place suits it
-``projection/``, ``comparison/``                  its maps, and maps side by side
-``slugs``, ``tables/``, ``report/``, ``outputs``  what is written, and the folders for it
-``workers``, ``crew``                             who does the work: processes, or a cluster
-``job``, ``workflow``                             one species or many, from files to folders
-``scoring``, ``tuning/``                          a model scored on new records; settings chosen
-================================================  ================================================
+===============  ===================================================================================
+``input/``       the files of a user: records, layers, where they lie and how far they may reach
+``study/``       the region, the background that is drawn from it, the variables that are used
+``fitting/``     what a fit is told, one species fitted, its model and its result; settings chosen
+``judging/``     scores, curves, importance, responses, replicates; why a place suits a species
+``projecting/``  maps of a model, on its own layers or on others
+``comparing/``   maps side by side: change of a range, ensembles, overlap of niches
+``report/``      pages and tables
+``batch/``       one species or many, from files to folders that appear whole or not at all
+===============  ===================================================================================
 
 >>> from maxent import species
 >>> species.Settings(features="lq", multiplier=2.0).multiplier
@@ -29,42 +24,25 @@ import importlib
 from typing import Any
 
 _PUBLIC = {
-    "checking": ["LayerCheck", "LayerFacts", "RecordFates", "check_layers", "check_records"],
-    "comparison.change": ["compare_maps"],
-    "comparison.overlap": ["Overlap", "niche_overlap"],
-    "comparison.records": ["Comparison", "RangeChange"],
-    "crew": ["ClusterSettings"],
-    "diagnostics": [
-        "collinearity",
-        "evaluate",
-        "importance",
-        "jackknife",
-        "replicate",
-        "responses",
-    ],
-    "direct": ["fit"],
-    "explaining": ["PlaceExplained", "Share", "explain_place", "explain_places"],
-    "fitting": ["fit_species"],
-    "inputs": ["LayerFiles", "RecordFile", "StudyFiles"],
-    "job": ["rewrite_report"],
-    "layers.background": ["Drawn", "draw_background"],
-    "layers.effort": ["RecordEffort"],
-    "layers.extrapolation": ["Extrapolation"],
-    "layers.grid": ["Grid", "Window"],
-    "layers.layers": ["Block", "Layers"],
-    "layers.similarity": ["Reference"],
-    "layers.study_region": ["StudyRegion"],
-    "model": ["SpeciesModel", "load_model"],
-    "projection": ["project", "project_xarray"],
-    "projection.rows": ["project_rows"],
-    "records.cleaning": ["Cleaned", "clean", "thin"],
-    "records.locating": ["located"],
-    "records.occurrences": ["Occurrences", "read_occurrences"],
-    "records.study_files": ["StudyChoice", "read_polygons"],
-    "records.swd": ["SWD", "read_swd", "swd_sample", "write_swd"],
-    "region": ["Prepared", "Region", "prepare", "survey"],
-    "report": ["write_index", "write_map_png", "write_report"],
-    "results": [
+    "input.checking": ["LayerCheck", "LayerFacts", "RecordFates", "check_layers", "check_records"],
+    "input.files": ["LayerFiles", "RecordFile", "StudyFiles"],
+    "input.layers.extrapolation": ["Extrapolation"],
+    "input.layers.grid": ["Grid", "Window"],
+    "input.layers.layers": ["Block", "Layers"],
+    "input.layers.similarity": ["Reference"],
+    "input.records.cleaning": ["Cleaned", "clean", "thin"],
+    "input.records.locating": ["located"],
+    "input.records.occurrences": ["Occurrences", "read_occurrences"],
+    "input.records.study_files": ["StudyChoice", "read_polygons"],
+    "input.records.swd": ["SWD", "read_swd", "swd_sample", "write_swd"],
+    "study.background": ["Drawn", "draw_background"],
+    "study.effort": ["RecordEffort"],
+    "study.polygons": ["StudyRegion"],
+    "study.region": ["Prepared", "Region", "prepare", "survey"],
+    "fitting.model": ["SpeciesModel", "load_model"],
+    "fitting.one_call": ["fit"],
+    "fitting.one_species": ["fit_species"],
+    "fitting.results": [
         "CleaningStep",
         "Collinearity",
         "Evaluation",
@@ -78,13 +56,23 @@ _PUBLIC = {
         "Sharing",
         "SpeciesResult",
     ],
-    "scoring": ["score_records", "score_swd"],
-    "settings": ["Settings"],
-    "sharing": ["share"],
-    "tables": ["write_results", "write_tables"],
-    "tuning": ["Tuned", "Tuning", "tune", "tune_files"],
-    "tuning_settings": ["TuningSettings"],
-    "workflow": ["fit_files", "fit_swd"],
+    "fitting.settings": ["Settings"],
+    "fitting.sharing": ["share"],
+    "fitting.tuning": ["Tuned", "Tuning", "tune", "tune_files"],
+    "fitting.tuning_settings": ["TuningSettings"],
+    "judging": ["collinearity", "evaluate", "importance", "jackknife", "replicate", "responses"],
+    "judging.explaining": ["PlaceExplained", "Share", "explain_place", "explain_places"],
+    "judging.scoring": ["score_records", "score_swd"],
+    "projecting": ["project", "project_xarray"],
+    "projecting.rows": ["project_rows"],
+    "comparing.change": ["compare_maps"],
+    "comparing.overlap": ["Overlap", "niche_overlap"],
+    "comparing.records": ["Comparison", "RangeChange"],
+    "report": ["write_index", "write_map_png", "write_report"],
+    "report.tables": ["write_results", "write_tables"],
+    "batch.crew": ["ClusterSettings"],
+    "batch.job": ["rewrite_report"],
+    "batch.workflow": ["fit_files", "fit_swd"],
 }
 _HOME = {name: module for module, names in _PUBLIC.items() for name in names}
 _ROOMS = {module.partition(".")[0] for module in _PUBLIC}

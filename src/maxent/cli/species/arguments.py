@@ -14,8 +14,8 @@ from maxent.cli._console import console
 from maxent.cli._options import Fields, given
 from maxent.cli._screen import show_notes
 from maxent.species.batch.crew import ClusterSettings
-from maxent.species.fit.options import BACKGROUND, DATA, OUTPUT
-from maxent.species.fit.settings import Settings
+from maxent.species.fitting.options import BACKGROUND, DATA, OUTPUT
+from maxent.species.fitting.settings import Settings
 from maxent.species.input import reach
 from maxent.species.input.files import LayerFiles, RecordFile, StudyFiles
 

@@ -28,7 +28,7 @@ from maxent.cli.species.arguments import (
     Species,
     paths,
 )
-from maxent.species.fit.settings import Settings
+from maxent.species.fitting.settings import Settings
 from maxent.species.input.files import check_there, raster_parts
 
 if TYPE_CHECKING:

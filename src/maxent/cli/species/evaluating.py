@@ -30,8 +30,8 @@ from maxent.cli.species.arguments import (
     paths,
     teller,
 )
-from maxent.species.fit.options import DATA
-from maxent.species.fit.settings import Settings
+from maxent.species.fitting.options import DATA
+from maxent.species.fitting.settings import Settings
 from maxent.species.input.files import check_there, raster_parts
 
 
@@ -84,8 +84,8 @@ def evaluate(
         check_layers(files)
     tables = (model, occurrences, absences, *(files if swd else ()))
     check_there(*tables, rasters=() if swd else files)
-    from maxent.species.fit.model import load_model
-    from maxent.species.judge import scoring
+    from maxent.species.fitting.model import load_model
+    from maxent.species.judging import scoring
 
     fitted = load_model(model)
     records = make_records(str(occurrences))
@@ -151,7 +151,7 @@ def _check_evaluated_tables(context: typer.Context, n_tables: int) -> None:
 @contextmanager
 def _no_effects() -> Iterator[None]:
     """What changes nothing is wrong usage."""
-    from maxent.species.judge.scoring import NoEffect
+    from maxent.species.judging.scoring import NoEffect
 
     try:
         yield

@@ -26,7 +26,7 @@ from maxent.cli.species.arguments import (
 from maxent.species.input.files import check_there
 
 if TYPE_CHECKING:
-    from maxent.species.judge.explaining import PlaceExplained
+    from maxent.species.judging.explaining import PlaceExplained
 
 
 @one_line_errors
@@ -54,9 +54,9 @@ def explain(
     check_there(model, rasters=files)
     import numpy as np
 
-    from maxent.species.fit.model import load_model
+    from maxent.species.fitting.model import load_model
     from maxent.species.input.crs import check_crs, transformed
-    from maxent.species.judge.explaining import explain_places
+    from maxent.species.judging.explaining import explain_places
 
     fitted = load_model(model)
     schema = fitted.density.schema

@@ -38,7 +38,7 @@ from maxent.cli.species.arguments import (
     paths,
 )
 from maxent.species.batch.crew import ClusterSettings
-from maxent.species.fit.options import CHECKS, DATA, OUTPUT
+from maxent.species.fitting.options import CHECKS, DATA, OUTPUT
 from maxent.species.input.files import check_there
 
 

@@ -26,11 +26,11 @@ from maxent.cli.species.arguments import (
     paths,
     teller,
 )
-from maxent.species.fit.settings import Settings
+from maxent.species.fitting.settings import Settings
 from maxent.species.input.files import check_there, raster_parts
 
 if TYPE_CHECKING:
-    from maxent.species.fit.results import MapFiles
+    from maxent.species.fitting.results import MapFiles
 
 
 @one_line_errors
@@ -75,11 +75,11 @@ def project(
     check_there(model, *(files if swd else ()), rasters=() if swd else files)
     from maxent.species.batch.crew import check_files, spread
     from maxent.species.batch.outputs import check_unread, locked
-    from maxent.species.fit.model import load_model
-    from maxent.species.project import EXTRAS
-    from maxent.species.project import project as draw
-    from maxent.species.project.geotiff import targets
-    from maxent.species.project.plan import check_mask
+    from maxent.species.fitting.model import load_model
+    from maxent.species.projecting import EXTRAS
+    from maxent.species.projecting import project as draw
+    from maxent.species.projecting.geotiff import targets
+    from maxent.species.projecting.plan import check_mask
 
     settings = make_settings()
     fitted = load_model(model)
@@ -159,7 +159,7 @@ def _project_rows(
 ) -> None:
     from maxent import io
     from maxent.species.input.records.swd import read_swd
-    from maxent.species.project.rows import project_rows
+    from maxent.species.projecting.rows import project_rows
 
     rows = read_swd(table, categorical=model.density.schema.categorical, background=True)
     for note in (rows.summary(), *rows.notes):

@@ -38,9 +38,9 @@ from maxent.cli.species.arguments import (
     paths,
     teller,
 )
-from maxent.species.fit.options import MODEL
-from maxent.species.fit.settings import Settings
-from maxent.species.fit.tuning_settings import NO_MEMORY, TuningSettings
+from maxent.species.fitting.options import MODEL
+from maxent.species.fitting.settings import Settings
+from maxent.species.fitting.tuning_settings import NO_MEMORY, TuningSettings
 from maxent.species.input.files import check_there
 
 
@@ -95,7 +95,7 @@ def tune(
     settings = make_settings(verbose=0 if quiet else 1)
     check_effort(settings, bias, target_group)
     check_there(occurrences, background_records, rasters=[*opened.sources, bias])
-    from maxent.species.fit import tuning
+    from maxent.species.fitting import tuning
 
     how = make_tuning()
     records = make_records(str(occurrences))

@@ -11,7 +11,7 @@ from typing import Any
 from maxent._support.jobs import elsewhere
 from maxent.species.batch.locks import Lock
 from maxent.species.batch.workers import in_processes
-from maxent.species.fit.options import option
+from maxent.species.fitting.options import option
 
 
 @dataclass(frozen=True)

@@ -24,13 +24,13 @@ from maxent.species.batch import fingerprints
 from maxent.species.batch.keeping import files_in, renew_manifest
 from maxent.species.batch.outputs import MODEL, RESULT, SUMMARY, staged
 from maxent.species.batch.slugs import slug
-from maxent.species.compare.change import compare_maps
-from maxent.species.compare.folders import DEFAULT_RULE, OUTPUT
-from maxent.species.compare.map_files import on_one_grid
-from maxent.species.compare.records import Comparison
-from maxent.species.fit.fitting import fit_species
-from maxent.species.fit.model import SpeciesModel
-from maxent.species.fit.results import (
+from maxent.species.comparing.change import compare_maps
+from maxent.species.comparing.folders import DEFAULT_RULE, OUTPUT
+from maxent.species.comparing.map_files import on_one_grid
+from maxent.species.comparing.records import Comparison
+from maxent.species.fitting.model import SpeciesModel
+from maxent.species.fitting.one_species import fit_species
+from maxent.species.fitting.results import (
     TRAINING,
     MapFiles,
     Sample,
@@ -38,13 +38,13 @@ from maxent.species.fit.results import (
     SpeciesResult,
     read_result,
 )
-from maxent.species.fit.settings import Settings
+from maxent.species.fitting.settings import Settings
 from maxent.species.input.files import LayerFiles
 from maxent.species.input.layers.extrapolation import Extrapolation
 from maxent.species.input.layers.similarity import Reference
 from maxent.species.input.records.occurrences import Occurrences
-from maxent.species.judge import fit_sample
-from maxent.species.project import EXTRAS, project
+from maxent.species.judging import fit_sample
+from maxent.species.projecting import EXTRAS, project
 from maxent.species.report import tables
 from maxent.species.study.all_cells import WholeLayers
 from maxent.species.study.effort import RecordEffort

@@ -31,7 +31,7 @@ from maxent.species.batch.outputs import (
     resolved,
 )
 from maxent.species.batch.slugs import slugs
-from maxent.species.fit.settings import Settings
+from maxent.species.fitting.settings import Settings
 from maxent.species.input.files import (
     LayerFiles,
     RecordFile,

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from maxent.rows.arrays import Array
-from maxent.species.fit.results import Collinearity, Sample
-from maxent.species.fit.settings import VIF, Settings
+from maxent.species.fitting.results import Collinearity, Sample
+from maxent.species.fitting.settings import VIF, Settings
 from maxent.species.input.crs import short_crs
 from maxent.species.input.files import LayerFiles, RecordFile, StudyFiles, chosen_species
 from maxent.species.input.layers.alignment import difference, share_crs
@@ -23,7 +23,7 @@ from maxent.species.input.layers.layers import Layers
 from maxent.species.input.layers.placement import same_grid
 from maxent.species.input.records.cleaning import sifted
 from maxent.species.input.records.occurrences import Occurrences
-from maxent.species.judge.collinearity import collinearity
+from maxent.species.judging.collinearity import collinearity
 from maxent.species.study.background import draw_background
 from maxent.species.study.polygons import StudyRegion
 from maxent.species.study.selection import by_vif

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from maxent.species.fit.options import BACKGROUND, DATA, check_options, option
+from maxent.species.fitting.options import BACKGROUND, DATA, check_options, option
 from maxent.species.input.layers.naming import named_layers
 from maxent.species.input.records.rows import rows_named
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from maxent.evaluation import Calibration
 from maxent.rows.arrays import Array
-from maxent.species.fit.results import Evaluation, Replicates, Response
+from maxent.species.fitting.results import Evaluation, Replicates, Response
 from maxent.species.report.markup import Html, element, fixed
 
 TRAIN, TEST, AREA, GREY = "#0f766e", "#7c3aed", "#d97706", "#6b7280"

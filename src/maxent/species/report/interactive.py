@@ -19,8 +19,8 @@ import numpy as np
 from maxent._support.terminal import in_words
 from maxent.rows.arrays import Array
 from maxent.species.batch.outputs import MODEL
-from maxent.species.fit.model import SpeciesModel, load_model
-from maxent.species.fit.results import SpeciesResult
+from maxent.species.fitting.model import SpeciesModel, load_model
+from maxent.species.fitting.results import SpeciesResult
 from maxent.species.input.files import LayerFiles
 from maxent.species.input.layers.grid import Window
 from maxent.species.input.layers.grid_facts import grid_facts
@@ -148,7 +148,7 @@ def embedded(result: SpeciesResult, model: SpeciesModel, layers: Layers) -> dict
 
 
 def _rule(result: SpeciesResult, model: SpeciesModel) -> str:
-    from maxent.species.compare.folders import DEFAULT_RULE
+    from maxent.species.comparing.folders import DEFAULT_RULE
 
     return model.rule(result.settings.get("threshold") or DEFAULT_RULE)[0]
 

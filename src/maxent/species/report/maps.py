@@ -12,7 +12,7 @@ import numpy as np
 
 from maxent.io import write_atomically
 from maxent.rows.arrays import Array
-from maxent.species.fit.results import MapFiles, SpeciesResult
+from maxent.species.fitting.results import MapFiles, SpeciesResult
 from maxent.species.input.layers.grid import Grid
 from maxent.species.input.reach import open_raster
 from maxent.species.libraries import geo

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from maxent.io import write_atomically
-from maxent.species.fit.results import SpeciesResult
+from maxent.species.fitting.results import SpeciesResult
 from maxent.species.report.figures import drawing
 from maxent.species.report.markup import Html, document, element, heading, joined
 from maxent.species.report.sections import SECTIONS, Context

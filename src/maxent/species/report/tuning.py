@@ -11,7 +11,7 @@ import numpy as np
 
 from maxent.io import write_atomically
 from maxent.rows.arrays import Array
-from maxent.species.fit.tuning_settings import TuningSettings
+from maxent.species.fitting.tuning_settings import TuningSettings
 from maxent.species.report import figures, maps
 from maxent.species.report.markup import (
     Html,

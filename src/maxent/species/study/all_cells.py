@@ -17,8 +17,8 @@ from maxent.rows.blocks.engine import Blocks, SourceBlocks
 from maxent.rows.blocks.sources import block_bytes, in_bytes
 from maxent.rows.blocks.table import BlockTable, Part
 from maxent.species.batch.crew import ClusterSettings
-from maxent.species.fit.results import Sample
-from maxent.species.fit.settings import Settings
+from maxent.species.fitting.results import Sample
+from maxent.species.fitting.settings import Settings
 from maxent.species.input.files import LayerFiles
 from maxent.species.input.layers.grid import Window
 from maxent.species.input.layers.layers import Layers

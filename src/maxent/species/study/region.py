@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from maxent.rows.arrays import Array
-from maxent.species.fit.results import CleaningStep, Sample, Selection
-from maxent.species.fit.settings import Settings
+from maxent.species.fitting.results import CleaningStep, Sample, Selection
+from maxent.species.fitting.settings import Settings
 from maxent.species.input.files import LayerFiles, RecordFile, StudyFiles
 from maxent.species.input.layers.grid import OUTSIDE, Grid
 from maxent.species.input.layers.hints import hints

@@ -10,11 +10,11 @@ import numpy as np
 
 from maxent._support.threads import num_threads
 from maxent.rows.arrays import Array
-from maxent.species import judge
-from maxent.species.fit.results import Sample, Selection
-from maxent.species.fit.settings import Settings
-from maxent.species.judge.collinearity import vif
-from maxent.species.judge.replicates import suitable_kind
+from maxent.species import judging
+from maxent.species.fitting.results import Sample, Selection
+from maxent.species.fitting.settings import Settings
+from maxent.species.judging.collinearity import vif
+from maxent.species.judging.replicates import suitable_kind
 from maxent.species.study.region import Prepared
 
 
@@ -97,7 +97,7 @@ def _held_out_gain(
     sample: Sample, names: list[str], categorical: tuple[str, ...], kind: str, settings: Settings
 ) -> float:
     """Mean test gain over the folds; NaN where one of them cannot be fitted."""
-    made, _ = judge.replicate(
+    made, _ = judging.replicate(
         settings.recipe(tuple(c for c in categorical if c in names)),
         replace(sample, X=sample.X[names]),
         kind=kind,

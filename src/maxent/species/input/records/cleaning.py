@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from scipy.spatial import KDTree
 
 from maxent.rows.arrays import Array
-from maxent.species.fit.results import CleaningStep
+from maxent.species.fitting.results import CleaningStep
 from maxent.species.input.crs import complete, is_geographic, metres_per_unit
 from maxent.species.input.layers.grid import EARTH_RADIUS, OUTSIDE, Grid, great_circle
 from maxent.species.input.records.occurrences import Occurrences

@@ -11,7 +11,7 @@ import numpy as np
 
 from maxent import io
 from maxent.rows.arrays import Array
-from maxent.species.fit.results import Sample
+from maxent.species.fitting.results import Sample
 from maxent.species.input.records import selection
 from maxent.species.input.records.columns import (
     SPECIES_NAMES,

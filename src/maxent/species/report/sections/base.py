@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from maxent.species.fit.results import MapFiles, Replicates, SpeciesResult
+from maxent.species.fitting.results import MapFiles, Replicates, SpeciesResult
 from maxent.species.report import maps
 from maxent.species.report.figures import Picture
 from maxent.species.report.markup import Html, element

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from maxent.species.compare.records import CLASSES, ENSEMBLE, Comparison
+from maxent.species.comparing.records import CLASSES, ENSEMBLE, Comparison
 from maxent.species.report import maps
 from maxent.species.report.figures import Picture
 from maxent.species.report.markup import Html, count, element, joined, key, link, paragraph, table

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from maxent.species.fit.results import Collinearity, Selection
+from maxent.species.fitting.results import Collinearity, Selection
 from maxent.species.report.markup import Html, bar, element, fixed, joined, paragraph, table
 from maxent.species.report.sections.base import Context
 

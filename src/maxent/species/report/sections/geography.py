@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from maxent.species.fit.results import MapFiles
+from maxent.species.fitting.results import MapFiles
 from maxent.species.report import maps
 from maxent.species.report.interactive import interactive_map
 from maxent.species.report.markup import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from maxent.features.letters import LETTERS
-from maxent.species.fit.results import SpeciesResult
+from maxent.species.fitting.results import SpeciesResult
 from maxent.species.report.markup import (
     Html,
     bar,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from maxent.species.fit.results import Replicates
+from maxent.species.fitting.results import Replicates
 from maxent.species.report import figures, maps
 from maxent.species.report.markup import (
     Html,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from maxent.species.fit.results import Sharing
+from maxent.species.fitting.results import Sharing
 from maxent.species.report.markup import Html, count, element, fixed, joined, paragraph, table
 from maxent.species.report.sections.base import Context
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from maxent.species.fit.results import SpeciesResult
+from maxent.species.fitting.results import SpeciesResult
 from maxent.species.report.markup import (
     Html,
     count,

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from maxent.species.fit.results import Response, SpeciesResult
+from maxent.species.fitting.results import Response, SpeciesResult
 from maxent.species.report import figures
 from maxent.species.report.markup import (
     PERCENT,

@@ -11,7 +11,7 @@ import numpy as np
 from maxent import io
 from maxent.rows.arrays import Array
 from maxent.species.batch.slugs import slug
-from maxent.species.fit.results import Jackknife, Sample, SpeciesResult
+from maxent.species.fitting.results import Jackknife, Sample, SpeciesResult
 from maxent.species.report.tables.jar_results import RESULTS, joined, results_rows, write_results
 from maxent.species.report.tables.odmap import HEADER, odmap_rows
 from maxent.species.report.tables.text import csv_bytes

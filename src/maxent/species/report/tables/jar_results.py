@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from maxent import io
-from maxent.species.fit.results import Jackknife, Replicates, Sharing, SpeciesResult
+from maxent.species.fitting.results import Jackknife, Replicates, Sharing, SpeciesResult
 from maxent.species.report.tables.text import csv_bytes, is_known
 
 RESULTS = "maxentResults.csv"

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from maxent.species.fit.results import MapFiles, Replicates, SpeciesResult
+from maxent.species.fitting.results import MapFiles, Replicates, SpeciesResult
 from maxent.species.input.crs import short_crs
 
 HEADER = ("section", "subsection", "element", "Value", "filled by")

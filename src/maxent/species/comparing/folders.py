@@ -1,0 +1,48 @@
+"""The maps in folders that ``maxent fit`` wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from maxent.species.fitting.results import MapFiles, read_result
+
+DEFAULT_RULE = "10 percentile training presence"
+OUTPUT = "cloglog"
+
+
+def maps_of(folder: Path) -> tuple[Path, dict[str, Path]]:
+    """The map of the training layers, and those of projections by name."""
+    found = [written for written in read_result(folder).maps if OUTPUT in written.files]
+    now = [written for written in found if written.training]
+    others = [written for written in found if not written.training]
+    if not now:
+        raise ValueError(f"{folder} has no map of {OUTPUT}: fit again with maps")
+    if not others:
+        raise ValueError(
+            f"{folder} has no projection to compare with: fit with --project FOLDER, or give maps"
+        )
+    return _path(folder, now[0]), {written.name: _path(folder, written) for written in others}
+
+
+def map_of(place: Path) -> Path:
+    """A map itself, or that of the training layers of a folder."""
+    if not place.is_dir():
+        return place
+    for written in read_result(place).maps:
+        if written.training and OUTPUT in written.files:
+            return _path(place, written)
+    raise ValueError(f"{place} has no map of {OUTPUT}: fit again with maps")
+
+
+def _path(folder: Path, written: MapFiles) -> Path:
+    return folder / written.files[OUTPUT]
+
+
+def named(maps: Sequence[Path]) -> dict[str, Path]:
+    """Maps by the shortest end of their paths that tells them apart."""
+    for depth in range(1, max(len(path.parts) for path in maps) + 1):
+        names = ["/".join((*path.parts[-depth:-1], path.stem)) for path in maps]
+        if len(set(names)) == len(names):
+            return dict(zip(names, maps, strict=True))
+    raise ValueError(f"{maps[0]} is given twice")

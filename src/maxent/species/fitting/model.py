@@ -1,0 +1,90 @@
+"""SpeciesModel: what a map needs to be drawn anywhere, in one file."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from maxent import io
+from maxent.density import FittedDensity, fitted_density, read_lambdas
+from maxent.species.fitting.results import Selection
+from maxent.species.input.layers.extrapolation import Extrapolation
+from maxent.species.input.layers.similarity import Reference
+from maxent.species.study.polygons import StudyRegion
+
+
+@io.register
+@dataclass(frozen=True, eq=False)
+class SpeciesModel:
+    """A fitted density with the environment it was fitted in.
+
+    Attributes
+    ----------
+    species : its name.
+    density : the FittedDensity; a fitted estimator given is asked for its own.
+    reference : the environment of the fit, for similarity maps; None where it is not known.
+    thresholds : rule -> cloglog value.
+    crs : of the layers of the fit.
+    study : the region that background was drawn from, None for all of the layers.
+    selection : which of the variables given were used, and why; None where all were.
+    extrapolation : the combinations of variables of the fit, for maps of ExDet; None where they
+        are not known, or no variable is a number.
+    """
+
+    species: str
+    density: FittedDensity = field(metadata=io.CONVERTED)
+    reference: Reference | None = None
+    thresholds: dict[str, float] | None = None
+    crs: str | None = None
+    study: StudyRegion | None = field(default=None, metadata=io.LATER)
+    selection: Selection | None = field(default=None, metadata=io.LATER)
+    extrapolation: Extrapolation | None = field(default=None, metadata=io.LATER)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "density", fitted_density(self.density))
+
+    def __repr__(self) -> str:
+        density = self.density
+        return (
+            f"<SpeciesModel: {self.species}, {int(density.n_presences)} records, "
+            f"{', '.join(density.schema.names)}>"
+        )
+
+    def threshold(self, rule: str) -> float:
+        """The cloglog value of a rule, by its name or the start of it, or of a number."""
+        return self.rule(rule)[1]
+
+    def rule(self, rule: str) -> tuple[str, float]:
+        """The whole name of a rule, and its cloglog value; a number is a rule of its own."""
+        try:
+            return "value given", float(rule)
+        except ValueError:
+            pass
+        known = self.thresholds or {}
+        found = [(name, v) for name, v in known.items() if name.lower().startswith(rule.lower())]
+        if not found:
+            raise ValueError(
+                f"no threshold rule {rule!r}; give a number or one of: {'; '.join(known)}"
+            )
+        return found[0]
+
+
+def load_model(path: str | os.PathLike[str]) -> SpeciesModel:
+    """Read ``model.json``, a saved density or maxent.jar's ``.lambdas``."""
+    path = Path(path)
+    if path.is_dir():
+        path = path / "model.json"
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: no such model; give a model.json or a .lambdas file")
+    if path.suffix == ".lambdas":
+        return SpeciesModel(path.stem, read_lambdas(path))
+    loaded: Any = io.load(path)
+    if isinstance(loaded, FittedDensity) or hasattr(loaded, "density_"):
+        return SpeciesModel(path.stem, loaded)
+    if not isinstance(loaded, SpeciesModel):
+        raise ValueError(
+            f"{path} holds a {type(loaded).__name__}; expected the model.json of `maxent fit`"
+        )
+    return loaded

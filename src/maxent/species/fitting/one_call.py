@@ -1,0 +1,120 @@
+"""One call from records and layers to the result of a species; no file is written."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from maxent.species.fitting.one_species import fit_species
+from maxent.species.fitting.results import SpeciesResult
+from maxent.species.fitting.settings import Settings
+from maxent.species.input.files import LayerFiles, RecordFile, chosen_species
+from maxent.species.input.layers.grid import Grid
+from maxent.species.input.layers.layers import Layers
+from maxent.species.input.records.columns import listed
+from maxent.species.input.records.locating import located
+from maxent.species.input.records.names import find_name
+from maxent.species.input.records.occurrences import Occurrences
+from maxent.species.study.region import prepare, survey, together
+
+
+def fit(
+    records: Any,
+    layers: Any,
+    settings: Settings | None = None,
+    *,
+    species: str | None = None,
+    categorical: tuple[str, ...] | list[str] = (),
+    test: Any = None,
+    bias: Any = None,
+    group: Any = None,
+    **changes: Any,
+) -> SpeciesResult:
+    """Fit one species to layers: what ``maxent fit`` does, without its files.
+
+    Parameters
+    ----------
+    records : a file, a ``RecordFile`` (which names columns), a pandas or geopandas frame, or
+        ``Occurrences``.
+    layers : files and folders, ``LayerFiles``, an xarray Dataset or DataArray, or ``Layers``.
+    settings : see ``Settings``; ``changes`` replace some of them, by name.
+    species : which one, where the records have several.
+    categorical : names of the layers of categories, where ``layers`` does not say.
+    test : records for testing; group : records whose cells are the background (or whose density
+        is the effort, with ``bias_kernel``); both as records.
+    bias : layer of sampling effort, as layers.
+
+    >>> import numpy as np, xarray as xr
+    >>> rng = np.random.default_rng(0)
+    >>> heat = xr.DataArray(rng.normal(size=(20, 20)), {"y": np.arange(20), "x": np.arange(20)})
+    >>> y, x = np.nonzero(heat.values > 1)
+    >>> hot = fit({"species": ["Aa bb"] * len(x), "x": x, "y": y}, heat.to_dataset(name="heat"),
+    ...           features="lq", bootstrap=0, cv="none")
+    >>> hot
+    <SpeciesResult: Aa bb, 62 records, 400 background points, AUC 0.923, gain 1.486>
+    """
+    settings = replace(settings or Settings(verbose=0), **changes)
+    if settings.share:
+        raise ValueError("share needs several species, and one is fitted here: see fit_files")
+    with ExitStack() as files:
+        opened = _layers(layers, categorical, files)
+        everything, notes = _records(records, opened.grid)
+        tests = group_records = None
+        if test is not None:
+            tests, more = _records(test, opened.grid)
+            notes += more
+        if group is not None:
+            group_records, more = _records(group, opened.grid)
+            notes += more
+        if settings.bias_kernel is not None and group_records is None:
+            group_records = everything
+        effort = None if bias is None else _layers(bias, (), files, like=opened.grid)
+        name = _one(everything, species)
+        asked = everything if tests is None else together(everything, tests)
+        region = survey(opened, asked, settings, bias=effort, group=group_records)
+    mine = None
+    if tests is not None and find_name(name, tests.names()) is not None:
+        mine = tests.of(name)
+    ready = prepare(region, everything.of(name), settings, mine)
+    result, _ = fit_species(
+        replace(ready, notes=[*notes, *ready.notes]),
+        settings,
+        categorical=region.categorical,
+        labels=region.labels,
+        grid=region.grid,
+    )
+    return result
+
+
+def _one(records: Occurrences, species: str | None) -> str:
+    present = records.names()
+    if species is None and len(present) > 1:
+        raise ValueError(f"{records.source}: {len(present)} species; give species= as one of "
+                         f"{listed(present)}")  # fmt: skip
+    return chosen_species(present, () if species is None else (species,), records.source)[0]
+
+
+def _records(given: Any, grid: Grid) -> tuple[Occurrences, list[str]]:
+    """Records in the CRS of the grid, and notes on how they got there."""
+    if isinstance(given, str | Path):
+        given = RecordFile(str(given))
+    if isinstance(given, RecordFile):
+        return given.read(grid)
+    records = given if isinstance(given, Occurrences) else Occurrences.from_frame(given)
+    placed, notes = located(records, grid)
+    return placed, [records.summary(), *notes]
+
+
+def _layers(
+    given: Any, categorical: tuple[str, ...] | list[str], files: ExitStack, like: Grid | None = None
+) -> Layers:
+    """Open layers; those opened here are closed with ``files``."""
+    if isinstance(given, Layers):
+        return given
+    if isinstance(given, LayerFiles):
+        return files.enter_context(given.open(like=like))
+    if hasattr(given, "dims"):
+        return Layers.from_xarray(given, categorical)
+    return files.enter_context(Layers.open(given, categorical=categorical, like=like))

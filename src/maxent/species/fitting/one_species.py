@@ -1,0 +1,267 @@
+"""One species fitted, judged and explained: no file is written here."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+from maxent._support.threads import num_threads
+from maxent._version import __version__
+from maxent.density import FittedDensity, Recipe
+from maxent.species import judging
+from maxent.species.fitting.results import Replicates, Sample, SpeciesResult
+from maxent.species.fitting.settings import Settings
+from maxent.species.fitting.sharing import Shared, share
+from maxent.species.input.layers.grid import Grid
+from maxent.species.judging.replicates import Refit, suitable_kind
+from maxent.species.study.region import Prepared
+from maxent.species.study.selection import selected
+
+_OF_OWN = (
+    "cross-validation and replicates refit the shared density; the jackknife and the responses to "
+    "single variables are of the species' own model, and response curves have no bands"
+)
+
+
+def fit_species(
+    prepared: Prepared,
+    settings: Settings | None = None,
+    *,
+    categorical: tuple[str, ...] = (),
+    labels: dict[str, str] | None = None,
+    grid: Grid | None = None,
+    command: str = "",
+    lenders: Mapping[str, FittedDensity] | None = None,
+    whole: Callable[[Recipe, Sample], tuple[FittedDensity, list[str]]] | None = None,
+    stage: Callable[[str], None] = lambda name: None,
+) -> tuple[SpeciesResult, list[FittedDensity]]:
+    """Fit one species and diagnose the fit; also returns the models of the replicates asked for.
+
+    ``lenders`` are the densities of other species for ``settings.share``. ``whole`` gives the
+    density over more cells than those of the sample, which is used for all else, and notes.
+    ``stage`` is called with the name of each step as it begins.
+    """
+    settings = settings or Settings()
+    if settings.share and lenders is None:
+        raise ValueError("share needs the densities of other species: give lenders=")
+    clock = _Clock(stage)
+    collinearity = judging.collinearity(prepared.train, categorical)
+    if settings.select is not None:
+        with clock("selection"):
+            prepared = selected(prepared, settings, categorical)
+    sample, test = prepared.train, prepared.test
+    notes = list(prepared.notes)
+    recipe = settings.recipe(tuple(c for c in categorical if c in sample.X.columns))
+    with clock("fit"):
+        if whole is None:
+            model = judging.fit_sample(recipe, sample)
+        else:
+            model, more = whole(recipe, sample)
+            notes += more
+    n_cells = _more_cells(model, sample)
+    if n_cells is not None:
+        notes.append(
+            f"the density is over all {n_cells:,} cells; evaluation, thresholds,"
+            " refits, response curves, importance and the similarity of projections "
+            f"(MESS, ExDet) use {int(sample.at_background.sum()):,} of them"
+        )
+    notes += _remarks(model, sample, test)
+    small, few = _thinned(sample, settings), len(sample.counts) > settings.diagnostic_cells * 1.5
+    sharing, refit = None, None
+    if settings.share and lenders is not None:
+        with clock("sharing"):
+            model, sharing, refit = _shared(recipe, sample, small, model, lenders, settings)
+        notes.append(f"{prepared.species}: {sharing.said()}")
+    with clock("evaluation"):
+        evaluation = judging.evaluate(model, sample, test)
+    if few:
+        notes.append(
+            f"cross-validation, jackknife and response bands use {len(small.counts)} of the "
+            f"{len(sample.counts)} cells"
+        )
+    refits: dict[str, Any] = {"n_jobs": num_threads(), "verbose": settings.verbose}
+    replicates, models = _replicated(recipe, small, settings, clock, notes, refit)
+    if refit is not None:
+        notes.append(_OF_OWN)
+    importance = jackknife = None
+    if settings.permutations:
+        with clock("importance"):
+            importance = judging.importance(
+                model, sample, repeats=settings.permutations, seed=settings.seed
+            )
+    if settings.jackknife:
+        with clock("jackknife"):
+            jackknife = judging.jackknife(recipe, small, test, **refits)
+    with clock("response curves"):
+        responses = judging.responses(
+            recipe,
+            model,
+            small,
+            bootstrap=settings.bootstrap if refit is None else 0,
+            seed=settings.seed,
+            **refits,
+        )
+    bound = str(model.bound()) if settings.entropy == "shannon" else ""
+    result = SpeciesResult(
+        species=prepared.species,
+        model=model,
+        settings=_listed(settings, prepared),
+        command=command,
+        created=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        version=__version__,
+        layers=labels or {name: name for name in sample.X.columns},
+        categorical=model.schema.categorical,
+        grid=grid,
+        records=prepared.records,
+        n_background=int(sample.at_background.sum()),
+        cleaning=prepared.cleaning,
+        notes=list(dict.fromkeys(notes)),
+        evaluation=evaluation,
+        replicates=replicates,
+        importance=importance,
+        jackknife=jackknife,
+        responses=responses,
+        maps=[],
+        tables={},
+        bound=bound,
+        seconds=clock.seconds,
+        study=prepared.study,
+        collinearity=collinearity,
+        selection=prepared.selection,
+        sharing=sharing,
+        n_cells=n_cells,
+    )
+    return result, models
+
+
+def _more_cells(model: FittedDensity, sample: Sample) -> int | None:
+    """The points of a density, where there are more than the sample has."""
+    return None if model.merged or model.n_points <= len(sample.counts) else round(model.n_points)
+
+
+def _listed(settings: Settings, prepared: Prepared) -> dict[str, Any]:
+    """The settings by name; those of sampling effort only where there is one."""
+    listed = settings.listed()
+    if settings.bias_kernel is None:
+        del listed["bias_kernel"]
+    if prepared.effort is None:
+        del listed["bias"]
+        return listed
+    return listed | {"bias": f"{prepared.effort}, as {settings.bias}"}
+
+
+def _shared(
+    recipe: Recipe,
+    sample: Sample,
+    small: Sample,
+    own: FittedDensity,
+    lenders: Mapping[str, FittedDensity],
+    settings: Settings,
+) -> Shared:
+    return share(
+        recipe,
+        sample,
+        own,
+        lenders,
+        kind=_folds(sample, settings),
+        n=settings.folds,
+        seed=settings.seed,
+        judged_on=small,
+        n_jobs=num_threads(),
+        verbose=settings.verbose,
+    )
+
+
+def _folds(sample: Sample, settings: Settings) -> str:
+    """The kind of cross-validation."""
+    return suitable_kind(sample) if settings.cv == "auto" else settings.cv
+
+
+def _remarks(model: FittedDensity, sample: Sample, test: Sample | None) -> list[str]:
+    """What the reader of the report should know about the fit."""
+    schema, remarks = model.schema, []
+    spread = dict(zip(schema.continuous, model.high > model.low, strict=True))
+    spread |= {n: len(s) > 1 for n, s in zip(schema.categorical, schema.levels, strict=True)}
+    constant = [name for name in schema.names if not spread[name]]
+    if constant:
+        remarks.append(f"constant columns are not used: {', '.join(constant)}")
+    told = model.certificate
+    if told.status is not None and not told.status.reached:
+        remarks.append(
+            f"the fit did not converge ({told.status.value} after {told.n_iter} iterations): its "
+            f"duality gap is {told.gap:.1e}"
+        )
+    tested = sample.X[:0] if test is None else test.X[test.counts > 0]
+    for name, levels in zip(schema.categorical, schema.levels, strict=True):
+        new = sorted(set(tested[name].tolist()).difference(levels))
+        if new:
+            remarks.append(
+                f"{name}: levels {', '.join(map(repr, new[:10]))} of the test records were not "
+                "there at the fit; they get no effect"
+            )
+    return remarks
+
+
+def _replicated(
+    recipe: Recipe,
+    sample: Sample,
+    settings: Settings,
+    clock: _Clock,
+    notes: list[str],
+    refit: Refit | None,
+) -> tuple[list[Replicates], list[FittedDensity]]:
+    made: list[Replicates] = []
+    kind = _folds(sample, settings)
+    presences = int((sample.counts > 0).sum())
+    how: dict[str, Any] = {
+        "seed": settings.seed,
+        "n_jobs": num_threads(),
+        "verbose": settings.verbose,
+        "refit": refit,
+    }
+    if kind != "none" and presences < settings.folds:
+        notes.append(f"no cross-validation: {presences} records for {settings.folds} folds")
+    elif kind != "none":
+        with clock("cross-validation"):
+            made.append(judging.replicate(recipe, sample, kind=kind, n=settings.folds, **how)[0])
+    models: list[FittedDensity] = []
+    if settings.replicates:
+        kind = {"crossvalidate": "random"}.get(settings.replicate_kind, settings.replicate_kind)
+        with clock("replicates"):
+            repeated, models = judging.replicate(
+                recipe, sample, kind=kind, n=settings.replicates, keep_models=True, **how
+            )
+        made.append(repeated)
+    return made, models
+
+
+def _thinned(sample: Sample, settings: Settings) -> Sample:
+    """All presences and at most ``diagnostic_cells`` of the other cells."""
+    others = np.flatnonzero(sample.counts == 0)
+    if others.size <= settings.diagnostic_cells:
+        return sample
+    rng = np.random.default_rng(settings.seed)
+    chosen = rng.choice(others, settings.diagnostic_cells, replace=False)
+    return sample.take(np.sort(np.concatenate([np.flatnonzero(sample.counts > 0), chosen])))
+
+
+class _Clock:
+    """Seconds by stage; tells whoever listens which stage begins."""
+
+    def __init__(self, stage: Callable[[str], None]) -> None:
+        self.stage = stage
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def __call__(self, name: str) -> Iterator[None]:
+        self.stage(name)
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start

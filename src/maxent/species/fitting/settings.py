@@ -1,0 +1,306 @@
+"""Settings: what a fit of a species can be told, each with its default, its help and its limits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from maxent.species.fitting.options import (
+    BACKGROUND,
+    CHECKS,
+    DATA,
+    MODEL,
+    OUTPUT,
+    check_options,
+    option,
+)
+
+if TYPE_CHECKING:
+    from maxent.core.entropies import Entropy
+    from maxent.density import Recipe
+
+RULES = (  # of the table of thresholds
+    "Fixed cumulative value 1",
+    "Fixed cumulative value 5",
+    "Fixed cumulative value 10",
+    "Minimum training presence",
+    "10 percentile training presence",
+    "Equal training sensitivity and specificity",
+    "Maximum training sensitivity plus specificity",
+    "Equal test sensitivity and specificity",
+    "Maximum test sensitivity plus specificity",
+    "Balance training omission, predicted area and threshold value",
+    "Equate entropy of thresholded and original distributions",
+)
+# the names of features.letters and potentials.BY_NAME, written out: a command starts without them
+_LETTERS = "lqpthc"
+_POTENTIALS = ("box", "ball", "quadratic", "elastic", "smooth-box", "laplace", "equality")
+VIF = 10.0  # a usual limit
+_CV = ("auto", "blocks", "checkerboard", "random", "none")
+_REPLICATES = ("bootstrap", "subsample", "crossvalidate")
+
+
+def _cells(typed: str) -> int | None:
+    if typed == "all":
+        return None
+    if not typed.isdigit() or int(typed) < 1:
+        raise ValueError(f"background is a number of cells or all, got {typed!r}")
+    return int(typed)
+
+
+def _typed_cells(background: int | None) -> list[str]:
+    return ["all" if background is None else str(background)]
+
+
+def _with_cloglog(typed: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(["cloglog", *typed]))
+
+
+def _without_cloglog(outputs: tuple[str, ...]) -> list[str]:
+    return [name for name in outputs if name != "cloglog"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a fit of a species can be told; defaults as in maxent.jar where it has the setting.
+
+    Parameters
+    ----------
+    features, potential, entropy, multiplier, preset : see ``MaxentDensity``; ``entropy`` is
+        "shannon" or "tsallis:1.5".
+    select : "vif" or "vif=10" drops the variables whose variance inflation factor is larger, the
+        worst first; "forward" adds variables while the held-out gain of blocks grows.
+    background : number of background cells, None for every cell.
+    bias : what a bias raster is for: "background" draws the background in proportion to it,
+        "prior" takes it out of the density; bias_kernel : effort from the records themselves, the
+        bandwidth in km of their kernel density, or "auto".
+    keep_duplicates : count every record of a cell; thin : smallest distance between records in km;
+        minimum : smallest number of records.
+    test_share : share of the records held out at random for testing.
+    cv : "auto", "blocks", "checkerboard", "random" or "none"; folds : how many.
+    replicates, replicate_kind : further refits ("bootstrap", "subsample" or "crossvalidate"),
+        with maps of their mean and spread.
+    jackknife : refit with and without each variable; bootstrap : refits for the bands of response
+        curves; permutations : shuffles of each variable; diagnostic_cells : background cells that
+        the refits of diagnostics use at most.
+    share : let the other species of the run lend strength, where cross-validation of a species'
+        own records says that it helps (``maxent.species.fitting.sharing``).
+    prevalence : tau of the logistic output.
+    outputs : maps to write; clamp : hold variables in their ranges there; mask : leave cells that
+        extrapolate out of projections, "mess" or "exdet"; threshold : a rule (or a number) for a
+        map of presence.
+    seed : of everything random. verbose : 0 silences progress.
+    """
+
+    features: str = option("auto", "auto, or letters of lqpthc.", MODEL, "--features", "-f")
+    potential: str = option(
+        "box",
+        "box (l1), ball, quadratic, elastic, smooth-box, laplace.",
+        MODEL,
+        choices=_POTENTIALS,
+    )
+    entropy: str = option("shannon", "shannon, or tsallis:1.5 for exact zeros.", MODEL)
+    multiplier: float = option(1.0, "Regularization multiplier.", MODEL, "--multiplier", "-m")
+    preset: str | None = option(
+        None,
+        "maxent or maxnet: features and tables of these.",
+        MODEL,
+        choices=(None, "maxent", "maxnet"),
+    )
+    share: bool = option(
+        False, "Several species lend strength to each other where cross-validation says so.", MODEL
+    )
+    background: int | None = option(
+        10_000, "Number of background cells, or all.", BACKGROUND, read=_cells, write=_typed_cells
+    )
+    bias: str = option(
+        "background",
+        "background: draw it in proportion; prior: take it out of the density.",
+        BACKGROUND,
+        "--bias-as",
+        choices=("background", "prior"),
+    )
+    select: str | None = option(
+        None,
+        "Variables: vif[=10] drops those of a larger variance inflation factor, forward adds one "
+        "at a time while blocked cross-validation gains.",
+        MODEL,
+    )
+    bias_kernel: str | None = option(
+        None,
+        "Sampling effort from the records themselves (all of the file, or --background-records): "
+        "their kernel density, with this bandwidth in km, or auto.",
+        BACKGROUND,
+    )
+    keep_duplicates: bool = option(False, "Count every record of a cell, not one.", DATA)
+    thin: float | None = option(None, "Keep records this many km apart.", DATA)
+    minimum: int = option(3, "Least number of records.", DATA, least=1)
+    test_share: float = option(0.0, "Share of records held out.", CHECKS, least=0, most=0.99)
+    cv: str = option(
+        "auto",
+        "Cross-validation: auto, blocks, checkerboard, random or none.",
+        CHECKS,
+        choices=_CV,
+    )
+    folds: int = option(4, "Its folds.", CHECKS, least=2)
+    replicates: int = option(0, "Refits with maps of their mean and spread.", CHECKS, least=0)
+    replicate_kind: str = option(
+        "bootstrap",
+        "bootstrap, subsample or crossvalidate.",
+        CHECKS,
+        "--replicate-type",
+        choices=_REPLICATES,
+    )
+    jackknife: bool = option(True, "Fit with and without each variable.", CHECKS)
+    bootstrap: int = option(20, "Refits for the bands of response curves.", CHECKS, least=0)
+    permutations: int = option(10, "Shuffles for permutation importance.", CHECKS, least=0)
+    diagnostic_cells: int = 10_000
+    prevalence: float = option(0.5, "Of the logistic output.", OUTPUT)
+    outputs: tuple[str, ...] = option(
+        ("cloglog",),
+        "cloglog (always), raw, logistic, cumulative or log; repeat.",
+        OUTPUT,
+        "--output",
+        read=_with_cloglog,
+        write=_without_cloglog,
+    )
+    clamp: bool = option(True, "Hold variables in their ranges.", OUTPUT)
+    mask: str | None = option(
+        None,
+        "Leave out of projections where they extrapolate: mess (a variable outside its range) or "
+        "exdet (also a new combination of variables).",
+        OUTPUT,
+        choices=(None, "mess", "exdet"),
+    )
+    threshold: str | None = option(
+        None, "Map of presence: a rule of the thresholds table or a value.", OUTPUT
+    )
+    seed: int = option(0, "Seed of everything random.", least=0)
+    verbose: int = field(default=1, compare=False)
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.test_share < 1:
+            raise ValueError(f"test_share must lie in [0, 1), got {self.test_share!r}")
+        check_options(self)
+        if isinstance(self.features, str):
+            object.__setattr__(self, "features", self.features.lower())
+        letters = self.features
+        if letters != "auto" and not (
+            isinstance(letters, str) and letters and set(letters) <= set(_LETTERS)
+        ):
+            raise ValueError(f"features must be auto or letters of {_LETTERS}, got {letters!r}")
+        if not self.multiplier > 0:
+            raise ValueError(f"multiplier must be a positive number, got {self.multiplier!r}")
+        if self.background is not None and not (
+            isinstance(self.background, int) and self.background > 0
+        ):
+            raise ValueError(
+                f"background must be a number of cells, or None for all, got {self.background!r}"
+            )
+        _check_rule(self.threshold)
+        _check_bandwidth(self.bias_kernel)
+        if self.select is not None:
+            self.selection()
+        if not 0 < self.prevalence < 1:
+            raise ValueError(f"prevalence must lie between 0 and 1, got {self.prevalence!r}")
+        if self.entropy != "shannon":  # which needs no classes: a command starts without them
+            parse_entropy(self.entropy)
+        if self.share and self.cv == "none":
+            raise ValueError("share is decided by cross-validation, so cv cannot be none")
+
+    def selection(self) -> tuple[str, float]:
+        """How variables are selected: "vif" with its limit, or "forward"."""
+        how, given, limit = (self.select or "").partition("=")
+        try:
+            value = float(limit) if given else VIF
+        except ValueError:
+            value = float("nan")
+        if (how == "vif" and value >= 1) or (how == "forward" and not given):
+            return how, value
+        raise ValueError(
+            f"select must be vif, vif=LIMIT with a limit of 1 or more, or forward, got "
+            f"{self.select!r}"
+        )
+
+    def check_tested(self, tested: bool) -> None:
+        """Refuse a threshold rule of test records where there are none."""
+        rules = [] if self.threshold is None else _rules(self.threshold)
+        if rules and not tested and all(" test " in rule for rule in rules):
+            raise ValueError(
+                f"threshold {self.threshold!r} is a rule of test records, and there are none; hold "
+                "some out (--test-share, --test) or choose another rule"
+            )
+
+    def recipe(self, categorical: tuple[str, ...] = ()) -> Recipe:
+        """The density of these settings; layers of categories are always used."""
+        from maxent.density import Recipe
+
+        letters = self.features
+        if categorical and letters != "auto" and "c" not in letters:
+            letters += "c"
+        return Recipe(
+            letters,
+            self.potential,
+            entropy=parse_entropy(self.entropy),
+            multiplier=self.multiplier,
+            preset=self.preset,
+            categorical=categorical,
+            prevalence=self.prevalence,
+            verbose=self.verbose,
+        )
+
+    def listed(self) -> dict[str, Any]:
+        """By name, for the report."""
+        return {k: v for k, v in asdict(self).items() if k != "verbose"}
+
+
+def parse_entropy(text: str) -> Entropy:
+    """Read "shannon" or "tsallis:ALPHA".
+
+    >>> parse_entropy("tsallis:1.5")
+    Tsallis(alpha=1.5)
+    """
+    from maxent.core.entropies import Shannon, Tsallis
+
+    name, _, parameter = text.partition(":")
+    if name == "shannon" and not parameter:
+        return Shannon()
+    if name == "tsallis":
+        try:
+            return Tsallis(float(parameter))
+        except ValueError:
+            pass
+    raise ValueError(
+        f'entropy must be "shannon" or "tsallis:ALPHA" such as tsallis:1.5, got {text!r}'
+    )
+
+
+def _check_bandwidth(kernel: str | None) -> None:
+    if kernel is None or kernel == "auto":
+        return
+    try:
+        known = 0 < float(kernel) <= 5000
+    except ValueError:
+        known = False
+    if not known:
+        raise ValueError(f"bias_kernel must be auto or a bandwidth up to 5000 km, got {kernel!r}")
+
+
+def _check_rule(rule: str | None) -> None:
+    """Refuse a threshold that is no number from 0 to 1 and no rule's name or start of a name."""
+    if rule is None or (rule and _rules(rule)):
+        return
+    try:
+        if 0 <= float(rule) <= 1:
+            return
+    except ValueError:
+        pass
+    raise ValueError(
+        f"threshold must be a number from 0 to 1 (cloglog) or one of: {'; '.join(RULES)}; got "
+        f"{rule!r}"
+    )
+
+
+def _rules(start: str) -> list[str]:
+    return [name for name in RULES if name.lower().startswith(start.lower())]

@@ -1,0 +1,732 @@
+"""The app in a real browser: from an empty page to a map that says why, and what can go wrong."""
+
+import json
+import re
+import shutil
+
+import numpy as np
+import pandas as pd
+import pytest
+from app_server import served
+
+import maxent as mx
+from conftest import needs, needs_node_modules
+from maxent.datasets.landscape import virtual_landscape, write_landscape
+from waiting import LIMIT, until
+
+for name in ("starlette", "uvicorn", "rio_tiler"):
+    needs(name)
+needs("playwright.sync_api")
+rasterio = needs("rasterio")
+
+QUICK = {"features": "lq", "jackknife": False, "bootstrap": 0, "permutations": 0, "cv": "none"}
+CORNERS = "t => { const b = t.getBoundingClientRect(); return [b.x, b.y, b.width, b.height] }"
+PRESENT = """() => {
+  const tile = document.querySelector(".numbers canvas");
+  const pixels = tile.getContext("2d").getImageData(0, 0, 256, 256).data;
+  let n = 0;
+  for (let i = 0; i < pixels.length; i += 4) n += pixels[i] === 15 && pixels[i + 3] === 255;
+  return n;
+}"""
+WAIT = LIMIT * 1000  # ms: states and events are waited for, however busy the machine is
+# resolves once the maps have stood still for a while, counted in frames of the page itself
+STILL = """() => new Promise((done) => {
+  let last = "", same = 0;
+  const look = () => {
+    const maps = [...document.querySelectorAll(".map canvas")].map((canvas) => {
+      const b = canvas.getBoundingClientRect();
+      return [b.x, b.y, b.width];
+    });
+    const now = JSON.stringify([maps, document.querySelectorAll(".leaflet-zoom-anim").length]);
+    same = maps.length && now === last ? same + 1 : 0;
+    last = now;
+    if (same > 20) done(true);
+    else requestAnimationFrame(look);
+  };
+  look();
+})"""
+
+
+@pytest.fixture(scope="module")
+def landscape(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("landscape")
+    write_landscape(virtual_landscape(height=60, width=90, n_occurrences=60, seed=8), folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def finished(landscape, tmp_path_factory):
+    """A folder with a fit of everything, and another of less."""
+    folder = tmp_path_factory.mktemp("finished") / "study"
+    shutil.copytree(landscape, folder)
+    with served(folder) as client:
+        for out, settings in (
+            ("whole", {**QUICK, "replicates": 3}),
+            ("lines", {**QUICK, "features": "l"}),
+        ):
+            client.draft(
+                records={"path": "occurrences.csv"},
+                layers={"sources": ["layers"], "categorical": ["biome"]},
+                projections=["future"] if out == "whole" else [],
+                settings=settings,
+                out=out,
+            )
+            assert client.ended(client.send("/api/fit")["number"])["status"] == "done"
+    return folder
+
+
+@pytest.fixture
+def study(landscape, tmp_path):
+    """A folder of one's own with records and layers."""
+    folder = tmp_path / "study"
+    shutil.copytree(landscape, folder)
+    return folder
+
+
+class Tab:
+    """A page that notes what goes wrong in it, and every address it asks."""
+
+    def __init__(self, browser, client, place="", **how):
+        self.context = browser.new_context(viewport={"width": 1280, "height": 900}, **how)
+        self.page = self.context.new_page()
+        self.page.set_default_timeout(WAIT)
+        self.errors, self.asked = [], []
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("console", lambda said: said.type == "error" and self.errors.append(said.text))
+        self.page.on("request", lambda request: self.asked.append(request.url))
+        self.page.goto(client.link)
+        if place:
+            self.page.goto(f"http://127.0.0.1:{client.port}/#{place}")
+        self.base = f"http://127.0.0.1:{client.port}/"
+
+    def choose(self, label, *names):
+        """Go through folders to a file, or to the rasters of a folder."""
+        self.page.get_by_role("button", name=label).click()
+        for name in names[:-1]:
+            self.page.locator("dialog").get_by_role("button", name=f"📁 {name}").click()
+        last = self.page.locator("dialog li", has_text=names[-1])
+        use = last.get_by_role("button", name="rasters")
+        (use if label.endswith(("layers", "map")) else last.get_by_role("button")).first.click()
+
+    def click_map(self, x=0.5, y=0.5, number=0):
+        box = self.page.locator(".map").nth(number).bounding_box()
+        self.page.mouse.click(box["x"] + x * box["width"], box["y"] + y * box["height"])
+
+    def click_land(self, folder, number=0):
+        """A record's place: there are data."""
+        record = mx.load(folder / "result.json").records
+        with rasterio.open(folder / "maps" / "cloglog.tif") as raster:
+            row, column = raster.index(record["x"][0], record["y"][0])
+            shape = raster.shape
+        self.page.evaluate("window.scrollTo(0, 0)")
+        box = self.page.locator(".map canvas").first.evaluate(CORNERS)
+        at = (column + 0.5) / 256 * box[2], (row + 0.5) / 256 * box[3]
+        assert shape[0] <= 256
+        self.page.mouse.click(box[0] + at[0], box[1] + at[1])
+
+    def sound(self):
+        """Nothing was complained of, and nobody else was asked."""
+        assert not self.errors
+        local = ("data:", "blob:", self.base)
+        assert not [url for url in self.asked if not url.startswith(local)]
+
+
+@pytest.fixture
+def tab(browser):
+    opened = []
+
+    def make(client, place="", **how):
+        opened.append(Tab(browser, client, place, **how))
+        return opened[-1]
+
+    yield make
+    for one in opened:
+        one.context.close()
+
+
+def test_from_an_empty_page_to_why(study, tab):
+    """The whole path, as someone would go it who has never typed a command."""
+    with served(study) as client:
+        client.draft(settings=QUICK)
+        one = tab(client)
+        page = one.page
+        one.choose("Choose a file of records", "occurrences.csv")
+        page.get_by_text("What becomes of the records").wait_for()
+        one.choose("Choose a folder of layers", "layers")
+        page.get_by_label("biome holds categories").check()
+        page.get_by_role("row", name=re.compile("duplicates|used")).first.wait_for()
+        page.locator("summary", has_text="Study region").click()
+        page.get_by_label("convex hull of the records").check()
+        page.get_by_label("Buffer in km").fill("100")
+        page.get_by_label("Buffer in km").press("Tab")
+        page.locator(".words pre", has_text="--hull --buffer 100").wait_for()
+        page.get_by_label("Name of the results' folder").fill("mine")
+        page.get_by_label("Name of the results' folder").press("Tab")
+        page.locator(".words pre", has_text="-o mine").wait_for()
+        words = page.locator(".words pre").inner_text()
+        page.get_by_role("button", name="Fit", exact=True).click()
+        page.get_by_role("button", name="See the result").click()
+        page.locator(".map canvas").first.wait_for()
+        page.evaluate(STILL)
+        one.click_land(study / "mine")
+        page.locator(".why table").wait_for()
+        assert "suitability" in page.locator(".why").inner_text()
+        assert page.locator(".why tbody tr").count() == 6
+        result = mx.load(study / "mine" / "result.json")
+        assert result.command == words
+        assert result.study is not None
+        one.sound()
+
+
+def test_what_is_being_typed_stays(study, tab):
+    """While another tab changes the draft."""
+    with served(study) as client:
+        one = tab(client)
+        page = one.page
+        entry = page.get_by_label("Name of the results' folder")
+        entry.fill("half")
+        client.draft(study={"hull": True})
+        page.wait_for_function(
+            """() => [...document.querySelectorAll("[name=study]:checked")]
+                .some((button) => button.parentElement.textContent.includes("hull"))"""
+        )
+        assert entry.input_value() == "half"
+        with page.expect_response("**/api/draft"):
+            entry.press("Enter")
+        assert client.get("/api/state")["draft"]["choices"]["out"] == "half"
+        one.sound()
+
+
+def test_points_are_left_out_and_brought_back(study, tab):
+    with served(study) as client:
+        client.draft(records={"path": "occurrences.csv"}, layers={"sources": ["layers"]})
+        one = tab(client)
+        page = one.page
+        page.locator(".map canvas").first.wait_for()
+        page.evaluate(STILL)
+        page.get_by_role("button", name="leave out all in a rectangle").click()
+        one.click_map(0.02, 0.02)
+        one.click_map(0.98, 0.6)
+        page.locator("tr", has_text="left out by hand").wait_for()
+        assert "--leave-out" in page.locator(".words pre").inner_text()
+        (species,) = client.get("/api/records")["species"]
+        lost = [y for y, fate in zip(species["y"], species["fate"], strict=True) if "hand" in fate]
+        kept = [y for y, fate in zip(species["y"], species["fate"], strict=True) if fate == "used"]
+        assert min(lost) >= min(kept)
+        page.get_by_role("button", name="bring all records back").click()
+        page.locator("tr", has_text="left out by hand").wait_for(state="detached")
+        one.sound()
+
+
+def test_a_point_is_clicked_out_and_in(study, tab):
+    with served(study) as client:
+        client.draft(records={"path": "occurrences.csv"}, layers={"sources": ["layers"]})
+        one = tab(client)
+        page = one.page
+        page.locator(".map .numbers canvas").first.wait_for()
+        page.evaluate(STILL)
+        (species,) = client.get("/api/records")["species"]
+        with rasterio.open(study / "layers" / "temperature.tif") as raster:
+            row, column = raster.index(species["x"][0], species["y"][0])
+            east, north = ~raster.transform * (species["x"][0], species["y"][0])
+        assert (int(north), int(east)) == (row, column)
+        page.evaluate("window.scrollTo(0, 0)")
+        box = page.locator(".map .numbers canvas").first.evaluate(CORNERS)
+        place = box[0] + east / 256 * box[2], box[1] + north / 256 * box[3]
+        page.mouse.click(*place)
+        page.locator(".words pre", has_text="--leave-out").wait_for()
+        page.locator("tr", has_text="left out by hand").wait_for()
+        page.wait_for_timeout(700)  # sooner, two clicks would be a double one
+        page.mouse.click(*place)
+        page.locator("tr", has_text="left out by hand").wait_for(state="detached")
+        one.sound()
+
+
+def test_layers_that_repeat_others_are_left_out(study, tab):
+    shutil.copy(study / "layers" / "elevation.tif", study / "layers" / "height.tif")
+    with served(study) as client:
+        one = tab(client)
+        page = one.page
+        one.choose("Choose a folder of layers", "layers")
+        page.locator(".hint", has_text="say nearly the same").get_by_role("button").click()
+        assert (
+            not page.get_by_label("use height").is_checked()
+            or not page.get_by_label("use elevation").is_checked()
+        )
+        one.choose("Choose a file of records", "occurrences.csv")
+        page.locator(".words pre", has_text="--without").wait_for()
+        one.sound()
+
+
+def test_the_command_is_copied(finished, tab):
+    with served(finished) as client:
+        one = tab(client, "result=whole", permissions=["clipboard-read", "clipboard-write"])
+        page = one.page
+        page.get_by_role("button", name="copy command").click()
+        page.get_by_text("copied").wait_for()
+        copied = page.evaluate("() => navigator.clipboard.readText()")
+        assert copied == mx.load(finished / "whole" / "result.json").command
+        page.get_by_role("button", name="copy Python script").click()
+        until(lambda: "fit_files(" in page.evaluate("() => navigator.clipboard.readText()"))
+        one.sound()
+
+
+def test_curves_are_read_under_the_pointer(finished, tab):
+    with served(finished) as client:
+        one = tab(client, "result=whole")
+        page = one.page
+        curve = page.locator(".curve", has_text="temperature").first
+        over = curve.locator(".u-over")
+        over.scroll_into_view_if_needed()
+        box = over.bounding_box()
+        page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+        told = curve.locator(".reading", has_text=re.compile(r"temperature [\d.-]+"))
+        told.wait_for()
+        assert re.search(r"suitability [01]\.?\d*", told.inner_text())
+
+
+def test_a_region_is_drawn(study, tab):
+    with served(study) as client:
+        client.draft(records={"path": "occurrences.csv"}, layers={"sources": ["layers"]})
+        one = tab(client)
+        page = one.page
+        page.locator(".map canvas").first.wait_for()
+        page.locator("summary", has_text="Study region").click()
+        page.get_by_role("button", name="draw a rectangle").click()
+        page.evaluate("window.scrollTo(0, 0)")
+        one.click_map(0.3, 0.3)
+        one.click_map(0.7, 0.7)
+        page.locator(".words pre", has_text="--region region-").wait_for()
+        page.locator("tr", has_text="outside the study region").wait_for()
+        one.sound()
+
+
+def test_stop_and_go_on(study, tab):
+    with served(study) as client:
+        client.draft(
+            records={"path": "occurrences.csv"},
+            layers={"sources": ["layers"], "categorical": ["biome"]},
+            settings={"bootstrap": 100, "replicates": 30, "permutations": 100},
+        )
+        one = tab(client)
+        page = one.page
+        page.get_by_role("button", name="Fit", exact=True).click()
+        page.locator(".progress").wait_for()
+        (number,) = (job["number"] for job in client.get("/api/state")["jobs"])
+        until(
+            lambda: any(e["kind"] == "stage" for e in client.get(f"/api/jobs/{number}")["events"])
+        )
+        page.reload()  # in the middle of a fit
+        stop = page.get_by_role("button", name="Stop")
+        stop.wait_for()
+        stop.click()
+        page.get_by_text("Nothing was lost").wait_for()
+        assert not (study / "maxent-results").exists()
+        client.draft(settings=QUICK)
+        page.get_by_role("button", name="Go on").click()
+        page.get_by_role("button", name="See the result").wait_for()
+        one.sound()
+
+
+def test_two_tabs_show_the_same(study, tab):
+    with served(study) as client:
+        first, second = tab(client), tab(client)
+        first.choose("Choose a file of records", "occurrences.csv")
+        second.page.locator(".chosen", has_text="occurrences.csv").wait_for()
+        second.page.get_by_label("Name of the results' folder").fill("from-two")
+        second.page.get_by_label("Name of the results' folder").press("Tab")
+        first.page.wait_for_function(
+            "() => [...document.querySelectorAll('input')].some(i => i.value === 'from-two')"
+        )
+        first.sound()
+        second.sound()
+
+
+def test_a_wrong_file_is_told(study, tab):
+    with served(study) as client:
+        one = tab(client)
+        page = one.page
+        held = page.locator("input[type=file]").first
+        held.set_input_files({"name": "photo.png", "mimeType": "image/png", "buffer": b"\x89PNG"})
+        page.locator(".trouble", has_text="neither a table of records nor a raster").wait_for()
+        noise = bytes(np.random.default_rng(0).integers(0, 256, 4000, dtype=np.uint8))
+        held.set_input_files({"name": "noise.csv", "mimeType": "text/csv", "buffer": noise})
+        page.locator(".trouble").last.wait_for()
+        table = (study / "occurrences.csv").read_bytes()
+        held.set_input_files({"name": "my own.csv", "mimeType": "text/csv", "buffer": table})
+        page.locator(".chosen", has_text="uploads/records/my own.csv").wait_for()
+        page.get_by_text("What becomes of the records").wait_for()
+
+
+def test_layers_that_do_not_match_are_mended(study, tab):
+    path = study / "layers" / "elevation.tif"
+    with rasterio.open(path) as raster:
+        values, profile = raster.read(1)[:-4], raster.profile
+    profile["height"] -= 4
+    with rasterio.open(path, "w", **profile) as raster:
+        raster.write(values, 1)
+    with served(study) as client:
+        one = tab(client)
+        page = one.page
+        one.choose("Choose a folder of layers", "layers")
+        page.locator(".trouble", has_text="elevation").wait_for()
+        page.get_by_role("button", name="the first layer").click()
+        page.get_by_text("are resampled to the first one").wait_for()
+        page.locator(".words pre", has_text="choose a file of records").wait_for()
+
+
+def test_no_records_left_and_a_fit_that_fails(study, tab):
+    with served(study) as client:
+        client.draft(
+            records={"path": "occurrences.csv"},
+            layers={"sources": ["layers"], "categorical": ["biome"]},
+            settings={**QUICK, "minimum": 5000},
+        )
+        one = tab(client)
+        one.page.get_by_role("button", name="Fit", exact=True).click()
+        one.page.locator(".trouble", has_text="at least 5000 are needed").wait_for()
+        (study / "far.csv").write_text("species,longitude,latitude\na,170.5,80.1\na,170.6,80.2\n")
+        client.draft(records={"path": "far.csv"})
+        one.page.locator("tr", has_text="outside the region").wait_for()
+
+
+def test_names_are_never_run(study, tab):
+    """A species and a layer whose names are HTML."""
+    evil = "<img src=x onerror=window.hacked=1>"
+    table = pd.read_csv(study / "occurrences.csv").assign(scientificName=evil)
+    table.to_csv(study / "evil.csv", index=False)
+    shutil.copy(
+        study / "layers" / "elevation.tif", study / "layers" / f"{evil.replace('=', '-')}.tif"
+    )
+    with served(study) as client:
+        client.draft(
+            records={"path": "evil.csv"},
+            layers={"sources": ["layers"], "categorical": ["biome"]},
+            settings=QUICK,
+            out="evil",
+        )
+        one = tab(client)
+        page = one.page
+        page.locator("th", has_text="onerror").first.wait_for()
+        page.get_by_role("button", name="Fit", exact=True).click()
+        page.get_by_role("button", name="See the result").click()
+        page.locator("h2", has_text="<img").wait_for()
+        page.evaluate(STILL)
+        one.click_land(study / "evil")
+        page.locator(".why table").wait_for()
+        assert page.evaluate("window.hacked") is None
+        page.goto((study / "evil" / "report.html").as_uri())
+        page.locator("#interactive-map canvas").first.wait_for()
+        assert page.evaluate("window.hacked") is None
+
+
+RUN = "document.documentElement.setAttribute('data-hacked', '1')"
+HACKED = "() => document.documentElement.hasAttribute('data-hacked')"
+ELEMENT = {"type": "script", "props": {"src": "/results/run/x.js"}, "key": None}
+ELEMENT |= {"ref": None, "__k": None, "__": None, "__b": 0, "__e": None, "__c": None, "__v": 1}
+
+
+@pytest.fixture
+def strangers(tmp_path):
+    """A folder of results whose texts are elements of a page, with a script beside them."""
+    folder = tmp_path / "strangers" / "run"
+    folder.mkdir(parents=True)
+    (folder / "result.json").write_text("{}")
+    (folder / "x.js").write_text(RUN)
+    (folder / "summary.json").write_text(json.dumps({"row": {"species": ELEMENT}}))
+    svg = f'<svg xmlns="http://www.w3.org/2000/svg"><script>{RUN}</script></svg>'
+    page = f"<html xmlns='http://www.w3.org/1999/xhtml'><script>{RUN}</script></html>"
+    for name in ("x.svg", "x.xml"):
+        (folder / name).write_text(svg)
+    for name in ("x.html", "x.xhtml"):
+        (folder / name).write_text(page)
+    return folder.parent
+
+
+def test_a_strangers_folder_runs_nothing(strangers, tab):
+    with served(strangers) as client:
+        one = tab(client, "result=run")
+        one.page.locator(".trouble").first.wait_for()
+        assert one.page.get_by_label("Result").locator("option").all_inner_texts() == ["run · run"]
+        assert one.page.locator("#app script").count() == 0
+        assert not one.page.evaluate(HACKED)
+
+
+@pytest.mark.parametrize("name", ["x.svg", "x.xml", "x.html", "x.xhtml"])
+def test_files_of_results_run_nothing(strangers, tab, name):
+    with served(strangers) as client:
+        one = tab(client)
+        address = f"{one.base}results/run/{name}"
+        if name.endswith(("svg", "html")) and not name.endswith("xhtml"):
+            one.page.goto(address)
+            assert not one.page.evaluate(HACKED)
+        else:  # saved, not shown
+            with one.page.expect_download():
+                one.page.evaluate("address => { location.href = address }", address)
+
+
+def test_a_script_of_a_folder_is_none_of_the_page(strangers, tab):
+    """Even if an element got into the page, its script would have the wrong address and kind."""
+    with served(strangers) as client:
+        one = tab(client)
+        failed = """() => new Promise((done) => {
+            const script = document.createElement("script");
+            script.onload = () => done(false);
+            script.onerror = () => done(true);
+            script.src = "/results/run/x.js";
+            document.body.append(script);
+        })"""
+        assert one.page.evaluate(failed)
+        assert not one.page.evaluate(HACKED)
+
+
+@pytest.mark.parametrize("place", ["runs", "notes", "folders", "version"])
+def test_the_page_refuses_what_does_not_fit(strangers, tab, place):
+    """Whatever the server let through."""
+    with served(strangers) as client:
+
+        def changed(route):
+            told = route.fetch().json()
+            if place == "runs":
+                told["runs"][0]["species"] = ELEMENT
+            else:
+                told[place] = ELEMENT if place == "version" else [ELEMENT]
+            route.fulfill(json=told)
+
+        one = tab(client)
+        one.page.route("**/api/state", changed)
+        one.page.reload()
+        one.page.locator(".trouble", has_text=f"answer.{place}").wait_for()
+        assert not one.page.evaluate(HACKED)
+
+
+def test_damaged_files_are_told_and_the_page_goes_on(study, tab):
+    (study / ".maxent-app").mkdir()
+    (study / ".maxent-app" / "draft.json").write_text("{")
+    with served(study) as client:
+        one = tab(client)
+        one.page.get_by_text("draft.json is damaged").wait_for()
+        one.choose("Choose a file of records", "occurrences.csv")
+        one.page.get_by_text("What becomes of the records").wait_for()
+        one.sound()
+
+
+def test_a_stopped_server_is_told_and_found_again(study, tab):
+    with served(study) as client:
+        one = tab(client)
+        one.page.get_by_role("button", name="Choose a file of records").wait_for()
+        port = client.port
+    one.page.get_by_text("The server was stopped").wait_for()
+    with served(study, port=port):
+        one.page.get_by_text("The server was stopped").wait_for(state="detached")
+        one.choose("Choose a file of records", "occurrences.csv")
+        one.page.get_by_text("What becomes of the records").wait_for()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("place", ["", "result=whole"])
+def test_a_phone_has_no_sideways_scrolling(finished, tab, place, scheme):
+    with served(finished) as client:
+        one = tab(client, place, color_scheme=scheme)
+        one.page.set_viewport_size({"width": 390, "height": 800})
+        one.page.locator(".map canvas").first.wait_for()
+        wide = one.page.evaluate("document.documentElement.scrollWidth - innerWidth")
+        assert wide <= 0
+        one.sound()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("place", ["", "result=whole"])
+def test_everyone_can_use_it(finished, tab, place, scheme):
+    """No fault that axe finds: names of controls, contrast, order of headings, landmarks."""
+    axe = needs_node_modules() / "axe-core" / "axe.min.js"
+    with served(finished) as client:
+        one = tab(client, place, color_scheme=scheme, bypass_csp=True)
+        page = one.page
+        page.locator(".map canvas").first.wait_for()
+        for summary in page.locator(".steps summary").all():
+            if not summary.evaluate("s => s.parentElement.open"):
+                summary.click()
+        if place:
+            one.click_land(finished / "whole")
+            page.locator(".why table").wait_for()
+        page.evaluate(STILL)
+        page.add_script_tag(path=axe)
+        found = page.evaluate("() => axe.run()")["violations"]
+        told = [(one["id"], [node["html"][:120] for node in one["nodes"][:3]]) for one in found]
+        assert not told
+
+
+def test_maps_of_a_result(finished, tab):
+    """Every map is drawn; the threshold colours what lies above it."""
+    with served(finished) as client:
+        one = tab(client, "result=whole")
+        page = one.page
+        page.locator(".map canvas").first.wait_for()
+        choice = page.get_by_label("Show")
+        options = choice.locator("option").all_inner_texts()
+        assert any("MESS" in text for text in options)
+        assert any("range change" in text for text in options)
+        assert any("SD of suitability" in text for text in options)
+        for text in options:
+            choice.select_option(label=text)
+            page.locator(".legend", has_text=text.split(" · ")[0]).wait_for()
+        choice.select_option(label=options[0])
+        with rasterio.open(finished / "whole" / "maps" / "cloglog.tif") as raster:
+            values = raster.read(1, masked=True)
+        for threshold in (0.2, 0.7):
+            page.get_by_label("threshold", exact=True).fill(str(threshold))
+            present = int((values.filled(-1) >= np.float32(threshold)).sum())
+            page.wait_for_function(f"() => ({PRESENT})() === {present}")
+        one.sound()
+
+
+def test_a_range_of_a_curve_is_marked_on_the_map(finished, tab):
+    with served(finished) as client:
+        one = tab(client, "result=whole")
+        page = one.page
+        page.locator(".map canvas").first.wait_for()
+        curve = page.locator(".curve", has_text="temperature").locator(".u-over").first
+        curve.scroll_into_view_if_needed()
+        box = curve.bounding_box()
+        page.mouse.move(box["x"] + 0.3 * box["width"], box["y"] + 20)
+        page.mouse.down()
+        page.mouse.move(box["x"] + 0.6 * box["width"], box["y"] + 30, steps=5)
+        page.mouse.up()
+        page.get_by_text(re.compile("Marked on the map: temperature from")).wait_for()
+        page.wait_for_function("() => document.querySelectorAll('.numbers').length === 2")
+        page.get_by_role("button", name="clear").click()
+        page.wait_for_function("() => document.querySelectorAll('.numbers').length === 1")
+        one.sound()
+
+
+def test_why_by_keyboard_and_in_the_future(finished, tab):
+    with served(finished) as client:
+        one = tab(client, "result=whole")
+        page = one.page
+        page.locator(".map canvas").first.wait_for()
+        button = page.get_by_role("button", name="ask at the middle of the map")
+        button.focus()
+        page.keyboard.press("Enter")
+        page.locator(".said").wait_for()
+        label = next(t for t in page.get_by_label("Show").locator("option").all_inner_texts()
+                     if t.startswith("suitability") and "future" in t)  # fmt: skip
+        page.get_by_label("Show").select_option(label=label)
+        page.evaluate(STILL)
+        with page.expect_response(lambda answer: "/api/why" in answer.url) as told:
+            one.click_land(finished / "whole")
+        assert "of=future" in told.value.url
+        assert told.value.json()["known"]
+        one.sound()
+
+
+def test_two_runs_side_by_side(finished, tab):
+    with served(finished) as client:
+        one = tab(client, "result=whole")
+        page = one.page
+        page.get_by_label("Beside it").select_option("lines")
+        page.wait_for_function("() => document.querySelectorAll('.map').length === 2")
+        page.locator("caption", has_text="Side by side").wait_for()
+        page.evaluate(STILL)
+        page.locator(".leaflet-control-zoom-in").first.click()
+        page.evaluate(STILL)
+        places = page.evaluate(
+            """() => [...document.querySelectorAll(".map")].map(map => {
+            const m = map.getBoundingClientRect();
+            const t = map.querySelector(".numbers canvas").getBoundingClientRect();
+            return [t.x - m.x, t.y - m.y, t.width].map(Math.round); })"""
+        )
+        np.testing.assert_allclose(places[0], places[1], atol=2)
+        assert places[0][2] > 700  # it was enlarged
+        one.sound()
+
+
+def test_results_alone(finished, tab):
+    """`maxent app out/` shows the result, and says what it would need to explain places."""
+    with served(finished / "whole") as client:
+        one = tab(client)
+        one.page.locator(".map canvas").first.wait_for()
+        one.page.get_by_text("The layers of this fit are not in the opened folders").wait_for()
+        assert one.page.get_by_text("New run").count() == 0
+        one.sound()
+    assert not (finished / "whole" / ".maxent-app").exists()
+
+
+def test_projections_from_the_page(finished, tab):
+    with served(finished) as client:
+        one = tab(client, "result=lines")
+        page = one.page
+        page.locator("summary", has_text="Map this model on other layers").click()
+        one.choose("Choose a folder of layers to map", "future")
+        page.get_by_text("project is done").wait_for()
+        page.get_by_role("button", name=re.compile("what is lost, kept and gained")).click()
+        page.get_by_text("change is done").wait_for()
+        page.locator("caption", has_text="Range change").wait_for()
+        one.sound()
+
+
+def test_the_report_explains_places(finished, browser):
+    """The page alone, from the disk: the same numbers as the command's."""
+    folder = finished / "whole"
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, offline=True)
+    page = context.new_page()
+    errors = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto((folder / "report.html").as_uri())
+    page.locator("#interactive-map canvas").first.wait_for()
+    page.locator("#interactive-map .map").scroll_into_view_if_needed()
+    page.evaluate(STILL)
+    record = mx.load(folder / "result.json").records
+    x, y = float(record["x"][0]), float(record["y"][0])
+    with rasterio.open(folder / "maps" / "cloglog.tif") as raster:
+        row, column = raster.index(x, y)
+        value = float(raster.read(1)[row, column])
+    box = page.locator("#interactive-map canvas").first.evaluate(CORNERS)
+    page.mouse.click(box[0] + (column + 0.5) / 256 * box[2], box[1] + (row + 0.5) / 256 * box[3])
+    page.locator(".why table").wait_for()
+    assert f"{value:.3f}" in page.locator(".why .value").inner_text()
+    model = mx.species.load_model(folder)
+    layers = mx.species.LayerFiles((str(finished / "layers"),), categorical=("biome",))
+    with layers.open() as opened:
+        told = mx.species.explain_place(model, opened, x, y)
+    rows = page.locator(".why tbody tr").all_inner_texts()
+    factors = {r.split("\t")[0].strip(): float(r.split("×")[1]) for r in rows}
+    for part in told.shares:
+        assert factors[part.variable] == pytest.approx(np.exp(part.share), rel=2e-3, abs=1e-3)
+    assert not errors
+    context.close()
+
+
+def test_a_large_grid_has_its_picture_alone(finished, monkeypatch):
+    from maxent.species.batch.job import rewrite_report
+    from maxent.species.report import interactive
+
+    monkeypatch.setattr(interactive, "NUMBERS", 100)
+    text = rewrite_report(finished / "lines").read_text()
+    assert "map-data" not in text
+    assert "A map to be clicked is left out" in text
+    assert 'class="map"' in text
+
+
+def test_the_command_opens_a_page(study, browser):
+    """From the command to the first button; the benchmark has the time."""
+    import subprocess
+    import sys
+
+    process = subprocess.Popen(
+        [sys.executable, "-m", "maxent.cli", "app", "--no-browse"],
+        cwd=study,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        link = re.search(r"http\S+", process.stdout.readline())[0]
+        page = browser.new_page()
+        page.goto(link)
+        page.get_by_role("button", name="Choose a file of records").wait_for()
+        assert json.loads((study / ".maxent-app" / "server.json").read_text())["port"]
+        page.close()
+    finally:
+        process.terminate()
+        process.wait(timeout=LIMIT)
+        process.stdout.close()

@@ -1,0 +1,116 @@
+"""The head's kernels in Triton's CPU interpreter: run by test_torch_triton.py."""
+
+import pytest
+from test_torch_head import (
+    assert_same,
+    layer,
+    proportions,
+    reference,
+    shards_have_the_whole_solution,
+)
+from torch.nn.functional import linear
+from triton_kernels import _half_the_time  # noqa: F401
+
+import maxent.torch as mt
+import torch
+from maxent.torch.head import _rows, _triton_head, _triton_products
+
+SMALL = {"_ROOM": 6 * 64, "_CLASSES": 16, "_SHORT": 32, "KEPT": 32, "_TILE": (4, 8, 1)}
+
+
+@pytest.fixture(autouse=True)
+def _on_device(monkeypatch):
+    """CPU tensors take the kernels, with several chunks, tiles and parts at small sizes."""
+    torch.manual_seed(0)
+
+    def kernels(hidden, classes, kind, alpha):
+        fits = kind == "tsallis" and _triton_head.supported(hidden, classes, alpha)
+        return _triton_head if fits else None
+
+    def shares(index, ignore, mean):
+        portion, share = _triton_head.label_shares(index, ignore, mean)
+        return _rows.Targets(index, portion[:, None], share)
+
+    monkeypatch.setattr(_rows, "kernels", kernels)
+    monkeypatch.setattr("maxent.torch.head.loss.label_shares", shares)
+    monkeypatch.setattr("maxent.torch.head.distribution.kernels", kernels)
+    for name, value in SMALL.items():
+        monkeypatch.setattr(_triton_head, name, value)
+    monkeypatch.setattr(_triton_products, "_PART", 4)
+
+
+@pytest.mark.parametrize(
+    ("alpha", "dtype", "spread"),
+    [
+        (1.5, torch.float32, 3.0),
+        (2.0, torch.float16, 3.0),
+        (1.33, torch.float32, 3.0),
+        (3.0, torch.float32, 5.0),
+        (1.5, torch.float32, 0.8),  # lists overflow, and are compressed
+        (1.5, torch.float32, 0.02),  # supports are large
+    ],
+)
+def test_labels(alpha, dtype, spread):
+    given = layer(6, 20, 300, spread, dtype)
+    target = torch.randint(300, (6,))
+    target[1] = -100
+    loss = mt.linear_fenchel_young_loss(*given[:2], target, alpha, given[2])
+    right, wide = reference(given, target, alpha)
+    assert_same(loss, given, right, wide, dtype)
+
+
+@pytest.mark.parametrize("sparse_grad", [False, True])
+def test_proportions_one_by_one(sparse_grad):
+    given = layer(6, 20, 300)
+    target = proportions(6, 300, 3)
+    loss = mt.linear_fenchel_young_loss(
+        *given[:2], target, 1.5, given[2], reduction="none", sparse_grad=sparse_grad
+    )
+    right, wide = reference(given, target, 1.5, reduction="none")
+    assert_same(loss, given, right, wide, torch.float32)
+
+
+@pytest.mark.parametrize("used", [2, 0])
+def test_rows_that_do_not_count(used):
+    given = layer(6, 20, 300)
+    target = torch.full((6,), -100)
+    target[:used] = torch.randint(300, (used,))
+    loss = mt.linear_fenchel_young_loss(*given[:2], target, 1.5, given[2])
+    right, wide = reference(given, target, 1.5)
+    assert_same(loss, given, right, wide, torch.float32)
+
+
+def test_a_class_of_all_rows():
+    """Its gradient has several parts."""
+    hidden, weight, bias = layer(30, 12, 60)
+    with torch.no_grad():
+        bias[7] += 20
+    given, target = (hidden, weight, bias), torch.randint(60, (30,))
+    loss = mt.linear_fenchel_young_loss(hidden, weight, target, 2.0, bias)
+    right, wide = reference(given, target, 2.0)
+    assert_same(loss, given, right, wide, torch.float32)
+
+
+def test_bad_rows_and_labels():
+    hidden, weight, bias = layer(6, 20, 100)
+    target = torch.tensor([0, 1, 2, 3, 100, -7])
+    with torch.no_grad():
+        hidden[1, 0], hidden[2, 3] = float("nan"), float("inf")
+    loss = mt.linear_fenchel_young_loss(
+        hidden, weight, target, 1.5, bias, reduction="none", check=False
+    )
+    assert loss.isnan().tolist() == [False, True, True, False, True, True]
+    loss[[0, 3]].sum().backward()
+    assert weight.grad.shape == weight.shape
+
+
+def test_distributions():
+    hidden, weight, bias = layer(6, 20, 300)
+    found = mt.linear_entmax(hidden, weight, 1.5, bias)
+    p = mt.entmax(linear(hidden, weight, bias).detach().double(), 1.5)
+    dense = torch.zeros_like(p).scatter_add_(1, found.indices, found.probabilities.double())
+    torch.testing.assert_close(dense, p, rtol=0, atol=3e-6)
+
+
+def test_shards_of_the_classes():
+    shards_have_the_whole_solution("cpu")
