@@ -11,12 +11,13 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import torch
 from triton.testing import do_bench
+
+import torch
 
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]  # run as a file, nothing is installed there
-SOURCE = ROOT / "src" / "maxent" / "torch" / "_triton.py"
+SOURCE = ROOT / "src" / "maxent" / "torch" / "maps" / "_triton.py"
 SHAPES = ((8192, 32000), (65536, 1024), (1024, 131072))
 
 

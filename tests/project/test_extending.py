@@ -14,9 +14,14 @@ import maxent
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "extending.md").read_text()
 
-# kind: (room, class, list of the catalogue, entry of that list)
+# kind: (room of the core, class, list of the catalogue, entry of that list)
 EXAMPLES = {
-    "entropy": ("entropies", "WeightedGini", "ENTROPIES", "(mx.WeightedGini((1.0, 0.5, 2.0)), 3)"),
+    "entropy": (
+        "core/entropies",
+        "WeightedGini",
+        "ENTROPIES",
+        "(mx.WeightedGini((1.0, 0.5, 2.0)), 3)",
+    ),
     "potential": ("potentials", "Huber", "POTENTIALS", "mx.Huber(beta=0.3, delta=0.5)"),
     "domain": ("domains", "Prefixes", "DOMAINS", "(mx.Prefixes(), 4)"),
     "solver": ("solvers", "ProximalGradient", "SOLVERS", "mx.ProximalGradient(tol=1e-6)"),
@@ -33,7 +38,7 @@ def _join(copy, kind):
     """Make the class of an example one of the library's; the files that this touched."""
     room, name, listed, entry = EXAMPLES[kind]
     package = copy / "src" / "maxent"
-    module = package / room / f"{name.lower()}.py"
+    module = package / "core" / room / f"{name.lower()}.py"
     (example,) = (ROOT / "docs" / "gallery" / "contributor").glob(f"plot_*_own_{kind}.py")
     source = example.read_text()
     source = re.sub(r"(import matplotlib|from sklearn)\b.*\n", "", source)
@@ -41,10 +46,11 @@ def _join(copy, kind):
     before, mark, after = source.partition("@dataclass(frozen=True)")
     module.write_text(f"{before}@io.register\n{mark}{after.partition('# %%')[0]}")
 
-    names = package / room / "__init__.py"
-    line = f"from maxent.{room}.{name.lower()} import {name}\n"
+    names = package / "core" / room / "__init__.py"
+    home = f"maxent.core.{room}"
+    line = f"from {home}.{name.lower()} import {name}\n"
     _edit(names, r"\n__all__ = \[\n", rf'{line}\n__all__ = [\n    "{name}",\n')
-    _edit(package / "__init__.py", rf'"maxent\.{room}": \[\n', rf'\g<0>        "{name}",\n')
+    _edit(package / "__init__.py", rf'"{re.escape(home)}": \[\n', rf'\g<0>        "{name}",\n')
     _edit(copy / "tests" / "catalogue.py", rf"\n{listed} = \[\n", rf"\g<0>    {entry},\n")
     return [module, names, package / "__init__.py", copy / "tests" / "catalogue.py"]
 
