@@ -6,13 +6,12 @@ import math
 from time import process_time
 
 import torch
-from torch import Tensor
-
 from benchmarks.peers import lp_sparsemap
 from benchmarks.report import Row
 from benchmarks.timing import in_turns, median
 from maxent.core.domains import Domain
 from maxent.torch.structured import sparsemap
+from torch import Tensor
 
 TARGET, GOAL = "at least 5 x faster", 5.0
 OURS = "maxent"

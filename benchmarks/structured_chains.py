@@ -8,10 +8,8 @@ from __future__ import annotations
 from functools import partial
 from time import process_time
 
-import torch
-from torch import Tensor
-
 import maxent.torch.structured as ms
+import torch
 from benchmarks.limits import rates, with_limit
 from benchmarks.peers import lp_sparsemap, pysdtw, pytorch_crf, tslearn
 from benchmarks.peers import torch_struct_chains as torch_struct
@@ -19,6 +17,7 @@ from benchmarks.report import Row, compared, missing
 from benchmarks.sparsemap import sparsemap_rows
 from benchmarks.timing import in_turns as turns
 from maxent import Chain
+from torch import Tensor
 
 in_turns = partial(turns, clock=process_time)
 OURS = "maxent"

@@ -28,7 +28,6 @@ RECORDED = {
 def run(quick: bool = False) -> list[Row]:
     """One row for every regularization, type and competitor."""
     import torch
-
     from maxent.torch.structured import soft_rank
 
     rows, size = (8, 1000) if quick else (128, 10_000)

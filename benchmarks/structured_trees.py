@@ -104,7 +104,6 @@ def _sparsemap(scores: np.ndarray) -> list[Row]:
     problem = f"SparseMAP forward and backward, n={NODES}, per graph"
     try:
         import torch
-
         from benchmarks.sparsemap import sparsemap_rows
     except ImportError as error:
         return [missing(SUITE, problem, OURS, str(error))]

@@ -80,9 +80,8 @@ def plot() -> None:
 
 def torch() -> None:
     """A sparse loss and its gradient."""
-    import torch
-
     import maxent.torch as mt
+    import torch
 
     scores = torch.tensor([[2.0, 0.0, -3.0]], requires_grad=True)
     mt.FenchelYoungLoss("entmax15")(scores, torch.tensor([1])).backward()

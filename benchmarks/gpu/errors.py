@@ -7,7 +7,6 @@ TRITON_INTERPRET=1) over short rows.
 from __future__ import annotations
 
 import torch
-
 from benchmarks.gpu.sweep import kernels, reference
 
 ALPHAS = (1.0001, 1.01, 1.05, 1.1, 1.2, 1.33, 1.5, 1.75, 1.95, 1.999, 2.0, 2.01, 2.5, 3.0, 5.0, 7.0)

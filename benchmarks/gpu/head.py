@@ -15,10 +15,11 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import torch
-from torch import Tensor
 from torch.nn.functional import cross_entropy, linear
 from triton.testing import do_bench
+
+import torch
+from torch import Tensor
 
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]  # run as a file, nothing is installed there

@@ -16,8 +16,9 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
-import torch
 from torch.nn.functional import cross_entropy
+
+import torch
 
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]  # run as a file, nothing is installed there

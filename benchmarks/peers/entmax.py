@@ -15,6 +15,7 @@ NAME = "entmax"
 def maps(theta: np.ndarray, alpha: float) -> dict[str, Callable[[], np.ndarray]]:
     """The map on this batch, by the default and (where there is one) the k = 100 path."""
     import entmax
+
     import torch
 
     scores = torch.from_numpy(theta)

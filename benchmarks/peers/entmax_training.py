@@ -17,10 +17,11 @@ def fit(
 
     ``tol`` is the largest entry of the gradient.
     """
-    import torch
     from entmax import entmax15, sparsemax
     from scipy.optimize import minimize
     from threadpoolctl import threadpool_limits
+
+    import torch
 
     maps = {1.5: entmax15, 2.0: sparsemax}
     rows, classes = np.arange(len(y)), int(y.max()) + 1

@@ -13,8 +13,9 @@ NAME = "torch-struct"
 
 def marginals(scores: np.ndarray, multiroot: bool) -> Callable[[], np.ndarray]:
     """Marginals (batch, n, n) of scores [head, dependent], in the type of the scores."""
-    import torch
     from torch_struct import NonProjectiveDependencyCRF
+
+    import torch
 
     # its diagonal holds the scores of the root
     table = torch.from_numpy(scores[:, 1:, 1:].copy())

@@ -56,7 +56,7 @@ def tidy_docstring(
     lines[:] = out
 
 
-_PUBLIC = re.compile(r"^\.\. public:: (maxent\.\w+)$", re.MULTILINE)
+_PUBLIC = re.compile(r"^\.\. public:: (maxent[\w.]+)$", re.MULTILINE)
 _SUMMARY = re.compile(r"^\.\. summary:: (\w+)$", re.MULTILINE)
 _DIRECTIVE = re.compile(
     r"^\.\. (?:py:)?(currentmodule|autoclass|autofunction):: (\S+)$", re.MULTILINE
@@ -88,7 +88,7 @@ def write_out(text: str) -> str:
     alone = {name for page in _pages() for name in described(page)}
 
     def directives(match: re.Match[str]) -> str:
-        names = [name for name in maxent._PUBLIC[match[1]] if f"maxent.{name}" not in alone]
+        names = [name for name in maxent.PUBLIC[match[1]] if f"maxent.{name}" not in alone]
         classes = {name for name in names if isinstance(getattr(maxent, name), type)}
         options = "\n   :members:\n   :show-inheritance:"
         return "\n\n".join(

@@ -14,10 +14,9 @@ import time
 from itertools import pairwise
 from pydoc_data.topics import topics
 
+import maxent.torch as mt
 import torch
 from torch import nn
-
-import maxent.torch as mt
 
 
 class GPT(nn.Module):

@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
-from torch import Tensor, nn
-
 from maxent.torch.structured import ArborescenceLoss, arborescence_argmax
+from torch import Tensor, nn
 
 LOSSES = ("crf", "sparsemap", "hinge")
 PAD, UNKNOWN, ROOT = 0, 1, 2

@@ -1,11 +1,11 @@
 """A small network on the digits, with cross-entropy and with the entmax loss side by side."""
 
-import torch
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
-from torch import nn
 
 import maxent.torch as mt
+import torch
+from torch import nn
 
 DIGITS = load_digits()
 X, X_TEST, Y, Y_TEST = (

@@ -10,9 +10,9 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 
+from app_server import served  # noqa: E402
 from playwright.sync_api import sync_playwright  # noqa: E402
 
-from app_server import served  # noqa: E402
 from maxent.datasets import virtual_landscape, write_landscape  # noqa: E402
 
 

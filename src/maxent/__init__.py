@@ -6,13 +6,13 @@ first use, so that ``import maxent`` is fast and pulls in no optional package.
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
+from maxent._support.lazy import LazyNames
 from maxent._version import __version__
 
 # What is public, by module, in the order of the reference (docs/api).
-_PUBLIC = {
+PUBLIC = {
     "maxent.rows.arrays": ["Ragged", "Tied"],
     "maxent.core.domains": [
         "Domain",
@@ -188,31 +188,25 @@ _PUBLIC = {
     "maxent.relaxation": ["RelaxationPath", "solve_relaxed"],
     "maxent.io": ["load", "save"],
 }
-_HOME = {name: module for module, names in _PUBLIC.items() for name in names}
-# modules by the short names that users know: mx.solvers is maxent.core.solvers
-_MODULES = {
-    module.rpartition(".")[2]: module
-    for module in (
-        *_PUBLIC,
+# mx.solvers is maxent.core.solvers, and so on
+NAMES = LazyNames(
+    __name__,
+    PUBLIC,
+    (
+        *(module for module in PUBLIC if module != "maxent.rows.arrays"),
         "maxent.core.bounds",
         "maxent.datasets",
         "maxent.species",
         "maxent.testing",
         "maxent.torch",
-    )
-}
+    ),
+)
 
-__all__ = ["__version__", *sorted(_HOME)]
+__all__ = ["__version__", *sorted(NAMES.home)]
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        value = getattr(importlib.import_module(_HOME[name]), name)
-        globals()[name] = value
-        return value
-    if name in _MODULES:
-        return importlib.import_module(_MODULES[name])
-    raise AttributeError(f"module 'maxent' has no attribute {name!r}")
+    return NAMES.load(name)
 
 
 def __dir__() -> list[str]:

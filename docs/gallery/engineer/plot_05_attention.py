@@ -13,10 +13,10 @@ place in an attention layer and ignores positions completely. How sparse it is c
 
 import matplotlib.pyplot as plt
 import numpy as np
-import torch
-from torch import nn
 
 import maxent.torch as mt
+import torch
+from torch import nn
 
 torch.manual_seed(0)
 torch.set_num_threads(1)  # for tensors this small, threads only get in the way

@@ -13,10 +13,10 @@ follow, and gives others exactly zero.
 # others. The model has to find out which. We write a text of 60 lines.
 
 import matplotlib.pyplot as plt
-import torch
-from torch import nn
 
 import maxent.torch as mt
+import torch
+from torch import nn
 
 torch.manual_seed(0)
 torch.set_num_threads(1)  # for tensors this small, threads only get in the way

@@ -16,11 +16,11 @@ are far apart.
 
 import matplotlib.pyplot as plt
 import numpy as np
-import torch
 from scipy.stats import spearmanr
 
 import maxent as mx
 import maxent.torch.structured as ms
+import torch
 
 scores = np.array([0.1, 0.9, 1.2, 3.0, 3.4])
 strengths = np.geomspace(0.05, 10, 200)

@@ -20,29 +20,36 @@ Its rooms follow the steps of the work:
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
-_PUBLIC = {
-    "input.checking": ["LayerCheck", "LayerFacts", "RecordFates", "check_layers", "check_records"],
-    "input.files": ["LayerFiles", "RecordFile", "StudyFiles"],
-    "input.layers.extrapolation": ["Extrapolation"],
-    "input.layers.grid": ["Grid", "Window"],
-    "input.layers.layers": ["Block", "Layers"],
-    "input.layers.similarity": ["Reference"],
-    "input.records.cleaning": ["Cleaned", "clean", "thin"],
-    "input.records.locating": ["located"],
-    "input.records.occurrences": ["Occurrences", "read_occurrences"],
-    "input.records.study_files": ["StudyChoice", "read_polygons"],
-    "input.records.swd": ["SWD", "read_swd", "swd_sample", "write_swd"],
-    "study.background": ["Drawn", "draw_background"],
-    "study.effort": ["RecordEffort"],
-    "study.polygons": ["StudyRegion"],
-    "study.region": ["Prepared", "Region", "prepare", "survey"],
-    "fitting.model": ["SpeciesModel", "load_model"],
-    "fitting.one_call": ["fit"],
-    "fitting.one_species": ["fit_species"],
-    "fitting.results": [
+from maxent._support.lazy import LazyNames
+
+PUBLIC = {
+    "maxent.species.input.checking": [
+        "LayerCheck",
+        "LayerFacts",
+        "RecordFates",
+        "check_layers",
+        "check_records",
+    ],
+    "maxent.species.input.files": ["LayerFiles", "RecordFile", "StudyFiles"],
+    "maxent.species.input.layers.extrapolation": ["Extrapolation"],
+    "maxent.species.input.layers.grid": ["Grid", "Window"],
+    "maxent.species.input.layers.layers": ["Block", "Layers"],
+    "maxent.species.input.layers.similarity": ["Reference"],
+    "maxent.species.input.records.cleaning": ["Cleaned", "clean", "thin"],
+    "maxent.species.input.records.locating": ["located"],
+    "maxent.species.input.records.occurrences": ["Occurrences", "read_occurrences"],
+    "maxent.species.input.records.study_files": ["StudyChoice", "read_polygons"],
+    "maxent.species.input.records.swd": ["SWD", "read_swd", "swd_sample", "write_swd"],
+    "maxent.species.study.background": ["Drawn", "draw_background"],
+    "maxent.species.study.effort": ["RecordEffort"],
+    "maxent.species.study.polygons": ["StudyRegion"],
+    "maxent.species.study.region": ["Prepared", "Region", "prepare", "survey"],
+    "maxent.species.fitting.model": ["SpeciesModel", "load_model"],
+    "maxent.species.fitting.one_call": ["fit"],
+    "maxent.species.fitting.one_species": ["fit_species"],
+    "maxent.species.fitting.results": [
         "CleaningStep",
         "Collinearity",
         "Evaluation",
@@ -56,38 +63,43 @@ _PUBLIC = {
         "Sharing",
         "SpeciesResult",
     ],
-    "fitting.settings": ["Settings"],
-    "fitting.sharing": ["share"],
-    "fitting.tuning": ["Tuned", "Tuning", "tune", "tune_files"],
-    "fitting.tuning_settings": ["TuningSettings"],
-    "judging": ["collinearity", "evaluate", "importance", "jackknife", "replicate", "responses"],
-    "judging.explaining": ["PlaceExplained", "Share", "explain_place", "explain_places"],
-    "judging.scoring": ["score_records", "score_swd"],
-    "projecting": ["project", "project_xarray"],
-    "projecting.rows": ["project_rows"],
-    "comparing.change": ["compare_maps"],
-    "comparing.overlap": ["Overlap", "niche_overlap"],
-    "comparing.records": ["Comparison", "RangeChange"],
-    "report": ["write_index", "write_map_png", "write_report"],
-    "report.tables": ["write_results", "write_tables"],
-    "batch.crew": ["ClusterSettings"],
-    "batch.job": ["rewrite_report"],
-    "batch.workflow": ["fit_files", "fit_swd"],
+    "maxent.species.fitting.settings": ["Settings"],
+    "maxent.species.fitting.sharing": ["share"],
+    "maxent.species.fitting.tuning": ["Tuned", "Tuning", "tune", "tune_files"],
+    "maxent.species.fitting.tuning_settings": ["TuningSettings"],
+    "maxent.species.judging": [
+        "collinearity",
+        "evaluate",
+        "importance",
+        "jackknife",
+        "replicate",
+        "responses",
+    ],
+    "maxent.species.judging.explaining": [
+        "PlaceExplained",
+        "Share",
+        "explain_place",
+        "explain_places",
+    ],
+    "maxent.species.judging.scoring": ["score_records", "score_swd"],
+    "maxent.species.projecting": ["project", "project_xarray"],
+    "maxent.species.projecting.rows": ["project_rows"],
+    "maxent.species.comparing.change": ["compare_maps"],
+    "maxent.species.comparing.overlap": ["Overlap", "niche_overlap"],
+    "maxent.species.comparing.records": ["Comparison", "RangeChange"],
+    "maxent.species.report": ["write_index", "write_map_png", "write_report"],
+    "maxent.species.report.tables": ["write_results", "write_tables"],
+    "maxent.species.batch.crew": ["ClusterSettings"],
+    "maxent.species.batch.job": ["rewrite_report"],
+    "maxent.species.batch.workflow": ["fit_files", "fit_swd"],
 }
-_HOME = {name: module for module, names in _PUBLIC.items() for name in names}
-_ROOMS = {module.partition(".")[0] for module in _PUBLIC}
+NAMES = LazyNames(__name__, PUBLIC, {".".join(module.split(".")[:3]) for module in PUBLIC})
 
-__all__ = sorted(_HOME)
+__all__ = sorted(NAMES.home)
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        value = getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
-        globals()[name] = value
-        return value
-    if name in _ROOMS:
-        return importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return NAMES.load(name)
 
 
 def __dir__() -> list[str]:

@@ -39,7 +39,7 @@ def models() -> list[Any]:
     path = mx.RelaxationPath([3, 2, 1], [1, 2, 0], [1, 2, 1]).fit()
     chain = mx.ChainMap([np.ones((2, 3)), np.ones((4, 3))], 2)
     rows = [mx.Chain(2).encode([[0], [1, 0, 1]], tied) for tied in (False, True)]
-    tree = mx.Tree([(0, 1), (1, 2)], (2, 3, 2))
+    tree = mx.Tree(((0, 1), (1, 2)), (2, 3, 2))
     kernel = mx.KernelMap(np.eye(3))
     return [density, *grown, classifier, reference, path, chain, *rows, tree, kernel]
 

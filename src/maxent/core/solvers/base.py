@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from time import perf_counter
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -69,10 +69,13 @@ class _WhenAsked:
         return value
 
 
-def _when_asked(name: str) -> Callable[[type], type]:
+Class = TypeVar("Class", bound=type)
+
+
+def _when_asked(name: str) -> Callable[[Class], Class]:
     """Let a field of a dataclass be made when it is asked for."""
 
-    def changed(cls: type) -> type:
+    def changed(cls: Class) -> Class:
         setattr(cls, name, _WhenAsked(name))
         return cls
 

@@ -24,6 +24,7 @@ from maxent.learn.saving import SavesFields
 from maxent.rows.arrays import Array
 from maxent.rows.blocks.lazy import lazy_rows
 from maxent.rows.blocks.table import BlockTable, block_table, is_blocked
+from maxent.typing import ArrayLike, TableLike
 
 COLUMNS = ("feature_names_in_", "n_features_in_")  # what is kept of the table of a fit
 
@@ -117,7 +118,7 @@ class DensityEstimator(SavesFields, DensityMixin, BaseEstimator):
 
     # -- prediction ----------------------------------------------------------------------------
 
-    def predict(self, X: Any, output: str = "raw", *, clamp: bool = True) -> Array:
+    def predict(self, X: TableLike, output: str = "raw", *, clamp: bool = True) -> Array:
         """The density at the rows of X.
 
         ``output``: "raw" sums to 1 over the cells of the fit; "logistic" and "cloglog" are
@@ -143,27 +144,28 @@ class DensityEstimator(SavesFields, DensityMixin, BaseEstimator):
         _check_n_features(self, head, reset=False)
         return rows, np.empty(0)
 
-    def score_samples(self, X: Any) -> Array:
+    def score_samples(self, X: TableLike) -> Array:
         """Log density at each row."""
         return self.predict(X, output="log")
 
-    def log_loss(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def log_loss(self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """-sum y log p(x) / sum y, p normalised over the cells of the fit."""
-        y = np.asarray(y, dtype=np.float64)
-        counts = y * masses("sample_weight", sample_weight, len(y))
-        if counts.shape != (len(X),) or (counts < 0).any() or not counts.sum() > 0:
+        records, rows = np.asarray(y, dtype=np.float64), _n_rows(X)
+        counts = records * masses("sample_weight", sample_weight, len(records))
+        if counts.shape != (rows,) or (counts < 0).any() or not counts.sum() > 0:
             raise ValueError(
-                f"y must hold one count per row of X ({len(X)} rows), none negative and one "
-                "positive"
+                f"y must hold one count per row of X ({rows} rows), none negative and one positive"
             )
         present = counts > 0
         log_density = self.score_samples(take_rows(X if is_frame(X) else np.asarray(X), present))
         return float(-(counts[present] @ log_density) / counts.sum())
 
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+    def score(
+        self, X: TableLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> float:
         """Mean log density of the occurrences y in the rows of X; of all rows without y."""
         check_is_fitted(self)
-        return -self.log_loss(X, np.ones(len(X)) if y is None else y, sample_weight)
+        return -self.log_loss(X, np.ones(_n_rows(X)) if y is None else y, sample_weight)
 
     # -- what the fit says ---------------------------------------------------------------------
 
@@ -175,7 +177,7 @@ class DensityEstimator(SavesFields, DensityMixin, BaseEstimator):
         """The additive part of the exponent in one variable; see ``FittedDensity.profile``."""
         return self._fitted().profile(variable, n)
 
-    def explain(self, X: Any, *, clamp: bool = True) -> Explanation:
+    def explain(self, X: TableLike, *, clamp: bool = True) -> Explanation:
         """Each variable's share of the exponent at each row; see ``FittedDensity.explain``."""
         density = self._fitted()
         return density.explain(self._checked(X, reset=False), clamp=clamp)
@@ -301,3 +303,7 @@ def _predicted(
 def _has_text(X: Any) -> bool:
     array = np.asarray(X)
     return array.ndim == 2 and any(isinstance(v, str) for v in array.ravel()[:1000])
+
+
+def _n_rows(X: Any) -> int:
+    return len(X)

@@ -15,6 +15,7 @@ from maxent.core.solvers.base import Interrupted
 from maxent.density import DensityTask, Recipe
 from maxent.learn.density.base import DensityEstimator
 from maxent.rows.blocks.table import is_blocked
+from maxent.typing import ArrayLike, EntropyLike, PotentialLike, SolverLike, TableLike
 
 
 @io.register
@@ -73,10 +74,10 @@ class MaxentDensity(DensityEstimator):
     def __init__(
         self,
         features: Any = "auto",
-        potential: Any = "box",
+        potential: PotentialLike = "box",
         *,
-        entropy: Any = "shannon",
-        solver: Any = "auto",
+        entropy: EntropyLike = "shannon",
+        solver: SolverLike = "auto",
         multiplier: float = 1.0,
         preset: str | None = None,
         regularization: Any = None,
@@ -105,7 +106,13 @@ class MaxentDensity(DensityEstimator):
         """The parameters as a value that poses tasks without scikit-learn."""
         return Recipe(**self.get_params(deep=False))
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, prior: Any = None) -> MaxentDensity:
+    def fit(
+        self,
+        X: TableLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        prior: ArrayLike | None = None,
+    ) -> MaxentDensity:
         """Fit to cells X with y occurrences in each (0: background).
 
         ``sample_weight`` s counts a row s times, its mass and its occurrences; ``prior``
@@ -123,7 +130,13 @@ class MaxentDensity(DensityEstimator):
             self.density_ = task.density(solution)
         return self
 
-    def task(self, X: Any, y: Any, sample_weight: Any = None, prior: Any = None) -> DensityTask:
+    def task(
+        self,
+        X: TableLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        prior: ArrayLike | None = None,
+    ) -> DensityTask:
         """What ``fit`` solves, before the first step: points, features and how they are penalized.
 
         Nothing of the estimator changes but ``n_features_in_`` and ``feature_names_in_``.
@@ -132,16 +145,22 @@ class MaxentDensity(DensityEstimator):
             return self.recipe().task_in_blocks(self._block_table(X, y, sample_weight, prior))
         return self.recipe().task(*self._table(X, y), sample_weight, prior)
 
-    def problem(self, X: Any, y: Any, sample_weight: Any = None, prior: Any = None) -> Problem:
+    def problem(
+        self,
+        X: TableLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        prior: ArrayLike | None = None,
+    ) -> Problem:
         """The convex problem that ``fit`` solves: entropy, operators, potential and moments."""
         return clone(self).task(X, y, sample_weight, prior).problem
 
     def path(
         self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
-        prior: Any = None,
+        X: TableLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        prior: ArrayLike | None = None,
         *,
         multipliers: Sequence[float] | None = None,
         n_multipliers: int = 20,

@@ -23,6 +23,7 @@ from maxent.learn.density.base import COLUMNS, DensityEstimator
 from maxent.learn.density.density import MaxentDensity
 from maxent.rows.arrays import Array
 from maxent.rows.blocks.table import BlockTable, Part, is_blocked
+from maxent.typing import ArrayLike, ScoringLike, SolverLike, SplitterLike, TableLike
 
 Score = Callable[[MaxentDensity, Any, Array, Array, Array], float]
 
@@ -176,9 +177,9 @@ class MaxentDensityCV(DensityEstimator):
         *,
         entropies: Sequence[Any] = ("shannon",),
         multipliers: Sequence[float] = (0.5, 1.0, 2.0, 4.0, 8.0),
-        cv: Any = None,
-        scoring: Any = "log_loss",
-        solver: Any = "auto",
+        cv: SplitterLike = None,
+        scoring: ScoringLike = "log_loss",
+        solver: SolverLike = "auto",
         preset: str | None = None,
         regularization: Any = None,
         categorical: Iterable[Any] = (),
@@ -211,13 +212,13 @@ class MaxentDensityCV(DensityEstimator):
 
     def fit(
         self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
-        prior: Any = None,
+        X: TableLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        prior: ArrayLike | None = None,
         *,
-        coordinates: Any = None,
-        groups: Any = None,
+        coordinates: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
     ) -> MaxentDensityCV:
         """Choose the settings, then fit them to all rows.
 
@@ -258,7 +259,12 @@ class MaxentDensityCV(DensityEstimator):
         return reduce(Offered.together, map(offered, recipes))
 
     def path(
-        self, X: Any, y: Any, sample_weight: Any = None, prior: Any = None, **settings: Any
+        self,
+        X: TableLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        prior: ArrayLike | None = None,
+        **settings: Any,
     ) -> list[MaxentDensity]:
         """The path of the chosen model; see ``MaxentDensity.path``."""
         chosen = self._estimator(self.best_params_)

@@ -34,6 +34,16 @@ from maxent.learn.linear.costs import as_cost
 from maxent.learn.linear.two_classes import class_rows
 from maxent.rows.arrays import Array
 from maxent.rows.blocks.table import is_blocked
+from maxent.typing import (
+    ArrayLike,
+    ClassWeights,
+    EntropyLike,
+    KernelLike,
+    PotentialLike,
+    RandomState,
+    SolverLike,
+    TableLike,
+)
 
 KINDS = ("one-vs-all", "sparse", "cube", "cone", "k-subsets")
 _SUM = 1e-6  # by which proportions may miss 1
@@ -63,13 +73,13 @@ class Classifies(ClassifierMixin, FenchelYoungBase):
         return as_cost(self.cost, self.classes_)
 
     @over_blocks
-    def decision_function(self, X: Any) -> Array:
+    def decision_function(self, X: TableLike) -> Array:
         """Scores of each class; with two classes the second's less the first's."""
         theta = self._scores(X)
         return theta[:, 0] if self.classes_.size == 2 else theta
 
     @over_blocks
-    def predict_proba(self, X: Any) -> Array:
+    def predict_proba(self, X: TableLike) -> Array:
         """Probability of each class, exactly 0 where the entropy makes it so."""
         theta = self._scores(X)
         if self.classes_.size == 2:
@@ -77,13 +87,13 @@ class Classifies(ClassifierMixin, FenchelYoungBase):
         return self._probabilities(theta)
 
     @over_blocks
-    def predict_log_proba(self, X: Any) -> Array:
+    def predict_log_proba(self, X: TableLike) -> Array:
         """The logarithms, -inf where the probability is exactly 0."""
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
 
     @over_blocks
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: TableLike) -> Array:
         """The class of the largest score."""
         theta = self._scores(X)
         best = theta[:, 0] > 0 if self.classes_.size == 2 else np.argmax(theta, axis=1)
@@ -152,23 +162,23 @@ class FenchelYoungClassifier(Classifies, FenchelYoungModel):
 
     def __init__(
         self,
-        entropy: Any = "tsallis",
+        entropy: EntropyLike = "tsallis",
         alpha: float = 1.5,
-        potential: Any = None,
+        potential: PotentialLike = None,
         *,
-        cost: Any = None,
+        cost: ArrayLike | str | None = None,
         fit_intercept: bool = True,
-        kernel: Any = None,
-        gamma: Any = "scale",
+        kernel: KernelLike = None,
+        gamma: float | str = "scale",
         degree: float = 3,
         coef0: float = 0.0,
-        class_weight: Any = None,
-        solver: Any = "auto",
+        class_weight: ClassWeights = None,
+        solver: SolverLike = "auto",
         tol: float = 1e-6,
         max_iter: int | None = None,
         warm_start: bool = False,
         temperature: float = 1.0,
-        random_state: Any = None,
+        random_state: RandomState = None,
         verbose: int = 0,
         checkpoint: str | None = None,
     ) -> None:
@@ -194,7 +204,9 @@ class FenchelYoungClassifier(Classifies, FenchelYoungModel):
     def _entropy(self) -> Entropy:
         return simplex_entropy(self.entropy, self.alpha)
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> FenchelYoungClassifier:
+    def fit(
+        self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> FenchelYoungClassifier:
         """Fit the weights to samples X (dense, scipy-sparse, or of dask) with labels y.
 
         y and sample_weight of a dask X are in memory, or of dask in the same blocks.
@@ -253,21 +265,21 @@ class FenchelYoungRegressor(RegressorMixin, MultiOutputMixin, FenchelYoungModel)
 
     def __init__(
         self,
-        entropy: Any = "tsallis",
+        entropy: EntropyLike = "tsallis",
         alpha: float = 1.5,
-        potential: Any = None,
+        potential: PotentialLike = None,
         *,
         fit_intercept: bool = True,
-        kernel: Any = None,
-        gamma: Any = "scale",
+        kernel: KernelLike = None,
+        gamma: float | str = "scale",
         degree: float = 3,
         coef0: float = 0.0,
-        solver: Any = "auto",
+        solver: SolverLike = "auto",
         tol: float = 1e-6,
         max_iter: int | None = None,
         warm_start: bool = False,
         temperature: float = 1.0,
-        random_state: Any = None,
+        random_state: RandomState = None,
         verbose: int = 0,
         checkpoint: str | None = None,
     ) -> None:
@@ -296,7 +308,9 @@ class FenchelYoungRegressor(RegressorMixin, MultiOutputMixin, FenchelYoungModel)
     def _entropy(self) -> Entropy:
         return simplex_entropy(self.entropy, self.alpha)
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> FenchelYoungRegressor:
+    def fit(
+        self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> FenchelYoungRegressor:
         """Fit the weights to samples X and their proportions y (rows, labels)."""
         self._check()
         if is_blocked(X):
@@ -337,7 +351,7 @@ class FenchelYoungRegressor(RegressorMixin, MultiOutputMixin, FenchelYoungModel)
         return np.asarray(Y / total[:, None])
 
     @over_blocks
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: TableLike) -> Array:
         """Proportions of the labels, exactly 0 where the entropy makes them so."""
         return self._probabilities(self._scores(X))
 
@@ -388,20 +402,20 @@ class FenchelYoungMultilabel(ClassifierMixin, MultiOutputMixin, FenchelYoungMode
         self,
         kind: Any = "one-vs-all",
         k: int | None = None,
-        potential: Any = None,
+        potential: PotentialLike = None,
         *,
         fit_intercept: bool = True,
-        kernel: Any = None,
-        gamma: Any = "scale",
+        kernel: KernelLike = None,
+        gamma: float | str = "scale",
         degree: float = 3,
         coef0: float = 0.0,
-        class_weight: Any = None,
-        solver: Any = "auto",
+        class_weight: ClassWeights = None,
+        solver: SolverLike = "auto",
         tol: float = 1e-6,
         max_iter: int | None = None,
         warm_start: bool = False,
         temperature: float = 1.0,
-        random_state: Any = None,
+        random_state: RandomState = None,
         verbose: int = 0,
         checkpoint: str | None = None,
     ) -> None:
@@ -449,7 +463,9 @@ class FenchelYoungMultilabel(ClassifierMixin, MultiOutputMixin, FenchelYoungMode
             f"k-subsets, got {kind!r}"
         )
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> FenchelYoungMultilabel:
+    def fit(
+        self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> FenchelYoungMultilabel:
         """Fit the weights to samples X and their labels y (samples, labels), 0 or 1."""
         self._check()
         if is_blocked(X):
@@ -509,17 +525,17 @@ class FenchelYoungMultilabel(ClassifierMixin, MultiOutputMixin, FenchelYoungMode
         return int(k)
 
     @over_blocks
-    def decision_function(self, X: Any) -> Array:
+    def decision_function(self, X: TableLike) -> Array:
         """Scores of each label."""
         return self._scores(X)
 
     @over_blocks
-    def predict_proba(self, X: Any) -> Array:
+    def predict_proba(self, X: TableLike) -> Array:
         """The membership of each sample in each label."""
         return self._probabilities(self._scores(X))
 
     @over_blocks
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: TableLike) -> Array:
         """0/1 labels: those over one half, or the best set of k."""
         theta = self._scores(X)
         if isinstance(self.entropy_.domain, KSubset):

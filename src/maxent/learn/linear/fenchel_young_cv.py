@@ -20,6 +20,16 @@ from maxent.core.potentials import Quadratic, scaled
 from maxent.learn.linear.base import as_potential, probabilities
 from maxent.learn.linear.fenchel_young import Classifies, FenchelYoungClassifier
 from maxent.rows.arrays import Array
+from maxent.typing import (
+    ArrayLike,
+    ClassWeights,
+    PotentialLike,
+    RandomState,
+    ScoringLike,
+    SolverLike,
+    SplitterLike,
+    TableLike,
+)
 
 ALPHAS = (1.0, 1.25, 1.5, 1.75, 2.0)
 STRENGTHS = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
@@ -80,19 +90,19 @@ class FenchelYoungClassifierCV(Classifies):
         self,
         alphas: Sequence[float] = ALPHAS,
         strengths: Sequence[float] = STRENGTHS,
-        potential: Any = None,
+        potential: PotentialLike = None,
         *,
-        cv: Any = None,
-        scoring: Any = None,
-        cost: Any = None,
+        cv: SplitterLike = None,
+        scoring: ScoringLike = None,
+        cost: ArrayLike | str | None = None,
         fit_intercept: bool = True,
-        class_weight: Any = None,
-        solver: Any = "auto",
+        class_weight: ClassWeights = None,
+        solver: SolverLike = "auto",
         tol: float = 1e-6,
         max_iter: int | None = None,
         temperature: float = 1.0,
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: RandomState = None,
         verbose: int = 0,
     ) -> None:
         self.alphas = alphas
@@ -111,7 +121,9 @@ class FenchelYoungClassifierCV(Classifies):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> FenchelYoungClassifierCV:
+    def fit(
+        self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> FenchelYoungClassifierCV:
         """Choose alpha and strength, then fit them to all samples."""
         alphas, strengths = (
             positive_grid("alphas", self.alphas),

@@ -19,6 +19,7 @@ from maxent.learn.parameters import positive, slack_of
 from maxent.learn.saving import SavesFields
 from maxent.learn.solving import CERTIFICATE, SolvesProblem, mean_weights
 from maxent.rows.arrays import Array
+from maxent.typing import ArrayLike, SolverLike, TableLike
 
 
 @io.register
@@ -65,12 +66,12 @@ class MED(SolvesProblem, SavesFields, ClassifierMixin, BaseEstimator):
     def __init__(
         self,
         C: float = 1.0,
-        prior: Any = "gaussian",
+        prior: ArrayLike | None = "gaussian",
         lam: float | None = None,
         *,
         slack: str = "linear",
         slack_rate: float | None = None,
-        solver: Any = None,
+        solver: SolverLike | None = None,
         tol: float = 1e-4,
         max_iter: int | None = None,
         verbose: int = 0,
@@ -103,25 +104,25 @@ class MED(SolvesProblem, SavesFields, ClassifierMixin, BaseEstimator):
             return LaplacePrior(1.0 if self.lam is None else positive("lam", self.lam))
         raise ValueError(f'prior must be "gaussian", "laplace" or a Potential, got {self.prior!r}')
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> MED:
+    def fit(self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> MED:
         """Learn from samples X (samples, features) and their classes y."""
         self._check_settings()
         prior = self._potential()
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64)
-        check_classification_targets(y)
-        self.classes_, states = np.unique(y, return_inverse=True)
+        samples, classes = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64)
+        check_classification_targets(classes)
+        self.classes_, states = np.unique(classes, return_inverse=True)
         if self.classes_.size < 2:
             raise ValueError(
                 f"y has one class, {self.classes_[0]!r}: at least two different ones are needed"
             )
-        weight = masses("sample_weight", sample_weight, X.shape[0])
+        weight = masses("sample_weight", sample_weight, samples.shape[0])
         observed = np.eye(self.classes_.size)[states]
         share = 1 / (float(weight.sum()) * positive("C", self.C)) if weight.any() else 1.0
         kind, rate = slack_of(self.slack, self.slack_rate)
         hinge: Entropy = Shifted(Zero(), 1 - observed)
         problem = Problem(
             hinge if kind == "linear" else Slack(hinge, observed, kind, rate),
-            SampleMap(X, self.classes_.size),
+            SampleMap(samples, self.classes_.size),
             scaled(prior, share),
             observed=observed if kind == "linear" else 0 * observed,
             weights=mean_weights(weight, "samples"),
@@ -129,7 +130,7 @@ class MED(SolvesProblem, SavesFields, ClassifierMixin, BaseEstimator):
         solver = "smoothing" if kind == "linear" else "auto"
         solution = self._solve(problem, solver=solver if self.solver is None else self.solver)
         w = solution.w
-        shape = X.shape[1], self.classes_.size
+        shape = samples.shape[1], self.classes_.size
         self.coef_ = np.ascontiguousarray(w.reshape(shape).T)
         variance = _variance(prior, w)
         self.variance_ = (
@@ -139,14 +140,14 @@ class MED(SolvesProblem, SavesFields, ClassifierMixin, BaseEstimator):
         self._certify(problem, solution)
         return self
 
-    def decision_function(self, X: Any) -> Array:
+    def decision_function(self, X: TableLike) -> Array:
         """Mean scores of each class; with two classes the second's less the first's."""
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
         scores = np.asarray(X @ self.coef_.T)
         return scores[:, 1] - scores[:, 0] if self.classes_.size == 2 else scores
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: TableLike) -> Array:
         """The class of the largest mean score."""
         scores = self.decision_function(X)
         best = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)

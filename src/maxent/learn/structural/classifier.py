@@ -50,6 +50,7 @@ from maxent.learn.structural.base import (
     price,
 )
 from maxent.rows.arrays import Array, row_scale
+from maxent.typing import ArrayLike, ClassWeights, EntropyLike, TableLike
 
 RULES = ("corrective", "line-search")
 _TIGHTEST = 1e-10  # duality gap of a round's solve at least
@@ -135,9 +136,9 @@ class StructMaxentClassifier(ClassifierMixin, SavesFields, BaseEstimator):
         searches: int = 5,
         proof_budget: float = PROOF_BUDGET,
         tol: float = 1e-4,
-        entropy: Any = "shannon",
+        entropy: EntropyLike = "shannon",
         categorical: Iterable[Any] = (),
-        class_weight: Any = None,
+        class_weight: ClassWeights = None,
         verbose: int = 0,
     ) -> None:
         self.families = families
@@ -162,7 +163,9 @@ class StructMaxentClassifier(ClassifierMixin, SavesFields, BaseEstimator):
 
     # -- fitting -------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> StructMaxentClassifier:
+    def fit(
+        self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> StructMaxentClassifier:
         """Grow the features and fit their weights to samples X with labels y.
 
         After Ctrl-C the model is that of the last whole round, with its gap; ``violation_`` is inf
@@ -327,16 +330,16 @@ class StructMaxentClassifier(ClassifierMixin, SavesFields, BaseEstimator):
 
     # -- prediction ----------------------------------------------------------------------------
 
-    def decision_function(self, X: Any) -> Array:
+    def decision_function(self, X: TableLike) -> Array:
         """Scores of each class; with two classes the second's less the first's."""
         theta = self._scores(X)
         return theta[:, 1] - theta[:, 0] if self.classes_.size == 2 else theta
 
-    def predict_proba(self, X: Any) -> Array:
+    def predict_proba(self, X: TableLike) -> Array:
         """Probability of each class."""
         return np.asarray(self._entropy().conjugate(self._scores(X))[1])
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: TableLike) -> Array:
         """The most probable class."""
         best = np.argmax(self.predict_proba(X), axis=1)
         return self.classes_[best]

@@ -56,6 +56,7 @@ from maxent.rows.arrays import Array
 from maxent.rows.blocks import BlocksLost, InBlocks
 from maxent.rows.blocks.row_laws import law_of
 from maxent.rows.blocks.table import is_blocked
+from maxent.typing import ArrayLike, EntropyLike, TableLike
 
 _LOOSE = 1e-6  # duality gap of the solves on the way, and the least violation that counts
 _PROOFS = 2  # bounds that are looked into for features which searches miss; each takes seconds
@@ -202,7 +203,7 @@ class StructMaxent(GrownDensity):
         rounds: int = 500,
         searches: int = 5,
         proof_budget: float = PROOF_BUDGET,
-        entropy: Any = "shannon",
+        entropy: EntropyLike = "shannon",
         categorical: Iterable[Any] = (),
         tol: float = 1e-7,
         missing: str = "error",
@@ -226,7 +227,13 @@ class StructMaxent(GrownDensity):
 
     # -- fitting -------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, prior: Any = None) -> StructMaxent:
+    def fit(
+        self,
+        X: TableLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        prior: ArrayLike | None = None,
+    ) -> StructMaxent:
         """Fit to cells X with y occurrences in each (0: background); see ``MaxentDensity.fit``.
 
         A table in blocks (of dask, or a ``BlockTable``) is searched where it lies, for the same
@@ -298,7 +305,13 @@ class StructMaxent(GrownDensity):
             return fitted_in_blocks(points, growth.operators(), growth.beta, *known)
         return FittedDensity.of(points, growth.operators(), growth.beta, *known)
 
-    def problem(self, X: Any, y: Any, sample_weight: Any = None, prior: Any = None) -> Problem:
+    def problem(
+        self,
+        X: TableLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        prior: ArrayLike | None = None,
+    ) -> Problem:
         """The convex problem of the features that a fit chooses."""
         model = clone(self).fit(X, y, sample_weight, prior)
         points = model._points(X, y, sample_weight, prior)

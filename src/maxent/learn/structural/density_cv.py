@@ -18,6 +18,7 @@ from maxent.learn.structural.base import PROOF_BUDGET
 from maxent.learn.structural.density import GrownDensity, StructMaxent
 from maxent.rows.arrays import Array
 from maxent.rows.blocks.table import is_blocked
+from maxent.typing import ArrayLike, EntropyLike, SplitterLike, TableLike
 
 PAPER_GRID = (0.0001, 0.001, 0.01, 0.1, 0.5, 1.0, 2.0)  # of lambda and beta, §4
 
@@ -56,7 +57,7 @@ class StructMaxentCV(GrownDensity):
         lams: Sequence[float] = PAPER_GRID,
         betas: Sequence[float] = PAPER_GRID,
         *,
-        cv: Any = None,
+        cv: SplitterLike = None,
         validation: float = 0.3,
         seed: int = 0,
         rule: str = "corrective",
@@ -64,7 +65,7 @@ class StructMaxentCV(GrownDensity):
         rounds: int = 500,
         searches: int = 5,
         proof_budget: float = PROOF_BUDGET,
-        entropy: Any = "shannon",
+        entropy: EntropyLike = "shannon",
         categorical: Iterable[Any] = (),
         tol: float = 1e-7,
         missing: str = "error",
@@ -98,7 +99,13 @@ class StructMaxentCV(GrownDensity):
         *("n_rounds_", "objective_"),
     )
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, prior: Any = None) -> StructMaxentCV:
+    def fit(
+        self,
+        X: TableLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        prior: ArrayLike | None = None,
+    ) -> StructMaxentCV:
         """Choose lambda and beta, then fit to all rows."""
         if is_blocked(X):
             raise TypeError(
@@ -158,7 +165,7 @@ class StructMaxentCV(GrownDensity):
         """Counts of the training and of the held-out records, for each split."""
         if self.cv is None:
             return [held_out(y, self.validation, self.seed)]
-        splitter = PresenceKFold(int(self.cv)) if isinstance(self.cv, int) else self.cv
+        splitter: Any = PresenceKFold(int(self.cv)) if isinstance(self.cv, int) else self.cv
         splits = []
         for train, test in splitter.split(X, y):
             counts = np.zeros((2, len(y)))

@@ -21,6 +21,7 @@ from maxent.learn.solving import CERTIFICATE, SolvesProblem, mean_weights
 from maxent.learn.structured.pair_features import check_kinds, pair_features
 from maxent.rows.arrays import Array, Ragged
 from maxent.structured import Alignment
+from maxent.typing import ArrayLike, PotentialLike, SequencesLike, SolverLike
 
 ENTROPIES = {"shannon": Shannon, "squared-norm": SquaredNorm, "zero": Zero}
 
@@ -74,11 +75,11 @@ class Aligner(SolvesProblem, SavesFields, BaseEstimator):
         self,
         features: Any = ("squared", "slopes", "diagonal", "length"),
         entropy: str = "shannon",
-        potential: Any = None,
+        potential: PotentialLike = None,
         *,
         cost: float = 0.0,
         band: int | None = None,
-        solver: Any = "auto",
+        solver: SolverLike = "auto",
         tol: float = 1e-6,
         max_iter: int | None = None,
         verbose: int = 0,
@@ -101,7 +102,9 @@ class Aligner(SolvesProblem, SavesFields, BaseEstimator):
 
     # -- fitting -------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Aligner:
+    def fit(
+        self, X: SequencesLike, y: SequencesLike, sample_weight: ArrayLike | None = None
+    ) -> Aligner:
         """Learn from pairs X of sequences (n, channels), (m, channels) and their alignments y.
 
         A sequence of one channel may be a vector. An alignment is a path, a list of pairs (i, j)
@@ -197,7 +200,7 @@ class Aligner(SolvesProblem, SavesFields, BaseEstimator):
 
     # -- predicting ----------------------------------------------------------------------------
 
-    def decision_function(self, X: Any) -> list[Array]:
+    def decision_function(self, X: SequencesLike) -> list[Array]:
         """Scores (n, m) of the elements of each pair."""
         check_is_fitted(self)
         return [
@@ -205,7 +208,7 @@ class Aligner(SolvesProblem, SavesFields, BaseEstimator):
             for pair in self._pairs(X, self.n_features_in_)
         ]
 
-    def predict(self, X: Any) -> list[Array]:
+    def predict(self, X: SequencesLike) -> list[Array]:
         """The path of each pair, (length, 2): the pairs (i, j) of aligned elements.
 
         It is the path with the smallest expected number of pairs that differ under the prediction
@@ -215,7 +218,7 @@ class Aligner(SolvesProblem, SavesFields, BaseEstimator):
         domain, theta = self._rows(X)
         return domain.path(domain.argmax(2 * self._prediction(domain, theta) - 1))
 
-    def predict_marginals(self, X: Any) -> list[Array]:
+    def predict_marginals(self, X: SequencesLike) -> list[Array]:
         """The prediction p of the entropy, (n, m): how much i and j are aligned, from 0 to 1."""
         domain, theta = self._rows(X)
         rows = self._prediction(domain, theta).rows()
@@ -230,7 +233,9 @@ class Aligner(SolvesProblem, SavesFields, BaseEstimator):
         theta = Ragged.from_rows([table.ravel() for table in tables])
         return Alignment(tuple(first), tuple(second), self.band), theta
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(
+        self, X: SequencesLike, y: SequencesLike, sample_weight: ArrayLike | None = None
+    ) -> float:
         """The mean overlap of predicted and true alignments, see ``alignment_overlap``."""
         check_is_fitted(self)
         pairs = self._pairs(X, self.n_features_in_)

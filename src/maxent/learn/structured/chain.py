@@ -53,6 +53,7 @@ from maxent.rows.blocks.table import is_blocked
 from maxent.structured import Chain
 from maxent.tagging.attributes import Attributes, Tokens
 from maxent.tagging.pair_map import PairChainMap
+from maxent.typing import ArrayLike, PotentialLike, SequencesLike, SolverLike
 
 # loss -> entropy on paths, and whether wrong labels cost 1 each unless told otherwise
 LOSSES: dict[str, tuple[Callable[..., Entropy], bool]] = {
@@ -119,7 +120,12 @@ class ChainModel(SolvesProblem, SavesFields, BaseEstimator):
 
     # -- fitting -------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
+    def fit(
+        self,
+        X: SequencesLike,
+        y: SequencesLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Any:
         """Learn from sequences X and their labels y, one per position; None hides a label.
 
         A sequence is a matrix (positions, features), dense or sparse, or a list of tokens that are
@@ -387,7 +393,7 @@ class ChainModel(SolvesProblem, SavesFields, BaseEstimator):
         chains, lengths = self._chains(X)
         return Chain(len(self.classes_)), chains.scores(self.weights_), lengths
 
-    def predict(self, X: Any) -> list[Array]:
+    def predict(self, X: SequencesLike) -> list[Array]:
         """The best labels of each sequence (Viterbi)."""
         if is_blocked(X):
             return lazily(self, "predict", X)
@@ -398,7 +404,7 @@ class ChainModel(SolvesProblem, SavesFields, BaseEstimator):
         paths = chain.decode(chain.argmax(chains.scores(self.weights_)))
         return [self.classes_[path] for path in paths]
 
-    def predict_proba(self, X: Any) -> list[Array]:
+    def predict_proba(self, X: SequencesLike) -> list[Array]:
         """Marginals (positions, classes) of each sequence.
 
         They are those of the loss's own entropy, for "sparsemap" with exact zeros; the hinge has
@@ -417,7 +423,7 @@ class ChainModel(SolvesProblem, SavesFields, BaseEstimator):
         rows = p.own.rows() if isinstance(p, Tied) else p.rows()
         return [row[: n * k].reshape(n, k) for row, n in zip(rows, lengths, strict=True)]
 
-    def predict_kbest(self, X: Any, k: int) -> list[list[tuple[float, Array]]]:
+    def predict_kbest(self, X: SequencesLike, k: int) -> list[list[tuple[float, Array]]]:
         """The k best paths of each sequence with their scores, best first."""
         if is_blocked(X):
             return lazily(self, "predict_kbest", X, k)
@@ -433,7 +439,9 @@ class ChainModel(SolvesProblem, SavesFields, BaseEstimator):
             for i in range(len(values))
         ]
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(
+        self, X: SequencesLike, y: SequencesLike, sample_weight: ArrayLike | None = None
+    ) -> float:
         """The share of right labels over all positions; a label unseen in training is wrong."""
         _refuse_blocks("score", X)
         predicted = self.predict(X)
@@ -446,7 +454,7 @@ class ChainModel(SolvesProblem, SavesFields, BaseEstimator):
         ]
         return float(np.average(np.concatenate(right), weights=weight))
 
-    def log_loss(self, X: Any, y: Any) -> float:
+    def log_loss(self, X: SequencesLike, y: SequencesLike) -> float:
         """Mean negative log-likelihood of the labels of a sequence, as of a CRF."""
         _refuse_blocks("log_loss", X)
         chain, scores, lengths = self._scores(X)
@@ -502,15 +510,15 @@ class ChainClassifier(ChainModel):
     def __init__(
         self,
         loss: Any = "crf",
-        potential: Any = None,
+        potential: PotentialLike = None,
         *,
-        cost: Any = None,
+        cost: ArrayLike | str | None = None,
         slack: str = "linear",
         slack_rate: float | None = None,
         transitions: str = "constant",
         all_pairs: bool = False,
         least: int = 1,
-        solver: Any = "auto",
+        solver: SolverLike = "auto",
         tol: float = 1e-4,
         max_iter: int | None = None,
         verbose: int = 0,

@@ -36,6 +36,7 @@ from maxent.structured import Chain
 from maxent.tagging.attributes import Attributes
 from maxent.tagging.pair_map import PairChainMap
 from maxent.tagging.vocabulary import Names, Vocabulary
+from maxent.typing import TableLike
 
 _NOWHERE = -1  # the number of a name that is left out
 
@@ -378,7 +379,7 @@ class Plan:
     pairs: tuple[Array, Array] | None
     total: float
 
-    def map(self, X: Any, lengths: Array) -> RowMap:
+    def map(self, X: TableLike, lengths: Array) -> RowMap:
         """The map of some sequences."""
         count = len(self.classes)
         if self.pairs is not None:

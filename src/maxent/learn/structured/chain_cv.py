@@ -22,6 +22,7 @@ from maxent.learn.structured.sequences import number_labels, read_labels
 from maxent.rows.arrays import Array
 from maxent.rows.blocks.table import is_blocked
 from maxent.tagging.attributes import Tokens
+from maxent.typing import ArrayLike, SequencesLike
 
 CS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 C2S = (100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01)
@@ -108,7 +109,12 @@ class ByFolds(ChainModel):
     def _recipe(self, total: float) -> tuple[Any, Potential]:
         return self._model(self.best_params_[self._constant])._recipe(total)
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
+    def fit(
+        self,
+        X: SequencesLike,
+        y: SequencesLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Any:
         """Choose the constant by folds of the sequences X, then learn from all of them.
 
         Sequences and labels as in ``ChainClassifier``, in memory and with all labels known.

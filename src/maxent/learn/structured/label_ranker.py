@@ -14,6 +14,15 @@ from maxent.core.entropies import Entropy, MeanEntropy, SquaredNorm
 from maxent.learn.linear.base import FenchelYoungModel
 from maxent.rows.arrays import Array
 from maxent.structured import Permutahedron, kendall_tau
+from maxent.typing import (
+    ArrayLike,
+    EntropyLike,
+    KernelLike,
+    PotentialLike,
+    RandomState,
+    SolverLike,
+    TableLike,
+)
 
 
 @io.register
@@ -50,21 +59,21 @@ class LabelRanker(MultiOutputMixin, FenchelYoungModel):
 
     def __init__(
         self,
-        entropy: Any = "l2",
+        entropy: EntropyLike = "l2",
         weights: Any = None,
-        potential: Any = None,
+        potential: PotentialLike = None,
         *,
         fit_intercept: bool = True,
-        kernel: Any = None,
-        gamma: Any = "scale",
+        kernel: KernelLike = None,
+        gamma: float | str = "scale",
         degree: float = 3,
         coef0: float = 0.0,
-        solver: Any = "auto",
+        solver: SolverLike = "auto",
         tol: float = 1e-6,
         max_iter: int | None = None,
         warm_start: bool = False,
         temperature: float = 1.0,
-        random_state: Any = None,
+        random_state: RandomState = None,
         verbose: int = 0,
     ) -> None:
         self.entropy = entropy
@@ -110,7 +119,9 @@ class LabelRanker(MultiOutputMixin, FenchelYoungModel):
             raise ValueError(f"{size} weights, and y ranks {n_labels} labels: give one per place")
         return entropy
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LabelRanker:
+    def fit(
+        self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> LabelRanker:
         """Fit the weights to samples X and their rankings y (samples, labels), 1 being the best.
 
         Any numbers rank the labels, the smallest first; labels with the same number share their
@@ -142,20 +153,20 @@ class LabelRanker(MultiOutputMixin, FenchelYoungModel):
             )
         return np.asarray(ranks)
 
-    def decision_function(self, X: Any) -> Array:
+    def decision_function(self, X: TableLike) -> Array:
         """Scores of each label, the largest of the best."""
         return self._scores(X)
 
-    def predict_points(self, X: Any) -> Array:
+    def predict_points(self, X: TableLike) -> Array:
         """The points of each label, between all permutations of the weights."""
         return self._probabilities(self._scores(X))
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: TableLike) -> Array:
         """Ranks of the labels by their scores, 1 for the best; ties in the order of the labels."""
         order = np.argsort(-self._scores(X), axis=1, kind="stable")
         return np.argsort(order, axis=1, kind="stable") + 1
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Kendall's tau of the predicted rankings and y, on average over the samples."""
         theta = self._scores(X)
         tau = kendall_tau(-theta, self._ranks(X, y))

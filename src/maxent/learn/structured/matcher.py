@@ -19,6 +19,7 @@ from maxent.learn.saving import SavesFields
 from maxent.learn.solving import CERTIFICATE, SolvesProblem, mean_weights
 from maxent.rows.arrays import Array, Ragged
 from maxent.structured import Birkhoff
+from maxent.typing import ArrayLike, EntropyLike, PotentialLike, SequencesLike, SolverLike
 
 _ENTROPIES = {"l2": SquaredNorm, "kl": MeanEntropy}
 
@@ -81,11 +82,11 @@ class Matcher(SolvesProblem, SavesFields, BaseEstimator):
 
     def __init__(
         self,
-        entropy: Any = "l2",
+        entropy: EntropyLike = "l2",
         pair_features: Any = "squared_difference",
-        potential: Any = None,
+        potential: PotentialLike = None,
         *,
-        solver: Any = "auto",
+        solver: SolverLike = "auto",
         tol: float = 1e-6,
         max_iter: int | None = None,
         verbose: int = 0,
@@ -105,7 +106,9 @@ class Matcher(SolvesProblem, SavesFields, BaseEstimator):
         tags.input_tags.three_d_array = True
         return tags
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Matcher:
+    def fit(
+        self, X: SequencesLike, y: SequencesLike, sample_weight: ArrayLike | None = None
+    ) -> Matcher:
         """Fit the weights to pairs of sets X and their matchings y, the partner in B of each of A.
 
         X is a sequence of pairs (A, B) of arrays (n, features), where n may differ from pair to
@@ -132,7 +135,7 @@ class Matcher(SolvesProblem, SavesFields, BaseEstimator):
         self._certify(problem, solution)
         return self
 
-    def decision_function(self, X: Any) -> list[Array]:
+    def decision_function(self, X: SequencesLike) -> list[Array]:
         """The scores (n, n) of each pair of sets."""
         check_is_fitted(self)
         blocks = self._blocks(X)
@@ -143,24 +146,26 @@ class Matcher(SolvesProblem, SavesFields, BaseEstimator):
             )
         return [block @ self.coef_ for block in blocks]
 
-    def predict_proba(self, X: Any) -> list[Array]:
+    def predict_proba(self, X: SequencesLike) -> list[Array]:
         """The soft matching (n, n) of each pair of sets, doubly stochastic."""
         scores = self.decision_function(X)
         rows = Ragged.from_rows([theta.ravel() for theta in scores])
         soft = self.entropy_.conjugate(rows)[1].rows()
         return [p.reshape(theta.shape) for p, theta in zip(soft, scores, strict=True)]
 
-    def predict(self, X: Any) -> list[Array]:
+    def predict(self, X: SequencesLike) -> list[Array]:
         """The best matching of each pair of sets: the partner in B of each of A."""
         rows = Ragged.from_rows([theta.ravel() for theta in self.decision_function(X)])
         return Birkhoff().decode(rows)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(
+        self, X: SequencesLike, y: SequencesLike, sample_weight: ArrayLike | None = None
+    ) -> float:
         """The share of partners that are right, on average over the pairs of sets."""
-        found = self.predict(X)
-        if len(y) != len(found):
-            raise ValueError(f"X has {len(found)} pairs of sets, y {len(y)} matchings")
-        right = [np.mean(p == np.asarray(q)) for p, q in zip(found, y, strict=True)]
+        found, true = self.predict(X), list(y)  # type: ignore[arg-type]
+        if len(true) != len(found):
+            raise ValueError(f"X has {len(found)} pairs of sets, y {len(true)} matchings")
+        right = [np.mean(p == np.asarray(q)) for p, q in zip(found, true, strict=True)]
         return float(np.average(right, weights=masses("sample_weight", sample_weight, len(right))))
 
     def _entropy(self) -> Entropy:

@@ -23,6 +23,7 @@ from maxent.learn.structured.chain import LOSSES
 from maxent.learn.structured.sequences import look_up, number_labels, read_labels, split, stack
 from maxent.rows.arrays import Array, row_dot
 from maxent.structured import Tree
+from maxent.typing import ArrayLike, PotentialLike, SequencesLike, SolverLike
 
 
 @dataclass(frozen=True)
@@ -77,11 +78,11 @@ class TreeClassifier(SolvesProblem, SavesFields, BaseEstimator):
     def __init__(
         self,
         loss: Any = "crf",
-        potential: Any = None,
+        potential: PotentialLike = None,
         *,
-        cost: Any = None,
+        cost: ArrayLike | str | None = None,
         tables: str = "one",
-        solver: Any = "auto",
+        solver: SolverLike = "auto",
         tol: float = 1e-4,
         max_iter: int | None = None,
         verbose: int = 0,
@@ -101,7 +102,7 @@ class TreeClassifier(SolvesProblem, SavesFields, BaseEstimator):
         tags.target_tags.required = True
         return tags
 
-    def fit(self, X: Any, y: Any) -> TreeClassifier:
+    def fit(self, X: SequencesLike, y: SequencesLike) -> TreeClassifier:
         """Learn from trees X and the labels y of their nodes.
 
         A tree is a pair (features (nodes, features), parents), with the number of each node's
@@ -176,12 +177,12 @@ class TreeClassifier(SolvesProblem, SavesFields, BaseEstimator):
         unary = np.asarray(nodes.X @ self.coef_.T).ravel()
         return nodes, nodes.tree(k), np.concatenate([unary, self.tables_[nodes.kinds].ravel()])
 
-    def predict(self, X: Any) -> list[Array]:
+    def predict(self, X: SequencesLike) -> list[Array]:
         """The best labels of each tree."""
         nodes, tree, scores = self._scores(X)
         return split(self.classes_[tree.decode(tree.argmax(scores)[None])[0]], nodes.lengths)
 
-    def predict_proba(self, X: Any) -> list[Array]:
+    def predict_proba(self, X: SequencesLike) -> list[Array]:
         """Marginals (nodes, classes) of each tree, see ``ChainClassifier.predict_proba``."""
         nodes, tree, scores = self._scores(X)
         entropy = tree_entropy(self.loss, tree)
@@ -191,14 +192,14 @@ class TreeClassifier(SolvesProblem, SavesFields, BaseEstimator):
         unary = entropy.conjugate(scores)[1][: int(nodes.lengths.sum()) * k]
         return split(unary.reshape(-1, k), nodes.lengths)
 
-    def score(self, X: Any, y: Any) -> float:
+    def score(self, X: SequencesLike, y: SequencesLike) -> float:
         """The share of right labels over all nodes; a label unseen in training is wrong."""
         predicted = self.predict(X)
         given = read_labels(type(self).__name__, y, np.array([len(row) for row in predicted]))
         pairs = zip(np.concatenate(predicted).tolist(), np.concatenate(given).tolist(), strict=True)
         return float(np.mean([a == b for a, b in pairs]))
 
-    def log_loss(self, X: Any, y: Any) -> float:
+    def log_loss(self, X: SequencesLike, y: SequencesLike) -> float:
         """Mean negative log-likelihood of the labels of a tree, as of a CRF."""
         nodes, tree, scores = self._scores(X)
         states = look_up(read_labels(type(self).__name__, y, nodes.lengths), self.classes_)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Tensor
-
 from maxent.torch.head._layer import without_autocast
 from maxent.torch.head._rows import gradients, solve
 from maxent.torch.head._sparse import Targets
 from maxent.torch.maps import _dispatch
+from torch import Tensor
 
 
 def apply_head(

@@ -9,14 +9,14 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-import torch
-from torch import Tensor
 
+import torch
 from maxent._support.compiling.kernels import njit
 from maxent.core.kernels.threshold import solve_row
 from maxent.torch.head._sparse import Candidates, SparseRows, Targets, Turned
 from maxent.torch.maps._compiled import _over_rows, _scratch
 from maxent.torch.maps._dispatch import _array, compute_type, entropy_value
+from torch import Tensor
 
 _ROOM = 1 << 25  # scores that are there at a time
 _MOST = 0.25  # larger parts of the classes are solved as whole rows

@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-from torch import Tensor
 from torch.nn.functional import linear
 
+import torch
 from maxent.torch.maps import _dispatch
+from torch import Tensor
 
 ROOM = 1 << 28  # bytes of scores that are there at a time
 

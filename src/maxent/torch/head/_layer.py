@@ -5,9 +5,8 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
-from torch import Tensor
-
 from maxent.torch.maps._shapes import check_floating
+from torch import Tensor
 
 
 def checked_layer(

@@ -8,12 +8,11 @@ from functools import cache
 from types import ModuleType
 
 import torch
-from torch import Tensor
-
 from maxent.torch.head import _dense
 from maxent.torch.head._dense import DenseRows
 from maxent.torch.head._sparse import SparseRows, Targets, Turned
 from maxent.torch.maps import _dispatch
+from torch import Tensor
 
 ROWS = 16384  # at a time
 _MODULES = {"numba": "_compiled_head", "triton": "_triton_head"}

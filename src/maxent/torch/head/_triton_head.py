@@ -12,11 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import pairwise
 
-import torch
 import triton
 import triton.language as tl
-from torch import Tensor
 
+import torch
 from maxent.torch.head._sparse import UNUSED, Candidates, Look, SparseRows, Targets
 from maxent.torch.head._triton_products import feature_block, times, transposed_times, turned
 from maxent.torch.maps._dispatch import entropy_value
@@ -35,6 +34,7 @@ from maxent.torch.maps._triton import (
     _sums,
     _widened,
 )
+from torch import Tensor
 
 __all__ = [
     "candidates",

@@ -5,13 +5,13 @@ Each program adds up in float32 and in a fixed order, so that results do not dep
 
 from __future__ import annotations
 
-import torch
 import triton
 import triton.language as tl
-from torch import Tensor
 
+import torch
 from maxent.torch.head._sparse import SparseRows, Turned
 from maxent.torch.maps._launching import launch
+from torch import Tensor
 
 # entries and features at a time, warps
 _TIMES, _TRANSPOSED = (4, 256, 1), (1, 1024, 2)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import torch
-from torch import Tensor
 from torch.nn.functional import linear
 
+import torch
 from maxent.torch.head import _dense
 from maxent.torch.head._layer import checked_layer, without_autocast
 from maxent.torch.head._rows import ROWS, kernels
 from maxent.torch.maps import _dispatch
+from torch import Tensor
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 
 import torch
-from torch import Tensor, nn
-
 from maxent.torch.head._autograd import apply_head
 from maxent.torch.head._layer import checked_layer
 from maxent.torch.head._rows import label_shares
@@ -15,6 +13,7 @@ from maxent.torch.head.distribution import SparseDistribution, linear_entmax
 from maxent.torch.maps._dispatch import check_labels, compute_type
 from maxent.torch.maps.entropies import Entropy, as_entropy
 from maxent.torch.maps.losses import check_reduction
+from torch import Tensor, nn
 
 _NAME = "linear_fenchel_young_loss"
 

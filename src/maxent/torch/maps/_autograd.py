@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Tensor
-
 from maxent.torch.maps import _derivatives, _dispatch, _plain, _unrolled
+from torch import Tensor
 
 _KERNEL_TYPES = (torch.float32, torch.bfloat16, torch.float16)
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import torch
 
+import torch
 from maxent._support.compiling.kernels import njit
 from maxent._support.threads import over_rows
 from maxent.core.kernels.threshold import BLOCK, block_maximum, scatter, solve_row

@@ -15,10 +15,9 @@ from functools import cache
 from types import ModuleType
 
 import torch
-from torch import Tensor
-
 from maxent.rows.arrays import Array
 from maxent.torch.maps import _derivatives, _plain
+from torch import Tensor
 
 _MODULES = {
     "numba": "maxent.torch.maps._compiled",

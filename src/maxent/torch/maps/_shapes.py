@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 
 import torch
-from torch import Tensor
-
 from maxent.torch.maps._plain import recording
+from torch import Tensor
 
 
 def checked_scores(x: Tensor, dim: int, mask: Tensor | None, name: str) -> Tensor:

@@ -23,10 +23,10 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-import torch
 import triton
 import triton.language as tl
 
+import torch
 from maxent.torch.maps._launching import again, launch
 
 _STEPS = 40  # at most

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 import triton
 import triton.language as tl
 
+import torch
 from maxent.torch.maps._launching import again, launch
 from maxent.torch.maps._triton import ENTMAX15, SPARSEMAX, _exp2, _kind, _log2, _sum2
 

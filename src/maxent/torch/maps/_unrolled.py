@@ -10,10 +10,9 @@ from __future__ import annotations
 import math
 
 import torch
-from torch import Tensor
-
 from maxent.torch.maps import _plain
 from maxent.torch.maps._dispatch import compute_type, entropy_value
+from torch import Tensor
 
 
 def as_map(x: Tensor, kind: str, parameter: float, parameters: Tensor | None) -> Tensor:

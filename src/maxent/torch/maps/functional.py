@@ -6,11 +6,10 @@ import math
 from numbers import Real
 
 import torch
-from torch import Tensor
-
 from maxent.torch.maps._autograd import apply_map, direct, direct_map
 from maxent.torch.maps._plain import recording
 from maxent.torch.maps._shapes import as_rows, check_floating, checked_scores, moved_last
+from torch import Tensor
 
 
 def softmax(x: Tensor, dim: int = -1, mask: Tensor | None = None) -> Tensor:

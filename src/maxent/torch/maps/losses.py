@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from numbers import Real
 
-import torch
-from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+import torch
 from maxent.torch.maps._autograd import LossSum, apply_loss, eager, fused
 from maxent.torch.maps._dispatch import (
     check_labels,
@@ -19,6 +18,7 @@ from maxent.torch.maps._dispatch import (
 from maxent.torch.maps._plain import ignored, recording
 from maxent.torch.maps._shapes import as_rows, checked_scores, moved_last
 from maxent.torch.maps.entropies import Entropy, as_entropy
+from torch import Tensor
 
 _REDUCTIONS = ("none", "mean", "sum")
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 
 import torch
-from torch import Tensor, nn
-
 from maxent.torch.maps import functional, losses
 from maxent.torch.maps.entropies import Entropy, as_entropy
+from torch import Tensor, nn
 
 
 class _Map(nn.Module):

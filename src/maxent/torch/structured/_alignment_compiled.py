@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
+import torch
 from maxent._support.threads import over_rows
 from maxent.rows.arrays import Array
 from maxent.structured.alignment.kernels import alignments as kernels
+from torch import Tensor
 
 
 def softmax(scores: Tensor, ns: Tensor, ms: Tensor, band: int) -> tuple[Tensor, Tensor]:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 
+from torch.nn.functional import pad
+
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
 
 def _skewed(x: Tensor, fill: float) -> Tensor:

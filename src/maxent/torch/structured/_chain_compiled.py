@@ -11,12 +11,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
+import torch
 from maxent._support.threads import over_rows
 from maxent.rows.arrays import Array
 from maxent.structured.chain.kernels import marginals as kernels
+from torch import Tensor
 
 
 def padded_layout(nodes: Array, edges: Array) -> tuple[Array, Array, Array, Array, int]:

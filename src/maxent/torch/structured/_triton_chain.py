@@ -7,13 +7,13 @@ overflows; marginals are products of P(state i at t | state j at t + 1).
 
 from __future__ import annotations
 
-import torch
 import triton
 import triton.language as tl
-from torch import Tensor
 
+import torch
 from maxent.torch.structured import _chain_plain
 from maxent.torch.structured._chain_plain import add_paths, covariance, viterbi
+from torch import Tensor
 
 __all__ = ["add_paths", "covariance", "softmax", "viterbi"]
 

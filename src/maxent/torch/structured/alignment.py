@@ -19,11 +19,10 @@ from types import ModuleType
 from typing import Any
 
 import torch
-from torch import Tensor
-
 from maxent.torch.maps._dispatch import backend_of
 from maxent.torch.structured._oracle import Softmax
 from maxent.torch.structured.chain import check_lengths
+from torch import Tensor
 
 _ENGINES = {
     "numba": "_alignment_compiled",

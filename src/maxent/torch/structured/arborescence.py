@@ -12,11 +12,10 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import torch
-from torch import Tensor, nn
-
 from maxent.rows.arrays import Ragged, Rows
 from maxent.structured.trees.arborescence import Arborescence
 from maxent.torch.structured import _matrix_tree
+from torch import Tensor, nn
 
 Root = Literal["single", "multi"]
 

@@ -21,10 +21,9 @@ from types import ModuleType
 from typing import Any
 
 import torch
-from torch import Tensor
-
 from maxent.torch.maps._dispatch import backend_of
 from maxent.torch.maps.losses import check_reduction
+from torch import Tensor
 
 _ENGINES = {"numba": "_chain_compiled", "triton": "_triton_chain", "plain": "_chain_plain"}
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-from torch import Tensor, nn
-
 from maxent.core.domains import Domain
 from maxent.core.domains.active_set import Support
 from maxent.torch.maps.losses import check_reduction
@@ -19,6 +17,7 @@ from maxent.torch.structured.chain import (
     crf_loss,
 )
 from maxent.torch.structured.sparsemap import sparsemap, sparsemap_loss, sparsemap_support
+from torch import Tensor, nn
 
 _LOSSES: dict[str, Callable[..., Tensor]] = {
     "crf": crf_loss,

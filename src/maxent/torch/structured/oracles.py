@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
-
 from maxent.core.domains import Domain, SumProductDomain
 from maxent.torch.structured._oracle import Softmax
+from torch import Tensor
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor, nn
 
+import torch
 from maxent.rows.arrays import Array
 from maxent.structured import Permutahedron
 from maxent.structured.ranking import isotonic
@@ -26,6 +25,7 @@ from maxent.structured.ranking.soft import (
     ranks_spread,
     result_spread,
 )
+from torch import Tensor, nn
 
 
 def soft_rank(

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
+import torch
 from maxent.core.domains import Domain
 from maxent.core.domains.active_set import Support
 from maxent.torch.maps.losses import check_reduction
 from maxent.torch.structured.oracles import as_rows, beside
+from torch import Tensor
 
 
 def sparsemap(domain: Domain, theta: Tensor, start: Sequence[Support] | None = None) -> Tensor:

@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor, nn
 
+import torch
 from maxent.torch.maps._dispatch import compiled
 from maxent.torch.structured import _couplings
+from torch import Tensor, nn
 
 _REGULARIZATIONS = ("l2", "kl")
 _REDUCTIONS = ("none", "mean", "sum")
