@@ -1,5 +1,6 @@
 # made by packaging/stubs.py from the tables in maxent
 
+from maxent.rows import blocks as blocks
 from maxent.core import bounds as bounds
 from maxent import datasets as datasets
 from maxent import density as density
@@ -19,6 +20,7 @@ from maxent import relaxation as relaxation
 from maxent.core import solvers as solvers
 from maxent import species as species
 from maxent import structured as structured
+from maxent import tagging as tagging
 from maxent import testing as testing
 from maxent import torch as torch
 from maxent.core.domains import Cube as Cube
