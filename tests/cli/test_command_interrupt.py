@@ -39,11 +39,12 @@ def test_an_interrupt_that_a_callback_dropped_comes_again():
 
 SWALLOWED = """
 import contextlib, functools, signal, sys, time
-from maxent import _command, _interrupts
+from maxent import _command
+from maxent._support import interrupts
 from maxent.cli.app import main
 from maxent.cli._console import one_line_errors
 
-_command.Insistent = functools.partial(_interrupts.Insistent, 0.2)
+_command.Insistent = functools.partial(interrupts.Insistent, 0.2)
 fate = sys.argv[1]
 sys.argv = ["maxent", "interrupted"]
 

@@ -17,7 +17,7 @@ PAGE = (ROOT / "docs" / "extending.md").read_text()
 # kind: (room of the core, class, list of the catalogue, entry of that list)
 EXAMPLES = {
     "entropy": (
-        "core/entropies",
+        "entropies",
         "WeightedGini",
         "ENTROPIES",
         "(mx.WeightedGini((1.0, 0.5, 2.0)), 3)",

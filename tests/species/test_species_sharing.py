@@ -17,7 +17,7 @@ from maxent.density import Points, Recipe, Table, log_pool
 from maxent.features import Schema, bind, with_weights
 from maxent.features.summing import joint_schema, summed
 from maxent.species.fitting import sharing
-from maxent.species.fitting.results import Sample
+from maxent.species.fitting.results import Sample, read_result
 
 rasterio = needs("rasterio")
 
@@ -390,7 +390,7 @@ def test_a_shared_model_is_used_as_any_other(shared, files, run, tmp_path):
     np.testing.assert_allclose(drawn, density.predict(frame, "cloglog"), atol=1e-6)
     done = run("evaluate", model, files / "records.csv", files / "layers", "-s", FEW)
     assert done.exit_code == 0, done.output
-    told = species.results.read_result(folder_of(out, FEW)).sharing
+    told = read_result(folder_of(out, FEW)).sharing
     assert (told.chosen, told.kind, told.folds, len(told.lenders)) == (True, "blocks", 4, 3)
     assert told.shared["gain"] > told.own["gain"]
     done = run("report", folder_of(out, FEW))

@@ -26,6 +26,7 @@ from maxent._support.native_lines import native_lines_held_back
 from maxent.datasets.landscape import virtual_landscape, write_landscape
 from maxent.species.batch import job, outputs
 from maxent.species.fitting import one_species as fitting
+from maxent.species.fitting.settings import RULES
 from waiting import LIMIT, until
 
 rasterio = needs("rasterio")
@@ -847,7 +848,7 @@ def test_earlier_results_come_back_after_a_kill_between_two_renames(tmp_path):
 def test_the_rules_of_thresholds_are_those_of_the_table():
     rng = np.random.default_rng(0)
     table = mx.evaluation.thresholds(rng.random(9), rng.random(50), rng.random(5))
-    assert {row.name for row in table} == set(species.settings.RULES)
+    assert {row.name for row in table} == set(RULES)
 
 
 # -- settings ------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from torch.autograd import gradcheck, gradgradcheck  # noqa: E402
 
 import maxent.torch as mt  # noqa: E402
 import maxent.torch.structured as ms  # noqa: E402
+from maxent.rows.arrays import row_dot  # noqa: E402
 from maxent.structured import Alignment, Chain, Tree  # noqa: E402
 
 INF = math.inf
@@ -81,7 +82,7 @@ def test_chains_are_those_of_the_core(kind, dtype, backend):
         score, paths = ms.chain_argmax(*arguments)
         scores, several = ms.chain_kbest(nodes, transitions, 3, *arguments[2:])
     best = Chain(3).argmax(rows)
-    close(score, mx._rows.row_dot(rows, best), TOLERANCE[dtype])
+    close(score, row_dot(rows, best), TOLERANCE[dtype])
     close(scores[:, 0], score, TOLERANCE[dtype])
     assert (several[:, 0] == paths).all()
     for i, n in enumerate(LENGTHS.tolist()):

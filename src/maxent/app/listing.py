@@ -10,7 +10,8 @@ from pydantic_core import from_json
 
 from maxent.app.folders import Folders
 from maxent.app.models import Run
-from maxent.species.batch.outputs import RESULT, SUMMARY
+from maxent.species.batch.keeping import SUMMARY
+from maxent.species.batch.outputs import RESULT
 
 _LISTED = 2000  # results in the list
 

@@ -16,6 +16,7 @@ from distributed.comm import CommClosedError
 from maxent._support.threads import one_blas_thread
 from maxent.rows.blocks import BlocksLost
 from maxent.rows.blocks.engine import Blocks, Merge, Work, call
+from maxent.rows.dask.cluster import address_of
 from maxent.rows.merging import merged
 
 _FAN = 8  # answers that one task merges
@@ -231,5 +232,5 @@ def _reaching(client: Client) -> Iterator[None]:
         ) from error
     except (CancelledError, CommClosedError) as error:
         raise BlocksLost(
-            f"the scheduler at {client.scheduler.address} is gone, and the blocks with it."
+            f"the scheduler at {address_of(client)} is gone, and the blocks with it."
         ) from error

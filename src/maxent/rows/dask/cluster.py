@@ -236,9 +236,15 @@ def least_memory(client: Client) -> int | None:
 # -- checks ----------------------------------------------------------------------------------------
 
 
+def address_of(client: Client) -> str:
+    """Where its scheduler is."""
+    scheduler: Any = client.scheduler  # None before it is connected, which it is when it is made
+    return str(scheduler.address)
+
+
 def check_package(client: Client) -> None:
     """Workers are there, and they and the scheduler have this version of maxent."""
-    address = client.scheduler.address
+    address = address_of(client)
     found = client.run(_package_version(), on_error="return")
     if not found:
         raise ConnectionError(

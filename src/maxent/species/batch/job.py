@@ -21,8 +21,8 @@ from maxent._version import __version__
 from maxent.density import FittedDensity, write_lambdas
 from maxent.species import report
 from maxent.species.batch import fingerprints
-from maxent.species.batch.keeping import files_in, renew_manifest
-from maxent.species.batch.outputs import MODEL, RESULT, SUMMARY, staged
+from maxent.species.batch.keeping import SUMMARY, files_in, renew_manifest
+from maxent.species.batch.outputs import MODEL, RESULT, staged
 from maxent.species.batch.slugs import slug
 from maxent.species.comparing.change import compare_maps
 from maxent.species.comparing.folders import DEFAULT_RULE, OUTPUT

@@ -21,9 +21,9 @@ from maxent.species import report
 from maxent.species.batch.crew import ClusterSettings, Crew, check_files, spread
 from maxent.species.batch.fingerprints import of_file, of_rasters, of_values
 from maxent.species.batch.job import Job, Shared, begun, fingerprint, finished, fit_job, lend
+from maxent.species.batch.keeping import SUMMARY
 from maxent.species.batch.locks import Lock
 from maxent.species.batch.outputs import (
-    SUMMARY,
     check_free,
     check_unread,
     contents,
