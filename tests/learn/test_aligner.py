@@ -246,3 +246,15 @@ def test_parameters_survive_a_fit():
     copy = clone(model)
     assert not hasattr(copy, "coef_")
     assert copy.get_params() == before
+
+
+def test_cutting_planes_stop_where_a_plane_adds_nothing():
+    """Planes that were dropped came back for ever, at a gap that was all rounding."""
+    solver = mx.CuttingPlane(tol=1e-14)
+    for seed in (2, 5):
+        X, y = warped(seed)
+        model = mx.Aligner(entropy="zero", potential=1e-3, cost=1.0, tol=1e-14, solver=solver)
+        with pytest.warns(mx.ConvergenceWarning, match="stalled after"):
+            model.fit(X, y)
+        assert model.n_iter_ < 100
+        assert model.gap_ < 1e-11

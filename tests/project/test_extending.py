@@ -66,7 +66,8 @@ def copy(tmp_path_factory):
 
 
 def _run(copy, *command):
-    environment = os.environ | {"PYTHONPATH": f"{copy / 'src'}{os.pathsep}{copy / 'tests'}"}
+    places = [copy / "src", copy / "tests", copy / "tests" / "core"]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, places))}
     result = subprocess.run(
         [sys.executable, *command], cwd=copy, env=environment, capture_output=True, text=True
     )
