@@ -85,9 +85,20 @@ def with_fields(command: Callable[..., None]) -> Callable[..., None]:
         command(**own, **makers)
 
     expanded: Any = run
+    expanded.asked = {
+        _variable(name, asked): asked
+        for mark in marked.values()
+        for name, asked in mark.options.items()
+    }
     expanded.__signature__ = inspect.Signature(parameters)
     expanded.__annotations__ = {p.name: p.annotation for p in parameters}
     return expanded
+
+
+def asked_of(command: Callable[..., None]) -> dict[str, Option]:
+    """What :func:`with_fields` made options of, by the names under which typer hands them over."""
+    asked: dict[str, Option] = vars(command)["asked"]
+    return asked
 
 
 def given(context: typer.Context, name: str) -> bool:

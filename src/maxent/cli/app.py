@@ -164,7 +164,7 @@ def demo(
         ),
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.")] = False,
-    seed: Annotated[int, typer.Option(help="Seed of the generated data.", min=0)] = 0,
+    seed: Annotated[int, typer.Option(help="Generate the data from this seed.", min=0)] = 0,
 ) -> None:
     """Fit a virtual species on a generated landscape: map, report, and how close to the truth."""
     if learning:

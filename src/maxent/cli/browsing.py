@@ -21,7 +21,9 @@ def app(
             "nothing outside them. [default: the current folder]"
         ),
     ] = None,
-    port: Annotated[int, typer.Option(help="Port; 0: any that is free.", min=0, max=65535)] = 0,
+    port: Annotated[
+        int, typer.Option(help="Listen on this port; 0 takes any that is free.", min=0, max=65535)
+    ] = 0,
     browse: Annotated[bool, typer.Option(help="Open the browser.")] = True,
 ) -> None:
     """Open the whole workflow, or finished results, in a browser on this machine."""

@@ -93,9 +93,9 @@ def change(
 @one_line_errors
 def overlap(
     one: Annotated[Path, typer.Argument(help="A folder of `maxent fit`, or a map (.tif).")],
-    other: Annotated[Path, typer.Argument(help="Another, on the same grid.")],
+    other: Annotated[Path, typer.Argument(help="Compare it with this one, on the same grid.")],
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="A .csv file for the numbers.")
+        Path | None, typer.Option("--out", "-o", help="Write the numbers to this .csv file.")
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file.")] = False,
     allow_vrt: AllowVrt = False,

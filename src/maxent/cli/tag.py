@@ -53,7 +53,7 @@ def train(
             "spaces; .gz too.",
         ),
     ],
-    model: Annotated[Path, typer.Option("--model", "-m", help="The file to write.")],
+    model: Annotated[Path, typer.Option("--model", "-m", help="Write the model to this file.")],
     template: Annotated[
         str | None,
         typer.Option(
@@ -63,7 +63,7 @@ def train(
             "By default chunking where there are two columns beside the labels, else words.",
         ),
     ] = None,
-    loss: Annotated[Loss, typer.Option(help="What is minimised.")] = Loss.crf,
+    loss: Annotated[Loss, typer.Option(help="Minimise this loss.")] = Loss.crf,
     l2: Annotated[
         float | None,
         typer.Option(
@@ -91,13 +91,14 @@ def train(
         ),
     ] = None,
     label_column: Annotated[
-        int, typer.Option(help="Counted from 0, or from the end: -1 is the last.")
+        int,
+        typer.Option(help="Read the labels from this column, counted from 0; -1 is the last."),
     ] = -1,
     comments: Annotated[
-        bool, typer.Option("--comments", help="Lines that begin with # are left out.")
+        bool, typer.Option("--comments", help="Leave out lines that begin with #.")
     ] = False,
     least: Annotated[
-        int, typer.Option(help="Attributes that occur less often are left out.", min=1)
+        int, typer.Option(help="Leave out attributes that occur less often.", min=1)
     ] = 1,
     hash_bits: Annotated[
         int | None,
@@ -108,7 +109,9 @@ def train(
             max=30,
         ),
     ] = None,
-    max_iter: Annotated[int | None, typer.Option(help="Iterations at most.", min=1)] = None,
+    max_iter: Annotated[
+        int | None, typer.Option(help="Stop after this many iterations.", min=1)
+    ] = None,
     tol: Annotated[float, typer.Option(help="Stop at this duality gap.", min=0.0)] = 1e-3,
     dask: Annotated[
         str | None,
@@ -119,7 +122,7 @@ def train(
     ] = None,
     workers: Annotated[
         int | None,
-        typer.Option(help="Train on so many processes of this machine, a dask cluster.", min=1),
+        typer.Option(help="Train on this many processes of this machine, a dask cluster.", min=1),
     ] = None,
     memory: Annotated[
         str | None,
@@ -133,21 +136,15 @@ def train(
 ) -> None:
     """Learn to label tokens from a file whose last column is the labels."""
     from maxent import io
-    from maxent.core.potentials import Box, Quadratic
-    from maxent.learn.structured.chain import ChainClassifier
-    from maxent.learn.structured.chain_cv import L2CRFCV, M3NCV
     from maxent.tagging import read_conll
     from maxent.tagging.file_blocks import column_blocks, first_sentences
     from maxent.tagging.tagger import Tagger
 
-    if l1 is not None and l2 is not None:
-        raise typer.BadParameter("give --l1 or --l2, not both")
     in_blocks = any(place is not None for place in (dask, workers, memory))
     if choose:
         _check_choice(loss, l1, l2, in_blocks)
-    strength = next((s for s in (l1, l2) if s is not None), _STRENGTH)
-    if not strength > 0:
-        raise typer.BadParameter(f"--l{1 if l1 is not None else 2} must be > 0, got {strength}")
+    settings = {"least": least, "tol": tol, "max_iter": max_iter, "verbose": 0 if quiet else 1}
+    classifier = _classifier(loss, l1, l2, choose, settings)
     limit = check_place(dask, workers, memory)
     check_free_file(model, [path], overwrite)
     begin = perf_counter()
@@ -157,25 +154,7 @@ def train(
     width = len(sentences[0][0])
     label = _column(label_column, width, "--label-column")
     used = _columns(columns, width, label)
-    chosen, guessed = _template(template, len(used))
-    if chosen.n_columns > len(used):
-        raise typer.BadParameter(
-            f"the template uses {chosen.n_columns} columns, counted from 0, and {path} has "
-            f"{len(used)} beside the labels"
-        )
-    notes = [] if guessed is None else [guessed]
-    settings: dict[str, Any] = {
-        "least": least,
-        "tol": tol,
-        "max_iter": max_iter,
-        "verbose": 0 if quiet else 1,
-    }
-    classifier: Any
-    if choose:
-        classifier = (L2CRFCV if loss is Loss.crf else M3NCV)(**settings)
-    else:
-        penalty = Box(strength) if l1 is not None else Quadratic(strength)
-        classifier = ChainClassifier(loss.value, penalty, **settings)
+    chosen, notes = _fitting_template(path, template, len(used))
     if in_blocks:
         make = partial(
             column_blocks, path, chosen, used, label, width, comments=comments, hash_bits=hash_bits
@@ -185,11 +164,7 @@ def train(
                 show_notes([said], console(stderr=True))
             with recorded_warnings() as warned:
                 classifier.fit(table)
-        if limit is not None and peak_memory() > limit:
-            notes.append(
-                f"the peak was {peak_memory() / 1e6:.0f} MB, more than --memory: names and weights "
-                "do not fit; --least and --hash-bits make fewer"
-            )
+        notes += _beyond(limit)
     else:
         tokens, labels = _tokens(path, sentences, chosen, used, label, least, hash_bits)
         counts = len(labels), len(tokens.X.indptr) - 1
@@ -199,24 +174,70 @@ def train(
     if quiet:
         return
     show_notes([*notes, *warned], console(stderr=True))
-    used_weights = int((classifier.weights_ != 0).sum())
-    names = classifier.attributes_
-    assert names is not None
     _show(
         {
             "sequences": counts[0],
             "tokens": counts[1],
-            "labels": len(classifier.classes_),
-            "attributes": f"2^{hash_bits} hashed" if hash_bits is not None else str(len(names)),
-            "weights": f"{classifier.weights_.size}, {used_weights} of them not 0",
-            **(_choice(classifier) if choose else {}),
-            "objective": f"{classifier.objective_:.6g}",
-            "duality gap": f"{classifier.gap_:.1e}",
-            "iterations": classifier.n_iter_,
+            **_facts(classifier, hash_bits),
             "seconds": f"{perf_counter() - begin:.1f}",
         }
     )
     console().print(f"wrote {escape(str(model))}", soft_wrap=True)
+
+
+def _classifier(
+    loss: Loss, l1: float | None, l2: float | None, choose: bool, settings: dict[str, Any]
+) -> Any:
+    """The model to train; ``choose`` leaves its constant to folds."""
+    from maxent.core.potentials import Box, Quadratic
+    from maxent.learn.structured.chain import ChainClassifier
+    from maxent.learn.structured.chain_cv import L2CRFCV, M3NCV
+
+    if l1 is not None and l2 is not None:
+        raise typer.BadParameter("give --l1 or --l2, not both")
+    strength = next((s for s in (l1, l2) if s is not None), _STRENGTH)
+    if not strength > 0:
+        raise typer.BadParameter(f"--l{1 if l1 is not None else 2} must be > 0, got {strength}")
+    if choose:
+        return (L2CRFCV if loss is Loss.crf else M3NCV)(**settings)
+    penalty = Box(strength) if l1 is not None else Quadratic(strength)
+    return ChainClassifier(loss.value, penalty, **settings)
+
+
+def _fitting_template(path: Path, given: str | None, columns: int) -> tuple[Any, list[str]]:
+    """The template, and a note where it was guessed."""
+    chosen, guessed = _template(given, columns)
+    if chosen.n_columns > columns:
+        raise typer.BadParameter(
+            f"the template uses {chosen.n_columns} columns, counted from 0, and {path} has "
+            f"{columns} beside the labels"
+        )
+    return chosen, [] if guessed is None else [guessed]
+
+
+def _beyond(limit: float | None) -> list[str]:
+    """A note where more memory was used than allowed."""
+    if limit is None or peak_memory() <= limit:
+        return []
+    return [
+        f"the peak was {peak_memory() / 1e6:.0f} MB, more than --memory: names and weights "
+        "do not fit; --least and --hash-bits make fewer"
+    ]
+
+
+def _facts(classifier: Any, hash_bits: int | None) -> dict[str, Any]:
+    """What is shown of a trained model."""
+    weights, names = classifier.weights_, classifier.attributes_
+    assert names is not None
+    return {
+        "labels": len(classifier.classes_),
+        "attributes": f"2^{hash_bits} hashed" if hash_bits is not None else str(len(names)),
+        "weights": f"{weights.size}, {int((weights != 0).sum())} of them not 0",
+        **(_choice(classifier) if hasattr(classifier, "best_params_") else {}),
+        "objective": f"{classifier.objective_:.6g}",
+        "duality gap": f"{classifier.gap_:.1e}",
+        "iterations": classifier.n_iter_,
+    }
 
 
 def _check_choice(loss: Loss, l1: float | None, l2: float | None, in_blocks: bool) -> None:
@@ -268,14 +289,15 @@ def predict(
     model: Model,
     path: Annotated[Path, typer.Argument(metavar="FILE", help="Columns as in training.")],
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Where to write, instead of the screen.")
+        Path | None, typer.Option("--out", "-o", help="Write to this file instead of the screen.")
     ] = None,
     proba: Annotated[
-        bool, typer.Option("--proba", help="Also the probability of each label that is given.")
+        bool,
+        typer.Option("--proba", help="Also print the probability of each label that is given."),
     ] = False,
     best: Annotated[
         int | None,
-        typer.Option(help="The so many best paths of each sequence, with their scores.", min=1),
+        typer.Option(help="Print this many best paths of each sequence, with their scores.", min=1),
     ] = None,
     dask: Annotated[
         str | None,
@@ -283,7 +305,7 @@ def predict(
     ] = None,
     workers: Annotated[
         int | None,
-        typer.Option(help="Tag on so many processes of this machine, a dask cluster.", min=1),
+        typer.Option(help="Tag on this many processes of this machine, a dask cluster.", min=1),
     ] = None,
     overwrite: Overwrite = False,
     quiet: Quiet = False,

@@ -29,7 +29,9 @@ MaybeLayers = Annotated[
 Model = Annotated[Path, typer.Argument(help="model.json of a fit, or a .lambdas file.")]
 Species = Annotated[
     list[str] | None,
-    typer.Option("--species", "-s", help="Only this species; repeat.", rich_help_panel=DATA),
+    typer.Option(
+        "--species", "-s", help="Use only this species; repeat for more.", rich_help_panel=DATA
+    ),
 ]
 BackgroundRecords = Annotated[
     Path | None,
@@ -43,12 +45,13 @@ TargetGroup = Annotated[
     bool,
     typer.Option(
         "--target-group",
-        help="The cells of all records of the file are the background.",
+        help="Take the cells of all records in the file as the background.",
         rich_help_panel=BACKGROUND,
     ),
 ]
 Bias = Annotated[
-    Path | None, typer.Option(help="Raster of sampling effort.", rich_help_panel=BACKGROUND)
+    Path | None,
+    typer.Option(help="Use this raster of sampling effort.", rich_help_panel=BACKGROUND),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 Overwrite = Annotated[

@@ -52,7 +52,7 @@ def check(
     ],
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="A .csv file with the fate of every record."),
+        typer.Option("--out", "-o", help="Write the fate of every record to this .csv file."),
     ] = None,
     overwrite: Overwrite = False,
     max_cells: MaxCells = None,

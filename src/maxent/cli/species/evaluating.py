@@ -53,7 +53,7 @@ def evaluate(
         ),
     ] = False,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="A .csv file for the scores.")
+        Path | None, typer.Option("--out", "-o", help="Write the scores to this .csv file.")
     ] = None,
     absences: Annotated[
         Path | None,

@@ -37,9 +37,14 @@ def explain(
     layers: MaybeLayers = None,
     at: Annotated[
         list[str],
-        typer.Option("--at", help="X,Y of a place in the CRS of the layers (or of --crs); repeat."),
+        typer.Option(
+            "--at",
+            help="Explain the place X,Y, in the CRS of the layers or of --crs; repeat for more.",
+        ),
     ],
-    crs: Annotated[str | None, typer.Option(help="CRS of the places, as EPSG:4326.")] = None,
+    crs: Annotated[
+        str | None, typer.Option(help="Read the places in this CRS, such as EPSG:4326.")
+    ] = None,
     make_layers: MakeModelLayers,
     clamp: Annotated[bool, typer.Option(help="Hold variables in their ranges.")] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,

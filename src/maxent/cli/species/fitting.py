@@ -12,7 +12,7 @@ import typer
 
 from maxent.cli._console import one_line_errors, recorded_warnings
 from maxent.cli._memory import peak_memory
-from maxent.cli._options import given, with_fields
+from maxent.cli._options import asked_of, given, with_fields
 from maxent.cli._screen import Screen, conclude
 from maxent.cli.species.arguments import (
     AllowVrt,
@@ -38,7 +38,7 @@ from maxent.cli.species.arguments import (
     paths,
 )
 from maxent.species.batch.crew import ClusterSettings
-from maxent.species.fitting.options import CHECKS, DATA, OUTPUT
+from maxent.species.fitting.options import ALWAYS, CHECKS, DATA, NEVER, OUTPUT
 from maxent.species.input.files import check_there
 
 
@@ -65,18 +65,26 @@ def fit(
     bias: Bias = None,
     make_study: MakeStudy,
     test: Annotated[
-        Path | None, typer.Option(help="Records for testing.", rich_help_panel=CHECKS)
+        Path | None, typer.Option(help="Test on the records of this file.", rich_help_panel=CHECKS)
     ] = None,
     out: Annotated[
-        Path, typer.Option("--out", "-o", help="Folder for the results.", rich_help_panel=OUTPUT)
+        Path,
+        typer.Option(
+            "--out", "-o", help="Write the results to this folder.", rich_help_panel=OUTPUT
+        ),
     ] = Path("maxent-results"),
     project: Annotated[
         list[Path] | None,
         typer.Option(
-            "--project", "-p", help="Folder of other layers to map too.", rich_help_panel=OUTPUT
+            "--project",
+            "-p",
+            help="Also map the layers of this folder; repeat for more.",
+            rich_help_panel=OUTPUT,
         ),
     ] = None,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", help="Species at a time.", min=1)] = 1,
+    jobs: Annotated[
+        int, typer.Option("--jobs", "-j", help="Fit this many species at a time.", min=1)
+    ] = 1,
     make_cluster: MakeCrew,
     make_settings: MakeSettings,
     maps: Annotated[bool, typer.Option(help="Write maps.", rich_help_panel=OUTPUT)] = True,
@@ -182,29 +190,21 @@ def _over(cluster: ClusterSettings, maps: bool) -> list[str]:
     return [f"the peak was {peak / 1e6:.0f} MB, more than --memory {cluster.memory}{drawn}"]
 
 
-_FOR_MAPS = {
-    *("align", "resampling", "layers_crs", "nodata", "output", "clamp", "mask", "threshold"),
-}
-
-
-_WITH_SWD = {
-    *("occurrences", "layers", "swd", "species", "species_column", "x", "y", "presence_column"),
-    *("categorical", "test", "out", "project", "jobs", "features", "potential", "entropy"),
-    *("share", "dask", "workers", "dashboard"),
-    *("multiplier", "preset", "minimum", "test_share", "cv", "folds", "replicates"),
-    *("replicate_type", "jackknife", "bootstrap", "permutations", "prevalence", "seed"),
-    *("lambdas", "resume", "overwrite", "max_cells", "allow_vrt", "network", "quiet"),
-}
+_OF_LAYERS = {"background_records", "target_group", "bias", "maps"}  # beside those of dataclasses
 
 
 def _check_swd_options(context: typer.Context, projects: bool) -> None:
     """Refuse an option that was typed beside --swd and does nothing there."""
+    asked = asked_of(fit)
     for parameter in context.command.params:
         name = str(parameter.name)
-        if name in _WITH_SWD or not given(context, name):
+        works = asked[name].with_swd if name in asked else ALWAYS
+        if name in _OF_LAYERS:
+            works = NEVER
+        if works == ALWAYS or not given(context, name):
             continue
         flag = " / ".join([*parameter.opts[:1], *parameter.secondary_opts[:1]])
-        if name not in _FOR_MAPS:
+        if works == NEVER:
             raise typer.BadParameter(f"{flag} has no effect with --swd, whose tables are complete")
         if not projects:
             raise typer.BadParameter(f"{flag} has no effect with --swd, unless with --project")

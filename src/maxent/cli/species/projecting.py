@@ -46,19 +46,22 @@ def project(
             "--swd", help="Instead of layers, a table with data; --out is then a .csv file."
         ),
     ] = False,
-    out: Annotated[Path, typer.Option("--out", "-o", help="A .tif file, or a folder.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Write to this .tif file or folder.")],
     output: Annotated[
-        list[str] | None, typer.Option(help="raw, logistic, cloglog, cumulative or log; repeat.")
+        list[str] | None,
+        typer.Option(
+            help="Map this output: raw, logistic, cloglog, cumulative or log; repeat for more."
+        ),
     ] = None,
     make_settings: Annotated[
         Callable[..., Settings],
         Fields(Settings, "clamp", "mask", clamp={"group": None}, mask={"group": None}),
     ],
     similarity: Annotated[
-        bool, typer.Option(help="Also clamping, MESS, most dissimilar variable and ExDet.")
+        bool, typer.Option(help="Also map clamping, MESS, the most dissimilar variable and ExDet.")
     ] = True,
     threshold: Annotated[
-        str | None, typer.Option(help="Map of presence: a threshold rule or a value.")
+        str | None, typer.Option(help="Also map presence, by this threshold rule or value.")
     ] = None,
     make_layers: MakeModelLayers,
     make_cluster: MakeCluster,

@@ -52,7 +52,7 @@ def tune(
     *,
     layers: MaybeLayers = None,
     out: Annotated[
-        Path, typer.Option("--out", "-o", help="Folder for the table and the picture.")
+        Path, typer.Option("--out", "-o", help="Write the table and the picture to this folder.")
     ] = Path("maxent-tuning"),
     species: Species = None,
     make_records: MakeRecords,
@@ -63,15 +63,16 @@ def tune(
     make_study: MakeStudy,
     features: Annotated[
         str,
-        typer.Option("--features", "-f", help="Feature classes to try.", rich_help_panel=MODEL),
+        typer.Option("--features", "-f", help="Try these feature classes.", rich_help_panel=MODEL),
     ] = "l,lq,lqh,lqph",
     multipliers: Annotated[
-        str, typer.Option("--multipliers", "-m", help="To try.", rich_help_panel=MODEL)
+        str,
+        typer.Option("--multipliers", "-m", help="Try these multipliers.", rich_help_panel=MODEL),
     ] = "0.5,1,2,4,8",
     potentials: Annotated[
-        str, typer.Option(help="Potentials to try.", rich_help_panel=MODEL)
+        str, typer.Option(help="Try these potentials.", rich_help_panel=MODEL)
     ] = "box",
-    jobs: Annotated[int, typer.Option("--jobs", "-j", help="Threads.", min=1)] = 1,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", help="Use this many threads.", min=1)] = 1,
     make_cluster: MakeCluster,
     memory: Annotated[str | None, typer.Option("--memory", hidden=True)] = None,
     make_settings: Annotated[

@@ -11,7 +11,7 @@ from typing import Any
 from maxent._support.jobs import elsewhere
 from maxent.species.batch.locks import Lock
 from maxent.species.batch.workers import in_processes
-from maxent.species.fitting.options import option
+from maxent.species.fitting.options import ALWAYS, option
 
 
 @dataclass(frozen=True)
@@ -26,15 +26,21 @@ class ClusterSettings:
     ValueError: dask and --workers name two clusters; give one of them
     """
 
-    dask: str | None = option(None, "Work on the cluster of this scheduler, as tcp://host:8786.")
-    workers: int | None = option(None, "Work on a cluster of so many processes, started here.")
+    dask: str | None = option(
+        None, "Work on the cluster of this scheduler, such as tcp://host:8786.", with_swd=ALWAYS
+    )
+    workers: int | None = option(
+        None, "Start this many processes here, and work on them as a cluster.", with_swd=ALWAYS
+    )
     memory: str | None = option(
         None,
         "With --background all: read the layers in windows that fit into so much memory, as 2GB; "
         "with --workers, of each worker.",
     )
     dashboard: bool = option(
-        False, "With --workers: dask's pages on the work, which everyone on this machine can read."
+        False,
+        "With --workers: dask's pages on the work, which everyone on this machine can read.",
+        with_swd=ALWAYS,
     )
 
     def __post_init__(self) -> None:

@@ -55,23 +55,12 @@ def fit_species(
         with clock("selection"):
             prepared = selected(prepared, settings, categorical)
     sample, test = prepared.train, prepared.test
-    notes = list(prepared.notes)
     recipe = settings.recipe(tuple(c for c in categorical if c in sample.X.columns))
     with clock("fit"):
-        if whole is None:
-            model = judging.fit_sample(recipe, sample)
-        else:
-            model, more = whole(recipe, sample)
-            notes += more
+        model, more = _fitted(recipe, sample, whole)
+    notes = [*prepared.notes, *more, *_remarks(model, sample, test)]
     n_cells = _more_cells(model, sample)
-    if n_cells is not None:
-        notes.append(
-            f"the density is over all {n_cells:,} cells; evaluation, thresholds,"
-            " refits, response curves, importance and the similarity of projections "
-            f"(MESS, ExDet) use {int(sample.at_background.sum()):,} of them"
-        )
-    notes += _remarks(model, sample, test)
-    small, few = _thinned(sample, settings), len(sample.counts) > settings.diagnostic_cells * 1.5
+    small = _thinned(sample, settings)
     sharing, refit = None, None
     if settings.share and lenders is not None:
         with clock("sharing"):
@@ -79,34 +68,14 @@ def fit_species(
         notes.append(f"{prepared.species}: {sharing.said()}")
     with clock("evaluation"):
         evaluation = judging.evaluate(model, sample, test)
-    if few:
+    if len(sample.counts) > settings.diagnostic_cells * 1.5:
         notes.append(
             f"cross-validation, jackknife and response bands use {len(small.counts)} of the "
             f"{len(sample.counts)} cells"
         )
-    refits: dict[str, Any] = {"n_jobs": num_threads(), "verbose": settings.verbose}
     replicates, models = _replicated(recipe, small, settings, clock, notes, refit)
     if refit is not None:
         notes.append(_OF_OWN)
-    importance = jackknife = None
-    if settings.permutations:
-        with clock("importance"):
-            importance = judging.importance(
-                model, sample, repeats=settings.permutations, seed=settings.seed
-            )
-    if settings.jackknife:
-        with clock("jackknife"):
-            jackknife = judging.jackknife(recipe, small, test, **refits)
-    with clock("response curves"):
-        responses = judging.responses(
-            recipe,
-            model,
-            small,
-            bootstrap=settings.bootstrap if refit is None else 0,
-            seed=settings.seed,
-            **refits,
-        )
-    bound = str(model.bound()) if settings.entropy == "shannon" else ""
     result = SpeciesResult(
         species=prepared.species,
         model=model,
@@ -123,12 +92,10 @@ def fit_species(
         notes=list(dict.fromkeys(notes)),
         evaluation=evaluation,
         replicates=replicates,
-        importance=importance,
-        jackknife=jackknife,
-        responses=responses,
+        **_by_variable(recipe, model, prepared, small, settings, clock, refit is None),
         maps=[],
         tables={},
-        bound=bound,
+        bound=str(model.bound()) if settings.entropy == "shannon" else "",
         seconds=clock.seconds,
         study=prepared.study,
         collinearity=collinearity,
@@ -137,6 +104,59 @@ def fit_species(
         n_cells=n_cells,
     )
     return result, models
+
+
+def _fitted(
+    recipe: Recipe,
+    sample: Sample,
+    whole: Callable[[Recipe, Sample], tuple[FittedDensity, list[str]]] | None,
+) -> tuple[FittedDensity, list[str]]:
+    """The density over the cells of the sample, or over more of them; notes."""
+    if whole is None:
+        return judging.fit_sample(recipe, sample), []
+    model, notes = whole(recipe, sample)
+    n_cells = _more_cells(model, sample)
+    if n_cells is None:
+        return model, notes
+    used = int(sample.at_background.sum())
+    return model, [
+        *notes,
+        f"the density is over all {n_cells:,} cells; evaluation, thresholds,"
+        " refits, response curves, importance and the similarity of projections "
+        f"(MESS, ExDet) use {used:,} of them",
+    ]
+
+
+def _by_variable(
+    recipe: Recipe,
+    model: FittedDensity,
+    prepared: Prepared,
+    small: Sample,
+    settings: Settings,
+    clock: _Clock,
+    banded: bool,
+) -> dict[str, Any]:
+    """What each variable does: importance and jackknife where asked for, and response curves."""
+    refits: dict[str, Any] = {"n_jobs": num_threads(), "verbose": settings.verbose}
+    importance = jackknife = None
+    if settings.permutations:
+        with clock("importance"):
+            importance = judging.importance(
+                model, prepared.train, repeats=settings.permutations, seed=settings.seed
+            )
+    if settings.jackknife:
+        with clock("jackknife"):
+            jackknife = judging.jackknife(recipe, small, prepared.test, **refits)
+    with clock("response curves"):
+        responses = judging.responses(
+            recipe,
+            model,
+            small,
+            bootstrap=settings.bootstrap if banded else 0,
+            seed=settings.seed,
+            **refits,
+        )
+    return {"importance": importance, "jackknife": jackknife, "responses": responses}
 
 
 def _more_cells(model: FittedDensity, sample: Sample) -> int | None:

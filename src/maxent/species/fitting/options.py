@@ -21,6 +21,7 @@ from typing import Any
 
 DATA, BACKGROUND, MODEL = "Records and layers", "Background and bias", "Model"
 CHECKS, OUTPUT = "Evaluation", "Output"
+ALWAYS, FOR_MAPS, NEVER = "always", "for maps", "never"  # when it has an effect with --swd
 GROUPS = (None, DATA, BACKGROUND, MODEL, CHECKS, OUTPUT)  # in the order of help
 
 
@@ -37,6 +38,7 @@ class Option:
     most : the largest value that can be typed.
     read : makes a value from what was typed, where that is not the value itself.
     write : the words that are typed for a value, where they are not the value itself.
+    with_swd : when it has an effect on tables with data: ALWAYS, FOR_MAPS or NEVER.
     """
 
     help: str
@@ -47,6 +49,7 @@ class Option:
     most: float | None = None
     read: Callable[[Any], Any] | None = None
     write: Callable[[Any], Iterable[str]] | None = None
+    with_swd: str = NEVER
 
     def flag(self, name: str) -> str:
         """The long one, of the field of this name."""

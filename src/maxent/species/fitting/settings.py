@@ -7,9 +7,11 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from maxent.species.fitting.options import (
+    ALWAYS,
     BACKGROUND,
     CHECKS,
     DATA,
+    FOR_MAPS,
     MODEL,
     OUTPUT,
     check_options,
@@ -93,30 +95,53 @@ class Settings:
     seed : of everything random. verbose : 0 silences progress.
     """
 
-    features: str = option("auto", "auto, or letters of lqpthc.", MODEL, "--features", "-f")
+    features: str = option(
+        "auto",
+        "Use these classes of features: auto, or letters of lqpthc.",
+        MODEL,
+        "--features",
+        "-f",
+        with_swd=ALWAYS,
+    )
     potential: str = option(
         "box",
-        "box (l1), ball, quadratic, elastic, smooth-box, laplace.",
+        "Penalise by box (l1), ball, quadratic, elastic, smooth-box or laplace.",
         MODEL,
         choices=_POTENTIALS,
+        with_swd=ALWAYS,
     )
-    entropy: str = option("shannon", "shannon, or tsallis:1.5 for exact zeros.", MODEL)
-    multiplier: float = option(1.0, "Regularization multiplier.", MODEL, "--multiplier", "-m")
+    entropy: str = option(
+        "shannon",
+        "Use this entropy: shannon, or tsallis:1.5 for exact zeros.",
+        MODEL,
+        with_swd=ALWAYS,
+    )
+    multiplier: float = option(
+        1.0, "Multiply the regularization by this.", MODEL, "--multiplier", "-m", with_swd=ALWAYS
+    )
     preset: str | None = option(
         None,
-        "maxent or maxnet: features and tables of these.",
+        "Take features and tables of constants from maxent or maxnet.",
         MODEL,
         choices=(None, "maxent", "maxnet"),
+        with_swd=ALWAYS,
     )
     share: bool = option(
-        False, "Several species lend strength to each other where cross-validation says so.", MODEL
+        False,
+        "Several species lend strength to each other where cross-validation says so.",
+        MODEL,
+        with_swd=ALWAYS,
     )
     background: int | None = option(
-        10_000, "Number of background cells, or all.", BACKGROUND, read=_cells, write=_typed_cells
+        10_000,
+        "Draw this many background cells, or all.",
+        BACKGROUND,
+        read=_cells,
+        write=_typed_cells,
     )
     bias: str = option(
         "background",
-        "background: draw it in proportion; prior: take it out of the density.",
+        "Use effort as background (draw it in proportion) or prior (take it out of the density).",
         BACKGROUND,
         "--bias-as",
         choices=("background", "prior"),
@@ -133,50 +158,71 @@ class Settings:
         "their kernel density, with this bandwidth in km, or auto.",
         BACKGROUND,
     )
-    keep_duplicates: bool = option(False, "Count every record of a cell, not one.", DATA)
-    thin: float | None = option(None, "Keep records this many km apart.", DATA)
-    minimum: int = option(3, "Least number of records.", DATA, least=1)
-    test_share: float = option(0.0, "Share of records held out.", CHECKS, least=0, most=0.99)
+    keep_duplicates: bool = option(False, "Count every record of a cell, not just one.", DATA)
+    thin: float | None = option(None, "Keep only records this many km apart.", DATA)
+    minimum: int = option(3, "Refuse species with fewer records.", DATA, least=1, with_swd=ALWAYS)
+    test_share: float = option(
+        0.0, "Hold out this share of the records.", CHECKS, least=0, most=0.99, with_swd=ALWAYS
+    )
     cv: str = option(
         "auto",
-        "Cross-validation: auto, blocks, checkerboard, random or none.",
+        "Cross-validate by auto, blocks, checkerboard, random or none.",
         CHECKS,
         choices=_CV,
+        with_swd=ALWAYS,
     )
-    folds: int = option(4, "Its folds.", CHECKS, least=2)
-    replicates: int = option(0, "Refits with maps of their mean and spread.", CHECKS, least=0)
+    folds: int = option(4, "Cross-validate in this many folds.", CHECKS, least=2, with_swd=ALWAYS)
+    replicates: int = option(
+        0, "Refit this many times, and map mean and spread.", CHECKS, least=0, with_swd=ALWAYS
+    )
     replicate_kind: str = option(
         "bootstrap",
-        "bootstrap, subsample or crossvalidate.",
+        "Refit by bootstrap, subsample or crossvalidate.",
         CHECKS,
         "--replicate-type",
         choices=_REPLICATES,
+        with_swd=ALWAYS,
     )
-    jackknife: bool = option(True, "Fit with and without each variable.", CHECKS)
-    bootstrap: int = option(20, "Refits for the bands of response curves.", CHECKS, least=0)
-    permutations: int = option(10, "Shuffles for permutation importance.", CHECKS, least=0)
+    jackknife: bool = option(True, "Fit with and without each variable.", CHECKS, with_swd=ALWAYS)
+    bootstrap: int = option(
+        20,
+        "Refit this many times for the bands of response curves.",
+        CHECKS,
+        least=0,
+        with_swd=ALWAYS,
+    )
+    permutations: int = option(
+        10, "Shuffle this many times for permutation importance.", CHECKS, least=0, with_swd=ALWAYS
+    )
     diagnostic_cells: int = 10_000
-    prevalence: float = option(0.5, "Of the logistic output.", OUTPUT)
+    prevalence: float = option(
+        0.5, "Assume this prevalence in the logistic output.", OUTPUT, with_swd=ALWAYS
+    )
     outputs: tuple[str, ...] = option(
         ("cloglog",),
-        "cloglog (always), raw, logistic, cumulative or log; repeat.",
+        "Map this output besides cloglog: raw, logistic, cumulative or log; repeat for more.",
         OUTPUT,
         "--output",
         read=_with_cloglog,
         write=_without_cloglog,
+        with_swd=FOR_MAPS,
     )
-    clamp: bool = option(True, "Hold variables in their ranges.", OUTPUT)
+    clamp: bool = option(True, "Hold variables in their ranges.", OUTPUT, with_swd=FOR_MAPS)
     mask: str | None = option(
         None,
         "Leave out of projections where they extrapolate: mess (a variable outside its range) or "
         "exdet (also a new combination of variables).",
         OUTPUT,
         choices=(None, "mess", "exdet"),
+        with_swd=FOR_MAPS,
     )
     threshold: str | None = option(
-        None, "Map of presence: a rule of the thresholds table or a value.", OUTPUT
+        None,
+        "Also map presence, by a rule of the thresholds table or a value.",
+        OUTPUT,
+        with_swd=FOR_MAPS,
     )
-    seed: int = option(0, "Seed of everything random.", least=0)
+    seed: int = option(0, "Seed everything random with this.", least=0, with_swd=ALWAYS)
     verbose: int = field(default=1, compare=False)
 
     def __post_init__(self) -> None:

@@ -54,11 +54,13 @@ class TuningSettings:
         "blocks", f"Folds: {', '.join(PARTITIONS)}.", CHECKS, choices=PARTITIONS
     )
     column: str | None = option(
-        None, "Column of the records that names their fold.", CHECKS, "--partition-column"
+        None, "Take the folds from this column of the records.", CHECKS, "--partition-column"
     )
-    folds: int | None = option(None, "How many blocks or random folds [default: 4].", CHECKS)
+    folds: int | None = option(None, "Make this many blocks or random folds [default: 4].", CHECKS)
     squares: int | None = option(
-        None, "Cells along a square of a checkerboard [default: by the records].", CHECKS
+        None,
+        "Make squares of a checkerboard this many cells wide [default: by the records].",
+        CHECKS,
     )
     validation: str = option(
         "full",
@@ -73,9 +75,9 @@ class TuningSettings:
         "as auc:2,boyce:1.",
         CHECKS,
     )
-    null: int = option(0, "Null models of the chosen settings.", CHECKS, least=0)
+    null: int = option(0, "Fit this many null models with the chosen settings.", CHECKS, least=0)
     partial_roc: float | None = option(
-        None, "Also partial ROC at this percentage of omission, such as 5.", CHECKS
+        None, "Also compute partial ROC at this percentage of omission, such as 5.", CHECKS
     )
 
     def __post_init__(self) -> None:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from maxent.species.fitting.options import BACKGROUND, DATA, check_options, option
+from maxent.species.fitting.options import ALWAYS, BACKGROUND, DATA, FOR_MAPS, check_options, option
 from maxent.species.input.layers.naming import named_layers
 from maxent.species.input.records.rows import rows_named
 
@@ -40,7 +40,12 @@ class LayerFiles:
 
     sources: tuple[str, ...]
     categorical: tuple[str, ...] = option(
-        (), "A layer of categories; repeat.", DATA, "--categorical", "-c"
+        (),
+        "Treat this layer as categories; repeat for more.",
+        DATA,
+        "--categorical",
+        "-c",
+        with_swd=ALWAYS,
     )
     align: str = option(
         "refuse",
@@ -48,10 +53,17 @@ class LayerFiles:
         "layer.",
         DATA,
         choices=("refuse", "first", "finest", "coarsest"),
+        with_swd=FOR_MAPS,
     )
-    resampling: str = option("bilinear", "How to resample; categories: nearest.", DATA)
+    resampling: str = option(
+        "bilinear", "Resample this way (categories always by nearest).", DATA, with_swd=FOR_MAPS
+    )
     crs: str | None = option(
-        None, "CRS of layers that do not say, such as .asc.", DATA, "--layers-crs"
+        None,
+        "Assume this CRS for layers that state none, such as .asc.",
+        DATA,
+        "--layers-crs",
+        with_swd=FOR_MAPS,
     )
     nodata: tuple[float, ...] | None = option(
         (),
@@ -60,6 +72,7 @@ class LayerFiles:
         DATA,
         read=_nodata,
         write=_typed_nodata,
+        with_swd=FOR_MAPS,
     )
     layer: tuple[str, ...] = option(
         (),
@@ -68,7 +81,7 @@ class LayerFiles:
         DATA,
     )
     without: tuple[str, ...] = option(
-        (), "Leave this layer of the files and folders out; repeat.", DATA
+        (), "Leave out this layer of the files and folders; repeat for more.", DATA
     )
 
     def __post_init__(self) -> None:
@@ -115,17 +128,22 @@ class RecordFile:
     """A file of records and the names of its columns, where they are not to be guessed."""
 
     path: str
-    species: str | None = option(None, "Column of names.", DATA, "--species-column")
-    x: str | None = option(None, "Column of longitude or x.", DATA)
-    y: str | None = option(None, "Column of latitude or y.", DATA)
-    crs: str | None = option(None, "CRS of the records, whatever the file says.", DATA)
+    species: str | None = option(
+        None, "Read species from this column.", DATA, "--species-column", with_swd=ALWAYS
+    )
+    x: str | None = option(None, "Read longitude or x from this column.", DATA, with_swd=ALWAYS)
+    y: str | None = option(None, "Read latitude or y from this column.", DATA, with_swd=ALWAYS)
+    crs: str | None = option(None, "Read the records in this CRS, whatever the file says.", DATA)
     presence: str | None = option(
         None,
-        "Column of presence (1) and absence (0); none: every record is a presence.",
+        "Read presence (1) and absence (0) from this column; none: every record is a presence.",
         DATA,
         "--presence-column",
+        with_swd=ALWAYS,
     )
-    basis: tuple[str, ...] = option((), "Only records of this basis; repeat.", DATA, "--basis")
+    basis: tuple[str, ...] = option(
+        (), "Use only records of this basis; repeat for more.", DATA, "--basis"
+    )
     max_uncertainty: float | None = option(
         None, "Leave out records whose place is less certain than this many metres.", DATA
     )
@@ -196,16 +214,20 @@ class StudyFiles:
 
     polygons: str | None = option(
         None,
-        "Study region: a file of polygons, from which background is drawn.",
+        "Draw the background from the polygons of this file.",
         BACKGROUND,
         "--region",
     )
     ecoregions: str | None = option(
-        None, "Study region: the polygons of this file that hold records.", BACKGROUND
+        None, "Draw the background from those polygons of this file that hold records.", BACKGROUND
     )
-    hull: bool = option(False, "Study region: the convex hull of the records.", BACKGROUND)
+    hull: bool = option(
+        False, "Draw the background from the convex hull of the records.", BACKGROUND
+    )
     buffer: float | None = option(
-        None, "Study region: so many km around the records, or around the region given.", BACKGROUND
+        None,
+        "Draw the background from this many km around the records, or around the region given.",
+        BACKGROUND,
     )
 
     def __post_init__(self) -> None:

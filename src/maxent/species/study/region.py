@@ -95,6 +95,51 @@ def survey(
         told = occurrences if group is None else group
         kernel = RecordEffort.of(told.x, told.y, layers.grid, told.source, settings.bias_kernel)
         bias, group = Layers([kernel], notes=[f"effort: {kernel.label}"]), None
+    _check_one_background(bias, group, settings)
+    cells = layers.grid.cells_at(occurrences.x, occurrences.y)
+    if group is None:
+        what = "sampling effort" if kernel is None else "the density of records"
+        chosen = _drawn_cells(layers, cells, bias, what, study, settings)
+    else:
+        chosen = _cells_of_records(layers, cells, group, study)
+    if settings.bias != "prior":
+        chosen = replace(chosen, effort=None)
+    if chosen.effort is not None:
+        if not ((chosen.effort > 0) & chosen.background).any():
+            raise ValueError(why_no_cell(layers, bias, chosen.n_known or 0))
+        chosen = _visited_cells(chosen, chosen.effort > 0)
+    assumed = [*layers.notes, *(() if bias is None else bias.notes), *chosen.notes]
+    return Region(
+        layers.grid,
+        layers.categorical,
+        layers.labels(),
+        chosen.X,
+        chosen.cell,
+        chosen.background,
+        chosen.effort,
+        chosen.n_known,
+        (*assumed, *hints(chosen.X, layers.categorical, layers.grid)),
+        study,
+        None if bias is None else next(iter(bias.labels().values())),
+        kernel,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _ChosenCells:
+    """Cells of records and background: their values, and which of them are background."""
+
+    X: Any
+    cell: Array
+    background: Array
+    effort: Array | None
+    n_known: int | None
+    notes: tuple[str, ...]
+
+
+def _check_one_background(
+    bias: Layers | None, group: Occurrences | None, settings: Settings
+) -> None:
     if bias is not None and group is not None:
         raise ValueError(
             "a bias raster (--bias) and the cells of records (--target-group, "
@@ -104,85 +149,91 @@ def survey(
         raise ValueError(
             f'bias="{settings.bias}" (--bias-as) says what a bias raster is for; give one (--bias)'
         )
-    grid = layers.grid
-    cells = grid.cells_at(occurrences.x, occurrences.y)
-    notes = [*layers.notes, *(() if bias is None else bias.notes)]
-    if group is None:
-        drawn = draw_background(
-            layers,
-            settings.background,
-            at=cells,
-            bias=bias,
-            weighted=bias is not None and settings.bias == "background",
-            within=study,
-            seed=settings.seed,
-            verbose=settings.verbose,
+
+
+def _drawn_cells(
+    layers: Layers,
+    cells: Array,
+    bias: Layers | None,
+    effort: str,
+    study: StudyRegion | None,
+    settings: Settings,
+) -> _ChosenCells:
+    """The cells of records, and a background drawn at random or in proportion to the effort."""
+    weighted = bias is not None and settings.bias == "background"
+    drawn = draw_background(
+        layers,
+        settings.background,
+        at=cells,
+        bias=bias,
+        weighted=weighted,
+        within=study,
+        seed=settings.seed,
+        verbose=settings.verbose,
+    )
+    notes = []
+    if settings.background is not None and drawn.n_known < settings.background:
+        where = "" if study is None else " of the study region"
+        notes.append(f"all {drawn.n_known} cells{where} with data are background")
+    if weighted and int(drawn.background.sum()) == drawn.n_known:
+        notes.append(
+            f"every cell is background, so that {effort} changes nothing: draw "
+            "fewer (--background 1000), or take it out of the density (--bias-as prior)"
         )
-        X, cell, background = drawn.X, drawn.cell, drawn.background
-        effort, n_known = drawn.bias, drawn.n_known
-        if settings.background is not None and n_known < settings.background:
-            where = "" if study is None else " of the study region"
-            notes.append(f"all {n_known} cells{where} with data are background")
-        if bias is not None and settings.bias == "background" and int(background.sum()) == n_known:
-            what = "sampling effort" if kernel is None else "the density of records"
-            notes.append(
-                f"every cell is background, so that {what} changes nothing: draw "
-                "fewer (--background 1000), or take it out of the density (--bias-as prior)"
-            )
-        if study is not None:
-            notes.append(f"{study.said()}, {n_known} cells with data")
-    else:
-        if study is not None:
-            group = group.take(study.contains(group.x, group.y))
-            notes.append(study.said())
-        places = grid.cells_at(group.x, group.y)
-        cell = np.unique(np.concatenate([cells, places]))
-        cell = cell[cell != OUTSIDE]
-        X, known = layers.at(cell)
-        background = np.isin(cell, places)
-        if not (known & background).any():
-            raise ValueError(
-                f"{group.source}: none of its {len(group)} records lies on a cell with data, so "
-                "there is no background; check its coordinates"
-                + ("" if study is None else " and the study region")
-            )
-        X, cell, background = X[known].reset_index(drop=True), cell[known], background[known]
-        effort, n_known = None, None
-        n_background = int(background.sum())
-        notes.append(f"background: the {n_background} cells with records of {group.source}")
-        if n_background < _FEW_CELLS:
-            notes.append(
-                f"{group.source}: a background of {n_background} cells says little of the region; "
-                f"a target group should have hundreds: add records of similar species, or draw "
-                "the background at random (without --target-group and --background-records)"
-            )
-    if settings.bias != "prior":
-        effort = None
-    if effort is not None:
-        visited = effort > 0
-        if not (visited & background).any():
-            raise ValueError(why_no_cell(layers, bias, n_known or 0))
-        if not visited.all():
-            notes.append(
-                f"{int((~visited).sum())} cells without sampling effort are left out, and the "
-                "records on them"
-            )
-        X, cell = X[visited].reset_index(drop=True), cell[visited]
-        background, effort = background[visited], effort[visited]
-    notes += hints(X, layers.categorical, grid)
-    return Region(
-        grid,
-        layers.categorical,
-        layers.labels(),
-        X,
-        cell,
-        background,
-        effort,
-        n_known,
-        tuple(notes),
-        study,
-        None if bias is None else next(iter(bias.labels().values())),
-        kernel,
+    if study is not None:
+        notes.append(f"{study.said()}, {drawn.n_known} cells with data")
+    return _ChosenCells(
+        drawn.X, drawn.cell, drawn.background, drawn.bias, drawn.n_known, tuple(notes)
+    )
+
+
+def _cells_of_records(
+    layers: Layers, cells: Array, group: Occurrences, study: StudyRegion | None
+) -> _ChosenCells:
+    """The cells of records, and as background those of a target group or of chosen places."""
+    notes = []
+    if study is not None:
+        group = group.take(study.contains(group.x, group.y))
+        notes.append(study.said())
+    places = layers.grid.cells_at(group.x, group.y)
+    cell = np.unique(np.concatenate([cells, places]))
+    cell = cell[cell != OUTSIDE]
+    X, known = layers.at(cell)
+    background = np.isin(cell, places)
+    if not (known & background).any():
+        raise ValueError(
+            f"{group.source}: none of its {len(group)} records lies on a cell with data, so "
+            "there is no background; check its coordinates"
+            + ("" if study is None else " and the study region")
+        )
+    X, cell, background = X[known].reset_index(drop=True), cell[known], background[known]
+    count = int(background.sum())
+    notes.append(f"background: the {count} cells with records of {group.source}")
+    if count < _FEW_CELLS:
+        notes.append(
+            f"{group.source}: a background of {count} cells says little of the region; "
+            f"a target group should have hundreds: add records of similar species, or draw "
+            "the background at random (without --target-group and --background-records)"
+        )
+    return _ChosenCells(X, cell, background, None, None, tuple(notes))
+
+
+def _visited_cells(chosen: _ChosenCells, visited: Array) -> _ChosenCells:
+    """Without the cells that nobody looked at."""
+    assert chosen.effort is not None
+    notes = chosen.notes
+    if not visited.all():
+        left_out = int((~visited).sum())
+        notes += (
+            f"{left_out} cells without sampling effort are left out, and the records on them",
+        )
+    return replace(
+        chosen,
+        X=chosen.X[visited].reset_index(drop=True),
+        cell=chosen.cell[visited],
+        background=chosen.background[visited],
+        effort=chosen.effort[visited],
+        notes=notes,
     )
 
 
