@@ -97,7 +97,7 @@ def _south_america(data: Path) -> Iterator[Species]:
 @cache
 def _feature_map(species: Species, kind: str) -> features.OperatorMap:
     operators = features.fit_operators(FEATURES[kind], species.X)
-    return features.bind(operators, features.Schema.of(species.X).read(species.X))
+    return features.bind(operators, features.Schema.from_table(species.X).read(species.X))
 
 
 def problem(species: Species, kind: str, training: np.ndarray) -> mx.Problem:

@@ -294,7 +294,7 @@ def _radii_of_weights(X: dict[str, np.ndarray]) -> list[Design]:
     real, binary, m = X["real"], X["binary"], 100
     order, cells = np.argsort(real, axis=0), len(real)
     below = np.arange(1, cells + 1)[:, None] / cells
-    schema, family = Schema.of(real), mx.Trees(3)
+    schema, family = Schema.from_table(real), mx.Trees(3)
     search = family.search(schema.read(real), schema)
     diameter = bounds.l2_diameter_bound(binary)
 
@@ -354,7 +354,7 @@ def _ball(F: np.ndarray, m: int) -> Design:
 
 def _sets(name: str, X: np.ndarray, m: int, family: Family, categorical: Any = ()) -> Design:
     """The features of a family that deviate most, as its own search finds them."""
-    schema = Schema.of(X, categorical)
+    schema = Schema.from_table(X, categorical)
     search = family.search(schema.read(X), schema)
     levels = range(1, family.max_level + 1)
     complexity = [family.complexity_of(level, schema, m) for level in levels]

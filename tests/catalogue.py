@@ -187,7 +187,7 @@ OTHERS.append(mx.HigherOrderChain(2, order=2))  # tested in test_structured_high
 PLACES = np.arange(8.0).reshape(4, 2)
 
 # tested in test_features.py
-CELLS = Schema.of(PLACES).read(PLACES)
+CELLS = Schema.from_table(PLACES).read(PLACES)
 FEATURES = [
     *(mx.Linear(), mx.Square(), mx.Interaction(), mx.Threshold(), mx.Hinge(), mx.Categorical()),
     bind(fit_operators([mx.Linear(), mx.Interaction()], PLACES), CELLS),

@@ -242,7 +242,7 @@ def test_a_setting_that_is_none_is_told(empty, settings):
 
 
 def test_a_file_named_like_an_option_is_a_file():
-    draft = Draft.of({"records": {"path": "--help"}, "layers": {"sources": ["-x"]}})
+    draft = Draft.from_page({"records": {"path": "--help"}, "layers": {"sources": ["-x"]}})
     assert draft.argv()[:3] == ["fit", "./--help", "./-x"]
 
 

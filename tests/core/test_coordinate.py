@@ -311,7 +311,7 @@ def problem_of(kind):
     if kind == "operators":
         places = rng.normal(size=(60, 2))
         operators = fit_operators([mx.Linear(), mx.Square(), mx.Hinge(4)], places)
-        features = bind(operators, Schema.of(places).read(places))
+        features = bind(operators, Schema.from_table(places).read(places))
         return mx.Problem(mx.Shannon(), features, mx.Box(0.02), observed=observed)
     if kind == "prior":
         entropy = mx.Relative(mx.Shannon(), prior)

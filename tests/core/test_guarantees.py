@@ -158,7 +158,7 @@ def test_growth_function_of_trees_is_at_least_the_labellings_of_records(level):
     rng = np.random.default_rng(1)
     for _ in range(5):
         X = np.column_stack([rng.normal(size=(5, 2)), rng.integers(3, size=5)])
-        schema = Schema.of(X, categorical=[2])
+        schema = Schema.from_table(X, categorical=[2])
         count = len(_labellings(schema, X, level))
         assert count <= np.exp(log_growth(level, schema, m=5)) * (1 + 1e-12)
         # the mean over all signs of the largest sum: what sqrt(log Pi / 2m) bounds
@@ -171,7 +171,7 @@ def test_growth_function_of_trees_is_at_least_the_labellings_of_records(level):
 def test_complexity_of_trees_covers_sets_of_levels():
     levels, m = 8000, 16_000
     X = np.repeat(np.arange(levels), 2)[:, None].astype(float)
-    schema = Schema.of(X, categorical=[0])
+    schema = Schema.from_table(X, categorical=[0])
     family = Trees(1)
     search = family.search(schema.read(X), schema)
     found = empirical_complexity(search, np.full(len(X), 1), 1, draws=2)

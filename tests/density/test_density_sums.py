@@ -42,7 +42,7 @@ def test_merged_sums_are_those_of_all_points(link, seed):
     raw, log_total, entropy = raw_output(theta, link, mass)
     edges = np.sort(rng.integers(0, n + 1, 4))
     blocks = zip(np.split(theta, edges), np.split(mass, edges), strict=True)
-    parts = [DensitySums.of(t, link, m) for t, m in blocks]
+    parts = [DensitySums.from_points(t, link, m) for t, m in blocks]
     sums = merge_all([pickle.loads(pickle.dumps(part)) for part in parts])
     assert sums.log_total == pytest.approx(log_total, rel=1e-13, abs=1e-13)
     assert sums.raw_entropy == pytest.approx(entropy, rel=1e-11, abs=1e-12)
@@ -56,7 +56,9 @@ def test_a_sketch_of_the_cumulative_output_is_within_its_error():
     rng = np.random.default_rng(0)
     theta, link, size = rng.normal(size=40_000) * 2, DensityLink(0.0, 0.0), 300
     mass = np.ones(theta.size)
-    parts = [DensitySums.of(t, link, np.ones(t.size), size) for t in np.array_split(theta, 16)]
+    parts = [
+        DensitySums.from_points(t, link, np.ones(t.size), size) for t in np.array_split(theta, 16)
+    ]
     sums = merge_all(parts)
     error = sums.cumulative_error
     assert 0 < error <= 5 / (size - 1)
@@ -74,7 +76,9 @@ def test_a_sketch_of_the_cumulative_output_is_within_its_error():
 def test_the_table_of_many_points_in_memory_is_thinned_alone():
     rng = np.random.default_rng(1)
     theta = rng.normal(size=3 * TABLE)
-    sums = DensitySums.of(theta, DensityLink(0.0, 0.0), np.ones(theta.size), size=theta.size)
+    sums = DensitySums.from_points(
+        theta, DensityLink(0.0, 0.0), np.ones(theta.size), size=theta.size
+    )
     assert sums.cumulative_error == 0
     values, below = sums.cumulative()
     assert TABLE / 2 < values.size <= TABLE + 1
@@ -89,11 +93,11 @@ def test_a_density_from_blocks_is_that_of_the_whole(entropy):
     y = rng.random(400) < 0.1 + 0.2 * (X["x"] > 0.5)
     weight = rng.uniform(0.5, 2.0, 400)
     fitted = mx.MaxentDensity("lqc", entropy=entropy, verbose=0).fit(X, y, sample_weight=weight)
-    density, points = fitted.density_, Points.of(X, y, weight)
+    density, points = fitted.density_, Points.from_table(X, y, weight)
     parts = [slice(0, 90), slice(90, 90), slice(90, 400)]
     theta = density.scores(X, clamp=False)
-    sums = merge_all(DensitySums.of(theta[p], density.link, weight[p]) for p in parts)
-    place = merge_all(TableSummary.of(X.iloc[p], weight=weight[p]) for p in parts)
+    sums = merge_all(DensitySums.from_points(theta[p], density.link, weight[p]) for p in parts)
+    place = merge_all(TableSummary.from_rows(X.iloc[p], weight=weight[p]) for p in parts)
     names = ("operators", "weights", "beta", "entropy", "n_features", "origin", "certificate")
     names += ("prevalence", "n_presences", "biased", "merged")
     known = {name: getattr(density, name) for name in names}
@@ -111,10 +115,10 @@ def test_a_density_from_blocks_is_that_of_the_whole(entropy):
 
 
 def test_no_points_have_no_density():
-    none = DensitySums.of(np.array([]), DensityLink(0.0, 0.0), np.array([]))
-    zero = DensitySums.of(np.array([-1.0]), DensityLink(1.0, 0.0), np.ones(1))
+    none = DensitySums.from_points(np.array([]), DensityLink(0.0, 0.0), np.array([]))
+    zero = DensitySums.from_points(np.array([-1.0]), DensityLink(1.0, 0.0), np.ones(1))
     with pytest.raises(ValueError, match="no point has a density above 0"):
         _ = none.merge(zero).log_total
-    some = DensitySums.of(np.array([2.0]), DensityLink(1.0, 0.0), np.ones(1))
+    some = DensitySums.from_points(np.array([2.0]), DensityLink(1.0, 0.0), np.ones(1))
     assert none.merge(zero).merge(some).log_total == pytest.approx(np.log(2))
     np.testing.assert_array_equal(zero.merge(some).cumulative(), [[0, 1], [0, 1]])

@@ -282,7 +282,7 @@ def test_a_model_without_a_mean_place_needs_one():
     X = pd.DataFrame(EXPECTED["table"])
     with pytest.raises(ValueError, match="does not know its mean place"):
         density.explain(X)
-    place = MeanPlace(*Points.of(X, np.arange(len(X)) < 5).mean_place())
+    place = MeanPlace(*Points.from_table(X, np.arange(len(X)) < 5).mean_place())
     np.testing.assert_allclose(density.explain(X, place=place).exponent, density.scores(X))
 
 

@@ -100,7 +100,7 @@ def test_ceilings_are_the_best_values_where_visits_are_enough(seed):
     r = residual(5, seed)
     cases = [(Trees(3), every_tree(3)), (Monomials(3), every_monomial(3))]
     for family, every in cases:
-        schema = Schema.of(NUMBERS[:5])
+        schema = Schema.from_table(NUMBERS[:5])
         search = family.search(schema.read(NUMBERS[:5]), schema)
         ceiling = search.ceiling(r, np.zeros(3), 1e9)
         values = [(k, abs(float(column @ r))) for k, column in every(NUMBERS[:5])]
@@ -116,7 +116,7 @@ def test_categories_of_many_levels():
     rng = np.random.default_rng(1)
     X = np.column_stack([rng.permutation(14) % 7, np.round(rng.uniform(size=14), 1)])
     check_family(Trees(2), X, every_tree(2, [0]), [0])
-    schema, r = Schema.of(X, [0]), residual(14)
+    schema, r = Schema.from_table(X, [0]), residual(14)
     ceiling = Trees(3).search(schema.read(X), schema).ceiling(r, np.zeros(3), 1e8)
     best = max(abs(float(column @ r)) for _, column in every_tree(2, [0])(X))
     assert ceiling.at_most[1] == pytest.approx(best, abs=1e-10)  # exact for two nodes
@@ -125,7 +125,7 @@ def test_categories_of_many_levels():
 def test_cells_in_the_same_bins_cancel():
     X = np.repeat([[0.0], [1.0], [2.0]], 4, axis=0)
     r = np.array([1, -1, 2, -2, 1, 1, -1, -1, 3, -1, -1, -1]) / 10  # sums 0, 0, 0
-    schema = Schema.of(X)
+    schema = Schema.from_table(X)
     ceiling = Trees(2).search(schema.read(X), schema).ceiling(r, np.zeros(2), 1e6)
     np.testing.assert_allclose(ceiling.at_most, 0.0, atol=1e-10)
 

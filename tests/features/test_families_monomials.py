@@ -33,7 +33,7 @@ def frame(n=N, seed=0, dtype=np.float64):
 
 
 def read(X):
-    schema = Schema.of(X)
+    schema = Schema.from_table(X)
     return schema.read(X), schema
 
 

@@ -25,7 +25,7 @@ def table(n=60, dtype=np.float64, seed=0):
             rng.choice([1.0, 2.0, 5.0, 7.0], n),
         ]
     ).astype(dtype)
-    schema = Schema.of(X, categorical=[4])
+    schema = Schema.from_table(X, categorical=[4])
     return schema, schema.read(X)
 
 
@@ -151,7 +151,7 @@ def test_larger_trees_are_worth_more(total):
 
 def test_leaves_are_split_until_nothing_is_gained():
     X = np.arange(6.0)[:, None]
-    schema = Schema.of(X)
+    schema = Schema.from_table(X)
     proposals = Trees(50).search(schema.read(X), schema).propose(np.array([1, 1, -3, -1, 4, 4.0]))
     assert [(p.operator.names()[0], p.value) for p in proposals] == [
         ("x0 > 3.5", 8.0),
@@ -167,14 +167,14 @@ def test_nothing_to_tell_apart(r):
 
 def test_constant_variables_propose_nothing():
     X = np.column_stack([np.full(8, 2.0), np.full(8, 5.0)])
-    schema = Schema.of(X, categorical=[1])
+    schema = Schema.from_table(X, categorical=[1])
     assert Trees().search(schema.read(X), schema).propose(np.tile([1.0, -1.0], 4)) == []
 
 
 def test_the_first_of_equal_variables_is_asked():
     x = np.random.default_rng(2).normal(size=5000)
     X = np.column_stack([np.zeros(5000), x, x, -x])
-    schema = Schema.of(X)
+    schema = Schema.from_table(X)
     proposals = Trees(6, bins=40).search(schema.read(X), schema).propose(weights(5000, 0.0))
     assert set(proposals[-1].operator.variable.tolist()) == {1}
 
@@ -203,7 +203,7 @@ def neighbours(dtype):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_thresholds_part_neighbouring_floats(dtype):
     x = np.sort(neighbours(dtype))
-    schema = Schema.of(x[:, None])
+    schema = Schema.from_table(x[:, None])
     cells = schema.read(x[:, None])
     assert cells.values.dtype == dtype
     search = Trees(1).search(cells, schema)
@@ -236,7 +236,7 @@ def test_few_bins_are_even_and_keep_ties_together(dtype):
 def test_the_best_of_the_binned_thresholds():
     rng = np.random.default_rng(1)
     X = rng.normal(size=(500, 2)).astype(np.float32)
-    schema = Schema.of(X)
+    schema = Schema.from_table(X)
     cells = schema.read(X)
     r = weights(500, 0.0)
     search = Trees(1, bins=9).search(cells, schema)

@@ -117,7 +117,7 @@ CLASSES = {
 
 def make(classes, X, presences=None, categorical=()):
     operators = fit_operators(classes, X, presences, categorical)
-    schema = Schema.of(X, categorical)
+    schema = Schema.from_table(X, categorical)
     cells = schema.read(X)
     return operators, bind(operators, cells)
 
@@ -519,7 +519,7 @@ def test_text_and_categories_are_indicators(form):
 def test_pandas_categories_of_numbers_are_categories(levels):
     codes = np.arange(30) % 3
     X = pd.DataFrame({"x": np.arange(30.0), "soil": pd.Categorical(np.array(levels)[codes])})
-    schema = Schema.of(X)
+    schema = Schema.from_table(X)
     assert schema.categorical == ("soil",)
     assert schema.levels == (tuple(sorted(set(levels))),)
 
@@ -549,7 +549,7 @@ def test_occupied_levels_alone():
 
 def test_unseen_levels_warn_and_have_no_effect():
     X, _ = categories("string")
-    schema = Schema.of(X)
+    schema = Schema.from_table(X)
     (levels,) = fit_operators([Categorical()], X)
     new = pd.DataFrame({"x": [0.0, 1.0, 2.0], "soil": ["fen", "lake", "moor"]})
     with pytest.warns(UserWarning, match=r"soil: levels 'lake', 'moor' were not there at the fit"):
@@ -564,14 +564,14 @@ def test_columns_that_are_not_there():
     X = pd.DataFrame({"rain": [1.0, 2.0], "temp": [0.0, 1.0]})
     for column in ("soil", 2, -3, 1.5, None):
         with pytest.raises(ValueError, match=r"categorical column .* is not in X; .* rain, temp"):
-            Schema.of(X, [column])
+            Schema.from_table(X, [column])
 
 
 def test_mixed_and_wrong_types():
     mixed = pd.DataFrame({"x": [1.0, 2.0, 3.0], "soil": np.array(["a", 1, "b"], dtype=object)})
     with pytest.raises(ValueError, match=r"'soil' mixes types: \['int', 'str'\]; use one type"):
-        Schema.of(mixed)
-    numbers = Schema.of(pd.DataFrame({"x": [1.0, 2.0]}))
+        Schema.from_table(mixed)
+    numbers = Schema.from_table(pd.DataFrame({"x": [1.0, 2.0]}))
     with pytest.raises(ValueError, match=r"column 'x' holds .*wet.*; give numbers, or name it in"):
         numbers.read(pd.DataFrame({"x": np.array([1.0, "wet"], dtype=object)}))
     with pytest.raises(ValueError, match="column 'x' has dtype datetime64"):
@@ -583,7 +583,7 @@ def test_mixed_and_wrong_types():
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_missing_values_are_named(bad):
     X = pd.DataFrame({"rain": [1.0, bad, 2.0], "temp": [0.0, 1.0, bad], "slope": [1.0, 2.0, 3.0]})
-    schema = Schema.of(X)
+    schema = Schema.from_table(X)
     with pytest.raises(ValueError, match=r"(NaN|infinity): 2 rows, in rain, temp\. Drop them"):
         schema.read(X)
     if np.isinf(bad):  # a missing value is NaN
@@ -603,7 +603,7 @@ def test_missing_rows():
 def test_missing_levels_are_missing_values():
     """None in a text column is no level: an error, as NaN in a number is."""
     X = pd.DataFrame({"x": [1.0, 2.0, 3.0], "soil": ["a", None, "b"]})
-    schema = Schema.of(X)
+    schema = Schema.from_table(X)
     assert schema.levels == (("a", "b"),)
     with pytest.raises(ValueError, match=r"soil"):
         schema.read(X)
@@ -613,7 +613,7 @@ def test_cells_and_the_fit_share_no_memory_with_the_input():
     X = np.random.default_rng(0).normal(size=(30, 2))
     kept = X.copy()
     operators = fit_operators(CLASSES["all"], X)
-    cells = Schema.of(X).read(X)
+    cells = Schema.from_table(X).read(X)
     before = bind(operators, cells).columns()
     X[:] = 0
     np.testing.assert_array_equal(bind(operators, cells).columns(), before)

@@ -90,7 +90,7 @@ MODELS = [
     mx.Threshold(5),
     mx.Hinge(),
     mx.Categorical(occupied=True),
-    Schema.of(TABLE, [2]),
+    Schema.from_table(TABLE, [2]),
     DensityLink(0.5, -1.0),
     mx.PresenceKFold(3),
     mx.SpatialBlocks(TABLE[:, :2]),
@@ -351,7 +351,7 @@ def behaviour(model):
     if isinstance(model, mx.Aligner):
         return model.predict_marginals([(TABLE[:3], TABLE[:4])])
     if isinstance(model, mx.Operator):
-        return bind([model], Schema.of(TABLE, [2]).read(TABLE)).columns()
+        return bind([model], Schema.from_table(TABLE, [2]).read(TABLE)).columns()
     if isinstance(model, mx.Potential):
         return [
             *(model.value(r), model.conjugate(r), model.gauge(r), model.critical_multiplier(r)),

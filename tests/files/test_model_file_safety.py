@@ -113,7 +113,7 @@ def stored(**changes):
 
 
 def _seen(X):
-    schema = mx.features.Schema.of(X)
+    schema = mx.features.Schema.from_table(X)
     return schema.read(X), schema, np.arange(len(X))
 
 

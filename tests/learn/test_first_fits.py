@@ -113,7 +113,7 @@ def test_few_products_have_the_moments_of_many(monkeypatch):
     from maxent.features.product import Interaction
 
     X, p = np.random.default_rng(0).normal(size=(40, 4)) + 3, np.random.default_rng(1).random(40)
-    features = bind(fit_operators([Interaction()], X), Schema.of(X).read(X))
+    features = bind(fit_operators([Interaction()], X), Schema.from_table(X).read(X))
     few = features.moments(p)
     np.testing.assert_allclose(few, features.columns().T @ p, rtol=1e-12)
     monkeypatch.setattr(switches, "spare_small_problems", False)

@@ -73,7 +73,7 @@ def cells():
 
 def _dense_optimum(X, y, lam, beta):
     """The optimum over every feature of VariablePairs, by the core's solver on a matrix."""
-    schema = mx.features.Schema.of(X)
+    schema = mx.features.Schema.from_table(X)
     points = schema.read(X)
     operators = _singles(points, schema) + _products(points, schema)
     matrix = np.column_stack([_column(o, points) for o in operators])
@@ -115,7 +115,7 @@ def test_every_rule_descends_to_the_same_optimum(cells, rule):
 def test_the_first_feature_is_the_worst_violation(cells):
     X, y = cells
     model = mx.StructMaxent([VariablePairs()], 0.1, 0.01, rounds=1).fit(X, y)
-    schema = mx.features.Schema.of(X)
+    schema = mx.features.Schema.from_table(X)
     points = schema.read(X)
     r = 1 / len(X) - y / y.sum()
     scores = {}

@@ -127,7 +127,7 @@ def samples(classes=3, n=90, d=4, seed=0):
 
 def whole_problem(X, y, family, lam, beta, entropy, weight=None):
     """All features of the family for all classes, written out, with their constants."""
-    schema = Schema.of(X)
+    schema = Schema.from_table(X)
     search = family.search(schema.read(X), schema)
     m, d = len(X), X.shape[1]
     price = [
@@ -231,7 +231,7 @@ def test_the_first_feature_is_the_worst_violator_of_all(lam):
     gradient = problem.state(start.ravel()).gradient.reshape(-1, 4)
     violation = np.abs(gradient) - price[:, None]
     j, output = np.unravel_index(np.argmax(violation), violation.shape)
-    schema = Schema.of(X)
+    schema = Schema.from_table(X)
     name = Pairs().search(schema.read(X), schema).all.names()[j]
     (row,) = model.features_
     assert (row["name"], row["class"], row["family"]) == (name, output, "Pairs")
@@ -305,7 +305,7 @@ def test_certificates_bound_the_distance_to_the_optimum():
     problem, Phi, _ = whole_problem(X, y, Pairs(), 0.1, 0.005, mx.Shannon())
     best = problem.solve(tol=1e-11)
     rough = classifier([Pairs()], 0.1, 0.005, rule="line-search", rounds=6).fit(X, y)
-    schema = Schema.of(X)
+    schema = Schema.from_table(X)
     names = [*Pairs().search(schema.read(X), schema).all.names(), "1"]
     w = np.zeros((Phi.shape[1], 3))
     w[-1] = rough.intercept_

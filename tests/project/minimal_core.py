@@ -94,7 +94,7 @@ def grow_features(mx, np):
     from maxent.features import Schema, bind, fit_operators
 
     operators = fit_operators([mx.Linear(), mx.Hinge(5), mx.Interaction()], X)
-    features = bind(operators, Schema.of(X, []).read(X))
+    features = bind(operators, Schema.from_table(X, []).read(X))
     problem = mx.Problem(mx.Shannon(), features, mx.Box(0.01), observed=rng.dirichlet(np.ones(40)))
     assert problem.solve().gap <= 1e-8
 

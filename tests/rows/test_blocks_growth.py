@@ -143,7 +143,7 @@ def test_weights_that_make_the_same_density(monkeypatch):
     whole, blocked = models
     names, in_memory = ([name for one in part for name in one.names()] for part in chosen)
     assert names == in_memory
-    features = OperatorMap([one.bind(Schema.of(X).read(X)) for one in chosen[0]], 300)
+    features = OperatorMap([one.bind(Schema.from_table(X).read(X)) for one in chosen[0]], 300)
     columns = np.array([features.moments(cell) for cell in np.eye(300)])
     assert np.linalg.matrix_rank(columns) < len(set(names))  # what this test is about
     np.testing.assert_allclose(blocked.predict(X), whole.predict(X), rtol=1e-10)
@@ -169,11 +169,11 @@ def growth_block(families):
     from maxent.density.blocked import PointBlock
 
     X, y = table()
-    schema = Schema.of(X, categorical=[4])
+    schema = Schema.from_table(X, categorical=[4])
     cells = schema.read(X)
     plans = [family.plan(CellView(cells, schema)) for family in families]
     block = PointBlock(0, cells, y.astype(float), np.ones(N), np.ones(N))
-    return GrowthBlock.of(block, plans, float(N), float(y.sum())), cells, schema
+    return GrowthBlock.from_points(block, plans, float(N), float(y.sum())), cells, schema
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,9 @@ def test_blocks_with_features_are_blocks():
     operator = Monomials(1).search(cells, schema).propose(cells.values[2] - 0.5)[0].operator
     grown = GrownBlocks(MemoryBlocks([block]), Chosen((("x2",),), (operator,)))
     assert len(grown) == 1
-    theta = grown.map("scores", SparseWeights.of(np.array([2.0]))).reduce(np.sum, merge=max)
+    theta = grown.map("scores", SparseWeights.from_vector(np.array([2.0]))).reduce(
+        np.sum, merge=max
+    )
     low, high = cells.values[2].min(), cells.values[2].max()
     assert theta == pytest.approx(2 * ((cells.values[2] - low) / (high - low)).sum())
     scaled = grown.apply(lambda b, share: b.observed_moments(None) * share, [3.0])
@@ -265,11 +267,11 @@ def test_plans_from_a_summary_are_those_of_all_cells(dtype):
     X, _ = table(dtype)
     X[:, 1] = X[:, 1] > 0.9  # knots between values
     wanted = {"categorical": [4], "values": True}
-    summaries = [TableSummary.of(part.X, **wanted) for part in parts(X)]
+    summaries = [TableSummary.from_rows(part.X, **wanted) for part in parts(X)]
     summary = summaries[0]
     for other in summaries[1:]:
         summary = summary.merge(other)
-    schema = Schema.of(X, categorical=[4])
+    schema = Schema.from_table(X, categorical=[4])
     whole, merged = CellView(schema.read(X), schema), SummaryView(summary)
     for bins in (2, 17, 255):
         one, two = (Trees(2, bins).plan(view).thresholds for view in (whole, merged))
@@ -282,8 +284,8 @@ def test_plans_from_a_summary_are_those_of_all_cells(dtype):
 
 def test_beyond_the_sketch_knots_keep_to_the_stated_error():
     x = np.random.default_rng(0).normal(size=(20_000, 1))
-    summary = TableSummary.of(x[:10_000], values=True, size=256).merge(
-        TableSummary.of(x[10_000:], values=True, size=256)
+    summary = TableSummary.from_rows(x[:10_000], values=True, size=256).merge(
+        TableSummary.from_rows(x[10_000:], values=True, size=256)
     )
     assert 0 < summary.rank_error < 0.02
     shares = np.arange(1, 65) / 65

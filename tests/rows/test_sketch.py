@@ -35,7 +35,7 @@ def merged_somehow(parts, data):
 def test_ranks_are_within_the_stated_error_for_any_tree_of_merges(blocks, size, data):
     sample = np.array([row for block in blocks for row in block]).reshape(-1, 2)
     values, weights = sample.T
-    parts = [QuantileSketch.of([v for v, _ in b], [w for _, w in b], size) for b in blocks]
+    parts = [QuantileSketch.from_values([v for v, _ in b], [w for _, w in b], size) for b in blocks]
     sketch = merged_somehow(parts, data)
     total, distinct = weights.sum(), np.unique(values)
     assert sketch.values.size <= size
@@ -68,7 +68,7 @@ def test_ranks_are_within_the_stated_error_for_any_tree_of_merges(blocks, size, 
 @EASY
 @given(st.lists(NUMBERS, min_size=1, max_size=80), st.integers(1, 6))
 def test_exact_quantiles_are_those_of_numpy(values, parts):
-    sketch = merge_all(QuantileSketch.of(block) for block in np.array_split(values, parts))
+    sketch = merge_all(QuantileSketch.from_values(block) for block in np.array_split(values, parts))
     q = np.arange(1, 9) / 8  # exact, so that no rank is on the edge by rounding
     np.testing.assert_array_equal(
         sketch.quantiles(q), np.quantile(values, q, method="inverted_cdf")
@@ -78,27 +78,27 @@ def test_exact_quantiles_are_those_of_numpy(values, parts):
 def test_the_error_of_a_balanced_tree_grows_with_its_depth_alone():
     rng = np.random.default_rng(0)
     blocks, size = [rng.gamma(1.5, size=5000) for _ in range(64)], 500
-    sketch = merge_all(QuantileSketch.of(block, size=size) for block in blocks)
+    sketch = merge_all(QuantileSketch.from_values(block, size=size) for block in blocks)
     assert 0 < sketch.rank_error <= 7 / (size - 1)
     sample = np.sort(np.concatenate(blocks))
     told = np.cumsum(sketch.mass) / sketch.total
     true = np.searchsorted(sample, sketch.values, side="right") / sample.size
     assert 0 < (true - told).max() <= sketch.rank_error
-    chain = QuantileSketch.of(blocks[0], size=size)
+    chain = QuantileSketch.from_values(blocks[0], size=size)
     for block in blocks[1:]:
-        chain = chain.merge(QuantileSketch.of(block, size=size))
+        chain = chain.merge(QuantileSketch.from_values(block, size=size))
     assert chain.rank_error > 2 * sketch.rank_error
 
 
 def test_a_heavy_value_keeps_its_mass():
     values = np.concatenate([np.zeros(10_000), np.arange(1, 1001)])
-    sketch = QuantileSketch.of(values, size=20)
+    sketch = QuantileSketch.from_values(values, size=20)
     assert sketch.mass[sketch.values == 0.0] == 10_000
     assert sketch.rank_error <= 1 / 19
 
 
 def test_sketches_are_pickled_and_in_double_precision():
-    sketch = QuantileSketch.of(np.arange(300, dtype=np.float32), size=50)
+    sketch = QuantileSketch.from_values(np.arange(300, dtype=np.float32), size=50)
     again = pickle.loads(pickle.dumps(sketch))
     assert again.values.dtype == again.mass.dtype == np.float64
     np.testing.assert_array_equal(again.values, sketch.values)
@@ -107,18 +107,18 @@ def test_sketches_are_pickled_and_in_double_precision():
 
 def test_bad_sketches():
     with pytest.raises(ValueError, match="size must be an integer >= 2, got 1"):
-        QuantileSketch.of([1.0], size=1)
+        QuantileSketch.from_values([1.0], size=1)
     with pytest.raises(ValueError, match="2 of 3 are NaN or infinite"):
-        QuantileSketch.of([1.0, np.nan, np.inf])
+        QuantileSketch.from_values([1.0, np.nan, np.inf])
     with pytest.raises(ValueError, match="sizes 10 and 20 do not merge"):
-        QuantileSketch.of([1.0], size=10).merge(QuantileSketch.of([1.0], size=20))
+        QuantileSketch.from_values([1.0], size=10).merge(QuantileSketch.from_values([1.0], size=20))
     with pytest.raises(ValueError, match="without mass"):
-        QuantileSketch.of([]).quantiles([0.5])
+        QuantileSketch.from_values([]).quantiles([0.5])
     with pytest.raises(ValueError, match="from 0 to 1"):
-        QuantileSketch.of([1.0]).quantiles([1.5])
+        QuantileSketch.from_values([1.0]).quantiles([1.5])
     with pytest.raises(ValueError, match=r"shape \(1, 2\)"):
-        QuantileSketch.of([[1.0, 2.0]])
+        QuantileSketch.from_values([[1.0, 2.0]])
     with pytest.raises(ValueError, match="weights must be finite"):
-        QuantileSketch.of([1.0], [-1.0])
+        QuantileSketch.from_values([1.0], [-1.0])
     with pytest.raises(ValueError, match="no blocks"):
         merge_all([])

@@ -95,7 +95,7 @@ def same(one, other):
 
 def from_blocks(classes, blocks, presences, categorical=(), **options):
     options = summary_options(classes) | options
-    merged = merge_all(TableSummary.of(X, categorical, **options) for X in blocks)
+    merged = merge_all(TableSummary.from_rows(X, categorical, **options) for X in blocks)
     merged = pickle.loads(pickle.dumps(merged))
     return fit_from_summary(classes, merged, merged.schema.read(presences)), merged
 
@@ -113,7 +113,7 @@ def test_operators_of_frames_are_those_of_the_whole_table(name, kinds, seed):
     blocks = cut(rng, X, int(rng.integers(1, 8)))
     found, merged = from_blocks(CLASSES[name], blocks, X.iloc[rows], categorical)
     same(found, whole)
-    schema = Schema.of(X, categorical)
+    schema = Schema.from_table(X, categorical)
     assert merged.schema == schema
     assert merged.n_rows == n
     assert merged.dtype == schema.read(X).values.dtype
@@ -129,7 +129,7 @@ def test_operators_of_arrays_are_those_of_the_whole_table(dtype, seed):
     whole = fit_operators(CLASSES["all"], X, rows, [2])
     found, merged = from_blocks(CLASSES["all"], cut(rng, X, 5), X[rows], [2])
     same(found, whole)
-    assert merged.dtype == Schema.of(X, [2]).read(X).values.dtype
+    assert merged.dtype == Schema.from_table(X, [2]).read(X).values.dtype
 
 
 def test_all_values_up_to_the_most_knots_are_exact():
@@ -179,10 +179,10 @@ def test_means_and_shares_are_those_of_points():
     X = pd.DataFrame({k: column(rng, k, 500) for k in ("normal", "int16", "text", "category")})
     weight = rng.gamma(1.0, size=500) * (rng.random(500) < 0.8)
     weight[-60:] = 0.0  # a block without any mass
-    points = Points.of(X, np.arange(500) < 5, weight)
+    points = Points.from_table(X, np.arange(500) < 5, weight)
     cuts = [0, 0, 100, 400, 440, 500]
     parts = [slice(a, b) for a, b in itertools.pairwise(cuts)]
-    merged = merge_all(TableSummary.of(X.iloc[p], weight=weight[p]) for p in parts)
+    merged = merge_all(TableSummary.from_rows(X.iloc[p], weight=weight[p]) for p in parts)
     values, shares = merged.mean_place()
     expected_values, expected_shares = points.mean_place()
     np.testing.assert_allclose(values, expected_values, rtol=1e-12)
@@ -197,12 +197,12 @@ def test_means_and_shares_are_those_of_points():
 def test_levels_that_differ_between_blocks_become_the_union():
     blocks = [["b", "a"], [], ["c"], ["a", "d"]]
     frames = [pd.DataFrame({"soil": pd.Series(b, dtype=object)}) for b in blocks]
-    merged = merge_all(TableSummary.of(X) for X in frames)
+    merged = merge_all(TableSummary.from_rows(X) for X in frames)
     assert merged.schema.levels == (("a", "b", "c", "d"),)
     np.testing.assert_array_equal(merged.level_mass[0], [2, 1, 1, 1])
     numbers = [pd.DataFrame({"k": [1, 2]}), pd.DataFrame({"k": [2.5, 1.0]})]
-    merged = merge_all(TableSummary.of(X, ["k"]) for X in numbers)
-    assert merged.schema == Schema.of(pd.concat(numbers), ["k"])
+    merged = merge_all(TableSummary.from_rows(X, ["k"]) for X in numbers)
+    assert merged.schema == Schema.from_table(pd.concat(numbers), ["k"])
     assert all(type(level) is float for level in merged.schema.levels[0])
 
 
@@ -214,10 +214,10 @@ def test_polars_frames():
 
 def test_a_column_of_two_types_is_named():
     text, numbers = pd.DataFrame({"x": [1.0], "soil": ["a"]}), pd.DataFrame({"x": [1.0], "soil": 2})
-    one, two = TableSummary.of(text, block=0), TableSummary.of(numbers, block=7)
+    one, two = TableSummary.from_rows(text, block=0), TableSummary.from_rows(numbers, block=7)
     with pytest.raises(ValueError, match=r"column 'soil' holds .* \(block 0 and block 7\)"):
         one.merge(two)
-    one, two = (TableSummary.of(X, ["soil"]) for X in (text, numbers))
+    one, two = (TableSummary.from_rows(X, ["soil"]) for X in (text, numbers))
     with pytest.raises(ValueError, match=r"'soil' mixes types .* int, str; use one type"):
         two.merge(one)
 
@@ -226,10 +226,10 @@ def test_empty_blocks_say_nothing_of_types():
     full = pd.DataFrame({"x": np.float32([1, 2]), "soil": ["a", "b"]})
     empty = pd.DataFrame({"x": pd.Series(dtype=np.float64), "soil": pd.Series(dtype=np.float64)})
     for blocks in ([empty, full], [full, empty], [empty, full, empty]):
-        merged = merge_all(TableSummary.of(X, values=True, products=True) for X in blocks)
-        assert merged.schema == Schema.of(full)
+        merged = merge_all(TableSummary.from_rows(X, values=True, products=True) for X in blocks)
+        assert merged.schema == Schema.from_table(full)
         assert merged.dtype == np.float32
-    nothing = TableSummary.of(empty).merge(TableSummary.of(empty))
+    nothing = TableSummary.from_rows(empty).merge(TableSummary.from_rows(empty))
     assert nothing.n_read == nothing.n_rows == 0
     with pytest.raises(ValueError, match="has no row"):
         fit_from_summary([Linear()], nothing, nothing.schema.read(empty))
@@ -244,9 +244,9 @@ def test_empty_blocks_say_nothing_of_types():
     ],
 )
 def test_different_columns_are_told_with_the_blocks(other, words):
-    first = TableSummary.of(np.zeros((2, 2)), block=3)
+    first = TableSummary.from_rows(np.zeros((2, 2)), block=3)
     with pytest.raises(ValueError, match=f"block 3 and block 5 have different columns.*{words}"):
-        first.merge(TableSummary.of(other, block=5))
+        first.merge(TableSummary.from_rows(other, block=5))
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
@@ -254,12 +254,12 @@ def test_values_that_are_no_numbers_are_counted_and_named(bad):
     X = np.ones((6, 3))
     X[[1, 4], 2] = bad
     with pytest.raises(ValueError, match=r"^block 8: Input X contains .*2 rows, in x2"):
-        TableSummary.of(X, block=8)
+        TableSummary.from_rows(X, block=8)
     with pytest.raises(ValueError, match=r"^Input X contains .*2 rows, in x2"):
-        TableSummary.of(X)
+        TableSummary.from_rows(X)
     frame = pd.DataFrame({"soil": ["a", None]})
     with pytest.raises(ValueError, match=r"^block north: column 'soil' .* 1 rows"):
-        TableSummary.of(frame, block="north")
+        TableSummary.from_rows(frame, block="north")
 
 
 class OnlyFit(FeatureClass):
@@ -276,7 +276,7 @@ class OwnHinge(Hinge):
 def test_a_class_that_needs_all_cells_is_named(kind):
     X = np.arange(6.0)[:, None]
     same(fit_operators([kind], X), fit_operators([Linear()], X))
-    summary = TableSummary.of(X, values=True)
+    summary = TableSummary.from_rows(X, values=True)
     for attempt in (
         lambda: summary_options([Linear(), kind]),
         lambda: fit_from_summary([kind], summary, summary.schema.read(X)),
@@ -287,17 +287,17 @@ def test_a_class_that_needs_all_cells_is_named(kind):
 
 def test_what_was_not_asked_for_is_told():
     X = np.arange(6.0).reshape(3, 2)
-    summary = TableSummary.of(X)
+    summary = TableSummary.from_rows(X)
     for kind, name in ((Hinge(), "values"), (Interaction(), "products")):
         with pytest.raises(ValueError, match=f"need the {name} .* {name}=True"):
             fit_from_summary([kind], summary, summary.schema.read(X))
         with pytest.raises(ValueError, match=f"one summary has {name}"):
-            summary.merge(TableSummary.of(X, **{name: True}))
+            summary.merge(TableSummary.from_rows(X, **{name: True}))
 
 
 def test_presences_must_be_rows_of_the_table():
     X = pd.DataFrame({"x": [1.0, 2.0], "soil": ["a", "b"]})
-    summary = TableSummary.of(X)
+    summary = TableSummary.from_rows(X)
     strange = pd.DataFrame({"x": [3.0], "soil": ["z"]})
     with pytest.warns(UserWarning, match="levels 'z' were not there"):
         cells = summary.schema.read(strange)
@@ -305,4 +305,4 @@ def test_presences_must_be_rows_of_the_table():
         fit_from_summary([Linear()], summary, cells)
     other = np.ones((1, 3))
     with pytest.raises(ValueError, match="3 continuous and 0 categorical columns"):
-        fit_from_summary([Linear()], summary, Schema.of(other).read(other))
+        fit_from_summary([Linear()], summary, Schema.from_table(other).read(other))

@@ -51,7 +51,7 @@ def test_density_on_the_sphere_is_that_of_great_circles():
     grid = Grid("EPSG:4326", (0.5, 0.0, 170.0, 0.0, -0.5, 65.0), width=40, height=30)
     rng = np.random.default_rng(0)
     x, y = 180 + rng.normal(0, 2, 50), 58 + rng.normal(0, 2, 50)
-    effort = RecordEffort.of(x, y, grid, "records", "auto")
+    effort = RecordEffort.from_records(x, y, grid, "records", "auto")
     rows, columns = np.floor(grid.positions(x, y))
     inside = (rows >= 0) & (rows < 30) & (columns >= 0) & (columns < 40)
     x, y = grid.coordinates(rows[inside] + 0.5, columns[inside] + 0.5)  # at centres of cells
@@ -74,7 +74,7 @@ def test_density_on_the_sphere_is_that_of_great_circles():
 def test_density_in_the_plane_crosses_no_date_line():
     feet = Grid("EPSG:2227", (1000.0, 0.0, 6e6, 0.0, -1000.0, 2e6), 30, 20)
     x, y = np.array([6.0052e6, 6.0207e6]), np.array([1.9958e6, 1.9901e6])
-    effort = RecordEffort.of(x, y, feet, "records", "2")
+    effort = RecordEffort.from_records(x, y, feet, "records", "2")
     values, _ = effort.read(Window(0, 0, 20, 30))
     km = 0.3048006096  # of a thousand US survey feet
     row, column = np.mgrid[:20, :30]
@@ -98,7 +98,9 @@ def test_background_follows_the_records(data, tmp_path):
     with (data / "occurrences.csv").open() as file:
         rows = [line.split(",") for line in file.read().splitlines()[1:]]
     x, y = (np.array([float(row[i]) for row in rows]) for i in (-2, -1))
-    exact, _ = RecordEffort.of(x, y, grid, "", "60").read(Window(0, 0, grid.height, grid.width))
+    exact, _ = RecordEffort.from_records(x, y, grid, "", "60").read(
+        Window(0, 0, grid.height, grid.width)
+    )
     np.testing.assert_allclose(effort, np.where(np.isnan(effort), np.nan, exact), rtol=1e-6)
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     assert "Sampling effort." in page
@@ -160,7 +162,7 @@ def test_what_cannot_be_is_said(data, tmp_path):
     assert "sampling effort changes nothing" in " ".join(done.output.split())
     grid = Grid("EPSG:4326", (1.0, 0.0, 0.0, 0.0, -1.0, 3.0), 3, 3)
     with pytest.raises(ValueError, match="all records lie in one cell"):
-        RecordEffort.of(np.array([0.2, 0.3]), np.array([0.2, 0.3]), grid, "two", "auto")
+        RecordEffort.from_records(np.array([0.2, 0.3]), np.array([0.2, 0.3]), grid, "two", "auto")
 
 
 def test_tune_prints_the_same_effort(data, tmp_path):

@@ -66,12 +66,12 @@ def files(tmp_path, bands):
 
 
 def test_names_files_and_bands(tmp_path):
-    assert Named.of("a=b.tif") == Named("a", "b.tif")
-    assert Named.of("a = b.tif:wet") == Named("a", "b.tif", "wet")
-    assert Named.of(r"a=C:\b.tif") == Named("a", r"C:\b.tif")
+    assert Named.from_text("a=b.tif") == Named("a", "b.tif")
+    assert Named.from_text("a = b.tif:wet") == Named("a", "b.tif", "wet")
+    assert Named.from_text(r"a=C:\b.tif") == Named("a", r"C:\b.tif")
     odd = tmp_path / "x:3"
     odd.write_text("")
-    assert Named.of(f"a={odd}") == Named("a", str(odd))  # the name of a file that is there
+    assert Named.from_text(f"a={odd}") == Named("a", str(odd))  # the name of a file that is there
     for wrong in ("a", "=b.tif", "a="):
         with pytest.raises(ValueError, match="NAME=FILE or NAME=FILE:BAND"):
             named_layers([wrong])

@@ -72,8 +72,8 @@ def test_columns_are_recognised(tmp_path, header, crs):
     assert records.row.tolist() == [2, 3, 4]
     assert (records.crs, records.source, records.notes) == (crs, "records.csv", ())
     assert records.names() == ["b", "a"]
-    assert records.of("b").x.tolist() == [-65.25, 10.0]
-    assert records.of("b").row.tolist() == [2, 4]
+    assert records.of_species("b").x.tolist() == [-65.25, 10.0]
+    assert records.of_species("b").row.tolist() == [2, 4]
     assert len(records.take(np.array([1]))) == 1
 
 
@@ -336,7 +336,7 @@ def test_wrong_options_are_named(tmp_path):
     ):
         read_occurrences(path, crs="EPSG:1")
     with pytest.raises(ValueError, match=r"no record of 'b'; it has 'a'"):
-        read_occurrences(path).of("b")
+        read_occurrences(path).of_species("b")
 
 
 def test_files_that_are_none(tmp_path):

@@ -63,7 +63,7 @@ def test_the_table_is_the_protocol(fitted):
         f"to {north:.8g} (units of EPSG:4326)"
         in mine["Overview", "Scale of Analysis", "Spatial extent"]
     )
-    assert result.study.said() == mine["Data", "Biodiversity data", "Clipping"]
+    assert result.study.describe() == mine["Data", "Biodiversity data", "Clipping"]
     held = int(np.sum(result.records["test"]))
     n = int(result.model.n_presences)
     size = mine["Data", "Biodiversity data", "Sample size"]

@@ -72,7 +72,7 @@ def fitted_operators(classes, dtype, rng):
             rng.choice([1, 2, 5], 300),
         ]
     ).astype(dtype)
-    schema = Schema.of(x, categorical=[3])
+    schema = Schema.from_table(x, categorical=[3])
     cells = schema.read(x)
     operators = fit_operators(classes, x, categorical=[3])
     low, high = cells.values.min(axis=1).astype(float), cells.values.max(axis=1).astype(float)
@@ -100,7 +100,7 @@ def test_scores_are_those_of_the_operators(kind, dtype, clamp):
         operators, low, high = fitted_operators(CLASSES[kind], fitted_with, rng)
         weights = rng.normal(size=sum(o.n_features for o in operators))
         cells = new_cells(operators, low, high, dtype, rng)
-        scores = Scorer.of(operators, weights, low, high).scores(cells, clamp)
+        scores = Scorer.from_operators(operators, weights, low, high).scores(cells, clamp)
         expected = old_scores(operators, weights, low, high, cells, clamp)
         scale = np.abs(weights).sum() if clamp else np.abs(expected).max()
         assert np.ptp(expected) > 0.1
@@ -110,12 +110,12 @@ def test_scores_are_those_of_the_operators(kind, dtype, clamp):
 def test_a_value_at_a_threshold_is_not_above_it():
     x = np.array([[0.0], [0.5], [0.5 + 2**-24], [1.0]], dtype=np.float32)
     operators = fit_operators([Threshold()], x)
-    scorer = Scorer.of(operators, np.array([1.0, 10.0, 100.0]), x.min(0), x.max(0))
+    scorer = Scorer.from_operators(operators, np.array([1.0, 10.0, 100.0]), x.min(0), x.max(0))
     knots = operators[0].knot
     at = np.concatenate([knots, np.nextafter(knots, np.inf), np.nextafter(knots, -np.inf)])
     scores = scorer.scores(Cells(at[None], np.empty((0, 9), dtype=np.int32)))
     np.testing.assert_array_equal(scores, [0, 1, 11, 1, 11, 111, 0, 1, 11])
-    np.testing.assert_array_equal(scorer.scores(Schema.of(x).read(x)), [0, 1, 11, 111])
+    np.testing.assert_array_equal(scorer.scores(Schema.from_table(x).read(x)), [0, 1, 11, 111])
 
 
 def test_many_knots_in_a_small_part_of_the_range():
@@ -124,7 +124,7 @@ def test_many_knots_in_a_small_part_of_the_range():
     operators = fit_operators([Threshold()], x)
     weights = rng.normal(size=operators[0].n_features)
     at = np.sort(np.concatenate([x[:, 0], operators[0].knot]))
-    scorer = Scorer.of(operators, weights, x.min(0), x.max(0))
+    scorer = Scorer.from_operators(operators, weights, x.min(0), x.max(0))
     scores = scorer.scores(Cells(at[None], np.empty((0, at.size), dtype=np.int32)))
     expected = ((at[:, None] > operators[0].knot) * weights).sum(axis=1)
     np.testing.assert_allclose(scores, expected, atol=1e-9)
@@ -176,7 +176,7 @@ def test_other_operators_score_themselves():
     operators = [Ripples(), *operators, Doubled(**vars(additive))]
     weights = rng.normal(size=sum(o.n_features for o in operators))
     cells = new_cells(operators, low, high, "float64", rng)
-    scorer = Scorer.of(operators, weights, low, high)
+    scorer = Scorer.from_operators(operators, weights, low, high)
     assert [type(o) for o, _ in scorer.others] == [Ripples, Doubled]
     for clamp in (True, False):
         expected = old_scores(operators, weights, low, high, cells, clamp)
@@ -186,7 +186,7 @@ def test_other_operators_score_themselves():
 def test_a_missing_value_has_no_score():
     rng = np.random.default_rng(2)
     operators, low, high = fitted_operators([Hinge()], "float64", rng)
-    scorer = Scorer.of(operators, np.ones(operators[0].n_features), low, high)
+    scorer = Scorer.from_operators(operators, np.ones(operators[0].n_features), low, high)
     values = np.array([[np.nan, 1.0], [3.0, 3.0], [200.0, 200.0]])
     scores = scorer.scores(Cells(values, np.zeros((1, 2), dtype=np.int32)))
     np.testing.assert_array_equal(np.isnan(scores), [True, False])
@@ -246,7 +246,7 @@ def places():
 def test_similarity_by_brute_force(places):
     table, new = places
     for columns in (["heat"], ["rain"], ["soil"], ["flat"], ["heat", "rain"], list(table)):
-        reference = Reference.of(table[columns], [c for c in columns if c == "soil"])
+        reference = Reference.from_table(table[columns], [c for c in columns if c == "soil"])
         mess, variable = reference.similarity({name: new[name] for name in columns})
         least, first = brute_mess({n: new[n] for n in columns}, table, ["soil"])
         np.testing.assert_allclose(mess, least, rtol=1e-12, atol=1e-12)
@@ -262,13 +262,13 @@ def test_similarity_of_missing_values_and_of_words(places):
     heat = np.where(np.arange(150) < 5, np.nan, new["heat"])
     soil = new["soil"].astype(float)
     soil[5:8] = np.nan
-    mess, variable = Reference.of(table[["soil", "heat"]], ["soil"]).similarity(
+    mess, variable = Reference.from_table(table[["soil", "heat"]], ["soil"]).similarity(
         {"heat": heat, "soil": soil}
     )
     np.testing.assert_array_equal(np.isnan(mess), np.arange(150) < 8)
     np.testing.assert_array_equal(variable == -1, np.arange(150) < 8)
     words = pandas.DataFrame({"soil": ["clay", "sand", "clay"]})
-    similarity, _ = Reference.of(words).similarity(
+    similarity, _ = Reference.from_table(words).similarity(
         {"soil": np.array(["sand", "rock"], dtype=object)}
     )
     np.testing.assert_array_equal(similarity, [100, -100])
@@ -277,7 +277,7 @@ def test_similarity_of_missing_values_and_of_words(places):
 def test_a_long_reference_is_thinned():
     rng = np.random.default_rng(4)
     x = rng.normal(size=50_000)
-    reference = Reference.of(x[:, None])
+    reference = Reference.from_table(x[:, None])
     assert reference.values["x0"].size <= 10_000
     assert (reference.values["x0"][[0, -1]] == [x.min(), x.max()]).all()
     at = np.concatenate([rng.normal(size=3000), [x.min() - 1, x.max() + 1, x.min(), x.max()]])
@@ -287,13 +287,13 @@ def test_a_long_reference_is_thinned():
     outside = np.minimum(at - x.min(), x.max() - at) / width * 100
     expected = np.where((below > 0) & (below < 100), inside, outside)
     np.testing.assert_allclose(reference.similarity({"x0": at})[0], expected, atol=0.03)
-    few = Reference.of(x[:9000, None])
+    few = Reference.from_table(x[:9000, None])
     assert few.values["x0"].size == 9000
 
 
 def test_a_reference_is_saved(places, tmp_path):
     table, new = places
-    reference = Reference.of(table, ["soil"])
+    reference = Reference.from_table(table, ["soil"])
     save(reference, tmp_path / "reference.json")
     again = load(tmp_path / "reference.json")
     assert again.variables == ("heat", "rain", "soil", "flat")
@@ -303,7 +303,7 @@ def test_a_reference_is_saved(places, tmp_path):
 
 def test_similarity_needs_every_variable_in_one_shape(places):
     table, new = places
-    reference = Reference.of(table, ["soil"])
+    reference = Reference.from_table(table, ["soil"])
     with pytest.raises(ValueError, match="no values of rain: similarity needs all of heat, rain"):
         reference.similarity({n: v for n, v in new.items() if n != "rain"})
     with pytest.raises(ValueError, match=r"rain has the shape \(3,\), heat \(150,\)"):
@@ -413,7 +413,7 @@ def test_maps_are_the_predictions(scene, tmp_path, clamp):
 
 
 def test_similarity_maps(scene, tmp_path):
-    reference = Reference.of(scene.table, ["soil"])
+    reference = Reference.from_table(scene.table, ["soil"])
     with scene.open() as layers:
         written = project(
             scene.model, layers, tmp_path, reference=reference, extras=("mess", "mod"), name="now"
@@ -437,15 +437,17 @@ def test_similarity_maps(scene, tmp_path):
 
 
 def test_similarity_is_over_the_variables_of_the_model(scene, tmp_path):
-    wider = Reference.of(scene.table.assign(other=1.0)[["other", "soil", "rain", "heat"]], ["soil"])
+    wider = Reference.from_table(
+        scene.table.assign(other=1.0)[["other", "soil", "rain", "heat"]], ["soil"]
+    )
     with scene.open() as layers:
         maps = [
             project_xarray(scene.model, layers, reference=reference)
-            for reference in (wider, Reference.of(scene.table, ["soil"]))
+            for reference in (wider, Reference.from_table(scene.table, ["soil"]))
         ]
         for what in ("mess", "mod"):
             np.testing.assert_array_equal(maps[0][what], maps[1][what])
-        fewer = Reference.of(scene.table[["heat"]])
+        fewer = Reference.from_table(scene.table[["heat"]])
         with pytest.raises(ValueError, match="the reference does not have rain, soil; it has heat"):
             project(scene.model, layers, tmp_path, reference=fewer)
 
@@ -501,7 +503,10 @@ def test_replicates_with_other_levels_and_columns(scene):
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("cells", [700, 1 << 20])
 def test_windows_and_threads_make_no_difference(scene, tmp_path, monkeypatch, cells, threads):
-    options = {"outputs": ("raw", "cloglog"), "reference": Reference.of(scene.table, ["soil"])}
+    options = {
+        "outputs": ("raw", "cloglog"),
+        "reference": Reference.from_table(scene.table, ["soil"]),
+    }
     with scene.open() as layers:
         whole = project_xarray(scene.model, layers, **options)
         monkeypatch.setattr(drawing, "_CELLS", cells * threads)
@@ -800,7 +805,7 @@ def test_maps_in_memory_are_those_in_files(scene, tmp_path):
     needs("rioxarray")
     options = {
         "outputs": ("cloglog", "raw"),
-        "reference": Reference.of(scene.table, ["soil"]),
+        "reference": Reference.from_table(scene.table, ["soil"]),
         "threshold": 0.3,
         "replicates": scene.replicates[:2],
     }

@@ -152,7 +152,7 @@ def test_a_pool_is_the_mean_of_the_logs_renormalised(biased):
     whole = [member("lqpthc", ROWS, 1), member("lqphc", ROWS, 2)]
     prior = np.exp(TABLE["b"].to_numpy()) if biased else None
     y = (TABLE["a"] > 1).to_numpy()
-    points = Points.of(TABLE, y, prior=prior, categorical=["kind"])
+    points = Points.from_table(TABLE, y, prior=prior, categorical=["kind"])
     shares = [0.5, 0.3]
     made = log_pool(whole, shares, points, [m.certificate for m in whole])
     logs = sum(s * m.predict(TABLE, "log") for s, m in zip(shares, whole, strict=True))
@@ -170,7 +170,7 @@ def test_a_pool_is_a_density_like_any_other(tmp_path):
     whole = members()
     schema = joint_schema([m.schema for m in whole])
     y = (TABLE["a"] > 1).to_numpy()
-    points = Points.of_table(Table.of(TABLE, y), schema=schema)
+    points = Points.of_table(Table.from_rows(TABLE, y), schema=schema)
     made = log_pool(whole, [0.5, 0.2, 0.3], points, [m.certificate for m in whole[:2]])
     mx.save(made, tmp_path / "model.json")
     again = mx.load(tmp_path / "model.json")
@@ -193,7 +193,7 @@ def test_a_pool_is_a_density_like_any_other(tmp_path):
 def test_a_pool_refuses_what_has_no_exponent_to_add():
     one = member("lc", ROWS, 1)
     other = replace(one, entropy=mx.Tsallis(1.5))
-    points = Points.of(TABLE, TABLE["a"] > 1, categorical=["kind"])
+    points = Points.from_table(TABLE, TABLE["a"] > 1, categorical=["kind"])
     with pytest.raises(ValueError, match="entropy Shannon alone"):
         log_pool([one, other], [0.5, 0.5], points, [one.certificate])
     with pytest.raises(ValueError, match="as many shares"):
@@ -226,7 +226,7 @@ def test_a_species_with_few_records_is_helped(fitted):
 def test_the_weights_of_the_others_are_a_ridge_optimum(fitted):
     recipe, made = fitted
     sample = sample_of(FEW)
-    borrower = sharing.Borrower.of(recipe, sample, others(made, FEW))
+    borrower = sharing.Borrower.from_sample(recipe, sample, others(made, FEW))
     weights, told = borrower.others(borrower.points(sample), 1e-10)
     columns = np.column_stack([d.scores(X) for d in others(made, FEW).values()])
     m, k = sample.counts.sum(), columns.shape[1]
@@ -244,7 +244,7 @@ def test_a_species_unlike_the_others_stays_alone(fitted):
     assert not got.sharing.chosen
     assert got.density is made[UNLIKE]
     assert got.sharing.shared["gain"] <= got.sharing.own["gain"]
-    assert "not shared" in got.sharing.said()
+    assert "not shared" in got.sharing.describe()
 
 
 def test_a_held_out_block_is_held_out_of_both_parts(fitted, monkeypatch):

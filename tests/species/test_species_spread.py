@@ -75,7 +75,7 @@ def test_exdet_is_that_of_the_formula():
         [training, 1.3 * training - 0.3 * training.mean(axis=0), training[::-1]]
     )
     places[400:, 1] = training[:, 1]  # each within its range, not together
-    found = Extrapolation.of(training)
+    found = Extrapolation.from_table(training)
     values = found.novelty({f"x{i}": places[:, i] for i in range(3)})
     np.testing.assert_allclose(values, _exdet(training, places), rtol=1e-8, atol=1e-12)
     assert values[:200].max() == pytest.approx(1)
@@ -87,7 +87,7 @@ def test_exdet_is_that_of_the_formula():
 def test_exdet_sees_what_leaves_a_line():
     line = np.linspace(0, 1, 50)
     training = np.column_stack([line, 2 * line, np.full(50, 7.0)])
-    found = Extrapolation.of(training)
+    found = Extrapolation.from_table(training)
     places = {"x0": [0.5, 0.5, 0.5], "x1": [1.0, 1.001, 1.2], "x2": [7.0, 7.0, 7.0]}
     on, rounded, off = found.novelty(places)
     assert on < rounded < 1 < off

@@ -289,7 +289,7 @@ def test_the_area_of_the_earth():
 
 def test_a_region_is_stored_as_data(tmp_path):
     ring = shapely.Point(0, 0).buffer(4).difference(shapely.Point(0, 0).buffer(2))
-    study = species.StudyRegion.of("polygons", "a ring", ring, DEGREES)
+    study = species.StudyRegion.from_shape("polygons", "a ring", ring, DEGREES)
     mx.save(study, tmp_path / "ring.json")
     loaded = mx.load(tmp_path / "ring.json")
     assert shapely.equals(loaded.shape, study.shape)

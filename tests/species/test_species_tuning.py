@@ -329,7 +329,7 @@ def test_null_records_are_as_many_and_in_place(sample, kind, monkeypatch):
     points, _ = sample
     settings = species.TuningSettings(partition=kind, null=1)
     folds = partition(points, settings)
-    trial = candidates.Trial.of(points, settings, folds, ["biome"], None)
+    trial = candidates.Trial.from_sample(points, settings, folds, ["biome"], None)
     seen = []
     kept = candidates.Trial.path
 

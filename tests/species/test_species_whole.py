@@ -96,7 +96,7 @@ def test_the_density_is_that_of_a_fit_in_memory(data, case):
             edge = (north[0] + records.y[0]) / 2
             inside = (edge, 0.0) if records.y[0] > north[0] else (-90.0, edge)
             box = shapely.box(west, inside[0], east, inside[1])
-            study = StudyRegion.of("polygons", "a part", box, layers.grid)
+            study = StudyRegion.from_shape("polygons", "a part", box, layers.grid)
         how = {"bias": effort, "study": study}
         regions = [
             species.survey(layers, records, replace(settings, background=n), **how)

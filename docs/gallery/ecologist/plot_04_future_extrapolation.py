@@ -52,8 +52,8 @@ model = mx.MaxentDensity("lq").fit(surveyed, presence)
 
 clamped = model.predict(future, "cloglog")
 unclamped = model.predict(future, "cloglog", clamp=False)
-mess, _ = species.Reference.of(surveyed).similarity(future)
-exdet = species.Extrapolation.of(surveyed).novelty(future)
+mess, _ = species.Reference.from_table(surveyed).similarity(future)
+exdet = species.Extrapolation.from_table(surveyed).novelty(future)
 kind = np.select([exdet < 0, exdet > 1], [2, 1], 0)
 kinds = ["like the survey", "new combination", "outside a range"]
 

@@ -51,7 +51,7 @@ with tempfile.TemporaryDirectory() as folder:
     with species.Layers.open(files["layers"], only=climate) as layers:
         region = species.survey(layers, records, settings)
         for name in records.names():
-            ready = species.prepare(region, records.of(name), settings)
+            ready = species.prepare(region, records.of_species(name), settings)
             results[name], _ = species.fit_species(ready, settings)
             maps[name] = species.project_xarray(results[name].model, layers, verbose=0)["cloglog"]
 

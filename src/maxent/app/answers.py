@@ -61,7 +61,7 @@ class Answers:
                 return {"known": False, "said": self.folders.without_paths(str(error))}
         return {
             "known": True,
-            "said": told.said(),
+            "said": told.describe(),
             **plain(told),
             "curves": _on_curves(opened.result, told),
         }

@@ -55,7 +55,7 @@ class Draft:
     out: str = "maxent-results"
 
     @classmethod
-    def of(cls, given: Any) -> Draft:
+    def from_page(cls, given: Any) -> Draft:
         """From what the page sent; what is not known, or of another kind, is refused."""
         if not isinstance(given, dict):
             raise ValueError(f"a draft must be choices by name, got {type(given).__name__}")
@@ -80,7 +80,7 @@ class Draft:
 
     def changed(self, given: Mapping[str, Any]) -> Draft:
         """With other values for some of the choices."""
-        made = Draft.of(given)
+        made = Draft.from_page(given)
         return replace(self, **{name: getattr(made, name) for name in given})
 
     # -- as the command takes them -----------------------------------------------------------------
@@ -209,7 +209,7 @@ _PARTS = {"records": RecordFile, "layers": LayerFiles, "study": StudyFiles, "set
 def _file_of(text: str, folders: Folders) -> str:
     """The file of NAME=FILE[:BAND], as it is named from the first folder."""
     rest = text.partition("=")[2].strip()
-    return rest if os.path.exists(folders.home / rest) else Named.of(text).path
+    return rest if os.path.exists(folders.home / rest) else Named.from_text(text).path
 
 
 def _list(name: str, value: Any) -> list[Any]:
@@ -265,7 +265,7 @@ def read_draft(folders: Folders, aside: Aside | None = None) -> Draft:
         return Draft()
     try:
         folders.find(str(path))
-        draft = Draft.of(from_json(content, allow_inf_nan=False))
+        draft = Draft.from_page(from_json(content, allow_inf_nan=False))
         draft.check_paths(folders)
     except (ValueError, TypeError, OSError) as error:
         if aside is not None:

@@ -48,7 +48,7 @@ class Job:
     facts: JobFacts
 
     @classmethod
-    def of(cls, folder: Path) -> Job:
+    def from_folder(cls, folder: Path) -> Job:
         """The job of a folder; an error says why it cannot be read."""
         return cls(folder, read(JobFacts, (folder / runner.JOB).read_bytes()))
 
@@ -157,7 +157,7 @@ class Jobs:
             if not self.folders.holds(folder / runner.JOB):  # a link that leads out
                 continue
             try:
-                found.append(Job.of(folder))
+                found.append(Job.from_folder(folder))
             except OSError:  # forgotten meanwhile
                 continue
             except DamagedError as error:
@@ -210,7 +210,7 @@ class Jobs:
         threading.Thread(target=process.wait, daemon=True).start()  # so that its end is noticed
         write_atomically(folder / _PID, f"{process.pid}\n{started}\n".encode())
         self._forget()
-        return Job.of(folder)
+        return Job.from_folder(folder)
 
     def _forget(self) -> None:
         for job in self.all()[_KEPT:]:

@@ -383,7 +383,7 @@ class Server:
             facts = job.facts
             if facts.draft and (run == facts.out or run.startswith(f"{facts.out}/")):
                 with suppress(ValueError):
-                    return Draft.of(facts.draft).script()
+                    return Draft.from_page(facts.draft).script()
         return command_script(command)
 
     async def map_facts(self, request: Request) -> Response:

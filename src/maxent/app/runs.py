@@ -54,7 +54,7 @@ def told(folders: Folders, run: str) -> dict[str, Any]:
         "bound": result.bound,
         "n_background": result.n_background,
         "certificate": {
-            "said": result.model.certificate.said(),
+            "said": result.model.certificate.describe(),
             "gap": plain(result.model.certificate.gap),
             "gain": plain(result.model.certificate.gain),
         },

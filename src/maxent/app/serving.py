@@ -37,7 +37,7 @@ def serve(
     except ImportError as error:
         raise ImportError("the app needs starlette and uvicorn: pip install maxent[app]") from error
     own_process()
-    kept = _Kept.of(folders)
+    kept = _Kept.from_folders(folders)
     listening = _listen(port) if port else _listen_again(kept.port)
     number = listening.getsockname()[1]
     token = kept.token or secrets.token_urlsafe(24)
@@ -100,7 +100,7 @@ class _Kept:
     token: str = ""
 
     @classmethod
-    def of(cls, folders: Folders) -> _Kept:
+    def from_folders(cls, folders: Folders) -> _Kept:
         """What this user's server wrote here: not a file that came with the folder."""
         path = folders.state / _FILE
         try:

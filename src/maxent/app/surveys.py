@@ -98,7 +98,7 @@ def _unplaced(file: RecordFile, folders: Folders) -> dict[str, Any]:
     )
     fates = []
     for name in records.names():
-        one = records.of(name)
+        one = records.of_species(name)
         fate = np.full(len(one), "read; choose layers to see which can be used", dtype=object)
         fates.append(RecordFates(name, one.x, one.y, one.row, fate, []))
     return {

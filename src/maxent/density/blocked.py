@@ -69,10 +69,10 @@ class Reading(NamedTuple):
     missing: str = "error"
     without: dict[int, Array] = {}  # noqa: RUF012 (never written to)
 
-    def of(self, part: Part) -> Table:
+    def checked_rows(self, part: Part) -> Table:
         """The checked rows of a part."""
         columns = {"sample_weight": None, "prior": None} | part.columns
-        table = Table.of(
+        table = Table.from_rows(
             part.X, columns["y"], columns["sample_weight"], columns["prior"], self.missing
         )
         if part.number not in self.without:
@@ -82,15 +82,15 @@ class Reading(NamedTuple):
 
 
 def _counted(part: Part, rows: Reading) -> Counted | None:
-    table = rows.of(part)
+    table = rows.checked_rows(part)
     if not len(table.y):
         return None
     default = table.weight * table.prior
     prior = table.prior[default > 0]
     records = table.take(np.flatnonzero(table.y > 0))
-    Schema.of(records.X).read(records.X)  # what is wrong with a record shows in its block
+    Schema.from_table(records.X).read(records.X)  # what is wrong with a record shows in its block
     return Counted(
-        CountFacts.of(table),
+        CountFacts.from_table(table),
         float(default.sum()),
         (float(prior.min(initial=np.inf)), float(prior.max(initial=-np.inf))),
         {part.number: records} if records.y.size else {},
@@ -100,9 +100,9 @@ def _counted(part: Part, rows: Reading) -> Counted | None:
 def _summarised(
     part: Part, rows: Reading, categorical: Sequence[Any], wanted: dict[str, bool]
 ) -> TableSummary:
-    table = rows.of(part)
+    table = rows.checked_rows(part)
     weight = np.where(table.prior > 0, table.weight, 0.0)
-    return TableSummary.of(table.X, categorical, weight, **wanted)
+    return TableSummary.from_rows(table.X, categorical, weight, **wanted)
 
 
 @dataclass(eq=False)
@@ -116,9 +116,9 @@ class PointBlock:
     prior: Array
 
     @classmethod
-    def of(cls, part: Part, rows: Reading, schema: Schema) -> PointBlock:
+    def from_part(cls, part: Part, rows: Reading, schema: Schema) -> PointBlock:
         """The points with mass under the default density."""
-        table = rows.of(part)
+        table = rows.checked_rows(part)
         cells, counts = schema.read(table.X), table.y * table.weight
         used = table.weight * table.prior > 0
         if not used.all():
@@ -152,7 +152,7 @@ def _density_sums(
 ) -> DensitySums | None:
     if not block.default.size:
         return None
-    return DensitySums.of(block.scores(weights), link, block.mass)
+    return DensitySums.from_points(block.scores(weights), link, block.mass)
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,7 +171,7 @@ class BlockPoints:
     merged: bool = False
 
     @classmethod
-    def of(
+    def from_table(
         cls,
         table: BlockTable,
         classes: Callable[[Points], Sequence[FeatureClass]],
@@ -196,20 +196,21 @@ class BlockPoints:
     ) -> BlockPoints:
         """The points of a table in blocks with a column y.
 
-        ``wanted`` says what ``TableSummary.of`` is to look at, from what is known of the records.
+        ``wanted`` says what ``TableSummary.from_rows`` is to look at, from what is known of the
+        records.
         """
         table.names()
         rows = rows or Reading()
         counted = count_rows(table, rows)
         first = counted.all_records()
         first = first.take(first.weight * first.prior > 0)
-        known = Points.of_records(first, Schema.of(first.X, categorical))
+        known = Points.of_records(first, Schema.from_table(first.X, categorical))
         summary = table.blocks.reduce(
             _summarised, rows, tuple(categorical), wanted(known), merge=TableSummary.merge
         )
         check_ranges(summary.schema, *summary.ranges)
         records = Points.of_records(first, summary.schema)
-        blocks = table.blocks.map(PointBlock.of, rows, summary.schema)
+        blocks = table.blocks.map(PointBlock.from_part, rows, summary.schema)
         low, high = counted.prior
         return cls(blocks, records, summary, counted.default, low != high)
 
@@ -283,7 +284,7 @@ def fitted_in_blocks(
     prevalence: float,
     family_gap: float | None = None,
 ) -> FittedDensity:
-    """The density of a solution, as ``FittedDensity.of``, over points in blocks."""
+    """The density of a solution, as ``FittedDensity.from_solution``, over points in blocks."""
     features, entropy = problem.features, problem.entropy
     link = _link(entropy, *features.threshold(entropy, solution.w))
     sums = features.blocks.reduce(
@@ -300,7 +301,7 @@ def fitted_in_blocks(
         entropy=entropy,
         n_features=features.n_features,
         origin=origin,
-        certificate=Certificate.of(problem, solution, family_gap),
+        certificate=Certificate.from_solution(problem, solution, family_gap),
         prevalence=prevalence,
         n_presences=points.n_presences,
         biased=points.biased,

@@ -16,7 +16,7 @@ from maxent.rows.arrays import Array
 class RecordWeights:
     """The weights of records: ``counts`` of them have each of ``values``.
 
-    >>> RecordWeights.of(y=[2, 0, 1], weight=[3.0, 5.0, 3.0]).evidence()
+    >>> RecordWeights.from_counts(y=[2, 0, 1], weight=[3.0, 5.0, 3.0]).evidence()
     Evidence(n_records=3, effective=3.0, half_line=3.0)
     """
 
@@ -24,7 +24,7 @@ class RecordWeights:
     counts: Array
 
     @classmethod
-    def of(cls, y: Array, weight: Array) -> RecordWeights:
+    def from_counts(cls, y: Array, weight: Array) -> RecordWeights:
         """Of rows with y records each, every one of which has the weight of its row."""
         used = (np.asarray(y) > 0) & (np.asarray(weight) > 0)
         values, place = np.unique(np.asarray(weight)[used], return_inverse=True)

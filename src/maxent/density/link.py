@@ -28,7 +28,7 @@ class DensityLink:
     slope: float = 1.0
 
     @classmethod
-    def of(cls, entropy: Entropy, theta: Array, p: Array, q0: Array) -> DensityLink:
+    def from_scores(cls, entropy: Entropy, theta: Array, p: Array, q0: Array) -> DensityLink:
         """The link of a fitted density, from the scores of its cells, p and the default q0."""
         power, ratio = required_power(entropy), p / q0
         top = int(np.argmax(theta))

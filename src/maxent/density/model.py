@@ -78,7 +78,7 @@ class Certificate:
         )
 
     @classmethod
-    def of(
+    def from_solution(
         cls, problem: Problem, solution: Solution, family_gap: float | None = None
     ) -> Certificate:
         """The certificate of a solution."""
@@ -95,12 +95,12 @@ class Certificate:
             family_gap=family_gap,
         )
 
-    def said(self) -> str:
+    def describe(self) -> str:
         """Status, iterations and gap in words."""
         if self.status is None:
             return "gain and certificate are not known"
         if self.parts:
-            each = "; ".join(part.said() for part in self.parts)
+            each = "; ".join(part.describe() for part in self.parts)
             return f"a mean of {len(self.parts)} densities, each solved by itself: {each}"
         text = f"{self.status.value} after {self.n_iter} iterations, duality gap {self.gap:.1e}"
         if self.family_gap is None:
@@ -217,7 +217,7 @@ class FittedDensity:
             self.mean_place.check(self.schema)
 
     @classmethod
-    def of(
+    def from_solution(
         cls,
         points: Points,
         operators: list[Operator],
@@ -232,7 +232,7 @@ class FittedDensity:
         entropy = problem.entropy
         assert isinstance(entropy, Relative)
         theta = problem.features.scores(solution.w)
-        link = DensityLink.of(entropy.entropy, theta, np.asarray(solution.p), entropy.q0)
+        link = DensityLink.from_scores(entropy.entropy, theta, np.asarray(solution.p), entropy.q0)
         used = np.flatnonzero(solution.w)
         return cls.over(
             points,
@@ -244,7 +244,7 @@ class FittedDensity:
             entropy=entropy.entropy,
             n_features=problem.features.n_features,
             origin=origin,
-            certificate=Certificate.of(problem, solution, family_gap),
+            certificate=Certificate.from_solution(problem, solution, family_gap),
             prevalence=prevalence,
         )
 
@@ -252,7 +252,7 @@ class FittedDensity:
     def over(cls, points: Points, theta: Array, link: DensityLink, **known: Any) -> FittedDensity:
         """The density with scores theta at the points, normalised over them; other fields given."""
         return cls.from_sums(
-            DensitySums.of(theta, link, points.mass, size=max(theta.size, 2)),
+            DensitySums.from_points(theta, link, points.mass, size=max(theta.size, 2)),
             points,
             link,
             n_presences=points.n_presences,
@@ -306,7 +306,7 @@ class FittedDensity:
     @cached_property
     def scorer(self) -> Scorer:
         """The weighted sum of the features, compiled to tables."""
-        return Scorer.of(self.operators, self.weights, self.low, self.high)
+        return Scorer.from_operators(self.operators, self.weights, self.low, self.high)
 
     # -- prediction ----------------------------------------------------------------------------
 
@@ -465,13 +465,13 @@ class FittedDensity:
         if told.status is None:
             return (
                 f"{self.n_points:g} points, {features}, entropy {self.raw_entropy:.4f}\n"
-                f"read from a lambdas file: {told.said()}"
+                f"read from a lambdas file: {told.describe()}"
             )
         gains = f"regularized gain {told.gain:.4f}, unregularized {told.unregularized_gain:.4f}"
         lines = [
             f"{self.n_presences:g} presences, {self.n_points:g} points, {features}",
             f"unregularized gain {told.unregularized_gain:.4f}" if told.parts else gains,
-            told.said(),
+            told.describe(),
         ]
         if isinstance(self.entropy, Shannon):
             lines.append(str(self.bound()))

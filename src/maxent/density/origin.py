@@ -27,13 +27,13 @@ class Offered:
     n_not_monotone: int
 
     @classmethod
-    def of(cls, operators: Sequence[Operator], schema: Schema) -> Offered:
+    def from_operators(cls, operators: Sequence[Operator], schema: Schema) -> Offered:
         """What operators offer, with the levels that are left out for want of occurrences.
 
         >>> from maxent.features import Categorical, Square, fit_operators
-        >>> cells = Schema.of([["a"], ["b"], ["b"], ["c"]])
+        >>> cells = Schema.from_table([["a"], ["b"], ["b"], ["c"]])
         >>> seen = fit_operators([Categorical(occupied=True)], [["a"], ["b"], ["b"], ["c"]], [1])
-        >>> seen[0].n_features, Offered.of(seen, cells)
+        >>> seen[0].n_features, Offered.from_operators(seen, cells)
         (1, Offered(n_not_monotone=3))
         """
         kinds = kinds_of(operators)

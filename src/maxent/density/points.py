@@ -39,7 +39,7 @@ class Table(NamedTuple):
     kept_all: bool
 
     @classmethod
-    def of(
+    def from_rows(
         cls, X: Any, y: Any, weight: Any = None, prior: Any = None, missing: str = "error"
     ) -> Table:
         """Checked rows; ``missing="drop"`` leaves out those with a missing value."""
@@ -64,7 +64,7 @@ class Table(NamedTuple):
 
     def check(self) -> None:
         """Refuse counts that no density can be fitted to."""
-        CountFacts.of(self).check()
+        CountFacts.from_table(self).check()
 
 
 class CountFacts(NamedTuple):
@@ -82,7 +82,7 @@ class CountFacts(NamedTuple):
     lost: int
 
     @classmethod
-    def of(cls, table: Table) -> CountFacts:
+    def from_table(cls, table: Table) -> CountFacts:
         """Of the rows of a table."""
         y, used = table.y, table.weight > 0
         broken = y[y != np.floor(y)]
@@ -148,7 +148,7 @@ class Points:
     ``merged`` says whether equal rows were made one point, ``weighted`` which weights the records
     had; without it all count alike.
 
-    >>> points = Points.of([[1.0], [2.0], [4.0]], [0, 1, 2])
+    >>> points = Points.from_table([[1.0], [2.0], [4.0]], [0, 1, 2])
     >>> points.n_presences, points.observed.round(2).tolist()
     (3.0, [0.0, 0.33, 0.67])
     """
@@ -162,7 +162,7 @@ class Points:
     weighted: RecordWeights | None = None
 
     @classmethod
-    def of(
+    def from_table(
         cls,
         X: Any,
         y: Any,
@@ -178,7 +178,7 @@ class Points:
         ``weight`` counts a row that often, its mass and its occurrences. ``merge`` moves each
         presence to an equal background row, or to the first equal presence.
         """
-        return cls.of_table(Table.of(X, y, weight, prior, missing), categorical, merge)
+        return cls.of_table(Table.from_rows(X, y, weight, prior, missing), categorical, merge)
 
     @classmethod
     def of_table(
@@ -190,7 +190,7 @@ class Points:
     ) -> Points:
         """The points of checked rows; a ``schema`` given knows levels that these rows lack."""
         table.check()
-        schema = Schema.of(table.X, categorical) if schema is None else schema
+        schema = Schema.from_table(table.X, categorical) if schema is None else schema
         points = cls.of_records(table, schema)._with_mass()
         check_ranges(schema, *points.ranges)
         return points._merge() if merge else points
@@ -199,7 +199,7 @@ class Points:
     def of_records(cls, table: Table, schema: Schema) -> Points:
         """The rows of a table as they are, where the other points are elsewhere."""
         y, weight = table.y, table.weight
-        known = RecordWeights.of(y, weight)
+        known = RecordWeights.from_counts(y, weight)
         return cls(schema, schema.read(table.X), y * weight, weight, table.prior, False, known)
 
     def operators(self, classes: Sequence[FeatureClass]) -> list[Operator]:

@@ -39,7 +39,7 @@ def log_pool(
     >>> import maxent as mx
     >>> X, y = np.linspace(0, 1, 9)[:, None], np.arange(9) > 5
     >>> one, two = (mx.MaxentDensity(f, verbose=0).fit(X, y).density_ for f in ("l", "q"))
-    >>> points = Points.of(X, y)
+    >>> points = Points.from_table(X, y)
     >>> p = log_pool([one, two], [0.5, 0.5], points, [one.certificate, two.certificate])
     >>> logs = (one.predict(X, "log") + two.predict(X, "log")) / 2
     >>> bool(np.allclose(p.predict(X), np.exp(logs) / np.exp(logs).sum()))

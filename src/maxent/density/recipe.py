@@ -69,7 +69,7 @@ class Recipe:
 
     def task(self, X: Any, y: Any, sample_weight: Any = None, prior: Any = None) -> DensityTask:
         """The density of cells X with y occurrences in each (0: background), to be fitted."""
-        return self.task_of(self.points(Table.of(X, y, sample_weight, prior, self.missing)))
+        return self.task_of(self.points(Table.from_rows(X, y, sample_weight, prior, self.missing)))
 
     def task_in_blocks(
         self, table: BlockTable, without: dict[int, Array] | None = None
@@ -90,7 +90,7 @@ class Recipe:
             return self._classes(self._letters(records)[0], preset)
 
         rows = Reading(self.missing, without or {})
-        return self.task_of(BlockPoints.of(table, classes, self.categorical, rows))
+        return self.task_of(BlockPoints.from_table(table, classes, self.categorical, rows))
 
     def points(self, table: Table, schema: Schema | None = None) -> Points:
         """The points of checked rows; a ``schema`` given knows levels that these rows lack."""
@@ -135,7 +135,7 @@ class Recipe:
 
     def offered(self, points: Points | BlockPoints) -> Offered:
         """What the features of a density over given points are chosen from."""
-        return Offered.of(self._operators(points), points.schema)
+        return Offered.from_operators(self._operators(points), points.schema)
 
     # -- choices -------------------------------------------------------------------------------
 

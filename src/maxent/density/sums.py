@@ -28,9 +28,9 @@ class DensitySums:
     entropy log(total) - moment / total.
 
     >>> link, theta = DensityLink(0.0, 2.0), np.array([0.0, 1.0, 2.0])
-    >>> whole = DensitySums.of(theta, link, np.ones(3))
-    >>> both = DensitySums.of(theta[:1], link, np.ones(1)).merge(
-    ...     DensitySums.of(theta[1:], link, np.ones(2))
+    >>> whole = DensitySums.from_points(theta, link, np.ones(3))
+    >>> both = DensitySums.from_points(theta[:1], link, np.ones(1)).merge(
+    ...     DensitySums.from_points(theta[1:], link, np.ones(2))
     ... )
     >>> round(whole.log_total, 6), round(both.log_total, 6)
     (0.407606, 0.407606)
@@ -43,7 +43,9 @@ class DensitySums:
     has_zero: bool
 
     @classmethod
-    def of(cls, theta: Array, link: DensityLink, mass: Array, size: int = SIZE) -> DensitySums:
+    def from_points(
+        cls, theta: Array, link: DensityLink, mass: Array, size: int = SIZE
+    ) -> DensitySums:
         """The sums over points; ``size`` is that of the sketch."""
         logs = link.log(theta)
         has_zero = bool(np.isneginf(logs).any())
@@ -56,7 +58,7 @@ class DensitySums:
             top,
             float(weight.sum()),
             float(weight @ below),
-            QuantileSketch.of(logs, weight, size),
+            QuantileSketch.from_values(logs, weight, size),
             has_zero,
         )
 

@@ -164,13 +164,13 @@ class DensityTask:
     @property
     def offered(self) -> Offered:
         """What the features are chosen from: not ``posed``, whose rule looked at the presences."""
-        return Offered.of(self.operators, self.points.schema)
+        return Offered.from_operators(self.operators, self.points.schema)
 
     def _fitted(
         self, problem: Problem, solution: Solution, beta: Array, origin: Origin
     ) -> FittedDensity:
         operators = self.posed.operators
-        return FittedDensity.of(
+        return FittedDensity.from_solution(
             self.points, operators, beta, problem, solution, origin, self.prevalence
         )
 

@@ -72,7 +72,9 @@ class GrowthBlock:
     _place: _Place | None = field(default=None, repr=False)
 
     @classmethod
-    def of(cls, block: Any, plans: Sequence[Plan], default: float, presences: float) -> GrowthBlock:
+    def from_points(
+        cls, block: Any, plans: Sequence[Plan], default: float, presences: float
+    ) -> GrowthBlock:
         """Of a ``PointBlock``; see ``PointBlock.bound``."""
         searched = [plan.bind(block.cells) for plan in plans]
         return cls(block.bound([], default, presences), block.cells, plans, searched)

@@ -513,7 +513,7 @@ class Monomials(PlannedFamily):
     [x = level] of the categorical ones; d counts both.
 
     >>> X = np.array([[0.0, 1.0], [1.0, 3.0], [2.0, 5.0], [2.0, 1.0]])
-    >>> schema = Schema.of(X)
+    >>> schema = Schema.from_table(X)
     >>> search = Monomials(max_degree=2).search(schema.read(X), schema)
     >>> [(p.operator.names(), p.value) for p in search.propose([0.0, 1.0, 2.0, -1.0])]
     [(['x1'], 2.5), (['x0 * x1'], 2.25)]

@@ -70,7 +70,7 @@ class Splines(PlannedFamily):
 
     >>> from maxent.features import Schema
     >>> X = np.array([[0.0], [1.0], [2.0], [4.0]])
-    >>> schema = Schema.of(X)
+    >>> schema = Schema.from_table(X)
     >>> search = Splines(max_factors=1, knots=1).search(schema.read(X), schema)
     >>> [(p.operator.names(), p.value) for p in search.propose([3.0, 0.0, -1.0, 1.0])]
     [(['hinge(x0<2)'], 3.0)]

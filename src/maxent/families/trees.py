@@ -44,7 +44,7 @@ class Trees(PlannedFamily):
     of the cells, all of them or, for more than ``bins`` distinct values, evenly by cell count.
 
     >>> X = np.array([[1.0], [2.0], [3.0], [4.0]])
-    >>> schema = Schema.of(X)
+    >>> schema = Schema.from_table(X)
     >>> proposals = Trees(2).search(schema.read(X), schema).propose(np.array([1, -2, -1.5, 2.5]))
     >>> [(p.level, p.operator.names(), p.value) for p in proposals]
     [(1, ['x0 <= 3.5'], -2.5), (2, ['1.5 < x0 <= 3.5'], -3.5)]
@@ -185,7 +185,9 @@ class TreeTerms(Operator):
                 if child >= 0:
                     reached[int(child)] = there
                 else:
-                    said = " and ".join(where.said(self._label(v)) for v, where in there.items())
+                    said = " and ".join(
+                        where.describe(self._label(v)) for v, where in there.items()
+                    )
                     leaves.append((-1 - int(child), said))
         return leaves
 
@@ -272,7 +274,7 @@ class _Range:
             return _Range(self.low, min(self.high, threshold))
         return _Range(max(self.low, threshold), self.high)
 
-    def said(self, name: str) -> str:
+    def describe(self, name: str) -> str:
         low, high = (repr(end).removesuffix(".0") for end in (self.low, self.high))
         if self.low == -np.inf:
             return f"{name} <= {high}"
@@ -294,7 +296,7 @@ class _Subset:
             codes = chosen - self.codes if left else self.codes | chosen
         return _Subset(self.levels, codes, self.inside or left)
 
-    def said(self, name: str) -> str:
+    def describe(self, name: str) -> str:
         listed = ", ".join(str(self.levels[code]) for code in sorted(self.codes))
         return f"{name} {'in' if self.inside else 'not in'} {{{listed}}}"
 

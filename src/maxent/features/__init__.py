@@ -73,7 +73,7 @@ def fit_operators(
     (['x0', 'x1'], ['x0*x1'])
     """
     X = X if hasattr(X, "columns") else np.asarray(X)
-    schema = Schema.of(X, categorical)
+    schema = Schema.from_table(X, categorical)
     cells = schema.read(X)
     rows = np.arange(cells.n_cells) if presences is None else np.asarray(presences)
     return joined([o for kind in classes for o in kind.fit(cells, schema, rows)])

@@ -222,7 +222,7 @@ class BoundCurves(Bound):
             low, high = unit * self.low[v], unit * self.high[v]
             intercept, slope, bend = self._tables(v, where, w)
             knots = unit * np.unique(self.knot[where][kind >= FORWARD])
-            guide = Guide.of(knots, low, high)
+            guide = Guide.from_knots(knots, low, high)
             scale = 1.0 / (high - low)
             is_upper = np.arange(slope.size) >= self.places[v].upper  # these are in high - x
             signed = np.where(is_upper, -scale, scale) * slope

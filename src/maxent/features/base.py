@@ -184,7 +184,7 @@ class OperatorMap(ColumnMap):
 
     >>> from maxent.features import Linear, Schema, bind, fit_operators
     >>> X = np.array([[1.0], [2.0], [5.0]])
-    >>> bind(fit_operators([Linear()], X), Schema.of(X).read(X)).scores(np.array([2.0]))
+    >>> bind(fit_operators([Linear()], X), Schema.from_table(X).read(X)).scores(np.array([2.0]))
     array([0. , 0.5, 2. ])
     """
 

@@ -47,7 +47,7 @@ class Cells:
 class Schema:
     """Which columns a table has, which are categorical and what their levels are.
 
-    >>> schema = Schema.of(np.array([[1.0, 3.0], [2.0, 5.0]]), categorical=[1])
+    >>> schema = Schema.from_table(np.array([[1.0, 3.0], [2.0, 5.0]]), categorical=[1])
     >>> schema.continuous, schema.levels
     (('x0',), ((3.0, 5.0),))
     """
@@ -75,7 +75,7 @@ class Schema:
         return len(self.continuous) + sum(map(len, self.levels))
 
     @classmethod
-    def of(cls, X: Any, categorical: Iterable[Any] = ()) -> Schema:
+    def from_table(cls, X: Any, categorical: Iterable[Any] = ()) -> Schema:
         """The schema of a table: category and string columns, and those named, are categorical."""
         names = _names(X)
         chosen = {_column_name(c, names) for c in categorical}

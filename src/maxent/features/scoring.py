@@ -32,8 +32,8 @@ class Scorer:
     >>> from maxent.features import Hinge, Schema, fit_operators
     >>> X = np.array([[1.0], [2.0], [4.0]])
     >>> operators = fit_operators([Hinge(knots=2)], X)
-    >>> scorer = Scorer.of(operators, np.array([2.0, 0.0]), low=X.min(0), high=X.max(0))
-    >>> scorer.scores(Schema.of(X).read(np.array([[2.5], [10.0]])))
+    >>> scorer = Scorer.from_operators(operators, np.array([2.0, 0.0]), low=X.min(0), high=X.max(0))
+    >>> scorer.scores(Schema.from_table(X).read(np.array([[2.5], [10.0]])))
     array([1., 2.])
     """
 
@@ -43,7 +43,9 @@ class Scorer:
     others: tuple[tuple[Operator, Array], ...]
 
     @classmethod
-    def of(cls, operators: Sequence[Operator], weights: Array, low: Array, high: Array) -> Scorer:
+    def from_operators(
+        cls, operators: Sequence[Operator], weights: Array, low: Array, high: Array
+    ) -> Scorer:
         """Compile operators and the weights of their features; variables are clamped to a range."""
         tables = ScoreTables()
         for operator, w in with_weights(operators, np.asarray(weights, dtype=np.float64)):

@@ -32,7 +32,8 @@ class QuantileSketch:
     A compression loses at most 1 / (size - 1) of the mass it sees, so that merges in a balanced
     tree (``merge_all``) have an error of at most (depth + 1) / (size - 1).
 
-    >>> sketch = QuantileSketch.of([1.0, 2.0, 2.0]).merge(QuantileSketch.of([5.0]))
+    >>> one, other = (QuantileSketch.from_values(x) for x in ([1.0, 2.0, 2.0], [5.0]))
+    >>> sketch = one.merge(other)
     >>> sketch.values, sketch.mass, sketch.rank_error
     (array([1., 2., 5.]), array([1., 2., 1.]), 0.0)
     >>> sketch.quantiles([0.5, 0.9])
@@ -45,7 +46,7 @@ class QuantileSketch:
     lost: float = 0.0
 
     @classmethod
-    def of(cls, values: Any, weights: Any = None, size: int = SIZE) -> QuantileSketch:
+    def from_values(cls, values: Any, weights: Any = None, size: int = SIZE) -> QuantileSketch:
         """The sketch of a sample; without ``weights`` every value has mass 1."""
         if not (isinstance(size, int | np.integer) and size >= 2):
             raise ValueError(f"size must be an integer >= 2, got {size!r}")
@@ -143,7 +144,7 @@ def merge_all(parts: Iterable[Part]) -> Part:
 
     Of n parts it holds log2(n) at a time, so they may come one by one.
 
-    >>> merge_all(QuantileSketch.of([float(i)]) for i in range(5)).values
+    >>> merge_all(QuantileSketch.from_values([float(i)]) for i in range(5)).values
     array([0., 1., 2., 3., 4.])
     """
     whole = merged(parts, lambda one, other: one.merge(other))

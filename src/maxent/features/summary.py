@@ -47,7 +47,8 @@ class TableSummary:
     All but the sketches is exact, and these are up to their ``size``. The products of a merge are
     rescaled by powers of two, which is exact unless one is below the least normal number.
 
-    >>> first, second = TableSummary.of([[1.0, 3.0]]), TableSummary.of([[2.0, -1.0], [6.0, 0.5]])
+    >>> first = TableSummary.from_rows([[1.0, 3.0]])
+    >>> second = TableSummary.from_rows([[2.0, -1.0], [6.0, 0.5]])
     >>> both = first.merge(second)
     >>> both.n_rows, both.low, both.high, both.mean.round(2)
     (3, array([ 1., -1.]), array([6., 3.]), array([3.  , 0.83]))
@@ -68,7 +69,7 @@ class TableSummary:
     block: str = "a block"
 
     @classmethod
-    def of(
+    def from_rows(
         cls,
         X: Any,
         categorical: Iterable[Any] = (),
@@ -87,7 +88,7 @@ class TableSummary:
         X = X if is_frame(X) else np.asarray(X)
         called = "a block" if block is None else f"block {block}"
         try:
-            schema = Schema.of(X, categorical)
+            schema = Schema.from_table(X, categorical)
             cells = schema.read(X)
             weight = masses("sample_weight", weight, cells.n_cells)
         except ValueError as error:
@@ -111,7 +112,9 @@ class TableSummary:
             np.array([np.abs(x).min(initial=np.inf) for x in cells.values], dtype=np.float64),
             cells.values @ (weight / mass if mass else weight),
             tuple(np.bincount(code, weight, minlength=len(levels)) for code, levels in codes),
-            tuple(QuantileSketch.of(x, size=size) for x in cells.values) if values else None,
+            tuple(QuantileSketch.from_values(x, size=size) for x in cells.values)
+            if values
+            else None,
             _products(cells, low, high) if products else None,
             called,
         )
@@ -291,7 +294,7 @@ class _SummaryView(CellsView):
 
 
 def summary_options(classes: Sequence[FeatureClass]) -> dict[str, bool]:
-    """What to ask of ``TableSummary.of`` to fit these classes; an error where one cannot be.
+    """What to ask of ``TableSummary.from_rows`` to fit these classes; an error where one cannot be.
 
     >>> from maxent.features import Hinge, Linear
     >>> summary_options([Linear(), Hinge()]), summary_options([Hinge(20)])
@@ -324,7 +327,7 @@ def fit_from_summary(
 
     >>> from maxent.features import Hinge
     >>> blocks = [np.array([[1.0], [2.0]]), np.array([[4.0]])]
-    >>> one, two = (TableSummary.of(X, **summary_options([Hinge()])) for X in blocks)
+    >>> one, two = (TableSummary.from_rows(X, **summary_options([Hinge()])) for X in blocks)
     >>> both = one.merge(two)
     >>> fit_from_summary([Hinge()], both, both.schema.read(blocks[1]))[0].names()
     ['hinge(x0>1.5)', 'hinge(x0>3)', 'hinge(x0<1.5)', 'hinge(x0<3)']
@@ -333,7 +336,7 @@ def fit_from_summary(
         if wanted and getattr(summary, name) is None:
             raise ValueError(
                 f"{', '.join(type(c).__name__ for c in classes)} need the {name} of the columns: "
-                f"use TableSummary.of(..., {name}=True) for all blocks"
+                f"use TableSummary.from_rows(..., {name}=True) for all blocks"
             )
     if not summary.n_rows:
         raise ValueError("the table has no row: features need some")

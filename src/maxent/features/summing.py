@@ -20,7 +20,7 @@ Part = tuple[Any, Array]  # an operator and the weights of its features
 def joint_schema(schemas: Sequence[Schema]) -> Schema:
     """The columns that all have, with the levels of any.
 
-    >>> joint_schema([Schema.of([["b"], ["a"]]), Schema.of([["c"], ["a"]])]).levels
+    >>> joint_schema([Schema.from_table([["b"], ["a"]]), Schema.from_table([["c"], ["a"]])]).levels
     (('a', 'b', 'c'),)
     """
     first = schemas[0]

@@ -43,7 +43,7 @@ class Guide(NamedTuple):
     before: Array
 
     @classmethod
-    def of(cls, knots: Array, low: float, high: float) -> Guide:
+    def from_knots(cls, knots: Array, low: float, high: float) -> Guide:
         """Bins from ``low`` to ``high``, several per knot; the outermost reach to infinity."""
         from maxent._support.compiling.kernels import exact
         from maxent.features.kernels.scores import fill_guide

@@ -65,7 +65,7 @@ class CellsInMemory(CellsView):
     """All cells in one place; ``rows`` are the indices of the occupied ones.
 
     >>> X = np.array([[3.0, 1.0], [2.0, 5.0], [2.0, 2.0]])
-    >>> view = CellsInMemory(Schema.of(X).read(X), Schema.of(X), np.array([0]))
+    >>> view = CellsInMemory(Schema.from_table(X).read(X), Schema.from_table(X), np.array([0]))
     >>> view.values(0), view.presence_values(0)
     (array([2., 3.]), array([3.]))
     """

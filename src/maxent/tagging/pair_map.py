@@ -174,7 +174,7 @@ class PairChainMap(RowMap):
         attributes = self.X.shape[1] * self.n_states
         if attributes > _FEW_WEIGHTS or not few(self._lengths, self.n_states):
             return None
-        return Packed.of(self._lengths)
+        return Packed.from_lengths(self._lengths)
 
     @cached_property
     def _values(self) -> Any:

@@ -35,7 +35,7 @@ def check_family(
     """
     rng = np.random.default_rng(seed)
     X = np.round(rng.uniform(size=(40, 3)), 1) if X is None else X
-    schema = Schema.of(X, categorical)
+    schema = Schema.from_table(X, categorical)
     cells = schema.read(X)
     search = family.search(cells, schema)
     weights = [_residual(rng, cells.n_cells, draw) for draw in range(draws)]

@@ -35,7 +35,7 @@ def models() -> list[Any]:
         for family in families
     ]
     classifier = mx.StructMaxentClassifier(families, rounds=4, **settings).fit(TABLE, COUNTS)
-    reference = Reference.of(TABLE, [2])
+    reference = Reference.from_table(TABLE, [2])
     path = mx.RelaxationPath([3, 2, 1], [1, 2, 0], [1, 2, 1]).fit()
     chain = mx.ChainMap([np.ones((2, 3)), np.ones((4, 3))], 2)
     rows = [mx.Chain(2).encode([[0], [1, 0, 1]], tied) for tied in (False, True)]

@@ -94,7 +94,7 @@ def _place(text: str) -> tuple[float, float]:
 
 def _show(told: PlaceExplained) -> None:
     screen = console()
-    title = f"({told.x:.10g}, {told.y:.10g}): {told.said()}"
+    title = f"({told.x:.10g}, {told.y:.10g}): {told.describe()}"
     screen.print(escape(title), soft_wrap=True)
     table = Table()
     for name in ("variable", "there", "mean place", "share", "factor", "range of the fit"):

@@ -62,7 +62,7 @@ class _Rows:
     def __init__(self, search: MaxentDensityCV, table: Table, coordinates: Any, groups: Any):
         self._table, self._score, self.n_jobs = table, search._score(), search.n_jobs
         # the levels of all rows: one that the training rows lack has no effect
-        self._schema = Schema.of(table.X, search.categorical)
+        self._schema = Schema.from_table(table.X, search.categorical)
         self.splits = list(search._splitter(coordinates).split(table.X, table.y, groups))
 
     def task(self, recipe: Recipe, split: tuple[Array, Array]) -> DensityTask:
@@ -131,7 +131,7 @@ class _BlockRows:
 
 def _log_mass(part: Part, rows: Reading, model: MaxentDensity) -> float | None:
     """log sum_i weight_i p(x_i) of some rows."""
-    table = rows.of(part)
+    table = rows.checked_rows(part)
     if not table.weight.any():
         return None
     log_density = model.score_samples(table.X)
@@ -234,7 +234,7 @@ class MaxentDensityCV(DensityEstimator):
                 )
             rows = _BlockRows(self, self._block_table(X, y, sample_weight, prior))
         else:
-            table = Table.of(*self._table(X, y), sample_weight, prior, self.missing)
+            table = Table.from_rows(*self._table(X, y), sample_weight, prior, self.missing)
             rows = _Rows(self, table, table.aligned(coordinates), table.aligned(groups))
         candidates = self._candidates()
         multipliers = sorted(map(float, self.multipliers), reverse=True)
@@ -273,8 +273,8 @@ class MaxentDensityCV(DensityEstimator):
             blocks = chosen._block_table(X, y, sample_weight, prior)
             offered = self._offered(lambda recipe: recipe.task_in_blocks(blocks).offered)
         else:
-            table = Table.of(*chosen._table(X, y), sample_weight, prior, self.missing)
-            schema = Schema.of(table.X, self.categorical)
+            table = Table.from_rows(*chosen._table(X, y), sample_weight, prior, self.missing)
+            schema = Schema.from_table(table.X, self.categorical)
             offered = self._offered(lambda recipe: recipe.offered(recipe.points(table, schema)))
         for model in models:
             model.density_ = replace(model.density_, origin=offered)

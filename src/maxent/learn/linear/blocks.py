@@ -121,14 +121,14 @@ class ClassTotals(NamedTuple):
     totals: Array
 
     @classmethod
-    def of(cls, labels: Array, weight: Array) -> ClassTotals:
+    def from_labels(cls, labels: Array, weight: Array) -> ClassTotals:
         """Of labels and their weights."""
         classes, position = np.unique(labels, return_inverse=True)
         return cls(classes, np.bincount(position, weight, minlength=classes.size))
 
     def merge(self, other: ClassTotals) -> ClassTotals:
         """Of two pieces."""
-        return ClassTotals.of(
+        return ClassTotals.from_labels(
             np.concatenate([self.classes, other.classes]),
             np.concatenate([self.totals, other.totals]),
         )
@@ -143,7 +143,7 @@ class SetSizes(NamedTuple):
     n_labels: int
 
     @classmethod
-    def of(cls, Y: Array, where: str | None = None) -> SetSizes:
+    def from_rows(cls, Y: Array, where: str | None = None) -> SetSizes:
         """Of rows of 0 and 1."""
         counts = Y.sum(axis=1)
         where = f"row {int(counts.argmin())}" if where is None else where
@@ -197,7 +197,7 @@ class TargetBlock:
 
     def class_totals(self) -> ClassTotals | None:
         """Of targets that are labels."""
-        return None if self.X is None else ClassTotals.of(self.target, self.weight)
+        return None if self.X is None else ClassTotals.from_labels(self.target, self.weight)
 
     def label_totals(self) -> Array | None:
         """The weight of the rows with a 0 and a 1 of each label."""
@@ -211,7 +211,7 @@ class TargetBlock:
         """Of targets that are 0 and 1."""
         if self.X is None:
             return None
-        return SetSizes.of(self.target, f"a row of block {self.number}")
+        return SetSizes.from_rows(self.target, f"a row of block {self.number}")
 
     def sums(self, plan: Plan, means: bool) -> DesignSums | None:
         """What all rows share; ``means`` is whether those of the columns are asked for."""

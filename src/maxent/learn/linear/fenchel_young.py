@@ -477,7 +477,7 @@ class FenchelYoungMultilabel(ClassifierMixin, MultiOutputMixin, FenchelYoungMode
         X, rows = self._in_use(X, weight)
         weight, Y = weight[rows], Y[rows]
         weight = weight * label_factors(self.class_weight, Y, weight)
-        entropy = self._entropy(SetSizes.of(Y))
+        entropy = self._entropy(SetSizes.from_rows(Y))
         entropy.domain.require(Y, "y")
         self.classes_ = np.arange(Y.shape[1])
         self._solve(X, Y, weight, entropy, rows)

@@ -180,7 +180,7 @@ class StructMaxentClassifier(ClassifierMixin, SavesFields, BaseEstimator):
         X, y, weight = take_rows(X, weight > 0), y[weight > 0], weight[weight > 0]
         self.classes_, labels = np.unique(y, return_inverse=True)
         self._check_sample(len(y))
-        self.schema_ = Schema.of(X, self.categorical)
+        self.schema_ = Schema.from_table(X, self.categorical)
         cells = self.schema_.read(X)
         constant = constant_columns(cells, self.schema_)
         if constant:

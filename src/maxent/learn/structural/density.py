@@ -283,7 +283,9 @@ class StructMaxent(GrownDensity):
     def _growth_in_blocks(self, families: Sequence[Family], points: BlockPoints) -> DensityGrowth:
         view, m = SummaryView(points.summary), round(points.n_presences)
         plans = [planned(family).plan(view) for family in families]
-        blocks = points.blocks.map(GrowthBlock.of, plans, points.default, points.n_presences)
+        blocks = points.blocks.map(
+            GrowthBlock.from_points, plans, points.default, points.n_presences
+        )
         penalty = price(self.lam, self.beta, bound_complexity(families, points.schema, m))
         levels = [family.max_level for family in families]
         entropy = named_entropy(self.entropy)
@@ -303,7 +305,7 @@ class StructMaxent(GrownDensity):
         known = (problem, solution, origin, self.prevalence, family_gap)
         if isinstance(points, BlockPoints):
             return fitted_in_blocks(points, growth.operators(), growth.beta, *known)
-        return FittedDensity.of(points, growth.operators(), growth.beta, *known)
+        return FittedDensity.from_solution(points, growth.operators(), growth.beta, *known)
 
     def problem(
         self,
@@ -336,7 +338,7 @@ class StructMaxent(GrownDensity):
             )
         else:
             rows = (*self._table(X, y), sample_weight, prior)
-            points = Points.of(*rows, categorical=self.categorical, missing=self.missing)
+            points = Points.from_table(*rows, categorical=self.categorical, missing=self.missing)
         if points.n_presences < FEWEST:
             raise ValueError(
                 f"{points.n_presences:g} records, and growing features needs at least {FEWEST}: "

@@ -112,7 +112,7 @@ class StructMaxentCV(GrownDensity):
                 "StructMaxentCV holds all rows in memory, and this table is in blocks: choose lam "
                 "and beta on a sample of its rows, then fit StructMaxent to the blocks"
             )
-        table = Table.of(*self._table(X, y), sample_weight, prior)
+        table = Table.from_rows(*self._table(X, y), sample_weight, prior)
         pairs = [(float(lam), float(beta)) for lam in self.lams for beta in self.betas]
         if not pairs:
             raise ValueError("lams and betas: give at least one value of each")

@@ -102,7 +102,7 @@ class Draw(NamedTuple):
     edges: dict[int, tuple[int, int]]
 
     @classmethod
-    def of(cls, size: int, slopes: dict[int, float]) -> Draw:
+    def from_sums(cls, size: int, slopes: dict[int, float]) -> Draw:
         """A sample of ``size`` cells from blocks with these sums of s."""
         numbers = sorted(slopes)
         below = np.cumsum([0.0, *(slopes[n] for n in numbers)])

@@ -63,7 +63,7 @@ class BlockMap(SelectableFeatures, Evaluator):
 
     def sparse(self, w: Array) -> SparseWeights:
         """Those of all features that are not 0."""
-        return SparseWeights.of(np.asarray(w, dtype=np.float64), self.index, self.n_all)
+        return SparseWeights.from_vector(np.asarray(w, dtype=np.float64), self.index, self.n_all)
 
     def restrict(self, index: Array) -> Self:
         """Some of the features; nothing is copied."""
@@ -360,7 +360,7 @@ class CellBlockMap(BlockMap):
         """As ``OperatorMap.gram`` at p_w: a sample in proportion to the curvature."""
         at = self._at(entropy, w)
         wanted = np.arange(self.n_all) if self.index is None else self.index
-        draw = None if every == 1 else Draw.of(self.n_cells // every, at.slopes)
+        draw = None if every == 1 else Draw.from_sums(self.n_cells // every, at.slopes)
         sums: GramSums = self.blocks.reduce(
             "gram", at.law, at.weights, at.tau, wanted, draw, merge=GramSums.merge
         )

@@ -30,7 +30,7 @@ class MatrixBlockMap(CellBlockMap):
     source: Any
 
     @classmethod
-    def of(cls, X: Any, observed: Any = None) -> MatrixBlockMap:
+    def from_table(cls, X: Any, observed: Any = None) -> MatrixBlockMap:
         """The map of a table in blocks; ``observed`` is a distribution over its cells."""
         table = (
             X
@@ -56,7 +56,7 @@ class MatrixBlockMap(CellBlockMap):
         """The map whose blocks have this observed distribution."""
         if observed is None or isinstance(observed, InBlocks):
             return super().evaluator(domain, weights, observed)
-        seeing = MatrixBlockMap.of(self.source, observed)
+        seeing = MatrixBlockMap.from_table(self.source, observed)
         return seeing.evaluator(domain, weights, InBlocks())
 
     def ranges(self) -> tuple[Array, Array]:
@@ -65,7 +65,7 @@ class MatrixBlockMap(CellBlockMap):
         return (low, high) if self.index is None else (low[self.index], high[self.index])
 
 
-make_block_map = MatrixBlockMap.of
+make_block_map = MatrixBlockMap.from_table
 
 
 def _matrix_block(part: Part) -> CellBlock:

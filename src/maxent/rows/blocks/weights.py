@@ -13,7 +13,7 @@ from maxent.rows.arrays import Array
 class SparseWeights:
     """``values`` at ``index`` of a vector of ``size`` weights, 0 elsewhere.
 
-    >>> SparseWeights.of(np.array([0.0, 2.0, 0.0])).full()
+    >>> SparseWeights.from_vector(np.array([0.0, 2.0, 0.0])).full()
     array([0., 2., 0.])
     """
 
@@ -22,7 +22,9 @@ class SparseWeights:
     size: int
 
     @classmethod
-    def of(cls, w: Array, index: Array | None = None, size: int | None = None) -> SparseWeights:
+    def from_vector(
+        cls, w: Array, index: Array | None = None, size: int | None = None
+    ) -> SparseWeights:
         """Of a vector w of all weights, or of those of the features ``index`` among ``size``."""
         used = np.flatnonzero(w)
         if index is None:

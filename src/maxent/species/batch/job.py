@@ -138,7 +138,7 @@ def _prepared(job: Job, shared: Shared) -> tuple[Prepared, Region | None]:
         return job.prepared, None
     assert shared.regions is not None
     assert job.records is not None
-    region = shared.regions.of(job.records, job.test)
+    region = shared.regions.region_of(job.records, job.test)
     prepared = prepare(region, job.records, shared.settings, job.test)
     return replace(prepared, notes=[*job.notes, *prepared.notes]), region
 
@@ -183,12 +183,12 @@ def _write_species(
     model = SpeciesModel(
         result.species,
         result.model,
-        Reference.of(points, result.categorical),
+        Reference.from_table(points, result.categorical),
         {row["name"]: float(row["value"]) for row in result.evaluation.thresholds},
         None if region is None else region.grid.crs,
         prepared.study,
         result.selection,
-        Extrapolation.of(points, result.categorical),
+        Extrapolation.from_table(points, result.categorical),
     )
     io.save(model, place / MODEL)
     extra_files = {"model": MODEL}

@@ -173,7 +173,7 @@ def fit_files(
                 name,
                 folders[name],
                 overwrite,
-                surveyed.records.of(name),
+                surveyed.records.of_species(name),
                 surveyed.tests_of(name),
                 notes=tuple(notes),
             )

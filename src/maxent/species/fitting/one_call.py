@@ -76,8 +76,8 @@ def fit(
         region = survey(opened, asked, settings, bias=effort, group=group_records)
     mine = None
     if tests is not None and find_name(name, tests.names()) is not None:
-        mine = tests.of(name)
-    ready = prepare(region, everything.of(name), settings, mine)
+        mine = tests.of_species(name)
+    ready = prepare(region, everything.of_species(name), settings, mine)
     result, _ = fit_species(
         replace(ready, notes=[*notes, *ready.notes]),
         settings,

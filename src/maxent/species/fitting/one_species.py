@@ -65,7 +65,7 @@ def fit_species(
     if settings.share and lenders is not None:
         with clock("sharing"):
             model, sharing, refit = _shared(recipe, sample, small, model, lenders, settings)
-        notes.append(f"{prepared.species}: {sharing.said()}")
+        notes.append(f"{prepared.species}: {sharing.describe()}")
     with clock("evaluation"):
         evaluation = judging.evaluate(model, sample, test)
     if len(sample.counts) > settings.diagnostic_cells * 1.5:

@@ -147,7 +147,7 @@ class Sharing:
     shared: dict[str, float]
     reason: str
 
-    def said(self) -> str:
+    def describe(self) -> str:
         """In one sentence."""
         if self.chosen:
             return f"shared with {self.n_others} other species: {self.reason}"

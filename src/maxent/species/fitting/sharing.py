@@ -58,15 +58,19 @@ class Borrower:
     schema: Schema
 
     @classmethod
-    def of(cls, recipe: Any, sample: Sample, lenders: Mapping[str, FittedDensity]) -> Borrower:
+    def from_sample(
+        cls, recipe: Any, sample: Sample, lenders: Mapping[str, FittedDensity]
+    ) -> Borrower:
         """For the records of a sample."""
         recipe = as_recipe(recipe)
-        own = Schema.of(sample.X, recipe.categorical)
+        own = Schema.from_table(sample.X, recipe.categorical)
         return cls(recipe, lenders, joint_schema([own, *(d.schema for d in lenders.values())]))
 
     def points(self, sample: Sample) -> Points:
         """All of a sample."""
-        table = Table.of(sample.X, sample.counts, prior=sample.prior, missing=self.recipe.missing)
+        table = Table.from_rows(
+            sample.X, sample.counts, prior=sample.prior, missing=self.recipe.missing
+        )
         return self.recipe.points(table, self.schema)
 
     def fit(self, points: Points) -> FittedDensity:
@@ -93,7 +97,7 @@ class Borrower:
         default = Relative(Shannon(), points.default)
         problem = Problem(default, MatrixMap(columns), ridge, observed=points.observed)
         solution = problem.run(tol=tol, verbose=0)
-        return solution.w, Certificate.of(problem, solution)
+        return solution.w, Certificate.from_solution(problem, solution)
 
     def _exponents(self, cells: Cells) -> Array:
         """(cells, lenders): theta_k of each, up to a constant, at cells read with the schema."""
@@ -143,7 +147,7 @@ def share(
     """
     if not lenders:
         return _alone(own, 0, kind, n, "no other species could lend")
-    borrower = Borrower.of(recipe, sample, lenders)
+    borrower = Borrower.from_sample(recipe, sample, lenders)
     judged = sample if judged_on is None else judged_on
     n_records = int((judged.counts > 0).sum())
     if n_records < n:

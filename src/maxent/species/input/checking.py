@@ -74,7 +74,7 @@ def check_records(
         choice, more = (study or StudyFiles()).read(opened.grid)
         fates = []
         for name in chosen_species(everything.names(), species, records.path):
-            mine = everything.of(name)
+            mine = everything.of_species(name)
             on_data = opened.known_at(mine.x, mine.y)
             region = None
             if choice is not None and on_data.any():

@@ -67,7 +67,7 @@ class PlaceExplained:
     most_dissimilar: str | None
     exdet: float | None
 
-    def said(self) -> str:
+    def describe(self) -> str:
         """The answer in one sentence."""
         value = f"suitability {self.outputs['cloglog']:.3f}"
         made = [s for s in self.shares if abs(s.share) >= 0.01]

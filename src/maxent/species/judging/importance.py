@@ -115,7 +115,7 @@ def gain_shares(model: Any, sample: Sample) -> Array:
 
 def _problem_in_use(density: FittedDensity, sample: Sample) -> Problem:
     """The problem of the fit, with the features in use alone and no potential."""
-    table = Table.of(sample.X, sample.counts, prior=sample.prior)
+    table = Table.from_rows(sample.X, sample.counts, prior=sample.prior)
     points = Points.of_table(table, merge=density.merged, schema=density.schema)
     return Problem(
         Relative(density.entropy, points.default),
@@ -198,14 +198,16 @@ def jackknife(
             sample, schema.read(sample.X), test, None if test is None else schema.read(test.X)
         )
         everything = fit_if_any(task)
-        whole = scored.of(everything)
+        whole = scored.scores_of(everything)
 
         def run(job: tuple[str, str]) -> dict[str, float]:
             which, name = job
             if which == "only":
-                return scored.of(fit_if_any(task.only(name)))
+                return scored.scores_of(fit_if_any(task.only(name)))
             rest, index = task.without(name)
-            return scored.of(fit_if_any(rest, None if everything is None else everything.w[index]))
+            return scored.scores_of(
+                fit_if_any(rest, None if everything is None else everything.w[index])
+            )
 
         names = schema.names
         jobs = [(which, name) for which in ("only", "without") for name in names]
@@ -230,7 +232,7 @@ class _JackknifeScores:
     test: Sample | None
     test_cells: Cells | None
 
-    def of(self, fit: Fit | None) -> dict[str, float]:
+    def scores_of(self, fit: Fit | None) -> dict[str, float]:
         """Gains and AUC of a refit, None for the uniform density."""
         if fit is None:
             scores = {"train_gain": 0.0, "auc": 0.5}

@@ -67,9 +67,9 @@ class Plain(NamedTuple):
     schema: Schema
 
     @classmethod
-    def of(cls, recipe: Recipe, sample: Sample) -> Plain:
+    def from_sample(cls, recipe: Recipe, sample: Sample) -> Plain:
         """With the levels of all rows of a sample."""
-        return cls(recipe, Schema.of(sample.X, recipe.categorical))
+        return cls(recipe, Schema.from_table(sample.X, recipe.categorical))
 
     def fit(self, points: Points) -> FittedDensity:
         """The density of the points."""
@@ -123,7 +123,7 @@ def replicate(
     """
     check_whole("n", n, 1)
     splits = split_records(sample, kind, n, test_share, seed)
-    refit = Plain.of(as_recipe(recipe), sample) if refit is None else refit
+    refit = Plain.from_sample(as_recipe(recipe), sample) if refit is None else refit
     whole = _Whole(sample, refit.schema.read(sample.X))
 
     def run(item: tuple[int, Split]) -> _Scored | dict[str, Any]:
@@ -285,7 +285,7 @@ def _scored(refit: Refit, whole: _Whole, split: Split, row: dict[str, Any]) -> _
 def split_points(refit: Refit, sample: Sample, split: Split) -> Points:
     """The training part of a split."""
     recipe = refit.recipe
-    table = Table.of(sample.X, split.train, prior=sample.prior, missing=recipe.missing)
+    table = Table.from_rows(sample.X, split.train, prior=sample.prior, missing=recipe.missing)
     return recipe.points(table.take(np.flatnonzero(split.domain)), refit.schema)
 
 

@@ -46,7 +46,7 @@ def responses(
     check_whole("bootstrap", bootstrap, 0)
     check_whole("n", n, 2)
     density = fitted_density(model)
-    axes = _Axes.of(density.schema, sample, n)
+    axes = _Axes.from_sample(density.schema, sample, n)
     variables = range(len(axes.tables))
     with one_blas_thread():  # for all threads below
         task = coarse(sample_task(recipe, sample))
@@ -94,7 +94,7 @@ class _Axes:
     tables: list[Any]
 
     @classmethod
-    def of(cls, schema: Schema, sample: Sample, n: int) -> _Axes:
+    def from_sample(cls, schema: Schema, sample: Sample, n: int) -> _Axes:
         """From the least to the largest value of the rows, others as typical of the records."""
         levels = dict(zip(schema.categorical, schema.levels, strict=True))
         counts, present = sample.counts, sample.counts > 0

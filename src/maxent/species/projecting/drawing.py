@@ -90,7 +90,7 @@ def project(
     verbose : 0 silences the progress line of long maps.
     """
     start = perf_counter()
-    plan = Plan.of(
+    plan = Plan.from_options(
         model, layers, outputs, clamp, reference, threshold, replicates, extras, extrapolation,
         mask, effort,
     )  # fmt: skip
@@ -171,7 +171,7 @@ def project_xarray(
     n_unseen, n_novel (with an extrapolation) and n_masked, as in :class:`MapFiles`; ``mod`` has its
     variables as the attribute ``classes``.
     """
-    plan = Plan.of(
+    plan = Plan.from_options(
         model, layers, outputs, clamp, reference, threshold, replicates, extras, extrapolation, mask
     )
     threads = num_threads() if threads is None else max(1, int(threads))

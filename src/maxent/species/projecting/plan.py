@@ -52,7 +52,7 @@ class Compiled(NamedTuple):
     scorer: Scorer
 
     @classmethod
-    def of(cls, density: Any) -> Compiled:
+    def from_density(cls, density: Any) -> Compiled:
         """The scorer of a density whose categories are numbers, as those of rasters are."""
         density = fitted_density(density)
         schema = density.schema
@@ -130,7 +130,7 @@ class Plan:
     effort: RecordEffort | None = None
 
     @classmethod
-    def of(
+    def from_options(
         cls,
         model: Any,
         layers: Layers,
@@ -152,12 +152,12 @@ class Plan:
         if threshold is not None and not 0 <= threshold <= 1:
             raise ValueError(f"threshold is a cloglog value between 0 and 1, got {threshold!r}")
         check_mask(mask, reference, extrapolation)
-        fitted = Compiled.of(model)
+        fitted = Compiled.from_density(model)
         model = fitted.density
         for output in outputs:
             model.output(np.zeros(1), output)  # refuses what the model cannot give
         names = model.schema.names
-        others = tuple(Compiled.of(m) for m in replicates)
+        others = tuple(Compiled.from_density(m) for m in replicates)
         _check_variables(others, names)
         wanted = set(extras)
         wanted -= {"mess", "mod"} if reference is None else set()

@@ -24,7 +24,7 @@ def write_report(result: SpeciesResult, folder: Path) -> Path:
     """
     folder = Path(folder)
     with drawing():
-        context = Context.of(result, folder)
+        context = Context.from_result(result, folder)
         made = [(id_, title, content(context)) for id_, title, content in SECTIONS]
     shown = [(id_, title, content) for id_, title, content in made if content]
     body = joined(

@@ -270,8 +270,8 @@ def why_no_cell(
         )
     if within is not None:
         return (
-            f"{within.said()}: no cell of the layers that has its centre there has a value in all "
-            "of them; give a wider one (--buffer)"
+            f"{within.describe()}: no cell of the layers that has its centre there has a value in "
+            "all of them; give a wider one (--buffer)"
         )
     count = len(layers.names) + (bias is not None)
     return (

@@ -34,7 +34,7 @@ class RecordEffort(Source):
     largest : of the sums at cells with records.
 
     >>> grid = Grid(None, (1000.0, 0.0, 0.0, 0.0, -1000.0, 3000.0), width=5, height=3)
-    >>> effort = RecordEffort.of([500.0, 500.0, 4500.0], [1500.0] * 3, grid, "three", "1")
+    >>> effort = RecordEffort.from_records([500.0, 500.0, 4500.0], [1500.0] * 3, grid, "three", "1")
     >>> effort.read(Window(1, 0, 1, 5))[0].round(3)
     array([[1.   , 0.612, 0.203, 0.314, 0.5  ]])
     """
@@ -58,7 +58,9 @@ class RecordEffort(Source):
         )
 
     @classmethod
-    def of(cls, x: Array, y: Array, grid: Grid, source: str, bandwidth: str) -> RecordEffort:
+    def from_records(
+        cls, x: Array, y: Array, grid: Grid, source: str, bandwidth: str
+    ) -> RecordEffort:
         """From records in the coordinates of a grid; ``bandwidth`` is "auto" or a number of km.
 
         "auto" is Scott's rule in two dimensions, h = s n^(-1/6), with s^2 half of the mean squared

@@ -31,7 +31,7 @@ class StudyRegion:
 
     >>> from shapely import box
     >>> grid = Grid("EPSG:6933", (1000.0, 0.0, 0.0, 0.0, -1000.0, 5000.0), width=8, height=5)
-    >>> region = StudyRegion.of("polygons", "a square", box(0, 0, 3000, 3000), grid)
+    >>> region = StudyRegion.from_shape("polygons", "a square", box(0, 0, 3000, 3000), grid)
     >>> round(region.area, 3), region.contains([500, 3500], [500, 500])
     (9.0, array([ True, False]))
     >>> int(region.cells(grid, Window(0, 0, 5, 8)).sum())
@@ -45,7 +45,7 @@ class StudyRegion:
     area: float
 
     @classmethod
-    def of(cls, kind: str, description: str, shape: Any, grid: Grid) -> StudyRegion:
+    def from_shape(cls, kind: str, description: str, shape: Any, grid: Grid) -> StudyRegion:
         """The part of a shape, in the coordinates of a grid, that the grid covers."""
         shapely = geo("shapely")
         corners = grid.coordinates([0, 0, grid.height, grid.height], [0, grid.width, grid.width, 0])
@@ -93,6 +93,6 @@ class StudyRegion:
             dtype=bool,
         )
 
-    def said(self) -> str:
+    def describe(self) -> str:
         """What it is and its area, in words."""
         return f"study region: {self.description}, {self.area:,.0f} km²"

@@ -93,7 +93,9 @@ def survey(
                 "of effort; give one of them"
             )
         told = occurrences if group is None else group
-        kernel = RecordEffort.of(told.x, told.y, layers.grid, told.source, settings.bias_kernel)
+        kernel = RecordEffort.from_records(
+            told.x, told.y, layers.grid, told.source, settings.bias_kernel
+        )
         bias, group = Layers([kernel], notes=[f"effort: {kernel.label}"]), None
     _check_one_background(bias, group, settings)
     cells = layers.grid.cells_at(occurrences.x, occurrences.y)
@@ -181,7 +183,7 @@ def _drawn_cells(
             "fewer (--background 1000), or take it out of the density (--bias-as prior)"
         )
     if study is not None:
-        notes.append(f"{study.said()}, {drawn.n_known} cells with data")
+        notes.append(f"{study.describe()}, {drawn.n_known} cells with data")
     return _ChosenCells(
         drawn.X, drawn.cell, drawn.background, drawn.bias, drawn.n_known, tuple(notes)
     )
@@ -194,7 +196,7 @@ def _cells_of_records(
     notes = []
     if study is not None:
         group = group.take(study.contains(group.x, group.y))
-        notes.append(study.said())
+        notes.append(study.describe())
     places = layers.grid.cells_at(group.x, group.y)
     cell = np.unique(np.concatenate([cells, places]))
     cell = cell[cell != OUTSIDE]
@@ -254,7 +256,7 @@ class Regions:
     group: Occurrences | None = None
     study: StudyChoice | None = None
 
-    def of(self, records: Occurrences, test: Occurrences | None = None) -> Region:
+    def region_of(self, records: Occurrences, test: Occurrences | None = None) -> Region:
         """The region of the records of a species."""
         if self.shared is not None:
             return self.shared
@@ -303,7 +305,7 @@ class Surveyed:
         """The test records of a species, None without any."""
         if self.tests is None or find_name(species, self.tests.names()) is None:
             return None
-        return self.tests.of(species)
+        return self.tests.of_species(species)
 
 
 def survey_files(
@@ -377,7 +379,7 @@ class Prepared:
         new = [note for note in notes if note not in told]
         if self.study is None:
             return new
-        said = self.study.said()
+        said = self.study.describe()
         left = sum(step.records for step in self.cleaning if step.what.endswith(NOT_STUDIED))
         parts = [] if any(note.startswith(said) for note in told) else [said]
         parts += [f"{left} records outside the study region are left out"] if left else []

@@ -321,7 +321,7 @@ class Chain(StructuredDomain):
 
     def _few_marginals(self, theta: Rows, lengths: Array, value: Array, out: Rows) -> None:
         """Write log-partitions and marginals, in numpy."""
-        k, packed = self.n_states, Packed.of(lengths)
+        k, packed = self.n_states, Packed.from_lengths(lengths)
         at, to = layout(theta, lengths, k), layout(out, lengths, k)
         row = packed.row[packed.sequence]
         t = packed.token - (np.cumsum(lengths) - lengths)[row]

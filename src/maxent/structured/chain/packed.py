@@ -54,7 +54,7 @@ class Packed:
     sequence's number in ``row``, which holds the sequences, the longest first. Positions of
     number t in their sequence lie at start[t] to start[t + 1].
 
-    >>> Packed.of(np.array([1, 3])).token
+    >>> Packed.from_lengths(np.array([1, 3])).token
     array([1, 0, 2, 3])
     """
 
@@ -64,7 +64,7 @@ class Packed:
     start: Array
 
     @classmethod
-    def of(cls, lengths: Array) -> Packed:
+    def from_lengths(cls, lengths: Array) -> Packed:
         """Of sequences of these lengths, one after another."""
         row = np.argsort(-lengths, kind="stable")
         rank = np.empty_like(row)

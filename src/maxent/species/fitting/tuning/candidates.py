@@ -37,7 +37,7 @@ class Trial:
     cells: Cells
 
     @classmethod
-    def of(
+    def from_sample(
         cls,
         sample: Sample,
         settings: TuningSettings,
@@ -46,7 +46,7 @@ class Trial:
         preset: str | None,
     ) -> Trial:
         """Read the rows of the sample."""
-        schema = Schema.of(sample.X, categorical)
+        schema = Schema.from_table(sample.X, categorical)
         cells = schema.read(sample.X)
         return cls(sample, settings, folds, tuple(categorical), preset, schema, cells)
 
@@ -63,7 +63,7 @@ class Trial:
         recipe = Recipe(
             features, potential, preset=self.preset, categorical=self.categorical, tol=tol
         )
-        table = Table.of(self.sample.X, counts, prior=self.sample.prior)
+        table = Table.from_rows(self.sample.X, counts, prior=self.sample.prior)
         points = recipe.points(table.take(np.flatnonzero(domain)), self.schema)
         return [density for _, density in recipe.task_of(points).path(multipliers)]
 

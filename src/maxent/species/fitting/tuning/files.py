@@ -99,7 +99,7 @@ def tune(
     sample = prepared.train
     letters = [f + "c" if categorical and "c" not in f else f for f in features]
     folds = partition(sample, tuning, seed=settings.seed, labels=labels, cell_size=cell_size)
-    trial = Trial.of(sample, tuning, folds, categorical, settings.preset)
+    trial = Trial.from_sample(sample, tuning, folds, categorical, settings.preset)
     rows = compare(
         trial,
         features=letters,
@@ -166,8 +166,8 @@ def tune_files(
         names = chosen_species(surveyed.records.names(), species, records.path)
         tuned = []
         for name, slug in slugs(names).items():
-            mine = surveyed.records.of(name)
-            region = surveyed.regions.of(mine)
+            mine = surveyed.records.of_species(name)
+            region = surveyed.regions.region_of(mine)
             ready = prepare(region, mine, settings)
             made = tune(
                 ready,

@@ -42,7 +42,7 @@ class Extrapolation:
     >>> rng = np.random.default_rng(0)
     >>> heat = rng.normal(size=1000)
     >>> X = np.column_stack([heat, heat + 0.1 * rng.normal(size=1000)])
-    >>> exdet = Extrapolation.of(X)
+    >>> exdet = Extrapolation.from_table(X)
     >>> values = exdet.novelty({"x0": np.array([0.0, 1.5, 9.0]), "x1": np.array([0.0, -1.5, 0.0])})
     >>> bool(values[0] <= 1 < values[1]), bool(values[2] < 0)
     (True, True)
@@ -65,9 +65,9 @@ class Extrapolation:
             raise ValueError("a range must not end before it begins, nor a distance be negative")
 
     @classmethod
-    def of(cls, X: Any, categorical: Sequence[Any] = ()) -> Extrapolation | None:
+    def from_table(cls, X: Any, categorical: Sequence[Any] = ()) -> Extrapolation | None:
         """From a table, one row per point; categories do not count. None without a number."""
-        schema = Schema.of(X, categorical)
+        schema = Schema.from_table(X, categorical)
         values = schema.read(X).values.astype(np.float64)
         if not len(values):
             return None

@@ -24,10 +24,10 @@ class Named:
     band: str = ""
 
     @classmethod
-    def of(cls, text: str) -> Named:
+    def from_text(cls, text: str) -> Named:
         """Read NAME=FILE or NAME=FILE:BAND.
 
-        >>> Named.of("bio5=future.tif:5")
+        >>> Named.from_text("bio5=future.tif:5")
         Named(name='bio5', path='future.tif', band='5')
         """
         name, _, rest = (part.strip() for part in text.partition("="))
@@ -47,7 +47,7 @@ def named_layers(texts: Sequence[str]) -> list[Named]:
         if "=" not in text and text.lower().endswith(".csv"):
             found += _table(Path(text))
         else:
-            found.append(Named.of(text))
+            found.append(Named.from_text(text))
     names = [named.name for named in found]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:

@@ -70,14 +70,14 @@ class Reference:
         check_levels(tuple(self.levels), tuple(self.levels.values()))
 
     @classmethod
-    def of(cls, X: Any, categorical: Iterable[Any] = ()) -> Reference:
+    def from_table(cls, X: Any, categorical: Iterable[Any] = ()) -> Reference:
         """The reference of a table, one row per point; categories as in MaxentDensity.
 
-        >>> reference = Reference.of(np.array([[1.0], [2.0], [3.0], [5.0]]))
+        >>> reference = Reference.from_table(np.array([[1.0], [2.0], [3.0], [5.0]]))
         >>> reference.similarity({"x0": np.array([0.0, 1.0, 2.0, 4.0, 6.0])})[0]
         array([-25.,   0.,  50.,  50., -25.])
         """
-        schema = Schema.of(X, categorical)
+        schema = Schema.from_table(X, categorical)
         tables = {
             name: _distribution(column)
             for name, column in zip(schema.continuous, schema.read(X).values, strict=True)
@@ -91,7 +91,7 @@ class Reference:
 
     @cached_property
     def _guides(self) -> dict[str, Guide]:
-        return {n: Guide.of(t, float(t[0]), float(t[-1])) for n, t in self.values.items()}
+        return {n: Guide.from_knots(t, float(t[0]), float(t[-1])) for n, t in self.values.items()}
 
     def only(self, variables: Sequence[str]) -> Reference:
         """The reference of some of the variables, in this order."""

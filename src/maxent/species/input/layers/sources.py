@@ -135,7 +135,7 @@ class _Warp:
     resampling: str
     source_nodata: float | None  # None: what the file states
 
-    def of(self, dataset: Any) -> Any:
+    def warped(self, dataset: Any) -> Any:
         rasterio = geo("rasterio")
         # floats hold every integer of up to 16 bits in 4 bytes, and NaN marks what is beyond
         wide = any(np.dtype(t).itemsize > 2 and t != "float32" for t in dataset.dtypes)
@@ -180,7 +180,7 @@ class _File:
             with self._lock:
                 self._open.append(dataset)
             if self.warp is not None:
-                dataset = self.warp.of(dataset)
+                dataset = self.warp.warped(dataset)
                 with self._lock:
                     self._open.append(dataset)
             self._local.dataset = dataset

@@ -64,7 +64,7 @@ class Occurrences:
     absences : the records of absence, by a column of presence and absence; None without any.
 
     >>> records = Occurrences.from_frame({"taxon": ["a", "b", "a"], "x": [1, 2, 3], "y": [7, 8, 9]})
-    >>> records.names(), records.of("a").x
+    >>> records.names(), records.of_species("a").x
     (['a', 'b'], array([1., 3.]))
     """
 
@@ -86,7 +86,7 @@ class Occurrences:
         """The species, in order of appearance."""
         return list(dict.fromkeys(self.species.tolist()))
 
-    def of(self, name: str) -> Occurrences:
+    def of_species(self, name: str) -> Occurrences:
         """The records of one species, also if its name is in another case or spaced otherwise."""
         found = find_name(name, self.names())
         if found is None:

@@ -45,7 +45,7 @@ class StudyChoice:
             shape = buffered(shape, self.buffer, grid)
             if self.kind != "buffer":
                 words += f", and {self.buffer:g} km around"
-        return StudyRegion.of(self.kind, words, shape, grid)
+        return StudyRegion.from_shape(self.kind, words, shape, grid)
 
     def _polygons(self, x: Array, y: Array) -> tuple[Any, str]:
         words = f"the {len(self.polygons)} polygons" if len(self.polygons) > 1 else "the polygon"

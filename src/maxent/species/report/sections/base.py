@@ -36,7 +36,7 @@ class Context:
     dpi: float  # of the smaller maps
 
     @classmethod
-    def of(cls, result: SpeciesResult, folder: Path) -> Context:
+    def from_result(cls, result: SpeciesResult, folder: Path) -> Context:
         """Read the main map, and divide the room for all others among them."""
         written = maps.training_map(result)
         kind = None if written is None else maps.suitability_kind(written)

@@ -101,7 +101,7 @@ def suitability_map(context: Context) -> Html | None:
     )
     study = result.study
     if study is not None:
-        caption = joined([f"White line with a dark edge: the {study.said()}. ", caption])
+        caption = joined([f"White line with a dark edge: the {study.describe()}. ", caption])
     others = [_beside(context, written, kind) for kind in further(written)]
     return joined(
         [

@@ -66,8 +66,8 @@ def _fit_table(result: SpeciesResult) -> Html:
         rows |= {
             "Gain": f"{fixed(told.unregularized_gain, 4)}, unregularized: a mean of two log "
             "densities is the optimum of no problem itself",
-            "Its own part": told.parts[0].said(),
-            "The part of the other species": told.parts[1].said(),
+            "Its own part": told.parts[0].describe(),
+            "The part of the other species": told.parts[1].describe(),
         }
     elif told.status is not None:
         rows |= {

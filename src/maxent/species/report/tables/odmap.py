@@ -120,7 +120,7 @@ def _overview(result: SpeciesResult) -> Iterator[tuple[str, str, str]]:
     if result.grid is not None:
         yield "Scale of Analysis", "Spatial extent", _extent(result)
         yield "Scale of Analysis", "Spatial resolution", _resolution(result)
-        edge = "rectangle: all of the layers" if result.study is None else result.study.said()
+        edge = "rectangle: all of the layers" if result.study is None else result.study.describe()
         yield "Scale of Analysis", "Boundary", edge
     yield "Biodiversity data", "Response data type", "presence-only"
     yield "Algorithms", "Modelling techniques", "maximum entropy (Maxent)"
@@ -164,7 +164,7 @@ def _data(result: SpeciesResult) -> Iterator[tuple[str, str, str]]:
     yield about, "Sample size", f"{n} presences to fit" + (f", {test.sum()} to test" if test.any()
                                                           else "")  # fmt: skip
     if result.study is not None:
-        yield about, "Clipping", result.study.said()
+        yield about, "Clipping", result.study.describe()
     every = "every record counts" if asked.get("keep_duplicates") else "one record per cell"
     thin = asked.get("thin")
     apart = "" if thin is None else f", at least {thin:g} km apart"
@@ -176,7 +176,7 @@ def _data(result: SpeciesResult) -> Iterator[tuple[str, str, str]]:
         how = [f"all {result.n_cells} cells; {result.n_background} of them for evaluation"]
     how += [f"sampling effort: {asked['bias']}"] if "bias" in asked else []
     how += [note for note in result.notes if note.startswith("background: ")]
-    how += [result.study.said()] if result.study is not None else []
+    how += [result.study.describe()] if result.study is not None else []
     yield about, "Background data", "; ".join(how)
     background = result.n_cells or result.n_background
     yield "Data partitioning", "Training data", f"{n} presences, {background} background"
