@@ -173,6 +173,29 @@ def test_target_moments_without_observed_rows(potential):
     assert solution.objective == pytest.approx(problem.solve(tol=1e-8).objective, abs=1e-7)
 
 
+@pytest.mark.parametrize("seed", [495, 598, 2468, 1806942997, 1820943000])
+def test_smoothed_boxes_of_any_sharpness(seed):
+    """Newton's steps on slopes that have levelled off went astray, up to weights of 1e11."""
+    from maxent.testing.margins import draw_margin_case
+
+    case = draw_margin_case(np.random.default_rng(seed))
+    assert isinstance(case.model.potential, mx.SmoothBox)
+    assert case.fit().gap_ <= case.model.tol
+
+
+@pytest.mark.parametrize("sharpness", [1e-3, 1e-2, 0.1, 10.0])
+def test_smoothed_boxes_without_observed_rows(sharpness):
+    rng = np.random.default_rng(3)
+    F, cost = rng.normal(size=(24, 2)), rng.normal(size=24)
+    target = rng.dirichlet(np.ones(24)) @ F
+    hinge = mx.Shifted(mx.Zero(), cost)
+    solution = mx.Problem(hinge, F, mx.SmoothBox(0.1, sharpness), target).run(tol=1e-8)
+    assert solution.status is mx.Status.CONVERGED
+    box = mx.Problem(hinge, F, mx.Box(0.1), target).run(tol=1e-8)
+    below = box.objective - solution.objective  # a b log cosh(w / a) >= b |w| - a b log 2
+    assert 0 <= below + 1e-7 <= 2 * 0.1 * sharpness * np.log(2) + 2e-7
+
+
 @pytest.mark.parametrize("slack", ["linear", "squared", "kl"])
 @pytest.mark.parametrize("seed", range(3))
 def test_weights_without_a_price_have_a_finite_gap(slack, seed):

@@ -18,12 +18,13 @@ from maxent.core.potentials import (
 )
 from maxent.core.potentials.balls import dual_order
 from maxent.core.problem import Problem, State
-from maxent.core.solvers._interior import Bulge, Curve, Point, Programme, solve
+from maxent.core.solvers._interior import Bulge, Curve, Levelling, Point, Programme, solve
 from maxent.core.solvers._row_planes import RowMaster
 from maxent.rows.arrays import Array, Rows, row_dot
 
 _REACH, _WIDER, _FARTHEST = 100.0, 10.0, 1e12  # times the weights' unit: a box, and wider ones
 _NEAR = 0.5  # share of the way to its sides
+_FAR, _STEEP = 1e100, 1e50  # a weight, and a slope there that does not level off
 _ROUNDS = 3  # of corrections to the last digits
 _ROUND = 1e-12  # share of a norm's power by which that of a weight is rounded off at 0
 
@@ -205,9 +206,8 @@ class ConvexRows(RowMaster):
             limit = np.append(limit, np.full(sides.size * a.size, self.reach))
         extra = priced and above is None
         slack = self._slack_curve(weights, (penalty.price, penalty.square) if extra else None)
-        programme = Programme(
-            _price(slope, bends, penalty.smooth), slack, J, h, row, index, sign, limit, size, bulge
-        )
+        price, level = _price(slope, bends, penalty.smooth), _levelling(slope, penalty.smooth)
+        programme = Programme(price, slack, J, h, row, index, sign, limit, size, bulge, level)
         return programme, _inside(programme, a, rows + extra, weights), fold
 
     def _slack_curve(self, weights: Array, norm: tuple[float, float] | None) -> Curve:
@@ -269,6 +269,17 @@ def _price(slope: Array, bends: Array, smooth: Potential | None) -> Curve:
         return slope - smooth.conjugate_gradient(-a), hessian
 
     return curve
+
+
+def _levelling(slope: Array, smooth: Potential | None) -> Levelling | None:
+    """What slopes of a smooth penalty tend to, where they do."""
+    if smooth is None:
+        return None
+    near, far = np.zeros(slope.size), np.full(slope.size, _FAR)
+    up, down = smooth.conjugate_gradient(far), smooth.conjugate_gradient(-far)
+    if (up > _STEEP).any() or (up + down != 0).any() or smooth.conjugate_gradient(near).any():
+        return None
+    return Levelling(slope, up)
 
 
 def _ball(radius: float, order: float) -> Bulge:

@@ -25,12 +25,41 @@ _MANY = 1_000  # entries of a from which on the smaller of the two sides pays fo
 _PROXIMAL = 1e-10  # curvature of a step's own price, in units of t and J
 _CALM, _PAYS = 0.2, 0.01  # along a bent inequality: the target of a step, what it must bring
 _SMALL = 4_000_000  # entries of a matrix that is decomposed for a last correction
+_STRIDE = 4.0  # times its size that an entry of a may move by where slopes have levelled off
+_BEHIND = 0.3  # share of what slopes are off by that borders keep
 _REFINED = 2  # times that a direction is improved
 _NEAR, _PATIENCE = 1e-4, 10  # share of the first error below which so many steps may bring nothing
 _RIDGE = 1e-15  # of the diagonal, where rounding left a matrix indefinite
 
 Curve = Callable[[Array], tuple[Array, Array]]  # slopes and curvatures at a point
 Bulge = Callable[[Array], tuple[float, Array, Array]]  # g, its gradient, its Hessian (or diagonal)
+
+
+@dataclass(frozen=True)
+class Levelling:
+    """Slopes f'(a) = base + s(a) that level off: s is odd and tends to -steepest and steepest.
+
+    Newton's method on them goes far astray. With a copy g of s, and h(a) = a / s(a), the equation
+    g h(a) = a is nearly linear in both (Chan, Golub & Mulet 1999, for s(a) = a / |a|).
+    """
+
+    base: Array
+    steepest: Array
+
+    def curvature(self, at: _Place, slopes: Array, bends: Array, wrong: Array) -> Array:
+        """dg / da on that equation, f'' where g = s; ``wrong`` are the residuals of the slopes.
+
+        Not so little that a residual alone takes an entry many times its size away.
+        """
+        s = slopes - self.base
+        slower = 1 / s - at.a * bends / s**2
+        curved = np.maximum((1 - at.copy * slower) * s / at.a, np.abs(wrong / (_STRIDE * at.a)))
+        return np.where(np.isfinite(curved) & (curved > bends), curved, bends)
+
+    def followed(self, slopes: Array, copy: Array, change: Array, length: float) -> Array:
+        """The copy after a step, ``change`` being the curvature times da."""
+        moved = copy + length * (change + slopes - self.base - copy)
+        return np.clip(moved, -self.steepest, self.steepest)
 
 
 @dataclass(frozen=True)
@@ -47,6 +76,7 @@ class Programme:
     limit: Array
     size: float = 1.0  # of t, in the units of the value
     bulge: Bulge | None = None
+    levelling: Levelling | None = None
 
 
 @dataclass(frozen=True)
@@ -65,9 +95,11 @@ class _Place(Point):
 
     z: Array  # of J a - t <= h and g <= 0
     room: Array  # of the simple bounds
+    copy: Array  # of slopes that level off
 
     def moved(self, step: _Place, length: float) -> _Place:
-        return _Place(*(x + length * d for x, d in self.with_steps(step)))
+        parts = (x + length * d for x, d in self.with_steps(step))
+        return _Place(*parts, copy=self.copy)
 
     def with_steps(self, step: _Place) -> list[tuple[Array, Array]]:
         return [(getattr(self, name), getattr(step, name)) for name in _PARTS]
@@ -92,10 +124,10 @@ def solve(programme: Programme, start: Point, tol: float) -> Point:
     planes[tied] -= start.t[programme.row[tied]]
     z = -planes if programme.bulge is None else np.append(-planes, -programme.bulge(start.a)[0])
     room = programme.limit - programme.sign * start.a[programme.index]
-    place = _Place(start.a, start.t, start.y, start.v, z, room)
-    look, length, since = _Look(programme, place), 1.0, 0
-    best, first = look, look.error
+    place = _Place(start.a, start.t, start.y, start.v, z, room, np.zeros(start.a.size))
     with np.errstate(all="ignore"):
+        look, length, since = _Look(programme, place), 1.0, 0
+        best, first = look, look.error
         for _ in range(_STEPS):
             patience = _PATIENCE if best.error < _NEAR * first else _STEPS
             if best.error <= tol or length < _SHORT or since > patience:
@@ -133,6 +165,8 @@ class _Look:
         self.r_a = self.slopes + self.J.T @ at.y
         np.add.at(self.r_a, given.index, given.sign * at.v)
         self.r_t = self.rises - self.per_t(at.y)
+        if given.levelling is not None:
+            self.H = given.levelling.curvature(at, self.slopes, self.bends, self.r_a)
         self.unit = given.size / (float(np.abs(given.J).max(initial=0.0)) or 1.0)
         self.error = self.error_in(self)
 
@@ -151,7 +185,7 @@ class _Look:
         newton = self._newton()
         count = at.y.size + at.v.size
         mean = at.complementarity / count
-        if given.bulge is None:
+        if given.bulge is None and given.levelling is None:
             ahead = self._direction(newton, np.zeros(at.y.size), np.zeros(at.v.size))
             far = at.moved(ahead, min(1.0, at.longest(ahead))).complementarity / count
             centre = (far / mean) ** 3 * mean if mean > 0 else 0.0
@@ -160,11 +194,15 @@ class _Look:
             )
         else:  # a prediction says little of what is bent: shorter steps that must pay
             centre = _CALM * mean
+            if given.levelling is not None:
+                # slopes follow more slowly: borders must not be reached before
+                centre = max(centre, _BEHIND * (self.error - at.complementarity) / count)
             step = self._direction(newton, np.full(at.y.size, centre), np.full(at.v.size, centre))
         length = min(1.0, _BACK * at.longest(step))
         while True:
-            new = _Look(given, at.moved(step, length))
-            good = _alike(self.bends, new.bends, self._nearby) and _alike(self.curves, new.curves)
+            new = _Look(given, self._reached(step, length))
+            level = given.levelling is not None or _alike(self.bends, new.bends, self._nearby)
+            good = level and _alike(self.curves, new.curves)
             if given.bulge is not None:
                 good = good and new.error_in(new if new.error < self.error else self) <= (
                     (1 - _PAYS * length) * self.error
@@ -172,6 +210,14 @@ class _Look:
             if good or length < _SHORT:
                 return new, length
             length /= 2
+
+    def _reached(self, step: _Place, length: float) -> _Place:
+        at, level = self.at, self.given.levelling
+        place = at.moved(step, length)
+        if level is None:
+            return place
+        copy = level.followed(self.slopes, at.copy, self.H * step.a, length)
+        return replace(place, copy=copy)
 
     def polished(self) -> _Look:
         """The look with multipliers, in proportion, that add up as they must to all digits."""
@@ -224,7 +270,7 @@ class _Look:
             left_a = -self.r_a - newton.bend(da) - self.J.T @ dy
             np.add.at(left_a, given.index, -given.sign * dv)
             left_t = -self.r_t - self.curves * dt + self.per_t(dy)
-        return _Place(da, dt, dy, dv, -self.r_p - moved, room)
+        return _Place(da, dt, dy, dv, -self.r_p - moved, room, at.copy)
 
 
 class _Newton:
