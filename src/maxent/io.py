@@ -69,9 +69,17 @@ _ENUMS: dict[str, type[Enum]] = {}
 def save(model: Any, path: str | os.PathLike[str]) -> None:
     """Write a model (an entropy, a Problem, a Solution, an estimator ...) to one JSON file.
 
-    The file at ``path`` is replaced at the very end: whatever goes wrong, it is the old file or
-    the new one.
+    The file is replaced at the very end: whatever goes wrong, it is the old file or the new one.
 
+    Parameters
+    ----------
+    model : object
+        What to write.
+    path : path
+        The file.
+
+    Examples
+    --------
     >>> import tempfile, os.path
     >>> from maxent import Box, load
     >>> path = os.path.join(tempfile.mkdtemp(), "box.json")
@@ -90,6 +98,11 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     A file whose content was changed since is refused by its digest. One without a digest, such as
     a file that was edited by hand, is read: then no field of it may be missing.
+
+    Parameters
+    ----------
+    path : path
+        The file.
     """
     try:
         document = json.loads(

@@ -26,6 +26,15 @@ class HigherOrderChain:
     T - order + 1 positions there, hence T >= order. ``scores`` makes rows for it, ``encode``
     vertices; ``decode``, ``label_marginals`` and ``run_marginals`` lead back to labels.
 
+    Parameters
+    ----------
+    n_labels : int
+        Number of labels.
+    order : int
+        How many labels before it a label looks at.
+
+    Examples
+    --------
     >>> model = HigherOrderChain(2, order=2)
     >>> runs = np.zeros((2, 2, 2))
     >>> runs[0, 1, 0] = runs[1, 0, 1] = 1.0  # labels that alternate
