@@ -56,7 +56,7 @@ class FenchelYoungClassifierCV(Classifies):
     ----------
     alphas : sequence of float, default (1.0, 1.25, 1.5, 1.75, 2.0)
         Indices of the Tsallis entropy to try.
-    strengths : sequence of float, default (1e-5, 0.0001, 0.001, 0.01, 0.1, 1.0)
+    strengths : sequence of float, default (1e-5, 1e-4, 0.001, 0.01, 0.1, 1.0)
         Multipliers c of the potential, c V*, to try.
     potential : Potential, float or dict, default Quadratic(1)
         V at multiplier 1; with the default c is the strength.

@@ -48,7 +48,7 @@ class MED(SolvesProblem, SavesFields, ClassifierMixin, BaseEstimator):
     solver : str or Solver, default None
         How to solve the problem; see ``Problem.solve``. None is ``Smoothing``, which features far
         from 0 do not slow, and "auto" with other slacks.
-    tol : float, default 0.0001
+    tol : float, default 1e-4
         Duality gap at which to stop.
     max_iter : int, default None
         Iterations at most; None is the solver's own limit.

@@ -91,10 +91,10 @@ class StructMaxentClassifier(ClassifierMixin, SavesFields, BaseEstimator):
     searches : int, default 5
         Longer searches at most, of the corrective rule where proposals bring no more; 0 is the
         paper's greedy search alone.
-    proof_budget : float, default 5e08
+    proof_budget : float, default 5e8
         Visits of cells that the bounds may take, for each family; all classes share it. See
         ``StructMaxent``.
-    tol : float, default 0.0001
+    tol : float, default 1e-4
         Largest violation at which to stop, in units of the means of the features.
     entropy : str or Entropy, default "shannon"
         "shannon" (the logistic loss), or an Entropy of the simplex for its Fenchel-Young loss;

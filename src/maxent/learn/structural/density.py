@@ -169,7 +169,7 @@ class StructMaxent(GrownDensity):
     searches : int, default 5
         Longer searches at most, of the corrective rule where proposals bring no more; 0 is the
         paper's greedy search alone.
-    proof_budget : float, default 5e08
+    proof_budget : float, default 5e8
         Visits of cells that the bounds may take, for each family; seconds at most for the default.
         More makes bounds closer, none makes them wrong.
     entropy : str or Entropy, default "shannon"

@@ -35,9 +35,9 @@ class StructMaxentCV(GrownDensity):
     ----------
     families : list of Family, default None
         Families of features; None for ``[Monomials(4), Trees(8)]``.
-    lams : sequence of float, default (0.0001, 0.001, 0.01, 0.1, 0.5, 1.0, 2.0)
+    lams : sequence of float, default (1e-4, 0.001, 0.01, 0.1, 0.5, 1.0, 2.0)
         Values of lam to choose from; the paper's grid by default.
-    betas : sequence of float, default (0.0001, 0.001, 0.01, 0.1, 0.5, 1.0, 2.0)
+    betas : sequence of float, default (1e-4, 0.001, 0.01, 0.1, 0.5, 1.0, 2.0)
         Values of beta to choose from; the paper's grid by default.
     cv : int, splitter or list of splits, default None
         None for the paper's single split (a share ``validation`` of the records held out at
@@ -59,7 +59,7 @@ class StructMaxentCV(GrownDensity):
     searches : int, default 5
         Longer searches at most, of the corrective rule where proposals bring no more; 0 is the
         paper's greedy search alone.
-    proof_budget : float, default 5e08
+    proof_budget : float, default 5e8
         Visits of cells that the bounds may take, for each family; seconds at most for the default.
         More makes bounds closer, none makes them wrong.
     entropy : str or Entropy, default "shannon"

@@ -228,7 +228,7 @@ class M3NCV(ByFolds, NamedModel):
         Attributes that occur less often in training are left out.
     solver : str or Solver, default "auto"
         How to solve the problem; see ``Problem.solve``. "auto" chooses by the problem.
-    tol : float, default 0.0001
+    tol : float, default 1e-4
         Duality gap at which to stop.
     max_iter : int, default None
         Iterations at most; None is the solver's own limit.
@@ -324,7 +324,7 @@ class L2CRFCV(ByFolds, NamedModel):
         Attributes that occur less often in training are left out.
     solver : str or Solver, default "auto"
         How to solve the problem; see ``Problem.solve``. "auto" chooses by the problem.
-    tol : float, default 0.0001
+    tol : float, default 1e-4
         Duality gap at which to stop.
     max_iter : int, default None
         Iterations at most; None is the solver's own limit.

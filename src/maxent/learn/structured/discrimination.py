@@ -69,7 +69,7 @@ class CRF(NamedModel):
         Attributes that occur less often in training are left out.
     solver : str or Solver, default "auto"
         How to solve the problem; see ``Problem.solve``. "auto" chooses by the problem.
-    tol : float, default 0.0001
+    tol : float, default 1e-4
         Duality gap at which to stop.
     max_iter : int, default None
         Iterations at most; None is the solver's own limit.
@@ -138,7 +138,7 @@ class L2CRF(NamedModel):
         Attributes that occur less often in training are left out.
     solver : str or Solver, default "auto"
         How to solve the problem; see ``Problem.solve``. "auto" chooses by the problem.
-    tol : float, default 0.0001
+    tol : float, default 1e-4
         Duality gap at which to stop.
     max_iter : int, default None
         Iterations at most; None is the solver's own limit.
@@ -211,7 +211,7 @@ class L1CRF(NamedModel):
         Attributes that occur less often in training are left out.
     solver : str or Solver, default "auto"
         How to solve the problem; see ``Problem.solve``. "auto" chooses by the problem.
-    tol : float, default 0.0001
+    tol : float, default 1e-4
         Duality gap at which to stop.
     max_iter : int, default None
         Iterations at most; None is the solver's own limit.
@@ -285,7 +285,7 @@ class M3N(NamedModel):
         Attributes that occur less often in training are left out.
     solver : str or Solver, default "auto"
         How to solve the problem; see ``Problem.solve``. "auto" chooses by the problem.
-    tol : float, default 0.0001
+    tol : float, default 1e-4
         Duality gap at which to stop.
     max_iter : int, default None
         Iterations at most; None is the solver's own limit.
@@ -359,7 +359,7 @@ class L1M3N(NamedModel):
         Attributes that occur less often in training are left out.
     solver : str or Solver, default "auto"
         How to solve the problem; see ``Problem.solve``. "auto" chooses by the problem.
-    tol : float, default 0.0001
+    tol : float, default 1e-4
         Duality gap at which to stop.
     max_iter : int, default None
         Iterations at most; None is the solver's own limit.
@@ -449,7 +449,7 @@ class LaplaceMEDN(NamedModel):
         Attributes that occur less often in training are left out.
     solver : str or Solver, default "auto"
         How to solve the problem; see ``Problem.solve``. "auto" chooses by the problem.
-    tol : float, default 0.0001
+    tol : float, default 1e-4
         Duality gap at which to stop.
     max_iter : int, default None
         Iterations at most; None is the solver's own limit.

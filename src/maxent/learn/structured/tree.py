@@ -62,7 +62,7 @@ class TreeClassifier(SolvesProblem, SavesFields, BaseEstimator):
         else on each level.
     solver : str or Solver, default "auto"
         How to solve the problem; see ``Problem.solve``. "auto" chooses by the problem.
-    tol : float, default 0.0001
+    tol : float, default 1e-4
         Duality gap at which to stop.
     max_iter : int, default None
         Iterations at most; None is the solver's own limit.

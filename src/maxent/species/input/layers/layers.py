@@ -44,7 +44,17 @@ _LOOKUP_CELLS = 1 << 16  # for scattered cells, as larger windows decode more th
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """The values of all layers in a window, (height, width) each, and where all are known."""
+    """The values of all layers in a window, (height, width) each, and where all are known.
+
+    Attributes
+    ----------
+    window : Window
+        The window.
+    values : dict of array (height, width)
+        Values of each layer, by its name.
+    valid : array (height, width)
+        Where all are known.
+    """
 
     window: Window
     values: dict[str, Array]
@@ -80,12 +90,21 @@ class Layers:
 
     Open files with :meth:`open`, xarray objects with :meth:`from_xarray`; ``with`` closes them.
 
+    Parameters
+    ----------
+    sources : sequence of Source
+        One per layer.
+    categorical : iterable of str, default ()
+        Names of the layers that hold categories.
+    notes : sequence of str, default ()
+        What was assumed or resampled, for the user to read.
+
     Attributes
     ----------
-    sources : one per layer.
-    grid : Grid of all layers.
-    names, categorical : of the layers, and of those that hold categories.
-    notes : what was assumed or resampled, for the user to read.
+    grid : Grid
+        Grid of all layers.
+    names : tuple of str
+        Names of the layers.
     """
 
     def __init__(
