@@ -54,8 +54,9 @@ class NamedModel(ChainModel):
 class CRF(NamedModel):
     """Conditional random field without a penalty: maximum likelihood (Lafferty et al., 2001).
 
-    Minimises  sum_i -log p(y_i | x_i).  Labels that are separable, if only those of some sequences,
-    have no best weights: a SeparableWarning tells, and the model is finite.
+    Minimises  sum_i -log p(y_i | x_i).  The model is a ``ChainClassifier``. Labels that are
+    separable, if only those of some sequences, have no best weights: a SeparableWarning tells, and
+    the model is finite.
 
     Parameters
     ----------

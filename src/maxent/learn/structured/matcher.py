@@ -84,7 +84,7 @@ class Matcher(SolvesProblem, SavesFields, BaseEstimator):
     n_iter_ : int
         Iterations of the solver.
     n_features_in_ : int
-        Number of features of each vector; of each pair with "precomputed".
+        Number of features of a pair.
 
     Examples
     --------
