@@ -16,7 +16,19 @@ EARTH_RADIUS = 6371.0088  # km, mean
 
 
 class Window(NamedTuple):
-    """A rectangle of cells."""
+    """A rectangle of cells.
+
+    Attributes
+    ----------
+    row : int
+        First row.
+    column : int
+        First column.
+    height : int
+        Rows.
+    width : int
+        Columns.
+    """
 
     row: int
     column: int
