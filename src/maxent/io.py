@@ -133,6 +133,15 @@ def register(
     ``instance.__getmodel__()``, the fields of a dataclass that its constructor takes. It is read by
     ``make(state)``, by ``__setmodel__(state)`` on an instance made without a constructor, or by the
     constructor. A class that cannot be saved says why in its attribute ``__unsaved__``, a string.
+
+    Parameters
+    ----------
+    cls : type
+        The class.
+    get : callable, default None
+        From an instance to what is written.
+    make : callable, default None
+        From what was written to an instance.
     """
     if issubclass(cls, Enum):
         _ENUMS[cls.__name__] = cls

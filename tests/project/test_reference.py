@@ -60,7 +60,8 @@ def parameters(what):
     """What a caller may give, and whether it has a default."""
     if inspect.isclass(what) and not is_record(what) and not vars_of_ours(what, "__init__"):
         return {}  # the constructor is that of Python or of another package
-    return {p.name: p.default is not p.empty for p in inspect.signature(what).parameters.values()}
+    given = inspect.signature(what).parameters.values()
+    return {p.name: p.default is not p.empty for p in given if not p.name.startswith("_")}
 
 
 def vars_of_ours(cls, name):

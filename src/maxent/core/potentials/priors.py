@@ -41,7 +41,7 @@ class Centred(WrappedPotential):
     Parameters
     ----------
     potential : Potential
-        V.
+        The potential V.
     centre : float or array (n_features,)
         Where the weights are pulled to.
 

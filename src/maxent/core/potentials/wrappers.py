@@ -179,7 +179,7 @@ class ScaledPotential(WrappedPotential):
     Parameters
     ----------
     potential : Potential
-        V.
+        The potential V.
     multiplier : float
         c, > 0.
 
@@ -276,7 +276,7 @@ class ShiftedPotential(WrappedPotential):
     Parameters
     ----------
     potential : Potential
-        U.
+        The potential U.
     reference : array (n_features,)
         Where residuals are measured from.
 

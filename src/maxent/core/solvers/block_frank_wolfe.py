@@ -51,6 +51,9 @@ class BlockFrankWolfe(DualSolver):
         (``Status.STATIONARY``).
     max_iter : int, default 2000
         Iterations at most.
+    average : bool, default False
+        Whether to return the average of the passes, the k-th with weight k, where its certificate
+        is better: it has less of the noise of hinges.
     verbose : int, default 1
         0 silences the progress line that appears on standard error after a few seconds.
     checkpoint : path, default None
@@ -62,9 +65,6 @@ class BlockFrankWolfe(DualSolver):
         Passes over the rows between two looks at the certificate.
     random_state : int, default 0
         Seed of the order in which rows are visited.
-    average : bool, default False
-        Whether to return the average of the passes, the k-th with weight k, where its certificate
-        is better: it has less of the noise of hinges.
     cache : int, default 5
         Chains: passes over the known states after each that asks the oracle.
     sampling : "uniform" or "gap", default "uniform"

@@ -39,13 +39,6 @@ class CoordinateDescent(Solver):
         (``Status.STATIONARY``).
     max_iter : int, default 20000
         Sweeps at most.
-    verbose : int, default 1
-        0 silences the progress line that appears on standard error after a few seconds.
-    checkpoint : path, default None
-        File that is given the weights and the history after each step; where it is there already,
-        of the same problem, a run goes on from it.
-    then : Solver, default None
-        Solver that goes on from there, with this one's tolerance, where this one ends above it.
     rule : "structmaxent2", "structmaxent1" or "line-search", default "structmaxent2"
         "structmaxent2" minimises a bound by Hoeffding's lemma (Fig. 1), "structmaxent1" a closer
         one by convexity (Fig. 2), "line-search" the objective itself. StructMaxent1 needs
@@ -53,6 +46,13 @@ class CoordinateDescent(Solver):
         fail the step is that of StructMaxent2, and a warning says so.
     sweep : int, default 10
         Steps between two states, so that the certificate costs little.
+    verbose : int, default 1
+        0 silences the progress line that appears on standard error after a few seconds.
+    checkpoint : path, default None
+        File that is given the weights and the history after each step; where it is there already,
+        of the same problem, a run goes on from it.
+    then : Solver, default None
+        Solver that goes on from there, with this one's tolerance, where this one ends above it.
 
     Examples
     --------

@@ -27,6 +27,8 @@ class FISTA(Solver):
         (``Status.STATIONARY``).
     max_iter : int, default 20000
         Iterations at most.
+    growth : float, default 1.1
+        Factor by which the step may grow each iteration.
     verbose : int, default 1
         0 silences the progress line that appears on standard error after a few seconds.
     checkpoint : path, default None
@@ -34,8 +36,6 @@ class FISTA(Solver):
         of the same problem, a run goes on from it.
     then : Solver, default None
         Solver that goes on from there, with this one's tolerance, where this one ends above it.
-    growth : float, default 1.1
-        Factor by which the step may grow each iteration.
     """
 
     max_iter: int = 20_000

@@ -43,6 +43,9 @@ class LBFGS(Solver):
         (``Status.STATIONARY``).
     max_iter : int, default 5000
         Iterations at most.
+    memory : int, default 20
+        Pairs of steps and changes of the gradient that are kept; fewer (6 at least, where that many
+        are asked for) where they take more than 64 MB.
     verbose : int, default 1
         0 silences the progress line that appears on standard error after a few seconds.
     checkpoint : path, default None
@@ -50,9 +53,6 @@ class LBFGS(Solver):
         of the same problem, a run goes on from it.
     then : Solver, default None
         Solver that goes on from there, with this one's tolerance, where this one ends above it.
-    memory : int, default 20
-        Pairs of steps and changes of the gradient that are kept; fewer (6 at least, where that many
-        are asked for) where they take more than 64 MB.
     """
 
     max_iter: int = 5_000

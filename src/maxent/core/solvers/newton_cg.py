@@ -43,6 +43,10 @@ class NewtonCG(Solver):
         (``Status.STATIONARY``).
     max_iter : int, default 5000
         Iterations at most.
+    accuracy : float, default 0.25
+        Share of the gradient, in the norm of the preconditioner, that a step may leave.
+    cg_iter : int, default 200
+        Products with the Hessian per step, at most.
     verbose : int, default 1
         0 silences the progress line that appears on standard error after a few seconds.
     checkpoint : path, default None
@@ -50,10 +54,6 @@ class NewtonCG(Solver):
         of the same problem, a run goes on from it.
     then : Solver, default None
         Solver that goes on from there, with this one's tolerance, where this one ends above it.
-    accuracy : float, default 0.25
-        Share of the gradient, in the norm of the preconditioner, that a step may leave.
-    cg_iter : int, default 200
-        Products with the Hessian per step, at most.
     """
 
     max_iter: int = 5_000  # as for L-BFGS, which may take over

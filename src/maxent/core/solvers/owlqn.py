@@ -38,6 +38,8 @@ class OWLQN(Solver):
         (``Status.STATIONARY``).
     max_iter : int, default 5000
         Iterations at most.
+    memory : int, default 10
+        Pairs of steps and changes of the gradient that are kept.
     verbose : int, default 1
         0 silences the progress line that appears on standard error after a few seconds.
     checkpoint : path, default None
@@ -45,8 +47,6 @@ class OWLQN(Solver):
         of the same problem, a run goes on from it.
     then : Solver, default None
         Solver that goes on from there, with this one's tolerance, where this one ends above it.
-    memory : int, default 10
-        Pairs of steps and changes of the gradient that are kept.
 
     Examples
     --------

@@ -47,6 +47,8 @@ class ProxNewton(Solver):
         (``Status.STATIONARY``).
     max_iter : int, default 200
         Iterations at most.
+    working_set : int, default None
+        Features in the first working set; None chooses by the problem.
     verbose : int, default 1
         0 silences the progress line that appears on standard error after a few seconds.
     checkpoint : path, default None
@@ -54,8 +56,6 @@ class ProxNewton(Solver):
         of the same problem, a run goes on from it.
     then : Solver, default None
         Solver that goes on from there, with this one's tolerance, where this one ends above it.
-    working_set : int, default None
-        Features in the first working set; None chooses by the problem.
     """
 
     max_iter: int = 200

@@ -38,6 +38,10 @@ class Reweighted(Solver):
         (``Status.STATIONARY``).
     max_iter : int, default 200
         Iterations at most.
+    share : float, default 0.1
+        Share of the gap of a round, the gap to which the next one is solved.
+    fall : float, default 0.5
+        Ratio of e to the e of the round before.
     verbose : int, default 1
         0 silences the progress line that appears on standard error after a few seconds.
     checkpoint : path, default None
@@ -45,10 +49,6 @@ class Reweighted(Solver):
         of the same problem, a run goes on from it.
     then : Solver, default None
         Solver that goes on from there, with this one's tolerance, where this one ends above it.
-    share : float, default 0.1
-        Share of the gap of a round, the gap to which the next one is solved.
-    fall : float, default 0.5
-        Ratio of e to the e of the round before.
     """
 
     max_iter: int = 200

@@ -32,6 +32,12 @@ class Smoothing(Solver):
         (``Status.STATIONARY``).
     max_iter : int, default 40
         Iterations at most.
+    first : float, default 1.0
+        Temperature to begin with, in units of the scores' costs.
+    ratio : float, default 0.3
+        Ratio of one temperature to the one before.
+    inner : int, default 2000
+        Steps of the inner solver at a temperature, at most.
     verbose : int, default 1
         0 silences the progress line that appears on standard error after a few seconds.
     checkpoint : path, default None
@@ -39,12 +45,6 @@ class Smoothing(Solver):
         of the same problem, a run goes on from it.
     then : Solver, default None
         Solver that goes on from there, with this one's tolerance, where this one ends above it.
-    first : float, default 1.0
-        Temperature to begin with, in units of the scores' costs.
-    ratio : float, default 0.3
-        Ratio of one temperature to the one before.
-    inner : int, default 2000
-        Steps of the inner solver at a temperature, at most.
     """
 
     max_iter: int = 40

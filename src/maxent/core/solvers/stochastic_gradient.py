@@ -36,6 +36,8 @@ class StochasticGradient(Solver):
         (``Status.STATIONARY``).
     max_iter : int, default 200
         Iterations at most.
+    first_step : float, default None
+        s_0, instead of that search.
     verbose : int, default 1
         0 silences the progress line that appears on standard error after a few seconds.
     checkpoint : path, default None
@@ -43,8 +45,6 @@ class StochasticGradient(Solver):
         of the same problem, a run goes on from it.
     then : Solver, default None
         Solver that goes on from there, with this one's tolerance, where this one ends above it.
-    first_step : float, default None
-        s_0, instead of that search.
     random_state : int, default 0
         Seed of the order in which rows are visited.
     """

@@ -124,11 +124,18 @@ class Chain(StructuredDomain):
 
         Parameters
         ----------
-        nodes : (sequences, T, K), or a list of (T, K) matrices of different lengths.
-        transitions : (K, K) shared by all, (sequences, K, K), or one block per position:
-            (sequences, T - 1, K, K) or a list of (T - 1, K, K).
-        start, end : K scores added to the first and the last state of every sequence.
+        nodes : array (n_sequences, T, K) or list of array (T, K)
+            Scores of the states; a list for different lengths.
+        transitions : array or list of array
+            Scores of transitions: (K, K) shared by all, (n_sequences, K, K), or one block per
+            position: (n_sequences, T - 1, K, K) or a list of (T - 1, K, K).
+        start : array (K,), default None
+            Scores added to the first state of every sequence.
+        end : array (K,), default None
+            Scores added to the last state of every sequence.
 
+        Examples
+        --------
         >>> Chain(2).scores(np.zeros((1, 3, 2)), [[0.0, 1.0], [2.0, 3.0]], start=[5.0, 6.0]).rows()
         [array([5., 6., 0., 0., 0., 0., 0., 1., 2., 3.])]
         """

@@ -62,11 +62,11 @@ def linear_entmax(
     hidden : tensor (..., n_features)
         Hidden vectors h.
     weight : tensor (n_classes, n_features)
-        W.
+        The weights W.
     alpha : float, default 1.5
         Index, above 1.
     bias : tensor (n_classes,), default None
-        b.
+        The constants b.
 
     Notes
     -----

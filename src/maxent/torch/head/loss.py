@@ -50,7 +50,7 @@ def linear_fenchel_young_loss(
         "shannon" (cross-entropy), "sparsemax", "entmax15", a number alpha >= 1, or ``Shannon()``,
         ``Tsallis(alpha)``, ``NormEntropy(q)``.
     bias : tensor (n_classes,), default None
-        b.
+        The constants b.
     ignore_index : int, default -100
         Label of rows that do not count.
     reduction : "mean", "sum" or "none", default "mean"

@@ -36,6 +36,9 @@ class BallSearch(Solver):
         (``Status.STATIONARY``).
     max_iter : int, default 100
         Quadratic problems at most; each is a step of this solver.
+    inner : Solver or str, default "auto"
+        Solver of the quadratic problems, a Solver or a name ("summet", "plummet" as in the paper,
+        or "auto").
     verbose : int, default 1
         0 silences the progress line that appears on standard error after a few seconds.
     checkpoint : path, default None
@@ -43,9 +46,6 @@ class BallSearch(Solver):
         of the same problem, a run goes on from it.
     then : Solver, default None
         Solver that goes on from there, with this one's tolerance, where this one ends above it.
-    inner : Solver or str, default "auto"
-        Solver of the quadratic problems, a Solver or a name ("summet", "plummet" as in the paper,
-        or "auto").
 
     Examples
     --------

@@ -104,6 +104,8 @@ class SUMMET(_Scaling):
         (``Status.STATIONARY``).
     max_iter : int, default 20000
         Sweeps at most.
+    sweep : int, default 10
+        Updates between two states, so that the certificate costs little.
     verbose : int, default 1
         0 silences the progress line that appears on standard error after a few seconds.
     checkpoint : path, default None
@@ -111,8 +113,6 @@ class SUMMET(_Scaling):
         of the same problem, a run goes on from it.
     then : Solver, default None
         Solver that goes on from there, with this one's tolerance, where this one ends above it.
-    sweep : int, default 10
-        Updates between two states, so that the certificate costs little.
 
     Examples
     --------
@@ -169,6 +169,10 @@ class PLUMMET(_Scaling):
         (``Status.STATIONARY``).
     max_iter : int, default 100000
         Iterations at most.
+    overrelax : float, default 1.0
+        Factor by which steps grow longer than the bound's for as long as they gain at least what
+        the bound promises, so that the proof of convergence holds (after Salakhutdinov and Roweis,
+        2003); 1 for the paper's steps, 1.5 where many features overlap.
     verbose : int, default 1
         0 silences the progress line that appears on standard error after a few seconds.
     checkpoint : path, default None
@@ -176,10 +180,6 @@ class PLUMMET(_Scaling):
         of the same problem, a run goes on from it.
     then : Solver, default None
         Solver that goes on from there, with this one's tolerance, where this one ends above it.
-    overrelax : float, default 1.0
-        Factor by which steps grow longer than the bound's for as long as they gain at least what
-        the bound promises, so that the proof of convergence holds (after Salakhutdinov and Roweis,
-        2003); 1 for the paper's steps, 1.5 where many features overlap.
 
     Examples
     --------

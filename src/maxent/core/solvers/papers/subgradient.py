@@ -33,13 +33,6 @@ class Subgradient(Solver):
         (``Status.STATIONARY``).
     max_iter : int, default 5000
         Iterations at most.
-    verbose : int, default 1
-        0 silences the progress line that appears on standard error after a few seconds.
-    checkpoint : path, default None
-        File that is given the weights and the history after each step; where it is there already,
-        of the same problem, a run goes on from it.
-    then : Solver, default None
-        Solver that goes on from there, with this one's tolerance, where this one ends above it.
     beta : float, default 1.0
         beta of the step sizes.
     step : float, default None
@@ -49,6 +42,13 @@ class Subgradient(Solver):
     online : bool, default False
         One sequence per step, compiled, for chains with tied transitions under Quadratic with one
         strength; else all rows at once.
+    verbose : int, default 1
+        0 silences the progress line that appears on standard error after a few seconds.
+    checkpoint : path, default None
+        File that is given the weights and the history after each step; where it is there already,
+        of the same problem, a run goes on from it.
+    then : Solver, default None
+        Solver that goes on from there, with this one's tolerance, where this one ends above it.
     looks : int, default 10
         Steps (passes where online) between two looks at the certificate.
     random_state : int, default 0
