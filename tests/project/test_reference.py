@@ -6,36 +6,47 @@ import functools
 import importlib
 import inspect
 import re
+import runpy
 import textwrap
+from pathlib import Path
 
 import pytest
 
 import maxent
 from conftest import needs
-from maxent import species
 
+ROOT = Path(__file__).parents[2]
 SECTION = re.compile(r"^(\w[\w ]*)\n-{3,}$", re.MULTILINE)
 ENTRY = re.compile(r"\*{0,2}(\w+) : ((?:(?! : |;).)+)")  # one name, and what it is
 EXAMPLE = re.compile(r"^>>>.*?(?:\n\n|\Z)", re.MULTILINE | re.DOTALL)
 FITTED = re.compile(r"\b[A-Za-z]\w*_\b")
+API = "docs/api"
 NEEDS = {
     "maxent": [],
     "maxent.species": ["rasterio", "geopandas"],
     "maxent.torch": ["torch"],
     "maxent.torch.structured": ["torch"],
+    API: ["rasterio", "geopandas", "torch", "distributed"],
 }
 
 
+def names_of(package):
+    """The full names that a package lists as public, or that the pages describe."""
+    if package == API:
+        return runpy.run_path(str(ROOT / "docs" / "_ext" / "reference.py"))["reference"]()
+    if package.startswith("maxent.torch"):
+        return [f"{package}.{name}" for name in importlib.import_module(package).__all__]
+    public = importlib.import_module(package).PUBLIC
+    return [f"{home}.{name}" for home in public for name in public[home]]
+
+
 def documents(package):
-    """The public classes and functions of a package; warnings have no parameters of ours."""
-    module = importlib.import_module(package)
-    table = {"maxent": maxent, "maxent.species": species}.get(package)
-    names = {package: module.__all__} if table is None else table.PUBLIC
-    for home in names:
-        for name in names[home]:
-            what = getattr(importlib.import_module(home), name)
-            if inspect.isroutine(what) or (inspect.isclass(what) and not issubclass(what, Warning)):
-                yield f"{home}.{name}", what
+    """The classes and functions among them; warnings have no parameters of ours."""
+    for full in names_of(package):
+        home, _, name = full.rpartition(".")
+        what = getattr(importlib.import_module(home), name)
+        if inspect.isroutine(what) or (inspect.isclass(what) and not issubclass(what, Warning)):
+            yield full, what
 
 
 def entries(what, title):
