@@ -1253,9 +1253,9 @@ class MarginBound:
     margin_error : float
         Share of the sample with a margin of at most gamma.
     copies_term : float
-        The price of ``copies`` for the model that they stand for.
+        The price of taking m copies for the model, the second term of ``margin_bound``.
     divergence_term : float
-        The price of the divergence of so many copies.
+        The price of their divergence from the prior, the third term.
     copies : int
         m, the copies of the model that stand for it.
     """

@@ -228,14 +228,14 @@ class SpatialBlocks(_Blocked):
     coordinates : array (n_rows, 2)
         x and y (longitude and latitude) of every row; None where they are given to ``split`` as
         ``groups``, which also works inside nested cross-validation.
-    background : "training-blocks" or "all", default "training-blocks"
-        Background to train on.
     n_splits : int, default 4
         Number of folds.
     size : float or (float, float), default None
         Side of a grid cell in the unit of the coordinates, a number or (width, height).
     random_state : int or None, default 0
         Seed of the deal.
+    background : "training-blocks" or "all", default "training-blocks"
+        Background to train on.
 
     Examples
     --------
@@ -297,12 +297,12 @@ class Checkerboard(_Blocked):
     ----------
     coordinates : array (n_rows, 2)
         x and y of every row; None where they are given to ``split`` as ``groups``.
-    background : "training-blocks" or "all", default "training-blocks"
-        Background to train on.
     size : float or (float, float)
         Side of a square in the unit of the coordinates, a number or (width, height).
     levels : 1 or 2, default 1
         1 for 2 folds, 2 for 4.
+    background : "training-blocks" or "all", default "training-blocks"
+        Background to train on.
 
     Examples
     --------

@@ -121,7 +121,7 @@ class Youngized(Entropy):
         Bound on |theta_j| at the start of the inner search, which widens it as long as that lowers
         the loss.
     tolerance : float, default 1e-9
-        Accuracy of the cutting planes.
+        Relative accuracy of the cutting planes.
     """
 
     loss: Loss = field(repr=False)

@@ -218,6 +218,8 @@ class M3NCV(ByFolds, NamedModel):
 
     Parameters
     ----------
+    Cs : sequence of float, default (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+        Values of C to choose from; of equally good ones the smallest is taken.
     transitions : "constant" or "input", default "constant"
         "input" has scores of two labels that depend on the features of the second's position as
         well.
@@ -236,8 +238,6 @@ class M3NCV(ByFolds, NamedModel):
         1 shows a progress line.
     checkpoint : path, default None
         File that holds weights and history after each step, from which a fit goes on.
-    Cs : sequence of float, default (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
-        Values of C to choose from; of equally good ones the smallest is taken.
     cv : int, splitter or list of splits, default 3
         Folds of the sequences, shuffled; or a splitter or a list of splits.
     scoring : callable, default None
@@ -314,6 +314,8 @@ class L2CRFCV(ByFolds, NamedModel):
 
     Parameters
     ----------
+    c2s : sequence of float, default (100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01)
+        Values of c2 to choose from; of equally good ones the largest is taken.
     transitions : "constant" or "input", default "constant"
         "input" has scores of two labels that depend on the features of the second's position as
         well.
@@ -332,8 +334,6 @@ class L2CRFCV(ByFolds, NamedModel):
         1 shows a progress line.
     checkpoint : path, default None
         File that holds weights and history after each step, from which a fit goes on.
-    c2s : sequence of float, default (100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01)
-        Values of c2 to choose from; of equally good ones the largest is taken.
     cv : int, splitter or list of splits, default 3
         Folds of the sequences, shuffled; or a splitter or a list of splits.
     scoring : callable, default None

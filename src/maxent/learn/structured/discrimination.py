@@ -129,6 +129,8 @@ class L2CRF(NamedModel):
 
     Parameters
     ----------
+    c2 : float, default 1.0
+        Factor of ||w||^2.
     transitions : "constant" or "input", default "constant"
         "input" has scores of two labels that depend on the features of the second's position as
         well.
@@ -147,8 +149,6 @@ class L2CRF(NamedModel):
         1 shows a progress line.
     checkpoint : path, default None
         File that holds weights and history after each step, from which a fit goes on.
-    c2 : float, default 1.0
-        Factor of ||w||^2.
 
     Attributes
     ----------
@@ -202,6 +202,8 @@ class L1CRF(NamedModel):
 
     Parameters
     ----------
+    c1 : float, default 1.0
+        Factor of ||w||_1.
     transitions : "constant" or "input", default "constant"
         "input" has scores of two labels that depend on the features of the second's position as
         well.
@@ -220,8 +222,6 @@ class L1CRF(NamedModel):
         1 shows a progress line.
     checkpoint : path, default None
         File that holds weights and history after each step, from which a fit goes on.
-    c1 : float, default 1.0
-        Factor of ||w||_1.
 
     Attributes
     ----------
@@ -276,6 +276,8 @@ class M3N(NamedModel):
 
     Parameters
     ----------
+    C : float, default 1.0
+        Weight of the slacks.
     transitions : "constant" or "input", default "constant"
         "input" has scores of two labels that depend on the features of the second's position as
         well.
@@ -294,8 +296,6 @@ class M3N(NamedModel):
         1 shows a progress line.
     checkpoint : path, default None
         File that holds weights and history after each step, from which a fit goes on.
-    C : float, default 1.0
-        Weight of the slacks.
 
     Attributes
     ----------
@@ -350,6 +350,10 @@ class L1M3N(NamedModel):
 
     Parameters
     ----------
+    C : float or None, default 1.0
+        Weight of the slacks; None with a ``radius``.
+    radius : float, default None
+        Largest ||w||_1, instead of C.
     transitions : "constant" or "input", default "constant"
         "input" has scores of two labels that depend on the features of the second's position as
         well.
@@ -368,10 +372,6 @@ class L1M3N(NamedModel):
         1 shows a progress line.
     checkpoint : path, default None
         File that holds weights and history after each step, from which a fit goes on.
-    C : float or None, default 1.0
-        Weight of the slacks; None with a ``radius``.
-    radius : float, default None
-        Largest ||w||_1, instead of C.
 
     Attributes
     ----------
@@ -440,6 +440,14 @@ class LaplaceMEDN(NamedModel):
 
     Parameters
     ----------
+    C : float, default 1.0
+        Weight of the slacks.
+    lam : float, default 1.0
+        Parameter of the prior, of variance 2 / lam: the larger, the closer to 0.
+    method : "exact" or "variational", default "exact"
+        See above.
+    rounds : int, default None
+        Rounds of "variational"; refused with "exact", where it is of no use.
     transitions : "constant" or "input", default "constant"
         "input" has scores of two labels that depend on the features of the second's position as
         well.
@@ -458,14 +466,6 @@ class LaplaceMEDN(NamedModel):
         1 shows a progress line.
     checkpoint : path, default None
         File that holds weights and history after each step, from which a fit goes on.
-    C : float, default 1.0
-        Weight of the slacks.
-    lam : float, default 1.0
-        Parameter of the prior, of variance 2 / lam: the larger, the closer to 0.
-    method : "exact" or "variational", default "exact"
-        See above.
-    rounds : int, default None
-        Rounds of "variational"; refused with "exact", where it is of no use.
 
     Attributes
     ----------
