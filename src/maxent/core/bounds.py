@@ -1296,7 +1296,7 @@ def margin_bound(
     gamma : float
         The margin asked for.
     scale : float
-        c.
+        The bound c on the scores.
     log_outputs : float
         ln |Y|, for chains T ln K.
     delta : float, default 0.05

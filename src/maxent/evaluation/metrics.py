@@ -262,9 +262,9 @@ def aicc(log_likelihood: float, n_parameters: int, n: int) -> float:
     Parameters
     ----------
     log_likelihood : float
-        ln L.
+        ln L, the sum of the log density over the presences.
     n_parameters : int
-        k.
+        Number k of weights that are not 0.
     n : int
         Number of presences.
 
