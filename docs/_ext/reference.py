@@ -27,15 +27,15 @@ def _escape(line: str) -> str:
 
 
 def _entry(line: str) -> str:
-    """``name : text`` of a Parameters or Attributes section as a list item."""
-    name, colon, text = line.partition(" : ")
-    return f"- **{_escape(name)}**: {_escape(text)}" if colon else f"- {_escape(line)}"
+    """``name : type`` of a section as the term of a definition."""
+    name, colon, kind = line.partition(" : ")
+    return f"**{_escape(name)}** : {_escape(kind)}" if colon else _escape(line)
 
 
 def tidy_docstring(
     app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]
 ) -> None:
-    """Escape formulas and turn the numpy sections into lists."""
+    """Escape formulas and turn the entries of numpy sections into definitions."""
     out: list[str] = []
     in_example = in_section = False
     for i, line in enumerate(lines):
@@ -44,14 +44,14 @@ def tidy_docstring(
         if in_example:
             out.append(line)
         elif line and set(line) == {"-"}:
-            in_section = True
+            in_section = lines[i - 1] in ("Parameters", "Attributes")
             out.append("")
         elif following and set(following) == {"-"}:
+            in_section = False
             out.append(f"**{line}**")
-        elif in_section and line.strip():
-            out.append(f"  {_escape(line.strip())}" if line[0] == " " else _entry(line))
+        elif in_section and line[:1].strip():
+            out += ["", _entry(line)]
         else:
-            in_section = in_section and not line.strip() and following[:1].strip() != ""
             out.append(_escape(line))
     lines[:] = out
 

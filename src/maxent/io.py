@@ -69,9 +69,17 @@ _ENUMS: dict[str, type[Enum]] = {}
 def save(model: Any, path: str | os.PathLike[str]) -> None:
     """Write a model (an entropy, a Problem, a Solution, an estimator ...) to one JSON file.
 
-    The file at ``path`` is replaced at the very end: whatever goes wrong, it is the old file or
-    the new one.
+    The file is replaced at the very end: whatever goes wrong, it is the old file or the new one.
 
+    Parameters
+    ----------
+    model : object
+        What to write.
+    path : path
+        The file.
+
+    Examples
+    --------
     >>> import tempfile, os.path
     >>> from maxent import Box, load
     >>> path = os.path.join(tempfile.mkdtemp(), "box.json")
@@ -90,6 +98,11 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     A file whose content was changed since is refused by its digest. One without a digest, such as
     a file that was edited by hand, is read: then no field of it may be missing.
+
+    Parameters
+    ----------
+    path : path
+        The file.
     """
     try:
         document = json.loads(
@@ -120,6 +133,15 @@ def register(
     ``instance.__getmodel__()``, the fields of a dataclass that its constructor takes. It is read by
     ``make(state)``, by ``__setmodel__(state)`` on an instance made without a constructor, or by the
     constructor. A class that cannot be saved says why in its attribute ``__unsaved__``, a string.
+
+    Parameters
+    ----------
+    cls : type
+        The class.
+    get : callable, default None
+        From an instance to what is written.
+    make : callable, default None
+        From what was written to an instance.
     """
     if issubclass(cls, Enum):
         _ENUMS[cls.__name__] = cls

@@ -33,14 +33,27 @@ class Draft:
 
     Attributes
     ----------
-    records, layers, study, settings : the fields of ``RecordFile``, ``LayerFiles``,
-        ``StudyFiles`` and ``Settings`` that were chosen, by name.
-    species : those chosen; all if empty.
-    background : "random", "target-group" (all records of the file), "records" (of
-        ``background_file``), "bias" (the raster ``background_file``) or "kernel" (the density of
-        the records).
-    projections : folders of other layers; test : a file of records for testing.
-    out : folder for the results, in the first of the opened folders.
+    records : dict
+        Fields of ``RecordFile`` that were chosen, by name.
+    layers : dict
+        Fields of ``LayerFiles``, likewise.
+    study : dict
+        Fields of ``StudyFiles``, likewise.
+    settings : dict
+        Fields of ``Settings``, likewise.
+    species : tuple of str
+        Species chosen; all if empty.
+    background : str
+        "random", "target-group" (all records of the file), "records" (of ``background_file``),
+        "bias" (the raster ``background_file``) or "kernel" (the density of the records).
+    background_file : str or None
+        File of the records or of the raster.
+    projections : tuple of str
+        Folders of other layers.
+    test : str or None
+        A file of records for testing.
+    out : str
+        Folder for the results, in the first of the opened folders.
     """
 
     records: dict[str, Any] = field(default_factory=dict)

@@ -40,14 +40,30 @@ _MOST_STEPS = 256
 
 
 class SmoothBoxParameters(NamedTuple):
-    """What ``SmoothBox`` takes, in its order."""
+    """What ``SmoothBox`` takes, in its order.
+
+    Attributes
+    ----------
+    beta : float
+        Half the width of the box.
+    smoothing : float
+        alpha.
+    """
 
     beta: float
     smoothing: float
 
 
 class ElasticParameters(NamedTuple):
-    """What ``ElasticNet`` takes, in its order."""
+    """What ``ElasticNet`` takes, in its order.
+
+    Attributes
+    ----------
+    beta : float
+        Half the width of the dead zone.
+    strength : float
+        alpha.
+    """
 
     beta: float
     strength: float
@@ -159,9 +175,17 @@ def effective_number(weights: Any, counts: Any = None) -> float:
     Hoeffding's inequality for sum_i a_i f(x_i) with fixed a_i >= 0 that add up to 1 is
     P(|deviation| > t) <= 2 exp(-2 t^2 / sum a_i^2), so m is 1 / sum a_i^2: for ``hoeffding_beta``,
     ``ball_beta``, ``structural_beta`` with ``weighted_complexity``, and what is made of them. The
-    weights must not depend on where the records lie; their scale does not matter. ``counts`` says
-    how many records have each weight.
+    weights must not depend on where the records lie; their scale does not matter.
 
+    Parameters
+    ----------
+    weights : array
+        Weights of the records; their scale does not matter.
+    counts : array, default None
+        How many records have each weight; None is one each.
+
+    Examples
+    --------
     >>> effective_number([100.0, 100.0, 100.0]), round(effective_number([1.0, 2.0, 3.0]), 4)
     (3.0, 2.5714)
     """
@@ -186,8 +210,17 @@ def half_line_number(weights: Any, counts: Any = None) -> float:
     """m = 1 / s^2, s = sum_k a_(k) (sqrt k - sqrt(k-1)), a_(1) >= a_(2) ... the shares of weight.
 
     The m of ``weighted_dkw_beta``: the number of records where all weights are equal, else less
-    than ``effective_number``. ``counts`` says how many records have each weight.
+    than ``effective_number``.
 
+    Parameters
+    ----------
+    weights : array
+        Weights of the records; their scale does not matter.
+    counts : array, default None
+        How many records have each weight; None is one each.
+
+    Examples
+    --------
     >>> half_line_number([7.0] * 50), round(half_line_number([1.0, 2.0, 3.0]), 4)
     (50.0, 2.0941)
     """
@@ -206,6 +239,17 @@ def weighted_dkw_beta(k: int, m: float, delta: float) -> float:
     2 exp(-2 u^2) has a tail of at most 6 exp(-2 u^2) (docs/differences.md). Massart's 2 is known
     for equal weights alone.
 
+    Parameters
+    ----------
+    k : int
+        Number of variables.
+    m : float
+        The ``half_line_number`` of the weights.
+    delta : float
+        Probability that the bound fails.
+
+    Examples
+    --------
     >>> weights = np.repeat([1.0, 2.0], 50)
     >>> round(half_line_number(weights), 1), round(effective_number(weights), 1)
     (77.2, 90.0)
@@ -223,6 +267,17 @@ def weighted_complexity(
     R_a(H) = E sup_f sum_i a_i s_i f(x_i), s_i random signs, and ``complexity`` is B(k) >= R_k(H)
     for k records. The weighted sum is the mixture with shares c_k of means over the k heaviest.
 
+    Parameters
+    ----------
+    complexity : callable
+        B(k) >= R_k(H) for k records.
+    weights : array
+        Weights of the records; their scale does not matter.
+    counts : array, default None
+        How many records have each weight; None is one each.
+
+    Examples
+    --------
     >>> def bound(k):
     ...     return float(np.sqrt(2 / k))
     >>> weighted_complexity(bound, [5.0] * 8), round(weighted_complexity(bound, [1.0, 3.0]), 4)
@@ -242,10 +297,21 @@ def weighted_complexity(
 def hoeffding_beta(n: int, m: float, delta: float, diameter: float = 1.0) -> float:
     """beta = D sqrt(log(2n/delta) / 2m): |pi~[f_j] - pi[f_j]| <= beta for all n features.
 
-    For features with values in an interval of length D = ``diameter``, 1 for [0, 1] (Corollary 5;
-    with a diameter as in Corollary 9). Hoeffding's inequality and a union bound. m is the number of
-    records, or the ``effective_number`` of weighted ones.
+    Corollary 5; with a diameter as in Corollary 9. Hoeffding's inequality and a union bound.
 
+    Parameters
+    ----------
+    n : int
+        Number of features.
+    m : float
+        Number of records, or the ``effective_number`` of weighted ones.
+    delta : float
+        Probability that the bound fails.
+    diameter : float, default 1.0
+        D, the length of the interval that holds each feature; 1 for [0, 1].
+
+    Examples
+    --------
     >>> round(hoeffding_beta(n=20, m=100, delta=0.05), 4)
     0.1828
     """
@@ -259,6 +325,17 @@ def vc_beta(d: int, m: int, delta: float) -> float:
     For binary features of a class of VC dimension d <= m^2, however many. For thresholds
     ``dkw_beta`` is less than half as large.
 
+    Parameters
+    ----------
+    d : int
+        VC dimension of the class.
+    m : int
+        Number of records.
+    delta : float
+        Probability that the bound fails.
+
+    Examples
+    --------
     >>> round(vc_beta(d=2, m=100, delta=0.05), 4)
     0.3963
     """
@@ -276,6 +353,19 @@ def bernstein_beta(sd: Numbers, n: int, m: int, delta: float) -> Array:
     vector: features that vary little may deviate little. Corollary 7 as its proof in Appendix A
     has it; the printed line lost the extent of the root.
 
+    Parameters
+    ----------
+    sd : float or array
+        Sample standard deviations of the features (divisor m - 1).
+    n : int
+        Number of features.
+    m : int
+        Number of records.
+    delta : float
+        Probability that the bound fails.
+
+    Examples
+    --------
     >>> bernstein_beta([0.0, 0.5], n=20, m=1000, delta=0.05).round(4)
     array([0.0318, 0.0699])
     """
@@ -301,6 +391,17 @@ def dkw_beta(k: int, m: int, delta: float) -> float:
     probability 1 - delta/k. A monotone f with values in [0, 1] is the mean over t in [0, 1] of the
     indicators of {f > t}, which are half-lines of the variable, so its mean deviates no more.
 
+    Parameters
+    ----------
+    k : int
+        Number of variables.
+    m : int
+        Number of records.
+    delta : float
+        Probability that the bound fails.
+
+    Examples
+    --------
     >>> round(dkw_beta(k=5, m=100, delta=0.05), 4)
     0.1628
     """
@@ -312,18 +413,31 @@ def mixed_beta(
 ) -> Array:
     """One beta per [0, 1] feature, where some are monotone in a single variable and some are not.
 
-    All features that a fit could choose from belong here, not only those it has chosen:
-    ``monotone`` says which are (linear, threshold, hinge; not quadratic, product or category) and
-    ``n_variables`` is k, the number of variables whose monotone features it could choose. The event
+    All features that a fit could choose from belong here, not only those it has chosen. The event
     of ``dkw_beta`` for each of the k variables and of Hoeffding's inequality for each of the other
-    n' features fails with probability delta / (k + n') at most if
-    beta = sqrt(log(2 (k + n')/delta) / 2m). By the union bound all hold together with probability
-    1 - delta: delta is split k : n' between the groups.
+    n' features fails with probability delta / (k + n') at most if beta = sqrt(log(2 (k + n')/delta)
+    / 2m). By the union bound all hold together with probability 1 - delta: delta is split k : n'
+    between the groups.
 
-    With the sample standard deviations ``sd`` half of delta goes to this event and half to that of
-    ``bernstein_beta`` for all features. Where both hold so does the smaller beta of each feature.
-    Monotone features must then be fixed in advance too, and n counts all of them.
+    With ``sd`` half of delta goes to this event and half to that of ``bernstein_beta`` for all
+    features. Where both hold so does the smaller beta of each feature. Monotone features must then
+    be fixed in advance too, and n counts all of them.
 
+    Parameters
+    ----------
+    monotone : array of bool (n_features,)
+        Which features are monotone (linear, threshold, hinge; not quadratic, product or category).
+    n_variables : int
+        k, the number of variables whose monotone features the fit could choose.
+    m : int
+        Number of records.
+    delta : float
+        Probability that the bound fails.
+    sd : float or array, default None
+        Sample standard deviations of the features (divisor m - 1).
+
+    Examples
+    --------
     >>> mixed_beta([True, True, True, False], n_variables=1, m=100, delta=0.05).round(4)
     array([0.148, 0.148, 0.148, 0.148])
     >>> mixed_beta([True, False], 1, m=5000, delta=0.05, sd=[0.01, 0.5]).round(4)
@@ -347,6 +461,17 @@ def practical_beta(sd: Numbers, m: float, beta0: float = 1.0) -> Array:
 
     No guarantee: at beta0 = 1 each deviation exceeds its beta in about a third of the samples.
 
+    Parameters
+    ----------
+    sd : float or array
+        Sample standard deviations of the features (divisor m - 1).
+    m : float
+        Number of records, or the ``effective_number`` of weighted ones.
+    beta0 : float, default 1.0
+        Factor of all.
+
+    Examples
+    --------
     >>> practical_beta([0.1, 0.5], m=100)
     array([0.01, 0.05])
     """
@@ -357,9 +482,19 @@ def practical_beta(sd: Numbers, m: float, beta0: float = 1.0) -> Array:
 def ball_beta(diameter: float, m: float, delta: float) -> float:
     """beta = D (1 + sqrt(log(1/delta))) / sqrt(2m): ||pi~[f] - pi[f]||_2 <= beta, Lemma 10.
 
-    D is the l2 diameter of the feature vectors, see ``l2_diameter_bound``; the number of features
-    does not matter. The radius of the ``Ball`` of Theorem 11.
+    The number of features does not matter. The radius of the ``Ball`` of Theorem 11.
 
+    Parameters
+    ----------
+    diameter : float
+        D, the l2 diameter of the feature vectors, see ``l2_diameter_bound``.
+    m : float
+        Number of records, or the ``effective_number`` of weighted ones.
+    delta : float
+        Probability that the bound fails.
+
+    Examples
+    --------
     >>> round(ball_beta(diameter=2.0, m=100, delta=0.05), 4)
     0.3862
     """
@@ -370,9 +505,16 @@ def ball_beta(diameter: float, m: float, delta: float) -> float:
 def l2_diameter_bound(features: Any) -> float:
     """An upper bound on D_2 = sup ||f(x) - f(x')||_2 over the cells, from their features.
 
-    ``features`` is the matrix (cells, features). Twice the largest distance from the middle of the
-    features' ranges: never over sqrt(n) for n features in [0, 1], and less where few are 1 at once.
+    Twice the largest distance from the middle of the features' ranges: never over sqrt(n) for n
+    features in [0, 1], and less where few are 1 at once.
 
+    Parameters
+    ----------
+    features : array (n_cells, n_features)
+        Features of the cells.
+
+    Examples
+    --------
     >>> round(l2_diameter_bound([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), 4)
     1.4142
     """
@@ -391,6 +533,17 @@ def absolute_excess(potential: Potential, true_moments: Numbers, w_star: Numbers
 
     The problem is then Problem(entropy, features, U, target=0): its residual is F p itself.
 
+    Parameters
+    ----------
+    potential : Potential
+        U, of the moments.
+    true_moments : array
+        pi[f], the moments under the truth.
+    w_star : array
+        The weights w* to compare with.
+
+    Examples
+    --------
     >>> from maxent.core.potentials import Box, ShiftedPotential
     >>> around_sample = ShiftedPotential(Box(0.1), [0.5])  # |0.5 - u| <= 0.1
     >>> round(absolute_excess(around_sample, true_moments=[0.45], w_star=[2.0]), 4)
@@ -406,6 +559,17 @@ def potential_excess(potential: Potential, deviation: Numbers, w_star: Numbers) 
     The paper's relative potential U_{pi~} takes pi~[f] - p[f], the opposite of the residual
     r = F p - mu of V: V(r) = U_{pi~}(-r), V*(-w) = U_{pi~}*(w).
 
+    Parameters
+    ----------
+    potential : Potential
+        The potential V.
+    deviation : array
+        d = pi~[f] - pi[f], the deviation of the moments.
+    w_star : array
+        The weights w* to compare with.
+
+    Examples
+    --------
     >>> from maxent.core.potentials import Quadratic
     >>> round(potential_excess(Quadratic(0.5), deviation=[0.1], w_star=[2.0]), 4)
     2.02
@@ -426,6 +590,19 @@ def weights_excess(
 
     The sharpest of the three: it knows the fitted weights, and can be negative.
 
+    Parameters
+    ----------
+    potential : Potential
+        The potential V.
+    deviation : array
+        d = pi~[f] - pi[f], the deviation of the moments.
+    w_star : array
+        The weights w* to compare with.
+    w_hat : array
+        The fitted weights.
+
+    Examples
+    --------
     >>> from maxent.core.potentials import Quadratic
     >>> round(weights_excess(Quadratic(0.5), [0.1], w_star=[2.0], w_hat=[1.5]), 4)
     0.3875
@@ -443,6 +620,15 @@ def region_excess(region: Potential, w_star: Numbers) -> float:
     ``Box``, ``Ball``, ``NormBall`` with a beta that holds. Corollaries 5 to 7 and Theorem 11 are
     this with their own beta.
 
+    Parameters
+    ----------
+    region : Potential
+        The indicator of the region.
+    w_star : array
+        The weights w* to compare with.
+
+    Examples
+    --------
     >>> from maxent.core.potentials import Box
     >>> round(region_excess(Box([0.1, 0.2]), w_star=[1.0, -2.0]), 4)
     1.0
@@ -453,8 +639,19 @@ def region_excess(region: Potential, w_star: Numbers) -> float:
 def smooth_region_excess(beta: Numbers, smoothing: Numbers, w_star: Numbers) -> float:
     """2 sum beta_j |w*_j| + 2 log 2 sum alpha_j beta_j, Theorem 8, for ``SmoothBox``.
 
-    alpha = ``smoothing``. It holds where |pi~[f_j] - pi[f_j]| <= beta_j for all features.
+    It holds where |pi~[f_j] - pi[f_j]| <= beta_j for all features.
 
+    Parameters
+    ----------
+    beta : float or array
+        Bound on the deviation of each feature.
+    smoothing : float or array
+        alpha of ``SmoothBox``.
+    w_star : array
+        The weights w* to compare with.
+
+    Examples
+    --------
     >>> round(smooth_region_excess([0.1, 0.2], smoothing=0.01, w_star=[1.0, -2.0]), 4)
     1.0042
     """
@@ -471,8 +668,19 @@ def smooth_region_excess(beta: Numbers, smoothing: Numbers, w_star: Numbers) -> 
 def quadratic_deviation_excess(strength: float, deviation: Numbers, w_star: Numbers) -> float:
     """||d||_2^2 / alpha + alpha/2 ||w*||_2^2 with d = pi~[f] - pi[f], Lemma 12, ``Quadratic``.
 
-    alpha = ``strength``. Half the penalty of ``potential_excess``.
+    Half the penalty of ``potential_excess``.
 
+    Parameters
+    ----------
+    strength : float
+        alpha of ``Quadratic``.
+    deviation : array
+        d = pi~[f] - pi[f], the deviation of the moments.
+    w_star : array
+        The weights w* to compare with.
+
+    Examples
+    --------
     >>> round(quadratic_deviation_excess(0.5, deviation=[0.1], w_star=[2.0]), 4)
     1.02
     """
@@ -489,6 +697,21 @@ def hoeffding_excess(
 ) -> float:
     """||w*||_1 D sqrt(2 log(2n/delta) / m), Corollary 5: ``Box(hoeffding_beta(...))``.
 
+    Parameters
+    ----------
+    l1_norm : float
+        ||w*||_1, or the bound L_1 on it.
+    n : int
+        Number of features.
+    m : float
+        Number of records, or the ``effective_number`` of weighted ones.
+    delta : float
+        Probability that the bound fails.
+    diameter : float, default 1.0
+        D, the length of the interval that holds each feature; 1 for [0, 1].
+
+    Examples
+    --------
     >>> round(hoeffding_excess(l1_norm=3.0, n=20, m=100, delta=0.05), 4)
     1.0969
     """
@@ -498,6 +721,19 @@ def hoeffding_excess(
 def vc_excess(l1_norm: float, d: int, m: int, delta: float) -> float:
     """||w*||_1 sqrt(2 (d log(e m^2/d) + log(1/delta) + log(4 e^8)) / m), Corollary 6.
 
+    Parameters
+    ----------
+    l1_norm : float
+        ||w*||_1, or the bound L_1 on it.
+    d : int
+        VC dimension of the class.
+    m : int
+        Number of records.
+    delta : float
+        Probability that the bound fails.
+
+    Examples
+    --------
     >>> round(vc_excess(l1_norm=3.0, d=2, m=100, delta=0.05), 4)
     2.378
     """
@@ -507,6 +743,21 @@ def vc_excess(l1_norm: float, d: int, m: int, delta: float) -> float:
 def bernstein_excess(w_star: Numbers, sd: Numbers, n: int, m: int, delta: float) -> float:
     """2 sum beta_j |w*_j|, Corollary 7: ``Box(bernstein_beta(...))``.
 
+    Parameters
+    ----------
+    w_star : array
+        The weights w* to compare with.
+    sd : float or array
+        Sample standard deviations of the features (divisor m - 1).
+    n : int
+        Number of features.
+    m : int
+        Number of records.
+    delta : float
+        Probability that the bound fails.
+
+    Examples
+    --------
     >>> round(bernstein_excess([1.0, -2.0], sd=[0.0, 0.5], n=20, m=1000, delta=0.05), 4)
     0.3431
     """
@@ -518,6 +769,19 @@ def bernstein_excess(w_star: Numbers, sd: Numbers, n: int, m: int, delta: float)
 def dkw_excess(l1_norm: float, k: int, m: int, delta: float) -> float:
     """||w*||_1 sqrt(2 log(2k/delta) / m): ``Box(dkw_beta(...))`` in Theorem 4.
 
+    Parameters
+    ----------
+    l1_norm : float
+        ||w*||_1, or the bound L_1 on it.
+    k : int
+        Number of variables.
+    m : int
+        Number of records.
+    delta : float
+        Probability that the bound fails.
+
+    Examples
+    --------
     >>> round(dkw_excess(l1_norm=3.0, k=5, m=100, delta=0.05), 4)
     0.9766
     """
@@ -529,8 +793,25 @@ def smooth_box_parameters(
 ) -> SmoothBoxParameters:
     """beta = D sqrt(log(2n/delta) / 2m), smoothing alpha = epsilon L_1 / (n log 2), Corollary 9.
 
-    For weights up to ||w*||_1 <= L_1 = ``l1_norm``, features within an l_inf diameter D.
+    For weights up to ||w*||_1 <= L_1, features within an l_inf diameter D.
 
+    Parameters
+    ----------
+    l1_norm : float
+        ||w*||_1, or the bound L_1 on it.
+    epsilon : float
+        Share by which the bound may grow for smoothness.
+    n : int
+        Number of features.
+    m : float
+        Number of records, or the ``effective_number`` of weighted ones.
+    delta : float
+        Probability that the bound fails.
+    diameter : float, default 1.0
+        D, the length of the interval that holds each feature; 1 for [0, 1].
+
+    Examples
+    --------
     >>> beta, smoothing = smooth_box_parameters(3.0, epsilon=0.1, n=20, m=100, delta=0.05)
     >>> round(beta, 4), round(smoothing, 4)
     (0.1828, 0.0216)
@@ -547,6 +828,23 @@ def smooth_box_excess(
 
     The fit is with ``SmoothBox(*smooth_box_parameters(...))``.
 
+    Parameters
+    ----------
+    l1_norm : float
+        ||w*||_1, or the bound L_1 on it.
+    epsilon : float
+        Share by which the bound may grow for smoothness.
+    n : int
+        Number of features.
+    m : float
+        Number of records, or the ``effective_number`` of weighted ones.
+    delta : float
+        Probability that the bound fails.
+    diameter : float, default 1.0
+        D, the length of the interval that holds each feature; 1 for [0, 1].
+
+    Examples
+    --------
     >>> round(smooth_box_excess(3.0, epsilon=0.1, n=20, m=100, delta=0.05), 4)
     1.2066
     """
@@ -557,6 +855,19 @@ def smooth_box_excess(
 def ball_excess(l2_norm: float, diameter: float, m: float, delta: float) -> float:
     """||w*||_2 D (sqrt 2 + sqrt(2 log(1/delta))) / sqrt(m), Theorem 11: ``Ball(ball_beta(...))``.
 
+    Parameters
+    ----------
+    l2_norm : float
+        ||w*||_2, or the bound L_2 on it.
+    diameter : float
+        D, the l2 diameter of the feature vectors, see ``l2_diameter_bound``.
+    m : float
+        Number of records, or the ``effective_number`` of weighted ones.
+    delta : float
+        Probability that the bound fails.
+
+    Examples
+    --------
     >>> round(ball_excess(l2_norm=1.5, diameter=2.0, m=100, delta=0.05), 4)
     1.1586
     """
@@ -566,9 +877,22 @@ def ball_excess(l2_norm: float, diameter: float, m: float, delta: float) -> floa
 def quadratic_strength(l2_norm: float, diameter: float, m: float, s: float = 1.0) -> float:
     """alpha = s D / (L_2 sqrt(m)), Theorem 13, the strength of ``Quadratic``.
 
-    For weights up to ||w*||_2 <= L_2 = ``l2_norm``. s = 1 is best in expectation, and
-    s = 1 + sqrt(log(1/delta)) with probability 1 - delta.
+    For weights up to ||w*||_2 <= L_2. s = 1 is best in expectation, and s = 1 + sqrt(log(1/delta))
+    with probability 1 - delta.
 
+    Parameters
+    ----------
+    l2_norm : float
+        ||w*||_2, or the bound L_2 on it.
+    diameter : float
+        D, the l2 diameter of the feature vectors, see ``l2_diameter_bound``.
+    m : float
+        Number of records, or the ``effective_number`` of weighted ones.
+    s : float, default 1.0
+        Factor of the strength.
+
+    Examples
+    --------
     >>> round(quadratic_strength(l2_norm=1.5, diameter=2.0, m=100), 4)
     0.1333
     """
@@ -581,6 +905,21 @@ def quadratic_excess(
 ) -> float:
     """L_2 D / sqrt(m) (s + (1 + sqrt(log(1/delta)))^2 / s) / 2, Theorem 13, ||w*||_2 <= L_2.
 
+    Parameters
+    ----------
+    l2_norm : float
+        ||w*||_2, or the bound L_2 on it.
+    diameter : float
+        D, the l2 diameter of the feature vectors, see ``l2_diameter_bound``.
+    m : float
+        Number of records, or the ``effective_number`` of weighted ones.
+    delta : float
+        Probability that the bound fails.
+    s : float, default 1.0
+        Factor of the strength, see ``quadratic_strength``.
+
+    Examples
+    --------
     >>> round(quadratic_excess(l2_norm=1.5, diameter=2.0, m=100, delta=0.05), 4)
     1.2686
     """
@@ -594,6 +933,19 @@ def quadratic_expected_excess(l2_norm: float, diameter: float, m: float, s: floa
     (14) and the mean of the deviation, 0, give half of the 1/s term: E[excess] <= V*(-w*) +
     E[V(-d)] for every potential.
 
+    Parameters
+    ----------
+    l2_norm : float
+        ||w*||_2, or the bound L_2 on it.
+    diameter : float
+        D, the l2 diameter of the feature vectors, see ``l2_diameter_bound``.
+    m : float
+        Number of records, or the ``effective_number`` of weighted ones.
+    s : float, default 1.0
+        Factor of the strength, see ``quadratic_strength``.
+
+    Examples
+    --------
     >>> round(quadratic_expected_excess(l2_norm=1.5, diameter=2.0, m=100), 4)
     0.3
     """
@@ -615,6 +967,23 @@ def elastic_parameters(
     D_inf = ``diameter`` and D_2 = ``l2_diameter``. alpha is printed with a further
     1/2, from which the stated expectation does not follow.
 
+    Parameters
+    ----------
+    l2_norm : float
+        ||w*||_2, or the bound L_2 on it.
+    l2_diameter : float
+        D_2, the l2 diameter of the feature vectors, see ``l2_diameter_bound``.
+    n : int
+        Number of features.
+    m : float
+        Number of records, or the ``effective_number`` of weighted ones.
+    delta : float
+        Probability that the bound fails.
+    diameter : float, default 1.0
+        D_inf, the length of the interval that holds each feature; 1 for [0, 1].
+
+    Examples
+    --------
     >>> beta, strength = elastic_parameters(1.5, l2_diameter=2.0, n=20, m=100, delta=0.05)
     >>> round(beta, 4), round(strength, 4)
     (0.1828, 0.0943)
@@ -639,6 +1008,25 @@ def elastic_excess(
     Theorem 15 with probability 1 - delta, for ||w*||_2 <= L_2 = ``l2_norm`` and the fit with
     ``ElasticNet(*elastic_parameters(...))``.
 
+    Parameters
+    ----------
+    l1_norm : float
+        ||w*||_1, or the bound L_1 on it.
+    l2_norm : float
+        ||w*||_2, or the bound L_2 on it.
+    l2_diameter : float
+        D_2, the l2 diameter of the feature vectors, see ``l2_diameter_bound``.
+    n : int
+        Number of features.
+    m : float
+        Number of records, or the ``effective_number`` of weighted ones.
+    delta : float
+        Probability that the bound fails.
+    diameter : float, default 1.0
+        D_inf, the length of the interval that holds each feature; 1 for [0, 1].
+
+    Examples
+    --------
     >>> round(elastic_excess(3.0, 1.5, l2_diameter=2.0, n=20, m=100, delta=0.05), 4)
     1.203
     """
@@ -659,6 +1047,25 @@ def elastic_expected_excess(
 
     Theorem 15 for the mean of L_pi(w_hat) over samples; delta is a parameter of the fit only.
 
+    Parameters
+    ----------
+    l1_norm : float
+        ||w*||_1, or the bound L_1 on it.
+    l2_norm : float
+        ||w*||_2, or the bound L_2 on it.
+    l2_diameter : float
+        D_2, the l2 diameter of the feature vectors, see ``l2_diameter_bound``.
+    n : int
+        Number of features.
+    m : float
+        Number of records, or the ``effective_number`` of weighted ones.
+    delta : float
+        Parameter of the fit, see ``elastic_parameters``.
+    diameter : float, default 1.0
+        D_inf, the length of the interval that holds each feature; 1 for [0, 1].
+
+    Examples
+    --------
     >>> round(elastic_expected_excess(3.0, 1.5, l2_diameter=2.0, n=20, m=100, delta=0.05), 4)
     1.3091
     """
@@ -681,11 +1088,26 @@ def structural_beta(
     """2 R_m(H_k) + D sqrt(log(2 p / delta) / (2 m)): structural paper, (1).
 
     With probability 1 - delta no feature of any of the ``n_sets`` = p sets H_k has a mean over m
-    records further than this from its true mean; ``complexity`` holds R_m(H_k) or bounds B_k, one
-    for each feature or set. For weighted records take their ``weighted_complexity`` and
-    ``effective_number``. Features lie in an interval of length D = ``diameter``: 1 for [0, 1],
-    2 Lambda for [-Lambda, Lambda], where (1) has Lambda (docs/differences.md).
+    records further than this from its true mean; Features lie in an interval of length D =
+    ``diameter``: 1 for [0, 1], 2 Lambda for [-Lambda, Lambda], where (1) has Lambda
+    (docs/differences.md).
 
+    Parameters
+    ----------
+    complexity : float or array
+        R_m(H_k) or bounds B_k, one for each feature or set; of weighted records their
+        ``weighted_complexity``.
+    n_sets : int
+        p, the number of sets.
+    m : float
+        Number of records, or the ``effective_number`` of weighted ones.
+    delta : float
+        Probability that the bound fails.
+    diameter : float, default 1.0
+        D, the length of the interval that holds each feature; 1 for [0, 1].
+
+    Examples
+    --------
     >>> structural_beta([0.0, 0.1], n_sets=4, m=200, delta=0.05).round(3)
     array([0.113, 0.313])
     """
@@ -699,6 +1121,15 @@ def structural_excess(l1_norms: Numbers, beta: Numbers) -> float:
     The solution under these beta_k (lambda = 2 in the words of §4) has with probability 1 - delta
     a loss at most this much above that of any w with these norms in the sets H_k.
 
+    Parameters
+    ----------
+    l1_norms : array
+        ||w_k||_1 of each set.
+    beta : float or array
+        beta_k of each set.
+
+    Examples
+    --------
     >>> structural_excess([1.0, 2.0], [0.1, 0.3])
     1.4
     """
@@ -716,11 +1147,16 @@ class LossBound:
 
     Attributes
     ----------
-    sample_loss : the loss on the sample.
-    deviation : what chance may add to it.
-    delta : the probability that the bound fails.
-    n_cells : the number of cells, where the loss of the uniform distribution is known from it.
-    assumes : what must be true of the records for it to hold.
+    sample_loss : float
+        The loss on the sample.
+    deviation : float
+        What chance may add to it.
+    delta : float
+        The probability that the bound fails.
+    n_cells : int or None
+        Number of cells, where the loss of the uniform distribution is known from it.
+    assumes : str
+        What must be true of the records for it to hold.
     """
 
     sample_loss: float
@@ -769,11 +1205,25 @@ def printable_bound(
     ``dkw_beta``) at this delta, computed for all features that the fit could choose from; the
     tuned penalties of the fit bound nothing. "Drawn like these" includes the sampling bias.
 
-    ``sample_loss`` is the mean of -log q_w(x) over the sample for a uniform default distribution;
-    for another q0 take that of -log(q_w(x)/q0(x)), and leave ``n_cells`` out. For weighted records
-    it is the weighted mean, beta that of their ``effective_number`` or ``weighted_dkw_beta``.
-    ``assumes`` is printed with the bound.
+    Parameters
+    ----------
+    sample_loss : float
+        Mean of -log q_w(x) over the sample for a uniform default distribution; for another q0 that
+        of -log(q_w(x)/q0(x)). For weighted records it is the weighted mean.
+    w : array (n_features,)
+        The fitted weights.
+    beta : float or array
+        Bound on the deviation of each feature; for weighted records that of their
+        ``effective_number`` or ``weighted_dkw_beta``.
+    delta : float
+        Probability that the bound fails.
+    n_cells : int, default None
+        Number of cells; leave it out where q0 is not uniform.
+    assumes : str, default "the records are independent"
+        What must be true of the records, printed with the bound.
 
+    Examples
+    --------
     >>> bound = printable_bound(6.2, w=[1.0, -2.0], beta=0.15, delta=0.05, n_cells=2000)
     >>> print(bound)  # doctest: +NORMALIZE_WHITESPACE
     With probability 95 %, if the records are independent, the log loss on new occurrences drawn
@@ -796,9 +1246,18 @@ def printable_bound(
 class MarginBound:
     """A bound on the probability that an averaging model is wrong, and what it is made of.
 
-    error : the bound, the sum of the other three. margin_error : share of the sample with a margin
-    of at most gamma. copies_term, divergence_term : the price of the ``copies`` m of the model that
-    stand for it.
+    Attributes
+    ----------
+    error : float
+        The bound, the sum of the other three.
+    margin_error : float
+        Share of the sample with a margin of at most gamma.
+    copies_term : float
+        The price of taking m copies for the model, the second term of ``margin_bound``.
+    divergence_term : float
+        The price of their divergence from the prior, the third term.
+    copies : int
+        m, the copies of the model that stand for it.
     """
 
     error: float
@@ -828,12 +1287,28 @@ def margin_bound(
     or Laplace prior gives that. A prior with bounded weights does (a ``CumulantPrior`` of coins,
     say), or scores that are clipped at c.
 
-    margins : of each sample, the mean score of the right output less that of the best other one.
-    divergence : KL(p || p_0). gamma : the margin asked for. scale : c.
-    log_outputs : ln |Y|, for chains T ln K. copies : m; the best by default.
-    sample_weight : of each sample, set without regard to it. Pr_sample is then weighted, and N the
-    ``effective_number``: the proof uses no more of the sample than Hoeffding's inequality.
+    Parameters
+    ----------
+    margins : array (n_samples,)
+        Of each sample, the mean score of the right output less that of the best other one.
+    divergence : float
+        KL(p || p_0).
+    gamma : float
+        The margin asked for.
+    scale : float
+        The bound c on the scores.
+    log_outputs : float
+        ln |Y|, for chains T ln K.
+    delta : float, default 0.05
+        Probability that the bound fails.
+    copies : int, default None
+        m; None is the best.
+    sample_weight : array (n_samples,), default None
+        Weight of each sample, set without regard to it. Pr_sample is then weighted, and N the
+        ``effective_number``: the proof uses no more of the sample than Hoeffding's inequality.
 
+    Examples
+    --------
     >>> margins = np.full(100_000, 0.9)
     >>> bound = margin_bound(margins, 0.5, gamma=0.5, scale=1.0, log_outputs=np.log(4))
     >>> round(bound.error, 2), bound.copies > 1

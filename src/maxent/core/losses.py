@@ -40,6 +40,13 @@ class FenchelYoungLoss:
     ``y`` is a label (an integer per row, on the simplex), a one-hot row or any point of the domain
     such as proportions.
 
+    Parameters
+    ----------
+    entropy : Entropy
+        Omega, which generates the loss.
+
+    Examples
+    --------
     >>> from maxent.core.entropies import Shifted, Zero
     >>> loss = FenchelYoungLoss(Shifted(Zero(), [1.0, 0.0]))  # hinge, the right class is 1
     >>> float(loss.value([0.25, 0.5], 1))

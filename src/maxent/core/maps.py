@@ -215,6 +215,13 @@ def _weighted_product(A: Any, weight: Array, B: Any, every: int = 1) -> Array:
 class MatrixMap(ColumnMap):
     """Features of the cells of one row: F' = X with X (cells, features), dense or sparse.
 
+    Parameters
+    ----------
+    X : array or sparse matrix (n_cells, n_features)
+        Features of the cells.
+
+    Examples
+    --------
     >>> MatrixMap([[1.0, 0.0], [0.0, 2.0], [1.0, 1.0]]).scores(np.array([1.0, 3.0]))
     array([1., 6., 4.])
     """
@@ -263,6 +270,13 @@ class MatrixMap(ColumnMap):
 class IdentityMap(ColumnMap):
     """One feature per cell: F = identity, as in the relaxation path.
 
+    Parameters
+    ----------
+    size : int
+        Number of cells.
+
+    Examples
+    --------
     >>> IdentityMap(3).moments(np.array([0.2, 0.3, 0.5]))
     array([0.2, 0.3, 0.5])
     """
@@ -323,6 +337,15 @@ class SampleMap(ColumnMap, RowMap):
     One output with FermiDirac is binary logistic regression; several with a simplex entropy
     are the classes.
 
+    Parameters
+    ----------
+    X : array or sparse matrix (n_samples, n_features)
+        Features of the samples.
+    n_outputs : int, default 1
+        Scores per sample.
+
+    Examples
+    --------
     >>> SampleMap([[1.0, 2.0]], n_outputs=2).scores(np.array([1.0, 0.0, 0.0, 1.0]))
     array([[1., 2.]])
     """
@@ -521,6 +544,15 @@ class KernelMap(SampleMap):
     Written as a linear model on a root X X' = K (pivoted Cholesky, as many columns as K has rank),
     whose weights are W = X'C: ``Quadratic`` then penalizes tr C'KC, and every solver applies.
 
+    Parameters
+    ----------
+    K : array (n_samples, n_samples)
+        The kernel between all samples, symmetric positive semidefinite.
+    n_outputs : int, default 1
+        Scores per sample.
+
+    Examples
+    --------
     >>> K = np.array([[2.0, 1.0], [1.0, 2.0]])
     >>> kernel = KernelMap(K)
     >>> w = np.array([1.0, 3.0])
@@ -579,9 +611,16 @@ def _stacked(blocks: list[ArrayLike], name: str, part: str) -> tuple[Any, Array]
 class RaggedMap(RowMap):
     """Linear scores of rows of different sizes: theta_i = X_i w.
 
-    ``blocks`` is a list of matrices X_i (entries of the row, features): what structures score that
-    are all their own, the pairs of a matching or the cells of an alignment.
+    For structures whose scores are all their own: the pairs of a matching or the cells of an
+    alignment.
 
+    Parameters
+    ----------
+    blocks : list of array
+        X_i, (entries of the row, features).
+
+    Examples
+    --------
     >>> RaggedMap([np.ones((2, 1)), np.ones((1, 1))]).scores(np.array([3.0])).rows()
     [array([3., 3.]), array([3.])]
     """
@@ -631,11 +670,22 @@ class RaggedMap(RowMap):
 class ChainMap(RowMap):
     """Linear chain models: unary scores X W for each position and one transition matrix.
 
-    ``sequences`` is a list of (length, features) matrices; w = [W (features, states) flattened,
-    transitions (states, states) flattened]. Scores are rows for the domain ``Chain``: with
-    ``tied`` the unary scores and one block of transitions that all sequences share, without it
-    one block per position, which is what a projection (SparseMAP) needs.
+    w = [W (features, states) flattened, transitions (states, states) flattened]. Scores are rows
+    for the domain ``Chain``: with ``tied`` the unary scores and one block of transitions that all
+    sequences share, without it one block per position, which is what a projection (SparseMAP)
+    needs.
 
+    Parameters
+    ----------
+    sequences : list of array
+        Features of each sequence, (length, features).
+    n_states : int
+        Number of states.
+    tied : bool, default True
+        Whether all sequences share one block of transitions.
+
+    Examples
+    --------
     >>> ChainMap([np.ones((2, 1))], n_states=2).scores(np.arange(6.0)).rows()
     [array([0., 1., 0., 1., 2., 3., 4., 5.])]
     """
@@ -754,6 +804,17 @@ class TreeMap(FeatureMap):
     w = [W (features, states) flattened, tables (kinds, states, states) flattened]; the scores are
     one row for ``Tree``.
 
+    Parameters
+    ----------
+    X : array or sparse matrix (n_nodes, n_features)
+        Features of the nodes.
+    kinds : array (n_edges,)
+        Which table each edge has.
+    n_states : int
+        Number of states.
+
+    Examples
+    --------
     >>> tree = TreeMap(np.array([[1.0], [2.0]]), kinds=np.array([0]), n_states=2)
     >>> tree.scores(np.arange(6.0))
     array([0., 1., 0., 2., 2., 3., 4., 5.])
@@ -802,6 +863,13 @@ def make_map(features: Any) -> Features:
 
     Other array types register a map of their own.
 
+    Parameters
+    ----------
+    features : FeatureMap, array, sparse or dask matrix
+        What to map; a FeatureMap is returned as it is.
+
+    Examples
+    --------
     >>> make_map([[1.0], [2.0]])
     MatrixMap(2 cells, 1 features)
     """

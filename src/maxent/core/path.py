@@ -36,9 +36,21 @@ def solution_path(
 ) -> Iterator[tuple[float, Problem, Solution]]:
     """(c, the problem with the potential c V(. / c), its solution), largest c first.
 
-    ``settings`` replace the solver's own. With ``warn=False`` a solution that missed its tolerance
-    is told by its status alone.
+    Parameters
+    ----------
+    problem : Problem
+        The problem at multiplier 1.
+    multipliers : sequence of float
+        Values of c.
+    solver : str or Solver, default "auto"
+        How to solve the problem; see ``Problem.solve``. "auto" chooses by the problem.
+    warn : bool, default True
+        Whether to warn of a solution that missed its tolerance; else its status alone tells.
+    **settings : object
+        Settings that replace the solver's own.
 
+    Examples
+    --------
     >>> from maxent import Box, Shannon
     >>> cells = np.arange(5.0)[:, None]
     >>> problem = Problem(Shannon(), cells, Box(0.1), observed=[0, 0, 0, 0.5, 0.5])

@@ -45,14 +45,22 @@ class Problem:
 
     Parameters
     ----------
-    entropy : Omega.
-    features : a FeatureMap, or a matrix of the cells' features (dense or scipy-sparse).
-    potential : V, on the residual F p - mu.
-    target : the observed moments mu. Leave it out where ``observed`` is given.
-    weights : a_i, one per row; 1/rows by default (1 for a single row).
-    observed : the observed distribution (labels as one-hot rows, the empirical distribution over
-        cells) whose moments are mu. It gives a finite duality gap where V is an indicator.
+    entropy : Entropy
+        Omega.
+    features : FeatureMap, array or sparse matrix
+        A feature map, or a matrix of the features of the cells.
+    potential : Potential
+        V, on the residual F p - mu.
+    target : array (n_features,), default None
+        The observed moments mu. Leave it out where ``observed`` is given.
+    weights : array (n_rows,), default None
+        a_i, one per row; None is 1/rows (1 for a single row).
+    observed : array, default None
+        The observed distribution (labels as one-hot rows, the empirical distribution over cells)
+        whose moments are mu. It gives a finite duality gap where V is an indicator.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> from maxent.core.entropies import Shannon
     >>> from maxent.core.potentials import Box
@@ -283,7 +291,17 @@ class Problem:
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """A point w of the dual with what follows from it, each computed once and when asked for."""
+    """A point w of the dual with what follows from it, each computed once and when asked for.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem.
+    w : array (n_features,)
+        The weights.
+    evaluation : Evaluation
+        Value, gradient and prediction at w.
+    """
 
     problem: Problem
     w: Array

@@ -42,12 +42,24 @@ class VirtualLandscape:
 
     Attributes
     ----------
-    grid : where the cells lie; layers : (height, width) each, at sea NaN or, of categories, 255.
-    categorical : names of the layers of categories.
-    truth : (height, width) probability of each cell, sums to 1 over land, NaN at sea.
-    effort : (height, width) sampling effort, positive on land, NaN at sea.
-    x, y : records of the species, drawn in proportion to truth x effort.
-    group_x, group_y : records of other species of its group, drawn in proportion to effort.
+    grid : Grid
+        Where the cells lie.
+    layers : dict of array (height, width)
+        Values of each layer, at sea NaN or, of categories, 255.
+    categorical : tuple of str
+        Names of the layers of categories.
+    truth : array (height, width)
+        Probability of each cell, sums to 1 over land, NaN at sea.
+    effort : array (height, width)
+        Sampling effort, positive on land, NaN at sea.
+    x : array (n_records,)
+        x of the records of the species, drawn in proportion to truth x effort.
+    y : array (n_records,)
+        y of these.
+    group_x : array (n_group,)
+        x of records of other species of its group, drawn in proportion to effort.
+    group_y : array (n_group,)
+        y of these.
     """
 
     grid: Grid
@@ -83,9 +95,23 @@ def virtual_landscape(
     """Make an island, its climate, a species and records of it.
 
     The species has its optimum at 17 degrees, needs rain, is commoner in two of six biomes and
-    indifferent to elevation, seasonality and the distance to the coast. ``n_occurrences`` and
-    ``n_group`` change the records alone.
+    indifferent to elevation, seasonality and the distance to the coast.
 
+    Parameters
+    ----------
+    height : int, default 200
+        Rows of the grid.
+    width : int, default 260
+        Columns of the grid.
+    n_occurrences : int, default 250
+        Records of the species; changes the records alone.
+    n_group : int, default 4000
+        Records of other species of its group; changes these alone.
+    seed : int, default 0
+        Seed of everything random.
+
+    Examples
+    --------
     >>> landscape = virtual_landscape(50, 65)
     >>> list(landscape.layers)
     ['elevation', 'temperature', 'seasonality', 'precipitation', 'coast_distance', 'biome']
@@ -277,6 +303,13 @@ def write_landscape(landscape: VirtualLandscape, folder: Path | str) -> dict[str
 
     ``layers`` and ``future`` are folders of GeoTIFFs, ``effort`` and ``truth`` GeoTIFFs,
     ``occurrences`` and ``target_group`` CSV files with columns of Darwin Core.
+
+    Parameters
+    ----------
+    landscape : VirtualLandscape
+        The landscape.
+    folder : path
+        Folder to write to.
     """
     folder = Path(folder)
     written = {
@@ -335,6 +368,15 @@ def agreement(map: Array, truth: Array) -> dict[str, float]:
     ``pearson`` and ``spearman`` correlate cells; ``kl`` is KL(truth || map) in nats, infinite
     where the map is 0 and the truth is not; ``total_variation`` is the mass to be moved, 0 to 1.
 
+    Parameters
+    ----------
+    map : array
+        The density.
+    truth : array
+        The true one, of the same shape.
+
+    Examples
+    --------
     >>> agreement(np.array([1.0, 1.0, 2.0]), np.array([0.25, 0.25, 0.5]))["total_variation"]
     0.0
     """

@@ -41,7 +41,15 @@ _BLOCK = 1 << 14  # rows explained at once
 @io.register
 @dataclass(frozen=True, eq=False)
 class MeanPlace:
-    """The mean of each continuous variable, and the shares of the levels of the others."""
+    """The mean of each continuous variable, and the shares of the levels of the others.
+
+    Attributes
+    ----------
+    values : array (n_continuous,)
+        Mean of each continuous variable.
+    shares : tuple of array
+        Shares of the levels of each categorical variable.
+    """
 
     values: Array
     shares: tuple[Array, ...]
@@ -60,9 +68,18 @@ class MeanPlace:
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """Each variable's share of the exponent: ``shares`` (rows, variables).
+    """Each variable's share of the exponent.
 
-    ``base`` is the exponent at the mean place; base + shares.sum(axis=1) is that of each row.
+    base + shares.sum(axis=1) is that of each row.
+
+    Attributes
+    ----------
+    variables : tuple of str
+        Names of the variables.
+    shares : array (n_rows, n_variables)
+        The share of each variable in each row.
+    base : float
+        The exponent at the mean place.
     """
 
     variables: tuple[str, ...]

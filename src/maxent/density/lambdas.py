@@ -77,15 +77,23 @@ class _Term(NamedTuple):
 def write_lambdas(density: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted density as a ``.lambdas`` file, which the Maxent program projects with.
 
-    ``density`` is a FittedDensity or a fitted estimator that holds one as ``density_``. Shannon
-    entropy only. Numbers have all their digits, and variables come in the order of the columns; the
-    file at ``path`` is replaced in one step. What the format has no room for is lost: the gain, the
-    certificate and the table of the cumulative output. ``maxent.save`` keeps all.
+    Shannon entropy only. Numbers have all their digits, and variables come in the order of the
+    columns; the file is replaced in one step. What the format has no room for is lost: the gain,
+    the certificate and the table of the cumulative output. ``maxent.save`` keeps all.
 
     The program itself differs from ``predict`` in that it projects in single precision, caps raw
     at 1, counts a value that equals a threshold as above it and, when clamping, holds squares at
     the smallest of the fit also where x is nearer to 0 than any cell was.
 
+    Parameters
+    ----------
+    density : FittedDensity or estimator
+        A fitted density, or a fitted estimator that holds one as ``density_``.
+    path : path
+        The file.
+
+    Examples
+    --------
     >>> import os.path, tempfile
     >>> import numpy as np
     >>> from maxent import MaxentDensity
@@ -219,8 +227,17 @@ def read_lambdas(path: str | os.PathLike[str], background: Any = None) -> Fitted
 
     The file does not say how the model was fitted: the numbers of ``certificate``, ``n_presences``
     and ``beta`` are NaN, the status is None. Nor does it hold the distribution that the cumulative
-    output needs: give the cells of the fit as ``background`` where that is wanted.
+    output needs.
 
+    Parameters
+    ----------
+    path : path
+        The file.
+    background : array or table, default None
+        Cells of the fit, for the cumulative output.
+
+    Examples
+    --------
     >>> import os.path, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "species.lambdas")
     >>> with open(path, "w") as file:

@@ -137,21 +137,51 @@ class FittedDensity:
 
     Attributes
     ----------
-    schema : columns, which are categorical, and their levels.
-    operators, weights, beta : the features in use, their weights and their penalties.
-    low, high : range of each continuous variable at the fit, to which it is clamped.
-    entropy, link, log_total : the entropy, its map from scores to density, and the normalisation.
-    raw_entropy : the entropy of the raw output, from which logistic and cloglog are made.
-    cumulative : (2, n), raw values and the mass of the points at or below each.
-    mean_place : what explanations are relative to; None where it is not known.
-    n_points, n_presences, n_features : of the fit; the features include those not in use.
-    biased : whether the fit had a prior that differs from point to point.
-    merged : whether rows with equal values were one point.
-    origin : what the features were chosen from.
-    certificate : gap, gain, status of the fit.
-    prevalence : tau of the logistic output.
-    evidence : number and weights of the records, for the bound; None in files of before.
+    schema : Schema
+        Columns, which are categorical, and their levels.
+    operators : tuple of Operator
+        The features in use.
+    weights : array (n_used,)
+        Their weights.
+    beta : array (n_used,)
+        Their penalties.
+    low : array (n_continuous,)
+        Lowest value of each continuous variable at the fit, to which it is clamped.
+    high : array (n_continuous,)
+        Highest value, likewise.
+    entropy : Entropy
+        The entropy.
+    link : DensityLink
+        Its map from scores to density.
+    log_total : float
+        The normalisation.
+    raw_entropy : float
+        Entropy of the raw output, from which logistic and cloglog are made.
+    cumulative : array (2, n)
+        Raw values and the mass of the points at or below each.
+    mean_place : MeanPlace or None
+        What explanations are relative to; None where it is not known.
+    n_points : float
+        Number of points of the fit.
+    n_presences : float
+        Number of occurrences.
+    n_features : int
+        Number of features, in use or not.
+    biased : bool
+        Whether the fit had a prior that differs from point to point.
+    merged : bool
+        Whether rows with equal values were one point.
+    origin : Origin
+        What the features were chosen from.
+    certificate : Certificate
+        Gap, gain, status of the fit.
+    prevalence : float
+        tau of the logistic output.
+    evidence : Evidence or None
+        Number and weights of the records, for the bound; None in files of before.
 
+    Examples
+    --------
     >>> from maxent import MaxentDensity
     >>> X = np.linspace(0, 1, 50)[:, None]
     >>> density = MaxentDensity("lq").fit(X, np.arange(50) > 30).density_

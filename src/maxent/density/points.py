@@ -143,11 +143,27 @@ class CountFacts(NamedTuple):
 class Points:
     """The points a density is over.
 
-    ``counts`` are the occurrences at each, ``mass`` how often it counts, ``prior`` what multiplies
-    its mass in the default density (sampling effort). All points have mass under the default.
-    ``merged`` says whether equal rows were made one point, ``weighted`` which weights the records
-    had; without it all count alike.
+    All points have mass under the default density.
 
+    Attributes
+    ----------
+    schema : Schema
+        Columns, which are categorical, and their levels.
+    cells : Cells
+        Values of the variables at each point.
+    counts : array (n_points,)
+        Occurrences at each point.
+    mass : array (n_points,)
+        How often each point counts.
+    prior : array (n_points,)
+        What multiplies its mass in the default density (sampling effort).
+    merged : bool
+        Whether equal rows were made one point.
+    weighted : RecordWeights or None
+        Which weights the records had; without it all count alike.
+
+    Examples
+    --------
     >>> points = Points.from_table([[1.0], [2.0], [4.0]], [0, 1, 2])
     >>> points.n_presences, points.observed.round(2).tolist()
     (3.0, [0.0, 0.33, 0.67])

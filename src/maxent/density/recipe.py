@@ -48,6 +48,47 @@ PRESETS = {
 class Recipe:
     """Features, potential, entropy and solver of a density; see ``MaxentDensity`` for each.
 
+    Parameters
+    ----------
+    features : str or list of FeatureClass, default "auto"
+        "auto" (by the number of presences: linear; with 10 quadratic, with 15 hinge, with 80
+        product), letters from "lqpthc" (linear, quadratic, product, threshold, hinge, categorical),
+        or a list of feature classes (``[Linear(), Hinge(knots=20)]``). All are scaled to [0, 1].
+        Letters mean a knot at every value, or 50 per variable where the potential is named and sets
+        no weight to 0, as then every feature is in use.
+    potential : str or Potential, default "box"
+        "box" (l1), "ball" (l2), "quadratic" (l2 squared), "elastic", "smooth-box", "laplace",
+        "equality": scaled by the preset's beta_j; or a Potential, taken as it is.
+    entropy : str or Entropy, default "shannon"
+        "shannon", or an Entropy (``Tsallis(1.5)`` has exact zeros on the map).
+    solver : str or Solver, default "auto"
+        How to solve the problem; see ``Problem.solve``. "auto" chooses by the problem.
+    multiplier : float, default 1.0
+        c in V_c(r) = c V(r / c); maxent.jar's betamultiplier.
+    preset : "maxent" or "maxnet", default None
+        Knots, regularization tables and floors of that program. Both merge a presence with a
+        background row of the same values, as those programs do with samples and background points;
+        leave it out where every row is a cell of a grid.
+    regularization : "practical" or callable, default None
+        None for the beta_j of the preset; "practical" for beta_j = sd_j / sqrt(m), the density
+        paper's with ``multiplier`` as beta_0; or a function (kinds, mean, sd, m) -> beta of the
+        letters, means and deviations of all features over the m presences.
+    categorical : iterable of str or int, default ()
+        Columns that are categories whatever their type; those of type category or string always
+        are.
+    tol : float, default 1e-7
+        Duality gap at which to stop.
+    missing : "error" or "drop", default "error"
+        What to do with rows that have a missing value.
+    prevalence : float, default 0.5
+        tau of the logistic output.
+    verbose : int, default 0
+        1 shows a progress line.
+    checkpoint : path, default None
+        File that holds weights and history after each step, from which a fit goes on.
+
+    Examples
+    --------
     >>> task = Recipe(features="lq").task([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])
     >>> task.fit().density.coef.keys()
     dict_keys(['x0'])

@@ -19,14 +19,24 @@ class DensitySums:
 
     Attributes
     ----------
-    top : the largest l, -inf where no point has a density.
-    total, moment : sum m exp(l - top) and sum m exp(l - top) (l - top).
-    logs : the sketch of l, with masses m exp(l - top); exact where it holds all distinct values.
-    has_zero : whether there is a point without density, of which l is -inf.
+    top : float
+        The largest l, -inf where no point has a density.
+    total : float
+        sum m exp(l - top).
+    moment : float
+        sum m exp(l - top) (l - top).
+    logs : QuantileSketch
+        The sketch of l, with masses m exp(l - top); exact where it holds all distinct values.
+    has_zero : bool
+        Whether there is a point without density, of which l is -inf.
 
+    Notes
+    -----
     All blocks need one link. With L = top + log(total) the raw output is exp(l - L) and its
     entropy log(total) - moment / total.
 
+    Examples
+    --------
     >>> link, theta = DensityLink(0.0, 2.0), np.array([0.0, 1.0, 2.0])
     >>> whole = DensitySums.from_points(theta, link, np.ones(3))
     >>> both = DensitySums.from_points(theta[:1], link, np.ones(1)).merge(

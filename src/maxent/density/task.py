@@ -46,16 +46,35 @@ class DensityTask:
 
     Parameters
     ----------
-    points : what the density is over, with the occurrences.
-    operators : all features to choose from; features : the same, bound to the points.
-    rule : (kinds, mean, sd, m) -> penalties beta_j of all features and which are left out.
-    entropy : Omega; potential : from beta to V, before the multiplier.
-    multiplier : c in V_c(r) = c V(r / c).
-    solver, tol, verbose : as for ``Problem.solve``.
-    prevalence : tau of the logistic output.
-    notes : what a user should know of the data, such as columns that are not used.
-    checkpoint : a file with the last step of ``solve`` and ``fit``, which go on from it.
+    points : Points
+        What the density is over, with the occurrences.
+    operators : sequence of Operator
+        All features to choose from.
+    features : OperatorMap
+        The same, bound to the points.
+    rule : callable
+        (kinds, mean, sd, m) -> penalties beta_j of all features and which are left out.
+    entropy : Entropy
+        Omega.
+    potential : callable
+        From beta to V, before the multiplier.
+    multiplier : float, default 1.0
+        c in V_c(r) = c V(r / c).
+    solver : str or Solver, default "auto"
+        How to solve the problem; see ``Problem.solve``. "auto" chooses by the problem.
+    tol : float, default 1e-7
+        Duality gap at which to stop.
+    verbose : int, default 0
+        1 shows a progress line.
+    prevalence : float, default 0.5
+        tau of the logistic output.
+    notes : tuple of str, default ()
+        What a user should know of the data, such as columns that are not used.
+    checkpoint : path, default None
+        File with the last step of ``solve`` and ``fit``, which go on from it.
 
+    Notes
+    -----
     A task is a value: ``only``, ``without``, ``resampled`` and ``thinned`` give others that share
     what they have in common, and ``fit`` changes nothing.
     """

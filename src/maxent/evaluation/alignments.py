@@ -11,6 +11,15 @@ from maxent.rows.arrays import Array
 def alignment_overlap(path: ArrayLike, other: ArrayLike) -> float:
     """Pairs that both paths have, as a share of those that either has: 1 for equal paths.
 
+    Parameters
+    ----------
+    path : array (n_pairs, 2)
+        Pairs of a path.
+    other : array (n_pairs, 2)
+        Pairs of another path.
+
+    Examples
+    --------
     >>> alignment_overlap([[0, 0], [1, 1]], [[0, 0], [0, 1], [1, 1]])
     0.6666666666666666
     """
@@ -24,6 +33,15 @@ def alignment_deviation(path: ArrayLike, other: ArrayLike) -> float:
     Where an element has several partners it is their mean that counts; 0 for equal paths. The
     unit is one element of the second sequence.
 
+    Parameters
+    ----------
+    path : array (n_pairs, 2)
+        Pairs of a path.
+    other : array (n_pairs, 2)
+        Pairs of another path.
+
+    Examples
+    --------
     >>> alignment_deviation([[0, 0], [1, 1]], [[0, 0], [0, 1], [1, 1]])
     0.25
     """

@@ -19,7 +19,17 @@ from maxent.rows.arrays import Array
 
 
 class RocCurve(NamedTuple):
-    """Rates at falling thresholds, from (0, 0) at +inf to (1, 1)."""
+    """Rates at falling thresholds, from (0, 0) at +inf to (1, 1).
+
+    Attributes
+    ----------
+    false_positive_rate : array (n_cuts,)
+        1 - specificity at each threshold.
+    true_positive_rate : array (n_cuts,)
+        Sensitivity at each threshold.
+    thresholds : array (n_cuts,)
+        The thresholds, falling.
+    """
 
     false_positive_rate: Array
     true_positive_rate: Array
@@ -27,7 +37,15 @@ class RocCurve(NamedTuple):
 
 
 class MaxTSS(NamedTuple):
-    """The largest TSS and the lowest threshold that attains it."""
+    """The largest TSS and the lowest threshold that attains it.
+
+    Attributes
+    ----------
+    tss : float
+        The largest TSS.
+    threshold : float
+        The lowest threshold that attains it.
+    """
 
     tss: float
     threshold: float
@@ -39,12 +57,17 @@ class OmissionCurve:
 
     Attributes
     ----------
-    threshold : (cuts,) predictions.
-    cumulative : (cuts,) the same on the cumulative scale, 0 to 100; a hundredth of it is the
-        omission to expect if the model is right.
-    area : (cuts,) share of the background predicted present.
-    training_omission : (cuts,) share of the training presences predicted absent.
-    test_omission : the same for the test presences, None without them.
+    threshold : array (n_cuts,)
+        Predictions.
+    cumulative : array (n_cuts,)
+        The same on the cumulative scale, 0 to 100; a hundredth of it is the omission to expect if
+        the model is right.
+    area : array (n_cuts,)
+        Share of the background predicted present.
+    training_omission : array (n_cuts,)
+        Share of the training presences predicted absent.
+    test_omission : array (n_cuts,) or None
+        The same for the test presences, None without them.
     """
 
     threshold: Array
@@ -60,12 +83,20 @@ class Threshold:
 
     Attributes
     ----------
-    name : the rule, worded as in maxentResults.csv.
-    value : the threshold, in the unit of the predictions.
-    cumulative : the threshold on the cumulative scale, 0 to 100.
-    area : share of the background predicted present.
-    training_omission, test_omission : shares of the presences predicted absent.
-    p_value : of the test presences, see :func:`binomial_p_value`; None without them.
+    name : str
+        The rule, worded as in maxentResults.csv.
+    value : float
+        The threshold, in the unit of the predictions.
+    cumulative : float
+        The threshold on the cumulative scale, 0 to 100.
+    area : float
+        Share of the background predicted present.
+    training_omission : float
+        Share of the training presences predicted absent.
+    test_omission : float or None
+        Share of the test presences predicted absent, None without them.
+    p_value : float or None
+        Of the test presences, see :func:`binomial_p_value`; None without them.
     """
 
     name: str
@@ -82,6 +113,17 @@ def omission(
 ) -> float:
     """Share of the presences predicted below the threshold.
 
+    Parameters
+    ----------
+    presence : array (n_presences,)
+        Predictions at the presences.
+    threshold : float
+        Predictions at or above it say presence.
+    presence_weights : array (n_presences,), default None
+        Weights of the presences; None is 1 each.
+
+    Examples
+    --------
     >>> omission([0.2, 0.5, 0.9, 0.7], 0.5)
     0.25
     """
@@ -94,6 +136,17 @@ def omission(
 def tss(presence: ArrayLike, background: ArrayLike, threshold: float) -> float:
     """True skill statistic: sensitivity + specificity - 1, in [-1, 1].
 
+    Parameters
+    ----------
+    presence : array (n_presences,)
+        Predictions at the presences.
+    background : array (n_background,)
+        Predictions at the background.
+    threshold : float
+        Predictions at or above it say presence.
+
+    Examples
+    --------
     >>> tss([0.2, 0.5, 0.9, 0.7], [0.1, 0.4, 0.6, 0.3], 0.5)
     0.5
     """
@@ -103,6 +156,15 @@ def tss(presence: ArrayLike, background: ArrayLike, threshold: float) -> float:
 def max_tss(presence: ArrayLike, background: ArrayLike) -> MaxTSS:
     """The largest TSS over all thresholds.
 
+    Parameters
+    ----------
+    presence : array (n_presences,)
+        Predictions at the presences.
+    background : array (n_background,)
+        Predictions at the background.
+
+    Examples
+    --------
     >>> max_tss([0.2, 0.5, 0.9, 0.7], [0.1, 0.4, 0.6, 0.3])
     MaxTSS(tss=0.5, threshold=0.5)
     """
@@ -115,6 +177,15 @@ def max_tss(presence: ArrayLike, background: ArrayLike) -> MaxTSS:
 def roc_curve(presence: ArrayLike, background: ArrayLike) -> RocCurve:
     """Sensitivity against 1 - specificity at every distinct prediction.
 
+    Parameters
+    ----------
+    presence : array (n_presences,)
+        Predictions at the presences.
+    background : array (n_background,)
+        Predictions at the background.
+
+    Examples
+    --------
     >>> roc_curve([0.5, 0.9], [0.1, 0.5]).true_positive_rate
     array([0. , 0.5, 1. , 1. ])
     """
@@ -129,6 +200,15 @@ def roc_curve(presence: ArrayLike, background: ArrayLike) -> RocCurve:
 def cumulative(raw: ArrayLike, background_raw: ArrayLike) -> Array:
     """Cumulative output: 100 x share of the model's mass at cells with raw <= this one.
 
+    Parameters
+    ----------
+    raw : array
+        Raw output at the places asked for.
+    background_raw : array
+        Raw output at all cells.
+
+    Examples
+    --------
     >>> cumulative([0.1, 0.25, 0.6], [0.1, 0.6, 0.3])
     array([ 10.,  10., 100.])
     """
@@ -151,11 +231,18 @@ def omission_curve(
 
     Parameters
     ----------
-    presence, background, test : predictions at the training presences, at the background and at
-        the test presences.
-    background_raw : raw densities at the background, in any unit, where the predictions are on
-        another scale that grows with them (cloglog, logistic); default: ``background``.
+    presence : array
+        Predictions at the training presences.
+    background : array (n_background,)
+        Predictions at the background.
+    test : array (n_test,), default None
+        Predictions at the test presences.
+    background_raw : array (n_background,), default None
+        Raw densities at the background, in any unit, where the predictions are on another scale
+        that grows with them (cloglog, logistic); None is ``background``.
 
+    Examples
+    --------
     >>> curve = omission_curve([0.5, 0.3], [0.1, 0.1, 0.3, 0.5])
     >>> curve.area, curve.training_omission, curve.cumulative
     (array([1.  , 0.5 , 0.25]), array([0. , 0. , 0.5]), array([ 20.,  50., 100.]))
@@ -186,6 +273,17 @@ def binomial_p_value(omission_rate: float, area: float, n: int) -> float:
     One-sided and exact: the null hypothesis is a random prediction with the same area, and hits
     = (1 - omission) n of the n test presences are predicted present.
 
+    Parameters
+    ----------
+    omission_rate : float
+        Share of the test presences predicted absent.
+    area : float
+        Share of the background predicted present.
+    n : int
+        Number of test presences.
+
+    Examples
+    --------
     >>> binomial_p_value(0.0, area=0.5, n=3)
     0.125
     """
@@ -216,11 +314,24 @@ def thresholds(
     - equate entropy: the first with area < exp(H) / N, H the entropy of the model over its N
       background cells, so that the thresholded map is as spread out as the model.
 
-    Parameters are those of :func:`omission_curve`; a cell seen twice is listed twice
-    (``np.repeat`` by counts). Unlike Maxent's, p-values are exact for any number of test
-    presences, and the cumulative value steps between background cells instead of being
-    interpolated.
+    A cell seen twice is listed twice (``np.repeat`` by counts). Unlike Maxent's, p-values are exact
+    for any number of test presences, and the cumulative value steps between background cells
+    instead of being interpolated.
 
+    Parameters
+    ----------
+    presence : array
+        Predictions at the training presences.
+    background : array (n_background,)
+        Predictions at the background.
+    test : array (n_test,), default None
+        Predictions at the test presences.
+    background_raw : array (n_background,), default None
+        Raw densities at the background, in any unit, where the predictions are on another scale
+        that grows with them (cloglog, logistic); None is ``background``.
+
+    Examples
+    --------
     >>> table = thresholds([0.5, 0.3], [0.1, 0.1, 0.3, 0.5])
     >>> len(table)
     9

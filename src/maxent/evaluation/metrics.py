@@ -18,14 +18,34 @@ from maxent.rows.arrays import Array
 
 
 class AUC(NamedTuple):
-    """Area under the ROC curve and its standard deviation."""
+    """Area under the ROC curve and its standard deviation.
+
+    Attributes
+    ----------
+    auc : float
+        Area under the ROC curve.
+    sd : float
+        Its standard deviation.
+    """
 
     auc: float
     sd: float
 
 
 class AUCDifference(NamedTuple):
-    """AUC of the first model less that of the second, its deviation, z and two-sided p-value."""
+    """A test that two models have the same AUC.
+
+    Attributes
+    ----------
+    difference : float
+        AUC of the first model less that of the second.
+    sd : float
+        Its standard deviation.
+    z : float
+        difference / sd.
+    p_value : float
+        Two-sided p-value.
+    """
 
     difference: float
     sd: float
@@ -39,9 +59,12 @@ class Boyce:
 
     Attributes
     ----------
-    index : the correlation of ``ratio`` with ``suitability``, in [-1, 1]; NaN where undefined.
-    suitability : (windows,) midpoints of the windows.
-    ratio : (windows,) predicted-to-expected ratio F; NaN in windows without background.
+    index : float
+        Correlation of ``ratio`` with ``suitability``, in [-1, 1]; NaN where undefined.
+    suitability : array (n_windows,)
+        Midpoints of the windows.
+    ratio : array (n_windows,)
+        Predicted-to-expected ratio F; NaN in windows without background.
     """
 
     index: float
@@ -57,6 +80,19 @@ def auc(
 ) -> float:
     """Area under the ROC curve: P(X > Y) + P(X = Y) / 2, X at a presence, Y at the background.
 
+    Parameters
+    ----------
+    presence : array (n_presences,)
+        Predictions at the presences.
+    background : array (n_background,)
+        Predictions at the background.
+    presence_weights : array (n_presences,), default None
+        Weights of the presences; None is 1 each.
+    background_weights : array (n_background,), default None
+        Weights of the background; None is 1 each.
+
+    Examples
+    --------
     >>> auc([0.9, 0.5], [0.1, 0.5])
     0.875
     >>> auc([0.9, 0.5], [0.1, 0.5], presence_weights=[3, 1])
@@ -85,6 +121,15 @@ def auc_delong(presence: ArrayLike, background: ArrayLike) -> AUC:
     Both shares come from ranks (Sun and Xu, 2014) instead of the m x n comparisons. The report of
     Maxent prints the variance of their equation (2), lower by a share of about 1 / m.
 
+    Parameters
+    ----------
+    presence : array (n_presences,)
+        Predictions at the presences.
+    background : array (n_background,)
+        Predictions at the background.
+
+    Examples
+    --------
     >>> result = auc_delong([0.9, 0.8, 0.3], [0.1, 0.5, 0.2, 0.7])
     >>> round(result.auc, 4), round(result.sd, 4)
     (0.8333, 0.1925)
@@ -102,10 +147,22 @@ def auc_difference(
 ) -> AUCDifference:
     """Paired test of DeLong et al. (1988) that two models have the same AUC on the same points.
 
-    The first two vectors are one model's predictions, the last two the other's, row by row at
-    the same presences and the same background. z = (AUC - AUC') / sd, where sd uses the
-    covariances of V10 and V01 between the models (see :func:`auc_delong`); p is two-sided.
+    z = (AUC - AUC') / sd, where sd uses the covariances of V10 and V01 between the models (see
+    :func:`auc_delong`); p is two-sided.
 
+    Parameters
+    ----------
+    presence : array (n_presences,)
+        Predictions at the presences.
+    background : array (n_background,)
+        Predictions at the background.
+    other_presence : array (n_presences,)
+        Predictions of the other model at the same presences.
+    other_background : array (n_background,)
+        Predictions of the other model at the same background.
+
+    Examples
+    --------
     >>> test = auc_difference([3, 4, 5], [1, 2, 3], [3, 1, 5], [4, 2, 3])
     >>> round(test.difference, 3), round(test.z, 3), round(test.p_value, 3)
     (0.444, 1.414, 0.157)
@@ -144,9 +201,17 @@ def _structural_components(
 def log_loss(log_density: ArrayLike, counts: ArrayLike | None = None) -> float:
     """Mean negative log density at the presences: -sum_i c_i ln p(x_i) / sum_i c_i.
 
-    ``log_density`` is ln of the raw output, normalised over the cells of the model; ``counts``
-    are occurrences per row. A presence where the density is zero makes it infinite.
+    A presence where the density is zero makes it infinite.
 
+    Parameters
+    ----------
+    log_density : array (n_presences,)
+        ln of the raw output at the presences, normalised over the cells of the model.
+    counts : array (n_presences,), default None
+        Occurrences per row; None is 1 each.
+
+    Examples
+    --------
     >>> log_loss(np.log([0.5, 0.25]), counts=[1, 3]) == (math.log(2) + 3 * math.log(4)) / 4
     True
     """
@@ -166,6 +231,17 @@ def gain(log_density: ArrayLike, n_cells: int, counts: ArrayLike | None = None) 
     exp(gain) is how many times denser the model is at a typical presence than the uniform
     distribution.
 
+    Parameters
+    ----------
+    log_density : array (n_presences,)
+        ln of the raw output at the presences, normalised over the cells of the model.
+    n_cells : int
+        N, the cells that the density is over.
+    counts : array (n_presences,), default None
+        Occurrences per row; None is 1 each.
+
+    Examples
+    --------
     >>> round(gain(np.log([0.5, 0.5]), n_cells=4), 4)
     0.6931
     """
@@ -183,6 +259,17 @@ def aicc(log_likelihood: float, n_parameters: int, n: int) -> float:
     normalised over all cells. NaN where k >= n - 1: the correction has no meaning there, as
     often with hinge features, and NaN sorts last and is skipped by ``np.nanargmin``.
 
+    Parameters
+    ----------
+    log_likelihood : float
+        ln L, the sum of the log density over the presences.
+    n_parameters : int
+        Number k of weights that are not 0.
+    n : int
+        Number of presences.
+
+    Examples
+    --------
     >>> aicc(-100.0, n_parameters=3, n=20)
     207.5
     >>> aicc(-100.0, n_parameters=19, n=20)
@@ -201,6 +288,15 @@ def correlation(presence: ArrayLike, background: ArrayLike) -> float:
 
     NaN for predictions that are all equal.
 
+    Parameters
+    ----------
+    presence : array (n_presences,)
+        Predictions at the presences.
+    background : array
+        Predictions elsewhere.
+
+    Examples
+    --------
     >>> round(correlation([0.9, 0.6], [0.1, 0.4]), 4)
     0.8575
     """
@@ -231,11 +327,21 @@ def boyce(
 
     Parameters
     ----------
-    window : width of the window, as a share of the range of the predictions.
-    n_bins : number of windows, evenly spaced from the lowest to the highest.
-    method : "spearman" (ranks) or "pearson".
-    remove_duplicates : count a run of equal F once, so that plateaus do not hide the trend.
+    presence : array (n_presences,)
+        Predictions at the presences.
+    background : array (n_background,)
+        Predictions at the background.
+    window : float, default 0.1
+        Width of the window, as a share of the range of the predictions.
+    n_bins : int, default 101
+        Number of windows, evenly spaced from the lowest to the highest.
+    method : "spearman" or "pearson", default "spearman"
+        Correlation of ranks, or of values.
+    remove_duplicates : bool, default True
+        Whether a run of equal F counts once, so that plateaus do not hide the trend.
 
+    Examples
+    --------
     >>> suitability = np.linspace(0, 1, 1001)
     >>> presences = np.sqrt(suitability)  # a density proportional to suitability
     >>> round(boyce(presences, suitability).index, 3)

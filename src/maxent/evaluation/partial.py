@@ -18,9 +18,12 @@ class PartialROC:
 
     Attributes
     ----------
-    ratio : mean of the ratios; above 1 the prediction is better than random.
-    p_value : share of the ratios that are 1 or less.
-    ratios : one per resample; NaN where the curve has no such part.
+    ratio : float
+        Mean of the ratios; above 1 the prediction is better than random.
+    p_value : float
+        Share of the ratios that are 1 or less.
+    ratios : array (n_repeats,)
+        One per resample; NaN where the curve has no such part.
     """
 
     ratio: float
@@ -49,6 +52,23 @@ def partial_roc(
     With x_j the share of the background at or above presence j the first integral is the mean of
     1 - max(x_j, a0): no curve is drawn and nothing is binned.
 
+    Parameters
+    ----------
+    presence : array (n_presences,)
+        Predictions at the presences.
+    background : array (n_background,)
+        Predictions at the background.
+    error : float, default 0.05
+        Omission that is tolerated.
+    share : float, default 0.5
+        Share of the presences in each resample.
+    repeats : int, default 500
+        Number of resamples.
+    seed : int, default 0
+        Seed of the resamples.
+
+    Examples
+    --------
     >>> at_background = np.linspace(0, 1, 1001)
     >>> test = partial_roc(np.sqrt(at_background), at_background)
     >>> test.ratio > 1.05, test.p_value

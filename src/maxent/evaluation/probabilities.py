@@ -20,13 +20,26 @@ class Calibration(NamedTuple):
 
     Attributes
     ----------
-    brier : mean of (p - y)^2; log_loss : mean of -y log p - (1 - y) log(1 - p).
-    slope, intercept : of logit P(y = 1) = intercept + slope logit p, fitted by maximum likelihood
-        (Cox 1958): 1 and 0 where probabilities come true; a slope below 1 means that they are too
-        extreme. The slope is infinite where p separates presences from absences, and unknown
-        (NaN) where p is the same everywhere.
-    predicted, observed, low, high, n : by bins of equal numbers of points: the mean of p, the share
-        of presences with its 95 % interval (Wilson 1927), and the number of points.
+    brier : float
+        Mean of (p - y)^2.
+    log_loss : float
+        Mean of -y log p - (1 - y) log(1 - p).
+    slope : float
+        Slope of logit P(y = 1) = intercept + slope logit p, fitted by maximum likelihood (Cox
+        1958): 1 where probabilities come true, below 1 where they are too extreme. It is infinite
+        where p separates presences from absences, and unknown (NaN) where p is the same everywhere.
+    intercept : float
+        Its intercept: 0 where probabilities come true.
+    predicted : array (n_bins,)
+        Mean of p in bins of equal numbers of points.
+    observed : array (n_bins,)
+        Share of presences in each.
+    low : array (n_bins,)
+        Lower end of its 95 % interval (Wilson 1927).
+    high : array (n_bins,)
+        Upper end.
+    n : array (n_bins,)
+        Number of points in each.
     """
 
     brier: float
@@ -43,6 +56,17 @@ class Calibration(NamedTuple):
 def calibration(at_presences: ArrayLike, at_absences: ArrayLike, n_bins: int = 10) -> Calibration:
     """Calibration of probabilities of presence, given at presences and at absences.
 
+    Parameters
+    ----------
+    at_presences : array (n_presences,)
+        Probabilities at presences.
+    at_absences : array (n_absences,)
+        Probabilities at absences.
+    n_bins : int, default 10
+        Number of bins.
+
+    Examples
+    --------
     >>> told = calibration([0.9, 0.6, 0.5, 0.2], [0.1, 0.4, 0.5, 0.8], n_bins=2)
     >>> round(told.brier, 3), told.observed
     (0.265, array([0.33333333, 0.6       ]))

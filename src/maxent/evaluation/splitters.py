@@ -87,10 +87,15 @@ class PresenceKFold(_Splitter):
 
     Parameters
     ----------
-    n_splits : number of folds, of presences as even in number as possible.
-    shuffle : assign presences at random; else in the order of the rows.
-    random_state : seed of the shuffle.
+    n_splits : int, default 5
+        Number of folds, of presences as even in number as possible.
+    shuffle : bool, default True
+        Whether to assign presences at random; else in the order of the rows.
+    random_state : int or None, default 0
+        Seed of the shuffle.
 
+    Examples
+    --------
     >>> for train, test in PresenceKFold(2, shuffle=False).split(None, [1, 0, 2, 0]):
     ...     print(train, test)
     [1 2 3] [0 1 3]
@@ -220,13 +225,20 @@ class SpatialBlocks(_Blocked):
 
     Parameters
     ----------
-    coordinates : (rows, 2), x and y (longitude and latitude) of every row; None: given to
-        ``split`` as ``groups``, which also works inside nested cross-validation.
-    n_splits : number of folds.
-    size : side of a grid cell in the unit of the coordinates, a number or (width, height).
-    random_state : seed of the deal.
-    background : "training-blocks" or "all", the background to train on.
+    coordinates : array (n_rows, 2)
+        x and y (longitude and latitude) of every row; None where they are given to ``split`` as
+        ``groups``, which also works inside nested cross-validation.
+    n_splits : int, default 4
+        Number of folds.
+    size : float or (float, float), default None
+        Side of a grid cell in the unit of the coordinates, a number or (width, height).
+    random_state : int or None, default 0
+        Seed of the deal.
+    background : "training-blocks" or "all", default "training-blocks"
+        Background to train on.
 
+    Examples
+    --------
     >>> places = [(0, 0), (0, 1), (1, 0), (1, 1), (0.1, 0.1), (0.9, 0.2), (0.2, 0.7), (0.8, 0.9)]
     >>> blocks = SpatialBlocks(places, n_splits=4)
     >>> train, test = next(blocks.split(None, [1, 1, 1, 1, 0, 0, 0, 0]))
@@ -283,11 +295,17 @@ class Checkerboard(_Blocked):
 
     Parameters
     ----------
-    coordinates : (rows, 2), x and y of every row; None: given to ``split`` as ``groups``.
-    size : side of a square in the unit of the coordinates, a number or (width, height).
-    levels : 1 for 2 folds, 2 for 4.
-    background : "training-blocks" or "all", the background to train on.
+    coordinates : array (n_rows, 2)
+        x and y of every row; None where they are given to ``split`` as ``groups``.
+    size : float or (float, float)
+        Side of a square in the unit of the coordinates, a number or (width, height).
+    levels : 1 or 2, default 1
+        1 for 2 folds, 2 for 4.
+    background : "training-blocks" or "all", default "training-blocks"
+        Background to train on.
 
+    Examples
+    --------
     >>> board = Checkerboard([(0, 0), (1, 0), (0, 1), (1, 1)], size=1)
     >>> [test.tolist() for _, test in board.split(None, [1, 1, 0, 0])]
     [[0, 3], [1, 2]]
@@ -325,11 +343,17 @@ class BufferedLeaveOneOut(_Spatial):
 
     Parameters
     ----------
-    coordinates : (rows, 2), x and y of every row; None: given to ``split`` as ``groups``.
-    radius : of the buffer, in the unit of the coordinates; 0 leaves out the place itself.
-    n_splits : how many presences to test, drawn at random; None: all of them.
-    random_state : seed of the draw.
+    coordinates : array (n_rows, 2)
+        x and y of every row; None where they are given to ``split`` as ``groups``.
+    radius : float
+        Radius of the buffer, in the unit of the coordinates; 0 leaves out the place itself.
+    n_splits : int, default None
+        How many presences to test, drawn at random; None is all of them.
+    random_state : int, default 0
+        Seed of the draw.
 
+    Examples
+    --------
     >>> places = [(0, 0), (1, 0), (5, 0), (6, 0)]
     >>> loo = BufferedLeaveOneOut(places, radius=2)
     >>> [(train.tolist(), test.tolist()) for train, test in loo.split(None, [1, 0, 1, 0])]

@@ -512,6 +512,13 @@ class Monomials(PlannedFamily):
     Raw features are the continuous variables, scaled to [0, 1] over the cells, and the indicators
     [x = level] of the categorical ones; d counts both.
 
+    Parameters
+    ----------
+    max_degree : int, default 4
+        Largest degree k.
+
+    Examples
+    --------
     >>> X = np.array([[0.0, 1.0], [1.0, 3.0], [2.0, 5.0], [2.0, 1.0]])
     >>> schema = Schema.from_table(X)
     >>> search = Monomials(max_degree=2).search(schema.read(X), schema)

@@ -68,6 +68,15 @@ class Splines(PlannedFamily):
     The knots t of each continuous variable are values at ``knots`` quantiles, those inside its
     range; where there is none, as for 0 and 1, of the middles of its distinct values.
 
+    Parameters
+    ----------
+    max_factors : int, default 2
+        Largest number of factors k.
+    knots : int, default 64
+        Quantiles of each variable that are knots.
+
+    Examples
+    --------
     >>> from maxent.features import Schema
     >>> X = np.array([[0.0], [1.0], [2.0], [4.0]])
     >>> schema = Schema.from_table(X)

@@ -43,6 +43,15 @@ class Trees(PlannedFamily):
     found splits one leaf of the best of k, for k up to ``max_nodes``. Thresholds lie between values
     of the cells, all of them or, for more than ``bins`` distinct values, evenly by cell count.
 
+    Parameters
+    ----------
+    max_nodes : int, default 8
+        Largest number of internal nodes k.
+    bins : int, default 255
+        Thresholds of a variable at most.
+
+    Examples
+    --------
     >>> X = np.array([[1.0], [2.0], [3.0], [4.0]])
     >>> schema = Schema.from_table(X)
     >>> proposals = Trees(2).search(schema.read(X), schema).propose(np.array([1, -2, -1.5, 2.5]))

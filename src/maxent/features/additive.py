@@ -415,10 +415,17 @@ class Square(_CurveClass):
 class Hinge(_CurveClass):
     """f = (x - t)_+ / (max - t) and (t - x)_+ / (t - min).
 
-    ``knots=None`` has a knot between every two distinct values, as the jar; a number of knots are
-    equally spaced from end to end, as in maxnet. A variable with more than 65,535 distinct values
-    has knots around every presence and evenly between the other values, 65,535 in all.
+    A variable with more than 65,535 distinct values has knots around every presence and evenly
+    between the other values, 65,535 in all.
 
+    Parameters
+    ----------
+    knots : int, default None
+        None has a knot between every two distinct values, as the jar; a number of knots are equally
+        spaced from end to end, as in maxnet.
+
+    Examples
+    --------
     >>> from maxent.features import fit_operators
     >>> fit_operators([Hinge()], [[1.0], [2.0], [4.0]])[0].names()
     ['hinge(x0>1.5)', 'hinge(x0>3)', 'hinge(x0<1.5)', 'hinge(x0<3)']
@@ -449,11 +456,17 @@ class Hinge(_CurveClass):
 class Threshold(_CurveClass):
     """f = [x > t].
 
-    ``knots=None`` is the whole continuum, one threshold between every two distinct values (density
-    paper §8). A variable with more than 65,535 of them keeps the ones next to a presence: others
-    lie between two with the same observed mean and penalty, and never bind under a box. A number
-    of knots are equally spaced inside the range, as in maxnet.
+    A variable with more than 65,535 of them keeps the ones next to a presence: others lie between
+    two with the same observed mean and penalty, and never bind under a box.
 
+    Parameters
+    ----------
+    knots : int, default None
+        None is the whole continuum, one threshold between every two distinct values (density paper
+        §8); a number of knots are equally spaced inside the range, as in maxnet.
+
+    Examples
+    --------
     >>> from maxent.features import fit_operators
     >>> fit_operators([Threshold()], [[1.0], [2.0], [4.0]])[0].names()
     ['(x0>1.5)', '(x0>3)']

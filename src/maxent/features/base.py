@@ -182,6 +182,15 @@ class OperatorMap(ColumnMap):
     ``scores`` and ``moments`` cost O(cells x variables) however many features there are. Columns
     are written out in blocks of cells, for the Gram matrix of a working set alone.
 
+    Parameters
+    ----------
+    parts : sequence of bound operators
+        The operators, bound to the cells.
+    n_cells : int
+        Number of cells.
+
+    Examples
+    --------
     >>> from maxent.features import Linear, Schema, bind, fit_operators
     >>> X = np.array([[1.0], [2.0], [5.0]])
     >>> bind(fit_operators([Linear()], X), Schema.from_table(X).read(X)).scores(np.array([2.0]))

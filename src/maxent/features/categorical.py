@@ -139,9 +139,14 @@ class BoundLevels(Bound):
 class Categorical(ViewedClass):
     """f = [x = level], one indicator per level.
 
-    With ``occupied`` (the jar's rule) only levels with a presence, so that a level nobody has
-    looked at is not declared unsuitable.
+    Parameters
+    ----------
+    occupied : bool, default False
+        Whether only levels with a presence have one (the jar's rule), so that a level nobody has
+        looked at is not declared unsuitable.
 
+    Examples
+    --------
     >>> from maxent.features import fit_operators
     >>> fit_operators([Categorical()], [["a"], ["b"], ["b"]])[0].names()
     ['x0=a', 'x0=b']

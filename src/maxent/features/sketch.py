@@ -17,7 +17,7 @@ SIZE = 2**16  # values: one more than the knots a variable may have
 
 @dataclass(frozen=True, eq=False)
 class QuantileSketch:
-    """Increasing ``values`` with their ``mass``: all distinct values of a sample, up to ``size``.
+    """All distinct values of a sample with their mass, up to ``size`` of them.
 
     Beyond, values are left out and their mass moves up to the next that is kept. Least and
     largest value are always kept, and nothing is drawn at random. With W(x) the share of the
@@ -27,11 +27,24 @@ class QuantileSketch:
 
     Proof: between neighbours a < b that are kept a compression moves the mass d left out there up
     to b, which lowers the mass at or below x by at most d and never raises it; a merge adds masses,
-    hence their errors. ``lost`` is the sum over all compressions of the largest d.
+    hence their errors.
 
     A compression loses at most 1 / (size - 1) of the mass it sees, so that merges in a balanced
     tree (``merge_all``) have an error of at most (depth + 1) / (size - 1).
 
+    Parameters
+    ----------
+    values : array (n_values,)
+        The values, increasing.
+    mass : array (n_values,)
+        Their mass.
+    size : int, default 65536
+        Values kept at most.
+    lost : float, default 0.0
+        Sum over all compressions of the largest d.
+
+    Examples
+    --------
     >>> one, other = (QuantileSketch.from_values(x) for x in ([1.0, 2.0, 2.0], [5.0]))
     >>> sketch = one.merge(other)
     >>> sketch.values, sketch.mass, sketch.rank_error
@@ -144,6 +157,13 @@ def merge_all(parts: Iterable[Part]) -> Part:
 
     Of n parts it holds log2(n) at a time, so they may come one by one.
 
+    Parameters
+    ----------
+    parts : iterable
+        Summaries with ``merge``.
+
+    Examples
+    --------
     >>> merge_all(QuantileSketch.from_values([float(i)]) for i in range(5)).values
     array([0., 1., 2., 3., 4.])
     """

@@ -33,20 +33,41 @@ class TableSummary:
 
     Attributes
     ----------
-    schema : columns, which are categorical, and their levels, those of rows without weight too.
-    dtype : float32 or float64, that of the cells which ``Schema.read`` makes of the table.
-    n_read : number of rows; n_rows : of those with a positive weight, which all else is of.
-    mass : the sum of their weights.
-    low, high, nearest_zero : least, largest and smallest absolute value of each continuous column.
-    mean, level_mass : weighted mean of each continuous column, and the weight of every level.
-    values : the sketch of each continuous column, each row with mass 1; None if not asked for.
-    products : (2, pairs), least and most product of every two continuous columns i < j in their
-        ``column_units``; None if not asked for.
-    block : what to call the rows in a complaint.
+    schema : Schema
+        Columns, which are categorical, and their levels, those of rows without weight too.
+    dtype : dtype
+        float32 or float64, that of the cells which ``Schema.read`` makes of the table.
+    n_read : int
+        Number of rows.
+    n_rows : int
+        Number of those with a positive weight, which all else is of.
+    mass : float
+        Sum of their weights.
+    low : array (n_continuous,)
+        Least value of each continuous column.
+    high : array (n_continuous,)
+        Largest value of each.
+    nearest_zero : array (n_continuous,)
+        Smallest absolute value of each.
+    mean : array (n_continuous,)
+        Weighted mean of each.
+    level_mass : tuple of array
+        Weight of every level of each categorical column.
+    values : tuple of QuantileSketch or None
+        The sketch of each continuous column, each row with mass 1; None if not asked for.
+    products : array (2, n_pairs) or None
+        Least and most product of every two continuous columns i < j in their ``column_units``; None
+        if not asked for.
+    block : str
+        What to call the rows in a complaint.
 
+    Notes
+    -----
     All but the sketches is exact, and these are up to their ``size``. The products of a merge are
     rescaled by powers of two, which is exact unless one is below the least normal number.
 
+    Examples
+    --------
     >>> first = TableSummary.from_rows([[1.0, 3.0]])
     >>> second = TableSummary.from_rows([[2.0, -1.0], [6.0, 0.5]])
     >>> both = first.merge(second)
@@ -296,6 +317,13 @@ class _SummaryView(CellsView):
 def summary_options(classes: Sequence[FeatureClass]) -> dict[str, bool]:
     """What to ask of ``TableSummary.from_rows`` to fit these classes; an error where one cannot be.
 
+    Parameters
+    ----------
+    classes : sequence of FeatureClass
+        The feature classes.
+
+    Examples
+    --------
     >>> from maxent.features import Hinge, Linear
     >>> summary_options([Linear(), Hinge()]), summary_options([Hinge(20)])
     ({'values': True, 'products': False}, {'values': False, 'products': False})
@@ -320,11 +348,21 @@ def fit_from_summary(
 ) -> list[Operator]:
     """The operators of these feature classes for the table of a summary.
 
-    ``presences`` are its cells with an occurrence, read with ``summary.schema``. These are the
-    operators that ``fit_operators`` gives for the whole table. Where a column has more distinct
-    values than its sketch holds, each of their knots has one here that at most
+    These are the operators that ``fit_operators`` gives for the whole table. Where a column has
+    more distinct values than its sketch holds, each of their knots has one here that at most
     ``summary.rank_error`` and a step of the sketch, 1 / (size - 1), of the rows lie between.
 
+    Parameters
+    ----------
+    classes : sequence of FeatureClass
+        The feature classes.
+    summary : TableSummary
+        The summary of the table.
+    presences : Cells
+        Its cells with an occurrence, read with ``summary.schema``.
+
+    Examples
+    --------
     >>> from maxent.features import Hinge
     >>> blocks = [np.array([[1.0], [2.0]]), np.array([[4.0]])]
     >>> one, two = (TableSummary.from_rows(X, **summary_options([Hinge()])) for X in blocks)

@@ -21,7 +21,14 @@ from maxent.rows.arrays import Array
 class CellsView(ABC):
     """Cells as feature classes see them; v is the number of a continuous or categorical column.
 
-    ``cells[rows]`` are those with a presence, whatever is known of the others.
+    Parameters
+    ----------
+    cells : Cells
+        The cells.
+    schema : Schema
+        Columns, which are categorical, and their levels.
+    rows : array or slice
+        ``cells[rows]`` are those with a presence, whatever is known of the others.
     """
 
     cells: Cells

@@ -50,22 +50,34 @@ class RelaxationPath:
 
     Parameters
     ----------
-    prior : u, one probability or count per row; None for a uniform one.
-    observed : q, likewise. Counts are used as they are, without rounding.
-    multiplicity : m, how many symbols a row stands for; 1 by default. Equal rows are joined, and
-        ``from_counts`` makes one row of all symbols that are not listed.
-    divergence : "kl", or "euclidean" for 1/2 sum_j m_j (p_j - u_j)^2 over p >= 0 (§9).
+    prior : array (n_rows,), default None
+        u, one probability or count per row; None for a uniform one.
+    observed : array (n_rows,), default None
+        q, likewise. Counts are used as they are, without rounding.
+    multiplicity : array (n_rows,), default None
+        m, how many symbols a row stands for; None is 1. Equal rows are joined, and ``from_counts``
+        makes one row of all symbols that are not listed.
+    divergence : "kl" or "euclidean", default "kl"
+        "euclidean" is 1/2 sum_j m_j (p_j - u_j)^2 over p >= 0 (§9).
 
-    Attributes (after ``fit``)
-    --------------------------
-    nu, mu : the knots of mu(nu), from (0, 0); for "euclidean", mu is nu times what all free
-        entries have been shifted by.
-    segments : how many; the last one has no end, or ends at ``nu_stop``.
-    nu_end : the nu from which I_0 is empty; infinity if it never is.
-    nu_stop : the largest nu with a solution: infinity, or where a row without prior mass must
-        get some.
-    gap_ : the largest duality gap found at values of nu spread over the path.
+    Attributes
+    ----------
+    nu : array
+        Knots of mu(nu), from 0, after ``fit``.
+    mu : array
+        Values of mu there, from 0; for "euclidean", nu times what all free entries have been
+        shifted by.
+    segments : int
+        Number of segments; the last one has no end, or ends at ``nu_stop``.
+    nu_end : float
+        The nu from which I_0 is empty; infinity if it never is.
+    nu_stop : float
+        The largest nu with a solution: infinity, or where a row without prior mass must get some.
+    gap_ : float
+        Largest duality gap found at values of nu spread over the path.
 
+    Examples
+    --------
     >>> path = RelaxationPath(prior=[0.5, 0.3, 0.2], observed=[1, 3, 6]).fit()
     >>> path.segments, path.at(10.0)
     (2, array([0.2, 0.3, 0.5]))

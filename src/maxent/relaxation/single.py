@@ -31,11 +31,23 @@ def solve_relaxed(
 
     Parameters
     ----------
-    prior, observed, multiplicity : u, q and m, as for ``RelaxationPath``.
-    nu : one over the largest difference; infinity gives the observation.
-    divergence : "kl", or "euclidean" for 1/2 sum_j m_j (p_j - u_j)^2.
-    method : "select", expected O(n) by random selection, or "sort", O(n log n); the same p.
+    prior : array (n_rows,)
+        u, as for ``RelaxationPath``.
+    observed : array (n_rows,)
+        q, likewise.
+    nu : float
+        One over the largest difference; infinity gives the observation.
+    multiplicity : array (n_rows,), default None
+        m, how many symbols a row stands for; None is 1.
+    divergence : "kl" or "euclidean", default "kl"
+        "euclidean" is 1/2 sum_j m_j (p_j - u_j)^2.
+    method : "select" or "sort", default "select"
+        "select" is expected O(n) by random selection, "sort" O(n log n); the same p.
+    seed : int, default 0
+        Seed of the selection.
 
+    Examples
+    --------
     >>> solve_relaxed([0.5, 0.3, 0.2], [0.1, 0.3, 0.6], nu=10.0)
     array([0.2, 0.3, 0.5])
     """

@@ -24,10 +24,19 @@ Array = NDArray[Any]
 @io.register
 @dataclass(frozen=True, eq=False)
 class Ragged(NDArrayOperatorsMixin):
-    """Rows of different sizes: ``values`` (total,) cut at ``offsets`` (rows + 1,).
+    """Rows of different sizes: one array cut at offsets.
 
     Arithmetic and numpy ufuncs act element by element and keep the cuts.
 
+    Parameters
+    ----------
+    values : array (total,)
+        The entries of all rows, one row after the other.
+    offsets : array (n_rows + 1,)
+        Where the rows start; row i is ``values[offsets[i]:offsets[i + 1]]``.
+
+    Examples
+    --------
     >>> r = Ragged.from_rows([[1.0, 2.0], [3.0]])
     >>> (2 * r).rows()
     [array([2., 4.]), array([6.])]
@@ -104,6 +113,15 @@ class Tied(NDArrayOperatorsMixin):
     transition scores of a chain model do; the sum of such a batch and one with a block per row
     has a block per row. Inner products, sums and weights act on the rows written out.
 
+    Parameters
+    ----------
+    own : Ragged
+        What each row has of its own.
+    tied : array (n_rows, size) or (1, size)
+        The block at the end of each row, or a single one that all rows share.
+
+    Examples
+    --------
     >>> scores = Tied(Ragged.from_rows([[1.0, 2.0], [3.0]]), np.array([[10.0]]))
     >>> scores.rows()
     [array([ 1.,  2., 10.]), array([ 3., 10.])]

@@ -18,10 +18,19 @@ if TYPE_CHECKING:
 class StructureDistribution:
     """Structures with positive probability, row by row.
 
-    structures : batches of vertices, best first; probabilities : (rows, len(structures));
-    mean : sum of probability times structure; value : max_q <q, scores> - Omega(q) of each row;
-    exact : whether each row's last structure listed has probability 0 (or there are no more), so
-    that no structure left out has any.
+    Attributes
+    ----------
+    structures : list of array
+        Batches of vertices, best first.
+    probabilities : array (n_rows, n_structures)
+        Probability of each.
+    mean : array
+        Sum of probability times structure.
+    value : array (n_rows,)
+        max_q <q, scores> - Omega(q) of each row.
+    exact : array (n_rows,)
+        Whether each row's last structure listed has probability 0 (or there are no more), so that
+        no structure left out has any.
     """
 
     structures: list[Rows]
@@ -41,9 +50,24 @@ def sparse_distribution(
     """argmax_q <q, scores> - Omega(q) over distributions q on all structures, by the k best.
 
     With a sparse entropy (Tsallis with alpha > 1, sparsemax at 2; Fenchel-Young paper, §7.2) few
-    structures have positive probability, and scores alone decide which: if the k-th best gets
-    none, no worse one does, and the answer is exact. k doubles until then, up to ``max_k``.
+    structures have positive probability, and scores alone decide which: if the k-th best gets none,
+    no worse one does, and the answer is exact. k doubles until then.
 
+    Parameters
+    ----------
+    domain : StructuredDomain
+        A domain with the k best structures.
+    theta : array
+        Scores, one row or several.
+    entropy : Entropy
+        A sparse entropy of the simplex.
+    k : int, default 16
+        Structures to begin with.
+    max_k : int, default 1024
+        Structures at most.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> from maxent import Chain, Tsallis
     >>> found = sparse_distribution(Chain(2), np.array([[1.0, 0.5, *[0.0] * 6]]), Tsallis(2.0))

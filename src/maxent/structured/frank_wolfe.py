@@ -24,7 +24,27 @@ _NOTHING = 1e-15  # a weight this small is 0
 
 @dataclass(frozen=True, eq=False)
 class FrankWolfeResult:
-    """The point, the vertices and weights that mix to it, and the certificate."""
+    """The point, the vertices and weights that mix to it, and the certificate.
+
+    Attributes
+    ----------
+    p : array (size,)
+        The point.
+    vertices : array (n_vertices, size)
+        Vertices that mix to it.
+    weights : array (n_vertices,)
+        Their weights, of sum 1.
+    value : float
+        Objective at p.
+    gap : float
+        Frank-Wolfe gap: the objective is at most this far above the minimum.
+    n_iter : int
+        Number of iterations.
+    history : list of float
+        The gap of each iteration.
+    converged : bool
+        Whether the gap is at most tol.
+    """
 
     p: Array
     vertices: Array
@@ -50,14 +70,26 @@ def frank_wolfe(
 
     Parameters
     ----------
-    objective : a function p -> (value, gradient), smooth and convex; or a row theta, for the
-        projection 1/2 ||p - theta||^2 (SparseMAP), whose line searches are exact formulas.
-    start : a vertex to start from; the best one for the gradient at 0 otherwise.
-    size : entries of a row, where neither theta nor start tells.
-    variant : "plain" moves towards the best vertex; "away" also away from the worst active one;
+    domain : Domain
+        A bounded domain with ``argmax``.
+    objective : callable or array (size,)
+        A function p -> (value, gradient), smooth and convex; or a row theta, for the projection 1/2
+        ||p - theta||^2 (SparseMAP), whose line searches are exact formulas.
+    start : array (size,), default None
+        Vertex to start from; None is the best one for the gradient at 0.
+    size : int, default None
+        Entries of a row, where neither theta nor start tells.
+    variant : "plain", "away", "pairwise" or "corrective", default "pairwise"
+        "plain" moves towards the best vertex; "away" also away from the worst active one;
         "pairwise" moves weight from the worst to the best; "corrective" minimises over the hull of
         the active vertices before it asks for another one.
+    tol : float, default 1e-9
+        Gap at which to stop.
+    max_iter : int, default 10000
+        Iterations at most.
 
+    Examples
+    --------
     >>> from maxent.structured import Simplex
     >>> result = frank_wolfe(Simplex(), [0.5, 0.25, -1.0])
     >>> result.p.round(6), result.converged

@@ -30,8 +30,14 @@ _Batch: TypeAlias = tuple[Array, Array | None, Array, Array]
 class Tokens:
     """The tokens of all sequences, one below the other, and the length of each sequence.
 
-    X : CSR (tokens, attributes), int8 where every attribute counts 1. attributes : whose numbers
-    the columns are.
+    Attributes
+    ----------
+    X : sparse array (n_tokens, n_attributes)
+        CSR, int8 where every attribute counts 1.
+    lengths : array (n_sequences,)
+        Length of each sequence.
+    attributes : Attributes
+        Attributes whose numbers the columns are.
     """
 
     X: Any
@@ -49,11 +55,15 @@ class Attributes:
 
     Parameters
     ----------
-    hash_bits : 2^hash_bits numbers are given by a hash of the name instead, and no name is kept.
-        The model is smaller and reads faster; names that share a number share a weight (of 300,000
-        names, one in four does so at 20 bits, one in fifty at 24).
-    names : known already, in the order of their numbers.
+    names : sequence of str, default ()
+        Names known already, in the order of their numbers.
+    hash_bits : int, default None
+        2^hash_bits numbers are given by a hash of the name instead, and no name is kept. The model
+        is smaller and reads faster; names that share a number share a weight (of 300,000 names, one
+        in four does so at 20 bits, one in fifty at 24).
 
+    Examples
+    --------
     >>> names = Attributes()
     >>> tokens = names.fit([[{"word": "cats", "length": 4.0}], [["word=dogs", "capital"]]])
     >>> names.names

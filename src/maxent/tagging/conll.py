@@ -14,7 +14,23 @@ _BEGINS, _ENDS, _ALL = set("BSU"), set("ESLU"), set("BIESLU")
 
 
 class TypeScores(NamedTuple):
-    """Precision, recall and F1 of the phrases of one type."""
+    """Precision, recall and F1 of the phrases of one type.
+
+    Attributes
+    ----------
+    precision : float
+        Share of the predicted phrases that are right.
+    recall : float
+        Share of the given phrases that are found.
+    f1 : float
+        Harmonic mean of both.
+    correct : int
+        Phrases that are right.
+    predicted : int
+        Phrases predicted.
+    given : int
+        Phrases given.
+    """
 
     precision: float
     recall: float
@@ -25,7 +41,27 @@ class TypeScores(NamedTuple):
 
 
 class PhraseScores(NamedTuple):
-    """Phrases as conlleval counts them: right in their ends and their type."""
+    """Phrases as conlleval counts them: right in their ends and their type.
+
+    Attributes
+    ----------
+    precision : float
+        Share of the predicted phrases that are right.
+    recall : float
+        Share of the given phrases that are found.
+    f1 : float
+        Harmonic mean of both.
+    accuracy : float
+        Share of the tags that are right.
+    correct : int
+        Phrases that are right.
+    predicted : int
+        Phrases predicted.
+    given : int
+        Phrases given.
+    types : dict of TypeScores
+        Scores of each type.
+    """
 
     precision: float
     recall: float
@@ -42,11 +78,17 @@ def read_conll(
 ) -> list[list[tuple[str, ...]]]:
     """Sequences of tokens, each a tuple of its columns; .gz files are unpacked.
 
-    separator : between columns; by default tabs in lines that have one, else spaces.
-    comments : whether lines that begin with # are left out, as in Universal Dependencies.
-
     All lines have the same number of columns. A malformed line raises a ValueError with the file
     and the number of the line.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    separator : str, default None
+        Between columns; None is tabs in lines that have one, else spaces.
+    comments : bool, default False
+        Whether lines that begin with # are left out, as in Universal Dependencies.
     """
     path = Path(path)
     sequences = list(_sequences(_decoded(_content(path), path), path, separator, comments))
@@ -183,7 +225,13 @@ def _columns(line: str, separator: str | None) -> tuple[str, ...]:
 
 
 def are_phrase_tags(labels: set[str]) -> bool:
-    """Whether all labels are O or PREFIX-TYPE with a prefix of ``phrases``, and one has a type."""
+    """Whether all labels are O or PREFIX-TYPE with a prefix of ``phrases``, and one has a type.
+
+    Parameters
+    ----------
+    labels : set of str
+        The labels.
+    """
     typed = labels - {"O"}
     return bool(typed) and all(
         prefix in _ALL and kind for prefix, _, kind in (label.partition("-") for label in typed)
@@ -197,6 +245,13 @@ def phrases(tags: Sequence[str]) -> Iterator[tuple[int, int, str]]:
     another type; so the older form, which has B- between two phrases of one type alone, is read by
     the same rule. Prefixes of single tokens (S-, U-) and of ends (E-, L-) are read as well.
 
+    Parameters
+    ----------
+    tags : sequence of str
+        Tags of a sequence.
+
+    Examples
+    --------
     >>> list(phrases(["B-NP", "I-NP", "I-VP", "O", "I-NP"]))
     [(0, 2, 'NP'), (2, 3, 'VP'), (4, 5, 'NP')]
     >>> list(phrases(["B-NP", "E-NP", "S-NP"]))
@@ -225,6 +280,15 @@ def phrase_scores(
 ) -> PhraseScores:
     """Precision, recall and F1 of phrases over all sequences, and of each type.
 
+    Parameters
+    ----------
+    given : sequence of sequences of str
+        Tags of each sequence.
+    predicted : sequence of sequences of str
+        Predicted tags of each.
+
+    Examples
+    --------
     >>> phrase_scores([["B-NP", "O"]], [["B-NP", "B-NP"]]).precision
     0.5
     """

@@ -17,10 +17,18 @@ from maxent.rows.arrays import Array, Ragged, Rows
 class InputChainMap(RowMap):
     """Transitions T + sum_f x_f U_f, x the features of the position that is entered.
 
-    ``sequences`` is a list of (length, features) matrices; w = [W (features, states), T (states,
-    states), U (features, states, states)], each flattened. Scores are rows for ``Chain`` with a
-    block of transitions per position.
+    w = [W (features, states), T (states, states), U (features, states, states)], each flattened.
+    Scores are rows for ``Chain`` with a block of transitions per position.
 
+    Parameters
+    ----------
+    sequences : list of array
+        Features of each sequence, (length, features).
+    n_states : int
+        Number of states.
+
+    Examples
+    --------
     >>> chains = InputChainMap([np.array([[1.0], [2.0]])], n_states=2)
     >>> chains.scores(np.array([1.0, 0, 0, 0, 0, 5.0, 0, 0, 0, 1.0])).rows()
     [array([1., 0., 2., 0., 0., 0., 0., 7.])]

@@ -46,11 +46,24 @@ class _Weights(NamedTuple):
 class PairChainMap(RowMap):
     """Chains whose attributes have weights for the states they were seen with (CRFsuite's rule).
 
-    X is a sparse matrix (positions of all sequences, attributes), ``lengths`` cuts it into
-    sequences. w = [one weight per pair of an attribute and a state, transitions (states, states)
-    flattened]; ``start`` (attributes + 1) and ``state`` list the pairs, attribute by attribute.
+    w = [one weight per pair of an attribute and a state, transitions (states, states) flattened];
     ``seen`` makes those of a training set, ``ChainMap`` is the map with all pairs.
 
+    Parameters
+    ----------
+    X : sparse matrix (n_positions, n_attributes)
+        Positions of all sequences.
+    lengths : array (n_sequences,)
+        Length of each sequence.
+    n_states : int
+        Number of states.
+    start : array (n_attributes + 1,)
+        Where the pairs of each attribute start.
+    state : array (n_pairs,)
+        State of each pair, attribute by attribute.
+
+    Examples
+    --------
     >>> X = sparse.csr_array([[1.0, 0.0], [0.0, 2.0]])
     >>> chains = PairChainMap.seen(X, np.array([2]), 2, np.array([0, 1]))
     >>> chains.scores(np.array([5.0, 7.0, 0.0, 0.0, 0.0, 0.0])).own.values

@@ -22,11 +22,18 @@ class Tagger:
 
     Attributes
     ----------
-    template : makes the attributes of a token from its columns.
-    classifier : a fitted ``ChainClassifier``, ``L2CRFCV`` or ``M3NCV``.
-    columns : columns of the file that the template counts as 0, 1, 2 ...
-    label_column, n_columns : of the training file, from 0.
-    comments : whether lines that begin with # were left out.
+    template : Template
+        Makes the attributes of a token from its columns.
+    classifier : estimator
+        A fitted ``ChainClassifier``, ``L2CRFCV`` or ``M3NCV``.
+    columns : tuple of int
+        Columns of the file that the template counts as 0, 1, 2 ...
+    label_column : int
+        Column of the labels in the training file, from 0.
+    n_columns : int
+        Number of columns of the training file.
+    comments : bool
+        Whether lines that begin with # were left out.
     """
 
     template: Template
@@ -79,7 +86,13 @@ def pick(sentences: Sequence[Sentence], columns: Sequence[int]) -> list[Sentence
 
 
 def load_tagger(path: str | Path) -> Tagger:
-    """The tagging model of a file."""
+    """The tagging model of a file.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    """
     import maxent.learn.structured.chain_cv  # noqa: F401 - registers the classifiers
 
     path = Path(path)

@@ -112,6 +112,15 @@ class Template:
     cut to two. ``#`` begins a comment line; ``B`` alone, which asks CRF++ for transitions, is
     allowed: they are always there.
 
+    Parameters
+    ----------
+    lines : iterable of str
+        The lines.
+    name : str, default "template"
+        Name for messages.
+
+    Examples
+    --------
     >>> template = Template(["w=%x[0,0]", "w[-1]|w=%x[-1,0]|%x[0,0]", "first: BOS"])
     >>> list(template.tokens([[("He", "PRP"), ("runs", "VBZ")]]))
     [[['w=He', 'BOS'], ['w=runs', 'w[-1]|w=He|runs']]]

@@ -23,6 +23,17 @@ def check_domain(domain: Domain, size: int, random_state: int = 0) -> None:
     small; unbounded ones are checked through their projection alone. No oracle may leave the
     domain by a rounding, at scores up to 1e12 (``check_inside``).
 
+    Parameters
+    ----------
+    domain : Domain
+        The domain to check.
+    size : int
+        Entries of a row.
+    random_state : int, default 0
+        Seed of what is drawn.
+
+    Examples
+    --------
     >>> from maxent.core.domains import Simplex
     >>> check_domain(Simplex(), 4)
     """

@@ -21,6 +21,15 @@ def check_entropy(entropy: Entropy, size: int, random_state: int = 0) -> None:
     to a density, temperature, float32, maps that leave their set by no rounding at any scale
     (``check_inside``), -inf scores, leading shapes, independence of rows, and for a
     MeasuredEntropy what a base measure promises.
+
+    Parameters
+    ----------
+    entropy : Entropy
+        The entropy to check.
+    size : int
+        Entries of a row.
+    random_state : int, default 0
+        Seed of what is drawn.
     """
     rng = np.random.default_rng(random_state)
     points = _domain_points(entropy, size, rng)

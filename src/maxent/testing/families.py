@@ -26,10 +26,25 @@ def check_family(
 ) -> None:
     """Check a family on a table: values, their range, and the ceiling of every level.
 
-    ``every(X)`` lists the features of a small table, each its level k and its value at every row.
-    All of them are held against the ceilings, and without it those that the search finds for
-    several weights of the cells.
+    Parameters
+    ----------
+    family : Family
+        The family to check.
+    X : table, default None
+        The table; None is a small one that is drawn.
+    every : callable, default None
+        Lists the features of a small table, each its level k and its value at every row. All of
+        them are held against the ceilings, and without it those that the search finds for several
+        weights of the cells.
+    categorical : iterable of str or int, default ()
+        Columns that are categories.
+    draws : int, default 4
+        How many weights of the cells.
+    seed : int, default 0
+        Seed of what is drawn.
 
+    Examples
+    --------
     >>> from maxent import Monomials
     >>> check_family(Monomials(2))
     """

@@ -29,6 +29,23 @@ def check_inside(
     sums that make the domain are right up to ``domain.roundings(size)`` units of rounding of
     float64, and 4 of the type of the scores.
 
+    Parameters
+    ----------
+    domain : Domain
+        The domain.
+    size : int
+        Entries of a row.
+    oracle : callable
+        From scores to points.
+    name : str
+        What to call it in messages.
+    random_state : int, default 0
+        Seed of what is drawn.
+    rows : int, default 12
+        Rows of each scale.
+
+    Examples
+    --------
     >>> from maxent.core.domains import Simplex
     >>> check_inside(Simplex(), 4, lambda theta: Simplex().softmax(theta)[1], "softmax")
     """

@@ -29,15 +29,20 @@ def check_potential(potential: Potential, size: int, random_state: Any = 0) -> N
 
     Parameters
     ----------
-    potential : the potential to check.
-    size : the number of features.
-    random_state : a seed or ``numpy.random.Generator``.
+    potential : Potential
+        The potential to check.
+    size : int
+        Number of features.
+    random_state : int or Generator, default 0
+        Seed of what is drawn.
 
     Raises
     ------
     AssertionError
         With what was violated, by how much and where.
 
+    Examples
+    --------
     >>> from maxent.core.potentials import Box
     >>> check_potential(Box(0.5), size=3)
     """

@@ -107,7 +107,15 @@ def _chains(rng: np.random.Generator) -> Iterator[KnownProblem]:
 
 
 def check_solver(solver: Solver, random_state: int = 0) -> None:
-    """Raise AssertionError unless ``solver`` solves every known problem it says it fits."""
+    """Raise AssertionError unless ``solver`` solves every known problem it says it fits.
+
+    Parameters
+    ----------
+    solver : Solver
+        The solver to check.
+    random_state : int, default 0
+        Seed of what is drawn.
+    """
     tried = 0
     for known in known_problems(random_state):
         if solver.missing(known.problem) is not None:

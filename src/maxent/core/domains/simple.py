@@ -213,6 +213,13 @@ class KSubset(SumProductDomain):
 
     The capped simplex {0 <= p <= 1/k, sum p = 1} is ``ScaledDomain(KSubset(k), 1 / k)``.
 
+    Parameters
+    ----------
+    k : int
+        Number of ones.
+
+    Examples
+    --------
     >>> KSubset(2).argmax([3.0, 1.0, 2.0])
     array([1., 0., 1.])
     """

@@ -18,6 +18,15 @@ from maxent.rows.arrays import Array, Rows, like, uneven
 class ScaledDomain(Domain):
     """``scale`` times another domain, {scale p : p in domain}.
 
+    Parameters
+    ----------
+    domain : Domain
+        The domain to scale.
+    scale : float
+        Factor, > 0.
+
+    Examples
+    --------
     >>> from maxent.core.domains import KSubset
     >>> ScaledDomain(KSubset(2), 0.5).project([9.0, 0.0, 0.0])  # capped at 1/2
     array([0.5 , 0.25, 0.25])
@@ -91,6 +100,15 @@ class ScaledDomain(Domain):
 class Product(SumProductDomain):
     """``copies`` rows of one domain taken as a single point, flattened.
 
+    Parameters
+    ----------
+    domain : Domain
+        The domain of each row.
+    copies : int
+        Number of rows.
+
+    Examples
+    --------
     >>> from maxent.core.domains import Simplex
     >>> Product(Simplex(), 2).argmax([1.0, 2.0, 4.0, 3.0])
     array([0., 1., 1., 0.])

@@ -33,6 +33,15 @@ class PairwiseHinge(Entropy):
     ``hinge``, with t <= tau(p) but for ``squared``), which gives the conjugate by two nested
     one-dimensional equations (docs, "Differences from the papers").
 
+    Parameters
+    ----------
+    kind : "hinge", "smooth" or "squared"
+        Which of the three.
+    n_classes : int
+        Number of classes d.
+
+    Examples
+    --------
     >>> PairwiseHinge("squared", 3).conjugate([0.0, 0.0, 0.0])[1].round(6)
     array([0.333333, 0.333333, 0.333333])
     """
@@ -101,6 +110,18 @@ class Youngized(Entropy):
     Made by :func:`fenchel_youngize`. Both H and the conjugate
     max_p <theta, p> + H(p) = min_s max_i (loss_i(s) + theta_i) are solved by cutting planes
     with a linear programme (HiGHS): small numbers of classes only.
+
+    Parameters
+    ----------
+    loss : callable
+        The convex loss: theta -> (values, jacobian), see :func:`fenchel_youngize`.
+    n_classes : int
+        Number of classes d.
+    radius : float, default 50.0
+        Bound on |theta_j| at the start of the inner search, which widens it as long as that lowers
+        the loss.
+    tolerance : float, default 1e-9
+        Relative accuracy of the cutting planes.
     """
 
     loss: Loss = field(repr=False)
@@ -129,10 +150,19 @@ class Youngized(Entropy):
 def fenchel_youngize(loss: Loss, n_classes: int, radius: float = 50.0) -> Youngized:
     """The Fenchel-Young entropy of any convex classification loss (App. A.2).
 
-    ``loss(theta)`` returns (values, jacobian): the d numbers loss(theta; e_i) and their (d, d)
-    matrix of (sub)gradients. ``radius`` bounds |theta_j| at the start of the inner search, which
-    widens it as long as that lowers the loss.
+    Parameters
+    ----------
+    loss : callable
+        theta -> (values, jacobian): the d numbers loss(theta; e_i) and their (d, d) matrix of
+        (sub)gradients.
+    n_classes : int
+        Number of classes d.
+    radius : float, default 50.0
+        Bound on |theta_j| at the start of the inner search, which widens it as long as that lowers
+        the loss.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> zero_one_hinge = lambda t: (np.maximum(0, 1 - t), -np.diag((t < 1) * 1.0))
     >>> omega = fenchel_youngize(zero_one_hinge, 2)

@@ -22,6 +22,13 @@ class MeanEntropy(Entropy):
     ``Birkhoff()`` and ``Transport(a, b)``, where the entropy of the distribution (Shannon) would
     be a permanent. Every entry that may be positive is (§7.3).
 
+    Parameters
+    ----------
+    domain : Domain, default Simplex()
+        Domain with ``project_kl``.
+
+    Examples
+    --------
     >>> from maxent.structured import Birkhoff
     >>> MeanEntropy(domain=Birkhoff()).conjugate([1.0, 0.0, 0.0, 1.0])[1].round(3)
     array([0.731, 0.269, 0.269, 0.731])

@@ -24,6 +24,13 @@ from maxent.rows.arrays import Array, Rows, row_dot, row_sum
 class NormEntropy(MeasuredEntropy):
     """Omega(p) = ||p||_q - 1, q in (1, inf], eq. (20); q = inf is Berger-Parker dominance.
 
+    Parameters
+    ----------
+    q : float
+        Order of the norm, in (1, inf].
+
+    Examples
+    --------
     >>> NormEntropy(float("inf")).conjugate([2.0, 1.9, 0.0])[1]
     array([0.5, 0.5, 0. ])
     """
@@ -91,6 +98,15 @@ class SquaredNorm(MeasuredEntropy):
     squared loss on R^d, SparseMAP on a structure. q < 2 lives on the simplex, where
     H = 1/2 - Omega is the squared norm entropy of §4.3.
 
+    Parameters
+    ----------
+    q : float, default 2.0
+        Order of the norm, in (1, 2]; below 2 on the simplex only.
+    domain : Domain, default Simplex()
+        Where p lies.
+
+    Examples
+    --------
     >>> from maxent.core.domains import NonNegative
     >>> SquaredNorm(domain=NonNegative()).conjugate([-1.0, 2.0])
     (array(2.), array([0., 2.]))

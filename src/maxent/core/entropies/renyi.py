@@ -24,6 +24,13 @@ class Renyi(MeasuredEntropy):
     the maximiser is found by an exact one-dimensional search (docs, "Differences from the
     papers") and the loss is still convex and non-negative.
 
+    Parameters
+    ----------
+    beta : float
+        Order, > 0; convex up to 1.
+
+    Examples
+    --------
     >>> Renyi(0.5).conjugate([1.0, 1.0])[1]
     array([0.5, 0.5])
     """

@@ -97,6 +97,13 @@ class OneVsAll(Wrapper):
 
     ``OneVsAll(Shannon())`` is FermiDirac, ``OneVsAll(Tsallis(2))`` is BinaryGini.
 
+    Parameters
+    ----------
+    entropy : Entropy
+        An entropy of the simplex.
+
+    Examples
+    --------
     >>> from maxent.core.entropies.simplex import Tsallis
     >>> OneVsAll(Tsallis(2.0)).conjugate([-2.0, 0.0, 2.0])[1]
     array([0. , 0.5, 1. ])

@@ -28,6 +28,13 @@ class Shannon(MeasuredEntropy):
     On the simplex sum p log p: softmax and the logistic loss. On any domain with a
     log-partition it is marginal inference: ``Shannon(domain=Chain(k))`` is the CRF.
 
+    Parameters
+    ----------
+    domain : Domain, default Simplex()
+        Domain with a log-partition.
+
+    Examples
+    --------
     >>> Shannon().conjugate([0.0, 0.0])
     (array(0.69314718), array([0.5, 0.5]))
     """
@@ -114,6 +121,13 @@ class Tsallis(MeasuredEntropy):
     alpha > 1 gives exact zeros. Exact at 1, 1.5 and 2, safeguarded root finding otherwise
     (Prop. 9).
 
+    Parameters
+    ----------
+    alpha : float
+        Index, >= 1.
+
+    Examples
+    --------
     >>> Tsallis(2.0).conjugate([0.0, 0.5, 3.0])[1]
     array([0., 0., 1.])
     """

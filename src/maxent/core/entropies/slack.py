@@ -28,6 +28,15 @@ SLACKS = ("squared", "kl")
 class DifferenceCone(Domain):
     """{m (q - y) : m >= 0, q in the inner domain}: differences from the observed vertices y.
 
+    Parameters
+    ----------
+    inside : Domain
+        The inner domain.
+    observed : array
+        The observed vertices y, one row each.
+
+    Examples
+    --------
     >>> cone = DifferenceCone(Simplex(), np.array([[0.0, 1.0, 0.0]]))
     >>> cone.contains([[2.0, -3.0, 1.0]]), cone.mass([[2.0, -3.0, 1.0]])
     (array([ True]), array([3.]))
@@ -85,6 +94,19 @@ class Slack(Entropy):
     distribution of slacks with mean xi, over c (Jaakkola et al., 1999; here slacks are >= 0):
     U(xi) = xi - (1 + log(c xi)) / c beyond 1/c and 0 below, U*(m) = -log(1 - m) / c.
 
+    Parameters
+    ----------
+    entropy : Entropy
+        The hinge, ``Zero`` with a cost that is 0 at ``observed``.
+    observed : array
+        The observed outputs, one row each.
+    kind : "squared" or "kl", default "squared"
+        U, see above.
+    rate : float, default 1.0
+        c, the rate of the exponential prior of "kl".
+
+    Examples
+    --------
     >>> y = np.array([[1.0, 0.0]])
     >>> loss = Slack(Shifted(Zero(), 1 - y), y, "squared")
     >>> loss.conjugate([[0.5, 1.5]])  # the hinge is 2

@@ -34,8 +34,15 @@ class SmoothedMax(Entropy):
     walk backwards whose steps are the local maximisers, and the value at it the sum of the local
     entropies of those steps: Omega(p) = sum_s P(s) Omega(step from s).
 
-    domain : a Chain, a Tree or an Alignment; entropy : any differentiable one of the simplex.
+    Parameters
+    ----------
+    entropy : Entropy
+        Any differentiable entropy of the simplex.
+    structure : Chain, Tree or Alignment
+        The structure whose dynamic programme is smoothed.
 
+    Examples
+    --------
     >>> from maxent.core.entropies import Shannon, Tsallis
     >>> chain, theta = Chain(2), np.zeros(8)
     >>> float(SmoothedMax(Shannon(), chain).conjugate(theta)[0].round(6))  # log of 4 paths

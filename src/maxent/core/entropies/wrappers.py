@@ -18,6 +18,13 @@ from maxent.rows.arrays import Array, Rows, as_float, as_rows, n_rows, parts, ro
 class Zero(Entropy):
     """Omega = 0 on the domain: its map is the argmax, its loss the (structured) perceptron.
 
+    Parameters
+    ----------
+    domain : Domain, default Simplex()
+        Where p lies.
+
+    Examples
+    --------
     >>> Zero().conjugate([1.0, 3.0])
     (array(3.), array([0., 1.]))
     """
@@ -79,9 +86,17 @@ class Shifted(Wrapper):
     """Omega(p) - <c, p>, so that Omega*(theta + c): a cost-sensitive loss (§3.4).
 
     With c the cost of each answer ``Shifted(Zero(), c)`` is the hinge, ``Shifted(Shannon(), c)``
-    softmax-margin, ``Shifted(Tsallis(2), c)`` the cost-augmented sparsemax. ``cost`` is one row
-    for all, or a row for each row of the batch.
+    softmax-margin, ``Shifted(Tsallis(2), c)`` the cost-augmented sparsemax.
 
+    Parameters
+    ----------
+    entropy : Entropy
+        Omega.
+    cost : array
+        c, one row for all, or a row for each row of the batch.
+
+    Examples
+    --------
     >>> hinge = Shifted(Zero(), [1.0, 1.0, 0.0])  # 0/1 cost, the right class is the last
     >>> float(hinge.conjugate([0.0, 0.5, 1.0])[0] - 1.0)
     0.5
@@ -145,10 +160,19 @@ class Shifted(Wrapper):
 class Relative(Wrapper):
     """Omega(p) = sum_i q_i phi(p_i / q_i): the entropy against a default distribution q0.
 
-    For Shannon KL(p || q0), the prior of density estimation; for Tsallis
-    p_i = q_i [1 + (alpha-1)(theta_i - tau)]_+^(1/(alpha-1)). Scores 0 give back q0 and splitting
-    a cell into two halves changes nothing, for every entropy. q0 is normalised to sum to 1.
+    For Shannon KL(p || q0), the prior of density estimation; for Tsallis p_i = q_i [1 +
+    (alpha-1)(theta_i - tau)]_+^(1/(alpha-1)). Scores 0 give back q0 and splitting a cell into two
+    halves changes nothing, for every entropy.
 
+    Parameters
+    ----------
+    entropy : Entropy
+        The entropy, such as ``Shannon()`` or ``Tsallis(1.5)``.
+    q0 : array (n_cells,)
+        Default distribution; it is normalised to sum to 1.
+
+    Examples
+    --------
     >>> from maxent.core.entropies.simplex import Tsallis
     >>> Relative(Tsallis(1.5), [0.5, 0.25, 0.25]).conjugate([0.0, 0.0, 0.0])[1]
     array([0.5 , 0.25, 0.25])
@@ -230,6 +254,15 @@ class Relative(Wrapper):
 class Scaled(Wrapper):
     """t Omega(p), a temperature: (t Omega)*(theta) = t Omega*(theta / t).
 
+    Parameters
+    ----------
+    entropy : Entropy
+        Omega.
+    temperature : float
+        t, > 0.
+
+    Examples
+    --------
     >>> from maxent.core.entropies.simplex import Shannon
     >>> Scaled(Shannon(), 0.01).conjugate([1.0, 0.0])[1].round(6)
     array([1., 0.])

@@ -139,6 +139,13 @@ class Equality(ElasticPotential):
 class Box(ElasticPotential):
     """|r_j| <= beta_j: the l1 penalty sum beta_j |w_j| (density paper §5.1).
 
+    Parameters
+    ----------
+    beta : float or array (n_features,)
+        Half the width of the box, and the l1 penalty of each weight.
+
+    Examples
+    --------
     >>> Box([1.0, 2.0]).conjugate(np.array([3.0, -1.0]))
     5.0
     """
@@ -158,6 +165,13 @@ class Box(ElasticPotential):
 class Quadratic(ElasticPotential):
     """||r||^2 / (2 strength): the ridge penalty strength/2 ||w||^2 (density paper §5.4).
 
+    Parameters
+    ----------
+    strength : float or array (n_features,)
+        Factor of the squared weights, > 0.
+
+    Examples
+    --------
     >>> Quadratic(2.0).conjugate(np.array([3.0]))
     9.0
     """
@@ -197,6 +211,15 @@ class Quadratic(ElasticPotential):
 class ElasticNet(ElasticPotential):
     """Dead-zone quadratic: penalty sum beta_j |w_j| + strength_j/2 w_j^2 (density paper §5.6).
 
+    Parameters
+    ----------
+    beta : float or array (n_features,)
+        Half the width of the dead zone, and the l1 penalty.
+    strength : float or array (n_features,)
+        Factor of the squared weights.
+
+    Examples
+    --------
     >>> ElasticNet(1.0, 2.0).value(np.array([3.0, 0.5]))
     1.0
     """

@@ -31,6 +31,15 @@ from maxent.rows.arrays import Array
 class NormBall(Potential):
     """||r||_p <= radius: the penalty radius ||w||_p', 1/p + 1/p' = 1 (density paper §5.7).
 
+    Parameters
+    ----------
+    radius : float
+        Radius of the ball, and factor of the penalty.
+    p : float
+        Order of the norm of r, in [1, inf].
+
+    Examples
+    --------
     >>> NormBall(2.0, p=1).conjugate(np.array([3.0, -1.0]))
     6.0
     """
@@ -68,6 +77,13 @@ class NormBall(Potential):
 class Ball(NormBall):
     """||r||_2 <= radius: the penalty radius ||w||_2 (density paper §5.3).
 
+    Parameters
+    ----------
+    radius : float
+        Radius of the ball, and factor of the penalty.
+
+    Examples
+    --------
     >>> Ball(2.0).conjugate(np.array([3.0, 4.0]))
     10.0
     """
@@ -80,6 +96,15 @@ class Ball(NormBall):
 class SquaredNormPotential(Potential):
     """||r||_p^2 / (2 strength): the penalty strength/2 ||w||_p'^2 (density paper §5.7).
 
+    Parameters
+    ----------
+    strength : float
+        Factor of the penalty, > 0.
+    p : float
+        Order of the norm of r, in [1, inf].
+
+    Examples
+    --------
     >>> SquaredNormPotential(1.0, p=float("inf")).conjugate(np.array([3.0, -1.0]))
     8.0
     """
@@ -143,6 +168,13 @@ class SquaredNormPotential(Potential):
 class QuadraticForm(Potential):
     """r'A^+r / 2 on the range of A: the penalty w'Aw / 2, A symmetric positive semidefinite.
 
+    Parameters
+    ----------
+    A : array (n_features, n_features)
+        Symmetric positive semidefinite matrix.
+
+    Examples
+    --------
     >>> QuadraticForm([[2.0, 0.0], [0.0, 0.0]]).conjugate(np.array([1.0, 5.0]))
     1.0
     """
@@ -229,6 +261,17 @@ class NormPlusSquare(Potential):
 
     The penalty is radius ||w||_p' + strength/2 ||w||_2^2.
 
+    Parameters
+    ----------
+    radius : float
+        Factor of the norm.
+    strength : float
+        Factor of the squared weights, > 0.
+    p : float
+        Order of the norm of r, in [1, inf].
+
+    Examples
+    --------
     >>> NormPlusSquare(1.0, 2.0, p=2).value(np.array([3.0, 4.0]))
     4.0
     """
@@ -281,6 +324,15 @@ class NormPlusSquare(Potential):
 class DualBall(Potential):
     """Weights kept in ||w||_p <= radius, with V(r) = radius ||r||_p' (density paper §5.5).
 
+    Parameters
+    ----------
+    radius : float
+        Largest norm of the weights.
+    p : float, default 2.0
+        Order of that norm, in [1, inf].
+
+    Examples
+    --------
     >>> DualBall(2.0).value(np.array([3.0, 4.0]))
     10.0
     """

@@ -38,6 +38,15 @@ class Centred(WrappedPotential):
     V_c(r) = V(r) - <centre, r>. With ``Quadratic`` it is the Gaussian prior with that mean, the
     weights of a model of another domain, for instance.
 
+    Parameters
+    ----------
+    potential : Potential
+        The potential V.
+    centre : float or array (n_features,)
+        Where the weights are pulled to.
+
+    Examples
+    --------
     >>> from maxent.core.potentials import Quadratic
     >>> Centred(Quadratic(2.0), np.array([1.0])).conjugate(np.array([-1.0]))  # w = 1
     0.0
@@ -105,9 +114,17 @@ class Centred(WrappedPotential):
 def gaussian_prior(mean: Any = 0.0, covariance: Any = 1.0) -> Potential:
     """The potential of a normal prior: penalty 1/2 (w - mean)' covariance^-1 (w - mean).
 
-    ``covariance`` is a variance, one for each weight, or a matrix; with mean 0 and variance 1 a
-    max-margin loss makes it the M3N (discrimination paper, Theorem 3).
+    With mean 0 and variance 1 a max-margin loss makes it the M3N (discrimination paper, Theorem 3).
 
+    Parameters
+    ----------
+    mean : float or array (n_features,), default 0.0
+        Mean of the weights.
+    covariance : float, array (n_features,) or (n_features, n_features), default 1.0
+        A variance, one for each weight, or a matrix.
+
+    Examples
+    --------
     >>> gaussian_prior(covariance=4.0)
     Quadratic(strength=0.25)
     """
@@ -135,12 +152,19 @@ def gaussian_prior(mean: Any = 0.0, covariance: Any = 1.0) -> Potential:
 class CumulantPrior(Separable):
     """Any prior under which the weights are independent and alike, by its cumulant function.
 
-    cumulant : K(eta) = log E exp(eta w) of one weight, elementwise on arrays; K(0) = 0.
-    mean : its derivative K'(eta), the mean of the prior tilted by eta.
-    bound : K is finite for |eta| < bound; inf where it is everywhere.
-
     V(r) = sum K(-r_k); the penalty K*(w), its gradient and its prox are roots of K'.
 
+    Parameters
+    ----------
+    cumulant : callable
+        K(eta) = log E exp(eta w) of one weight, elementwise on arrays; K(0) = 0.
+    mean : callable
+        Its derivative K'(eta), the mean of the prior tilted by eta.
+    bound : float, default inf
+        K is finite for |eta| < bound; inf where it is everywhere.
+
+    Examples
+    --------
     >>> fair_coin = CumulantPrior(lambda eta: np.logaddexp(eta, -eta) - np.log(2), np.tanh)
     >>> round(fair_coin.conjugate(np.array([0.5])), 6)  # KL of a coin of mean 1/2 from a fair one
     0.130812

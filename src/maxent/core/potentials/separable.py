@@ -57,6 +57,15 @@ class SmoothBox(Separable):
 
     V(r) = sum a_j b_j KL((1 + r_j/b_j)/2 || 1/2) on |r_j| <= b_j.
 
+    Parameters
+    ----------
+    beta : float or array (n_features,)
+        b, half the width of the box, and the slope of the penalty far from 0.
+    smoothing : float or array (n_features,)
+        a, the weights below which the penalty is nearly quadratic.
+
+    Examples
+    --------
     >>> SmoothBox(1.0, 0.1).conjugate(np.array([0.0]))
     0.0
     """
@@ -140,6 +149,13 @@ class LaplacePrior(Separable):
     V*(w) = sum s - 1 - log((s + 1)/2), s = sqrt(lam w^2 + 1) (discrimination paper, Cor. 6):
     the cumulant function of the prior and the KL divergence of the posterior from it.
 
+    Parameters
+    ----------
+    lam : float or array (n_features,)
+        Parameter of the prior, of variance 2 / lam.
+
+    Examples
+    --------
     >>> LaplacePrior(4.0).conjugate(np.array([0.0]))
     0.0
     """

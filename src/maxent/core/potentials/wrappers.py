@@ -21,6 +21,15 @@ from maxent.rows.arrays import Array
 class Families(Potential):
     """A different potential for each block of consecutive features (structural maxent).
 
+    Parameters
+    ----------
+    potentials : sequence of Potential
+        One potential for each block.
+    sizes : sequence of int
+        Number of features of each block.
+
+    Examples
+    --------
     >>> from maxent.core.potentials import Box, Quadratic
     >>> Families([Box(1.0), Quadratic(2.0)], sizes=[1, 2]).conjugate(np.array([3.0, 1.0, 1.0]))
     5.0
@@ -167,6 +176,15 @@ class WrappedPotential(Potential):
 class ScaledPotential(WrappedPotential):
     """V_c(r) = c V(r/c), so that V_c* = c V*: one multiplier for the path of any model.
 
+    Parameters
+    ----------
+    potential : Potential
+        The potential V.
+    multiplier : float
+        c, > 0.
+
+    Examples
+    --------
     >>> from maxent.core.potentials import Box
     >>> ScaledPotential(Box(1.0), 3.0).conjugate(np.array([2.0]))
     6.0
@@ -255,6 +273,15 @@ class ShiftedPotential(WrappedPotential):
     U_r*(v) = U*(-v) + <v, reference>, eq. (7). Shifting twice by one reference gives U back, so
     the same class turns a relative potential into the absolute one.
 
+    Parameters
+    ----------
+    potential : Potential
+        The potential U.
+    reference : array (n_features,)
+        Where residuals are measured from.
+
+    Examples
+    --------
     >>> from maxent.core.potentials import Box
     >>> absolute = ShiftedPotential(Box(0.1), np.array([0.5]))  # |0.5 - u| <= 0.1
     >>> absolute.value(np.array([0.55]))

@@ -98,8 +98,8 @@ class _Place(Point):
     copy: Array  # of slopes that level off
 
     def moved(self, step: _Place, length: float) -> _Place:
-        parts = (x + length * d for x, d in self.with_steps(step))
-        return _Place(*parts, copy=self.copy)
+        a, t, y, v, z, room = (x + length * d for x, d in self.with_steps(step))
+        return _Place(a, t, y, v, z, room, self.copy)
 
     def with_steps(self, step: _Place) -> list[tuple[Array, Array]]:
         return [(getattr(self, name), getattr(step, name)) for name in _PARTS]

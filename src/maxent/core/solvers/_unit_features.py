@@ -81,12 +81,25 @@ class UnitState(State):
 class UnitFeatures:
     """A problem in the terms of f' and lambda, and which cells and features take part.
 
+    Parameters
+    ----------
+    problem : Problem
+        The problem.
+    bound : GainBound
+        The bound on the gain of a step.
+    theta : array
+        Scores of the cells.
+
     Attributes
     ----------
-    size : lambda / w.
-    constant : features with one value, whose weight matters for the penalty alone.
-    free : features that are not degenerate.
-    ray : a direction in which the dual falls without end, where some feature cannot reach its
+    size : array
+        lambda / w.
+    constant : array
+        Features with one value, whose weight matters for the penalty alone.
+    free : array
+        Features that are not degenerate.
+    ray : array or None
+        A direction in which the dual falls without end, where some feature cannot reach its
         potential's domain; else None.
     """
 

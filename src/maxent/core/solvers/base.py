@@ -90,13 +90,25 @@ class Solution:
 
     Attributes
     ----------
-    w : the weights; p : the prediction p_w at them (for a hinge the mixture of vertices).
-    gap : duality gap, inf where none exists (then see ``optimality``).
-    optimality : violation of the optimality conditions, in units of the moments.
-    objective : the dual objective at w; n_iter, status.
-    history : one record per iteration with keys seconds, objective, gap, optimality; ``SUMMET`` and
+    w : array (n_features,)
+        The weights.
+    p : array
+        The prediction p_w at them (for a hinge the mixture of vertices).
+    gap : float
+        Duality gap, inf where none exists (then see ``optimality``).
+    optimality : float
+        Violation of the optimality conditions, in units of the moments.
+    objective : float
+        The dual objective at w.
+    n_iter : int
+        Number of iterations.
+    status : Status
+        Why the solver stopped.
+    history : list of dict
+        One record per iteration with keys seconds, objective, gap, optimality; ``SUMMET`` and
         ``PLUMMET`` add auxiliary, the value of their auxiliary function.
-    guarantees : what the gap says of the distance to the optimum (Problem.guarantees).
+    guarantees : dict
+        What the gap says of the distance to the optimum (Problem.guarantees).
     """
 
     w: Array
@@ -135,7 +147,13 @@ class ConvergenceWarning(UserWarning):
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C during a fit; ``solution`` holds the best point so far."""
+    """Ctrl-C during a fit; ``solution`` holds the best point so far.
+
+    Parameters
+    ----------
+    solution : Solution
+        The best point so far.
+    """
 
     def __init__(self, solution: Solution) -> None:
         super().__init__(f"{solution} (the last point is in the exception's `solution`)")
@@ -159,13 +177,20 @@ Callback = Callable[[int, State], Any]
 class Solver(ABC):
     """Settings common to all solvers.
 
-    tol : stop when the duality gap is at most this, or where no finite gap exists the optimality,
-        which promises less (``Status.STATIONARY``); max_iter : steps at most; verbose : 0 silences
-        the progress line that appears on standard error after a few seconds.
-    checkpoint : a file that is given the weights and the history after each step; where it is
-        there already, of the same problem, a run goes on from it.
-    then : a solver that goes on from there, with this one's tolerance, where this one ends
-        above it.
+    Parameters
+    ----------
+    tol : float, default 1e-8
+        Duality gap at which to stop; where no finite gap exists the optimality, which promises less
+        (``Status.STATIONARY``).
+    max_iter : int, default 1000
+        Iterations at most.
+    verbose : int, default 1
+        0 silences the progress line that appears on standard error after a few seconds.
+    checkpoint : path, default None
+        File that is given the weights and the history after each step; where it is there already,
+        of the same problem, a run goes on from it.
+    then : Solver, default None
+        Solver that goes on from there, with this one's tolerance, where this one ends above it.
     """
 
     begins_at_weights: ClassVar[bool] = True  # else it moves rows, which w does not determine

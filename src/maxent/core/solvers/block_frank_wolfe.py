@@ -44,13 +44,36 @@ class BlockFrankWolfe(DualSolver):
     al., 2016); the best recombination of their states joins them without an oracle; passes are
     accelerated by a proximal term. ``resume`` goes on from the paths of another problem's solution.
 
-    average : whether to return the average of the passes, the k-th with weight k, where its
-        certificate is better: it has less of the noise of hinges.
+    Parameters
+    ----------
+    tol : float, default 1e-8
+        Duality gap at which to stop; where no finite gap exists the optimality, which promises less
+        (``Status.STATIONARY``).
+    max_iter : int, default 2000
+        Iterations at most.
+    average : bool, default False
+        Whether to return the average of the passes, the k-th with weight k, where its certificate
+        is better: it has less of the noise of hinges.
+    verbose : int, default 1
+        0 silences the progress line that appears on standard error after a few seconds.
+    checkpoint : path, default None
+        File that is given the weights and the history after each step; where it is there already,
+        of the same problem, a run goes on from it.
+    then : Solver, default None
+        Solver that goes on from there, with this one's tolerance, where this one ends above it.
+    passes : int, default 5
+        Passes over the rows between two looks at the certificate.
+    random_state : int, default 0
+        Seed of the order in which rows are visited.
+    cache : int, default 5
+        Chains: passes over the known states after each that asks the oracle.
+    sampling : "uniform" or "gap", default "uniform"
+        Chains: "gap" draws rows by their last known gaps.
+    plain : bool, default False
+        Chains: the method of 2013 alone, one step towards one answer, nothing kept.
 
-    For chains, cache : passes over the known states after each that asks the oracle; sampling :
-    "uniform", or "gap", where rows are drawn by their last known gaps; plain : the method of 2013
-    alone, one step towards one answer, nothing kept.
-
+    Examples
+    --------
     >>> import numpy as np
     >>> from maxent import Chain, ChainMap, Problem, Quadratic, Shifted, Zero
     >>> chain = Chain(2)

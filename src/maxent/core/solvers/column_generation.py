@@ -36,6 +36,23 @@ class ColumnGeneration(Solver):
     without an observed distribution, moments that miss it by 1e-12 of the largest count as inside;
     where no mixture comes there, the dual falls for ever along w (``Status.UNBOUNDED``).
 
+    Parameters
+    ----------
+    tol : float, default 1e-8
+        Duality gap at which to stop; where no finite gap exists the optimality, which promises less
+        (``Status.STATIONARY``).
+    max_iter : int, default 2000
+        Iterations at most.
+    verbose : int, default 1
+        0 silences the progress line that appears on standard error after a few seconds.
+    checkpoint : path, default None
+        File that is given the weights and the history after each step; where it is there already,
+        of the same problem, a run goes on from it.
+    then : Solver, default None
+        Solver that goes on from there, with this one's tolerance, where this one ends above it.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> from maxent import DualBall, Problem, SampleMap, Shifted, Zero
     >>> X, y = np.array([[1.0, 0.5], [-1.0, 0.3]]), np.eye(2)

@@ -30,15 +30,32 @@ class CoordinateDescent(Solver):
     epsilon_j exceeds beta_j by. Slopes are compared per width of the features' ranges, which the
     paper takes to be the same. For Shannon densities with a ``Box`` or ``Equality``.
 
-    rule : "structmaxent2" minimises a bound by Hoeffding's lemma (Fig. 1), "structmaxent1" a
-        closer one by convexity (Fig. 2), "line-search" the objective itself. StructMaxent1 needs
-        conditions (8), low < E_p[f_j] < high and low + beta_j < mu_j < high - beta_j; where they
-        fail the step is that of StructMaxent2, and a warning says so.
-    sweep : steps between two states, so that the certificate costs little; ``max_iter`` counts
-        sweeps.
-
     Means at the end of a feature's range are as in ``SUMMET``.
 
+    Parameters
+    ----------
+    tol : float, default 1e-8
+        Duality gap at which to stop; where no finite gap exists the optimality, which promises less
+        (``Status.STATIONARY``).
+    max_iter : int, default 20000
+        Sweeps at most.
+    rule : "structmaxent2", "structmaxent1" or "line-search", default "structmaxent2"
+        "structmaxent2" minimises a bound by Hoeffding's lemma (Fig. 1), "structmaxent1" a closer
+        one by convexity (Fig. 2), "line-search" the objective itself. StructMaxent1 needs
+        conditions (8), low < E_p[f_j] < high and low + beta_j < mu_j < high - beta_j; where they
+        fail the step is that of StructMaxent2, and a warning says so.
+    sweep : int, default 10
+        Steps between two states, so that the certificate costs little.
+    verbose : int, default 1
+        0 silences the progress line that appears on standard error after a few seconds.
+    checkpoint : path, default None
+        File that is given the weights and the history after each step; where it is there already,
+        of the same problem, a run goes on from it.
+    then : Solver, default None
+        Solver that goes on from there, with this one's tolerance, where this one ends above it.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> import maxent as mx
     >>> X = np.eye(3)[:, :2]

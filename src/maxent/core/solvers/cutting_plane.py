@@ -31,7 +31,22 @@ class CuttingPlane(Solver):
     weights is the primal point of the certificate. This is the one-slack method of Joachims,
     Finley and Yu (2009), and fully corrective Frank-Wolfe on the primal.
 
-    slacks : "one" for all rows, or "each" row its own (Tsochantaridis et al., 2005): fewer
+    Parameters
+    ----------
+    tol : float, default 1e-8
+        Duality gap at which to stop; where no finite gap exists the optimality, which promises less
+        (``Status.STATIONARY``).
+    max_iter : int, default 2000
+        Iterations at most.
+    verbose : int, default 1
+        0 silences the progress line that appears on standard error after a few seconds.
+    checkpoint : path, default None
+        File that is given the weights and the history after each step; where it is there already,
+        of the same problem, a run goes on from it.
+    then : Solver, default None
+        Solver that goes on from there, with this one's tolerance, where this one ends above it.
+    slacks : "one" or "each", default "one"
+        "one" slack for all rows, or "each" row its own (Tsochantaridis et al., 2005): fewer
         answers, larger programmes. Needs a map with rows.
     """
 

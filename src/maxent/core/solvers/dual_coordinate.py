@@ -37,6 +37,25 @@ class DualCoordinateAscent(DualSolver):
     (also shifted or scaled); any other entropy goes through its ``prox``, row by row, a search of a
     few milliseconds where it has no closed form. A row that did not move rests until the next look
     at the certificate.
+
+    Parameters
+    ----------
+    tol : float, default 1e-8
+        Duality gap at which to stop; where no finite gap exists the optimality, which promises less
+        (``Status.STATIONARY``).
+    max_iter : int, default 2000
+        Iterations at most.
+    verbose : int, default 1
+        0 silences the progress line that appears on standard error after a few seconds.
+    checkpoint : path, default None
+        File that is given the weights and the history after each step; where it is there already,
+        of the same problem, a run goes on from it.
+    then : Solver, default None
+        Solver that goes on from there, with this one's tolerance, where this one ends above it.
+    passes : int, default 5
+        Passes over the rows between two looks at the certificate.
+    random_state : int, default 0
+        Seed of the order in which rows are visited.
     """
 
     @classmethod

@@ -19,6 +19,23 @@ class FISTA(Solver):
 
     Beck and Teboulle (2009); the momentum restarts when it points uphill (O'Donoghue and
     Candes, 2015), and the step may grow again by ``growth`` each iteration.
+
+    Parameters
+    ----------
+    tol : float, default 1e-8
+        Duality gap at which to stop; where no finite gap exists the optimality, which promises less
+        (``Status.STATIONARY``).
+    max_iter : int, default 20000
+        Iterations at most.
+    growth : float, default 1.1
+        Factor by which the step may grow each iteration.
+    verbose : int, default 1
+        0 silences the progress line that appears on standard error after a few seconds.
+    checkpoint : path, default None
+        File that is given the weights and the history after each step; where it is there already,
+        of the same problem, a run goes on from it.
+    then : Solver, default None
+        Solver that goes on from there, with this one's tolerance, where this one ends above it.
     """
 
     max_iter: int = 20_000

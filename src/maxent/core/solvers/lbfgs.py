@@ -36,8 +36,23 @@ class LBFGS(Solver):
     For a differentiable entropy and a potential whose conjugate is differentiable (Quadratic,
     QuadraticForm, SmoothBox, LaplacePrior, Equality ...).
 
-    memory : pairs of steps and changes of the gradient that are kept; fewer (6 at least, where that
-        many are asked for) where they take more than 64 MB.
+    Parameters
+    ----------
+    tol : float, default 1e-8
+        Duality gap at which to stop; where no finite gap exists the optimality, which promises less
+        (``Status.STATIONARY``).
+    max_iter : int, default 5000
+        Iterations at most.
+    memory : int, default 20
+        Pairs of steps and changes of the gradient that are kept; fewer (6 at least, where that many
+        are asked for) where they take more than 64 MB.
+    verbose : int, default 1
+        0 silences the progress line that appears on standard error after a few seconds.
+    checkpoint : path, default None
+        File that is given the weights and the history after each step; where it is there already,
+        of the same problem, a run goes on from it.
+    then : Solver, default None
+        Solver that goes on from there, with this one's tolerance, where this one ends above it.
     """
 
     max_iter: int = 5_000

@@ -36,8 +36,24 @@ class NewtonCG(Solver):
     entries that have some, so sparsemax is cheaper than softmax. Where the kinks of a sparse map
     cut steps short again and again, as with few samples and many columns, L-BFGS takes over.
 
-    accuracy : share of the gradient, in the norm of the preconditioner, that a step may leave.
-    cg_iter : products with the Hessian per step, at most.
+    Parameters
+    ----------
+    tol : float, default 1e-8
+        Duality gap at which to stop; where no finite gap exists the optimality, which promises less
+        (``Status.STATIONARY``).
+    max_iter : int, default 5000
+        Iterations at most.
+    accuracy : float, default 0.25
+        Share of the gradient, in the norm of the preconditioner, that a step may leave.
+    cg_iter : int, default 200
+        Products with the Hessian per step, at most.
+    verbose : int, default 1
+        0 silences the progress line that appears on standard error after a few seconds.
+    checkpoint : path, default None
+        File that is given the weights and the history after each step; where it is there already,
+        of the same problem, a run goes on from it.
+    then : Solver, default None
+        Solver that goes on from there, with this one's tolerance, where this one ends above it.
     """
 
     max_iter: int = 5_000  # as for L-BFGS, which may take over

@@ -31,6 +31,25 @@ class OWLQN(Solver):
     working set: the solver for l1-regularised random fields over sparse attributes. Its objective
     falls fast; the duality gap of an l1 penalty, which asks for the largest residual, follows late.
 
+    Parameters
+    ----------
+    tol : float, default 1e-8
+        Duality gap at which to stop; where no finite gap exists the optimality, which promises less
+        (``Status.STATIONARY``).
+    max_iter : int, default 5000
+        Iterations at most.
+    memory : int, default 10
+        Pairs of steps and changes of the gradient that are kept.
+    verbose : int, default 1
+        0 silences the progress line that appears on standard error after a few seconds.
+    checkpoint : path, default None
+        File that is given the weights and the history after each step; where it is there already,
+        of the same problem, a run goes on from it.
+    then : Solver, default None
+        Solver that goes on from there, with this one's tolerance, where this one ends above it.
+
+    Examples
+    --------
     >>> from maxent import Box, Problem, Shannon
     >>> cells = np.arange(5.0)[:, None]
     >>> problem = Problem(Shannon(), cells, Box(0.1), observed=[0, 0, 0, 0.5, 0.5])

@@ -39,6 +39,23 @@ class ProxNewton(Solver):
     The working set holds the features in use and those that violate optimality most, and grows
     as needed. The Hessian is kept while it still gives fast steps, and of many rows (or cells) a
     sample makes it for as long as its steps are fast: the certificate decides when to stop.
+
+    Parameters
+    ----------
+    tol : float, default 1e-8
+        Duality gap at which to stop; where no finite gap exists the optimality, which promises less
+        (``Status.STATIONARY``).
+    max_iter : int, default 200
+        Iterations at most.
+    working_set : int, default None
+        Features in the first working set; None chooses by the problem.
+    verbose : int, default 1
+        0 silences the progress line that appears on standard error after a few seconds.
+    checkpoint : path, default None
+        File that is given the weights and the history after each step; where it is there already,
+        of the same problem, a run goes on from it.
+    then : Solver, default None
+        Solver that goes on from there, with this one's tolerance, where this one ends above it.
     """
 
     max_iter: int = 200

@@ -31,8 +31,24 @@ class Reweighted(Solver):
     the residual then lies inside the box, and weights that are 0 at the optimum are set to 0. The
     gap is that of the exact problem; its last digits are slow for l1: ask for a modest tolerance.
 
-    share : of the gap of a round, the gap to which the next one is solved; fall : of e to the e of
-    the round before.
+    Parameters
+    ----------
+    tol : float, default 1e-8
+        Duality gap at which to stop; where no finite gap exists the optimality, which promises less
+        (``Status.STATIONARY``).
+    max_iter : int, default 200
+        Iterations at most.
+    share : float, default 0.1
+        Share of the gap of a round, the gap to which the next one is solved.
+    fall : float, default 0.5
+        Ratio of e to the e of the round before.
+    verbose : int, default 1
+        0 silences the progress line that appears on standard error after a few seconds.
+    checkpoint : path, default None
+        File that is given the weights and the history after each step; where it is there already,
+        of the same problem, a run goes on from it.
+    then : Solver, default None
+        Solver that goes on from there, with this one's tolerance, where this one ends above it.
     """
 
     max_iter: int = 200

@@ -25,8 +25,26 @@ class Smoothing(Solver):
     weights of the one before and ended at a gap of T, so that early ones are cheap. Its p is
     feasible here, and the gap here is at most that gap and T times the entropy of p.
 
-    first : the temperature to begin with, in units of the scores' costs; ratio : of one temperature
-    to the one before; inner : steps of the inner solver at a temperature.
+    Parameters
+    ----------
+    tol : float, default 1e-8
+        Duality gap at which to stop; where no finite gap exists the optimality, which promises less
+        (``Status.STATIONARY``).
+    max_iter : int, default 40
+        Iterations at most.
+    first : float, default 1.0
+        Temperature to begin with, in units of the scores' costs.
+    ratio : float, default 0.3
+        Ratio of one temperature to the one before.
+    inner : int, default 2000
+        Steps of the inner solver at a temperature, at most.
+    verbose : int, default 1
+        0 silences the progress line that appears on standard error after a few seconds.
+    checkpoint : path, default None
+        File that is given the weights and the history after each step; where it is there already,
+        of the same problem, a run goes on from it.
+    then : Solver, default None
+        Solver that goes on from there, with this one's tolerance, where this one ends above it.
     """
 
     max_iter: int = 40

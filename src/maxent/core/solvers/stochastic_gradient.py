@@ -29,7 +29,24 @@ class StochasticGradient(Solver):
     For Shannon, with costs of states, on ``Chain`` with tied transitions under Quadratic with one
     strength. An iteration is a pass over the sequences.
 
-    first_step : s_0, instead of that search.
+    Parameters
+    ----------
+    tol : float, default 0.001
+        Duality gap at which to stop; where no finite gap exists the optimality, which promises less
+        (``Status.STATIONARY``).
+    max_iter : int, default 200
+        Iterations at most.
+    first_step : float, default None
+        s_0, instead of that search.
+    verbose : int, default 1
+        0 silences the progress line that appears on standard error after a few seconds.
+    checkpoint : path, default None
+        File that is given the weights and the history after each step; where it is there already,
+        of the same problem, a run goes on from it.
+    then : Solver, default None
+        Solver that goes on from there, with this one's tolerance, where this one ends above it.
+    random_state : int, default 0
+        Seed of the order in which rows are visited.
     """
 
     tol: float = 1e-3

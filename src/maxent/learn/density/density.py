@@ -27,40 +27,86 @@ class MaxentDensity(DensityEstimator):
 
     Parameters
     ----------
-    features : "auto" (by the number of presences: linear; with 10 quadratic, with 15 hinge, with 80
-        product), letters from "lqpthc" (linear, quadratic, product, threshold, hinge,
-        categorical), or a list of feature classes (``[Linear(), Hinge(knots=20)]``). All are
-        scaled to [0, 1]. Letters mean a knot at every value, or 50 per variable where the potential
-        is named and sets no weight to 0, as then every feature is in use.
-    potential : "box" (l1), "ball" (l2), "quadratic" (l2 squared), "elastic", "smooth-box",
-        "laplace", "equality": scaled by the preset's beta_j; or a Potential, taken as it is.
-    entropy : "shannon", or an Entropy (``Tsallis(1.5)`` has exact zeros on the map).
-    solver : "auto", the name of a solver or a Solver.
-    multiplier : c in V_c(r) = c V(r / c); maxent.jar's betamultiplier.
-    preset : None, "maxent" or "maxnet": knots, regularization tables and floors of that program.
-        Both merge a presence with a background row of the same values, as those programs do with
-        samples and background points; leave it out where every row is a cell of a grid.
-    regularization : None for the preset's beta_j; "practical" for beta_j = sd_j / sqrt(m), the
-        density paper's with ``multiplier`` as beta_0; or a function (kinds, mean, sd, m) -> beta of
-        the letters, means and deviations of all features over the m presences.
-    categorical : columns (names or positions) that are categories whatever their type; those of
-        type category or string always are.
-    tol : duality gap at which to stop.
-    missing : "error" or "drop", for rows with a missing value.
-    prevalence : tau of the logistic output.
-    verbose : 1 shows a progress line in long fits.
-    checkpoint : a file that holds weights and history after each step; a fit goes on from it where
-        it is there already.
+    features : str or list of FeatureClass, default "auto"
+        "auto" (by the number of presences: linear; with 10 quadratic, with 15 hinge, with 80
+        product), letters from "lqpthc" (linear, quadratic, product, threshold, hinge, categorical),
+        or a list of feature classes (``[Linear(), Hinge(knots=20)]``). All are scaled to [0, 1].
+        Letters mean a knot at every value, or 50 per variable where the potential is named and sets
+        no weight to 0, as then every feature is in use.
+    potential : str or Potential, default "box"
+        "box" (l1), "ball" (l2), "quadratic" (l2 squared), "elastic", "smooth-box", "laplace",
+        "equality": scaled by the preset's beta_j; or a Potential, taken as it is.
+    entropy : str or Entropy, default "shannon"
+        "shannon", or an Entropy (``Tsallis(1.5)`` has exact zeros on the map).
+    solver : str or Solver, default "auto"
+        How to solve the problem; see ``Problem.solve``. "auto" chooses by the problem.
+    multiplier : float, default 1.0
+        c in V_c(r) = c V(r / c); maxent.jar's betamultiplier.
+    preset : "maxent" or "maxnet", default None
+        Knots, regularization tables and floors of that program. Both merge a presence with a
+        background row of the same values, as those programs do with samples and background points;
+        leave it out where every row is a cell of a grid.
+    regularization : "practical" or callable, default None
+        None for the beta_j of the preset; "practical" for beta_j = sd_j / sqrt(m), the density
+        paper's with ``multiplier`` as beta_0; or a function (kinds, mean, sd, m) -> beta of the
+        letters, means and deviations of all features over the m presences.
+    categorical : iterable of str or int, default ()
+        Columns that are categories whatever their type; those of type category or string always
+        are.
+    tol : float, default 1e-7
+        Duality gap at which to stop.
+    missing : "error" or "drop", default "error"
+        What to do with rows that have a missing value.
+    prevalence : float, default 0.5
+        tau of the logistic output.
+    verbose : int, default 0
+        1 shows a progress line.
+    checkpoint : path, default None
+        File that holds weights and history after each step, from which a fit goes on.
 
     Attributes
     ----------
-    density_ : the FittedDensity, a value that can be kept, saved and passed on without this class.
-    coef_ : weight of every feature in use, by its name; n_features_ : how many there were.
-    gain_, unregularized_gain_ : gain over the default density, with and without the penalty.
-    gap_ : duality gap; guarantees_ : what it says of the distance to the optimum.
-    log_partition_ : log sum exp<w, f> over the cells; entropy_ : entropy of the raw output.
-    n_presences_, n_points_, n_iter_, status_, optimality_, beta_.
+    coef_ : dict
+        Weight of every feature in use, by its name.
+    density_ : FittedDensity
+        The fitted density, a value that can be kept, saved and passed on without this class.
+    n_features_ : int
+        Number of features, in use or not.
+    entropy_ : float
+        Entropy of the raw output.
+    gap_ : float
+        Duality gap: how far the objective is above the minimum, at most.
+    optimality_ : float
+        Violation of the optimality conditions.
+    guarantees_ : dict
+        What the gap says of the distance to the optimum.
+    status_ : Status or None
+        Why the solver stopped.
+    n_iter_ : int
+        Iterations of the solver.
+    history_ : list of dict
+        One record per iteration.
+    gain_ : float
+        Gain over the default density, less the penalty.
+    unregularized_gain_ : float
+        Gain over the default density.
+    log_partition_ : float
+        log sum exp<w, f> over the cells.
+    beta_ : array
+        Penalty of every feature in use.
+    n_presences_ : float
+        Number of occurrences.
+    n_points_ : float
+        Number of points that the density is over.
+    schema_ : Schema
+        Columns, categories and levels.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : array (n_features_in_,)
+        Names of the columns of X, where it has any.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> X = np.linspace(0, 1, 50)[:, None]
     >>> y = np.where(np.arange(50) > 30, 1, 0)

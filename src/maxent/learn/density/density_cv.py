@@ -149,20 +149,94 @@ class MaxentDensityCV(DensityEstimator):
 
     Parameters
     ----------
-    features, potentials, entropies, multipliers : what to choose from; see ``MaxentDensity``.
-    cv : a splitter over the rows (``PresenceKFold``, ``SpatialBlocks``, ``Checkerboard``,
-        ``BufferedLeaveOneOut`` or scikit-learn's) or the number of folds. By default 5 folds of the
+    features : sequence, default ("l", "lq", "lqh", "lqph")
+        Features to choose from, each as in ``MaxentDensity``.
+    potentials : sequence of str or Potential, default ("box",)
+        Potentials to choose from.
+    entropies : sequence of str or Entropy, default ("shannon",)
+        Entropies to choose from.
+    multipliers : sequence of float, default (0.5, 1.0, 2.0, 4.0, 8.0)
+        Multipliers to choose from.
+    cv : int, splitter or list of splits, default None
+        Splitter over the rows (``PresenceKFold``, ``SpatialBlocks``, ``Checkerboard``,
+        ``BufferedLeaveOneOut`` or scikit-learn's) or the number of folds. None is 5 folds of the
         presences, or 4 spatial blocks where ``fit`` is given coordinates.
-    scoring : "log_loss" (held-out log density over all rows), "auc", or a function
-        (model, X, y, test rows) -> score, larger is better.
-    n_jobs : threads.
-    Others as for ``MaxentDensity``.
+    scoring : str or callable, default "log_loss"
+        "log_loss" (held-out log density over all rows), "auc", or a function (model, X, y, test
+        rows) -> score, larger is better.
+    solver : str or Solver, default "auto"
+        How to solve the problem; see ``Problem.solve``. "auto" chooses by the problem.
+    preset : "maxent" or "maxnet", default None
+        Knots, regularization tables and floors of that program. Both merge a presence with a
+        background row of the same values, as those programs do with samples and background points;
+        leave it out where every row is a cell of a grid.
+    regularization : "practical" or callable, default None
+        None for the beta_j of the preset; "practical" for beta_j = sd_j / sqrt(m), the density
+        paper's with ``multiplier`` as beta_0; or a function (kinds, mean, sd, m) -> beta of the
+        letters, means and deviations of all features over the m presences.
+    categorical : iterable of str or int, default ()
+        Columns that are categories whatever their type; those of type category or string always
+        are.
+    tol : float, default 1e-7
+        Duality gap at which to stop.
+    missing : "error" or "drop", default "error"
+        What to do with rows that have a missing value.
+    prevalence : float, default 0.5
+        tau of the logistic output.
+    n_jobs : int, default None
+        Threads.
+    verbose : int, default 0
+        1 shows a progress line.
 
     Attributes
     ----------
-    best_params_, best_score_; cv_results_ : a dict of columns (features, potential, entropy,
-        multiplier, mean_score, sd_score, n_splits, scores); and all of ``MaxentDensity``.
+    best_params_ : dict
+        The features, potential, entropy and multiplier chosen.
+    best_score_ : float
+        Their mean held-out score.
+    cv_results_ : dict
+        Columns features, potential, entropy, multiplier, mean_score, sd_score, n_splits, scores.
+    coef_ : dict
+        Weight of every feature in use, by its name.
+    density_ : FittedDensity
+        The fitted density, a value that can be kept, saved and passed on without this class.
+    n_features_ : int
+        Number of features, in use or not.
+    entropy_ : float
+        Entropy of the raw output.
+    gap_ : float
+        Duality gap: how far the objective is above the minimum, at most.
+    optimality_ : float
+        Violation of the optimality conditions.
+    guarantees_ : dict
+        What the gap says of the distance to the optimum.
+    status_ : Status or None
+        Why the solver stopped.
+    n_iter_ : int
+        Iterations of the solver.
+    history_ : list of dict
+        One record per iteration.
+    gain_ : float
+        Gain over the default density, less the penalty.
+    unregularized_gain_ : float
+        Gain over the default density.
+    log_partition_ : float
+        log sum exp<w, f> over the cells.
+    beta_ : array
+        Penalty of every feature in use.
+    n_presences_ : float
+        Number of occurrences.
+    n_points_ : float
+        Number of points that the density is over.
+    schema_ : Schema
+        Columns, categories and levels.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : array (n_features_in_,)
+        Names of the columns of X, where it has any.
 
+    Examples
+    --------
     >>> X = np.linspace(0, 1, 60)[:, None]
     >>> y = np.where(np.arange(60) % 4 == 0, np.arange(60) > 30, 0)
     >>> model = MaxentDensityCV(features=["l", "lq"], multipliers=[1.0, 10.0], cv=3).fit(X, y)

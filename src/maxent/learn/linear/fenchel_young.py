@@ -113,43 +113,92 @@ class FenchelYoungClassifier(Classifies, FenchelYoungModel):
 
     Parameters
     ----------
-    entropy : "tsallis", "shannon" or an Entropy of the simplex. alpha : the index of "tsallis",
-        >= 1: 1 is logistic regression, 2 sparsemax; over 1 probabilities can be exactly 0.
-    potential : V, whose conjugate V* is the penalty on the weights: any Potential; a number s for
+    entropy : str or Entropy, default "tsallis"
+        "tsallis", "shannon" or an Entropy of the simplex.
+    alpha : float, default 1.5
+        Index of "tsallis", >= 1: 1 is logistic regression, 2 sparsemax; over 1 probabilities can be
+        exactly 0.
+    potential : Potential, float or dict, default Quadratic(1e-3)
+        V, whose conjugate V* is the penalty on the weights: any Potential; a number s for
         ``Quadratic(s)``, s/2 ||W||^2, 0 for no penalty; a dict {columns: potential} for groups of
-        columns (a position, a name or a tuple of them). ``Quadratic(1e-3)`` by default. In terms of
-        scikit-learn's C, s = 1 / (C n). Potentials with one number per weight take W
-        (features, classes) row by row; two classes have one weight per feature, the second's.
-    cost : (classes, classes), what it costs to answer column j where row i is true, in the order
-        of ``classes_``: not negative, 0 on the diagonal. Scores are raised by it in training, never
-        in prediction (Fenchel-Young paper, §3.4). ``Zero()`` with 1 - identity is Crammer and
-        Singer's hinge.
-    fit_intercept : a free constant for each class, not penalized.
-    kernel : None for a linear model; "linear", "rbf", "poly", a function (X, Z) -> matrix, or
-        "precomputed" for X as the kernel's matrix. The penalty is then s/2 times the squared norm
-        in the kernel's space. gamma, degree, coef0 : of "rbf" and "poly", as in ``SVC``.
-    class_weight : None, "balanced" or {class: weight}; multiplies sample weights.
-    solver, tol, max_iter : see ``Problem.solve``; max_iter None is the solver's own. Solvers stop
-        at a duality gap of tol.
-    warm_start : begin at the last fit's weights, where they fit (linear models).
-    temperature : predictions are p(theta / T): towards the most probable class as T falls, towards
-        equal probabilities as it grows. Training is not affected.
-    random_state : of solvers that draw samples. verbose : 1 shows a progress line.
-    checkpoint : a file that holds weights and history after each step, from which a fit goes on.
+        columns (a position, a name or a tuple of them). In terms of scikit-learn's C, s = 1 / (C
+        n). Potentials with one number per weight take W (features, classes) row by row; two classes
+        have one weight per feature, the second's.
+    cost : array (n_classes, n_classes), default None
+        What it costs to answer column j where row i is true, in the order of ``classes_``: not
+        negative, 0 on the diagonal. Scores are raised by it in training, never in prediction
+        (Fenchel-Young paper, §3.4). ``Zero()`` with 1 - identity is Crammer and Singer's hinge.
+    fit_intercept : bool, default True
+        Whether each class has a free constant, which is not penalized.
+    kernel : str or callable, default None
+        None for a linear model; "linear", "rbf", "poly", a function (X, Z) -> matrix, or
+        "precomputed" where X is the matrix of the kernel. The penalty is then s/2 times the squared
+        norm in the space of the kernel.
+    gamma : float, "scale" or "auto", default "scale"
+        Factor in "rbf" and "poly", as in ``SVC``.
+    degree : float, default 3
+        Degree of "poly".
+    coef0 : float, default 0.0
+        Constant in "poly".
+    class_weight : dict or "balanced", default None
+        Weights of the classes, {class: weight} or "balanced"; they multiply sample weights.
+    solver : str or Solver, default "auto"
+        How to solve the problem; see ``Problem.solve``. "auto" chooses by the problem.
+    tol : float, default 1e-6
+        Duality gap at which to stop.
+    max_iter : int, default None
+        Iterations at most; None is the solver's own limit.
+    warm_start : bool, default False
+        Whether to start at the weights of the last fit, where they have the right shape (linear
+        models).
+    temperature : float, default 1.0
+        T of predictions p(theta / T): towards the most probable class as it falls, towards equal
+        probabilities as it grows. Training is not affected.
+    random_state : int or RandomState, default None
+        Seed of solvers that draw samples.
+    verbose : int, default 0
+        1 shows a progress line.
+    checkpoint : path, default None
+        File that holds weights and history after each step, from which a fit goes on.
 
     Attributes
     ----------
-    classes_; coef_ : (classes, features); with two classes (1, features), the second's.
-    intercept_ : (classes,) or (1,). entropy_ : the entropy in use.
-    loss_ : mean loss on the training rows; objective_ : with the penalty.
-    gap_ : duality gap: ``objective_`` is at most that far above the smallest there is. Also with
-        an intercept: it is taken at the prediction with its surplus moved, so that its mean is
+    classes_ : array (n_classes,)
+        The labels, sorted.
+    coef_ : array (n_classes, n_features)
+        Weights; with two classes (1, n_features), the second's.
+    intercept_ : array (n_classes,)
+        Constants; with two classes (1,), the second's.
+    entropy_ : Entropy
+        The entropy in use.
+    loss_ : float
+        Mean loss on the training data.
+    objective_ : float
+        ``loss_`` with the penalty.
+    gap_ : float
+        Duality gap: ``objective_`` is at most this far above the minimum. It holds with an
+        intercept too: it is taken at the prediction with its surplus moved, so that its mean is
         exactly that of y.
-    optimality_ : violation of the optimality conditions; n_iter_.
-    dual_coef_, support_, X_fit_ : of a kernel model, the coefficients (classes, rows kept), the
-        training rows kept, by number and as rows. Rows that are predicted exactly are not kept,
-        which a sparse entropy does to rows that are easy.
+    optimality_ : float
+        Violation of the optimality conditions.
+    n_iter_ : int
+        Iterations of the solver.
+    dual_coef_ : array (n_outputs, n_kept)
+        Kernel models: coefficients of the training rows kept.
+    support_ : array (n_kept,)
+        Kernel models: which training rows are kept. Rows that are predicted exactly are not, as a
+        sparse entropy does with easy rows.
+    X_fit_ : array (n_kept, n_features)
+        Kernel models: the training rows kept.
+    gamma_ : float
+        Kernel models: the value of ``gamma`` in use.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : array (n_features_in_,)
+        Names of the columns of X, where it has any.
 
+    Examples
+    --------
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
     >>> model = FenchelYoungClassifier(alpha=2).fit(X, y)
@@ -166,7 +215,7 @@ class FenchelYoungClassifier(Classifies, FenchelYoungModel):
         alpha: float = 1.5,
         potential: PotentialLike = None,
         *,
-        cost: ArrayLike | str | None = None,
+        cost: ArrayLike | None = None,
         fit_intercept: bool = True,
         kernel: KernelLike = None,
         gamma: float | str = "scale",
@@ -248,13 +297,85 @@ class FenchelYoungRegressor(RegressorMixin, MultiOutputMixin, FenchelYoungModel)
     Minimises  mean loss + V*(W)  over targets Y whose rows are proportions: not negative, of
     sum 1. Predictions are such rows. X and Y may be dask's, as for ``FenchelYoungClassifier``.
 
-    Parameters are those of ``FenchelYoungClassifier`` without cost and class_weight; a potential
-    with one number per weight takes W (features, columns of Y) row by row. ``score`` is the mean
-    coefficient of determination of the columns.
+    ``score`` is the mean coefficient of determination of the columns.
 
-    Attributes: coef_ (columns of Y, features), intercept_ (columns of Y,), and loss_, objective_,
-    gap_, optimality_, n_iter_, entropy_, dual_coef_, support_, X_fit_ as for the classifier.
+    Parameters
+    ----------
+    entropy : str or Entropy, default "tsallis"
+        "tsallis", "shannon" or an Entropy of the simplex.
+    alpha : float, default 1.5
+        Index of "tsallis", >= 1: 1 is logistic regression, 2 sparsemax; over 1 proportions can be
+        exactly 0.
+    potential : Potential, float or dict, default Quadratic(1e-3)
+        V, whose conjugate V* is the penalty on the weights, as for ``FenchelYoungClassifier``.
+        Potentials with one number per weight take W (features, columns of Y) row by row.
+    fit_intercept : bool, default True
+        Whether each output has a free constant, which is not penalized.
+    kernel : str or callable, default None
+        None for a linear model; "linear", "rbf", "poly", a function (X, Z) -> matrix, or
+        "precomputed" where X is the matrix of the kernel. The penalty is then s/2 times the squared
+        norm in the space of the kernel.
+    gamma : float, "scale" or "auto", default "scale"
+        Factor in "rbf" and "poly", as in ``SVC``.
+    degree : float, default 3
+        Degree of "poly".
+    coef0 : float, default 0.0
+        Constant in "poly".
+    solver : str or Solver, default "auto"
+        How to solve the problem; see ``Problem.solve``. "auto" chooses by the problem.
+    tol : float, default 1e-6
+        Duality gap at which to stop.
+    max_iter : int, default None
+        Iterations at most; None is the solver's own limit.
+    warm_start : bool, default False
+        Whether to start at the weights of the last fit, where they have the right shape (linear
+        models).
+    temperature : float, default 1.0
+        T of predictions p(theta / T): towards the best answer as it falls, towards a uniform one as
+        it grows. Training is not affected.
+    random_state : int or RandomState, default None
+        Seed of solvers that draw samples.
+    verbose : int, default 0
+        1 shows a progress line.
+    checkpoint : path, default None
+        File that holds weights and history after each step, from which a fit goes on.
 
+    Attributes
+    ----------
+    coef_ : array (n_outputs, n_features)
+        Weights, a row for each column of Y.
+    intercept_ : array (n_outputs,)
+        Constants.
+    entropy_ : Entropy
+        The entropy in use.
+    loss_ : float
+        Mean loss on the training data.
+    objective_ : float
+        ``loss_`` with the penalty.
+    gap_ : float
+        Duality gap: ``objective_`` is at most this far above the minimum. It holds with an
+        intercept too: it is taken at the prediction with its surplus moved, so that its mean is
+        exactly that of y.
+    optimality_ : float
+        Violation of the optimality conditions.
+    n_iter_ : int
+        Iterations of the solver.
+    dual_coef_ : array (n_outputs, n_kept)
+        Kernel models: coefficients of the training rows kept.
+    support_ : array (n_kept,)
+        Kernel models: which training rows are kept. Rows that are predicted exactly are not, as a
+        sparse entropy does with easy rows.
+    X_fit_ : array (n_kept, n_features)
+        Kernel models: the training rows kept.
+    gamma_ : float
+        Kernel models: the value of ``gamma`` in use.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : array (n_features_in_,)
+        Names of the columns of X, where it has any.
+
+    Examples
+    --------
     >>> X = np.linspace(-2, 2, 50)[:, None]
     >>> Y = np.column_stack([np.clip(X, 0, 1), 1 - np.clip(X, 0, 1)])
     >>> model = FenchelYoungRegressor(alpha=2, potential=1e-4).fit(X, Y)
@@ -365,7 +486,8 @@ class FenchelYoungMultilabel(ClassifierMixin, MultiOutputMixin, FenchelYoungMode
 
     Parameters
     ----------
-    kind : how the labels hang together, and what ``predict_proba`` is of the scores theta:
+    kind : str or Entropy, default "one-vs-all"
+        How the labels hang together, and what ``predict_proba`` is of the scores theta:
 
         - "one-vs-all": the sigmoid, a logistic regression for each label;
         - "sparse": the sparse sigmoid, clip((1 + theta)/2, 0, 1), with zeros and ones;
@@ -373,19 +495,84 @@ class FenchelYoungMultilabel(ClassifierMixin, MultiOutputMixin, FenchelYoungMode
         - "cone": max(theta, 0), memberships that may pass 1;
         - "k-subsets": the projection on {0 <= p <= 1, sum p = k}, for sets of exactly k labels;
         - an Entropy of one of these domains, such as ``OneVsAll(Tsallis(1.5))``.
+    k : int, default None
+        Labels per sample for "k-subsets"; None takes it from Y.
+    potential : Potential, float or dict, default Quadratic(1e-3)
+        V, whose conjugate V* is the penalty on the weights, as for ``FenchelYoungClassifier``.
+        Potentials with one number per weight take W (features, labels) row by row.
+    fit_intercept : bool, default True
+        Whether each output has a free constant, which is not penalized.
+    kernel : str or callable, default None
+        None for a linear model; "linear", "rbf", "poly", a function (X, Z) -> matrix, or
+        "precomputed" where X is the matrix of the kernel. The penalty is then s/2 times the squared
+        norm in the space of the kernel.
+    gamma : float, "scale" or "auto", default "scale"
+        Factor in "rbf" and "poly", as in ``SVC``.
+    degree : float, default 3
+        Degree of "poly".
+    coef0 : float, default 0.0
+        Constant in "poly".
+    class_weight : dict, list of dict or "balanced", default None
+        Weights of the classes of each label: {0: weight, 1: weight}, a list of one dict per label,
+        or "balanced". A sample is multiplied by the factors of all its labels, as scikit-learn has
+        it for several outputs.
+    solver : str or Solver, default "auto"
+        How to solve the problem; see ``Problem.solve``. "auto" chooses by the problem.
+    tol : float, default 1e-6
+        Duality gap at which to stop.
+    max_iter : int, default None
+        Iterations at most; None is the solver's own limit.
+    warm_start : bool, default False
+        Whether to start at the weights of the last fit, where they have the right shape (linear
+        models).
+    temperature : float, default 1.0
+        T of predictions p(theta / T): towards the best answer as it falls, towards a uniform one as
+        it grows. Training is not affected.
+    random_state : int or RandomState, default None
+        Seed of solvers that draw samples.
+    verbose : int, default 0
+        1 shows a progress line.
+    checkpoint : path, default None
+        File that holds weights and history after each step, from which a fit goes on.
 
-    k : labels per sample for "k-subsets"; None takes it from Y.
+    Attributes
+    ----------
+    classes_ : array (n_labels,)
+        The labels, numbered from 0.
+    coef_ : array (n_labels, n_features)
+        Weights.
+    intercept_ : array (n_labels,)
+        Constants.
+    entropy_ : Entropy
+        The entropy in use.
+    loss_ : float
+        Mean loss on the training data.
+    objective_ : float
+        ``loss_`` with the penalty.
+    gap_ : float
+        Duality gap: ``objective_`` is at most this far above the minimum. It holds with an
+        intercept too: it is taken at the prediction with its surplus moved, so that its mean is
+        exactly that of y.
+    optimality_ : float
+        Violation of the optimality conditions.
+    n_iter_ : int
+        Iterations of the solver.
+    dual_coef_ : array (n_outputs, n_kept)
+        Kernel models: coefficients of the training rows kept.
+    support_ : array (n_kept,)
+        Kernel models: which training rows are kept. Rows that are predicted exactly are not, as a
+        sparse entropy does with easy rows.
+    X_fit_ : array (n_kept, n_features)
+        Kernel models: the training rows kept.
+    gamma_ : float
+        Kernel models: the value of ``gamma`` in use.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : array (n_features_in_,)
+        Names of the columns of X, where it has any.
 
-    class_weight : None, "balanced", a dict {0: weight, 1: weight} or a list of one per label. A
-        sample is multiplied by the factors of all its labels, as scikit-learn has it for several
-        outputs.
-
-    The others are those of ``FenchelYoungClassifier``; a potential with one number per weight takes
-    W (features, labels) row by row.
-
-    Attributes: coef_ (labels, features), intercept_ (labels,), and loss_, objective_, gap_,
-    optimality_, n_iter_, entropy_, dual_coef_, support_, X_fit_ as for the classifier.
-
+    Examples
+    --------
     >>> X = np.linspace(-2, 2, 60)[:, None]
     >>> Y = np.hstack([X > 0, X > -1])
     >>> model = FenchelYoungMultilabel("sparse").fit(X, Y)

@@ -54,24 +54,80 @@ class FenchelYoungClassifierCV(Classifies):
 
     Parameters
     ----------
-    alphas : indices of the Tsallis entropy to try.
-    strengths : multipliers c of the potential, c V*, to try.
-    potential : V at multiplier 1, ``Quadratic(1)`` by default: then c is the strength.
-    cv : folds (stratified), a splitter or a list of splits.
-    scoring : None as above, or a scikit-learn scorer by name or function, largest best.
-    n_jobs : threads over folds and alphas.
-
-    The others are those of ``FenchelYoungClassifier``; for kernels use ``GridSearchCV`` with it.
+    alphas : sequence of float, default (1.0, 1.25, 1.5, 1.75, 2.0)
+        Indices of the Tsallis entropy to try.
+    strengths : sequence of float, default (1e-5, 1e-4, 0.001, 0.01, 0.1, 1.0)
+        Multipliers c of the potential, c V*, to try.
+    potential : Potential, float or dict, default Quadratic(1)
+        V at multiplier 1; with the default c is the strength.
+    cv : int, splitter or list of splits, default 5 folds
+        Stratified folds, a splitter or a list of splits.
+    scoring : str or callable, default None
+        None for accuracy and Brier score as above, or a scikit-learn scorer by name or function,
+        largest best.
+    cost : array (n_classes, n_classes), default None
+        What it costs in training to answer column j where row i is true, as for
+        ``FenchelYoungClassifier``.
+    fit_intercept : bool, default True
+        Whether each class has a free constant, which is not penalized.
+    class_weight : dict or "balanced", default None
+        Weights of the classes, {class: weight} or "balanced"; they multiply sample weights.
+    solver : str or Solver, default "auto"
+        How to solve the problem; see ``Problem.solve``. "auto" chooses by the problem.
+    tol : float, default 1e-6
+        Duality gap at which to stop.
+    max_iter : int, default None
+        Iterations at most; None is the solver's own limit.
+    temperature : float, default 1.0
+        T of predictions p(theta / T): towards the best answer as it falls, towards a uniform one as
+        it grows. Training is not affected.
+    n_jobs : int, default None
+        Threads over folds and alphas.
+    random_state : int or RandomState, default None
+        Seed of solvers that draw samples.
+    verbose : int, default 0
+        1 shows a progress line.
 
     Attributes
     ----------
-    best_estimator_ : the ``FenchelYoungClassifier`` fitted to all samples with the best parameters,
-        whose coef_, intercept_, entropy_, loss_, objective_, gap_, optimality_ and n_iter_ are
-        attributes here as well; classes_.
-    best_params_ : alpha and strength; best_score_ : their mean held-out accuracy (or score).
-    cv_results_ : a row for each alpha and strength: their values, mean and sd over the splits of
-        accuracy and brier (or of score), and those of every split.
+    classes_ : array (n_classes,)
+        The labels, sorted.
+    best_estimator_ : FenchelYoungClassifier
+        The ``FenchelYoungClassifier`` fitted to all samples with the best parameters.
+    best_params_ : dict
+        The alpha and strength chosen.
+    best_score_ : float
+        Their mean held-out accuracy (or score).
+    cv_results_ : dict
+        A row for each alpha and strength: their values, mean and sd over the splits of accuracy and
+        brier (or of score), and those of every split.
+    coef_ : array (n_classes, n_features)
+        Weights; with two classes (1, n_features), the second's.
+    intercept_ : array (n_classes,)
+        Constants; with two classes (1,), the second's.
+    entropy_ : Entropy
+        The entropy in use.
+    loss_ : float
+        Mean loss on the training data.
+    objective_ : float
+        ``loss_`` with the penalty.
+    gap_ : float
+        Duality gap: ``objective_`` is at most this far above the minimum.
+    optimality_ : float
+        Violation of the optimality conditions.
+    n_iter_ : int
+        Iterations of the solver.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : array (n_features_in_,)
+        Names of the columns of X, where it has any.
 
+    Notes
+    -----
+    For kernels use ``GridSearchCV`` with ``FenchelYoungClassifier``.
+
+    Examples
+    --------
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
     >>> model = FenchelYoungClassifierCV([1, 2], [0.001, 1.0], cv=3).fit(X, y)
@@ -94,7 +150,7 @@ class FenchelYoungClassifierCV(Classifies):
         *,
         cv: SplitterLike = None,
         scoring: ScoringLike = None,
-        cost: ArrayLike | str | None = None,
+        cost: ArrayLike | None = None,
         fit_intercept: bool = True,
         class_weight: ClassWeights = None,
         solver: SolverLike = "auto",

@@ -19,7 +19,7 @@ from maxent.learn.parameters import positive, slack_of
 from maxent.learn.saving import SavesFields
 from maxent.learn.solving import CERTIFICATE, SolvesProblem, mean_weights
 from maxent.rows.arrays import Array
-from maxent.typing import ArrayLike, SolverLike, TableLike
+from maxent.typing import ArrayLike, PotentialLike, SolverLike, TableLike
 
 
 @io.register
@@ -33,24 +33,53 @@ class MED(SolvesProblem, SavesFields, ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    C : weight of the slacks. prior : "gaussian" (variance 1), "laplace" (of parameter ``lam``), or
-        any Potential V, whose V(-eta) is the prior's cumulant function. lam : None but for
-        "laplace", where it is 1 by default.
-    slack, slack_rate : "linear", "squared" or "kl", as in ``ChainClassifier``; the last two are
-        solved by cutting planes under the normal prior or an l1 penalty.
-    solver : see ``Problem.solve``; by default ``Smoothing``, which features far from 0 do not slow,
-        and "auto" with other slacks.
-    tol, max_iter : solvers stop at a duality gap of tol.
-    verbose : 1 shows a progress line.
+    C : float, default 1.0
+        Weight of the slacks.
+    prior : "gaussian", "laplace" or Potential, default "gaussian"
+        "gaussian" (variance 1), "laplace" (of parameter ``lam``), or any Potential V, whose V(-eta)
+        is the prior's cumulant function.
+    lam : float, default None
+        Parameter of the "laplace" prior, where None is 1; refused with other priors.
+    slack : "linear", "squared" or "kl", default "linear"
+        How a slack counts, as in ``ChainClassifier``; the last two are solved by cutting planes
+        under the normal prior or an l1 penalty.
+    slack_rate : float, default None
+        Rate of the prior of "kl" slacks; None is 1.
+    solver : str or Solver, default None
+        How to solve the problem; see ``Problem.solve``. None is ``Smoothing``, which features far
+        from 0 do not slow, and "auto" with other slacks.
+    tol : float, default 1e-4
+        Duality gap at which to stop.
+    max_iter : int, default None
+        Iterations at most; None is the solver's own limit.
+    verbose : int, default 0
+        1 shows a progress line.
 
     Attributes
     ----------
-    classes_; coef_ : (classes, features), the posterior mean.
-    variance_ : (classes, features), the posterior variance; None for a prior that tells none.
-    divergence_ : KL(p || p_0), what ``bounds.margin_bound`` asks for.
-    loss_, objective_, gap_, optimality_, n_iter_, n_features_in_ : of the mean over samples,
-    objective / (n C).
+    classes_ : array (n_classes,)
+        The labels, sorted.
+    coef_ : array (n_classes, n_features)
+        The posterior mean.
+    divergence_ : float
+        KL(p || p_0), what ``bounds.margin_bound`` asks for.
+    variance_ : array (n_classes, n_features)
+        The posterior variance; None for a prior that tells none.
+    loss_ : float
+        Mean loss over the samples.
+    objective_ : float
+        Objective of the mean over samples, the one above / (n C).
+    gap_ : float
+        Duality gap: ``objective_`` is at most this far above the minimum.
+    optimality_ : float
+        Violation of the optimality conditions.
+    n_iter_ : int
+        Iterations of the solver.
+    n_features_in_ : int
+        Number of columns of X.
 
+    Examples
+    --------
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
     >>> model = MED(C=1.0, prior="laplace").fit(X, y)
@@ -66,7 +95,7 @@ class MED(SolvesProblem, SavesFields, ClassifierMixin, BaseEstimator):
     def __init__(
         self,
         C: float = 1.0,
-        prior: ArrayLike | None = "gaussian",
+        prior: PotentialLike = "gaussian",
         lam: float | None = None,
         *,
         slack: str = "linear",

@@ -73,44 +73,88 @@ class StructMaxentClassifier(ClassifierMixin, SavesFields, BaseEstimator):
 
     Parameters
     ----------
-    families : families of features; by default ``[Monomials(2), Trees(4)]``.
-    lam : lambda, the price of complexity; 0 is ordinary l1 regularization. Noisy labels want more
+    families : list of Family, default None
+        Families of features; None for ``[Monomials(2), Trees(4)]``.
+    lam : float, default 0.01
+        lambda, the price of complexity; 0 is ordinary l1 regularization. Noisy labels want more
         than the default, clear ones less (docs/structural.md).
-    beta : the price of every feature. With 0 the constants are free and ``gap_`` is infinite.
-    rule : "corrective" (all weights are solved for again in each round, by the core's solver) or
-        "line-search" (the exact step along the worst feature, new or old, and the end of the
-        paper's §4: a round that changes the objective by less than 1e-5).
-    rounds : at most. per_round : features that come in, of as many classes.
-    searches, proof_budget : see ``StructMaxent``; all classes share the budget.
-    tol : largest violation at which to stop, in units of the means of the features.
-    entropy : "shannon" (the logistic loss), or an Entropy of the simplex for its Fenchel-Young
-        loss; ``Tsallis(1.5)`` gives probabilities that are exactly 0.
-    categorical : columns (names or positions) that are categories whatever their type; those of
-        type category or string always are.
-    class_weight : None, "balanced" or {class: weight}; multiplies sample weights, and leaves
-        the m of B_k as it is.
-    verbose : 1 shows a progress line in long fits.
+    beta : float, default 0.001
+        The price of every feature. With 0 the constants are free and ``gap_`` is infinite.
+    rule : "corrective" or "line-search", default "corrective"
+        "corrective" solves for all weights again in each round, by the core's solver; "line-search"
+        takes the exact step along the worst feature, new or old, and ends as the paper's §4 does,
+        at a round that changes the objective by less than 1e-5.
+    rounds : int, default 100
+        Rounds at most.
+    per_round : int, default 1
+        Features that come in each round, of as many classes.
+    searches : int, default 5
+        Longer searches at most, of the corrective rule where proposals bring no more; 0 is the
+        paper's greedy search alone.
+    proof_budget : float, default 5e8
+        Visits of cells that the bounds may take, for each family; all classes share it. See
+        ``StructMaxent``.
+    tol : float, default 1e-4
+        Largest violation at which to stop, in units of the means of the features.
+    entropy : str or Entropy, default "shannon"
+        "shannon" (the logistic loss), or an Entropy of the simplex for its Fenchel-Young loss;
+        ``Tsallis(1.5)`` gives probabilities that are exactly 0.
+    categorical : iterable of str or int, default ()
+        Columns that are categories whatever their type; those of type category or string always
+        are.
+    class_weight : dict or "balanced", default None
+        Weights of the classes, {class: weight} or "balanced"; they multiply sample weights, and
+        leave the m of B_k as it is.
+    verbose : int, default 0
+        1 shows a progress line.
 
     Attributes
     ----------
-    classes_; features_ : a dict per feature in use: name, class, weight, family, level (k), beta,
-        largest weight first; n_features_ : how many. coef_ : weights by (name, class).
-    intercept_ : weight of each class's constant.
-    loss_ : mean loss over the samples; objective_ : with the penalty.
-    gap_ : duality gap over the features that came in: how far ``objective_`` is above the
-        smallest with these features, at most.
-    family_gap_ : the same over all features of the families, found or not, from a bound on what
-        they may have; large where that is loose, infinite with ``beta=0``.
-    violation_ : what |E_p[phi] - E_S[phi]| - beta_k of no feature exceeds, found or not, for any
-        class; inf where Ctrl-C stopped the fit. As the objective F is convex,
-        F(w) - F(w*) <= violation_ ||w - w*||_1 for any weights w* of any features of the families.
-    violation_found_ : the largest that was found.
-    n_rounds_; history_ : a dict per round and one for the start: seconds, objective, gap,
-        violation, features.
+    classes_ : array (n_classes,)
+        The labels, sorted.
+    features_ : list of dict
+        One dict for every feature in use: name, class, weight, family, level (k), beta; largest
+        weight first.
+    coef_ : dict
+        Weights by (name, class).
+    intercept_ : array (n_classes,)
+        Weight of each class's constant.
+    n_features_ : int
+        Number of features in use.
+    loss_ : float
+        Mean loss over the samples.
+    objective_ : float
+        ``loss_`` with the penalty.
+    gap_ : float
+        Duality gap over the features that came in: how far ``objective_`` is above the smallest
+        with these features, at most.
+    family_gap_ : float
+        The same over all features of the families, found or not, from a bound on what they may
+        have; large where that is loose, infinite with ``beta=0``.
+    violation_ : float
+        What |E_p[phi] - E_S[phi]| - beta_k of no feature exceeds, found or not, for any class; inf
+        where Ctrl-C stopped the fit. As the objective F is convex, F(w) - F(w*) <= violation_ ||w -
+        w*||_1 for any weights w* of any features of the families.
+    violation_found_ : float
+        The largest that was found.
+    n_rounds_ : int
+        Number of rounds.
+    history_ : list of dict
+        One dict per round and one for the start: seconds, objective, gap, violation, features.
+    schema_ : Schema
+        Columns, categories and levels.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : array (n_features_in_,)
+        Names of the columns of X, where it has any.
 
+    Notes
+    -----
     Variables are held within their ranges at the fit when predicting. A sample of weight s counts
     as s samples, also in the m of B_k.
 
+    Examples
+    --------
     >>> X = np.random.default_rng(0).uniform(size=(300, 3))
     >>> y = np.where(X[:, 0] * X[:, 1] > 0.3, "wet", "dry")
     >>> model = StructMaxentClassifier(lam=0.1).fit(X, y)

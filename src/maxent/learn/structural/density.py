@@ -150,41 +150,108 @@ class StructMaxent(GrownDensity):
 
     Parameters
     ----------
-    families : families of features; by default ``[Monomials(4), Trees(8)]``.
-    lam : lambda, the price of complexity; 0 is ordinary l1-maxent over the same features.
-    beta : the price of every feature; with ``lam=0`` and ``beta=0`` unregularized maxent.
-    rule : "corrective" (all weights are solved for again after each new feature, by the core's
-        solver), "structmaxent2" and "structmaxent1" (the closed-form steps of Fig. 1 and Fig. 2
-        along the worst feature, new or old), "line-search" (the exact step).
-    complexity : "bound", B_k from (15), or "empirical", the Rademacher complexity of the records
-        by simulation (an estimate from below for greedy families).
-    rounds : at most; the paper's 500. A fit ends when a round changes the objective by less than
+    families : list of Family, default None
+        Families of features; None for ``[Monomials(4), Trees(8)]``.
+    lam : float, default 0.1
+        lambda, the price of complexity; 0 is ordinary l1-maxent over the same features.
+    beta : float, default 0.01
+        The price of every feature; with ``lam=0`` and ``beta=0`` unregularized maxent.
+    rule : "corrective", "structmaxent2", "structmaxent1" or "line-search", default "corrective"
+        "corrective" solves for all weights again after each new feature, by the core's solver;
+        "structmaxent2" and "structmaxent1" take the closed-form steps of Fig. 1 and Fig. 2 along
+        the worst feature, new or old; "line-search" takes the exact step.
+    complexity : "bound" or "empirical", default "bound"
+        "bound" takes B_k from (15), "empirical" the Rademacher complexity of the records by
+        simulation (an estimate from below for greedy families).
+    rounds : int, default 500
+        Rounds at most; the paper's 500. A fit ends when a round changes the objective by less than
         1e-5 or no feature that violates optimality is found.
-    searches : longer searches at most, of the corrective rule where proposals bring no more; 0 is
-        the paper's greedy search alone.
-    proof_budget : visits of cells that the bounds may take, for each family; seconds at most for
-        the default. More makes bounds closer, none makes them wrong.
-    entropy : "shannon", or an Entropy with ``rule="corrective"`` (Bregman generalization, §5).
-    categorical, tol, missing, prevalence, verbose : see ``MaxentDensity``.
+    searches : int, default 5
+        Longer searches at most, of the corrective rule where proposals bring no more; 0 is the
+        paper's greedy search alone.
+    proof_budget : float, default 5e8
+        Visits of cells that the bounds may take, for each family; seconds at most for the default.
+        More makes bounds closer, none makes them wrong.
+    entropy : str or Entropy, default "shannon"
+        "shannon", or an Entropy with ``rule="corrective"`` (Bregman generalization, §5).
+    categorical : iterable of str or int, default ()
+        Columns that are categories whatever their type; those of type category or string always
+        are.
+    tol : float, default 1e-7
+        Duality gap at which to stop.
+    missing : "error" or "drop", default "error"
+        What to do with rows that have a missing value.
+    prevalence : float, default 0.5
+        tau of the logistic output.
+    verbose : int, default 0
+        1 shows a progress line.
 
     Attributes
     ----------
-    features_ : a dict for every feature in use: name, weight, family, level (k), beta.
-    violation_ : by how much any feature of the families, found or not, violates optimality at most.
-    violation_found_ : by how much the worst one found does.
-    family_bounds_ : a dict for every family and level k: beta, the largest
-        |E_p[phi] - E_S[phi]| found, and a bound that no feature exceeds.
-    gap_ : duality gap over the features that came in.
-    family_gap_ : duality gap over all features of the families, found or not, from these bounds;
-        guarantees_ are of it. Large where a bound is loose, as for large trees on many cells.
-    status_ : "converged" where no feature violates optimality by more than 1e-6, or than those that
-        came in do at ``tol``, proved for all;
-        "unproved" where none is found and ``violation_`` says what could not be ruled out;
-        "small_change" where the paper's rule ended the fit, "max_iter" after all rounds, or all
-        searches where ``violation_found_`` says that more can be gained.
-    n_rounds_; objective_ : one value per round.
-    Others as for ``MaxentDensity``.
+    features_ : list of dict
+        One dict for every feature in use: name, weight, family, level (k), beta.
+    coef_ : dict
+        Weight of every feature in use, by its name.
+    density_ : FittedDensity
+        The fitted density, a value that can be kept, saved and passed on without this class.
+    n_features_ : int
+        Number of features, in use or not.
+    entropy_ : float
+        Entropy of the raw output.
+    objective_ : array (n_rounds_,)
+        The objective after each round.
+    gap_ : float
+        Duality gap over the features that came in.
+    family_gap_ : float
+        Duality gap over all features of the families, found or not, from ``family_bounds_``. Large
+        where a bound is loose, as for large trees on many cells.
+    violation_ : float
+        By how much any feature of the families, found or not, violates optimality at most.
+    violation_found_ : float
+        By how much the worst one found does.
+    family_bounds_ : list of dict
+        One dict for every family and level k: beta, the largest |E_p[phi] - E_S[phi]| found, and a
+        bound that no feature exceeds.
+    optimality_ : float
+        Violation of the optimality conditions.
+    guarantees_ : dict
+        What ``family_gap_`` says of the distance to the optimum.
+    status_ : Status
+        Why the fit ended:
 
+        - "converged": no feature violates optimality by more than 1e-6, or than those that came in
+          do at ``tol``, proved for all;
+        - "unproved": none is found, and ``violation_`` says what could not be ruled out;
+        - "small_change": the paper's rule ended the fit;
+        - "max_iter": after all rounds, or after all searches where ``violation_found_`` says that
+          more can be gained.
+    n_iter_ : int
+        Iterations of the solver.
+    n_rounds_ : int
+        Number of rounds.
+    history_ : list of dict
+        One record per iteration.
+    gain_ : float
+        Gain over the default density, less the penalty.
+    unregularized_gain_ : float
+        Gain over the default density.
+    log_partition_ : float
+        log sum exp<w, f> over the cells.
+    beta_ : array
+        Penalty of every feature in use.
+    n_presences_ : float
+        Number of occurrences.
+    n_points_ : float
+        Number of points that the density is over.
+    schema_ : Schema
+        Columns, categories and levels.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : array (n_features_in_,)
+        Names of the columns of X, where it has any.
+
+    Examples
+    --------
     >>> X = np.random.default_rng(0).uniform(size=(300, 3))
     >>> y = np.where(X[:, 0] * X[:, 1] > 0.4, 1, 0)
     >>> model = StructMaxent([Monomials(2)], beta=0.05).fit(X, y)

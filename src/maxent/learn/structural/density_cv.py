@@ -33,16 +33,123 @@ class StructMaxentCV(GrownDensity):
 
     Parameters
     ----------
-    lams, betas : what to choose from; the paper's grid by default.
-    cv : None for the paper's single split (a share ``validation`` of the records held out at
+    families : list of Family, default None
+        Families of features; None for ``[Monomials(4), Trees(8)]``.
+    lams : sequence of float, default (1e-4, 0.001, 0.01, 0.1, 0.5, 1.0, 2.0)
+        Values of lam to choose from; the paper's grid by default.
+    betas : sequence of float, default (1e-4, 0.001, 0.01, 0.1, 0.5, 1.0, 2.0)
+        Values of beta to choose from; the paper's grid by default.
+    cv : int, splitter or list of splits, default None
+        None for the paper's single split (a share ``validation`` of the records held out at
         random), a number of folds of the presences, or a splitter.
-    seed : of the split. n_jobs : threads. Others as for ``StructMaxent``.
+    validation : float, default 0.3
+        Share of the records held out where ``cv`` is None.
+    seed : int, default 0
+        Seed of the split.
+    rule : "corrective", "structmaxent2", "structmaxent1" or "line-search", default "corrective"
+        "corrective" solves for all weights again after each new feature, by the core's solver;
+        "structmaxent2" and "structmaxent1" take the closed-form steps of Fig. 1 and Fig. 2 along
+        the worst feature, new or old; "line-search" takes the exact step.
+    complexity : "bound" or "empirical", default "bound"
+        "bound" takes B_k from (15), "empirical" the Rademacher complexity of the records by
+        simulation (an estimate from below for greedy families).
+    rounds : int, default 500
+        Rounds at most; the paper's 500. A fit ends when a round changes the objective by less than
+        1e-5 or no feature that violates optimality is found.
+    searches : int, default 5
+        Longer searches at most, of the corrective rule where proposals bring no more; 0 is the
+        paper's greedy search alone.
+    proof_budget : float, default 5e8
+        Visits of cells that the bounds may take, for each family; seconds at most for the default.
+        More makes bounds closer, none makes them wrong.
+    entropy : str or Entropy, default "shannon"
+        "shannon", or an Entropy with ``rule="corrective"`` (Bregman generalization, §5).
+    categorical : iterable of str or int, default ()
+        Columns that are categories whatever their type; those of type category or string always
+        are.
+    tol : float, default 1e-7
+        Duality gap at which to stop.
+    missing : "error" or "drop", default "error"
+        What to do with rows that have a missing value.
+    prevalence : float, default 0.5
+        tau of the logistic output.
+    n_jobs : int, default None
+        Threads.
+    verbose : int, default 0
+        1 shows a progress line.
 
     Attributes
     ----------
-    best_params_, best_score_; cv_results_ : columns lam, beta, mean_score, n_features; and all of
-        ``StructMaxent``.
+    best_params_ : dict
+        The lam and beta chosen.
+    best_score_ : float
+        Their mean held-out score.
+    cv_results_ : dict
+        Columns lam, beta, mean_score, n_features.
+    features_ : list of dict
+        One dict for every feature in use: name, weight, family, level (k), beta.
+    coef_ : dict
+        Weight of every feature in use, by its name.
+    density_ : FittedDensity
+        The fitted density, a value that can be kept, saved and passed on without this class.
+    n_features_ : int
+        Number of features, in use or not.
+    entropy_ : float
+        Entropy of the raw output.
+    objective_ : array (n_rounds_,)
+        The objective after each round.
+    gap_ : float
+        Duality gap over the features that came in.
+    family_gap_ : float
+        Duality gap over all features of the families, found or not, from ``family_bounds_``. Large
+        where a bound is loose, as for large trees on many cells.
+    violation_ : float
+        By how much any feature of the families, found or not, violates optimality at most.
+    violation_found_ : float
+        By how much the worst one found does.
+    family_bounds_ : list of dict
+        One dict for every family and level k: beta, the largest |E_p[phi] - E_S[phi]| found, and a
+        bound that no feature exceeds.
+    optimality_ : float
+        Violation of the optimality conditions.
+    guarantees_ : dict
+        What ``family_gap_`` says of the distance to the optimum.
+    status_ : Status
+        Why the fit ended:
 
+        - "converged": no feature violates optimality by more than 1e-6, or than those that came in
+          do at ``tol``, proved for all;
+        - "unproved": none is found, and ``violation_`` says what could not be ruled out;
+        - "small_change": the paper's rule ended the fit;
+        - "max_iter": after all rounds, or after all searches where ``violation_found_`` says that
+          more can be gained.
+    n_iter_ : int
+        Iterations of the solver.
+    n_rounds_ : int
+        Number of rounds.
+    history_ : list of dict
+        One record per iteration.
+    gain_ : float
+        Gain over the default density, less the penalty.
+    unregularized_gain_ : float
+        Gain over the default density.
+    log_partition_ : float
+        log sum exp<w, f> over the cells.
+    beta_ : array
+        Penalty of every feature in use.
+    n_presences_ : float
+        Number of occurrences.
+    n_points_ : float
+        Number of points that the density is over.
+    schema_ : Schema
+        Columns, categories and levels.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : array (n_features_in_,)
+        Names of the columns of X, where it has any.
+
+    Examples
+    --------
     >>> from maxent.families import Monomials
     >>> X = np.random.default_rng(0).uniform(size=(200, 2))
     >>> y = np.where(X[:, 0] > 0.7, 1, 0)

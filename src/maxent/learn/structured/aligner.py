@@ -37,26 +37,51 @@ class Aligner(SolvesProblem, SavesFields, BaseEstimator):
 
     Parameters
     ----------
-    features : phi, some of "squared" and "absolute" (minus the difference of each channel),
-        "slopes" (minus the squared difference of each channel's slope), "diagonal" (minus the
-        squared distance from the diagonal), "length" (1 for each pair: longer or shorter paths);
-        or a function (first, second) -> (n, m, features).
-    entropy : "shannon" (conditional random field), "squared-norm" (SparseMAP), "zero" (perceptron,
-        with a cost the structured hinge).
-    cost : added to the scores of wrong pairs, and taken off those of right ones, in training.
-    band : how far a path may leave the diagonal, see ``Alignment``; None for no limit.
-    potential : V, whose conjugate V* is the penalty on the weights of the features, each divided
-        by ``scale_``; a number s for ``Quadratic(s)``. ``Quadratic(1e-3)`` by default.
-    solver, tol, max_iter : see ``Problem.solve``; solvers stop at a duality gap of tol.
-    verbose : 1 shows a progress line.
+    features : str, sequence of str or callable, default ("squared", "slopes", "diagonal", "length")
+        phi, some of "squared" and "absolute" (minus the difference of each channel), "slopes"
+        (minus the squared difference of each channel's slope), "diagonal" (minus the squared
+        distance from the diagonal), "length" (1 for each pair: longer or shorter paths); or a
+        function (first, second) -> (n, m, features).
+    entropy : "shannon", "squared-norm" or "zero", default "shannon"
+        "shannon" (conditional random field), "squared-norm" (SparseMAP), "zero" (perceptron, with a
+        cost the structured hinge).
+    potential : Potential or float, default Quadratic(1e-3)
+        V, whose conjugate V* is the penalty on the weights of the features, each divided by
+        ``scale_``; a number s for ``Quadratic(s)``.
+    cost : float, default 0.0
+        Added to the scores of wrong pairs, and taken off those of right ones, in training.
+    band : int, default None
+        How far a path may leave the diagonal, see ``Alignment``; None for no limit.
+    solver : str or Solver, default "auto"
+        How to solve the problem; see ``Problem.solve``. "auto" chooses by the problem.
+    tol : float, default 1e-6
+        Duality gap at which to stop.
+    max_iter : int, default None
+        Iterations at most; None is the solver's own limit.
+    verbose : int, default 0
+        1 shows a progress line.
 
     Attributes
     ----------
-    coef_ : weights of the features, in the order of ``features``, channel by channel.
-    scale_ : root mean square of each feature over the training pairs.
-    loss_, objective_ : mean loss, and with the penalty; gap_ : ``objective_`` is at most that far
-    above the smallest there is; optimality_; n_iter_; n_features_in_ : channels.
+    coef_ : array (n_weights,)
+        Weights of the features, in the order of ``features``, channel by channel.
+    scale_ : array (n_weights,)
+        Root mean square of each feature over the training pairs.
+    loss_ : float
+        Mean loss on the training data.
+    objective_ : float
+        ``loss_`` with the penalty.
+    gap_ : float
+        Duality gap: ``objective_`` is at most this far above the minimum.
+    optimality_ : float
+        Violation of the optimality conditions.
+    n_iter_ : int
+        Iterations of the solver.
+    n_features_in_ : int
+        Number of channels.
 
+    Examples
+    --------
     >>> rng = np.random.default_rng(0)
     >>> x = np.column_stack([np.arange(6.0), rng.normal(size=6)])  # a signal and a nuisance
     >>> y = np.column_stack([[0.0, 1.0, 1.0, 2.0, 3.0, 4.0, 5.0], rng.normal(size=7)])

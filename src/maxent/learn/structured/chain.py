@@ -473,33 +473,72 @@ class ChainClassifier(ChainModel):
 
     Parameters
     ----------
-    loss : "crf" (negative log-likelihood), "hinge" (max-margin Markov network), "softmax-margin"
+    loss : str or Entropy, default "crf"
+        "crf" (negative log-likelihood), "hinge" (max-margin Markov network), "softmax-margin"
         (both), "sparsemap"; an Entropy on ``Chain``, or one of the simplex, which then smooths the
         recursion (``SmoothedMax``).
-    potential : V, whose conjugate V* is the penalty on the weights; a number s for
-        ``Quadratic(s)``. ``Quadratic(1e-3)`` by default. C of a max-margin network whose slacks are
-        summed over n sequences is the strength 1 / (n C).
-    cost : what it costs in training to label a position j where i is right, a matrix in the order
-        of ``classes_``; 1 for any wrong label with "hinge" and "softmax-margin" by default, else 0.
-    slack : of "hinge", how a slack xi counts: "linear", "squared" (xi^2 / 2), or "kl", the price of
-        uncertain slacks with an exponential prior of rate ``slack_rate`` (1 by default); see
-        ``Slack``.
-    transitions : "constant", or "input": scores of two labels that depend on the features of the
-        second's position as well.
-    all_pairs : whether attributes have a weight for every label. By default those of sparse data
-        have weights for the labels they occur with in training; dense ones for all.
-    least : attributes that occur less often in training are left out.
-    solver, tol, max_iter : see ``Problem.solve``; solvers stop at a duality gap of tol.
-    verbose : 1 shows a progress line. checkpoint : a file that holds weights and history after each
-        step, from which a fit goes on.
+    potential : Potential or float, default Quadratic(1e-3)
+        V, whose conjugate V* is the penalty on the weights; a number s for ``Quadratic(s)``. C of a
+        max-margin network whose slacks are summed over n sequences is the strength 1 / (n C).
+    cost : array (n_classes, n_classes), default None
+        What it costs in training to label a position j where i is right, in the order of
+        ``classes_``. None is 1 for any wrong label with "hinge" and "softmax-margin", else 0.
+    slack : "linear", "squared" or "kl", default "linear"
+        How a slack xi of "hinge" counts: "linear", "squared" (xi^2 / 2), or "kl", the price of
+        uncertain slacks with an exponential prior of rate ``slack_rate``; see ``Slack``.
+    slack_rate : float, default None
+        Rate of the prior of "kl" slacks; None is 1.
+    transitions : "constant" or "input", default "constant"
+        "input" has scores of two labels that depend on the features of the second's position as
+        well.
+    all_pairs : bool, default False
+        Whether attributes have a weight for every label. By default those of sparse data have
+        weights for the labels they occur with in training; dense ones for all.
+    least : int, default 1
+        Attributes that occur less often in training are left out.
+    solver : str or Solver, default "auto"
+        How to solve the problem; see ``Problem.solve``. "auto" chooses by the problem.
+    tol : float, default 1e-4
+        Duality gap at which to stop.
+    max_iter : int, default None
+        Iterations at most; None is the solver's own limit.
+    verbose : int, default 0
+        1 shows a progress line.
+    checkpoint : path, default None
+        File that holds weights and history after each step, from which a fit goes on.
 
     Attributes
     ----------
-    classes_ : the labels. transitions_ : T, (classes, classes). coef_ : weights of the attributes,
-    (classes, features). attributes_ : the names, where X had names.
-    loss_, objective_ : mean loss, and with the penalty; gap_ : ``objective_`` is at most that far
-    above the smallest there is; optimality_; n_iter_; n_features_in_.
+    classes_ : array (n_classes,)
+        The labels, sorted.
+    coef_ : array or sparse array (n_classes, n_features)
+        Weights of the attributes.
+    transitions_ : array (n_classes, n_classes)
+        T, scores of two labels in a row.
+    attributes_ : Attributes
+        Names of the attributes, where X has names.
+    weights_ : array
+        All weights w in one vector: those of the attributes, then T, then what depends on the
+        input.
+    start_ : array
+        Where the labels of each attribute start in ``state_``; None if every pair has a weight.
+    state_ : array
+        Labels that each attribute has a weight for; None if every pair has one.
+    loss_ : float
+        Mean loss on the training data.
+    objective_ : float
+        ``loss_`` with the penalty.
+    gap_ : float
+        Duality gap: ``objective_`` is at most this far above the minimum.
+    optimality_ : float
+        Violation of the optimality conditions.
+    n_iter_ : int
+        Iterations of the solver.
+    n_features_in_ : int
+        Number of attributes.
 
+    Examples
+    --------
     >>> X = [[["word=the"], ["word=cat"]], [["word=a"], ["word=dog"], ["word=barks"]]]
     >>> y = [["D", "N"], ["D", "N", "V"]]
     >>> tagger = ChainClassifier().fit(X, y)
@@ -512,7 +551,7 @@ class ChainClassifier(ChainModel):
         loss: Any = "crf",
         potential: PotentialLike = None,
         *,
-        cost: ArrayLike | str | None = None,
+        cost: ArrayLike | None = None,
         slack: str = "linear",
         slack_rate: float | None = None,
         transitions: str = "constant",

@@ -218,19 +218,71 @@ class M3NCV(ByFolds, NamedModel):
 
     Parameters
     ----------
-    Cs : what to choose from; equally good ones: the smallest.
-    cv : folds of the sequences, 3 by default, shuffled; or a splitter or a list of splits.
-    scoring : None for the share of right labels, or a function (model, X, y) -> score of held-out
+    Cs : sequence of float, default (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+        Values of C to choose from; of equally good ones the smallest is taken.
+    transitions : "constant" or "input", default "constant"
+        "input" has scores of two labels that depend on the features of the second's position as
+        well.
+    all_pairs : bool, default False
+        Whether attributes have a weight for every label. By default those of sparse data have
+        weights for the labels they occur with in training; dense ones for all.
+    least : int, default 1
+        Attributes that occur less often in training are left out.
+    solver : str or Solver, default "auto"
+        How to solve the problem; see ``Problem.solve``. "auto" chooses by the problem.
+    tol : float, default 1e-4
+        Duality gap at which to stop.
+    max_iter : int, default None
+        Iterations at most; None is the solver's own limit.
+    verbose : int, default 0
+        1 shows a progress line.
+    checkpoint : path, default None
+        File that holds weights and history after each step, from which a fit goes on.
+    cv : int, splitter or list of splits, default 3
+        Folds of the sequences, shuffled; or a splitter or a list of splits.
+    scoring : callable, default None
+        None for the share of right labels, or a function (model, X, y) -> score of held-out
         sequences, largest best.
-    Others: see ``ChainClassifier``.
 
     Attributes
     ----------
-    best_params_ : the C; best_score_ : its mean held-out score.
-    cv_results_ : of every C that was tried: mean and sd of the scores over the folds, those of each
-        fold, and the iterations.
-    Others: see ``ChainClassifier``.
+    classes_ : array (n_classes,)
+        The labels, sorted.
+    best_params_ : dict
+        The C chosen.
+    best_score_ : float
+        Its mean held-out score.
+    cv_results_ : dict
+        Of every C that was tried: mean and sd of the scores over the folds, those of each fold, and
+        the iterations.
+    coef_ : array or sparse array (n_classes, n_features)
+        Weights of the attributes.
+    transitions_ : array (n_classes, n_classes)
+        T, scores of two labels in a row.
+    attributes_ : Attributes
+        Names of the attributes, where X has names.
+    weights_ : array
+        All weights w in one vector: those of the attributes, then T, then what depends on the
+        input.
+    start_ : array
+        Where the labels of each attribute start in ``state_``; None if every pair has a weight.
+    state_ : array
+        Labels that each attribute has a weight for; None if every pair has one.
+    loss_ : float
+        Mean loss on the training data.
+    objective_ : float
+        ``loss_`` with the penalty.
+    gap_ : float
+        Duality gap: ``objective_`` is at most this far above the minimum.
+    optimality_ : float
+        Violation of the optimality conditions.
+    n_iter_ : int
+        Iterations of the solver.
+    n_features_in_ : int
+        Number of attributes.
 
+    Examples
+    --------
     >>> X = [[["a"], ["b"]], [["a"], ["a"]], [["b"], ["a"]]] * 2
     >>> y = [[0, 1], [0, 0], [1, 0]] * 2
     >>> model = M3NCV([0.01, 1.0]).fit(X, y)
@@ -257,13 +309,76 @@ class M3NCV(ByFolds, NamedModel):
 class L2CRFCV(ByFolds, NamedModel):
     """An ``L2CRF`` whose c2 comes from cross-validation over the sequences.
 
-    Models on a fold's path start from the weights of the one before. The search, the other
-    parameters and the attributes are those of ``M3NCV``.
+    Models on a fold's path start from the weights of the one before. The search is that of
+    ``M3NCV``.
 
     Parameters
     ----------
-    c2s : what to choose from; equally good ones: the largest.
+    c2s : sequence of float, default (100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01)
+        Values of c2 to choose from; of equally good ones the largest is taken.
+    transitions : "constant" or "input", default "constant"
+        "input" has scores of two labels that depend on the features of the second's position as
+        well.
+    all_pairs : bool, default False
+        Whether attributes have a weight for every label. By default those of sparse data have
+        weights for the labels they occur with in training; dense ones for all.
+    least : int, default 1
+        Attributes that occur less often in training are left out.
+    solver : str or Solver, default "auto"
+        How to solve the problem; see ``Problem.solve``. "auto" chooses by the problem.
+    tol : float, default 1e-4
+        Duality gap at which to stop.
+    max_iter : int, default None
+        Iterations at most; None is the solver's own limit.
+    verbose : int, default 0
+        1 shows a progress line.
+    checkpoint : path, default None
+        File that holds weights and history after each step, from which a fit goes on.
+    cv : int, splitter or list of splits, default 3
+        Folds of the sequences, shuffled; or a splitter or a list of splits.
+    scoring : callable, default None
+        None for the share of right labels, or a function (model, X, y) -> score of held-out
+        sequences, largest best.
 
+    Attributes
+    ----------
+    classes_ : array (n_classes,)
+        The labels, sorted.
+    best_params_ : dict
+        The c2 chosen.
+    best_score_ : float
+        Its mean held-out score.
+    cv_results_ : dict
+        Of every c2 that was tried: mean and sd of the scores over the folds, those of each fold,
+        and the iterations.
+    coef_ : array or sparse array (n_classes, n_features)
+        Weights of the attributes.
+    transitions_ : array (n_classes, n_classes)
+        T, scores of two labels in a row.
+    attributes_ : Attributes
+        Names of the attributes, where X has names.
+    weights_ : array
+        All weights w in one vector: those of the attributes, then T, then what depends on the
+        input.
+    start_ : array
+        Where the labels of each attribute start in ``state_``; None if every pair has a weight.
+    state_ : array
+        Labels that each attribute has a weight for; None if every pair has one.
+    loss_ : float
+        Mean loss on the training data.
+    objective_ : float
+        ``loss_`` with the penalty.
+    gap_ : float
+        Duality gap: ``objective_`` is at most this far above the minimum.
+    optimality_ : float
+        Violation of the optimality conditions.
+    n_iter_ : int
+        Iterations of the solver.
+    n_features_in_ : int
+        Number of attributes.
+
+    Examples
+    --------
     >>> X = [[["a"], ["b"]], [["a"], ["a"]], [["b"], ["a"]]] * 2
     >>> y = [[0, 1], [0, 0], [1, 0]] * 2
     >>> model = L2CRFCV([0.1, 10.0]).fit(X, y)

@@ -54,10 +54,63 @@ class NamedModel(ChainModel):
 class CRF(NamedModel):
     """Conditional random field without a penalty: maximum likelihood (Lafferty et al., 2001).
 
-    Minimises  sum_i -log p(y_i | x_i).  Other parameters and attributes: see ``ChainClassifier``.
-    Labels that are separable, if only those of some sequences, have no best weights: a
-    SeparableWarning tells, and the model is finite.
+    Minimises  sum_i -log p(y_i | x_i).  The model is a ``ChainClassifier``. Labels that are
+    separable, if only those of some sequences, have no best weights: a SeparableWarning tells, and
+    the model is finite.
 
+    Parameters
+    ----------
+    transitions : "constant" or "input", default "constant"
+        "input" has scores of two labels that depend on the features of the second's position as
+        well.
+    all_pairs : bool, default False
+        Whether attributes have a weight for every label. By default those of sparse data have
+        weights for the labels they occur with in training; dense ones for all.
+    least : int, default 1
+        Attributes that occur less often in training are left out.
+    solver : str or Solver, default "auto"
+        How to solve the problem; see ``Problem.solve``. "auto" chooses by the problem.
+    tol : float, default 1e-4
+        Duality gap at which to stop.
+    max_iter : int, default None
+        Iterations at most; None is the solver's own limit.
+    verbose : int, default 0
+        1 shows a progress line.
+    checkpoint : path, default None
+        File that holds weights and history after each step, from which a fit goes on.
+
+    Attributes
+    ----------
+    classes_ : array (n_classes,)
+        The labels, sorted.
+    coef_ : array or sparse array (n_classes, n_features)
+        Weights of the attributes.
+    transitions_ : array (n_classes, n_classes)
+        T, scores of two labels in a row.
+    attributes_ : Attributes
+        Names of the attributes, where X has names.
+    weights_ : array
+        All weights w in one vector: those of the attributes, then T, then what depends on the
+        input.
+    start_ : array
+        Where the labels of each attribute start in ``state_``; None if every pair has a weight.
+    state_ : array
+        Labels that each attribute has a weight for; None if every pair has one.
+    loss_ : float
+        Mean loss on the training data.
+    objective_ : float
+        ``loss_`` with the penalty.
+    gap_ : float
+        Duality gap: ``objective_`` is at most this far above the minimum.
+    optimality_ : float
+        Violation of the optimality conditions.
+    n_iter_ : int
+        Iterations of the solver.
+    n_features_in_ : int
+        Number of attributes.
+
+    Examples
+    --------
     >>> model = CRF().fit([[["a"]], [["a"]], [["a"]]], [[0], [1], [1]])
     >>> model.predict_proba([[["a"]]])[0].round(3)
     array([[0.333, 0.667]])
@@ -72,9 +125,63 @@ class CRF(NamedModel):
 class L2CRF(NamedModel):
     """Conditional random field with a squared penalty; c2 as in CRFsuite.
 
-    Minimises  sum_i -log p(y_i | x_i) + c2 ||w||^2.  Other parameters and attributes: see
-    ``ChainClassifier``.
+    Minimises  sum_i -log p(y_i | x_i) + c2 ||w||^2.  The model is a ``ChainClassifier``.
 
+    Parameters
+    ----------
+    c2 : float, default 1.0
+        Factor of ||w||^2.
+    transitions : "constant" or "input", default "constant"
+        "input" has scores of two labels that depend on the features of the second's position as
+        well.
+    all_pairs : bool, default False
+        Whether attributes have a weight for every label. By default those of sparse data have
+        weights for the labels they occur with in training; dense ones for all.
+    least : int, default 1
+        Attributes that occur less often in training are left out.
+    solver : str or Solver, default "auto"
+        How to solve the problem; see ``Problem.solve``. "auto" chooses by the problem.
+    tol : float, default 1e-4
+        Duality gap at which to stop.
+    max_iter : int, default None
+        Iterations at most; None is the solver's own limit.
+    verbose : int, default 0
+        1 shows a progress line.
+    checkpoint : path, default None
+        File that holds weights and history after each step, from which a fit goes on.
+
+    Attributes
+    ----------
+    classes_ : array (n_classes,)
+        The labels, sorted.
+    coef_ : array or sparse array (n_classes, n_features)
+        Weights of the attributes.
+    transitions_ : array (n_classes, n_classes)
+        T, scores of two labels in a row.
+    attributes_ : Attributes
+        Names of the attributes, where X has names.
+    weights_ : array
+        All weights w in one vector: those of the attributes, then T, then what depends on the
+        input.
+    start_ : array
+        Where the labels of each attribute start in ``state_``; None if every pair has a weight.
+    state_ : array
+        Labels that each attribute has a weight for; None if every pair has one.
+    loss_ : float
+        Mean loss on the training data.
+    objective_ : float
+        ``loss_`` with the penalty.
+    gap_ : float
+        Duality gap: ``objective_`` is at most this far above the minimum.
+    optimality_ : float
+        Violation of the optimality conditions.
+    n_iter_ : int
+        Iterations of the solver.
+    n_features_in_ : int
+        Number of attributes.
+
+    Examples
+    --------
     >>> model = L2CRF(c2=0.1).fit([[["a"], ["b"]], [["a"], ["a"]]], [[0, 1], [0, 0]])
     >>> model.predict([[["a"], ["b"]]])
     [array([0, 1])]
@@ -91,9 +198,63 @@ class L2CRF(NamedModel):
 class L1CRF(NamedModel):
     """Conditional random field with few weights other than 0; c1 as in CRFsuite.
 
-    Minimises  sum_i -log p(y_i | x_i) + c1 ||w||_1.  Other parameters and attributes: see
-    ``ChainClassifier``.
+    Minimises  sum_i -log p(y_i | x_i) + c1 ||w||_1.  The model is a ``ChainClassifier``.
 
+    Parameters
+    ----------
+    c1 : float, default 1.0
+        Factor of ||w||_1.
+    transitions : "constant" or "input", default "constant"
+        "input" has scores of two labels that depend on the features of the second's position as
+        well.
+    all_pairs : bool, default False
+        Whether attributes have a weight for every label. By default those of sparse data have
+        weights for the labels they occur with in training; dense ones for all.
+    least : int, default 1
+        Attributes that occur less often in training are left out.
+    solver : str or Solver, default "auto"
+        How to solve the problem; see ``Problem.solve``. "auto" chooses by the problem.
+    tol : float, default 1e-4
+        Duality gap at which to stop.
+    max_iter : int, default None
+        Iterations at most; None is the solver's own limit.
+    verbose : int, default 0
+        1 shows a progress line.
+    checkpoint : path, default None
+        File that holds weights and history after each step, from which a fit goes on.
+
+    Attributes
+    ----------
+    classes_ : array (n_classes,)
+        The labels, sorted.
+    coef_ : array or sparse array (n_classes, n_features)
+        Weights of the attributes.
+    transitions_ : array (n_classes, n_classes)
+        T, scores of two labels in a row.
+    attributes_ : Attributes
+        Names of the attributes, where X has names.
+    weights_ : array
+        All weights w in one vector: those of the attributes, then T, then what depends on the
+        input.
+    start_ : array
+        Where the labels of each attribute start in ``state_``; None if every pair has a weight.
+    state_ : array
+        Labels that each attribute has a weight for; None if every pair has one.
+    loss_ : float
+        Mean loss on the training data.
+    objective_ : float
+        ``loss_`` with the penalty.
+    gap_ : float
+        Duality gap: ``objective_`` is at most this far above the minimum.
+    optimality_ : float
+        Violation of the optimality conditions.
+    n_iter_ : int
+        Iterations of the solver.
+    n_features_in_ : int
+        Number of attributes.
+
+    Examples
+    --------
     >>> model = L1CRF(c1=0.1).fit([[["a"], ["b"]], [["a"], ["a"]]], [[0, 1], [0, 0]])
     >>> model.predict([[["a"], ["b"]]]), int((model.weights_ != 0).sum()) < model.weights_.size
     ([array([0, 1])], True)
@@ -111,9 +272,63 @@ class M3N(NamedModel):
     """Max-margin Markov network: the Gaussian maximum-entropy discrimination network (Theorem 3).
 
     Minimises  1/2 ||w||^2 + C sum_i xi_i,  xi_i = max_y cost(y_i, y) - <w, f(x_i, y_i) - f(x_i, y)>
-    with 1 for every wrong label (problem P0). Other parameters and attributes: see
-    ``ChainClassifier``.
+    with 1 for every wrong label (problem P0). The model is a ``ChainClassifier``.
 
+    Parameters
+    ----------
+    C : float, default 1.0
+        Weight of the slacks.
+    transitions : "constant" or "input", default "constant"
+        "input" has scores of two labels that depend on the features of the second's position as
+        well.
+    all_pairs : bool, default False
+        Whether attributes have a weight for every label. By default those of sparse data have
+        weights for the labels they occur with in training; dense ones for all.
+    least : int, default 1
+        Attributes that occur less often in training are left out.
+    solver : str or Solver, default "auto"
+        How to solve the problem; see ``Problem.solve``. "auto" chooses by the problem.
+    tol : float, default 1e-4
+        Duality gap at which to stop.
+    max_iter : int, default None
+        Iterations at most; None is the solver's own limit.
+    verbose : int, default 0
+        1 shows a progress line.
+    checkpoint : path, default None
+        File that holds weights and history after each step, from which a fit goes on.
+
+    Attributes
+    ----------
+    classes_ : array (n_classes,)
+        The labels, sorted.
+    coef_ : array or sparse array (n_classes, n_features)
+        Weights of the attributes.
+    transitions_ : array (n_classes, n_classes)
+        T, scores of two labels in a row.
+    attributes_ : Attributes
+        Names of the attributes, where X has names.
+    weights_ : array
+        All weights w in one vector: those of the attributes, then T, then what depends on the
+        input.
+    start_ : array
+        Where the labels of each attribute start in ``state_``; None if every pair has a weight.
+    state_ : array
+        Labels that each attribute has a weight for; None if every pair has one.
+    loss_ : float
+        Mean loss on the training data.
+    objective_ : float
+        ``loss_`` with the penalty.
+    gap_ : float
+        Duality gap: ``objective_`` is at most this far above the minimum.
+    optimality_ : float
+        Violation of the optimality conditions.
+    n_iter_ : int
+        Iterations of the solver.
+    n_features_in_ : int
+        Number of attributes.
+
+    Examples
+    --------
     >>> model = M3N(C=10).fit([[["a"], ["b"]], [["a"], ["a"]]], [[0, 1], [0, 0]])
     >>> model.predict([[["a"], ["b"]]]), bool(model.gap_ <= 1e-4)
     ([array([0, 1])], True)
@@ -131,8 +346,65 @@ class L1M3N(NamedModel):
     """Max-margin Markov network with few weights other than 0 (appendix A of the paper).
 
     Minimises  1/2 ||w||_1 + C sum_i xi_i,  see ``M3N``; with a ``radius`` instead of C the slacks
-    alone, under ||w||_1 <= radius. Other parameters and attributes: see ``ChainClassifier``.
+    alone, under ||w||_1 <= radius. The model is a ``ChainClassifier``.
 
+    Parameters
+    ----------
+    C : float or None, default 1.0
+        Weight of the slacks; None with a ``radius``.
+    radius : float, default None
+        Largest ||w||_1, instead of C.
+    transitions : "constant" or "input", default "constant"
+        "input" has scores of two labels that depend on the features of the second's position as
+        well.
+    all_pairs : bool, default False
+        Whether attributes have a weight for every label. By default those of sparse data have
+        weights for the labels they occur with in training; dense ones for all.
+    least : int, default 1
+        Attributes that occur less often in training are left out.
+    solver : str or Solver, default "auto"
+        How to solve the problem; see ``Problem.solve``. "auto" chooses by the problem.
+    tol : float, default 1e-4
+        Duality gap at which to stop.
+    max_iter : int, default None
+        Iterations at most; None is the solver's own limit.
+    verbose : int, default 0
+        1 shows a progress line.
+    checkpoint : path, default None
+        File that holds weights and history after each step, from which a fit goes on.
+
+    Attributes
+    ----------
+    classes_ : array (n_classes,)
+        The labels, sorted.
+    coef_ : array or sparse array (n_classes, n_features)
+        Weights of the attributes.
+    transitions_ : array (n_classes, n_classes)
+        T, scores of two labels in a row.
+    attributes_ : Attributes
+        Names of the attributes, where X has names.
+    weights_ : array
+        All weights w in one vector: those of the attributes, then T, then what depends on the
+        input.
+    start_ : array
+        Where the labels of each attribute start in ``state_``; None if every pair has a weight.
+    state_ : array
+        Labels that each attribute has a weight for; None if every pair has one.
+    loss_ : float
+        Mean loss on the training data.
+    objective_ : float
+        ``loss_`` with the penalty.
+    gap_ : float
+        Duality gap: ``objective_`` is at most this far above the minimum.
+    optimality_ : float
+        Violation of the optimality conditions.
+    n_iter_ : int
+        Iterations of the solver.
+    n_features_in_ : int
+        Number of attributes.
+
+    Examples
+    --------
     >>> model = L1M3N(C=10).fit([[["a"], ["b"]], [["a"], ["a"]]], [[0, 1], [0, 0]])
     >>> model.predict([[["a"], ["b"]]])
     [array([0, 1])]
@@ -168,16 +440,69 @@ class LaplaceMEDN(NamedModel):
 
     Parameters
     ----------
-    C : weight of the slacks. lam : of the prior, of variance 2 / lam: the larger, the closer to 0.
-    method, rounds : see above; rounds is of no use, and so refused, with "exact".
-    Others: see ``ChainClassifier``.
+    C : float, default 1.0
+        Weight of the slacks.
+    lam : float, default 1.0
+        Parameter of the prior, of variance 2 / lam: the larger, the closer to 0.
+    method : "exact" or "variational", default "exact"
+        See above.
+    rounds : int, default None
+        Rounds of "variational"; refused with "exact", where it is of no use.
+    transitions : "constant" or "input", default "constant"
+        "input" has scores of two labels that depend on the features of the second's position as
+        well.
+    all_pairs : bool, default False
+        Whether attributes have a weight for every label. By default those of sparse data have
+        weights for the labels they occur with in training; dense ones for all.
+    least : int, default 1
+        Attributes that occur less often in training are left out.
+    solver : str or Solver, default "auto"
+        How to solve the problem; see ``Problem.solve``. "auto" chooses by the problem.
+    tol : float, default 1e-4
+        Duality gap at which to stop.
+    max_iter : int, default None
+        Iterations at most; None is the solver's own limit.
+    verbose : int, default 0
+        1 shows a progress line.
+    checkpoint : path, default None
+        File that holds weights and history after each step, from which a fit goes on.
 
     Attributes
     ----------
-    weights_ : the posterior mean; variance_ : the posterior variance of every weight.
-    kl_norm_ : KL(p || p_0), for "exact" sqrt(lam) ||w||_KL of Corollary 6 up to its constant.
-    Others: see ``ChainClassifier``; with "variational" gap_ is that of the last M3N.
+    classes_ : array (n_classes,)
+        The labels, sorted.
+    coef_ : array or sparse array (n_classes, n_features)
+        Weights of the attributes.
+    transitions_ : array (n_classes, n_classes)
+        T, scores of two labels in a row.
+    attributes_ : Attributes
+        Names of the attributes, where X has names.
+    weights_ : array
+        The posterior mean, in the order of ``ChainClassifier``.
+    start_ : array
+        Where the labels of each attribute start in ``state_``; None if every pair has a weight.
+    state_ : array
+        Labels that each attribute has a weight for; None if every pair has one.
+    kl_norm_ : float
+        KL(p || p_0), for "exact" sqrt(lam) ||w||_KL of Corollary 6 up to its constant.
+    variance_ : array
+        The posterior variance of every weight.
+    loss_ : float
+        Mean loss on the training data.
+    objective_ : float
+        ``loss_`` with the penalty.
+    gap_ : float
+        Duality gap: ``objective_`` is at most this far above the minimum; with "variational" that
+        of the last M3N.
+    optimality_ : float
+        Violation of the optimality conditions.
+    n_iter_ : int
+        Iterations of the solver.
+    n_features_in_ : int
+        Number of attributes.
 
+    Examples
+    --------
     >>> model = LaplaceMEDN(C=10, lam=4).fit([[["a"], ["b"]], [["a"], ["a"]]], [[0, 1], [0, 0]])
     >>> model.predict([[["a"], ["b"]]]), bool(model.gap_ <= 1e-4)
     ([array([0, 1])], True)

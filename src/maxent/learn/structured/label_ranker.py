@@ -35,18 +35,84 @@ class LabelRanker(MultiOutputMixin, FenchelYoungModel):
 
     Parameters
     ----------
-    entropy : "l2", half the squared norm of the points, or "kl", their entropy ``MeanEntropy``; or
-        an Entropy on a ``Permutahedron``.
-    weights : w, the points of the places, which do not increase; k, ..., 1 by default. Zeros at the
-        end make a ranking of the first places alone.
+    entropy : str or Entropy, default "l2"
+        "l2", half the squared norm of the points, "kl", their entropy ``MeanEntropy``, or an
+        Entropy on a ``Permutahedron``.
+    weights : array (n_labels,), default None
+        w, the points of the places, which do not increase; None is k, ..., 1. Zeros at the end make
+        a ranking of the first places alone.
+    potential : Potential, float or dict, default Quadratic(1e-3)
+        V, whose conjugate V* is the penalty on the weights, as for ``FenchelYoungClassifier``.
+        Potentials with one number per weight take W (features, labels) row by row.
+    fit_intercept : bool, default True
+        Whether each output has a free constant, which is not penalized.
+    kernel : str or callable, default None
+        None for a linear model; "linear", "rbf", "poly", a function (X, Z) -> matrix, or
+        "precomputed" where X is the matrix of the kernel. The penalty is then s/2 times the squared
+        norm in the space of the kernel.
+    gamma : float, "scale" or "auto", default "scale"
+        Factor in "rbf" and "poly", as in ``SVC``.
+    degree : float, default 3
+        Degree of "poly".
+    coef0 : float, default 0.0
+        Constant in "poly".
+    solver : str or Solver, default "auto"
+        How to solve the problem; see ``Problem.solve``. "auto" chooses by the problem.
+    tol : float, default 1e-6
+        Duality gap at which to stop.
+    max_iter : int, default None
+        Iterations at most; None is the solver's own limit.
+    warm_start : bool, default False
+        Whether to start at the weights of the last fit, where they have the right shape (linear
+        models).
+    temperature : float, default 1.0
+        T of predictions p(theta / T): towards the best answer as it falls, towards a uniform one as
+        it grows. Training is not affected.
+    random_state : int or RandomState, default None
+        Seed of solvers that draw samples.
+    verbose : int, default 0
+        1 shows a progress line.
 
-    The others are those of ``FenchelYoungClassifier``; a potential with one number per weight takes
-    W (features, labels) row by row.
+    Attributes
+    ----------
+    coef_ : array (n_labels, n_features)
+        Weights.
+    intercept_ : array (n_labels,)
+        Constants.
+    entropy_ : Entropy
+        The entropy in use.
+    loss_ : float
+        Mean loss on the training data.
+    objective_ : float
+        ``loss_`` with the penalty.
+    gap_ : float
+        Duality gap: ``objective_`` is at most this far above the minimum. It holds with an
+        intercept too: it is taken at the prediction with its surplus moved, so that its mean is
+        exactly that of y.
+    optimality_ : float
+        Violation of the optimality conditions.
+    n_iter_ : int
+        Iterations of the solver.
+    dual_coef_ : array (n_outputs, n_kept)
+        Kernel models: coefficients of the training rows kept.
+    support_ : array (n_kept,)
+        Kernel models: which training rows are kept. Rows that are predicted exactly are not, as a
+        sparse entropy does with easy rows.
+    X_fit_ : array (n_kept, n_features)
+        Kernel models: the training rows kept.
+    gamma_ : float
+        Kernel models: the value of ``gamma`` in use.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : array (n_features_in_,)
+        Names of the columns of X, where it has any.
 
-    Attributes: coef_ (labels, features), intercept_ (labels,), and loss_, objective_, gap_,
-    optimality_, n_iter_, entropy_, dual_coef_, support_, X_fit_ as for the classifier. ``score`` is
-    Kendall's tau of the predicted and the given rankings, on average.
+    Notes
+    -----
+    ``score`` is Kendall's tau of the predicted and the given rankings, on average.
 
+    Examples
+    --------
     >>> X = np.linspace(-1, 1, 40)[:, None]
     >>> ranks = np.where(X > 0, [[1, 2, 3]], [[3, 2, 1]])  # of three labels, 1 is the best
     >>> model = LabelRanker().fit(X, ranks)

@@ -47,24 +47,47 @@ class Matcher(SolvesProblem, SavesFields, BaseEstimator):
 
     Parameters
     ----------
-    entropy : "l2", half the squared norm of the doubly stochastic matrix (a loss with a margin and
-        sparse soft matchings), "kl", its entropy ``MeanEntropy`` (Sinkhorn), or an Entropy on
+    entropy : str or Entropy, default "l2"
+        "l2", half the squared norm of the doubly stochastic matrix (a loss with a margin and sparse
+        soft matchings), "kl", its entropy ``MeanEntropy`` (Sinkhorn), or an Entropy on
         ``Birkhoff()``.
-    pair_features : what w weighs: "squared_difference", -(a_i - b_j)^2 of each feature;
-        "product", a_i b_j of each; a function (A, B) -> (n, n, features); or "precomputed", where
-        X holds such arrays instead of pairs of sets.
-    potential : V, whose conjugate is the penalty on w: a Potential, or a number s for
-        ``Quadratic(s)``, s/2 ||w||^2; ``Quadratic(1e-3)`` by default.
-    solver, tol, max_iter : see ``Problem.solve``; solvers stop at a duality gap of tol.
-    verbose : 1 shows a progress line.
+    pair_features : str or callable, default "squared_difference"
+        What w weighs: "squared_difference", -(a_i - b_j)^2 of each feature; "product", a_i b_j of
+        each; a function (A, B) -> (n, n, features); or "precomputed", where X holds such arrays
+        instead of pairs of sets.
+    potential : Potential or float, default Quadratic(1e-3)
+        V, whose conjugate V* is the penalty on the weights; a number s for ``Quadratic(s)``, s/2
+        ||w||^2.
+    solver : str or Solver, default "auto"
+        How to solve the problem; see ``Problem.solve``. "auto" chooses by the problem.
+    tol : float, default 1e-6
+        Duality gap at which to stop.
+    max_iter : int, default None
+        Iterations at most; None is the solver's own limit.
+    verbose : int, default 0
+        1 shows a progress line.
 
     Attributes
     ----------
-    coef_ : (features,), the weights. entropy_ : the entropy in use.
-    loss_ : mean loss on the training pairs; objective_ : with the penalty.
-    gap_ : duality gap: ``objective_`` is at most that far above the smallest there is.
-    optimality_ : violation of the optimality conditions; n_iter_; n_features_in_.
+    coef_ : array (n_features,)
+        Weights.
+    entropy_ : Entropy
+        The entropy in use.
+    loss_ : float
+        Mean loss on the training data.
+    objective_ : float
+        ``loss_`` with the penalty.
+    gap_ : float
+        Duality gap: ``objective_`` is at most this far above the minimum.
+    optimality_ : float
+        Violation of the optimality conditions.
+    n_iter_ : int
+        Iterations of the solver.
+    n_features_in_ : int
+        Number of features of a pair.
 
+    Examples
+    --------
     >>> rng = np.random.default_rng(0)
     >>> A = rng.normal(size=(20, 5, 3))
     >>> y = np.array([rng.permutation(5) for _ in A])

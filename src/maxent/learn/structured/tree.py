@@ -50,22 +50,50 @@ class TreeClassifier(SolvesProblem, SavesFields, BaseEstimator):
 
     Parameters
     ----------
-    loss : "crf", "hinge", "softmax-margin", or an Entropy of the simplex, which then smooths the
+    loss : str or Entropy, default "crf"
+        "crf", "hinge", "softmax-margin", or an Entropy of the simplex, which then smooths the
         recursion (``SmoothedMax``), sparsely with ``Tsallis(2.0)``; see ``ChainClassifier``.
-    potential : V, whose conjugate is the penalty on the weights; a number s for ``Quadratic(s)``;
-        ``Quadratic(1e-3)`` by default.
-    cost : what it costs in training to label a node j where i is right, see ``ChainClassifier``.
-    tables : "one" for all edges, or "depth": one for each depth of the child, where labels mean
-        something else on each level.
-    solver, tol, max_iter : see ``Problem.solve``; solvers stop at a duality gap of tol.
-    verbose : 1 shows a progress line.
+    potential : Potential or float, default Quadratic(1e-3)
+        V, whose conjugate V* is the penalty on the weights; a number s for ``Quadratic(s)``.
+    cost : array (n_classes, n_classes), default None
+        What it costs in training to label a node j where i is right, as for ``ChainClassifier``.
+    tables : "one" or "depth", default "one"
+        "one" table for all edges, or one for each "depth" of the child, where labels mean something
+        else on each level.
+    solver : str or Solver, default "auto"
+        How to solve the problem; see ``Problem.solve``. "auto" chooses by the problem.
+    tol : float, default 1e-4
+        Duality gap at which to stop.
+    max_iter : int, default None
+        Iterations at most; None is the solver's own limit.
+    verbose : int, default 0
+        1 shows a progress line.
 
     Attributes
     ----------
-    classes_; coef_ : (classes, features); tables_ : (kinds, classes, classes), [parent's, child's].
-    loss_, objective_ : mean loss, and with the penalty; gap_ : ``objective_`` is at most that far
-    above the smallest there is; optimality_; n_iter_; n_features_in_.
+    classes_ : array (n_classes,)
+        The labels, sorted.
+    coef_ : array (n_classes, n_features)
+        Weights of the features.
+    tables_ : array (n_tables, n_classes, n_classes)
+        Scores of two labels, [parent's, child's].
+    depth_ : int
+        Depth of the deepest edge in training, from 0.
+    loss_ : float
+        Mean loss on the training data.
+    objective_ : float
+        ``loss_`` with the penalty.
+    gap_ : float
+        Duality gap: ``objective_`` is at most this far above the minimum.
+    optimality_ : float
+        Violation of the optimality conditions.
+    n_iter_ : int
+        Iterations of the solver.
+    n_features_in_ : int
+        Number of features of a node.
 
+    Examples
+    --------
     >>> features = np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
     >>> parents = [-1, 0, 0]  # a root with two children
     >>> model = TreeClassifier().fit([(features, parents)], [["page", "name", "name"]])
@@ -80,7 +108,7 @@ class TreeClassifier(SolvesProblem, SavesFields, BaseEstimator):
         loss: Any = "crf",
         potential: PotentialLike = None,
         *,
-        cost: ArrayLike | str | None = None,
+        cost: ArrayLike | None = None,
         tables: str = "one",
         solver: SolverLike = "auto",
         tol: float = 1e-4,

@@ -118,10 +118,23 @@ class Draw(NamedTuple):
 class CellBlock:
     """Cells of one row: features bound to them, masses q0 (of all blocks the sum is 1), records.
 
-    ``occupied`` are the cells with occurrences, ``share`` their share of all occurrences, ``mass``
-    is how often each cell counts. What was
-    computed for the last weights is kept, so that a Hessian or a certificate at the same weights
-    costs no second pass; another copy of the block computes it again.
+    What was computed for the last weights is kept, so that a Hessian or a certificate at the same
+    weights costs no second pass; another copy of the block computes it again.
+
+    Parameters
+    ----------
+    number : int
+        Number of the block.
+    features : OperatorMap
+        Features bound to the cells.
+    default : array (n_cells,)
+        Masses q0; of all blocks the sum is 1.
+    occupied : array
+        The cells with occurrences.
+    share : array
+        Their share of all occurrences.
+    mass : array (n_cells,)
+        How often each cell counts.
     """
 
     number: int

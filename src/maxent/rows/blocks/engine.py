@@ -63,6 +63,13 @@ def call(block: Any, number: int, work: Work, args: Sequence[Any]) -> Any:
 class MemoryBlocks(Blocks):
     """Blocks in the memory of this process.
 
+    Parameters
+    ----------
+    blocks : sequence
+        The blocks.
+
+    Examples
+    --------
     >>> class Part(list):
     ...     def total(self, factor):
     ...         return factor * sum(self)
@@ -93,8 +100,14 @@ class MemoryBlocks(Blocks):
 class FileBlocks(Blocks):
     """Blocks in files of a scratch folder of their own: one of them is in memory at a time.
 
-    ``make`` gives the blocks one after another. The folder is made in ``scratch`` (None: where
-    temporary files go) and lives as long as this object.
+    The folder lives as long as this object.
+
+    Parameters
+    ----------
+    make : iterable
+        Gives the blocks one after another.
+    scratch : path, default None
+        Where the folder is made; None is where temporary files go.
     """
 
     def __init__(self, make: Iterable[Any], scratch: str | None = None) -> None:
@@ -143,6 +156,13 @@ class SourceBlocks(Blocks):
     """Blocks that are read anew at each pass over them, by functions without arguments.
 
     What ``map`` makes of them is kept in a scratch folder; see :class:`FileBlocks`.
+
+    Parameters
+    ----------
+    readers : sequence of callable
+        Functions that read the blocks.
+    scratch : path, default None
+        Folder for what ``map`` makes; None is where temporary files go.
     """
 
     def __init__(self, readers: Sequence[Callable[[], Any]], scratch: str | None = None) -> None:

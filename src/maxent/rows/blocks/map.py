@@ -263,10 +263,22 @@ class _At(NamedTuple):
 
 
 class CellBlockMap(BlockMap):
-    """Features of the cells of one row, which ``CellBlock`` hold: a density over more cells than
-    fit in memory. Shannon merges as (log sum exp, moments), Tsallis finds its threshold in a few
-    rounds of one number each. ``records`` are the features at some cells, such as those with
-    occurrences, by which a working set tells near copies apart.
+    """Features of the cells of one row, which ``CellBlock`` hold.
+
+    A density over more cells than fit in memory: Shannon merges as (log sum exp, moments), Tsallis
+    finds its threshold in a few rounds of one number each.
+
+    Parameters
+    ----------
+    blocks : Blocks
+        The blocks.
+    n_features : int
+        Number of features.
+    n_cells : int
+        Number of cells.
+    records : OperatorMap, default None
+        Features at some cells, such as those with occurrences, by which a working set tells near
+        copies apart.
     """
 
     cheap_moments: ClassVar[bool] = True
@@ -409,7 +421,16 @@ class CellBlockMap(BlockMap):
 class SampleBlockMap(BlockMap):
     """Features of samples, each a row with a loss of its own, which ``SampleBlock`` hold.
 
-    ``n_outputs`` is the number of scores of a sample where all have as many, else None.
+    Parameters
+    ----------
+    blocks : Blocks
+        The blocks.
+    n_features : int
+        Number of features.
+    n_samples : int
+        Number of samples.
+    n_outputs : int, default None
+        Scores of a sample where all have as many, else None.
     """
 
     one_row = False

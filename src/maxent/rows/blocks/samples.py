@@ -33,8 +33,20 @@ class SampleSums(NamedTuple):
 class SampleBlock:
     """Rows with features, weights a_i (of all blocks the sum is 1) and observed rows.
 
-    The entropy may have costs of its rows. ``features`` is None for a block without rows. What was
-    computed for the last weights is kept; another copy of the block computes it again.
+    What was computed for the last weights is kept; another copy of the block computes it again.
+
+    Parameters
+    ----------
+    number : int
+        Number of the block.
+    entropy : Entropy
+        The entropy, which may have costs of its rows.
+    features : FeatureMap or None
+        Features of the rows; None for a block without rows.
+    weights : array (n_rows,)
+        Weights a_i; of all blocks the sum is 1.
+    observed : array
+        Observed rows.
     """
 
     number: int

@@ -10,9 +10,20 @@ from typing import Any
 class SequenceBlock:
     """Sequences X and the labels y of each; without y, pairs (sequence, labels).
 
-    ``sample_weight`` is one number per sequence, None for ones. ``hash_bits`` numbers the names of
-    attributes by a hash, see ``maxent.tagging.Attributes``. A block that reads a file when it is
-    asked has a ``load`` of its own.
+    A block that reads a file when it is asked has a ``load`` of its own.
+
+    Parameters
+    ----------
+    number : int
+        Number of the block.
+    X : sequences
+        The sequences, or pairs (sequence, labels).
+    y : sequences, default None
+        Labels of each sequence.
+    sample_weight : array (n_sequences,), default None
+        One number per sequence, None for ones.
+    hash_bits : int, default None
+        Number the names of attributes by a hash, see ``maxent.tagging.Attributes``.
     """
 
     number: int

@@ -54,13 +54,20 @@ def open_table(
 
     Parameters
     ----------
-    source : an array (a ``numpy.memmap`` above all), or the path of a .npy file, of a parquet file
-        or of a folder of parquet files.
-    memory : what the program may take in all, such as "2GB"; blocks are cut to fit.
-    scratch : a folder for temporary files, about twice as large as the table.
-    columns : what belongs to the rows (y, sample_weight, prior): arrays, or names of columns of
-        parquet files, which are then no features.
+    source : array or path
+        An array (a ``numpy.memmap`` above all), or the path of a .npy file, of a parquet file or of
+        a folder of parquet files.
+    memory : str or int, default "2GB"
+        What the program may take in all, such as "2GB"; blocks are cut to fit.
+    scratch : path, default None
+        Folder for temporary files, about twice as large as the table; None is where temporary files
+        go.
+    **columns : array or str
+        What belongs to the rows (y, sample_weight, prior): arrays, or names of columns of parquet
+        files, which are then no features.
 
+    Examples
+    --------
     >>> table = open_table(np.arange(6.0).reshape(3, 2), y=[0, 1, 0])
     >>> table.names(), table.n_rows()
     (2, 3)

@@ -21,7 +21,17 @@ _LAZY = {"dask": "maxent.rows.dask.registered", "xarray": "maxent.rows.dask.rast
 
 @dataclass(eq=False)
 class Part:
-    """The rows of one block: a table X and arrays with an entry per row, by name."""
+    """The rows of one block: a table X and arrays with an entry per row, by name.
+
+    Attributes
+    ----------
+    number : int
+        Number of the block.
+    X : table
+        The rows.
+    columns : dict of array
+        Arrays with an entry per row, by name.
+    """
 
     number: int
     X: Any
@@ -53,9 +63,14 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class BlockTable:
-    """Blocks of rows; ``blocks`` hold :class:`Part`.
+    """Blocks of rows.
 
-    ``columns`` name what comes with the rows (y, sample_weight ...).
+    Parameters
+    ----------
+    blocks : Blocks
+        Blocks of :class:`Part`.
+    columns : tuple of str, default ()
+        Names of what comes with the rows (y, sample_weight ...).
     """
 
     blocks: Blocks
@@ -121,7 +136,12 @@ def _table(X: Any, columns: dict[str, Any]) -> BlockTable:
 def block_table(X: Any, **columns: Any) -> BlockTable:
     """The table X in blocks, with what belongs to its rows.
 
-    ``columns`` are arrays in the same blocks (None: left out), or numpy arrays, which are cut.
+    Parameters
+    ----------
+    X : table
+        The table, of dask or in blocks already.
+    **columns : array
+        Arrays in the same blocks (None: left out), or numpy arrays, which are cut.
     """
     load_tables(X)
     return _table(X, {name: given for name, given in columns.items() if given is not None})

@@ -51,17 +51,30 @@ def connect(
     Workers use one thread per task (``MAXENT_NUM_THREADS`` is 1 there). Those of a scheduler that
     is running already must have this version of maxent. Whoever can connect to a scheduler can run
     code on its workers, so those started here take no connection without a certificate that this
-    process makes for them and keeps in memory (TLS). They end with the block, however it ends;
-    ``memory_limit`` is that of each. With ``dashboard`` dask's pages on what they do are at
-    ``client.dashboard_link``, for everyone on this machine to read. What dask would log is held
-    back: what goes wrong is raised.
+    process makes for them and keeps in memory (TLS). They end with the block, however it ends. What
+    dask would log is held back: what goes wrong is raised.
+
+    Parameters
+    ----------
+    address : str, default None
+        Address of a scheduler.
+    workers : int, default None
+        Processes to start here instead.
+    memory_limit : str, float or None, default "auto"
+        Memory of each of these.
+    dashboard : bool, default False
+        Whether dask's pages on what they do are at ``client.dashboard_link``, for everyone on this
+        machine to read.
 
     Raises
     ------
-    ConnectionError : nothing answers at the address, there are no workers, or none could be
-        started.
-    SchedulerLost : it went away while it was needed.
+    ConnectionError
+        Nothing answers at the address, there are no workers, or none could be started.
+    SchedulerLost
+        The scheduler went away while it was needed.
 
+    Examples
+    --------
     >>> with connect(workers=1) as client:
     ...     client.submit(sum, [1, 2, 3]).result()
     6
@@ -284,6 +297,15 @@ def check_shared(
     """Refuse workers that do not see the files that are read.
 
     Nor the folder of the results, if there is one: they have to see what is written there.
+
+    Parameters
+    ----------
+    client : Client
+        The client.
+    folder : path or None
+        The folder of the results.
+    read : iterable of paths
+        The files that are read.
     """
     needed = sorted({os.path.abspath(path) for path in read if os.path.exists(path)})
     home = folder if folder is None or folder.is_dir() else folder.parent

@@ -51,6 +51,17 @@ def in_workers(
 
     A process works on one of them at a time, in the folder of this process: what is done there may
     read relative paths, record warnings and draw.
+
+    Parameters
+    ----------
+    client : Client
+        The client.
+    work : callable
+        What to do with a job.
+    queue : sequence
+        The jobs.
+    common : sequence, default ()
+        Further arguments of all jobs.
     """
     with _handed_over(client, work, common, alone=True) as submit:
         for job, future in _as_they_end(client, submit, queue):

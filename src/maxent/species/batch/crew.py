@@ -18,9 +18,21 @@ from maxent.species.fitting.options import ALWAYS, option
 class ClusterSettings:
     """Who does the work: this process, a dask cluster at an address, or workers to start here.
 
-    ``memory`` is what this process, or each worker that is started here, may take; with it a
-    background of all cells is read in windows.
+    Parameters
+    ----------
+    dask : str, default None
+        Address of the scheduler of a dask cluster, such as "tcp://host:8786".
+    workers : int, default None
+        Processes to start here, as a cluster.
+    memory : str, default None
+        What this process, or each worker that is started here, may take, such as "2GB"; with it a
+        background of all cells is read in windows.
+    dashboard : bool, default False
+        Whether workers started here have dask's pages on the work, which everyone on this machine
+        can read.
 
+    Examples
+    --------
     >>> ClusterSettings(dask="tcp://10.0.0.1:8786", workers=4)
     Traceback (most recent call last):
     ValueError: dask and --workers name two clusters; give one of them

@@ -322,7 +322,13 @@ def _write_pages(result: SpeciesResult, folder: Path) -> list[Path]:
 
 
 def rewrite_report(folder: Path) -> Path:
-    """Make report.html and map.png of a folder again from its result.json."""
+    """Make report.html and map.png of a folder again from its result.json.
+
+    Parameters
+    ----------
+    folder : path
+        The folder.
+    """
     result = read_result(Path(folder))
     made = _write_pages(result, Path(folder))
     renew_manifest(Path(folder), [page.name for page in made])

@@ -112,12 +112,45 @@ def fit_files(
 ) -> list[dict[str, Any]]:
     """Fit every species of a file to layers, with a folder and a summary row for each.
 
-    ``species`` picks some; ``test`` holds records of the same species for testing; ``bias`` is a
-    raster of sampling effort; ``group`` records whose cells are the background; ``study`` where
-    background is drawn from; ``jobs`` species are fitted at a time, or as many as there are workers
-    of a ``cluster``, which also says how much memory there is for a background of all cells;
-    ``resume`` keeps the species that an earlier run of the same settings
-    finished.
+    Parameters
+    ----------
+    records : RecordFile
+        The file of records.
+    layers : LayerFiles
+        Which rasters to open, and how.
+    out : path
+        Folder to write to.
+    settings : Settings, default None
+        What the fit is told; None is ``Settings()``.
+    species : sequence of str, default ()
+        Names of the species to take; all of them if empty.
+    test : RecordFile, default None
+        Records of the same species for testing.
+    bias : str, default None
+        File of a raster of sampling effort.
+    group : RecordFile, default None
+        Records whose cells are the background.
+    study : StudyFiles, default None
+        Where background is drawn from; None for all of the layers.
+    projections : sequence of LayerFiles, default ()
+        Other layers to project to.
+    lambdas : bool, default False
+        Whether to write ``.lambdas`` files as well.
+    maps : bool, default True
+        Whether to write maps.
+    jobs : int, default 1
+        Species fitted at a time.
+    cluster : ClusterSettings, default None
+        Workers that fit as many species as they are; it also says how much memory there is for a
+        background of all cells.
+    overwrite : bool, default False
+        Whether files that are there already are replaced.
+    resume : bool, default False
+        Whether to keep the species that an earlier run of the same settings finished.
+    command : str, default ""
+        The command that repeats the run, for the report.
+    listener : Listener, default None
+        Who is told how the run goes; None for nobody.
     """
     settings, listener = settings or Settings(), listener or Silence()
     _check_share_settings(settings)
@@ -202,8 +235,38 @@ def fit_swd(
 ) -> list[dict[str, Any]]:
     """Fit every species of a table of samples with data, against a table of background points.
 
-    ``samples`` is a path, or names the columns of all tables too; ``test`` is a table of the same
-    species for testing.
+    Parameters
+    ----------
+    samples : path or RecordFile
+        The table of samples; a ``RecordFile`` names the columns of all tables too.
+    background : path
+        The table of background points.
+    out : path
+        Folder to write to.
+    settings : Settings, default None
+        What the fit is told; None is ``Settings()``.
+    categorical : sequence of str, default ()
+        Names of the variables that hold categories.
+    species : sequence of str, default ()
+        Names of the species to take; all of them if empty.
+    test : path, default None
+        A table of the same species for testing.
+    projections : sequence of LayerFiles, default ()
+        Other layers to project to.
+    lambdas : bool, default False
+        Whether to write ``.lambdas`` files as well.
+    jobs : int, default 1
+        Species fitted at a time.
+    cluster : ClusterSettings, default None
+        Who does the work; None is this process.
+    overwrite : bool, default False
+        Whether files that are there already are replaced.
+    resume : bool, default False
+        Whether to keep the species that an earlier run of the same settings finished.
+    command : str, default ""
+        The command that repeats the run, for the report.
+    listener : Listener, default None
+        Who is told how the run goes; None for nobody.
     """
     settings, listener = settings or Settings(), listener or Silence()
     _check_share_settings(settings)

@@ -41,10 +41,21 @@ def compare_maps(
 
     Parameters
     ----------
-    present : a GeoTIFF; futures : by the name of the scenario, on the same grid.
-    threshold : the least suitability that counts as presence; rule : where it comes from.
-    out : folder for ``change_<scenario>.tif``, ``range_change.csv`` and, of two or more scenarios,
+    present : path
+        A GeoTIFF.
+    futures : dict of paths
+        GeoTIFFs on the same grid, by the name of the scenario.
+    threshold : float
+        The least suitability that counts as presence.
+    out : path
+        Folder for ``change_<scenario>.tif``, ``range_change.csv`` and, of two or more scenarios,
         ``scenarios_mean.tif``, ``scenarios_sd.tif``, ``scenarios_agreement.tif``.
+    rule : str, default ""
+        Where the threshold comes from.
+    overwrite : bool, default True
+        Whether files that are there already are replaced.
+    verbose : int, default 1
+        0 silences progress.
     """
     if not futures:
         raise ValueError("no other map to compare with: give at least one")

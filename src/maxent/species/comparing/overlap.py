@@ -16,10 +16,20 @@ from maxent.species.comparing.map_files import MapStack
 class Overlap:
     """Both are 1 for maps that are alike and 0 for maps without a place in common.
 
-    With p and q the two maps, scaled to add up to 1 over the cells that both know: Schoener's
-    D = 1 - 1/2 sum |p - q|, Warren's I = 1 - 1/2 sum (sqrt p - sqrt q)^2 = sum sqrt(p q), as
-    dismo and ENMTools compute them (cells count alike, whatever their area); ``correlation`` is
-    Pearson's, of the suitabilities as they are.
+    With p and q the two maps, scaled to add up to 1 over the cells that both know: Schoener's D = 1
+    - 1/2 sum |p - q|, Warren's I = 1 - 1/2 sum (sqrt p - sqrt q)^2 = sum sqrt(p q), as dismo and
+    ENMTools compute them (cells count alike, whatever their area).
+
+    Attributes
+    ----------
+    d : float
+        Schoener's D.
+    i : float
+        Warren's I.
+    correlation : float
+        Pearson's, of the suitabilities as they are.
+    cells : int
+        Cells that both know.
     """
 
     d: float
@@ -29,7 +39,15 @@ class Overlap:
 
 
 def niche_overlap(one: str | Path, other: str | Path) -> Overlap:
-    """Overlap of two GeoTIFFs of suitability on one grid, read a few rows at a time."""
+    """Overlap of two GeoTIFFs of suitability on one grid, read a few rows at a time.
+
+    Parameters
+    ----------
+    one : path
+        A GeoTIFF.
+    other : path
+        Another on the same grid.
+    """
     paths = {"one": Path(one), "other": Path(other)}
     with MapStack.open(paths) as stack:
         cells, sums, products = 0, np.zeros(2), np.zeros((2, 2))

@@ -20,6 +20,27 @@ class RangeChange:
 
     Only the ``cells`` that both maps know count. Present range = lost + kept, future range = kept +
     gained. Areas are NaN where they are not known: without a CRS, or on a turned grid in degrees.
+
+    Attributes
+    ----------
+    scenario : str
+        Name of the scenario.
+    threshold : float
+        The least suitability that counts as presence.
+    cells : int
+        Cells that both maps know.
+    lost_cells : int
+        Cells of presence now, not then.
+    kept_cells : int
+        Cells of presence now and then.
+    gained_cells : int
+        Cells of presence then, not now.
+    lost_km2 : float
+        Their area.
+    kept_km2 : float
+        Their area.
+    gained_km2 : float
+        Their area.
     """
 
     scenario: str
@@ -64,10 +85,16 @@ class RangeChange:
 class Comparison:
     """What :func:`compare_maps` wrote.
 
-    changes : one per scenario; files : maps and table by what they hold, beside each other:
-    ``change:<scenario>`` (classes of ``CLASSES``), and of several scenarios mean and standard
-    deviation of their suitability, and how many of them say presence ("scenarios_agreement");
-    rule : where the threshold comes from, in words.
+    Attributes
+    ----------
+    changes : tuple of RangeChange
+        One per scenario.
+    files : dict
+        Maps and table by what they hold, beside each other: ``change:<scenario>`` (classes of
+        ``CLASSES``), and of several scenarios mean and standard deviation of their suitability, and
+        how many of them say presence ("scenarios_agreement").
+    rule : str
+        Where the threshold comes from, in words.
     """
 
     changes: tuple[RangeChange, ...]

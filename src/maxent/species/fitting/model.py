@@ -22,15 +22,23 @@ class SpeciesModel:
 
     Attributes
     ----------
-    species : its name.
-    density : the FittedDensity; a fitted estimator given is asked for its own.
-    reference : the environment of the fit, for similarity maps; None where it is not known.
-    thresholds : rule -> cloglog value.
-    crs : of the layers of the fit.
-    study : the region that background was drawn from, None for all of the layers.
-    selection : which of the variables given were used, and why; None where all were.
-    extrapolation : the combinations of variables of the fit, for maps of ExDet; None where they
-        are not known, or no variable is a number.
+    species : str
+        Name of the species.
+    density : FittedDensity
+        The fitted density; a fitted estimator given is asked for its own.
+    reference : Reference or None
+        The environment of the fit, for similarity maps; None where it is not known.
+    thresholds : dict or None
+        rule -> cloglog value.
+    crs : str or None
+        CRS of the layers of the fit.
+    study : StudyRegion or None
+        The region that background was drawn from, None for all of the layers.
+    selection : Selection or None
+        Which of the variables given were used, and why; None where all were.
+    extrapolation : Extrapolation or None
+        The combinations of variables of the fit, for maps of ExDet; None where they are not known,
+        or no variable is a number.
     """
 
     species: str
@@ -72,7 +80,13 @@ class SpeciesModel:
 
 
 def load_model(path: str | os.PathLike[str]) -> SpeciesModel:
-    """Read ``model.json``, a saved density or maxent.jar's ``.lambdas``."""
+    """Read ``model.json``, a saved density or maxent.jar's ``.lambdas``.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    """
     path = Path(path)
     if path.is_dir():
         path = path / "model.json"

@@ -36,16 +36,29 @@ def fit(
 
     Parameters
     ----------
-    records : a file, a ``RecordFile`` (which names columns), a pandas or geopandas frame, or
+    records : path, RecordFile, frame or Occurrences
+        A file, a ``RecordFile`` (which names columns), a pandas or geopandas frame, or
         ``Occurrences``.
-    layers : files and folders, ``LayerFiles``, an xarray Dataset or DataArray, or ``Layers``.
-    settings : see ``Settings``; ``changes`` replace some of them, by name.
-    species : which one, where the records have several.
-    categorical : names of the layers of categories, where ``layers`` does not say.
-    test : records for testing; group : records whose cells are the background (or whose density
-        is the effort, with ``bias_kernel``); both as records.
-    bias : layer of sampling effort, as layers.
+    layers : path, sequence of paths, LayerFiles, Dataset or Layers
+        Files and folders, ``LayerFiles``, an xarray Dataset or DataArray, or ``Layers``.
+    settings : Settings, default None
+        See ``Settings``; None is ``Settings()``.
+    species : str, default None
+        Which one, where the records have several.
+    categorical : tuple of str or list of str, default ()
+        Names of the layers of categories, where ``layers`` does not say.
+    test : as records, default None
+        Records for testing.
+    bias : as layers, default None
+        Layer of sampling effort.
+    group : as records, default None
+        Records whose cells are the background (or whose density is the effort, with
+        ``bias_kernel``).
+    **changes : object
+        Settings to replace, by name.
 
+    Examples
+    --------
     >>> import numpy as np, xarray as xr
     >>> rng = np.random.default_rng(0)
     >>> heat = xr.DataArray(rng.normal(size=(20, 20)), {"y": np.arange(20), "x": np.arange(20)})

@@ -42,9 +42,27 @@ def fit_species(
 ) -> tuple[SpeciesResult, list[FittedDensity]]:
     """Fit one species and diagnose the fit; also returns the models of the replicates asked for.
 
-    ``lenders`` are the densities of other species for ``settings.share``. ``whole`` gives the
-    density over more cells than those of the sample, which is used for all else, and notes.
-    ``stage`` is called with the name of each step as it begins.
+    Parameters
+    ----------
+    prepared : Prepared
+        The species, ready to be fitted.
+    settings : Settings, default None
+        What the fit is told; None is ``Settings()``.
+    categorical : sequence of str, default ()
+        Names of the variables that hold categories.
+    labels : dict, default None
+        File and band of each layer.
+    grid : Grid, default None
+        The grid of the layers.
+    command : str, default ""
+        The command that repeats the run, for the report.
+    lenders : dict of FittedDensity, default None
+        Densities of other species, for ``settings.share``.
+    whole : callable, default None
+        (recipe, sample) -> density over more cells than those of the sample, which is used for all
+        else, and notes.
+    stage : callable, default does nothing
+        Called with the name of each step as it begins.
     """
     settings = settings or Settings()
     if settings.share and lenders is None:

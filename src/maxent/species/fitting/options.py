@@ -31,14 +31,24 @@ class Option:
 
     Attributes
     ----------
-    help : one line.
-    group : the heading it stands under, None for no heading.
-    flags : the long one and the short one, where they are not made from the field's name.
-    choices : the values that are allowed; least : the smallest one.
-    most : the largest value that can be typed.
-    read : makes a value from what was typed, where that is not the value itself.
-    write : the words that are typed for a value, where they are not the value itself.
-    with_swd : when it has an effect on tables with data: ALWAYS, FOR_MAPS or NEVER.
+    help : str
+        One line.
+    group : str or None
+        The heading it stands under, None for no heading.
+    flags : tuple of str
+        The long one and the short one, where they are not made from the field's name.
+    choices : tuple
+        The values that are allowed.
+    least : float or None
+        The smallest one.
+    most : float or None
+        The largest value that can be typed.
+    read : callable or None
+        Makes a value from what was typed, where that is not the value itself.
+    write : callable or None
+        The words that are typed for a value, where they are not the value itself.
+    with_swd : str
+        When it has an effect on tables with data: ALWAYS, FOR_MAPS or NEVER.
     """
 
     help: str

@@ -26,7 +26,17 @@ TRAINING = "training layers"
 @io.register
 @dataclass(frozen=True)
 class CleaningStep:
-    """What happened to the records: how many were taken out (or moved), and examples of them."""
+    """What happened to the records: how many were taken out (or moved), and examples of them.
+
+    Attributes
+    ----------
+    what : str
+        What happened.
+    records : int
+        How many were taken out (or moved).
+    examples : tuple of str
+        Some of them, in words.
+    """
 
     what: str
     records: int
@@ -39,12 +49,17 @@ class Sample:
 
     Attributes
     ----------
-    X : a table, one column per layer.
-    counts : occurrences in each row, 0 for background.
-    coordinates : (rows, 2), None where the places are not known.
-    prior : sampling effort, which the fit takes out again; None for even effort.
-    background : which rows stand for the region (a presence outside the drawn background is a
-        point of the domain, but no background point in evaluations).
+    X : table
+        One column per layer.
+    counts : array (n_rows,)
+        Occurrences in each row, 0 for background.
+    coordinates : array (n_rows, 2) or None
+        x and y of each row, None where the places are not known.
+    prior : array (n_rows,) or None
+        Sampling effort, which the fit takes out again; None for even effort.
+    background : array (n_rows,) or None
+        Which rows stand for the region (a presence outside the drawn background is a point of the
+        domain, but no background point in evaluations).
     """
 
     X: Any
@@ -80,15 +95,23 @@ class Evaluation:
 
     Attributes
     ----------
-    scores : by name: auc, auc_sd, gain, log_loss, boyce, max_tss, aicc ...; of the training
-        records, and the same of the test records where there are any (None without).
-    roc : "train" and "test": false_positive_rate, true_positive_rate.
-    omission : threshold (cloglog), raw, cumulative, area, training_omission, test_omission.
-    thresholds : one row per rule: name, value (cloglog), raw, cumulative, area, training_omission,
+    scores : dict of float
+        Scores of the training records by name: auc, auc_sd, gain, log_loss, boyce, max_tss, aicc
+        ...
+    test_scores : dict of float or None
+        The same of the test records, None without any.
+    roc : dict
+        "train" and "test": false_positive_rate, true_positive_rate.
+    omission : dict of array
+        threshold (cloglog), raw, cumulative, area, training_omission, test_omission.
+    thresholds : list of dict
+        One row per rule: name, value (cloglog), raw, cumulative, area, training_omission,
         test_omission, p_value.
-    calibration : predicted, observed, low, high: share of presences in bins of the prediction
-        against what the model expects there.
-    boyce_curve : prediction, ratio: predicted against expected, the curve behind the index.
+    calibration : dict of array
+        predicted, observed, low, high: share of presences in bins of the prediction against what
+        the model expects there.
+    boyce_curve : dict of array
+        prediction, ratio: predicted against expected, the curve behind the index.
     """
 
     scores: dict[str, float]
@@ -107,12 +130,19 @@ class Replicates:
 
     Attributes
     ----------
-    kind : "blocks", "checkerboard", "random", "bootstrap" or "subsample".
-    table : one row per replicate: name, n_train, n_test, train_auc, test_auc,
-        auc_difference, test_gain, boyce, omission_minimum, omission_10_percentile, gain, gap.
-    roc : false_positive_rate, and mean and sd of the true positive rate over replicates.
-    omission : cumulative, and mean and sd of the test omission.
-    coordinates, fold : of the presences, for a picture of the blocks; None without places.
+    kind : "blocks", "checkerboard", "random", "bootstrap" or "subsample"
+        How the records were split.
+    table : list of dict
+        One row per replicate: name, n_train, n_test, train_auc, test_auc, auc_difference,
+        test_gain, boyce, omission_minimum, omission_10_percentile, gain, gap.
+    roc : dict of array
+        false_positive_rate, and mean and sd of the true positive rate over replicates.
+    omission : dict of array
+        cumulative, and mean and sd of the test omission.
+    coordinates : array (n_presences, 2) or None
+        Places of the presences, for a picture of the blocks; None without places.
+    fold : array (n_presences,) or None
+        Fold of each presence.
     """
 
     kind: str
@@ -130,12 +160,23 @@ class Sharing:
 
     Attributes
     ----------
-    chosen : whether the density is the mean of its own log density and that of the others.
-    n_others : species that lent; lenders : the weight of each one's exponent in the others' part.
-    kind, folds : of the cross-validation: "blocks", "checkerboard" or "random".
-    own, shared : scores of held-out records, by name: gain (mean log density against an even map,
+    chosen : bool
+        Whether the density is the mean of its own log density and that of the others.
+    n_others : int
+        Species that lent.
+    lenders : dict of float
+        Weight of each one's exponent in the others' part.
+    kind : "blocks", "checkerboard" or "random"
+        How the cross-validation split the records.
+    folds : int
+        Its number of folds.
+    own : dict of float
+        Scores of held-out records by the species alone: gain (mean log density against an even map,
         which decides) and auc; empty where nothing could be compared.
-    reason : why, in words.
+    shared : dict of float
+        The same scores with the others.
+    reason : str
+        Why, in words.
     """
 
     chosen: bool
@@ -161,12 +202,19 @@ class Importance:
 
     Attributes
     ----------
-    variables : names, in the order of the layers.
-    contribution : percent of the unregularized gain, its Aumann-Shapley share (adds up to 100;
-        negative where a variable only makes up for others).
-    permutation, permutation_sd : drop of training AUC when the variable is shuffled, as percent
-        of all drops; over repeated shuffles.
-    auc_drop, auc_drop_sd : the drop itself.
+    variables : tuple of str
+        Names, in the order of the layers.
+    contribution : array (n_variables,)
+        Percent of the unregularized gain, its Aumann-Shapley share (adds up to 100; negative where
+        a variable only makes up for others).
+    permutation : array (n_variables,)
+        Drop of training AUC when the variable is shuffled, as percent of all drops.
+    permutation_sd : array (n_variables,)
+        Its deviation over repeated shuffles.
+    auc_drop : array (n_variables,)
+        The drop itself.
+    auc_drop_sd : array (n_variables,)
+        Its deviation over repeated shuffles.
     """
 
     variables: tuple[str, ...]
@@ -184,8 +232,12 @@ class Collinearity:
 
     Attributes
     ----------
-    variables : names; correlation : Pearson's, (variables, variables).
-    vif : variance inflation factor of each among all of them.
+    variables : tuple of str
+        Names of the variables.
+    correlation : array (n_variables, n_variables)
+        Pearson's correlation.
+    vif : array (n_variables,)
+        Variance inflation factor of each among all of them.
     """
 
     variables: tuple[str, ...]
@@ -200,9 +252,14 @@ class Selection:
 
     Attributes
     ----------
-    rule : "vif=10" or "forward", as asked for.
-    kept : names; dropped : name -> why.
-    steps : of a forward selection, the variables in the order in which they were added, with the
+    rule : str
+        "vif=10" or "forward", as asked for.
+    kept : tuple of str
+        Names of the variables used.
+    dropped : dict
+        name -> why it was left out.
+    steps : list of dict
+        Of a forward selection, the variables in the order in which they were added, with the
         held-out gain reached.
     """
 
@@ -217,8 +274,13 @@ class Selection:
 class Jackknife:
     """Every variable alone and left out: regularized training gain, test gain and AUC.
 
-    ``scores`` maps "train_gain", "auc" (of training records) and, with test records, "test_gain"
-    and "test_auc" to {"all": number, "only": (variables,), "without": (variables,)}.
+    Attributes
+    ----------
+    variables : tuple of str
+        Names of the variables.
+    scores : dict
+        From "train_gain", "auc" (of training records) and, with test records, "test_gain" and
+        "test_auc" to {"all": number, "only": (variables,), "without": (variables,)}.
     """
 
     variables: tuple[str, ...]
@@ -228,10 +290,25 @@ class Jackknife:
 @io.register
 @dataclass(frozen=True, eq=False)
 class Response:
-    """Prediction (cloglog) along one variable: values or levels ``x``, ``y``, and a 90 % band.
+    """Prediction (cloglog) along one variable, with a 90 % band.
 
-    ``kind`` is "marginal" (the others at the mean of the presences, categories at their commonest
-    level) or "single" (a model of this variable alone).
+    Attributes
+    ----------
+    variable : str
+        Name of the variable.
+    kind : "marginal" or "single"
+        "marginal" has the others at the mean of the presences, categories at their commonest level;
+        "single" is a model of this variable alone.
+    categorical : bool
+        Whether it holds categories.
+    x : array (n,)
+        Values or levels.
+    y : array (n,)
+        Prediction at each.
+    low : array (n,) or None
+        Lower end of the band.
+    high : array (n,) or None
+        Upper end of the band.
     """
 
     variable: str
@@ -250,19 +327,35 @@ class MapFiles:
 
     Attributes
     ----------
-    name : "training layers", or the folder projected to.
-    files : by what they hold (cloglog, raw, logistic, cumulative, log, clamping, mess, mod, exdet,
-        ...): file names beside the report.
-    classes : the number written for each variable in the map of the most dissimilar one.
-    n_cells, n_unseen : known cells; those with an unseen category.
-    n_extrapolated : those with negative similarity to the fit, None where it was not looked at.
-    presence : of the map of presence, rule, threshold, cells, and km2 of them and of all known
-        cells (known_km2) where the CRS is known.
-    n_outside, n_clamped : those with a variable outside its range at the fit; with one that was
-        held at it, so none without clamping.
-    n_novel : those with a new combination of variables (ExDet above 1); None where not known.
-    mask, n_masked : what the cells left out of the maps of suitability were told by ("mess" or
-        "exdet", None for none), and how many they are.
+    name : str
+        "training layers", or the folder projected to.
+    files : dict
+        File names beside the report by what they hold (cloglog, raw, logistic, cumulative, log,
+        clamping, mess, mod, exdet, ...).
+    n_cells : int
+        Known cells.
+    classes : dict
+        The number written for each variable in the map of the most dissimilar one.
+    n_extrapolated : int or None
+        Cells with negative similarity to the fit, None where it was not looked at.
+    n_clamped : int
+        Cells with a variable that was held at its range, so none without clamping.
+    n_unseen : int
+        Cells with an unseen category.
+    seconds : float
+        Time taken.
+    n_outside : int
+        Cells with a variable outside its range at the fit.
+    presence : dict
+        Of the map of presence: rule, threshold, cells, and km2 of them and of all known cells
+        (known_km2) where the CRS is known.
+    n_novel : int or None
+        Cells with a new combination of variables (ExDet above 1); None where not known.
+    mask : str or None
+        What the cells left out of the maps of suitability were told by, "mess" or "exdet"; None for
+        none.
+    n_masked : int
+        How many they are.
     """
 
     name: str
@@ -305,21 +398,64 @@ class SpeciesResult:
 
     Attributes
     ----------
-    species : its name; model : the fitted density.
-    settings : every setting, by name; command : what repeats this run.
-    layers : file and band of each layer; categorical : which hold categories; grid : where.
-    records : x, y and ``test`` (bool) of the records in use.
-    n_background : background points.
-    cleaning : what was done to the records; notes : what was assumed, resampled or warned of.
-    evaluation, replicates, importance, jackknife, responses : see these; None where left out.
-    maps : rasters written; tables : other files, by what they hold.
-    bound : the guarantee of the fit in words; seconds : by stage.
-    study : the region that background was drawn from, None for all of the layers.
-    change : of the range between the training layers and projections on the same grid.
-    collinearity, selection : of all variables given, and which of them were used; see these.
-    sharing : whether the other species of the run lent strength, None where that was not asked.
-    n_cells : cells that the density is over, where the background points are a sample of them.
-    reading : how the layers were read, the fields of ``LayerFiles``; None for tables with data.
+    species : str
+        Name of the species.
+    model : FittedDensity
+        The fitted density.
+    settings : dict
+        Every setting, by name.
+    command : str
+        What repeats this run.
+    created : str
+        When it was made.
+    version : str
+        Version of maxent.
+    layers : dict
+        File and band of each layer.
+    categorical : tuple of str
+        Layers that hold categories.
+    grid : Grid or None
+        Where they are.
+    records : dict of array
+        x, y and ``test`` (bool) of the records in use.
+    n_background : int
+        Background points.
+    cleaning : list of CleaningStep
+        What was done to the records.
+    notes : list of str
+        What was assumed, resampled or warned of.
+    evaluation : Evaluation
+        How well the map tells presences from background.
+    replicates : list of Replicates
+        The fit repeated on parts of the records.
+    importance : Importance or None
+        What each variable does for the fit; None where left out.
+    jackknife : Jackknife or None
+        Every variable alone and left out; None where left out.
+    responses : list of Response
+        Curves along each variable.
+    maps : list of MapFiles
+        Rasters written.
+    tables : dict
+        Other files, by what they hold.
+    bound : str
+        The guarantee of the fit in words.
+    seconds : dict of float
+        Time taken, by stage.
+    study : StudyRegion or None
+        The region that background was drawn from, None for all of the layers.
+    change : Comparison or None
+        Change of the range between the training layers and projections on the same grid.
+    collinearity : Collinearity or None
+        Of all variables given.
+    selection : Selection or None
+        Which of them were used.
+    sharing : Sharing or None
+        Whether the other species of the run lent strength, None where that was not asked.
+    n_cells : int or None
+        Cells that the density is over, where the background points are a sample of them.
+    reading : dict or None
+        How the layers were read, the fields of ``LayerFiles``; None for tables with data.
     """
 
     species: str

@@ -69,30 +69,69 @@ class Settings:
 
     Parameters
     ----------
-    features, potential, entropy, multiplier, preset : see ``MaxentDensity``; ``entropy`` is
-        "shannon" or "tsallis:1.5".
-    select : "vif" or "vif=10" drops the variables whose variance inflation factor is larger, the
-        worst first; "forward" adds variables while the held-out gain of blocks grows.
-    background : number of background cells, None for every cell.
-    bias : what a bias raster is for: "background" draws the background in proportion to it,
-        "prior" takes it out of the density; bias_kernel : effort from the records themselves, the
-        bandwidth in km of their kernel density, or "auto".
-    keep_duplicates : count every record of a cell; thin : smallest distance between records in km;
-        minimum : smallest number of records.
-    test_share : share of the records held out at random for testing.
-    cv : "auto", "blocks", "checkerboard", "random" or "none"; folds : how many.
-    replicates, replicate_kind : further refits ("bootstrap", "subsample" or "crossvalidate"),
-        with maps of their mean and spread.
-    jackknife : refit with and without each variable; bootstrap : refits for the bands of response
-        curves; permutations : shuffles of each variable; diagnostic_cells : background cells that
-        the refits of diagnostics use at most.
-    share : let the other species of the run lend strength, where cross-validation of a species'
-        own records says that it helps (``maxent.species.fitting.sharing``).
-    prevalence : tau of the logistic output.
-    outputs : maps to write; clamp : hold variables in their ranges there; mask : leave cells that
-        extrapolate out of projections, "mess" or "exdet"; threshold : a rule (or a number) for a
-        map of presence.
-    seed : of everything random. verbose : 0 silences progress.
+    features : str, default "auto"
+        "auto" or letters of "lqpthc", see ``MaxentDensity``.
+    potential : str, default "box"
+        "box" (l1), "ball", "quadratic", "elastic", "smooth-box" or "laplace", see
+        ``MaxentDensity``.
+    entropy : str, default "shannon"
+        "shannon", or "tsallis:1.5" for exact zeros.
+    multiplier : float, default 1.0
+        Regularization multiplier.
+    preset : "maxent" or "maxnet", default None
+        Features and tables of that program.
+    share : bool, default False
+        Whether the other species of the run lend strength, where cross-validation of a species' own
+        records says that it helps (``maxent.species.fitting.sharing``).
+    background : int or None, default 10000
+        Number of background cells, None for every cell.
+    bias : "background" or "prior", default "background"
+        What a bias raster is for: "background" draws the background in proportion to it, "prior"
+        takes it out of the density.
+    select : str, default None
+        "vif" or "vif=10" drops the variables whose variance inflation factor is larger, the worst
+        first; "forward" adds variables while the held-out gain of blocks grows.
+    bias_kernel : str, default None
+        Effort from the records themselves: the bandwidth in km of their kernel density, or "auto".
+    keep_duplicates : bool, default False
+        Whether to count every record of a cell, not one.
+    thin : float, default None
+        Smallest distance between records in km.
+    minimum : int, default 3
+        Smallest number of records.
+    test_share : float, default 0.0
+        Share of the records held out at random for testing.
+    cv : str, default "auto"
+        Cross-validation: "auto", "blocks", "checkerboard", "random" or "none".
+    folds : int, default 4
+        Its folds.
+    replicates : int, default 0
+        Further refits, with maps of their mean and spread.
+    replicate_kind : str, default "bootstrap"
+        "bootstrap", "subsample" or "crossvalidate".
+    jackknife : bool, default True
+        Whether to refit with and without each variable.
+    bootstrap : int, default 20
+        Refits for the bands of response curves.
+    permutations : int, default 10
+        Shuffles of each variable.
+    diagnostic_cells : int, default 10000
+        Background cells that the refits of diagnostics use at most.
+    prevalence : float, default 0.5
+        tau of the logistic output.
+    outputs : tuple of str, default ("cloglog",)
+        Maps to write: "cloglog" (always), "raw", "logistic", "cumulative" or "log".
+    clamp : bool, default True
+        Whether to hold variables in their ranges in maps.
+    mask : "mess" or "exdet", default None
+        Leave cells that extrapolate out of projections: a variable outside its range, or for
+        "exdet" also a new combination of variables.
+    threshold : str, default None
+        Rule of the thresholds table (or a number) for a map of presence.
+    seed : int, default 0
+        Seed of everything random.
+    verbose : int, default 1
+        0 silences progress.
     """
 
     features: str = option(

@@ -126,12 +126,35 @@ def share(
 ) -> Shared:
     """The species' own density, or its mean with the others', whichever held-out records prefer.
 
-    ``own`` is the density of the sample by ``recipe``, ``lenders`` those of the other species. Both
-    ways are fitted to ``n`` parts of the species' records (``kind`` as in ``replicate``; a held-out
-    block is kept from the own part and from the weights of the lenders, whose own records are used
-    whole) and the other records decide: the mean of their log density, normalised over all
-    background. ``judged_on`` is a thinner sample of the same records for that.
+    Both ways are fitted to ``n`` parts of the species' records (a held-out block is kept from the
+    own part and from the weights of the lenders, whose own records are used whole) and the other
+    records decide: the mean of their log density, normalised over all background.
 
+    Parameters
+    ----------
+    recipe : Recipe
+        Features, potential, entropy and solver of a density.
+    sample : Sample
+        Records and background with their environment.
+    own : FittedDensity
+        Density of the sample by ``recipe``.
+    lenders : dict of FittedDensity
+        Densities of the other species.
+    kind : str, default "blocks"
+        How records are held out, as in ``replicate``.
+    n : int, default 4
+        Number of parts.
+    seed : int, default 0
+        Seed of the parts.
+    judged_on : Sample, default None
+        A thinner sample of the same records, whose held-out records decide.
+    n_jobs : int, default None
+        Threads.
+    verbose : int, default 1
+        0 silences progress.
+
+    Examples
+    --------
     >>> import pandas as pd
     >>> rng = np.random.default_rng(0)
     >>> X = pd.DataFrame(rng.normal(size=(400, 3)), columns=["heat", "rain", "slope"])

@@ -35,17 +35,28 @@ class TuningSettings:
 
     Parameters
     ----------
-    partition : "blocks", "checkerboard" (2 folds), "checkerboard2" (4, on two levels), "random" or
-        "jackknife" (each record alone); column : of the records, that names the fold of each.
-    folds : of blocks and random, 4 where nothing is said; squares : cells along a square of a
-        checkerboard, by default so that 4 to 8 squares lie along the records.
-    validation : background that AUC and Boyce index compare with: "full", or that of the
-        "partition".
-    scoring : what chooses: a statistic; several after commas, each among the best of those before
-        it; or weights as in "auc:2,boyce:1".
-    null : null models of the chosen settings; partial_roc : percent of omission of a partial ROC,
-        None for none.
+    partition : str, default "blocks"
+        "blocks", "checkerboard" (2 folds), "checkerboard2" (4, on two levels), "random" or
+        "jackknife" (each record alone).
+    column : str, default None
+        Column of the records that names the fold of each.
+    folds : int, default None
+        Folds of blocks and random; None is 4.
+    squares : int, default None
+        Cells along a square of a checkerboard; None is so that 4 to 8 squares lie along the
+        records.
+    validation : "full" or "partition", default "full"
+        Background that AUC and Boyce index compare with: all, or that of the partition.
+    scoring : str, default "log_loss"
+        What chooses: a statistic; several after commas, each among the best of those before it; or
+        weights as in "auc:2,boyce:1".
+    null : int, default 0
+        Null models of the chosen settings.
+    partial_roc : float, default None
+        Percent of omission of a partial ROC, None for none.
 
+    Examples
+    --------
     >>> TuningSettings(scoring="omission_10,auc").rule()
     ('in turn', [('omission_10_percentile', -1, 1.0), ('test_auc', 1, 1.0)])
     """

@@ -36,9 +36,25 @@ _CELLS = 10_000  # that correlations are of
 class RecordFates:
     """The records of one species in the CRS of the layers, and what a fit would do with each.
 
-    ``fate`` is "used", or why a record is taken out; ``study`` is the region that background
-    would be drawn from, None for all of the layers.
+    Attributes
+    ----------
+    species : str
+        Name of the species.
+    x : array (n_records,)
+        x of each record.
+    y : array (n_records,)
+        y of each record.
+    row : array (n_records,)
+        Its line in the file.
+    fate : array (n_records,)
+        "used", or why the record is taken out.
+    notes : list of str
+        What was assumed.
+    study : StudyRegion or None
+        The region that background would be drawn from, None for all of the layers.
 
+    Examples
+    --------
     >>> fate = np.array(["used", "used", "missing coordinates"], dtype=object)
     >>> places = np.array([1.0, 2.0, np.nan])
     >>> RecordFates("Aa bb", places, places, np.arange(2, 5), fate, []).counts
@@ -67,7 +83,21 @@ def check_records(
     study: StudyFiles | None = None,
     species: Sequence[str] = (),
 ) -> tuple[list[RecordFates], list[str]]:
-    """What cleaning would do to every record, and notes on how the file was read."""
+    """What cleaning would do to every record, and notes on how the file was read.
+
+    Parameters
+    ----------
+    records : RecordFile
+        The file of records.
+    layers : LayerFiles
+        The layers of the fit.
+    settings : Settings, default None
+        What the fit is told; None is ``Settings()``.
+    study : StudyFiles, default None
+        Where background is drawn from; None for all of the layers.
+    species : sequence of str, default ()
+        Names of the species to take; all of them if empty.
+    """
     settings = settings or Settings(verbose=0)
     with layers.open() as opened:
         everything, notes = records.read(opened.grid)
@@ -109,9 +139,30 @@ def _fates(
 class LayerFacts:
     """One layer: where it comes from, and what its values look like.
 
-    ``difference`` says how its grid differs from that of most layers, "" where it does not;
-    ``categorical`` : whether it was said to hold categories; ``levels`` counts distinct values
-    where it was, or where they look like it; ``drop`` says why VIF suggests to leave it out.
+    Attributes
+    ----------
+    name : str
+        Name of the layer.
+    label : str
+        File and band.
+    grid : Grid
+        Its grid.
+    crs : str
+        Its coordinate reference system.
+    difference : str
+        How its grid differs from that of most layers, "" where it does not.
+    low : float
+        Smallest value.
+    high : float
+        Largest value.
+    vif : float
+        Variance inflation factor among all layers.
+    categorical : bool
+        Whether it was said to hold categories.
+    levels : int
+        Distinct values where it was, or where they look like it.
+    drop : str
+        Why VIF suggests to leave it out, "" where it does not.
     """
 
     name: str
@@ -129,7 +180,19 @@ class LayerFacts:
 
 @dataclass(frozen=True, eq=False)
 class LayerCheck:
-    """All layers side by side; ``collinearity`` is None where they do not share a grid."""
+    """All layers side by side; ``collinearity`` is None where they do not share a grid.
+
+    Attributes
+    ----------
+    layers : list of LayerFacts
+        What is known of each layer.
+    grid : Grid or None
+        The grid that they share; None where they do not.
+    collinearity : Collinearity or None
+        Correlations and VIF; None where they do not share a grid.
+    notes : list of str
+        What was assumed.
+    """
 
     layers: list[LayerFacts]
     grid: Grid | None
@@ -145,8 +208,14 @@ class LayerCheck:
 def check_layers(layers: LayerFiles, *, vif: float = VIF, cells: int = _CELLS) -> LayerCheck:
     """Compare the grids of layers; where they agree, also values, correlations and VIF.
 
-    Values are those of ``cells`` random cells. ``vif`` is the limit above which variables are
-    suggested to be left out, the worst first.
+    Parameters
+    ----------
+    layers : LayerFiles
+        Which rasters to open, and how.
+    vif : float, default 10.0
+        Limit above which variables are suggested to be left out, the worst first.
+    cells : int, default 10000
+        Random cells whose values are looked at.
     """
     bands = share_crs(layers.bands(), None, [])
     first = max(bands, key=lambda s: sum(same_grid(s.grid, other.grid) for other in bands))

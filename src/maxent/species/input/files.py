@@ -36,7 +36,30 @@ def _typed_nodata(values: tuple[float, ...] | None) -> list[str]:
 
 @dataclass(frozen=True)
 class LayerFiles:
-    """Which rasters to open, and how; see ``Layers.open``."""
+    """Which rasters to open, and how; see ``Layers.open``.
+
+    Parameters
+    ----------
+    sources : tuple of str
+        Files and folders.
+    categorical : tuple of str, default ()
+        Names of the layers that hold categories.
+    align : "refuse", "first", "finest" or "coarsest", default "refuse"
+        What to do with layers on other grids: "refuse" them, or resample all to the grid of that
+        layer.
+    resampling : str, default "bilinear"
+        How to resample, a method of GDAL; categories are always "nearest".
+    crs : str, default None
+        CRS of files that do not state theirs, such as .asc.
+    nodata : tuple of float or None, default ()
+        Values that mean no data, besides what the files state. By default usual ones, such as
+        -9999, are recognised in files that state none; None recognises none.
+    layer : tuple of str, default ()
+        NAME=FILE[:BAND]: layers by another name, or one band of a file; or .csv tables of name,
+        file and band.
+    without : tuple of str, default ()
+        Names of layers to leave out.
+    """
 
     sources: tuple[str, ...]
     categorical: tuple[str, ...] = option(
@@ -125,7 +148,29 @@ class LayerFiles:
 
 @dataclass(frozen=True)
 class RecordFile:
-    """A file of records and the names of its columns, where they are not to be guessed."""
+    """A file of records and the names of its columns, where they are not to be guessed.
+
+    Parameters
+    ----------
+    path : str
+        The file.
+    species : str, default None
+        Name of the column of species, see ``read_occurrences``.
+    x : str, default None
+        Name of the column of x or longitude.
+    y : str, default None
+        Name of the column of y or latitude.
+    crs : str, default None
+        CRS of the coordinates.
+    presence : str, default None
+        Name of the column of presence (1) and absence (0), as for ``read_occurrences``.
+    basis : tuple of str, default ()
+        Bases of record to use; all of them if empty.
+    max_uncertainty : float, default None
+        Metres; records known to be less certain of their place are left out.
+    leave_out : tuple of str, default ()
+        Rows of the file to leave out, as messages count them: "12", "30-35" or "12,40".
+    """
 
     path: str
     species: str | None = option(
@@ -206,10 +251,14 @@ class StudyFiles:
 
     Parameters
     ----------
-    polygons : a file of polygons, all of which are the region.
-    ecoregions : a file of polygons, of which those that hold records of a species are its region.
-    hull : the convex hull of the records of each species.
-    buffer : km around any of these, or around the records.
+    polygons : str, default None
+        A file of polygons, all of which are the region.
+    ecoregions : str, default None
+        A file of polygons, of which those that hold records of a species are its region.
+    hull : bool, default False
+        Whether it is the convex hull of the records of each species.
+    buffer : float, default None
+        km around any of these, or around the records.
     """
 
     polygons: str | None = option(

@@ -13,7 +13,15 @@ _SINGULAR = 1e-12  # a share of variance of its own below it is rounding
 
 
 def collinearity(sample: Sample, categorical: tuple[str, ...] = ()) -> Collinearity:
-    """Correlations and VIF of the continuous variables over the background rows."""
+    """Correlations and VIF of the continuous variables over the background rows.
+
+    Parameters
+    ----------
+    sample : Sample
+        Records and background with their environment.
+    categorical : sequence of str, default ()
+        Names of the variables that hold categories.
+    """
     X = sample.X[sample.at_background]
     names = tuple(name for name in X.columns if name not in categorical and X[name].nunique() > 1)
     columns = {name: np.asarray(X[name], dtype=np.float64) for name in names}

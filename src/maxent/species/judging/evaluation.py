@@ -38,8 +38,7 @@ class _Predicted:
 def evaluate(model: Any, sample: Sample, test: Sample | None = None) -> Evaluation:
     """How well the model tells the presences from the background rows of the sample.
 
-    ``test`` holds records that were kept from the fit (rows with counts > 0); they are compared
-    with the background of ``sample``. Scores are
+    Scores are
 
     - n: occurrences; auc, auc_sd: with DeLong's deviation (NaN for one occurrence);
     - gain: of the training records the regularized gain; of the test records
@@ -56,6 +55,16 @@ def evaluate(model: Any, sample: Sample, test: Sample | None = None) -> Evaluati
     bin) and the share found (``observed``, with Wilson's 90 % interval ``low`` to ``high``, and
     ``test_observed``, ``test_low``, ``test_high``). Curves hold at most 500 points: ROC curves
     even in the sum of both rates, omission even in the cumulative value.
+
+    Parameters
+    ----------
+    model : FittedDensity or estimator
+        The fitted model.
+    sample : Sample
+        Records and background with their environment.
+    test : Sample, default None
+        Records that were kept from the fit (rows with counts > 0); they are compared with the
+        background of ``sample``.
     """
     if test is not None and not (test.counts > 0).any():
         raise ValueError(f"the test sample has {len(test.counts)} rows but no occurrence")

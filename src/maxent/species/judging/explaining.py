@@ -24,12 +24,21 @@ class Share:
 
     Attributes
     ----------
-    variable, value : its name and its value there; usual : its mean over the fit's cells, None
-        for categories.
-    share : of the exponent, in nats: exp(share) is the factor by which the value there raises the
+    variable : str
+        Name of the variable.
+    value : object
+        Its value there.
+    usual : float or None
+        Its mean over the fit's cells, None for categories.
+    share : float
+        Share of the exponent, in nats: exp(share) is the factor by which the value there raises the
         density over that of the mean place.
-    low, high : its range at the fit, None for categories; outside : whether the value is beyond,
-        or a category that the fit has not seen.
+    low : float or None
+        Smallest value at the fit, None for categories.
+    high : float or None
+        Largest value at the fit, None for categories.
+    outside : bool
+        Whether the value is beyond, or a category that the fit has not seen.
     """
 
     variable: str
@@ -47,13 +56,26 @@ class PlaceExplained:
 
     Attributes
     ----------
-    x, y : of the point asked for, in the CRS of the layers; cell : its number in their grid.
-    outputs : cloglog, logistic, raw and cumulative there.
-    exponent, base : sum_j w_j f_j at the place and at the mean place; base + all shares = exponent.
-    shares : one per variable, the largest first.
-    mess, most_dissimilar : similarity to the fit, negative beyond it, and the variable it is of;
-        None where the model does not know.
-    exdet : above 1 for a new combination of variables, negative for a variable beyond its range.
+    x : float
+        x of the point asked for, in the CRS of the layers.
+    y : float
+        y of the point.
+    cell : int
+        Its number in their grid.
+    outputs : dict of float
+        cloglog, logistic, raw and cumulative there.
+    exponent : float
+        sum_j w_j f_j at the place; base + all shares = exponent.
+    base : float
+        The same at the mean place.
+    shares : tuple of Share
+        One per variable, the largest first.
+    mess : float or None
+        Similarity to the fit, negative beyond it; None where the model does not know.
+    most_dissimilar : str or None
+        The variable it is of.
+    exdet : float or None
+        Above 1 for a new combination of variables, negative for a variable beyond its range.
     """
 
     x: float
@@ -92,6 +114,21 @@ def explain_place(
     The share of variable v is its Shapley value in v(S) = theta(x_S, z_rest), theta being the
     exponent, x the point and z the mean place: theta(x) = theta(z) + sum of all shares.
 
+    Parameters
+    ----------
+    model : SpeciesModel
+        The fitted model.
+    layers : Layers
+        The layers.
+    x : float
+        x of the point.
+    y : float
+        y of the point.
+    clamp : bool, default True
+        Whether to hold variables and features within their ranges at the fit.
+
+    Examples
+    --------
     >>> import xarray as xr
     >>> from maxent.species import fit
     >>> values = np.random.default_rng(0).normal(size=(20, 20))
@@ -113,7 +150,21 @@ def explain_place(
 def explain_places(
     model: SpeciesModel, layers: Layers, x: ArrayLike, y: ArrayLike, *, clamp: bool = True
 ) -> list[PlaceExplained]:
-    """The same of several points; see :func:`explain_place`."""
+    """The same of several points; see :func:`explain_place`.
+
+    Parameters
+    ----------
+    model : SpeciesModel
+        The fitted model.
+    layers : Layers
+        The layers.
+    x : array (n_points,)
+        x of the points.
+    y : array (n_points,)
+        y of the points.
+    clamp : bool, default True
+        Whether to hold variables and features within their ranges at the fit.
+    """
     density = model.density
     xs, ys = np.atleast_1d(np.asarray(x, float)), np.atleast_1d(np.asarray(y, float))
     cells = layers.grid.cells_at(xs, ys)

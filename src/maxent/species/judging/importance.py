@@ -44,6 +44,17 @@ def importance(model: Any, sample: Sample, *, repeats: int = 10, seed: int = 0) 
     ``permutation``: the values of one variable are shuffled among the presences and the background
     rows (50,000 of them at most) together, ``repeats`` times; the drops of training AUC, negative
     ones set to 0, are made percent within each repeat. ``auc_drop`` is the mean drop as it is.
+
+    Parameters
+    ----------
+    model : FittedDensity or estimator
+        The fitted model.
+    sample : Sample
+        Records and background with their environment.
+    repeats : int, default 10
+        Shuffles of each variable.
+    seed : int, default 0
+        Seed of the shuffles.
     """
     check_whole("repeats", repeats, 1)
     density = fitted_density(model)
@@ -190,6 +201,19 @@ def jackknife(
     loss of the test records, and test AUC against the same background. All fits are over the same
     points, so that their gains compare. Variables that give no feature (a constant one alone, none
     at all) give the uniform density: gain 0, AUC 1/2.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        Features, potential, entropy and solver of a density.
+    sample : Sample
+        Records and background with their environment.
+    test : Sample, default None
+        Records that were kept from the fit.
+    n_jobs : int, default None
+        Threads.
+    verbose : int, default 1
+        0 silences progress.
     """
     with one_blas_thread():  # for all threads below
         task = coarse(sample_task(recipe, sample))

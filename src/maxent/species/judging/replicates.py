@@ -119,7 +119,28 @@ def replicate(
     ROC curves are averaged vertically, with the largest true positive rate at each false positive
     rate. Omission is the share of test records below a value of the replicate's cumulative output.
 
-    ``refit`` makes the density of some of the points in another way than ``recipe`` alone.
+    Parameters
+    ----------
+    recipe : Recipe
+        Features, potential, entropy and solver of a density.
+    sample : Sample
+        Records and background with their environment.
+    kind : str, default "blocks"
+        How records are held out, see above.
+    n : int, default 4
+        How often.
+    test_share : float, default 0.25
+        Share of the rows held out by "subsample".
+    seed : int, default 0
+        Seed of everything random.
+    n_jobs : int, default None
+        Threads.
+    verbose : int, default 1
+        0 silences progress.
+    keep_models : bool, default False
+        Whether to return the models.
+    refit : callable, default None
+        Makes the density of some of the points in another way than ``recipe`` alone.
     """
     check_whole("n", n, 1)
     splits = split_records(sample, kind, n, test_share, seed)

@@ -42,6 +42,25 @@ def responses(
     none where it is 0. These refits choose hinges and thresholds from 200 even in rank for each
     variable, those next to the records and those that the fit to all records uses: bands are
     within about 0.01 of those with a knot at every value, at a third of the time.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        Features, potential, entropy and solver of a density.
+    model : FittedDensity or estimator
+        The fitted model.
+    sample : Sample
+        Records and background with their environment.
+    bootstrap : int, default 20
+        Refits for the band.
+    n : int, default 100
+        Values along a variable.
+    seed : int, default 0
+        Seed of the refits.
+    n_jobs : int, default None
+        Threads.
+    verbose : int, default 1
+        0 silences progress.
     """
     check_whole("bootstrap", bootstrap, 0)
     check_whole("n", n, 2)

@@ -54,12 +54,32 @@ def score_records(
     Against absences the cloglog output is judged as a probability too, see
     :func:`maxent.evaluation.calibration`, whose answer is the entry "calibration".
 
-    ``species`` picks records by name (default: those of the model's species, or all of a file with
-    one species). Records are compared with ``absences``, else with those that a column of presence
-    and absence marks in ``records`` (unless not ``use_absences``), else with background cells.
-    Records on cells without values are left out and counted. ``seed`` (0) is that of the
-    background, and refused where none is drawn. ``tell`` is called with every note on what was
-    assumed.
+    Records are compared with ``absences``, else with those that a column of presence and absence
+    marks in ``records`` (unless not ``use_absences``), else with background cells. Records on cells
+    without values are left out and counted.
+
+    Parameters
+    ----------
+    model : SpeciesModel
+        The fitted model.
+    records : RecordFile
+        The file of records.
+    layers : LayerFiles
+        Which rasters to open, and how.
+    species : sequence of str, default ()
+        Names to take; if empty those of the model's species, or all of a file with one species.
+    absences : RecordFile, default None
+        A file of absences.
+    use_absences : bool, default True
+        Whether absences that a column of ``records`` marks are used.
+    background : int or None, default 10000
+        Number of background cells, None for every cell.
+    seed : int, default None
+        Seed of the background, 0 where not given; refused where none is drawn.
+    verbose : int, default 1
+        0 silences progress.
+    tell : callable, default does nothing
+        Called with every note on what was assumed.
     """
     with layers.open(only=model.density.schema.names) as opened:
         for note in opened.notes:
@@ -137,6 +157,23 @@ def score_swd(
 
     Rows of ``samples`` are compared with those of ``absences``, else with those that a column of
     presence and absence marks (unless not ``use_absences``), else with the ``background`` table.
+
+    Parameters
+    ----------
+    model : SpeciesModel
+        The fitted model.
+    samples : RecordFile
+        The table of samples.
+    background : str, default None
+        The table of the background.
+    species : sequence of str, default ()
+        Names to take; if empty those of the model's species, or all of a file with one species.
+    absences : str, default None
+        A table of absences.
+    use_absences : bool, default True
+        Whether absences that a column of ``samples`` marks are used.
+    tell : callable, default does nothing
+        Called with every note on what was assumed.
     """
     schema = model.density.schema
 

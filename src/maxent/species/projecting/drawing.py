@@ -63,31 +63,52 @@ def project(
 
     Parameters
     ----------
-    layers : with a layer for every variable of the model, known by its name; others are not read.
-    out : a folder, for ``<map>.tif``; or a .tif file for the first output, with the other maps
-        beside it as ``<stem>_<map>.tif``.
-    outputs : of ``MaxentDensity.predict``: "raw", "log", "logistic", "cloglog", "cumulative".
-    clamp : hold variables and features within their ranges at the fit.
-    reference : the environment of the fit, for "mess" and "mod"; without it these are left out.
-    threshold : a cloglog value: also the map "presence", 1 at and above it and 0 below.
-    rule : what the threshold is called; the file of presence has tags THRESHOLD, RULE, CELLS and,
+    model : FittedDensity
+        The fitted density.
+    layers : Layers
+        Layers with one for every variable of the model, known by its name; others are not read.
+    out : path
+        A folder, for ``<map>.tif``; or a .tif file for the first output, with the other maps beside
+        it as ``<stem>_<map>.tif``.
+    outputs : sequence of str, default ("cloglog",)
+        Outputs of ``MaxentDensity.predict``: "raw", "log", "logistic", "cloglog", "cumulative".
+    clamp : bool, default True
+        Whether to hold variables and features within their ranges at the fit.
+    reference : Reference, default None
+        The environment of the fit, for "mess" and "mod"; without it these are left out.
+    threshold : float, default None
+        A cloglog value: also the map "presence", 1 at and above it and 0 below.
+    rule : str, default "value given"
+        What the threshold is called; the file of presence has tags THRESHOLD, RULE, CELLS and,
         where the CRS is known, AREA_KM2 and KNOWN_AREA_KM2.
-    replicates : other fits of the same variables: also mean, sd (n - 1), min, max and median of
-        their cloglog outputs.
-    extras : "clamping" is how much clamping changes the cloglog output, "mess" the similarity to
-        the reference and "mod" the number of the most dissimilar variable (``classes`` of the
-        result, and tags CLASS_1, CLASS_2 ... of the file); "exdet" is negative where a variable
-        is outside its range, and above 1 where the combination of variables is new.
-    extrapolation : the combinations of the fit, for "exdet"; without it this is left out.
-    mask : "mess" or "exdet": leave cells that extrapolate (a variable outside its range, or a new
-        category; for "exdet" also a new combination) out of the maps of suitability.
-    effort : sampling effort from records: also the map "effort".
-    name : what the result calls these layers.
-    tags : metadata for every file.
-    cog : tiles, overviews and the layout of a cloud-optimized GeoTIFF; else tiles alone.
-    overwrite : replace maps that are there already, which a file that is read never is.
-    threads : how many read and score, ``num_threads()`` by default.
-    verbose : 0 silences the progress line of long maps.
+    replicates : sequence of FittedDensity, default ()
+        Other fits of the same variables: also mean, sd (n - 1), min, max and median of their
+        cloglog outputs.
+    extras : sequence of str, default ("clamping", "mess", "mod", "exdet")
+        "clamping" is how much clamping changes the cloglog output, "mess" the similarity to the
+        reference and "mod" the number of the most dissimilar variable (``classes`` of the result,
+        and tags CLASS_1, CLASS_2 ... of the file); "exdet" is negative where a variable is outside
+        its range, and above 1 where the combination of variables is new.
+    extrapolation : Extrapolation, default None
+        The combinations of the fit, for "exdet"; without it this is left out.
+    mask : "mess" or "exdet", default None
+        Leave cells that extrapolate (a variable outside its range, or a new category; for "exdet"
+        also a new combination) out of the maps of suitability.
+    effort : RecordEffort, default None
+        Sampling effort from records: also the map "effort".
+    name : str, default "training layers"
+        What the result calls these layers.
+    tags : dict, default None
+        Metadata for every file.
+    cog : bool, default True
+        Whether to write tiles, overviews and the layout of a cloud-optimized GeoTIFF; else tiles
+        alone.
+    overwrite : bool, default True
+        Whether to replace maps that are there already, which a file that is read never is.
+    threads : int, default None
+        How many read and score; None is ``num_threads()``.
+    verbose : int, default 1
+        0 silences the progress line of long maps.
     """
     start = perf_counter()
     plan = Plan.from_options(
@@ -170,6 +191,38 @@ def project_xarray(
     Attributes of the Dataset are n_cells, n_extrapolated (with a reference), n_outside, n_clamped,
     n_unseen, n_novel (with an extrapolation) and n_masked, as in :class:`MapFiles`; ``mod`` has its
     variables as the attribute ``classes``.
+
+    Parameters
+    ----------
+    model : FittedDensity
+        The fitted density.
+    layers : Layers
+        Layers with one for every variable of the model, known by its name; others are not read.
+    outputs : sequence of str, default ("cloglog",)
+        Outputs of ``MaxentDensity.predict``: "raw", "log", "logistic", "cloglog", "cumulative".
+    clamp : bool, default True
+        Whether to hold variables and features within their ranges at the fit.
+    reference : Reference, default None
+        The environment of the fit, for "mess" and "mod"; without it these are left out.
+    threshold : float, default None
+        A cloglog value: also the map "presence", 1 at and above it and 0 below.
+    replicates : sequence of FittedDensity, default ()
+        Other fits of the same variables: also mean, sd (n - 1), min, max and median of their
+        cloglog outputs.
+    extras : sequence of str, default ("clamping", "mess", "mod", "exdet")
+        "clamping" is how much clamping changes the cloglog output, "mess" the similarity to the
+        reference and "mod" the number of the most dissimilar variable (``classes`` of the result,
+        and tags CLASS_1, CLASS_2 ... of the file); "exdet" is negative where a variable is outside
+        its range, and above 1 where the combination of variables is new.
+    extrapolation : Extrapolation, default None
+        The combinations of the fit, for "exdet"; without it this is left out.
+    mask : "mess" or "exdet", default None
+        Leave cells that extrapolate (a variable outside its range, or a new category; for "exdet"
+        also a new combination) out of the maps of suitability.
+    threads : int, default None
+        How many read and score; None is ``num_threads()``.
+    verbose : int, default 1
+        0 silences the progress line of long maps.
     """
     plan = Plan.from_options(
         model, layers, outputs, clamp, reference, threshold, replicates, extras, extrapolation, mask

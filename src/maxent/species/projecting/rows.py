@@ -26,10 +26,23 @@ def project_rows(
 ) -> Any:
     """A table of species, x, y (where known) and one column per output.
 
-    With ``similarity``, where the model knows its environment, also ``mess``, ``mod``, the most
-    dissimilar variable, and ``exdet``; with a ``threshold`` (of the cloglog output) also
-    ``presence``. A ``mask``, as in :func:`project`, leaves outputs and presence of rows that
-    extrapolate empty.
+    Parameters
+    ----------
+    model : SpeciesModel
+        The fitted model.
+    rows : SWD
+        The table.
+    outputs : sequence of str, default ("cloglog",)
+        Outputs of ``MaxentDensity.predict``: "raw", "log", "logistic", "cloglog", "cumulative".
+    clamp : bool, default True
+        Whether to hold variables and features within their ranges at the fit.
+    similarity : bool, default True
+        Whether to add ``mess``, ``mod``, the most dissimilar variable, and ``exdet``, where the
+        model knows its environment.
+    threshold : float, default None
+        A cloglog value: also the column ``presence``.
+    mask : "mess" or "exdet", default None
+        Leave outputs and presence of rows that extrapolate empty, as in :func:`project`.
     """
     check_mask(mask, model.reference, model.extrapolation)
     schema = model.density.schema

@@ -39,6 +39,15 @@ def write_index(
     A row holds species, status ("ok" or "failed"), error, report and thumbnail (relative to the
     folder), n_records, auc, test_auc, test_auc_of (what was held out), gain, gap, seconds and
     sharing (whether it was shared with other species, in words); what it lacks stays empty.
+
+    Parameters
+    ----------
+    rows : list of dict
+        One per species.
+    folder : path
+        The folder that holds those of the species.
+    title : str, default "Species distribution models"
+        Title of the page.
     """
     folder = Path(folder)
     failed = sum(row["status"] != "ok" for row in rows)

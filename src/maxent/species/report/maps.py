@@ -189,7 +189,15 @@ def fold_picture(
 
 
 def write_map_png(result: SpeciesResult, folder: Path) -> Path:
-    """Write ``map.png``: the suitability map with the records and a legend, for a slide."""
+    """Write ``map.png``: the suitability map with the records and a legend, for a slide.
+
+    Parameters
+    ----------
+    result : SpeciesResult
+        The result of a fit.
+    folder : path
+        Folder to write to.
+    """
     written = training_map(result) or next(iter(result.maps), None)
     kind = None if written is None else suitability_kind(written)
     if written is None or kind is None:

@@ -21,6 +21,13 @@ def write_report(result: SpeciesResult, folder: Path) -> Path:
 
     The page needs no network and no other file: figures are inside, links go to the rasters and
     tables beside it. Parts that the result lacks have no section.
+
+    Parameters
+    ----------
+    result : SpeciesResult
+        The result of a fit.
+    folder : path
+        The folder.
     """
     folder = Path(folder)
     with drawing():

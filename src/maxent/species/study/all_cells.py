@@ -41,8 +41,12 @@ class WholeLayers:
 
     Attributes
     ----------
-    layers : files; bias : raster of sampling effort, None without one.
-    memory : bytes that the process which fits may take, or each worker of a cluster.
+    layers : LayerFiles
+        The files.
+    bias : str or None
+        Raster of sampling effort, None without one.
+    memory : int
+        Bytes that the process which fits may take, or each worker of a cluster.
     """
 
     layers: LayerFiles
@@ -127,9 +131,14 @@ class WindowCells:
 
     Attributes
     ----------
-    layers : all of them must be known in a cell; names : those that are used.
-    effort : taken out of the density, None for none; study : where cells are taken from, besides
-        those with records.
+    layers : Layers
+        Layers, all of which must be known in a cell.
+    names : tuple of str
+        Those that are used.
+    effort : Layers or None
+        Taken out of the density, None for none.
+    study : StudyRegion or None
+        Where cells are taken from, besides those with records.
     """
 
     layers: Layers

@@ -27,12 +27,17 @@ class Drawn:
 
     Attributes
     ----------
-    X : their values, one column per layer, sorted by cell.
-    cell : (rows,) index of each cell in the grid.
-    background : which rows were drawn as background; the others were asked for by ``at``.
-    bias : the value of the bias raster, None without one.
-    n_known : cells of the grid, or of the region drawn from, where every layer (and the bias
-        raster) is known.
+    X : table
+        Their values, one column per layer, sorted by cell.
+    cell : array (n_rows,)
+        Index of each cell in the grid.
+    background : array (n_rows,)
+        Which rows were drawn as background; the others were asked for by ``at``.
+    bias : array (n_rows,) or None
+        Value of the bias raster, None without one.
+    n_known : int
+        Cells of the grid, or of the region drawn from, where every layer (and the bias raster) is
+        known.
     """
 
     X: Any
@@ -53,16 +58,32 @@ def draw_background(
     seed: int = 0,
     verbose: int = 1,
 ) -> Drawn:
-    """Draw ``n`` cells (None, or more than there are: all) among those where every layer is known.
+    """Draw cells at random among those where every layer is known.
 
-    One pass over the files in constant memory. ``at`` are further cells to read (those with
-    records); cells of ``at`` without values are left out. ``bias`` is a raster of sampling effort
-    on the same grid: it is read too, and with ``weighted`` cells are drawn in proportion to it.
-    ``within`` is the region to draw from: cells whose centre it holds.
+    One pass over the files in constant memory.
 
     Every cell has a random key, a function of the seed and its index alone, and the cells of the
     ``n`` lowest keys are drawn: without replacement, and the same whatever the windows. The key
     is a uniform number; with weights w it is E / w, E exponential (Efraimidis and Spirakis 2006).
+
+    Parameters
+    ----------
+    layers : Layers
+        The layers.
+    n : int or None, default 10000
+        How many; None, or more than there are, is all of them.
+    at : array, default None
+        Further cells to read (those with records); those without values are left out.
+    bias : Layers, default None
+        A raster of sampling effort on the same grid, which is read too.
+    weighted : bool, default False
+        Whether cells are drawn in proportion to ``bias``.
+    within : StudyRegion, default None
+        Region to draw from: cells whose centre it holds.
+    seed : int, default 0
+        Seed of the draw.
+    verbose : int, default 1
+        0 silences progress.
     """
     if n is not None and n < 1:
         raise ValueError(f"background must be at least 1 cell, got {n}")

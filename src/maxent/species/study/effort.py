@@ -28,11 +28,23 @@ class RecordEffort(Source):
 
     Attributes
     ----------
-    grid : of the layer; source : where the records are from.
-    places, counts : cells with records, in km in the plane or in space, and how many each has.
-    bandwidth : h in km; rule : how it was chosen.
-    largest : of the sums at cells with records.
+    grid : Grid
+        Grid of the layer.
+    source : str
+        Where the records are from.
+    places : array
+        Cells with records, in km in the plane or in space.
+    counts : array
+        How many records each of them has.
+    bandwidth : float
+        h in km.
+    rule : str
+        How it was chosen.
+    largest : float
+        Largest of the sums at cells with records.
 
+    Examples
+    --------
     >>> grid = Grid(None, (1000.0, 0.0, 0.0, 0.0, -1000.0, 3000.0), width=5, height=3)
     >>> effort = RecordEffort.from_records([500.0, 500.0, 4500.0], [1500.0] * 3, grid, "three", "1")
     >>> effort.read(Window(1, 0, 1, 5))[0].round(3)

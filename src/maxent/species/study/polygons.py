@@ -23,12 +23,19 @@ class StudyRegion:
 
     Attributes
     ----------
-    kind : "polygons", "ecoregions", "hull" or "buffer".
-    description : what it is made of, in words.
-    crs : of the layers.
-    polygons : of each polygon its outline and those of its holes, (vertices, 2) each.
-    area : km2 on the earth, of the part that the grid of the layers covers.
+    kind : "polygons", "ecoregions", "hull" or "buffer"
+        What it is.
+    description : str
+        What it is made of, in words.
+    crs : str or None
+        CRS of the layers.
+    polygons : tuple of tuple of array
+        Of each polygon its outline and those of its holes, (vertices, 2) each.
+    area : float
+        km2 on the earth, of the part that the grid of the layers covers.
 
+    Examples
+    --------
     >>> from shapely import box
     >>> grid = Grid("EPSG:6933", (1000.0, 0.0, 0.0, 0.0, -1000.0, 5000.0), width=8, height=5)
     >>> region = StudyRegion.from_shape("polygons", "a square", box(0, 0, 3000, 3000), grid)

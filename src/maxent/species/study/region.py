@@ -33,16 +33,31 @@ class Region:
 
     Attributes
     ----------
-    grid, categorical, labels : of the layers.
-    X, cell : values and index of each cell, sorted by cell.
-    background : which of them stand for the region.
-    bias : sampling effort in each, None where it is not taken out of the density.
-    n_known : cells of the grid (of the study region) where every layer is known, None where not
-        all of them were read.
-    effort : file of the bias raster, None without one.
-    notes : for the reader of the report.
-    study : where background is drawn from, None for everywhere.
-    kernel : the effort that the records themselves tell of, None where it was not asked for.
+    grid : Grid
+        Grid of the layers.
+    categorical : tuple of str
+        Names of the layers that hold categories.
+    labels : dict
+        File and band of each layer.
+    X : table
+        Values of each cell, sorted by cell.
+    cell : array (n_cells,)
+        Index of each cell in the grid.
+    background : array (n_cells,)
+        Which of them stand for the region.
+    bias : array (n_cells,) or None
+        Sampling effort in each, None where it is not taken out of the density.
+    n_known : int or None
+        Cells of the grid (of the study region) where every layer is known, None where not all of
+        them were read.
+    notes : tuple of str
+        For the reader of the report.
+    study : StudyRegion or None
+        Where background is drawn from, None for everywhere.
+    effort : str or None
+        File of the bias raster, None without one.
+    kernel : RecordEffort or None
+        The effort that the records themselves tell of, None where it was not asked for.
     """
 
     grid: Grid
@@ -79,10 +94,21 @@ def survey(
 ) -> Region:
     """Read what all species need from the layers, in one pass.
 
-    ``occurrences`` (in the CRS of the layers) are the records of all species; ``bias`` a raster
-    of sampling effort on the same grid; ``group`` the records, of a target group or of chosen
-    places, whose cells are the background instead of a random draw (with ``bias_kernel`` of the
-    settings, whose density is the effort); ``study`` the region that background is drawn from.
+    Parameters
+    ----------
+    layers : Layers
+        The layers.
+    occurrences : Occurrences
+        Records of all species, in the CRS of the layers.
+    settings : Settings, default None
+        What the fit is told; None is ``Settings()``.
+    bias : Layers, default None
+        A raster of sampling effort on the same grid.
+    group : Occurrences, default None
+        Records, of a target group or of chosen places, whose cells are the background instead of a
+        random draw (with ``bias_kernel`` of the settings, whose density is the effort).
+    study : StudyRegion, default None
+        The region that background is drawn from.
     """
     settings = settings or Settings()
     kernel = None
@@ -361,7 +387,26 @@ def together(one: Occurrences, other: Occurrences) -> Occurrences:
 class Prepared:
     """A species ready to be fitted.
 
-    ``effort`` is the file of a bias raster; ``selection`` says which variables were left out.
+    Attributes
+    ----------
+    species : str
+        Name of the species.
+    train : Sample
+        Training records and background.
+    test : Sample or None
+        Records for testing, None without any.
+    records : dict of array
+        x, y and ``test`` (bool) of the records in use.
+    cleaning : list of CleaningStep
+        What was taken out and why, in order.
+    notes : list of str
+        What was assumed.
+    study : StudyRegion or None
+        The region that background was drawn from, None for all of the layers.
+    effort : str or None
+        File of a bias raster.
+    selection : Selection or None
+        Which variables were left out.
     """
 
     species: str
@@ -393,7 +438,19 @@ def prepare(
     settings: Settings | None = None,
     test: Occurrences | None = None,
 ) -> Prepared:
-    """Clean the records of one species and put them on the cells of the region."""
+    """Clean the records of one species and put them on the cells of the region.
+
+    Parameters
+    ----------
+    region : Region
+        The cells that all species share.
+    occurrences : Occurrences
+        Records of the species.
+    settings : Settings, default None
+        What the fit is told; None is ``Settings()``.
+    test : Occurrences, default None
+        Records for testing.
+    """
     settings = settings or Settings()
     name = occurrences.names()[0] if len(occurrences) else "species"
     cleaned = _cleaned(occurrences, region, settings, settings.minimum)

@@ -25,7 +25,7 @@ _TOLD = 1e-9  # of a row: how far a flow may miss its marginals
 @io.register
 @dataclass(frozen=True)
 class Alignment(SumProductDomain):
-    """Monotone alignments of a sequence of ``n`` and one of ``m`` elements (Fenchel-Young, §7.3).
+    """Monotone alignments of a sequence of n and one of m elements (Fenchel-Young, §7.3).
 
     A row holds n m scores [i, j] of aligning element i with element j. A vertex marks the cells of
     a path from (0, 0) to (n-1, m-1) that moves down, right or both at once. With costs D and
@@ -34,10 +34,16 @@ class Alignment(SumProductDomain):
 
     Parameters
     ----------
-    n, m : for all rows, or a tuple of one per row of a Ragged batch.
-    band : how far a path may leave the diagonal (Sakoe-Chiba): -band <= j - i <= m - n + band
-        where m >= n, mirrored where m < n; None for no limit.
+    n : int or tuple of int
+        Elements of the first sequence, of all rows or a tuple of one per row of a Ragged batch.
+    m : int or tuple of int
+        Elements of the second sequence, likewise.
+    band : int, default None
+        How far a path may leave the diagonal (Sakoe-Chiba): -band <= j - i <= m - n + band where m
+        >= n, mirrored where m < n; None for no limit.
 
+    Examples
+    --------
     >>> Alignment(2, 3).argmax([1.0, 0.0, 0.0, 0.0, 2.0, 1.0]).reshape(2, 3)
     array([[1., 0., 0.],
            [0., 1., 1.]])

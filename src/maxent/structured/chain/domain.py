@@ -38,17 +38,25 @@ from maxent.structured.chain.packed import Packed, few
 class Chain(StructuredDomain):
     """Paths through ``n_states`` states: the marginal polytope of a chain.
 
-    A row is one sequence of T >= 1 positions: T K unary entries (position by position), then
-    (T-1) K^2 transition entries [t, from, to]; its size T K + (T-1) K^2 fixes T. Sequences of
-    one length are an array of rows, others a Ragged. A vertex marks the states and transitions
-    of one path with ones. A score of -inf forbids a state or a transition; ``forbidden`` pairs
-    (from, to) are forbidden everywhere.
+    A row is one sequence of T >= 1 positions: T K unary entries (position by position), then (T-1)
+    K^2 transition entries [t, from, to]; its size T K + (T-1) K^2 fixes T. Sequences of one length
+    are an array of rows, others a Ragged. A vertex marks the states and transitions of one path
+    with ones. A score of -inf forbids a state or a transition.
 
     Where all positions of a sequence have the same transition scores, rows are a ``Tied``: the
     unary entries and one block of K^2 transition scores, for each sequence or for all of them.
     Points then hold the sums of the transition marginals, so that inner products stay what they
     are and nothing of size T K^2 is ever written. ``scores`` makes rows of either kind.
 
+    Parameters
+    ----------
+    n_states : int
+        Number of states K.
+    forbidden : tuple of (int, int), default ()
+        Transitions (from, to) that are forbidden everywhere.
+
+    Examples
+    --------
     >>> chain = Chain(2)
     >>> theta = [0.0, 1.0, 2.0, 0.0, 0.0, 0.0, 3.0, 0.0]  # T = 2; leaving 1 for 0 scores 3
     >>> chain.decode(chain.argmax(theta))
@@ -116,11 +124,18 @@ class Chain(StructuredDomain):
 
         Parameters
         ----------
-        nodes : (sequences, T, K), or a list of (T, K) matrices of different lengths.
-        transitions : (K, K) shared by all, (sequences, K, K), or one block per position:
-            (sequences, T - 1, K, K) or a list of (T - 1, K, K).
-        start, end : K scores added to the first and the last state of every sequence.
+        nodes : array (n_sequences, T, K) or list of array (T, K)
+            Scores of the states; a list for different lengths.
+        transitions : array or list of array
+            Scores of transitions: (K, K) shared by all, (n_sequences, K, K), or one block per
+            position: (n_sequences, T - 1, K, K) or a list of (T - 1, K, K).
+        start : array (K,), default None
+            Scores added to the first state of every sequence.
+        end : array (K,), default None
+            Scores added to the last state of every sequence.
 
+        Examples
+        --------
         >>> Chain(2).scores(np.zeros((1, 3, 2)), [[0.0, 1.0], [2.0, 3.0]], start=[5.0, 6.0]).rows()
         [array([5., 6., 0., 0., 0., 0., 0., 1., 2., 3.])]
         """

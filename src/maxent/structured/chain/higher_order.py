@@ -26,6 +26,15 @@ class HigherOrderChain:
     T - order + 1 positions there, hence T >= order. ``scores`` makes rows for it, ``encode``
     vertices; ``decode``, ``label_marginals`` and ``run_marginals`` lead back to labels.
 
+    Parameters
+    ----------
+    n_labels : int
+        Number of labels.
+    order : int
+        How many labels before it a label looks at.
+
+    Examples
+    --------
     >>> model = HigherOrderChain(2, order=2)
     >>> runs = np.zeros((2, 2, 2))
     >>> runs[0, 1, 0] = runs[1, 0, 1] = 1.0  # labels that alternate
@@ -70,11 +79,16 @@ class HigherOrderChain:
 
         Parameters
         ----------
-        nodes : (sequences, T, K), or a list of (T, K) matrices of different lengths.
-        transitions : (K,) * (order + 1), the oldest label first, shared by all; with a leading
-            axis of sequences; or one table per position, (sequences, T - order, K, ...) or a list
-            of (T - order, K, ...). The first two give tied rows.
-        start, end : (K,) * order scores of the first and the last run of every sequence.
+        nodes : array (n_sequences, T, K) or list of array (T, K)
+            Scores of the labels; a list for different lengths.
+        transitions : array or list of array
+            Scores of runs: (K,) * (order + 1), the oldest label first, shared by all; with a
+            leading axis of sequences; or one table per position, (n_sequences, T - order, K, ...)
+            or a list of (T - order, K, ...). The first two give tied rows.
+        start : array (K,) * order, default None
+            Scores of the first run of every sequence.
+        end : array (K,) * order, default None
+            Scores of the last run of every sequence.
         """
         unary = [self._runs(i, as_float(x)) for i, x in enumerate(nodes)]
         if isinstance(transitions, list) and np.ndim(transitions[0]) == self.order + 2:

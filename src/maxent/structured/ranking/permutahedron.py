@@ -19,7 +19,7 @@ from maxent.structured.ranking.isotonic import argmax_map, project_jvp, project_
 class Permutahedron(Domain):
     """All permutations of w and what lies between them (Fenchel-Young paper, §7.3).
 
-    ``w`` does not increase; its j-th entry is what the j-th best score is worth:
+    The j-th entry of w is what the j-th best score is worth:
 
     - [1, 0, ..., 0]: the simplex;
     - [1, ..., 1, 0, ..., 0]: sets of k entries, as ``KSubset(k)``;
@@ -31,6 +31,13 @@ class Permutahedron(Domain):
     of the sorted scores, O(d log d). A log-partition over permutations is #P-hard (a permanent), so
     there is no softmax. A score of -inf takes a weight of 0.
 
+    Parameters
+    ----------
+    w : array (d,)
+        The vector to permute; it does not increase.
+
+    Examples
+    --------
     >>> Permutahedron([3.0, 2.0, 1.0]).argmax([0.1, 5.0, 0.2])
     array([1., 3., 2.])
     >>> Permutahedron([3.0, 2.0, 1.0]).project([0.0, 5.0, 0.5])  # two scores close to one another

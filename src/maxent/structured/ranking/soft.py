@@ -36,6 +36,22 @@ def soft_rank(
     argmax_p <theta, p> - strength Omega(p) over the permutahedron of [d, ..., 1]. Their sum is
     d (d + 1) / 2 at every strength.
 
+    Parameters
+    ----------
+    theta : array
+        Scores.
+    strength : float, default None
+        How soft: 0 is the hard operation, tied scores sharing their places. None gives the scores
+        the spread that the result has, so that their unit does not matter.
+    regularization : "l2" or "kl", default "l2"
+        Omega: "l2" is 1/2 ||p||^2, piecewise linear in the scores; "kl" is sum p log p, smoother.
+    descending : bool, default False
+        Whether the largest score has rank 1.
+    axis : int, default -1
+        Axis along which to work.
+
+    Examples
+    --------
     >>> soft_rank([0.3, 5.0, 0.1], strength=0)
     array([2., 3., 1.])
     >>> soft_rank([0.3, 5.0, 0.1], strength=1.0)  # two scores that are closer than 1
@@ -60,6 +76,22 @@ def soft_topk(
     argmax_p <theta, p> - strength Omega(p) over the permutahedron of k ones and d - k zeros. A
     score of -inf has no chance.
 
+    Parameters
+    ----------
+    theta : array
+        Scores.
+    k : int
+        How many scores to choose.
+    strength : float, default None
+        How soft: 0 is the hard operation, tied scores sharing their places. None gives the scores
+        the spread that the result has, so that their unit does not matter.
+    regularization : "l2" or "kl", default "l2"
+        Omega: "l2" is 1/2 ||p||^2, piecewise linear in the scores; "kl" is sum p log p, smoother.
+    axis : int, default -1
+        Axis along which to work.
+
+    Examples
+    --------
     >>> soft_topk([0.3, 5.0, 0.1, 4.0], 2, strength=0)
     array([0., 1., 0., 1.])
     >>> soft_topk([0.3, 1.0, 0.1, 4.0], 2, strength=1.0)
@@ -82,6 +114,22 @@ def soft_partial_rank(
 
     argmax_p <theta, p> - strength Omega(p) over the permutahedron of [k, ..., 1, 0, ..., 0].
 
+    Parameters
+    ----------
+    theta : array
+        Scores.
+    k : int
+        How many places have points.
+    strength : float, default None
+        How soft: 0 is the hard operation, tied scores sharing their places. None gives the scores
+        the spread that the result has, so that their unit does not matter.
+    regularization : "l2" or "kl", default "l2"
+        Omega: "l2" is 1/2 ||p||^2, piecewise linear in the scores; "kl" is sum p log p, smoother.
+    axis : int, default -1
+        Axis along which to work.
+
+    Examples
+    --------
     >>> soft_partial_rank([0.3, 5.0, 0.1, 4.0], 2, strength=0)
     array([0., 2., 0., 1.])
     """
@@ -103,6 +151,21 @@ def soft_sort(
     The projection of [d, ..., 1] / strength onto the permutahedron of the scores; "kl" does so
     with the exponentials of the scores, in logarithms. "l2" keeps the sum of the scores.
 
+    Parameters
+    ----------
+    theta : array
+        Scores.
+    strength : float, default None
+        How soft: 0 is the hard operation. None follows the spread of the scores.
+    regularization : "l2" or "kl", default "l2"
+        "l2" keeps the sum of the scores; "kl" works with their exponentials, see above.
+    descending : bool, default False
+        Whether the order falls.
+    axis : int, default -1
+        Axis along which to work.
+
+    Examples
+    --------
     >>> soft_sort([0.3, 5.0, 0.1], strength=0)
     array([0.1, 0.3, 5. ])
     >>> soft_sort([0.3, 5.0, 0.1], strength=1.0)  # neighbours are at most 1 apart
@@ -129,6 +192,15 @@ def kendall_tau(a: Any, b: Any) -> Array:
     The pairs that both order in the same way less those they do not, over the root of the product
     of their numbers of pairs that are no ties; 0 where one of them ties all.
 
+    Parameters
+    ----------
+    a : array (..., d)
+        Rankings.
+    b : array (..., d)
+        Rankings of the same entries.
+
+    Examples
+    --------
     >>> kendall_tau([[1, 2, 3], [1, 2, 3]], [[1, 2, 3], [3, 2, 1]])
     array([ 1., -1.])
     """

@@ -306,6 +306,15 @@ class Transport(Couplings):
     (an exact vertex, by the network simplex method), ``project`` its Euclidean, ``project_kl`` its
     entropic regularization (Sinkhorn). Masses of 0 are allowed.
 
+    Parameters
+    ----------
+    a : array (m,)
+        Row sums.
+    b : array (n,)
+        Column sums, of the same total.
+
+    Examples
+    --------
     >>> plan = Transport([0.5, 0.5], [0.25, 0.75]).argmax([1.0, 0.0, 0.0, 1.0])
     >>> plan.reshape(2, 2)
     array([[0.25, 0.25],

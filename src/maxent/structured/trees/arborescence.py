@@ -25,10 +25,18 @@ class Arborescence(StructuredDomain):
 
     A row holds n n entries [head, dependent], and a vertex marks the arcs of one tree with ones.
     The diagonal and column 0 are no arcs: their scores are not read, a vertex is 0 there. A score
-    of -inf forbids an arc. With ``root="single"``, as in dependency treebanks, the root has exactly
-    one dependent, with "multi" any number from one on. n = None takes n from the size of a row;
-    rows of different n are a Ragged.
+    of -inf forbids an arc. Rows of different n are a Ragged.
 
+    Parameters
+    ----------
+    n : int, default None
+        Number of nodes, the root included; None takes it from the size of a row.
+    root : "single" or "multi", default "single"
+        With "single", as in dependency treebanks, the root has exactly one dependent, with "multi"
+        any number from one on.
+
+    Examples
+    --------
     >>> trees = Arborescence(3)
     >>> theta = [[0.0, 2.0, 3.0], [0.0, 0.0, 1.0], [0.0, 1.0, 0.0]]  # the root prefers both nodes
     >>> trees.decode(trees.argmax(np.ravel(theta)))

@@ -29,10 +29,14 @@ class Tree(StructuredDomain):
 
     Parameters
     ----------
-    edges : pairs of nodes 0, 1, ..., without a cycle.
-    n_states : of all nodes, or a tuple of one number per node (which also tells how many there
-        are; otherwise the last node is the largest number in an edge).
+    edges : tuple of (int, int)
+        Pairs of nodes 0, 1, ..., without a cycle.
+    n_states : int or tuple of int
+        States of all nodes, or a tuple of one number per node (which also tells how many nodes
+        there are; otherwise the last node is the largest number in an edge).
 
+    Examples
+    --------
     >>> star = Tree([(0, 1), (0, 2)], 2)
     >>> star.decode(star.argmax([0.0, 1.0, 0.5, 0.0, 0.0, 0.0, *[0.0] * 4, 0.0, 0.0, 2.0, 0.0]))
     array([[1, 0, 0]])

@@ -23,8 +23,16 @@ class DenseRows:
 
     Attributes
     ----------
-    number : which rows they are.
-    hidden, weight, bias : gradients; bias may be None.
+    number : tensor
+        Which rows they are.
+    hidden : tensor
+        Gradient of the hidden vectors.
+    weight : tensor
+        Gradient of the weights.
+    bias : tensor or None
+        Gradient of the constants.
+    factor : tensor
+        What they are to be multiplied by.
     """
 
     number: Tensor

@@ -24,12 +24,18 @@ class Solved:
 
     Attributes
     ----------
-    loss : (rows,)
-    residual : p - y of rows with small supports, empty rows elsewhere; or None.
-    dense : gradients of the others, where they were wanted.
-    whole : the numbers of the others, if there are any.
-    turned : what the gradient of the weight needs of the residual.
-    blank : zeros for the gradient of the weight, used up.
+    loss : tensor (n_rows,)
+        The losses.
+    residual : SparseRows or None
+        p - y of rows with small supports, empty rows elsewhere; or None.
+    dense : DenseRows or None
+        Gradients of the others, where they were wanted.
+    whole : tensor or None
+        The numbers of the others, if there are any.
+    turned : Turned or None
+        What the gradient of the weight needs of the residual.
+    blank : tensor or None
+        Zeros for the gradient of the weight, used up.
     """
 
     loss: Tensor

@@ -16,9 +16,14 @@ class Candidates:
 
     Attributes
     ----------
-    index, score : (rows, width), of which the first ``count`` are meant.
-    count : (rows,); above the width where a row has more than that, and is not known.
-    top : (rows,), the largest score.
+    index : tensor (n_rows, width)
+        Classes, of which the first ``count`` are meant.
+    score : tensor (n_rows, width)
+        Their scores.
+    count : tensor (n_rows,)
+        How many; above the width where a row has more than that, and is not known.
+    top : tensor (n_rows,)
+        The largest score.
     """
 
     index: Tensor
@@ -123,8 +128,14 @@ class Turned:
 
     Attributes
     ----------
-    classes, order : the class of each entry, and where it is among the sparse rows.
-    begin, end : for each class that occurs, where its entries are.
+    classes : tensor
+        The class of each entry.
+    order : tensor
+        Where it is among the sparse rows.
+    begin : tensor
+        For each class that occurs, where its entries begin.
+    end : tensor
+        Where they end.
     """
 
     classes: Tensor
@@ -139,8 +150,12 @@ class Targets:
 
     Attributes
     ----------
-    index, portion : (rows, width), the classes of y and what they have of it.
-    share : (rows,), what each loss is multiplied by; rows with 0 are left alone.
+    index : tensor (n_rows, width)
+        The classes of y.
+    portion : tensor (n_rows, width)
+        What they have of it.
+    share : tensor (n_rows,)
+        What each loss is multiplied by; rows with 0 are left alone.
     """
 
     index: Tensor

@@ -21,9 +21,12 @@ class SparseDistribution:
 
     Attributes
     ----------
-    indices : classes (..., k), with k the size of the largest support.
-    probabilities : (..., k), float32 or float64; 0 beyond the support, where indices are 0.
-    support : (...), how many classes have a probability above 0.
+    indices : int tensor (..., k)
+        Classes, with k the size of the largest support.
+    probabilities : tensor (..., k)
+        float32 or float64; 0 beyond the support, where indices are 0.
+    support : int tensor (...)
+        How many classes have a probability above 0.
     """
 
     indices: Tensor
@@ -56,11 +59,21 @@ def linear_entmax(
 
     Parameters
     ----------
-    hidden : (..., features); weight : (classes, features); bias : (classes,) or None.
-    alpha : above 1.
+    hidden : tensor (..., n_features)
+        Hidden vectors h.
+    weight : tensor (n_classes, n_features)
+        The weights W.
+    alpha : float, default 1.5
+        Index, above 1.
+    bias : tensor (n_classes,), default None
+        The constants b.
 
+    Notes
+    -----
     It is not differentiated. Rows with NaN or +inf have NaN for the probability of class 0.
 
+    Examples
+    --------
     >>> import torch
     >>> p = linear_entmax(torch.tensor([1.0, 2.0]), torch.eye(3, 2), 2.0)
     >>> p.indices, p.probabilities, p.support

@@ -39,27 +39,42 @@ def linear_fenchel_young_loss(
 
     Parameters
     ----------
-    hidden : (..., features).
-    weight : (classes, features), of the type of ``hidden``; ``bias`` : (classes,) or None.
-    target : labels (...), integers; or proportions as a pair (classes, portions), both (..., k),
-        the classes of a row distinct and its portions summing to 1. Places that are not needed
-        have the class ``ignore_index``.
-    entropy : "shannon" (cross-entropy), "sparsemax", "entmax15", a number alpha >= 1, or
-        ``Shannon()``, ``Tsallis(alpha)``, ``NormEntropy(q)``.
-    ignore_index : the label of rows that do not count.
-    reduction : "mean" over the rows that count, "sum" or "none".
-    label_weight : one number per class. A row counts as much as its class (with proportions: their
-        mean weight), and "mean" divides by the sum of these.
-    shift : hidden[..., t, :] is to predict target[..., t + shift]; the last ``shift`` places have
+    hidden : tensor (..., n_features)
+        Hidden vectors h.
+    weight : tensor (n_classes, n_features)
+        W, of the type of ``hidden``.
+    target : int tensor (...) or pair of tensors (..., k)
+        Labels; or proportions as a pair (classes, portions), the classes of a row distinct and its
+        portions summing to 1. Places that are not needed have the class ``ignore_index``.
+    entropy : str, float or Entropy, default "entmax15"
+        "shannon" (cross-entropy), "sparsemax", "entmax15", a number alpha >= 1, or ``Shannon()``,
+        ``Tsallis(alpha)``, ``NormEntropy(q)``.
+    bias : tensor (n_classes,), default None
+        The constants b.
+    ignore_index : int, default -100
+        Label of rows that do not count.
+    reduction : "mean", "sum" or "none", default "mean"
+        "mean" is over the rows that count.
+    label_weight : tensor (n_classes,), default None
+        One number per class. A row counts as much as its class (with proportions: their mean
+        weight), and "mean" divides by the sum of these.
+    shift : int, default 0
+        hidden[..., t, :] is to predict target[..., t + shift]; the last ``shift`` places have
         nothing to predict and do not count.
-    sparse_grad : the gradient of ``weight`` has only the rows that are not 0, as a sparse tensor,
-        for optimizers that take one; not under ``torch.compile``.
-    check : refuse labels out of range and portions that do not sum to 1. By default on CPU alone:
-        on CUDA it would wait for the device, and there the loss of such a label is NaN.
+    sparse_grad : bool, default False
+        Whether the gradient of ``weight`` has only the rows that are not 0, as a sparse tensor, for
+        optimizers that take one; not under ``torch.compile``.
+    check : bool, default None
+        Whether to refuse labels out of range and portions that do not sum to 1. None is on CPU
+        alone: on CUDA it would wait for the device, and there the loss of such a label is NaN.
 
+    Notes
+    -----
     Under autocast hidden, weight and bias are cast as those of ``torch.nn.Linear``. A mean over
     nothing is 0. There is no second derivative.
 
+    Examples
+    --------
     >>> import torch
     >>> hidden, weight = torch.tensor([[1.0, 2.0], [0.0, 1.0]]), torch.eye(3, 2)
     >>> linear_fenchel_young_loss(hidden, weight, torch.tensor([1, 0]), "sparsemax")
@@ -205,6 +220,40 @@ class LinearFenchelYoungLoss(nn.Module):
 
     For tied embeddings set ``head.weight = embedding.weight``.
 
+    Parameters
+    ----------
+    in_features : int
+        Size of the hidden vectors.
+    num_classes : int
+        Number of classes.
+    entropy : str, float or Entropy, default "entmax15"
+        "shannon" (cross-entropy), "sparsemax", "entmax15", a number alpha >= 1, or ``Shannon()``,
+        ``Tsallis(alpha)``, ``NormEntropy(q)``.
+    bias : bool, default False
+        Whether there is a constant for each class.
+    ignore_index : int, default -100
+        Label of rows that do not count.
+    reduction : "mean", "sum" or "none", default "mean"
+        "mean" is over the rows that count.
+    label_weight : tensor (n_classes,), default None
+        One number per class. A row counts as much as its class (with proportions: their mean
+        weight), and "mean" divides by the sum of these.
+    shift : int, default 0
+        hidden[..., t, :] is to predict target[..., t + shift]; the last ``shift`` places have
+        nothing to predict and do not count.
+    sparse_grad : bool, default False
+        Whether the gradient of ``weight`` has only the rows that are not 0, as a sparse tensor, for
+        optimizers that take one; not under ``torch.compile``.
+    check : bool, default None
+        Whether to refuse labels out of range and portions that do not sum to 1. None is on CPU
+        alone: on CUDA it would wait for the device, and there the loss of such a label is NaN.
+    device : device, default None
+        Where the weights are.
+    dtype : dtype, default None
+        Type of the weights.
+
+    Examples
+    --------
     >>> import torch
     >>> head = LinearFenchelYoungLoss(8, 100, "sparsemax")
     >>> loss = head(torch.randn(2, 5, 8), torch.randint(100, (2, 5)))

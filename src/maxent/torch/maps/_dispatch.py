@@ -34,6 +34,13 @@ def backend(name: str) -> Iterator[None]:
     Without it the fastest that is installed is taken. Maps that a backend does not have (on CUDA
     all but those of Tsallis entropies) stay with plain torch operations.
 
+    Parameters
+    ----------
+    name : "plain", "numba" or "triton"
+        The backend.
+
+    Examples
+    --------
     >>> import torch
     >>> import maxent.torch as mt
     >>> with mt.backend("plain"):

@@ -42,6 +42,13 @@ class Shannon(Entropy):
 class Tsallis(Entropy):
     """sum (p^alpha - p) / (alpha (alpha - 1)), alpha >= 1: entmax.
 
+    Parameters
+    ----------
+    alpha : float
+        Index, >= 1.
+
+    Examples
+    --------
     >>> Tsallis(1.5).parameter
     1.5
     """
@@ -62,6 +69,13 @@ class Tsallis(Entropy):
 class NormEntropy(Entropy):
     """||p||_q - 1, q > 1, inf allowed: normmax.
 
+    Parameters
+    ----------
+    q : float
+        Order of the norm, > 1; inf is allowed.
+
+    Examples
+    --------
     >>> NormEntropy(2.0).parameter
     2.0
     """

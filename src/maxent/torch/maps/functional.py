@@ -18,6 +18,17 @@ def softmax(x: Tensor, dim: int = -1, mask: Tensor | None = None) -> Tensor:
     For all maps: a score of -inf is masked; rows with nothing to keep give zeros, with gradient
     zero; NaN or +inf make their own row NaN; the result has the type of x.
 
+    Parameters
+    ----------
+    x : tensor
+        Scores.
+    dim : int, default -1
+        Dimension along which to work.
+    mask : bool tensor, default None
+        Entries to keep; it broadcasts against x.
+
+    Examples
+    --------
     >>> import torch
     >>> softmax(torch.zeros(3), mask=torch.tensor([True, True, False]))
     tensor([0.5000, 0.5000, 0.0000])
@@ -33,6 +44,17 @@ def softmax(x: Tensor, dim: int = -1, mask: Tensor | None = None) -> Tensor:
 def sparsemax(x: Tensor, dim: int = -1, mask: Tensor | None = None) -> Tensor:
     """The Euclidean projection on the simplex: entmax with alpha = 2.
 
+    Parameters
+    ----------
+    x : tensor
+        Scores.
+    dim : int, default -1
+        Dimension along which to work.
+    mask : bool tensor, default None
+        Entries to keep; it broadcasts against x.
+
+    Examples
+    --------
     >>> import torch
     >>> sparsemax(torch.tensor([0.0, 0.6, 1.2]))
     tensor([0.0000, 0.2000, 0.8000])
@@ -43,6 +65,17 @@ def sparsemax(x: Tensor, dim: int = -1, mask: Tensor | None = None) -> Tensor:
 def entmax15(x: Tensor, dim: int = -1, mask: Tensor | None = None) -> Tensor:
     """Entmax with alpha = 1.5, between softmax and sparsemax.
 
+    Parameters
+    ----------
+    x : tensor
+        Scores.
+    dim : int, default -1
+        Dimension along which to work.
+    mask : bool tensor, default None
+        Entries to keep; it broadcasts against x.
+
+    Examples
+    --------
     >>> import torch
     >>> entmax15(torch.tensor([0.0, 0.0, 4.0]))
     tensor([0., 0., 1.])
@@ -55,11 +88,23 @@ def entmax(
 ) -> Tensor:
     """argmax_p <x, p> + H_alpha(p), alpha >= 1: softmax at 1, sparsemax at 2.
 
-    ``alpha`` is a number or a tensor that broadcasts against x with size 1 along ``dim``, one
-    alpha per head for example; it is differentiated, and its derivative at 1 is finite. A number
-    below 1 is refused; so is a tensor with one on the CPU, while on CUDA, where looking would wait
-    for the device, its rows are NaN.
+    An alpha below 1 is refused; so is a tensor with one on the CPU, while on CUDA, where looking
+    would wait for the device, its rows are NaN.
 
+    Parameters
+    ----------
+    x : tensor
+        Scores.
+    alpha : float or tensor, default 1.5
+        A number, or a tensor that broadcasts against x with size 1 along ``dim``, one alpha per
+        head for example; it is differentiated, and its derivative at 1 is finite.
+    dim : int, default -1
+        Dimension along which to work.
+    mask : bool tensor, default None
+        Entries to keep; it broadcasts against x.
+
+    Examples
+    --------
     >>> import torch
     >>> alpha = torch.tensor([[1.0], [2.0]], requires_grad=True)
     >>> entmax(torch.tensor([[0.0, 2.0], [0.0, 2.0]]), alpha).detach()
@@ -81,9 +126,20 @@ def normmax(
 ) -> Tensor:
     """argmax_p <x, p> - ||p||_q, the map of ``NormEntropy(q)``, q > 1; inf is allowed.
 
-    ``q`` is a number or a tensor that broadcasts against x with size 1 along ``dim``; it is not
-    differentiated.
+    Parameters
+    ----------
+    x : tensor
+        Scores.
+    q : float or tensor, default 2.0
+        A number, or a tensor that broadcasts against x with size 1 along ``dim``; it is not
+        differentiated.
+    dim : int, default -1
+        Dimension along which to work.
+    mask : bool tensor, default None
+        Entries to keep; it broadcasts against x.
 
+    Examples
+    --------
     >>> import torch
     >>> normmax(torch.tensor([2.0, 1.9, 0.0]), q=float("inf"))
     tensor([0.5000, 0.5000, 0.0000])
@@ -97,10 +153,22 @@ def normmax(
 def budget(x: Tensor, k: float | Tensor, dim: int = -1, mask: Tensor | None = None) -> Tensor:
     """The Euclidean projection on {0 <= p <= 1, sum p = k}: a soft choice of k entries.
 
-    ``k`` is a number from 0 to the size of the dimension, or a tensor that broadcasts against x
-    with size 1 along ``dim``; it is not differentiated. Where no more than k entries are kept by
-    the mask, all of them get 1.
+    Where no more than k entries are kept by the mask, all of them get 1.
 
+    Parameters
+    ----------
+    x : tensor
+        Scores.
+    k : float or tensor
+        A number from 0 to the size of the dimension, or a tensor that broadcasts against x with
+        size 1 along ``dim``; it is not differentiated.
+    dim : int, default -1
+        Dimension along which to work.
+    mask : bool tensor, default None
+        Entries to keep; it broadcasts against x.
+
+    Examples
+    --------
     >>> import torch
     >>> budget(torch.tensor([3.0, 1.0, 0.8, 0.0]), k=2)
     tensor([1.0000, 0.6000, 0.4000, 0.0000])
@@ -119,6 +187,13 @@ def budget(x: Tensor, k: float | Tensor, dim: int = -1, mask: Tensor | None = No
 def sparse_sigmoid(x: Tensor) -> Tensor:
     """clip((1 + x) / 2, 0, 1), entry by entry: sparsemax of [x, 0].
 
+    Parameters
+    ----------
+    x : tensor
+        Scores.
+
+    Examples
+    --------
     >>> import torch
     >>> sparse_sigmoid(torch.tensor([-2.0, 0.0, 2.0]))
     tensor([0.0000, 0.5000, 1.0000])
@@ -130,6 +205,13 @@ def sparse_sigmoid(x: Tensor) -> Tensor:
 def sparse_plus(x: Tensor) -> Tensor:
     """0 up to -1, (x + 1)^2 / 4, x from 1 on: the softplus whose derivative is sparse_sigmoid.
 
+    Parameters
+    ----------
+    x : tensor
+        Scores.
+
+    Examples
+    --------
     >>> import torch
     >>> sparse_plus(torch.tensor([-2.0, 0.0, 2.0]))
     tensor([0.0000, 0.2500, 2.0000])

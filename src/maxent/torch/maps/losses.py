@@ -38,27 +38,40 @@ def fenchel_young_loss(
 
     Parameters
     ----------
-    input : scores, with the classes along ``dim``.
-    target : class indices (integers, the shape of input without ``dim``) or probabilities
-        (floats, the shape of input).
-    entropy : "shannon" (cross-entropy), "sparsemax", "entmax15", a number alpha >= 1, or
-        ``Shannon()``, ``Tsallis(alpha)``, ``NormEntropy(q)``.
-    reduction : "mean" over the targets that are not ignored, "sum" or "none".
-    ignore_index : the label whose rows do not count. A row of probabilities does not where all its
-        entries are this number.
-    weight : one number per class. A row counts as much as its class (with probabilities: their mean
+    input : tensor
+        Scores, with the classes along ``dim``.
+    target : tensor
+        Class indices (integers, the shape of input without ``dim``) or probabilities (floats, the
+        shape of input).
+    entropy : str, float or Entropy, default "entmax15"
+        "shannon" (cross-entropy), "sparsemax", "entmax15", a number alpha >= 1, or ``Shannon()``,
+        ``Tsallis(alpha)``, ``NormEntropy(q)``.
+    reduction : "mean", "sum" or "none", default "mean"
+        "mean" is over the targets that are not ignored.
+    ignore_index : int, default -100
+        Label whose rows do not count. A row of probabilities does not where all its entries are
+        this number.
+    weight : tensor (n_classes,), default None
+        One number per class. A row counts as much as its class (with probabilities: their mean
         weight), and "mean" divides by the sum of these.
-    dim : where the classes are. By default as in torch's cross_entropy: (C,), (N, C) or
-        (N, C, ...). Scores (N, ..., C) need ``dim=-1``.
-    check : refuse labels out of range and rows that are not on the simplex. By default on CPU
+    dim : int, default None
+        Where the classes are. None is as in torch's cross_entropy: (C,), (N, C) or (N, C, ...).
+        Scores (N, ..., C) need ``dim=-1``.
+    check : bool, default None
+        Whether to refuse labels out of range and rows that are not on the simplex. None is on CPU
         alone: on CUDA it would wait for the device, and there the loss of such a label is NaN.
         Compiled code does not check.
-    label_smoothing : epsilon in (1 - epsilon) L(x; y) + epsilon / C sum_c L(x; c), each class
-        times its weight, which is torch's for Shannon's entropy.
+    label_smoothing : float, default 0.0
+        epsilon in (1 - epsilon) L(x; y) + epsilon / C sum_c L(x; c), each class times its weight,
+        which is torch's for Shannon's entropy.
 
+    Notes
+    -----
     Unlike torch, "mean" over nothing (all targets ignored, an empty batch) is 0 with gradient 0,
     and the loss of float16 and bfloat16 scores is float32.
 
+    Examples
+    --------
     >>> import torch
     >>> x = torch.tensor([[3.0, 0.0, 0.0], [0.0, 1.0, 0.5]])
     >>> fenchel_young_loss(x, torch.tensor([0, 2]), "sparsemax", reduction="none")

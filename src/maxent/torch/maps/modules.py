@@ -25,6 +25,13 @@ class _Map(nn.Module):
 class Softmax(_Map):
     """``softmax`` along ``dim``.
 
+    Parameters
+    ----------
+    dim : int, default -1
+        Dimension along which to work.
+
+    Examples
+    --------
     >>> Softmax(dim=1)
     Softmax(dim=1)
     """
@@ -37,6 +44,13 @@ class Softmax(_Map):
 class Sparsemax(_Map):
     """``sparsemax`` along ``dim``.
 
+    Parameters
+    ----------
+    dim : int, default -1
+        Dimension along which to work.
+
+    Examples
+    --------
     >>> import torch
     >>> Sparsemax()(torch.tensor([0.0, 0.5, 3.0]))
     tensor([0., 0., 1.])
@@ -50,6 +64,13 @@ class Sparsemax(_Map):
 class Entmax15(_Map):
     """``entmax15`` along ``dim``.
 
+    Parameters
+    ----------
+    dim : int, default -1
+        Dimension along which to work.
+
+    Examples
+    --------
     >>> Entmax15()
     Entmax15(dim=-1)
     """
@@ -62,10 +83,19 @@ class Entmax15(_Map):
 class Entmax(_Map):
     """``entmax`` along ``dim``, with a fixed or learnt alpha.
 
-    ``alpha`` is a number or a tensor that broadcasts against the scores with size 1 along dim:
-    ``torch.full((heads, 1, 1), 1.5)`` gives one to each head of scores (batch, heads, queries,
-    keys). With ``learnable=True`` it is 1 + softplus(``raw_alpha``), which keeps it above 1.
+    Parameters
+    ----------
+    alpha : float or tensor, default 1.5
+        Index, >= 1: a number, or a tensor that broadcasts against the scores with size 1 along dim.
+        ``torch.full((heads, 1, 1), 1.5)`` gives one to each head of scores (batch, heads, queries,
+        keys).
+    dim : int, default -1
+        Dimension along which to work.
+    learnable : bool, default False
+        Whether alpha is learnt, as 1 + softplus(``raw_alpha``), which keeps it above 1.
 
+    Examples
+    --------
     >>> import torch
     >>> layer = Entmax(torch.full((4, 1, 1), 1.5), learnable=True)
     >>> layer.alpha.shape, [name for name, _ in layer.named_parameters()]
@@ -112,6 +142,15 @@ class Entmax(_Map):
 class Normmax(_Map):
     """``normmax`` along ``dim``.
 
+    Parameters
+    ----------
+    q : float or tensor, default 2.0
+        Order of the norm, > 1, see ``normmax``.
+    dim : int, default -1
+        Dimension along which to work.
+
+    Examples
+    --------
     >>> Normmax(q=3.0)
     Normmax(q=3.0, dim=-1)
     """
@@ -138,6 +177,15 @@ class Normmax(_Map):
 class Budget(_Map):
     """``budget`` along ``dim``.
 
+    Parameters
+    ----------
+    k : float or tensor
+        Sum of the entries, see ``budget``.
+    dim : int, default -1
+        Dimension along which to work.
+
+    Examples
+    --------
     >>> Budget(k=2)
     Budget(k=2, dim=-1)
     """
@@ -188,6 +236,32 @@ class SparsePlus(nn.Module):
 class FenchelYoungLoss(nn.Module):
     """``fenchel_young_loss`` with its settings; a drop-in for ``torch.nn.CrossEntropyLoss``.
 
+    Parameters
+    ----------
+    entropy : str, float or Entropy, default "entmax15"
+        "shannon" (cross-entropy), "sparsemax", "entmax15", a number alpha >= 1, or ``Shannon()``,
+        ``Tsallis(alpha)``, ``NormEntropy(q)``.
+    reduction : "mean", "sum" or "none", default "mean"
+        "mean" is over the targets that are not ignored.
+    ignore_index : int, default -100
+        Label whose rows do not count. A row of probabilities does not where all its entries are
+        this number.
+    weight : tensor (n_classes,), default None
+        One number per class. A row counts as much as its class (with probabilities: their mean
+        weight), and "mean" divides by the sum of these.
+    dim : int, default None
+        Where the classes are. None is as in torch's cross_entropy: (C,), (N, C) or (N, C, ...).
+        Scores (N, ..., C) need ``dim=-1``.
+    check : bool, default None
+        Whether to refuse labels out of range and rows that are not on the simplex. None is on CPU
+        alone: on CUDA it would wait for the device, and there the loss of such a label is NaN.
+        Compiled code does not check.
+    label_smoothing : float, default 0.0
+        epsilon in (1 - epsilon) L(x; y) + epsilon / C sum_c L(x; c), each class times its weight,
+        which is torch's for Shannon's entropy.
+
+    Examples
+    --------
     >>> import torch
     >>> criterion = FenchelYoungLoss("sparsemax")
     >>> x = torch.tensor([[3.0, 0.0, 0.0], [0.0, 1.0, 0.5]])

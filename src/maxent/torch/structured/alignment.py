@@ -41,6 +41,19 @@ def alignment_log_partition(
 ) -> Tensor:
     """log sum over monotone alignments of exp(score), (B,); its gradient is the marginals.
 
+    Parameters
+    ----------
+    scores : tensor (B, n, m)
+        Scores of aligning element i with element j.
+    x_lengths : int tensor (B,), default None
+        Elements of the first sequences; None is n for all.
+    y_lengths : int tensor (B,), default None
+        Elements of the second sequences; None is m for all.
+    band : int, default None
+        How far a path may leave the diagonal, see ``Alignment``; None for no limit.
+
+    Examples
+    --------
     >>> import torch
     >>> alignment_log_partition(torch.zeros(1, 2, 2)).exp().round()
     tensor([3.])
@@ -57,6 +70,19 @@ def alignment_marginals(
 ) -> Tensor:
     """Probabilities (B, n, m) that two elements are aligned, 0 behind the ends.
 
+    Parameters
+    ----------
+    scores : tensor (B, n, m)
+        Scores of aligning element i with element j.
+    x_lengths : int tensor (B,), default None
+        Elements of the first sequences; None is n for all.
+    y_lengths : int tensor (B,), default None
+        Elements of the second sequences; None is m for all.
+    band : int, default None
+        How far a path may leave the diagonal, see ``Alignment``; None for no limit.
+
+    Examples
+    --------
     >>> import torch
     >>> alignment_marginals(torch.zeros(1, 2, 2))
     tensor([[[1.0000, 0.3333],
@@ -76,9 +102,25 @@ def soft_dtw(
 ) -> Tensor:
     """-gamma log sum over alignments of exp(-cost / gamma), (B,), of squared distances.
 
-    x : (B, n, d) and y : (B, m, d), or (B, n) and (B, m) for sequences of numbers. Small gamma
-    approaches dynamic time warping. Differentiable twice in both sequences.
+    Differentiable twice in both sequences.
 
+    Parameters
+    ----------
+    x : tensor (B, n, d) or (B, n)
+        First sequences, of vectors or of numbers.
+    y : tensor (B, m, d) or (B, m)
+        Second sequences.
+    gamma : float, default 1.0
+        Softness: small values approach dynamic time warping.
+    band : int, default None
+        How far a path may leave the diagonal, see ``Alignment``; None for no limit.
+    x_lengths : int tensor (B,), default None
+        Elements of the first sequences; None is n for all.
+    y_lengths : int tensor (B,), default None
+        Elements of the second sequences; None is m for all.
+
+    Examples
+    --------
     >>> import torch
     >>> x = torch.tensor([[0.0, 1.0, 2.0]])
     >>> soft_dtw(x, torch.tensor([[0.0, 2.0]]), gamma=0.001)

@@ -25,6 +25,17 @@ def arborescence_log_partition(
 ) -> Tensor:
     """log of the sum of exp(score) over all trees; its gradient is the marginals.
 
+    Parameters
+    ----------
+    scores : tensor (..., n, n)
+        Scores of the arcs [head, dependent]; node 0 is the root.
+    lengths : int tensor (...), default None
+        Nodes of each tree, the root included; None is n for all.
+    root : "single" or "multi", default "single"
+        With "single" the root has exactly one dependent, with "multi" any number from one on.
+
+    Examples
+    --------
     >>> import torch
     >>> scores = torch.zeros(2, 4, 4)
     >>> arborescence_log_partition(scores, torch.tensor([4, 3])).exp()  # 3^2 and 2 trees
@@ -39,6 +50,17 @@ def arborescence_marginals(
 ) -> Tensor:
     """The probability of each arc; 0 on the diagonal, in column 0 and beyond the lengths.
 
+    Parameters
+    ----------
+    scores : tensor (..., n, n)
+        Scores of the arcs [head, dependent]; node 0 is the root.
+    lengths : int tensor (...), default None
+        Nodes of each tree, the root included; None is n for all.
+    root : "single" or "multi", default "single"
+        With "single" the root has exactly one dependent, with "multi" any number from one on.
+
+    Examples
+    --------
     >>> import torch
     >>> arborescence_marginals(torch.zeros(3, 3))
     tensor([[0.0000, 0.5000, 0.5000],
@@ -54,6 +76,17 @@ def arborescence_sparsemap(
 ) -> Tensor:
     """The nearest point to the scores in the convex hull of the trees: a mean of few of them.
 
+    Parameters
+    ----------
+    scores : tensor (..., n, n)
+        Scores of the arcs [head, dependent]; node 0 is the root.
+    lengths : int tensor (...), default None
+        Nodes of each tree, the root included; None is n for all.
+    root : "single" or "multi", default "single"
+        With "single" the root has exactly one dependent, with "multi" any number from one on.
+
+    Examples
+    --------
     >>> import torch
     >>> arborescence_sparsemap(torch.tensor([[0.0, 0.0, 0.4], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]))
     tensor([[0.0000, 0.4000, 0.6000],
@@ -69,6 +102,17 @@ def arborescence_argmax(
 ) -> Tensor:
     """The heads (..., n) of the best tree; 0 for the root itself and beyond the lengths.
 
+    Parameters
+    ----------
+    scores : tensor (..., n, n)
+        Scores of the arcs [head, dependent]; node 0 is the root.
+    lengths : int tensor (...), default None
+        Nodes of each tree, the root included; None is n for all.
+    root : "single" or "multi", default "single"
+        With "single" the root has exactly one dependent, with "multi" any number from one on.
+
+    Examples
+    --------
     >>> import torch
     >>> arborescence_argmax(torch.tensor([[0.0, 2.0, 3.0], [0.0, 0.0, 1.0], [0.0, 1.0, 0.0]]))
     tensor([0, 2, 0])
@@ -87,9 +131,23 @@ def arborescence_crf_loss(
 ) -> Tensor:
     """log Z - <scores, y>: the negative log-likelihood of the tree with these heads (..., n).
 
-    heads[..., j] is the head of node j; the entries of the root and beyond the lengths are not
-    read. The gradient is the marginals less the tree.
+    The gradient is the marginals less the tree.
 
+    Parameters
+    ----------
+    scores : tensor (..., n, n)
+        Scores of the arcs [head, dependent]; node 0 is the root.
+    heads : int tensor (..., n)
+        Head of each node; the entries of the root and beyond the lengths are not read.
+    lengths : int tensor (...), default None
+        Nodes of each tree, the root included; None is n for all.
+    root : "single" or "multi", default "single"
+        With "single" the root has exactly one dependent, with "multi" any number from one on.
+    reduction : "mean", "sum" or "none", default "mean"
+        "mean" is over the trees.
+
+    Examples
+    --------
     >>> import torch
     >>> arborescence_crf_loss(torch.zeros(1, 3, 3), torch.tensor([[0, 0, 1]])).exp()
     tensor(2.)
@@ -106,6 +164,21 @@ def arborescence_sparsemap_loss(
 ) -> Tensor:
     """max_p <scores, p> - ||p||^2 / 2, less the same of the tree: 0 with a margin of 1.
 
+    Parameters
+    ----------
+    scores : tensor (..., n, n)
+        Scores of the arcs [head, dependent]; node 0 is the root.
+    heads : int tensor (..., n)
+        Head of each node; the entries of the root and beyond the lengths are not read.
+    lengths : int tensor (...), default None
+        Nodes of each tree, the root included; None is n for all.
+    root : "single" or "multi", default "single"
+        With "single" the root has exactly one dependent, with "multi" any number from one on.
+    reduction : "mean", "sum" or "none", default "mean"
+        "mean" is over the trees.
+
+    Examples
+    --------
     >>> import torch
     >>> scores = torch.tensor([[[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]]])
     >>> arborescence_sparsemap_loss(scores, torch.tensor([[0, 0, 1]]))
@@ -124,6 +197,23 @@ def arborescence_hinge_loss(
 ) -> Tensor:
     """max_v <scores, v> + cost (wrong heads of v) - <scores, y>; cost 0 is the perceptron's loss.
 
+    Parameters
+    ----------
+    scores : tensor (..., n, n)
+        Scores of the arcs [head, dependent]; node 0 is the root.
+    heads : int tensor (..., n)
+        Head of each node; the entries of the root and beyond the lengths are not read.
+    lengths : int tensor (...), default None
+        Nodes of each tree, the root included; None is n for all.
+    root : "single" or "multi", default "single"
+        With "single" the root has exactly one dependent, with "multi" any number from one on.
+    reduction : "mean", "sum" or "none", default "mean"
+        "mean" is over the trees.
+    cost : float, default 1.0
+        Cost of each wrong head; 0 is the perceptron's loss.
+
+    Examples
+    --------
     >>> import torch
     >>> arborescence_hinge_loss(torch.zeros(1, 3, 3), torch.tensor([[0, 0, 1]]))
     tensor(2.)
@@ -138,7 +228,13 @@ def arborescence_hinge_loss(
 
 
 class ArborescenceMarginals(nn.Module):
-    """``arborescence_marginals`` as a layer."""
+    """``arborescence_marginals`` as a layer.
+
+    Parameters
+    ----------
+    root : "single" or "multi", default "single"
+        With "single" the root has exactly one dependent, with "multi" any number from one on.
+    """
 
     def __init__(self, root: Root = "single") -> None:
         super().__init__()
@@ -156,6 +252,17 @@ class ArborescenceMarginals(nn.Module):
 class ArborescenceLoss(nn.Module):
     """The loss of a tree, by name: "crf", "sparsemap", "hinge" or "perceptron".
 
+    Parameters
+    ----------
+    kind : "crf", "sparsemap", "hinge" or "perceptron", default "crf"
+        Which loss.
+    root : "single" or "multi", default "single"
+        With "single" the root has exactly one dependent, with "multi" any number from one on.
+    reduction : "mean", "sum" or "none", default "mean"
+        "mean" is over the trees.
+
+    Examples
+    --------
     >>> import torch
     >>> loss = ArborescenceLoss("hinge", root="multi")
     >>> loss(torch.zeros(1, 3, 3), torch.tensor([[0, 0, 1]]))

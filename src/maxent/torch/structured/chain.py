@@ -37,6 +37,22 @@ def chain_log_partition(
 ) -> Tensor:
     """log sum over paths of exp(score), (B,); its gradient is the marginals.
 
+    Parameters
+    ----------
+    nodes : tensor (B, T, K)
+        Scores of the K states at each position.
+    transitions : tensor (K, K), (B, K, K) or (B, T - 1, K, K)
+        Scores of transitions [from, to]: one block for all sequences, one for each, or one for each
+        position.
+    lengths : int tensor (B,), default None
+        Positions of each sequence; None is T for all.
+    start : tensor (K,), default None
+        Scores of the first state.
+    end : tensor (K,), default None
+        Scores of the last state.
+
+    Examples
+    --------
     >>> import torch
     >>> chain_log_partition(torch.zeros(1, 3, 2), torch.zeros(2, 2)).exp().round()
     tensor([8.])
@@ -57,6 +73,22 @@ def chain_marginals(
     The latter are (B, T - 1, K, K) where each position has scores of its own; where one block
     serves all positions, their sums (B, K, K): how often each transition is expected.
 
+    Parameters
+    ----------
+    nodes : tensor (B, T, K)
+        Scores of the K states at each position.
+    transitions : tensor (K, K), (B, K, K) or (B, T - 1, K, K)
+        Scores of transitions [from, to]: one block for all sequences, one for each, or one for each
+        position.
+    lengths : int tensor (B,), default None
+        Positions of each sequence; None is T for all.
+    start : tensor (K,), default None
+        Scores of the first state.
+    end : tensor (K,), default None
+        Scores of the last state.
+
+    Examples
+    --------
     >>> import torch
     >>> p, counts = chain_marginals(torch.zeros(1, 3, 2), torch.zeros(2, 2))
     >>> p[0, 0], counts[0]
@@ -79,6 +111,22 @@ def chain_argmax(
 
     The scores are differentiated: their gradient marks the best path.
 
+    Parameters
+    ----------
+    nodes : tensor (B, T, K)
+        Scores of the K states at each position.
+    transitions : tensor (K, K), (B, K, K) or (B, T - 1, K, K)
+        Scores of transitions [from, to]: one block for all sequences, one for each, or one for each
+        position.
+    lengths : int tensor (B,), default None
+        Positions of each sequence; None is T for all.
+    start : tensor (K,), default None
+        Scores of the first state.
+    end : tensor (K,), default None
+        Scores of the last state.
+
+    Examples
+    --------
     >>> import torch
     >>> transitions = torch.tensor([[0.0, 0.0], [3.0, 0.0]])
     >>> chain_argmax(torch.tensor([[[0.0, 1.0], [2.0, 0.0]]]), transitions)
@@ -101,6 +149,24 @@ def chain_kbest(
     Where there are fewer than k, the rest score -inf. Not differentiated: score the paths with
     ``chain_score``. CUDA tensors make the way to the CPU and back.
 
+    Parameters
+    ----------
+    nodes : tensor (B, T, K)
+        Scores of the K states at each position.
+    transitions : tensor (K, K), (B, K, K) or (B, T - 1, K, K)
+        Scores of transitions [from, to]: one block for all sequences, one for each, or one for each
+        position.
+    k : int
+        How many paths.
+    lengths : int tensor (B,), default None
+        Positions of each sequence; None is T for all.
+    start : tensor (K,), default None
+        Scores of the first state.
+    end : tensor (K,), default None
+        Scores of the last state.
+
+    Examples
+    --------
     >>> import torch
     >>> chain_kbest(torch.tensor([[[0.0, 1.0], [0.25, 0.0]]]), torch.zeros(2, 2), k=2)
     (tensor([[1.2500, 1.0000]]), tensor([[[1, 0],
@@ -126,8 +192,28 @@ def chain_sample(
 ) -> Tensor:
     """States (n, B, T) of paths drawn with probability exp(score) / Z; 0 behind the end.
 
-    CUDA tensors make the way to the CPU and back; ``generator`` is one of the CPU.
+    CUDA tensors make the way to the CPU and back.
 
+    Parameters
+    ----------
+    nodes : tensor (B, T, K)
+        Scores of the K states at each position.
+    transitions : tensor (K, K), (B, K, K) or (B, T - 1, K, K)
+        Scores of transitions [from, to]: one block for all sequences, one for each, or one for each
+        position.
+    n : int, default 1
+        How many paths of each sequence.
+    lengths : int tensor (B,), default None
+        Positions of each sequence; None is T for all.
+    start : tensor (K,), default None
+        Scores of the first state.
+    end : tensor (K,), default None
+        Scores of the last state.
+    generator : torch.Generator, default None
+        Generator of the CPU; None is torch's own.
+
+    Examples
+    --------
     >>> import torch
     >>> sure = torch.tensor([[[9.0, -90.0], [-90.0, 9.0]]])
     >>> chain_sample(sure, torch.zeros(2, 2), n=2).tolist()
@@ -155,6 +241,24 @@ def chain_score(
 ) -> Tensor:
     """The score (B,) of one path per sequence, tags (B, T).
 
+    Parameters
+    ----------
+    nodes : tensor (B, T, K)
+        Scores of the K states at each position.
+    transitions : tensor (K, K), (B, K, K) or (B, T - 1, K, K)
+        Scores of transitions [from, to]: one block for all sequences, one for each, or one for each
+        position.
+    tags : int tensor (B, T)
+        States of a path; what lies behind the end is not read.
+    lengths : int tensor (B,), default None
+        Positions of each sequence; None is T for all.
+    start : tensor (K,), default None
+        Scores of the first state.
+    end : tensor (K,), default None
+        Scores of the last state.
+
+    Examples
+    --------
     >>> import torch
     >>> transitions = torch.tensor([[0.0, 5.0], [0.0, 0.0]])
     >>> chain_score(torch.eye(2)[None], transitions, torch.tensor([[0, 1]]))
@@ -177,8 +281,26 @@ def crf_loss(
 
     It is the Fenchel-Young loss of ``Shannon(domain=Chain(K))``, with gradient marginals - tags.
 
-    reduction : "mean" over the sequences, "sum" or "none".
+    Parameters
+    ----------
+    nodes : tensor (B, T, K)
+        Scores of the K states at each position.
+    transitions : tensor (K, K), (B, K, K) or (B, T - 1, K, K)
+        Scores of transitions [from, to]: one block for all sequences, one for each, or one for each
+        position.
+    tags : int tensor (B, T)
+        States of a path; what lies behind the end is not read.
+    lengths : int tensor (B,), default None
+        Positions of each sequence; None is T for all.
+    start : tensor (K,), default None
+        Scores of the first state.
+    end : tensor (K,), default None
+        Scores of the last state.
+    reduction : "mean", "sum" or "none", default "mean"
+        "mean" is over the sequences.
 
+    Examples
+    --------
     >>> import torch
     >>> crf_loss(torch.zeros(1, 3, 2), torch.zeros(2, 2), torch.tensor([[0, 1, 0]])).exp().round()
     tensor(8.)
@@ -201,6 +323,28 @@ def chain_hinge_loss(
 ) -> Tensor:
     """max over paths of score(path) + cost * wrong states - score(tags): the structured hinge.
 
+    Parameters
+    ----------
+    nodes : tensor (B, T, K)
+        Scores of the K states at each position.
+    transitions : tensor (K, K), (B, K, K) or (B, T - 1, K, K)
+        Scores of transitions [from, to]: one block for all sequences, one for each, or one for each
+        position.
+    tags : int tensor (B, T)
+        States of a path; what lies behind the end is not read.
+    lengths : int tensor (B,), default None
+        Positions of each sequence; None is T for all.
+    start : tensor (K,), default None
+        Scores of the first state.
+    end : tensor (K,), default None
+        Scores of the last state.
+    cost : float, default 1.0
+        Cost of each wrong state.
+    reduction : "mean", "sum" or "none", default "mean"
+        "mean" is over the sequences.
+
+    Examples
+    --------
     >>> import torch
     >>> chain_hinge_loss(torch.zeros(1, 3, 2), torch.zeros(2, 2), torch.tensor([[0, 1, 0]]))
     tensor(3.)
@@ -224,6 +368,26 @@ def chain_perceptron_loss(
 ) -> Tensor:
     """max over paths of score(path) - score(tags): the structured perceptron.
 
+    Parameters
+    ----------
+    nodes : tensor (B, T, K)
+        Scores of the K states at each position.
+    transitions : tensor (K, K), (B, K, K) or (B, T - 1, K, K)
+        Scores of transitions [from, to]: one block for all sequences, one for each, or one for each
+        position.
+    tags : int tensor (B, T)
+        States of a path; what lies behind the end is not read.
+    lengths : int tensor (B,), default None
+        Positions of each sequence; None is T for all.
+    start : tensor (K,), default None
+        Scores of the first state.
+    end : tensor (K,), default None
+        Scores of the last state.
+    reduction : "mean", "sum" or "none", default "mean"
+        "mean" is over the sequences.
+
+    Examples
+    --------
     >>> import torch
     >>> chain_perceptron_loss(torch.eye(2)[None], torch.zeros(2, 2), torch.tensor([[1, 1]]))
     tensor(1.)

@@ -29,9 +29,17 @@ _LOSSES: dict[str, Callable[..., Tensor]] = {
 class LinearChain(nn.Module):
     """Learnt transition, start and end scores over ``n_states``; its output is the loss of tags.
 
-    loss : "crf" (negative log-likelihood), "hinge" (with Hamming costs) or "perceptron".
-    reduction : "mean" over the sequences, "sum" or "none".
+    Parameters
+    ----------
+    n_states : int
+        Number of states.
+    loss : "crf", "hinge" or "perceptron", default "crf"
+        "crf" (negative log-likelihood), "hinge" (with Hamming costs) or "perceptron".
+    reduction : "mean", "sum" or "none", default "mean"
+        "mean" is over the sequences.
 
+    Examples
+    --------
     >>> import torch
     >>> layer = LinearChain(2)
     >>> nodes, tags = torch.zeros(4, 3, 2), torch.zeros(4, 3, dtype=torch.int64)
@@ -73,6 +81,15 @@ class LinearChain(nn.Module):
 class SoftDTW(nn.Module):
     """``soft_dtw`` with its gamma and band.
 
+    Parameters
+    ----------
+    gamma : float, default 1.0
+        Softness: small values approach dynamic time warping.
+    band : int, default None
+        How far a path may leave the diagonal, see ``Alignment``; None for no limit.
+
+    Examples
+    --------
     >>> import torch
     >>> x = torch.tensor([[0.0, 1.0, 2.0]])
     >>> SoftDTW(gamma=0.01)(x, x + 1).round(decimals=3)
@@ -101,9 +118,16 @@ class SoftDTW(nn.Module):
 class SparseMAP(nn.Module):
     """``sparsemap`` on a domain.
 
-    warm_start : begin with the structures found in the call before, where it had as many rows of
+    Parameters
+    ----------
+    domain : Domain
+        The domain.
+    warm_start : bool, default False
+        Whether to begin with the structures found in the call before, where it had as many rows of
         the same size: for scores that change little from call to call.
 
+    Examples
+    --------
     >>> import torch
     >>> from maxent import KSubset
     >>> SparseMAP(KSubset(2))(torch.tensor([1.0, 0.5, 0.0]))
@@ -133,6 +157,15 @@ class SparseMAP(nn.Module):
 class SparseMAPLoss(nn.Module):
     """``sparsemap_loss`` on a domain.
 
+    Parameters
+    ----------
+    domain : Domain
+        The domain.
+    reduction : "mean", "sum" or "none", default "mean"
+        "mean" is over the rows.
+
+    Examples
+    --------
     >>> import torch
     >>> from maxent import KSubset
     >>> SparseMAPLoss(KSubset(1))(torch.tensor([[0.5, 0.0]]), torch.tensor([[1.0, 0.0]]))

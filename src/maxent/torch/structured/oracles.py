@@ -38,6 +38,15 @@ def log_partition(domain: SumProductDomain, theta: Tensor) -> Tensor:
 
     Its gradient is the marginals, its second derivative the covariance of the structure.
 
+    Parameters
+    ----------
+    domain : Domain
+        The domain.
+    theta : tensor (..., size)
+        Scores.
+
+    Examples
+    --------
     >>> import torch
     >>> from maxent import Tree
     >>> log_partition(Tree([(0, 1), (0, 2)], 2), torch.zeros(14)).exp().round()
@@ -51,6 +60,15 @@ def log_partition(domain: SumProductDomain, theta: Tensor) -> Tensor:
 def marginals(domain: SumProductDomain, theta: Tensor) -> Tensor:
     """The mean structure under probabilities exp<theta, v> / Z, for scores (..., size).
 
+    Parameters
+    ----------
+    domain : Domain
+        The domain.
+    theta : tensor (..., size)
+        Scores.
+
+    Examples
+    --------
     >>> import torch
     >>> from maxent import KSubset
     >>> marginals(KSubset(1), torch.tensor([0.0, 0.0]))
@@ -64,6 +82,15 @@ def marginals(domain: SumProductDomain, theta: Tensor) -> Tensor:
 def argmax(domain: Domain, theta: Tensor) -> Tensor:
     """A best structure for scores (..., size); its derivative is 0.
 
+    Parameters
+    ----------
+    domain : Domain
+        The domain.
+    theta : tensor (..., size)
+        Scores.
+
+    Examples
+    --------
     >>> import torch
     >>> from maxent import KSubset
     >>> argmax(KSubset(2), torch.tensor([0.3, 0.1, 0.2]))

@@ -38,10 +38,24 @@ def soft_rank(
 ) -> Tensor:
     """Ranks from 1 to d: the smallest score has rank 1, or the largest where ``descending``.
 
-    For all functions here: ``strength`` 0 is the hard operation, and the default None gives the
-    scores the spread of the result, so that their unit does not matter (it is differentiated too).
-    ``regularization`` is "l2" or "kl". Rows with NaN or +inf become NaN.
+    Rows with NaN or +inf become NaN.
 
+    Parameters
+    ----------
+    x : tensor
+        Scores.
+    strength : float, default None
+        How soft: 0 is the hard operation. None gives the scores the spread of the result, so that
+        their unit does not matter (it is differentiated too).
+    regularization : "l2" or "kl", default "l2"
+        "l2" is 1/2 ||p||^2, piecewise linear in the scores; "kl" is sum p log p, smoother.
+    descending : bool, default False
+        Whether the largest score has rank 1.
+    dim : int, default -1
+        Dimension along which to work.
+
+    Examples
+    --------
     >>> import torch
     >>> soft_rank(torch.tensor([0.3, 5.0, 0.1]), strength=1.0)
     tensor([1.6000, 3.0000, 1.4000])
@@ -63,6 +77,22 @@ def soft_topk(
 
     A score of -inf has no chance; rows with fewer than k others become NaN.
 
+    Parameters
+    ----------
+    x : tensor
+        Scores.
+    k : int
+        How many scores to choose.
+    strength : float, default None
+        How soft: 0 is the hard operation. None gives the scores the spread of the result, so that
+        their unit does not matter.
+    regularization : "l2" or "kl", default "l2"
+        "l2" is 1/2 ||p||^2, piecewise linear in the scores; "kl" is sum p log p, smoother.
+    dim : int, default -1
+        Dimension along which to work.
+
+    Examples
+    --------
     >>> import torch
     >>> soft_topk(torch.tensor([0.3, 1.0, 0.1, 4.0]), 2, strength=1.0)
     tensor([0.1500, 0.8500, 0.0000, 1.0000])
@@ -81,6 +111,22 @@ def soft_partial_rank(
 ) -> Tensor:
     """Points of a ranking of the best k: k for the largest score, down to 1, and 0 for the rest.
 
+    Parameters
+    ----------
+    x : tensor
+        Scores.
+    k : int
+        How many places have points.
+    strength : float, default None
+        How soft: 0 is the hard operation. None gives the scores the spread of the result, so that
+        their unit does not matter.
+    regularization : "l2" or "kl", default "l2"
+        "l2" is 1/2 ||p||^2, piecewise linear in the scores; "kl" is sum p log p, smoother.
+    dim : int, default -1
+        Dimension along which to work.
+
+    Examples
+    --------
     >>> import torch
     >>> soft_partial_rank(torch.tensor([0.3, 5.0, 0.1, 4.0]), 2, strength=0)
     tensor([0., 2., 0., 1.])
@@ -99,6 +145,21 @@ def soft_sort(
 ) -> Tensor:
     """The scores in rising order (or falling: ``descending``), softly.
 
+    Parameters
+    ----------
+    x : tensor
+        Scores.
+    strength : float, default None
+        How soft: 0 is the hard operation. None follows the spread of the scores.
+    regularization : "l2" or "kl", default "l2"
+        "l2" is 1/2 ||p||^2, piecewise linear in the scores; "kl" is sum p log p, smoother.
+    descending : bool, default False
+        Whether the order falls.
+    dim : int, default -1
+        Dimension along which to work.
+
+    Examples
+    --------
     >>> import torch
     >>> soft_sort(torch.tensor([0.3, 5.0, 0.1]), strength=1.0)
     tensor([0.8000, 1.8000, 2.8000])
@@ -135,6 +196,18 @@ class _Soft(nn.Module):
 class SoftRank(_Soft):
     """``soft_rank`` along ``dim``.
 
+    Parameters
+    ----------
+    strength : float, default None
+        How soft: 0 is the hard operation. None gives the scores the spread of the result, so that
+        their unit does not matter.
+    regularization : "l2" or "kl", default "l2"
+        "l2" is 1/2 ||p||^2, piecewise linear in the scores; "kl" is sum p log p, smoother.
+    dim : int, default -1
+        Dimension along which to work.
+
+    Examples
+    --------
     >>> SoftRank(strength=0.1)
     SoftRank(strength=0.1, regularization='l2', dim=-1)
     """
@@ -147,6 +220,18 @@ class SoftRank(_Soft):
 class SoftSort(_Soft):
     """``soft_sort`` along ``dim``.
 
+    Parameters
+    ----------
+    strength : float, default None
+        How soft: 0 is the hard operation. None gives the scores the spread of the result, so that
+        their unit does not matter.
+    regularization : "l2" or "kl", default "l2"
+        "l2" is 1/2 ||p||^2, piecewise linear in the scores; "kl" is sum p log p, smoother.
+    dim : int, default -1
+        Dimension along which to work.
+
+    Examples
+    --------
     >>> SoftSort()
     SoftSort(strength=None, regularization='l2', dim=-1)
     """
@@ -159,6 +244,20 @@ class SoftSort(_Soft):
 class SoftTopK(_Soft):
     """``soft_topk`` along ``dim``.
 
+    Parameters
+    ----------
+    k : int
+        How many scores to choose.
+    strength : float, default None
+        How soft: 0 is the hard operation. None gives the scores the spread of the result, so that
+        their unit does not matter.
+    regularization : "l2" or "kl", default "l2"
+        "l2" is 1/2 ||p||^2, piecewise linear in the scores; "kl" is sum p log p, smoother.
+    dim : int, default -1
+        Dimension along which to work.
+
+    Examples
+    --------
     >>> import torch
     >>> SoftTopK(1, strength=0)(torch.tensor([0.3, 5.0, 0.1]))
     tensor([0., 1., 0.])

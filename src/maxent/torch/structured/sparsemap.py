@@ -21,9 +21,20 @@ from torch import Tensor
 def sparsemap(domain: Domain, theta: Tensor, start: Sequence[Support] | None = None) -> Tensor:
     """argmin_p ||p - theta||^2 over a domain, for scores (..., size).
 
-    ``start`` takes the supports of similar scores, from ``sparsemap_support``. The derivative is
-    that of the face on which the point lies: a projection, symmetric, its own second derivative 0.
+    The derivative is that of the face on which the point lies: a projection, symmetric, its own
+    second derivative 0.
 
+    Parameters
+    ----------
+    domain : Domain
+        The domain.
+    theta : tensor (..., size)
+        Scores.
+    start : sequence of Support, default None
+        Supports of similar scores to start from, of ``sparsemap_support``.
+
+    Examples
+    --------
     >>> import torch
     >>> from maxent import KSubset
     >>> sparsemap(KSubset(2), torch.tensor([1.0, 0.5, 0.0]))
@@ -39,6 +50,17 @@ def sparsemap_support(
 ) -> tuple[Tensor, list[Support]]:
     """``sparsemap`` and, row by row, the structures and weights of the mixture.
 
+    Parameters
+    ----------
+    domain : Domain
+        The domain.
+    theta : tensor (..., size)
+        Scores.
+    start : sequence of Support, default None
+        Supports of similar scores to start from, of ``sparsemap_support``.
+
+    Examples
+    --------
     >>> import torch
     >>> from maxent import KSubset
     >>> p, (support,) = sparsemap_support(KSubset(2), torch.tensor([1.0, 0.5, 0.0]))
@@ -59,9 +81,23 @@ def sparsemap_loss(
 ) -> Tensor:
     """max_p <theta, p> - |p|^2 / 2, plus |y|^2 / 2 - <theta, y>: the SparseMAP loss, >= 0.
 
-    It is the Fenchel-Young loss of ``SquaredNorm(domain)``, with gradient p - y; ``target`` holds
-    points of the domain in the shape of the scores.
+    It is the Fenchel-Young loss of ``SquaredNorm(domain)``, with gradient p - y.
 
+    Parameters
+    ----------
+    domain : Domain
+        The domain.
+    theta : tensor (..., size)
+        Scores.
+    target : tensor (..., size)
+        Points of the domain, in the shape of the scores.
+    reduction : "mean", "sum" or "none", default "mean"
+        "mean" is over the rows.
+    start : sequence of Support, default None
+        Supports of similar scores to start from, of ``sparsemap_support``.
+
+    Examples
+    --------
     >>> import torch
     >>> from maxent import KSubset
     >>> sparsemap_loss(KSubset(1), torch.tensor([[0.5, 0.0]]), torch.tensor([[1.0, 0.0]]))

@@ -30,10 +30,23 @@ def transport(
 ) -> Tensor:
     """argmax_P <x, P> - strength Omega(P) over plans P (m, n) with row sums a, column sums b.
 
-    Omega is half the squared norm ("l2": sparse plans) or sum P log P ("kl": Sinkhorn's). Without
-    a and b all sums are 1, and x is square. Scores are minus costs; -inf forbids an entry. Strength
-    0 is the hard plan, without a gradient. The sums are not differentiated.
+    Without a and b all sums are 1, and x is square. The sums are not differentiated.
 
+    Parameters
+    ----------
+    x : tensor (..., m, n)
+        Scores, minus costs; -inf forbids an entry.
+    a : tensor (..., m), default None
+        Row sums; None is 1 each.
+    b : tensor (..., n), default None
+        Column sums; None is 1 each.
+    strength : float, default 1.0
+        Factor of Omega; 0 is the hard plan, without a gradient.
+    regularization : "l2" or "kl", default "l2"
+        Omega: half the squared norm ("l2": sparse plans) or sum P log P ("kl": Sinkhorn's).
+
+    Examples
+    --------
     >>> import torch
     >>> transport(torch.tensor([[1.0, 0.2], [0.4, 0.0]]))
     tensor([[0.6000, 0.4000],
@@ -48,6 +61,19 @@ def sinkhorn(
 ) -> Tensor:
     """``transport`` with "kl", to a violation of the sums of 1e-12 whatever the strength.
 
+    Parameters
+    ----------
+    x : tensor (..., m, n)
+        Scores, minus costs; -inf forbids an entry.
+    a : tensor (..., m), default None
+        Row sums; None is 1 each.
+    b : tensor (..., n), default None
+        Column sums; None is 1 each.
+    strength : float, default 1.0
+        Factor of Omega; 0 is the hard plan, without a gradient.
+
+    Examples
+    --------
     >>> import torch
     >>> sinkhorn(torch.tensor([[1.0, 0.0], [0.0, 1.0]]))
     tensor([[0.7311, 0.2689],
@@ -61,9 +87,22 @@ def matching(
 ) -> Tensor:
     """Soft matchings of two sets of n: doubly stochastic matrices (..., n, n).
 
-    ``lengths``, one integer per matrix, says how many of the n are there: only the leading block
-    of that size is matched, the rest is 0. Strength 0 is the assignment itself.
+    Strength 0 is the assignment itself.
 
+    Parameters
+    ----------
+    x : tensor (..., n, n)
+        Scores, minus costs; -inf forbids an entry.
+    strength : float, default 1.0
+        Factor of Omega; 0 is the hard plan, without a gradient.
+    regularization : "l2" or "kl", default "l2"
+        Omega: half the squared norm ("l2": sparse plans) or sum P log P ("kl": Sinkhorn's).
+    lengths : int tensor (...), default None
+        How many of the n are there in each matrix: only the leading block of that size is matched,
+        the rest is 0. None is n for all.
+
+    Examples
+    --------
     >>> import torch
     >>> matching(torch.tensor([[1.0, 2.0], [2.0, 0.0]]), strength=0.0)
     tensor([[0., 1.],
@@ -87,6 +126,25 @@ def transport_loss(
 ) -> Tensor:
     """The Fenchel-Young loss of scores against observed plans; its gradient is P - target.
 
+    Parameters
+    ----------
+    x : tensor (..., m, n)
+        Scores, minus costs; -inf forbids an entry.
+    target : tensor (..., m, n)
+        Observed plans.
+    a : tensor (..., m), default None
+        Row sums; None is 1 each.
+    b : tensor (..., n), default None
+        Column sums; None is 1 each.
+    strength : float, default 1.0
+        Factor of Omega; 0 is the hard plan, without a gradient.
+    regularization : "l2" or "kl", default "l2"
+        Omega: half the squared norm ("l2": sparse plans) or sum P log P ("kl": Sinkhorn's).
+    reduction : "mean", "sum" or "none", default "mean"
+        "mean" is over the matrices.
+
+    Examples
+    --------
     >>> import torch
     >>> transport_loss(torch.tensor([[3.0, 0.0], [0.0, 3.0]]), torch.eye(2))
     tensor(0.)
@@ -104,10 +162,26 @@ def matching_loss(
     lengths: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """``transport_loss`` of matchings; the target is a matrix, or integers: the partner of each.
+    """``transport_loss`` of matchings.
 
-    Where ``lengths`` are given, partners beyond them are not looked at.
+    Parameters
+    ----------
+    x : tensor (..., n, n)
+        Scores, minus costs; -inf forbids an entry.
+    target : tensor (..., n, n) or int tensor (..., n)
+        A matrix, or the partner of each; partners beyond the lengths are not looked at.
+    strength : float, default 1.0
+        Factor of Omega; 0 is the hard plan, without a gradient.
+    regularization : "l2" or "kl", default "l2"
+        Omega: half the squared norm ("l2": sparse plans) or sum P log P ("kl": Sinkhorn's).
+    lengths : int tensor (...), default None
+        How many of the n are there in each matrix: only the leading block of that size is matched,
+        the rest is 0. None is n for all.
+    reduction : "mean", "sum" or "none", default "mean"
+        "mean" is over the matrices.
 
+    Examples
+    --------
     >>> import torch
     >>> matching_loss(torch.zeros(2, 2), torch.tensor([1, 0]))
     tensor(0.5000)
@@ -134,6 +208,13 @@ def matching_loss(
 class Sinkhorn(nn.Module):
     """``sinkhorn`` as a layer, with sums of 1.
 
+    Parameters
+    ----------
+    strength : float, default 1.0
+        Factor of Omega; 0 is the hard plan, without a gradient.
+
+    Examples
+    --------
     >>> import torch
     >>> Sinkhorn(strength=0.1)(torch.eye(2)).round(decimals=3)
     tensor([[1., 0.],
@@ -156,6 +237,15 @@ class Sinkhorn(nn.Module):
 class Matching(nn.Module):
     """``matching`` as a layer.
 
+    Parameters
+    ----------
+    strength : float, default 1.0
+        Factor of Omega; 0 is the hard plan, without a gradient.
+    regularization : "l2" or "kl", default "l2"
+        Omega: half the squared norm ("l2": sparse plans) or sum P log P ("kl": Sinkhorn's).
+
+    Examples
+    --------
     >>> Matching(strength=0.5)
     Matching(strength=0.5, regularization='l2')
     """
@@ -176,6 +266,17 @@ class Matching(nn.Module):
 class MatchingLoss(Matching):
     """``matching_loss`` as a module.
 
+    Parameters
+    ----------
+    strength : float, default 1.0
+        Factor of Omega; 0 is the hard plan, without a gradient.
+    regularization : "l2" or "kl", default "l2"
+        Omega: half the squared norm ("l2": sparse plans) or sum P log P ("kl": Sinkhorn's).
+    reduction : "mean", "sum" or "none", default "mean"
+        "mean" is over the matrices.
+
+    Examples
+    --------
     >>> import torch
     >>> MatchingLoss()(torch.zeros(1, 2, 2), torch.tensor([[0, 1]]))
     tensor(0.5000)

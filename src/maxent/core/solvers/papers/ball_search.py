@@ -29,9 +29,26 @@ class BallSearch(Solver):
     residual grows with the strength, and the search stops where its length is the radius: secant
     steps on logarithms inside a bracket, each solve starting from the last weights.
 
-    inner : the solver of the quadratic problems, a Solver or a name ("summet", "plummet" as in the
-        paper, or "auto"). A step of this solver is one such problem.
+    Parameters
+    ----------
+    tol : float, default 1e-8
+        Duality gap at which to stop; where no finite gap exists the optimality, which promises less
+        (``Status.STATIONARY``).
+    max_iter : int, default 100
+        Quadratic problems at most; each is a step of this solver.
+    inner : Solver or str, default "auto"
+        Solver of the quadratic problems, a Solver or a name ("summet", "plummet" as in the paper,
+        or "auto").
+    verbose : int, default 1
+        0 silences the progress line that appears on standard error after a few seconds.
+    checkpoint : path, default None
+        File that is given the weights and the history after each step; where it is there already,
+        of the same problem, a run goes on from it.
+    then : Solver, default None
+        Solver that goes on from there, with this one's tolerance, where this one ends above it.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> import maxent as mx
     >>> problem = mx.Problem(mx.Shannon(), np.eye(3), mx.Ball(0.1), observed=[0.8, 0.1, 0.1])

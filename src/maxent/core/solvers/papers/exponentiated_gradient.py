@@ -30,6 +30,25 @@ class ExponentiatedGradient(DualSolver):
     ``BlockFrankWolfe`` is faster there.
 
     For Zero or Shannon, with costs of states, on ``Chain`` with tied transitions under Quadratic.
+
+    Parameters
+    ----------
+    tol : float, default 1e-8
+        Duality gap at which to stop; where no finite gap exists the optimality, which promises less
+        (``Status.STATIONARY``).
+    max_iter : int, default 2000
+        Iterations at most.
+    verbose : int, default 1
+        0 silences the progress line that appears on standard error after a few seconds.
+    checkpoint : path, default None
+        File that is given the weights and the history after each step; where it is there already,
+        of the same problem, a run goes on from it.
+    then : Solver, default None
+        Solver that goes on from there, with this one's tolerance, where this one ends above it.
+    passes : int, default 5
+        Passes over the rows between two looks at the certificate.
+    random_state : int, default 0
+        Seed of the order in which rows are visited.
     """
 
     @classmethod

@@ -97,9 +97,25 @@ class SUMMET(_Scaling):
     end of a feature's range (an ``Equality`` there) is reached in the limit only: cells that are
     excluded by it keep a mass of 1e-16, the weight is as large as that takes.
 
-    sweep : updates between two states, so that the certificate costs little; ``max_iter`` counts
-        sweeps.
+    Parameters
+    ----------
+    tol : float, default 1e-8
+        Duality gap at which to stop; where no finite gap exists the optimality, which promises less
+        (``Status.STATIONARY``).
+    max_iter : int, default 20000
+        Sweeps at most.
+    sweep : int, default 10
+        Updates between two states, so that the certificate costs little.
+    verbose : int, default 1
+        0 silences the progress line that appears on standard error after a few seconds.
+    checkpoint : path, default None
+        File that is given the weights and the history after each step; where it is there already,
+        of the same problem, a run goes on from it.
+    then : Solver, default None
+        Solver that goes on from there, with this one's tolerance, where this one ends above it.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> import maxent as mx
     >>> X = np.eye(3)[:, :2]
@@ -146,10 +162,27 @@ class PLUMMET(_Scaling):
     Shannon densities with a decomposable potential. Records in the history have the key
     ``auxiliary``, sum_j max F_j. Means at the end of a feature's range are as in ``SUMMET``.
 
-    overrelax : factor by which steps grow longer than the bound's for as long as they gain at least
-        what the bound promises, so that the proof of convergence holds (after Salakhutdinov and
-        Roweis, 2003); 1 for the paper's steps, 1.5 where many features overlap.
+    Parameters
+    ----------
+    tol : float, default 1e-8
+        Duality gap at which to stop; where no finite gap exists the optimality, which promises less
+        (``Status.STATIONARY``).
+    max_iter : int, default 100000
+        Iterations at most.
+    overrelax : float, default 1.0
+        Factor by which steps grow longer than the bound's for as long as they gain at least what
+        the bound promises, so that the proof of convergence holds (after Salakhutdinov and Roweis,
+        2003); 1 for the paper's steps, 1.5 where many features overlap.
+    verbose : int, default 1
+        0 silences the progress line that appears on standard error after a few seconds.
+    checkpoint : path, default None
+        File that is given the weights and the history after each step; where it is there already,
+        of the same problem, a run goes on from it.
+    then : Solver, default None
+        Solver that goes on from there, with this one's tolerance, where this one ends above it.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> import maxent as mx
     >>> problem = mx.Problem(mx.Shannon(), [[0.0], [1.0], [2.0]], mx.Equality(), target=[1.5])

@@ -26,12 +26,36 @@ class Subgradient(Solver):
     t s_t is the primal point of the certificate, that of the weights w the solution, unless
     ``average`` is False. The gap falls like 1/sqrt(t), so ask for a modest tolerance.
 
-    beta : of the step sizes; step : one step size for all t instead; looks : steps (passes where
-    online) between two looks at the certificate.
+    Parameters
+    ----------
+    tol : float, default 0.01
+        Duality gap at which to stop; where no finite gap exists the optimality, which promises less
+        (``Status.STATIONARY``).
+    max_iter : int, default 5000
+        Iterations at most.
+    beta : float, default 1.0
+        beta of the step sizes.
+    step : float, default None
+        One step size for all t instead.
+    average : bool, default True
+        Whether the solution is the average of the weights, with weights t s_t.
+    online : bool, default False
+        One sequence per step, compiled, for chains with tied transitions under Quadratic with one
+        strength; else all rows at once.
+    verbose : int, default 1
+        0 silences the progress line that appears on standard error after a few seconds.
+    checkpoint : path, default None
+        File that is given the weights and the history after each step; where it is there already,
+        of the same problem, a run goes on from it.
+    then : Solver, default None
+        Solver that goes on from there, with this one's tolerance, where this one ends above it.
+    looks : int, default 10
+        Steps (passes where online) between two looks at the certificate.
+    random_state : int, default 0
+        Seed of the order in which rows are visited.
 
-    online : one sequence per step, compiled, for chains with tied transitions under Quadratic with
-        one strength; else all rows at once.
-
+    Examples
+    --------
     >>> from maxent import DualBall, Problem, SampleMap, Shifted
     >>> X, y = np.array([[1.0, 0.5], [-1.0, 0.3]]), np.eye(2)
     >>> ball = DualBall(1.0, p=1)

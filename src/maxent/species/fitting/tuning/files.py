@@ -50,10 +50,17 @@ class Tuning:
 
     Attributes
     ----------
-    rows : one per candidate, best first: rank, features, potential, multiplier, n_weights,
-        statistics with their deviations over folds, and ``folds``, the statistics of each fold.
-    names : of the folds; fold : of each row with records.
-    nulls : statistics of each null model; null_table : the chosen model beside them.
+    rows : list of dict
+        One per candidate, best first: rank, features, potential, multiplier, n_weights, statistics
+        with their deviations over folds, and ``folds``, the statistics of each fold.
+    names : list of str
+        Names of the folds.
+    fold : array
+        Fold of each row with records.
+    nulls : list of dict
+        Statistics of each null model.
+    null_table : list of dict
+        The chosen model beside them.
     """
 
     rows: list[dict[str, Any]]
@@ -65,7 +72,23 @@ class Tuning:
 
 @dataclass(frozen=True, eq=False)
 class Tuned:
-    """What was tried for one species, best first, the files written, and what to type next."""
+    """What was tried for one species, best first, the files written, and what to type next.
+
+    Attributes
+    ----------
+    species : str
+        Name of the species.
+    rows : list of dict
+        What was tried, best first.
+    files : list of path
+        The files written.
+    advice : str
+        What to type next.
+    notes : list of str
+        What was assumed.
+    null_table : list of dict
+        The chosen model beside null models.
+    """
 
     species: str
     rows: list[dict[str, Any]]
@@ -91,9 +114,32 @@ def tune(
 ) -> Tuning:
     """Statistics of every combination over the folds of a partition, best first.
 
-    Along the multipliers each fit starts from the one before. ``labels`` are the folds of
-    the rows with records, where they are the user's own; ``cell_size`` is that of the grid;
-    ``totals`` gives for densities the log of their sum over the study area, for AICc.
+    Along the multipliers each fit starts from the one before.
+
+    Parameters
+    ----------
+    prepared : Prepared
+        The species, ready to be fitted.
+    settings : Settings
+        What all fits are told.
+    categorical : sequence of str
+        Names of the variables that hold categories.
+    features : sequence of str
+        Features to choose from.
+    multipliers : sequence of float
+        Multipliers to choose from.
+    potentials : sequence of str
+        Potentials to choose from.
+    tuning : TuningSettings, default None
+        How candidates are compared; None is ``TuningSettings()``.
+    labels : array, default None
+        Folds of the rows with records, where they are the user's own.
+    cell_size : (float, float), default None
+        Cell size of the grid.
+    totals : callable, default None
+        For densities, the log of their sum over the study area, for AICc.
+    jobs : int, default 1
+        Fits at a time.
     """
     tuning = tuning or TuningSettings()
     sample = prepared.train
@@ -142,8 +188,42 @@ def tune_files(
 ) -> list[Tuned]:
     """Tune every species of a file, with tables, a picture and a page of each in ``out``.
 
-    Fits run in ``jobs`` threads, or on a ``cluster``. ``tell`` is called with every note on what
-    was assumed about the records.
+    Parameters
+    ----------
+    records : RecordFile
+        The file of records.
+    layers : LayerFiles
+        Which rasters to open, and how.
+    out : path
+        Folder to write to.
+    settings : Settings
+        What all fits are told.
+    features : sequence of str
+        Features to choose from.
+    multipliers : sequence of float
+        Multipliers to choose from.
+    potentials : sequence of str
+        Potentials to choose from.
+    tuning : TuningSettings, default None
+        How candidates are compared; None is ``TuningSettings()``.
+    species : sequence of str, default ()
+        Names of the species to take; all of them if empty.
+    bias : str, default None
+        File of a raster of sampling effort.
+    group : RecordFile, default None
+        Records whose cells are the background.
+    study : StudyFiles, default None
+        Where background is drawn from; None for all of the layers.
+    jobs : int, default 1
+        Threads.
+    cluster : ClusterSettings, default None
+        Who does the work; None is this process.
+    overwrite : bool, default False
+        Whether files that are there already are replaced.
+    command : str, default ""
+        The command that repeats the run, for the report.
+    tell : callable, default does nothing
+        Called with every note on what was assumed.
     """
     tuning = tuning or TuningSettings()
     crew = cluster or ClusterSettings()

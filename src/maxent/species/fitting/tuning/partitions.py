@@ -20,9 +20,13 @@ class Fold:
 
     Attributes
     ----------
-    name : for tables; test : rows whose records are held out.
-    block : rows of the fold's own part of the map, records and background; None where folds are
-        not places, and the background belongs to all of them.
+    name : str
+        For tables.
+    test : array
+        Rows whose records are held out.
+    block : array or None
+        Rows of the fold's own part of the map, records and background; None where folds are not
+        places, and the background belongs to all of them.
     """
 
     name: str

@@ -32,13 +32,26 @@ class Extrapolation:
 
     Attributes
     ----------
-    variables : names; low, high, mean : of each; root : (variables, rank), such that
-        D^2 = |root'(p - mean)|^2;
-    furthest : the largest D^2 of the reference points.
+    variables : tuple of str
+        Names of the variables.
+    low : array (n_variables,)
+        Smallest value of each.
+    high : array (n_variables,)
+        Largest value of each.
+    mean : array (n_variables,)
+        Mean of each.
+    root : array (n_variables, rank)
+        Such that D^2 = |root'(p - mean)|^2.
+    furthest : float
+        Largest D^2 of the reference points.
 
+    Notes
+    -----
     Of correlations, eigenvalues below 1e-6 of the largest count as that: where one variable was
     a sum of others, a place where it is not is new, but not one where numbers were rounded.
 
+    Examples
+    --------
     >>> rng = np.random.default_rng(0)
     >>> heat = rng.normal(size=1000)
     >>> X = np.column_stack([heat, heat + 0.1 * rng.normal(size=1000)])

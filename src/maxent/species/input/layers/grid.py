@@ -16,7 +16,19 @@ EARTH_RADIUS = 6371.0088  # km, mean
 
 
 class Window(NamedTuple):
-    """A rectangle of cells."""
+    """A rectangle of cells.
+
+    Attributes
+    ----------
+    row : int
+        First row.
+    column : int
+        First column.
+    height : int
+        Rows.
+    width : int
+        Columns.
+    """
 
     row: int
     column: int
@@ -33,10 +45,17 @@ class Grid:
 
     Parameters
     ----------
-    crs : the coordinate reference system as WKT or authority code, None where it is not known.
-    transform : a, b, c, d, e, f.
-    width, height : columns and rows.
+    crs : str or None
+        Coordinate reference system as WKT or authority code, None where it is not known.
+    transform : tuple of float
+        a, b, c, d, e, f.
+    width : int
+        Columns.
+    height : int
+        Rows.
 
+    Examples
+    --------
     >>> grid = Grid(None, (0.5, 0.0, -10.0, 0.0, -0.5, 5.0), width=4, height=3)
     >>> grid.cells_at([-9.9, -8.1, 7.0], [4.9, 3.6, 0.0])
     array([ 0, 11, -1])

@@ -44,7 +44,17 @@ _LOOKUP_CELLS = 1 << 16  # for scattered cells, as larger windows decode more th
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """The values of all layers in a window, (height, width) each, and where all are known."""
+    """The values of all layers in a window, (height, width) each, and where all are known.
+
+    Attributes
+    ----------
+    window : Window
+        The window.
+    values : dict of array (height, width)
+        Values of each layer, by its name.
+    valid : array (height, width)
+        Where all are known.
+    """
 
     window: Window
     values: dict[str, Array]
@@ -80,12 +90,21 @@ class Layers:
 
     Open files with :meth:`open`, xarray objects with :meth:`from_xarray`; ``with`` closes them.
 
+    Parameters
+    ----------
+    sources : sequence of Source
+        One per layer.
+    categorical : iterable of str, default ()
+        Names of the layers that hold categories.
+    notes : sequence of str, default ()
+        What was assumed or resampled, for the user to read.
+
     Attributes
     ----------
-    sources : one per layer.
-    grid : Grid of all layers.
-    names, categorical : of the layers, and of those that hold categories.
-    notes : what was assumed or resampled, for the user to read.
+    grid : Grid
+        Grid of all layers.
+    names : tuple of str
+        Names of the layers.
     """
 
     def __init__(
@@ -122,22 +141,31 @@ class Layers:
 
         Parameters
         ----------
-        sources : files and folders of files. The only band of a file is named after the file, one
-            of several by its description, or else file_1, file_2 ...
-        categorical : names of the layers of categories.
-        align : what to do with layers on other grids: "refuse" (an error that names the file),
-            "first", "finest" or "coarsest": resample all to the grid of that layer, cut to what
-            all of them cover.
-        like : a grid to resample to instead.
-        resampling : of GDAL ("bilinear", "nearest", "average" ...); categories: always "nearest".
-        crs : of files that do not state theirs.
-        only : names of the layers to take, in this order; the others are left out.
-        nodata : values that mean "not known" as they are stored, besides what a file states. By
-            default usual ones (-9999, -3.4e38, -32768 ...) are recognised in files that state
-            none, where they stand apart from all other values, and ``notes`` say so; None: every
-            value of such a file is data.
-        named : layers by name, file and band; of these files no other band is taken.
-        without : names of layers to leave out.
+        sources : path or sequence of paths
+            Files and folders of files. The only band of a file is named after the file, one of
+            several by its description, or else file_1, file_2 ...
+        categorical : iterable of str, default ()
+            Names of the layers of categories.
+        align : "refuse", "first", "finest" or "coarsest", default "refuse"
+            What to do with layers on other grids: "refuse" (an error that names the file), or
+            resample all to the grid of that layer, cut to what all of them cover.
+        like : Grid, default None
+            A grid to resample to instead.
+        resampling : str, default "bilinear"
+            Method of GDAL ("bilinear", "nearest", "average" ...); categories are always "nearest".
+        crs : str, default None
+            CRS of files that do not state theirs.
+        only : sequence of str, default None
+            Names of the layers to take, in this order; the others are left out.
+        nodata : sequence of float or None, default ()
+            Values that mean "not known" as they are stored, besides what a file states. By default
+            usual ones (-9999, -3.4e38, -32768 ...) are recognised in files that state none, where
+            they stand apart from all other values, and ``notes`` say so; with None every value of
+            such a file is data.
+        named : sequence of Named, default ()
+            Layers by name, file and band; of these files no other band is taken.
+        without : sequence of str, default ()
+            Names of layers to leave out.
         """
         if align not in ALIGN:
             raise ValueError(f"align must be one of {', '.join(ALIGN)}, got {align!r}")

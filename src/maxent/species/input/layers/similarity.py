@@ -44,9 +44,14 @@ class Reference:
 
     Attributes
     ----------
-    variables : names, in the order of the columns.
-    values, below : by continuous variable, its distinct values and the percent of points strictly
-        below each; by categorical variable, in ``levels``, its levels.
+    variables : tuple of str
+        Names, in the order of the columns.
+    values : dict of array
+        Distinct values of each continuous variable.
+    below : dict of array
+        Percent of points strictly below each of these.
+    levels : dict of tuple
+        Levels of each categorical variable.
     """
 
     variables: tuple[str, ...]

@@ -26,11 +26,16 @@ class Cleaned:
 
     Attributes
     ----------
-    occurrences : of one species, in the CRS of the grid.
-    cell : the cell of each record.
-    steps : what was taken out and why, in order.
-    notes : what was assumed.
-    lost : the records of each step.
+    occurrences : Occurrences
+        Records of one species, in the CRS of the grid.
+    cell : array (n_records,)
+        The cell of each record.
+    steps : list of CleaningStep
+        What was taken out and why, in order.
+    notes : list of str
+        What was assumed.
+    lost : list of Occurrences
+        The records of each step.
     """
 
     occurrences: Occurrences
@@ -75,13 +80,22 @@ def clean(
 
     Parameters
     ----------
-    occurrences : of one species, brought to the grid by :func:`located`.
-    known : for cells, whether every layer has a value there.
-    within : for x and y, whether a record lies in the study region; None for everywhere.
-    keep_duplicates : count every record of a cell, not only the first.
-    thin_km : the smallest distance between two records.
-    minimum : the smallest number of records to continue with.
-    seed : of the random choice in thinning.
+    occurrences : Occurrences
+        Records of one species, brought to the grid by :func:`located`.
+    grid : Grid
+        The grid of the layers.
+    known : callable
+        For cells, whether every layer has a value there.
+    within : callable, default None
+        For x and y, whether a record lies in the study region; None for everywhere.
+    keep_duplicates : bool, default False
+        Whether to count every record of a cell, not only the first.
+    thin_km : float, default None
+        Smallest distance between two records.
+    minimum : int, default 3
+        Smallest number of records to continue with.
+    seed : int, default 0
+        Seed of the random choice in thinning.
     """
     cleaned = sifted(
         occurrences,
@@ -205,10 +219,24 @@ def _in_units(km: float, grid: Grid, notes: list[str]) -> tuple[float, bool]:
 def thin(x: ArrayLike, y: ArrayLike, distance: float, *, geographic: bool, seed: int = 0) -> Array:
     """Indices of a maximal set of points of which no two are closer than ``distance``.
 
-    ``distance`` is in km along great circles where x and y are degrees (``geographic``), else in
-    the unit of x and y. Points are taken greedily in random order; of several orders the one that
-    keeps most is returned.
+    Points are taken greedily in random order; of several orders the one that keeps most is
+    returned.
 
+    Parameters
+    ----------
+    x : array (n_points,)
+        x, or longitude in degrees.
+    y : array (n_points,)
+        y, or latitude in degrees.
+    distance : float
+        Smallest distance, in km along great circles where x and y are degrees, else in their unit.
+    geographic : bool
+        Whether x and y are degrees.
+    seed : int, default 0
+        Seed of the orders.
+
+    Examples
+    --------
     >>> thin([0.0, 1.0, 2.0, 9.0], [0.0, 0.0, 0.0, 0.0], 1.5, geographic=False)
     array([0, 2, 3])
     """

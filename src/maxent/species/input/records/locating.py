@@ -29,6 +29,13 @@ def located(occurrences: Occurrences, grid: Grid) -> tuple[Occurrences, list[str
     grid, or in degrees (EPSG:4326) where the grid is projected and that fits them. Longitudes a
     full turn away are turned back. Coordinates that look exchanged, or like metres on a grid in
     degrees, are refused.
+
+    Parameters
+    ----------
+    occurrences : Occurrences
+        All records of a file.
+    grid : Grid
+        The grid of the layers.
     """
     x, y = occurrences.x, occurrences.y
     notes = list(occurrences.notes)

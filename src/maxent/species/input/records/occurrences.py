@@ -54,15 +54,29 @@ class Occurrences:
 
     Attributes
     ----------
-    species : (records,) names.
-    x, y : coordinates, NaN where missing.
-    crs : their coordinate reference system, None where it is not known.
-    row : line of the file (the header is line 1) or position in the frame, for messages.
-    source : name of the file, or "frame".
-    notes : what was assumed in reading; columns : which ones hold the names and the places.
-    uncertainty : of the places, in metres, NaN where not said; None without such a column.
-    absences : the records of absence, by a column of presence and absence; None without any.
+    species : array (n_records,)
+        Names.
+    x : array (n_records,)
+        x or longitude, NaN where missing.
+    y : array (n_records,)
+        y or latitude, NaN where missing.
+    crs : str or None
+        Their coordinate reference system, None where it is not known.
+    row : array (n_records,)
+        Line of the file (the header is line 1) or position in the frame, for messages.
+    source : str
+        Name of the file, or "frame".
+    notes : tuple of str
+        What was assumed in reading.
+    columns : str
+        Which ones hold the names and the places.
+    uncertainty : array (n_records,) or None
+        Uncertainty of the places in metres, NaN where not said; None without such a column.
+    absences : Occurrences or None
+        The records of absence, by a column of presence and absence; None without any.
 
+    Examples
+    --------
     >>> records = Occurrences.from_frame({"taxon": ["a", "b", "a"], "x": [1, 2, 3], "y": [7, 8, 9]})
     >>> records.names(), records.of_species("a").x
     (['a', 'b'], array([1., 3.]))
@@ -218,20 +232,30 @@ def read_occurrences(
 
     Parameters
     ----------
-    path : the file.
-    species, x, y : names of the columns; None recognises those of Darwin Core (scientificName,
-        decimalLongitude, decimalLatitude), of maxent's own files (species, dd long, dd lat) and
-        other common ones, and takes three columns of other names as species, x, y. Without a
-        usual name the first column of text holds the species, with a note; without any, or with
-        "none", all records are of one, named after the file.
-    crs : of the coordinates. None: what the file or its column geodeticDatum says; degrees in
-        columns of longitude and latitude are EPSG:4326; else not known.
-    presence : name of the column of presence (1) and absence (0), "none" for no such column; None
+    path : path
+        The file.
+    species : str, default None
+        Name of the column of species; None recognises those of Darwin Core (scientificName), of
+        maxent's own files (species) and other common ones, and takes three columns of other names
+        as species, x, y. Without a usual name the first column of text holds the species, with a
+        note; without any, or with "none", all records are of one, named after the file.
+    x : str, default None
+        Name of the column of x; None recognises decimalLongitude, dd long and other common ones.
+    y : str, default None
+        Name of the column of y; None recognises decimalLatitude, dd lat and other common ones.
+    crs : str, default None
+        CRS of the coordinates. None is what the file or its column geodeticDatum says; degrees in
+        columns of longitude and latitude are EPSG:4326; else it is not known.
+    presence : str, default None
+        Name of the column of presence (1) and absence (0), "none" for no such column; None
         recognises occurrenceStatus, presence, pr_ab and other common names, where all entries say
         presence or absence. Absences are left out, see ``Occurrences.absences``.
-    basis : bases of record to use, such as "HUMAN_OBSERVATION"; all of them if empty.
-    max_uncertainty : metres; records known to be less certain of their place are left out.
-    absent : the file is one of absences: take those that a column of presence and absence marks,
+    basis : sequence of str, default ()
+        Bases of record to use, such as "HUMAN_OBSERVATION"; all of them if empty.
+    max_uncertainty : float, default None
+        Metres; records known to be less certain of their place are left out.
+    absent : bool, default False
+        Whether the file is one of absences: take those that a column of presence and absence marks,
         or all where none does.
     """
     path = Path(path)

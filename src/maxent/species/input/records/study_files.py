@@ -23,9 +23,14 @@ class StudyChoice:
 
     Attributes
     ----------
-    kind : "polygons", "ecoregions", "hull" or "buffer".
-    polygons : shapes in the coordinates of the grid, of the first two kinds; source : their file.
-    buffer : km around them or around the records, None for none.
+    kind : "polygons", "ecoregions", "hull" or "buffer"
+        What it is made of.
+    polygons : array of shapes
+        Shapes in the coordinates of the grid, of the first two kinds.
+    source : str
+        Their file.
+    buffer : float or None
+        km around them or around the records, None for none.
     """
 
     kind: str
@@ -81,7 +86,15 @@ class StudyChoice:
 
 
 def read_polygons(path: str, grid: Grid) -> tuple[Array, list[str]]:
-    """The polygons of a file in the coordinates of a grid, and notes on how they got there."""
+    """The polygons of a file in the coordinates of a grid, and notes on how they got there.
+
+    Parameters
+    ----------
+    path : str
+        The file.
+    grid : Grid
+        The grid of the layers.
+    """
     if not Path(path).is_file():
         raise FileNotFoundError(f"{path}: no such file; give a GeoPackage, GeoJSON or shapefile")
     shapely = geo("shapely")

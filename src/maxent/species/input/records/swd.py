@@ -37,12 +37,20 @@ class SWD:
 
     Attributes
     ----------
-    species : (rows,) names.
-    coordinates : (rows, 2), None where the table does not have them for every row.
-    X : a table, one column per variable.
-    source : name of the file.
-    notes : what was left out in reading; columns : which ones hold what.
-    absences : the rows of absence, by a column of presence and absence; None without any.
+    species : array (n_rows,)
+        Names.
+    coordinates : array (n_rows, 2) or None
+        x and y, None where the table does not have them for every row.
+    X : table
+        One column per variable.
+    source : str
+        Name of the file.
+    notes : tuple of str
+        What was left out in reading.
+    columns : str
+        Which ones hold what.
+    absences : SWD or None
+        The rows of absence, by a column of presence and absence; None without any.
     """
 
     species: Array
@@ -87,11 +95,22 @@ def read_swd(
 
     Parameters
     ----------
-    path : the file, separated by commas, tabs or semicolons.
-    categorical : names of the variables that hold categories, as numbers or text.
-    species, x, y, presence : names of columns, as for :func:`read_occurrences`.
-    background : the rows are background points, whatever a column of presence says.
-    absent : they are absences: those that a column of presence marks, or all where none does.
+    path : path
+        The file, separated by commas, tabs or semicolons.
+    categorical : iterable of str, default ()
+        Names of the variables that hold categories, as numbers or text.
+    species : str, default None
+        Name of the column of species, as for :func:`read_occurrences`.
+    x : str, default None
+        Name of the column of x.
+    y : str, default None
+        Name of the column of y.
+    presence : str, default None
+        Name of the column of presence (1) and absence (0), as for ``read_occurrences``.
+    background : bool, default False
+        Whether the rows are background points, whatever a column of presence says.
+    absent : bool, default False
+        Whether they are absences: those that a column of presence marks, or all where none does.
     """
     path = Path(path)
     check_file(path)
@@ -155,7 +174,19 @@ def _presences(rows: SWD, status: Array, column: str) -> SWD:
 
 
 def swd_sample(samples: SWD, background: SWD, name: str, categorical: Iterable[str] = ()) -> Sample:
-    """The rows of the background (counts 0), then those of one species (counts 1)."""
+    """The rows of the background (counts 0), then those of one species (counts 1).
+
+    Parameters
+    ----------
+    samples : SWD
+        Rows of species with their environment.
+    background : SWD
+        Rows of the background.
+    name : str
+        The species.
+    categorical : sequence of str, default ()
+        Names of the variables that hold categories.
+    """
     found = find_name(name, samples.names())
     if found is None:
         raise ValueError(f"{samples.source}: no row of {name!r}; it has {listed(samples.names())}")
@@ -206,7 +237,19 @@ def swd_rows(table: SWD, name: str, like: Sample) -> Sample | None:
 def write_swd(
     path: str | Path, species: Sequence[str] | Array, coordinates: Array | None, X: Any
 ) -> None:
-    """Write a table that :func:`read_swd` reads; missing values are written as -9999."""
+    """Write a table that :func:`read_swd` reads; missing values are written as -9999.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    species : sequence of str
+        Name of each row.
+    coordinates : array (n_rows, 2) or None
+        x and y of each row; None for none.
+    X : table
+        One column per variable.
+    """
     pandas = geo("pandas")
     blank = np.full(len(X), "", dtype=object)
     places = (blank, blank) if coordinates is None else np.asarray(coordinates).T

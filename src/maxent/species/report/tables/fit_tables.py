@@ -53,8 +53,18 @@ def write_tables(
 ) -> dict[str, str]:
     """Write all tables of a fit; returns the file of each, by what it holds.
 
-    ``sample`` and ``test`` are the training and the test records with their environment. Parts
-    that the fit left out (jackknife, replicates ...) have no file.
+    Parts that the fit left out (jackknife, replicates ...) have no file.
+
+    Parameters
+    ----------
+    result : SpeciesResult
+        The result of a fit.
+    sample : Sample
+        Training records with their environment.
+    test : Sample or None
+        Test records with theirs.
+    folder : path
+        Folder to write to.
     """
     folder = Path(folder)
     write_results(results_rows(result), folder / RESULTS)

@@ -54,6 +54,13 @@ def write_results(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
     """Write rows under the union of their columns, in order of first appearance.
 
     What a row lacks is empty; the file is replaced in one step.
+
+    Parameters
+    ----------
+    rows : sequence of dict
+        The rows.
+    path : path
+        The file.
     """
     io.write_atomically(path, csv_bytes(*joined(rows)))
 
