@@ -61,3 +61,8 @@ for kind, names in WAYS.items():
         line += 1
 figure.tight_layout()
 plt.show()
+
+# %%
+# **How to read this.** Follow the line from what your ``y`` is to the estimators that learn it.
+# Where there are several, the words behind a name say what it is for; the first is the one to
+# begin with.
