@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+collect_ignore = ["project/user_code.py"]  # for type checkers alone
+
 # CPU seconds and name of each test that takes long, by `make slow`
 SLOW = Path(__file__).with_name("slow.txt")
 LONG = 0.06

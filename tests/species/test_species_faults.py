@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 from conftest import lacking, needs
 from maxent import cli, species
 from maxent.datasets.landscape import virtual_landscape, write_landscape
-from maxent.species.batch import fingerprints, keeping, locks, outputs, workers, workflow
+from maxent.species.batch import fingerprints, job, keeping, locks, outputs, workers, workflow
 from maxent.species.input.files import LayerFiles, RecordFile
 from waiting import LIMIT, until
 
@@ -115,7 +115,7 @@ def test_resume_keeps_nothing_that_was_given_something_else(
     if change in changed:
         _scaled(changed[change])
     elif change == "version":
-        monkeypatch.setattr(species.job, "__version__", "0.0.0")
+        monkeypatch.setattr(job, "__version__", "0.0.0")
     elif change == "lambdas":
         more = ["--lambdas"]
     else:
@@ -546,7 +546,7 @@ def test_a_folder_in_one_that_may_not_be_written_to():
 KILLED = """
 import os, sys
 from pathlib import Path
-from maxent.species import outputs
+from maxent.species.batch import outputs
 
 folder, last, inside = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3] == "True"
 if inside:

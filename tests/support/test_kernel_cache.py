@@ -226,7 +226,7 @@ def test_of_two_processes_one_compiles(tmp_path):
 
 def test_a_lock_that_nobody_gives_back_is_waited_for_and_passed_over(call, tmp_path, monkeypatch):
     monkeypatch.setattr(compiling, "_PATIENCE", 0.05)
-    monkeypatch.setattr(compiling._locks, "acquired", lambda path, without: None)
+    monkeypatch.setattr(compiling.locks, "acquired", lambda path, without: None)
     assert call() == ((7, 10), [])
 
 
