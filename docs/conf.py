@@ -13,7 +13,7 @@ sys.path[:0] = [str(HERE / "_ext"), str(HERE.parent / "src"), str(HERE.parent)]
 matplotlib.use("Agg")
 gc.set_threshold(100_000, 50, 100)  # pages stay: to look for what may go takes a quarter of a build
 
-from maxent import __version__  # noqa: E402
+from maxent import __version__, typing  # noqa: E402
 
 project = "maxent"
 author = "The maxent developers"
@@ -54,7 +54,7 @@ autosummary_generate = False
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
-autodoc_type_aliases = {"Array": "Array", "Rows": "Rows"}
+autodoc_type_aliases = {name: name for name in ("Array", "Rows", *typing.__all__)}
 autodoc_preserve_defaults = True
 add_module_names = False
 toc_object_entries = False  # the reference has its own lists; in the sidebar they would be endless

@@ -5,11 +5,13 @@
 ``TableLike``       rows and columns: an array, a sparse matrix, a data frame, a table in blocks
 ``SequencesLike``   a table for each sequence, or the tokens of each
 ``EntropyLike``     an entropy, or its name
-``PotentialLike``   a potential, its name, or what the estimator says of a number
+``PotentialLike``   a potential, its name, a number, or potentials of groups of columns
 ``SolverLike``      a solver, or its name
 ``RandomState``     a seed, a generator of scikit-learn's kind, or None
 ``ClassWeights``    a weight for each class, "balanced", or None
+``KernelLike``      the name of a kernel, a function of two tables, or None
 ``SplitterLike``    a number of folds, or an object with ``split``
+``ScoringLike``     the name of a score of scikit-learn, a function, or None
 ==================  ===============================================================================
 """
 
@@ -57,7 +59,7 @@ class _Splitter(Protocol):
 TableLike: TypeAlias = ArrayLike | _Shaped | Mapping[str, Any]
 SequencesLike: TypeAlias = Iterable[Any] | _Sequences
 EntropyLike: TypeAlias = Entropy | str
-PotentialLike: TypeAlias = Potential | str | float | None
+PotentialLike: TypeAlias = Potential | str | float | Mapping[Any, Any] | None
 SolverLike: TypeAlias = Solver | str
 RandomState: TypeAlias = int | np.random.RandomState | None
 ClassWeights: TypeAlias = Mapping[Any, float] | str | None
