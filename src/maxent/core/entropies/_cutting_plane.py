@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy import optimize
@@ -129,16 +130,7 @@ def _solve(risk: _Risk) -> tuple[float, Array]:
         limits.append(jacobian @ point - values)
         bounds = [(-radius, radius)] * d + [(None, None)] * n
         bounds += [(None, None) if minimax else (0.0, 0.0)]
-        programme = optimize.linprog(
-            cost,
-            np.vstack(rows),
-            np.concatenate(limits),
-            bounds=bounds,
-            method="highs",
-            options=_HIGHS,
-        )
-        if programme.status != 0:
-            raise ArithmeticError(f"the cutting-plane programme failed: {programme.message}")
+        programme = _programme(cost, np.vstack(rows), np.concatenate(limits), bounds)
         slack = search.tolerance * (1 + abs(best))
         if programme.fun - best > 100 * slack:
             break  # tangents above the loss
@@ -157,3 +149,15 @@ def _solve(risk: _Risk) -> tuple[float, Array]:
         f"{programme.fun:.6g}); is the loss convex and bounded below, and its jacobian that of its "
         "values?"
     )
+
+
+def _programme(cost: Array, rows: Array, limits: Array, bounds: list[Any]) -> Any:
+    """Solved by the first of the ways that comes to an end: planes that nearly agree are hard."""
+    for method, presolve in (("highs", True), ("highs-ds", False), ("highs-ipm", True)):
+        options = _HIGHS | {"presolve": presolve}
+        programme = optimize.linprog(
+            cost, rows, limits, bounds=bounds, method=method, options=options
+        )
+        if programme.status == 0:
+            return programme
+    raise ArithmeticError(f"the cutting-plane programme failed: {programme.message}")
