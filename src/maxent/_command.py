@@ -22,6 +22,9 @@ _GRACE = 30.0  # seconds to end by itself
 
 def run() -> None:
     """Import the command, then run it."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed; packages expect one as they are imported
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - until the end
     signal.signal(signal.SIGINT, _leave)
     if sys.platform == "win32":  # what reaches a command of the app
         signal.signal(signal.SIGBREAK, lambda number, frame: signal.raise_signal(signal.SIGINT))
