@@ -15,7 +15,6 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import maxent as mx
-from maxent.core.path import multiplier_grid
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(1000, 25))
@@ -25,7 +24,7 @@ counts = rng.multinomial(300, truth / truth.sum())
 held_out = rng.multinomial(3000, truth / truth.sum()) / 3000
 
 problem = mx.Problem(mx.Shannon(), X, mx.Box(1.0), observed=counts / counts.sum())
-grid = multiplier_grid(problem, n=25, smallest=5e-3)
+grid = mx.path.multiplier_grid(problem, n=25, smallest=5e-3)
 path = list(mx.solution_path(problem, grid, mx.FISTA(tol=1e-6)))
 weights = np.array([solution.w for _, _, solution in path])
 
