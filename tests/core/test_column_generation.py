@@ -173,7 +173,16 @@ def test_target_moments_without_observed_rows(potential):
     assert solution.objective == pytest.approx(problem.solve(tol=1e-8).objective, abs=1e-7)
 
 
-@pytest.mark.parametrize("seed", [495, 598, 2468, 1806942997, 1820943000])
+def test_a_start_at_the_optimum_is_certified():
+    """A rounding beside the target it ended before the first mixture, without a gap."""
+    F, cost = np.array([[0.3], [1.0], [-1.0]]), np.array([1.0, 0.0, 0.0])
+    hinge = mx.Shifted(mx.Zero(), cost)
+    solution = mx.Problem(hinge, F, mx.Equality(), np.array([0.1 * 3])).run()
+    assert solution.status is mx.Status.CONVERGED
+    assert solution.objective == pytest.approx(1.0, abs=1e-8)
+
+
+@pytest.mark.parametrize("seed", [495, 598, 2468, 15694, 1806942997, 1820943000])
 def test_smoothed_boxes_of_any_sharpness(seed):
     """Newton's steps on slopes that have levelled off went astray, up to weights of 1e11."""
     from maxent.testing.margins import draw_margin_case

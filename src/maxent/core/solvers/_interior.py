@@ -25,8 +25,7 @@ _MANY = 1_000  # entries of a from which on the smaller of the two sides pays fo
 _PROXIMAL = 1e-10  # curvature of a step's own price, in units of t and J
 _CALM, _PAYS = 0.2, 0.01  # along a bent inequality: the target of a step, what it must bring
 _SMALL = 4_000_000  # entries of a matrix that is decomposed for a last correction
-_STRIDE = 4.0  # times its size that an entry of a may move by where slopes have levelled off
-_BEHIND = 0.3  # share of what slopes are off by that borders keep
+_PACES = (4.0, 0.3), (4.0, 0.1), (16.0, 0.5)  # of Levelling: the next where steps of one cycle
 _REFINED = 2  # times that a direction is improved
 _NEAR, _PATIENCE = 1e-4, 10  # share of the first error below which so many steps may bring nothing
 _RIDGE = 1e-15  # of the diagonal, where rounding left a matrix indefinite
@@ -45,6 +44,8 @@ class Levelling:
 
     base: Array
     steepest: Array
+    stride: float = _PACES[0][0]  # times its size that an entry of a may move by on level slopes
+    behind: float = _PACES[0][1]  # share of what slopes are off by that borders keep
 
     def curvature(self, at: _Place, slopes: Array, bends: Array, wrong: Array) -> Array:
         """dg / da on that equation, f'' where g = s; ``wrong`` are the residuals of the slopes.
@@ -53,7 +54,7 @@ class Levelling:
         """
         s = slopes - self.base
         slower = 1 / s - at.a * bends / s**2
-        curved = np.maximum((1 - at.copy * slower) * s / at.a, np.abs(wrong / (_STRIDE * at.a)))
+        curved = np.maximum((1 - at.copy * slower) * s / at.a, np.abs(wrong / (self.stride * at.a)))
         return np.where(np.isfinite(curved) & (curved > bends), curved, bends)
 
     def followed(self, slopes: Array, copy: Array, change: Array, length: float) -> Array:
@@ -126,20 +127,37 @@ def solve(programme: Programme, start: Point, tol: float) -> Point:
     room = programme.limit - programme.sign * start.a[programme.index]
     place = _Place(start.a, start.t, start.y, start.v, z, room, np.zeros(start.a.size))
     with np.errstate(all="ignore"):
-        look, length, since = _Look(programme, place), 1.0, 0
-        best, first = look, look.error
-        for _ in range(_STEPS):
-            patience = _PATIENCE if best.error < _NEAR * first else _STEPS
-            if best.error <= tol or length < _SHORT or since > patience:
+        best = _followed(programme, place, tol)
+        if programme.levelling is None:
+            return best.at
+        for stride, behind in _PACES[1:]:
+            if best.error <= tol:
                 break
-            look, length = look.next()
-            since += 1
-            if not np.isfinite(look.error):
-                break
-            if look.error < best.error:
-                best, since = look, 0
-        polished = best.polished() if best.error > tol else best
-    return min(best, polished, key=lambda look: look.error).at
+            level = replace(programme.levelling, stride=stride, behind=behind)
+            other = _followed(replace(programme, levelling=level), place, tol)
+            best = min(best, other, key=_error)
+    return best.at
+
+
+def _followed(programme: Programme, place: _Place, tol: float) -> _Look:
+    """The best look on the way from a place."""
+    look, length, since = _Look(programme, place), 1.0, 0
+    best, first = look, look.error
+    for _ in range(_STEPS):
+        patience = _PATIENCE if best.error < _NEAR * first else _STEPS
+        if best.error <= tol or length < _SHORT or since > patience:
+            break
+        look, length = look.next()
+        since += 1
+        if not np.isfinite(look.error):
+            break
+        if look.error < best.error:
+            best, since = look, 0
+    return min(best, best.polished(), key=_error) if best.error > tol else best
+
+
+def _error(look: _Look) -> float:
+    return look.error
 
 
 class _Look:
@@ -196,7 +214,8 @@ class _Look:
             centre = _CALM * mean
             if given.levelling is not None:
                 # slopes follow more slowly: borders must not be reached before
-                centre = max(centre, _BEHIND * (self.error - at.complementarity) / count)
+                late = given.levelling.behind * (self.error - at.complementarity)
+                centre = max(centre, late / count)
             step = self._direction(newton, np.full(at.y.size, centre), np.full(at.v.size, centre))
         length = min(1.0, _BACK * at.longest(step))
         while True:

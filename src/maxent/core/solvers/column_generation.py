@@ -83,6 +83,11 @@ class ColumnGeneration(Solver):
             )
         return None
 
+    def _done(self, state: State) -> bool:
+        """Not at a start without a gap: a mixture of planes may have one."""
+        started = isinstance(state, MixedState) or bool(np.isfinite(state.gap))
+        return started and super()._done(state)
+
     def _iterate(self, problem: Problem, state: State) -> Iterator[State]:
         from maxent.core.solvers._convex_rows import ConvexRows, may_fall_for_ever, penalty_of
 
