@@ -28,7 +28,7 @@ from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
-from itertools import count
+from itertools import chain, count, pairwise
 from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import Any
@@ -197,9 +197,9 @@ def _margin_optimum(case: Any) -> np.ndarray:
     programme = cp.Problem(cp.Minimize(mean + penalty), limits + bounds)
     programme.solve(solver=cp.CLARABEL)
     found = np.asarray(w.value)
-    while not np.isfinite(potential.conjugate(-found)):
-        found = found * (1 - 1e-9)
-    return found
+    if np.isfinite(potential.conjugate(-found)):
+        return found
+    return -potential.prox_conjugate(-found, 1e-9)
 
 
 def _margin_penalty(potential: Any, w: Any) -> tuple[Any, list[Any]]:
@@ -207,6 +207,17 @@ def _margin_penalty(potential: Any, w: Any) -> tuple[Any, list[Any]]:
     import maxent as mx
 
     cp = _cvxpy()
+    if isinstance(potential, mx.Families):
+        begins = np.cumsum([0, *potential.sizes])
+        blocks = [w[begin:end] for begin, end in pairwise(begins)]
+        pairs = zip(potential.potentials, blocks, strict=True)
+        prices, bounds = zip(*(_margin_penalty(*pair) for pair in pairs), strict=True)
+        return sum(prices), list(chain(*bounds))
+    if isinstance(potential, mx.Centred):
+        return _margin_penalty(potential.potential, w - potential.centre)
+    if isinstance(potential, mx.ShiftedPotential):  # of potentials that are the same at -w
+        price, bounds = _margin_penalty(potential.potential, w)
+        return price - potential.reference @ w, bounds
     elastic = potential.elastic(w.size)
     if elastic is not None:
         l1, l2 = elastic

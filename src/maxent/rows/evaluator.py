@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from maxent.core.entropies import Entropy
     from maxent.rows.products import SampleProducts
 
+_ROUNDINGS = 8  # of a sum over rows
+
 Point = Rows | Moved
 """Distributions of all rows: written out, or p_w with a change that is the same for all of them."""
 
@@ -103,6 +105,17 @@ class Evaluation(ABC):
     @abstractmethod
     def moments(self) -> Array:
         """F p_w."""
+
+    @property
+    def answer_value(self) -> tuple[float, float]:
+        """sum a_i Omega(p_i) of p_w, and what rounding may have taken from it.
+
+        From sums over rows it is <w, F p_w> - sum a_i Omega*(theta_i), of which little is left
+        where w is large.
+        """
+        value = float(self.w @ self.moments) - self.total
+        size = float(np.abs(self.w) @ np.abs(self.moments)) + self.total_size
+        return value, _ROUNDINGS * float(np.finfo(np.float64).eps) * size
 
     @property
     @abstractmethod

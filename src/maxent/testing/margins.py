@@ -73,8 +73,11 @@ class MarginCase:
         return mean + penalty
 
 
-def draw_margin_case(rng: Rng) -> MarginCase:
-    """Slacks of all kinds under potentials of all kinds, with and without sample weights."""
+def draw_margin_case(rng: Rng, composed: float = 0.2) -> MarginCase:
+    """Slacks of all kinds under potentials of all kinds, with and without sample weights.
+
+    ``composed`` is the share of chain models whose potential is made of others.
+    """
     count, states, width = (int(rng.integers(low, high)) for low, high in ((1, 7), (2, 4), (1, 5)))
     scale = positive(rng, 0.1, 8)
     X = [rng.normal(size=(int(rng.integers(1, 5)), width)) * scale for _ in range(count)]
@@ -110,4 +113,28 @@ def draw_margin_case(rng: Rng) -> MarginCase:
         mx.M3N(C),
         pick(rng, mx.L1M3N(C), mx.L1M3N(None, 1 / s), mx.LaplaceMEDN(C, positive(rng, 1, 100))),
     )
-    return MarginCase(model.set_params(tol=pick(rng, 1e-4, 1e-6)), X, y, weight)
+    model.set_params(tol=pick(rng, 1e-4, 1e-6))
+    if isinstance(model, mx.ChainClassifier) and rng.random() < composed:
+        K = len(np.unique(np.concatenate(y)))
+        model.set_params(potential=_composed(rng, potential, K * (width + K), s))
+    return MarginCase(model, X, y, weight)
+
+
+def _composed(rng: Rng, potential: Potential, size: int, s: float) -> Potential:
+    """The potential beside another one, or with a centre or a reference other than 0."""
+    free = isinstance(potential, potentials.Equality)
+    kind = pick(rng, "families", "centred", "families" if free else "shifted")
+    if kind == "centred":
+        return potentials.Centred(potential, rng.normal(size=size))
+    if kind == "shifted":  # so little that the penalty still grows everywhere
+        return potentials.ShiftedPotential(potential, 0.1 * s * rng.uniform(-1, 1, size) / size)
+    other = pick(
+        rng,
+        potentials.Quadratic(s),
+        potentials.Box(s),
+        potentials.DualBall(1 / s, pick(rng, *_ORDERS)),
+        potentials.NormBall(s, pick(rng, *_ORDERS)),
+        potentials.NormPlusSquare(s, s, pick(rng, *_ORDERS)),
+    )
+    first = int(rng.integers(1, size))
+    return potentials.Families([potential, other], [first, size - first])

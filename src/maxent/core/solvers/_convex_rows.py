@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from maxent.core.entropies import Slack
 from maxent.core.potentials import (
+    Centred,
     DualBall,
+    Families,
     NormBall,
     NormPlusSquare,
     Potential,
     ScaledPotential,
+    ShiftedPotential,
     SquaredNormPotential,
 )
 from maxent.core.potentials.balls import dual_order
+from maxent.core.potentials.wrappers import scaled
 from maxent.core.problem import Problem, State
 from maxent.core.solvers._interior import Bulge, Curve, Levelling, Point, Programme, solve
 from maxent.core.solvers._row_planes import RowMaster
@@ -30,59 +34,139 @@ _ROUND = 1e-12  # share of a norm's power by which that of a weight is rounded o
 
 
 @dataclass(frozen=True)
-class Penalty:
-    """V*(-w) as l1'|w| + l2'w^2 / 2, or a smooth function, or by a norm of all weights.
+class Norm:
+    """||w|| of some weights: at most ``radius``, and priced price ||w|| + square/2 ||w||^2."""
 
-    ``order`` is that of a norm ||w||: at most ``radius``, and priced price ||w|| +
-    square/2 ||w||^2.
-    """
-
-    l1: Array
-    l2: Array
-    smooth: Potential | None = None
-    order: float | None = None
+    where: Array
+    order: float
     radius: float = np.inf
     price: float = 0.0
     square: float = 0.0
 
     @property
+    def priced(self) -> bool:
+        return bool(self.price or self.square)
+
+    @property
+    def round(self) -> bool:
+        return 1 < self.order < np.inf
+
+
+@dataclass(frozen=True)
+class Smooth:
+    """A smooth potential of some weights."""
+
+    where: Array
+    potential: Potential
+
+
+@dataclass(frozen=True)
+class Penalty:
+    """V*(-w) as linear'w + l1'|u| + l2'u^2 / 2, smooth functions and norms of u = w - centre."""
+
+    l1: Array
+    l2: Array
+    linear: Array
+    centre: Array
+    split: Array  # weights that are differences of two parts >= 0
+    smooth: tuple[Smooth, ...] = ()
+    norms: tuple[Norm, ...] = ()
+
+    @property
     def free(self) -> Array:
         """Which weights have no price at all: their moments must be equal."""
-        none = self.smooth is None and self.order is None
-        return (self.l1 + self.l2 == 0) & none
+        free = self.l1 + self.l2 == 0
+        for where in (part.where for parts in (self.smooth, self.norms) for part in parts):
+            free[where] = False
+        return free
+
+    @property
+    def held(self) -> bool:
+        """Whether the penalty outgrows what is linear, in every direction."""
+        held = self.l2 > 0
+        for norm in self.norms:
+            held[norm.where] |= bool(norm.square) or norm.radius < np.inf
+        for part in self.smooth:
+            held[part.where] |= part.potential.strong_convexity() > 0
+        return bool(held.all())
+
+    def times(self, c: float) -> Penalty:
+        smooth = tuple(replace(s, potential=scaled(s.potential, c)) for s in self.smooth)
+        norms = tuple(replace(n, price=c * n.price, square=c * n.square) for n in self.norms)
+        l1, l2, linear = c * self.l1, c * self.l2, c * self.linear
+        return replace(self, l1=l1, l2=l2, linear=linear, smooth=smooth, norms=norms)
+
+    def mirrored(self) -> Penalty:
+        """The penalty at -w."""
+        smooth = tuple(
+            replace(s, potential=ShiftedPotential(s.potential, np.zeros(s.where.size)))
+            for s in self.smooth
+        )
+        return replace(self, linear=-self.linear, centre=-self.centre, smooth=smooth)
 
 
 def penalty_of(potential: Potential, n: int) -> Penalty | None:
     """What interior points can do with a potential; None where that is nothing."""
-    zero = np.zeros(n)
     elastic = potential.elastic(n)
     if elastic is not None:
         l1, l2 = (np.array(x) for x in elastic)
-        return Penalty(l1, l2)
-    if potential.smooth_conjugate and potential.conjugate_hessian(zero) is not None:
-        return Penalty(zero, zero, potential)
-    inside: Any = potential
-    times = 1.0
-    while isinstance(inside, ScaledPotential):
-        inside, times = inside.potential, times * inside.multiplier
-    if isinstance(inside, DualBall):
-        return Penalty(zero, zero, order=inside.p, radius=inside.radius)
-    if not isinstance(inside, NormBall | NormPlusSquare | SquaredNormPotential):
+        return _plain(n, l1=l1, l2=l2, split=np.full(n, l1.any()))
+    if isinstance(potential, ScaledPotential):
+        inside = penalty_of(potential.potential, n)
+        return inside and inside.times(potential.multiplier)
+    if isinstance(potential, Centred):
+        inside = penalty_of(potential.potential, n)
+        return inside and replace(inside, centre=inside.centre + potential.centre)
+    if isinstance(potential, ShiftedPotential):
+        inside = penalty_of(potential.potential, n)
+        mirrored = inside and inside.mirrored()
+        return mirrored and replace(mirrored, linear=mirrored.linear - potential.reference)
+    everywhere = np.arange(n)
+    if potential.smooth_conjugate and potential.conjugate_hessian(np.zeros(n)) is not None:
+        return _plain(n, smooth=(Smooth(everywhere, potential),))
+    if isinstance(potential, Families):
+        parts = [
+            penalty_of(*part) for part in zip(potential.potentials, potential.sizes, strict=True)
+        ]
+        return None if None in parts else _joined([part for part in parts if part])
+    if isinstance(potential, DualBall):
+        norm = Norm(everywhere, potential.p, radius=potential.radius)
+        return _plain(n, split=np.full(n, norm.order == 1), norms=(norm,))
+    if not isinstance(potential, NormBall | NormPlusSquare | SquaredNormPotential):
         return None
-    order = dual_order(inside.p)
-    if isinstance(inside, SquaredNormPotential):
-        return Penalty(zero, zero, order=order, square=times * inside.strength)
-    l2 = zero + (times * inside.strength if isinstance(inside, NormPlusSquare) else 0.0)
-    if inside.radius == 0:
-        return Penalty(zero, l2)
-    return Penalty(zero, l2, order=order, price=times * inside.radius)
+    norm = Norm(everywhere, dual_order(potential.p))
+    l2 = np.zeros(n)
+    if isinstance(potential, SquaredNormPotential):
+        norm = replace(norm, square=potential.strength)
+    else:
+        norm = replace(norm, price=potential.radius)
+        l2 += potential.strength if isinstance(potential, NormPlusSquare) else 0.0
+    if not norm.priced:
+        return _plain(n, l2=l2)
+    return _plain(n, l2=l2, split=np.full(n, norm.order == 1), norms=(norm,))
+
+
+def _plain(n: int, **given: Any) -> Penalty:
+    zero = np.zeros(n)
+    nothing = {"l1": zero, "l2": zero, "linear": zero, "centre": zero, "split": zero > 0}
+    return Penalty(**nothing | given)
+
+
+def _joined(parts: list[Penalty]) -> Penalty:
+    """The penalty of consecutive blocks of weights."""
+    begins = np.cumsum([0, *(part.l1.size for part in parts)])
+    smooth, norms = [], []
+    for part, begin in zip(parts, begins[:-1], strict=True):
+        smooth += [replace(s, where=begin + s.where) for s in part.smooth]
+        norms += [replace(norm, where=begin + norm.where) for norm in part.norms]
+    names = ("l1", "l2", "linear", "centre", "split")
+    vectors = {name: np.concatenate([getattr(p, name) for p in parts]) for name in names}
+    return Penalty(**vectors, smooth=tuple(smooth), norms=tuple(norms))
 
 
 def may_fall_for_ever(problem: Problem, penalty: Penalty) -> bool:
     """Whether few planes may leave the programme without a lowest point."""
-    potential = problem.potential
-    held = potential.strong_convexity() > 0 or isinstance(potential, DualBall)
-    return bool(penalty.free.any()) or (problem.observed is None and not held)
+    return bool(penalty.free.any()) or (problem.observed is None and not penalty.held)
 
 
 class ConvexRows(RowMaster):
@@ -144,14 +228,15 @@ class ConvexRows(RowMaster):
         sums = np.zeros((0 if self.slack else int(row.max()) + 1, row.size))
         if self.slack is None:
             sums[row, np.arange(row.size)] = 1.0
-        moments, target = planes[:, free].T, self.problem.target[free]
+        moments, target = planes[:, free].T, (self.problem.target - self.penalty.linear)[free]
         unit = float(np.abs(moments).max(initial=0.0)) or 1.0
         matrix = np.vstack([moments / unit, sums])
         return matrix, np.concatenate([target / unit, np.ones(len(sums))])
 
     def widen(self, w: Array) -> bool:
         """Widen the box of the weights where they have come near its sides; whether they have."""
-        near = bool(np.abs(w).max(initial=0.0) > _NEAR * self.reach) and self.times < _FARTHEST
+        farthest = np.abs(w - self.penalty.centre).max(initial=0.0)
+        near = bool(farthest > _NEAR * self.reach) and self.times < _FARTHEST
         self.times *= _WIDER if near else 1.0
         return near
 
@@ -159,62 +244,36 @@ class ConvexRows(RowMaster):
         self, planes: Array, entropies: Array, row: Array, weights: Array
     ) -> tuple[Programme, Point, _Fold]:
         penalty, n, rows = self.penalty, planes.shape[1], weights.size
-        fold = _Fold(n, bool(penalty.l1.any()) or penalty.order == 1)
-        J, h = fold.columns(planes), np.array(entropies)
-        mu = self.problem.target
-        # a priced norm is one more t, above |w_j| or, where it is round, one more a in a cone
-        priced = bool(penalty.price or penalty.square)
+        fold = _Fold(penalty)
+        h = entropies - planes @ penalty.centre
         size = max(float(np.abs(h).max(initial=0.0)), self.floor, 0.0) or 1.0
         unit = size / (float(np.abs(planes).max(initial=0.0)) or 1.0)
         self.reach = self.times * unit
-        reach = min(unit, penalty.radius / (4 * n))
-        # orders above 2 have no curvature at 0
-        bent = penalty.order is not None and 2 < penalty.order < np.inf
-        a = np.full(fold.size, reach if fold.split else reach / (4 * n) if bent else 0.0)
-        index, sign = np.arange(a.size if fold.split else 0), -np.ones(a.size if fold.split else 0)
-        limit, slope = np.zeros(index.size), fold.signed(-mu)
-        bends, above = fold.both(penalty.l2), None
-        bulge: Bulge | None = None
-        if fold.split:
-            slope = slope + fold.both(penalty.l1)
+        reach = min([unit, *(norm.radius / (4 * n) for norm in penalty.norms)])
+        a = np.where(fold.split, reach, 0.0)
+        slope = fold.signed(penalty.linear - self.problem.target)
+        slope[fold.split] += fold.both(penalty.l1)[fold.split]
+        draft = _Draft(fold.columns(planes), h, row, a, slope, fold.both(penalty.l2))
+        draft.bound(np.flatnonzero(fold.split), -1.0, 0.0)
         if self.floor > -np.inf:  # a plane of its own for every t
-            J = np.vstack([J, np.zeros((rows, a.size))])
-            h, row = np.append(h, np.full(rows, -self.floor)), np.append(row, np.arange(rows))
-        if penalty.order == 1:
-            bound = np.ones((1, a.size))
-            J = np.vstack([J, bound])
-            h = np.append(h, 0.0 if priced else penalty.radius)
-            row = np.append(row, rows if priced else -1)
-        elif penalty.order == np.inf and priced:
-            J = np.vstack([J, np.eye(n), -np.eye(n)])
-            h, row = np.append(h, np.zeros(2 * n)), np.append(row, np.full(2 * n, rows))
-        elif penalty.order == np.inf:
-            index, sign = np.tile(np.arange(n), 2), np.repeat([1.0, -1.0], n)
-            limit = np.full(2 * n, penalty.radius)
-        elif penalty.order is not None and penalty.order > 1 and priced:
-            a, above = np.append(a, reach), n
-            slope, bends = np.append(slope, penalty.price), np.append(bends, penalty.square)
-            J = np.hstack([J, np.zeros((len(J), 1))])
-            index, sign, limit = np.array([n]), np.array([-1.0]), np.zeros(1)
-            bulge = _cone(penalty.order)
-        elif penalty.order is not None:
-            bulge = _ball(penalty.radius, penalty.order)
+            draft.planes(np.zeros((rows, fold.size)), -self.floor, np.arange(rows))
+        prices: list[tuple[float, float]] = []  # of norms that are a t
+        for norm in penalty.norms:
+            draft.limit_norm(norm, fold.parts(norm.where), reach, rows + len(prices))
+            if norm.priced and not norm.round:
+                prices.append((norm.price, norm.square))
         if np.isfinite(self.reach):
-            sides = np.array([1.0]) if fold.split else np.array([1.0, -1.0])
-            index = np.append(index, np.tile(np.arange(a.size), sides.size))
-            sign = np.append(sign, np.repeat(sides, a.size))
-            limit = np.append(limit, np.full(sides.size * a.size, self.reach))
-        extra = priced and above is None
-        slack = self._slack_curve(weights, (penalty.price, penalty.square) if extra else None)
-        price, level = _price(slope, bends, penalty.smooth), _levelling(slope, penalty.smooth)
-        programme = Programme(price, slack, J, h, row, index, sign, limit, size, bulge, level)
-        return programme, _inside(programme, a, rows + extra, weights), fold
+            draft.bound(np.arange(draft.a.size), 1.0, self.reach)
+            draft.bound(np.flatnonzero(~fold.split), -1.0, self.reach)
+        programme = draft.programme(self._slack_curve(weights, prices), size, penalty.smooth)
+        return programme, _inside(programme, draft.a, rows + len(prices), weights), fold
 
-    def _slack_curve(self, weights: Array, norm: tuple[float, float] | None) -> Curve:
-        """Slopes and curvatures of sum a_i U(t_i), and of the price of a norm as the last t."""
+    def _slack_curve(self, weights: Array, norms: list[tuple[float, float]]) -> Curve:
+        """Slopes and curvatures of sum a_i U(t_i), and of the prices of norms as the last t."""
         kind = None if self.slack is None else self.slack.kind
         rate = 1.0 if self.slack is None else self.slack.rate
         count = weights.size
+        price, square = np.array(norms).reshape(-1, 2).T
 
         def curve(t: Array) -> tuple[Array, Array]:
             own = t[:count]
@@ -224,11 +283,63 @@ class ConvexRows(RowMaster):
                 first, second = weights * own, weights
             else:
                 first, second = weights * (1 - 1 / (rate * own)), weights / (rate * own**2)
-            if norm is None:
-                return first, second
-            return np.append(first, norm[0] + norm[1] * t[-1]), np.append(second, norm[1])
+            return np.append(first, price + square * t[count:]), np.append(second, square)
 
         return curve
+
+
+class _Draft:
+    """A programme in the making."""
+
+    def __init__(self, J: Array, h: Array, row: Array, a: Array, slope: Array, bends: Array):
+        self.J, self.h, self.row = J, h, row
+        self.a, self.slope, self.bends = a, slope, bends
+        self.index, self.sign, self.limit = np.zeros(0, dtype=int), np.zeros(0), np.zeros(0)
+        self.bulges: list[tuple[Array, Bulge]] = []
+
+    def planes(self, J: Array, h: float, row: Array) -> None:
+        """J a - t_row <= h, a t for each or none."""
+        self.J, self.row = np.vstack([self.J, J]), np.append(self.row, row)
+        self.h = np.append(self.h, np.full(len(J), h))
+
+    def bound(self, index: Array, sign: float, limit: float) -> None:
+        """sign a_j <= limit."""
+        self.index = np.append(self.index, index)
+        self.sign = np.append(self.sign, np.full(index.size, sign))
+        self.limit = np.append(self.limit, np.full(index.size, limit))
+
+    def limit_norm(self, norm: Norm, parts: Array, reach: float, t: int) -> None:
+        """A norm of a[parts], which is ``t``, or the last entry of a where it is round."""
+        none = norm.radius if not norm.priced else 0.0
+        row = t if norm.priced else -1
+        if norm.order == 1:
+            total = np.zeros((1, self.a.size))
+            total[0, parts] = 1.0
+            self.planes(total, none, np.array([row]))
+        elif norm.order == np.inf and norm.priced:
+            single = np.eye(self.a.size)[parts]
+            self.planes(np.vstack([single, -single]), none, np.full(2 * parts.size, row))
+        elif norm.order == np.inf:
+            self.bound(parts, 1.0, norm.radius)
+            self.bound(parts, -1.0, norm.radius)
+        else:
+            if norm.order > 2:  # no curvature at 0
+                self.a[parts] = reach / (4 * parts.size)
+            if norm.priced:
+                parts = np.append(parts, self.a.size)
+                self.a, self.slope = np.append(self.a, reach), np.append(self.slope, norm.price)
+                self.bends = np.append(self.bends, norm.square)
+                self.J = np.hstack([self.J, np.zeros((len(self.J), 1))])
+                self.bound(parts[-1:], -1.0, 0.0)
+            shape = _cone(norm.order) if norm.priced else _ball(norm.radius, norm.order)
+            self.bulges.append((parts, shape))
+
+    def programme(self, slack: Curve, size: float, smooth: tuple[Smooth, ...]) -> Programme:
+        price = _price(self.slope, self.bends, smooth)
+        bulges = tuple(_placed(shape, where, self.a.size) for where, shape in self.bulges)
+        level = _levelling(self.slope, smooth)
+        simple = self.index, self.sign, self.limit
+        return Programme(price, slack, self.J, self.h, self.row, *simple, size, bulges, level)
 
 
 def _evened(shares: Array, A: Array, b: Array) -> tuple[Array, float]:
@@ -242,44 +353,77 @@ def _evened(shares: Array, A: Array, b: Array) -> tuple[Array, float]:
 
 
 class _Fold:
-    """Weights as they are, or as differences of two parts >= 0."""
+    """Weights, less their centre, as they are or as differences of two parts >= 0."""
 
-    def __init__(self, n: int, split: bool) -> None:
-        self.n, self.split, self.size = n, split, 2 * n if split else n
+    def __init__(self, penalty: Penalty) -> None:
+        n, twice = penalty.split.size, np.flatnonzero(penalty.split)
+        self.centre = penalty.centre
+        self.weight = np.append(np.arange(n), twice)
+        self.sign = np.append(np.ones(n), np.full(twice.size, -1.0))
+        self.split, self.size = penalty.split[self.weight], n + twice.size
 
     def __call__(self, a: Array) -> Array:
-        return a[: self.n] - a[self.n : 2 * self.n] if self.split else a[: self.n]
+        return self.centre + np.bincount(self.weight, self.sign * a[: self.size])
 
     def columns(self, J: Array) -> Array:
-        return np.hstack([J, -J]) if self.split else J
+        return J[:, self.weight] * self.sign
 
     def signed(self, x: Array) -> Array:
-        return np.concatenate([x, -x]) if self.split else x
+        return x[self.weight] * self.sign
 
     def both(self, x: Array) -> Array:
-        return np.tile(x, 2) if self.split else x
+        return x[self.weight]
+
+    def parts(self, where: Array) -> Array:
+        """The entries of a that make these weights."""
+        return np.flatnonzero(np.isin(self.weight, where))
 
 
-def _price(slope: Array, bends: Array, smooth: Potential | None) -> Curve:
+def _price(slope: Array, bends: Array, smooth: tuple[Smooth, ...]) -> Curve:
     def curve(a: Array) -> tuple[Array, Array]:
-        if smooth is None:
-            return slope + bends * a, bends
-        hessian = smooth.conjugate_hessian(-a)
-        assert hessian is not None
-        return slope - smooth.conjugate_gradient(-a), hessian
+        slopes, curved = slope + bends * a, bends.copy()
+        for part in smooth:
+            at = -a[part.where]
+            hessian = part.potential.conjugate_hessian(at)
+            assert hessian is not None
+            slopes[part.where] -= part.potential.conjugate_gradient(at)
+            if hessian.ndim > 1 and curved.ndim == 1:
+                curved = np.diag(curved)
+            if curved.ndim == 1:
+                curved[part.where] += hessian
+            else:
+                curved[np.ix_(part.where, part.where)] += (
+                    hessian if hessian.ndim > 1 else np.diag(hessian)
+                )
+        return slopes, curved
 
-    return curve
+    return curve if smooth else lambda a: (slope + bends * a, bends)
 
 
-def _levelling(slope: Array, smooth: Potential | None) -> Levelling | None:
-    """What slopes of a smooth penalty tend to, where they do."""
-    if smooth is None:
-        return None
-    near, far = np.zeros(slope.size), np.full(slope.size, _FAR)
-    up, down = smooth.conjugate_gradient(far), smooth.conjugate_gradient(-far)
-    if (up > _STEEP).any() or (up + down != 0).any() or smooth.conjugate_gradient(near).any():
-        return None
-    return Levelling(slope, up)
+def _levelling(slope: Array, smooth: tuple[Smooth, ...]) -> Levelling | None:
+    """What slopes of smooth penalties tend to, where they do."""
+    steepest = np.full(slope.size, np.inf)
+    for part in smooth:
+        near, far = np.zeros(part.where.size), np.full(part.where.size, _FAR)
+        gradient = part.potential.conjugate_gradient
+        up, down = gradient(far), gradient(-far)
+        if (up <= _STEEP).all() and (up + down == 0).all() and not gradient(near).any():
+            steepest[part.where] = up
+    return Levelling(slope, steepest) if np.isfinite(steepest).any() else None
+
+
+def _placed(shape: Bulge, where: Array, size: int) -> Bulge:
+    """A function of some entries of a as one of all."""
+
+    def bulge(a: Array) -> tuple[float, Array, Array]:
+        value, gradient, hessian = shape(a[where])
+        whole = np.zeros(size)
+        whole[where] = gradient
+        bent = np.zeros((size,) * hessian.ndim)
+        bent[np.ix_(*(where,) * hessian.ndim)] = hessian
+        return value, whole, bent
+
+    return bulge
 
 
 def _ball(radius: float, order: float) -> Bulge:
@@ -335,6 +479,4 @@ def _inside(programme: Programme, a: Array, count: int, weights: Array) -> Point
     room = programme.limit - programme.sign * a[programme.index]
     mean = float(np.mean(y))
     v = mean * programme.size / room
-    if programme.bulge is not None:
-        y = np.append(y, mean)
-    return Point(a, t, y, v)
+    return Point(a, t, np.append(y, np.full(len(programme.bulges), mean)), v)

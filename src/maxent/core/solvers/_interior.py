@@ -1,6 +1,6 @@
 """An interior-point method for the programmes of planes: a few weights, many inequalities.
 
-    min_{a, t}  f(a) + sum_i U_i(t_i)    subject to   J a - t_row <= h,   s a_j <= l,   g(a) <= 0
+    min_{a, t}  f(a) + sum_i U_i(t_i)    subject to   J a - t_row <= h,   s a_j <= l,   g_k(a) <= 0
 
 Each inequality has one t or none. Most Hessians are diagonal, so that Newton's equations shrink to
 the size of a, or to that of the inequalities where those are fewer. Steps are Mehrotra's predictor
@@ -9,7 +9,7 @@ and corrector (1992), with one length for both sides.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,7 +25,7 @@ _MANY = 1_000  # entries of a from which on the smaller of the two sides pays fo
 _PROXIMAL = 1e-10  # curvature of a step's own price, in units of t and J
 _CALM, _PAYS = 0.2, 0.01  # along a bent inequality: the target of a step, what it must bring
 _SMALL = 4_000_000  # entries of a matrix that is decomposed for a last correction
-_PACES = (4.0, 0.3), (4.0, 0.1), (16.0, 0.5)  # of Levelling: the next where steps of one cycle
+_PACES = (4.0, 0.3), (4.0, 0.1), (16.0, 0.5)  # of Levelling, tried in turn: steps may cycle
 _REFINED = 2  # times that a direction is improved
 _NEAR, _PATIENCE = 1e-4, 10  # share of the first error below which so many steps may bring nothing
 _RIDGE = 1e-15  # of the diagonal, where rounding left a matrix indefinite
@@ -38,14 +38,19 @@ Bulge = Callable[[Array], tuple[float, Array, Array]]  # g, its gradient, its He
 class Levelling:
     """Slopes f'(a) = base + s(a) that level off: s is odd and tends to -steepest and steepest.
 
+    ``steepest`` is inf where slopes do not level off: there curvatures are f''.
     Newton's method on them goes far astray. With a copy g of s, and h(a) = a / s(a), the equation
     g h(a) = a is nearly linear in both (Chan, Golub & Mulet 1999, for s(a) = a / |a|).
     """
 
     base: Array
     steepest: Array
-    stride: float = _PACES[0][0]  # times its size that an entry of a may move by on level slopes
-    behind: float = _PACES[0][1]  # share of what slopes are off by that borders keep
+    stride: float = np.inf  # times its size that an entry of a may move by where slopes are level
+    behind: float = 0.0  # share of what slopes are off by that borders keep
+
+    @property
+    def levels(self) -> Array:
+        return np.isfinite(self.steepest)
 
     def curvature(self, at: _Place, slopes: Array, bends: Array, wrong: Array) -> Array:
         """dg / da on that equation, f'' where g = s; ``wrong`` are the residuals of the slopes.
@@ -53,9 +58,10 @@ class Levelling:
         Not so little that a residual alone takes an entry many times its size away.
         """
         s = slopes - self.base
-        slower = 1 / s - at.a * bends / s**2
-        curved = np.maximum((1 - at.copy * slower) * s / at.a, np.abs(wrong / (self.stride * at.a)))
-        return np.where(np.isfinite(curved) & (curved > bends), curved, bends)
+        change = 1 / s - at.a * bends / s**2  # of h
+        curved = np.maximum((1 - at.copy * change) * s / at.a, np.abs(wrong / (self.stride * at.a)))
+        slower = np.isfinite(curved) & (curved > bends) & self.levels
+        return np.where(slower, curved, bends)
 
     def followed(self, slopes: Array, copy: Array, change: Array, length: float) -> Array:
         """The copy after a step, ``change`` being the curvature times da."""
@@ -76,7 +82,7 @@ class Programme:
     sign: Array
     limit: Array
     size: float = 1.0  # of t, in the units of the value
-    bulge: Bulge | None = None
+    bulges: tuple[Bulge, ...] = ()
     levelling: Levelling | None = None
 
 
@@ -86,7 +92,7 @@ class Point:
 
     a: Array
     t: Array
-    y: Array  # of J a - t <= h, and of g <= 0 as the last
+    y: Array  # of J a - t <= h, and of g_k <= 0 as the last
     v: Array  # of the simple bounds
 
 
@@ -94,7 +100,7 @@ class Point:
 class _Place(Point):
     """A point with the room that steps have left it, which is not below 0."""
 
-    z: Array  # of J a - t <= h and g <= 0
+    z: Array  # of J a - t <= h and g_k <= 0
     room: Array  # of the simple bounds
     copy: Array  # of slopes that level off
 
@@ -123,20 +129,28 @@ def solve(programme: Programme, start: Point, tol: float) -> Point:
     planes = programme.J @ start.a - programme.h
     tied = programme.row >= 0
     planes[tied] -= start.t[programme.row[tied]]
-    z = -planes if programme.bulge is None else np.append(-planes, -programme.bulge(start.a)[0])
+    z = -np.append(planes, [bulge(start.a)[0] for bulge in programme.bulges])
     room = programme.limit - programme.sign * start.a[programme.index]
     place = _Place(start.a, start.t, start.y, start.v, z, room, np.zeros(start.a.size))
     with np.errstate(all="ignore"):
-        best = _followed(programme, place, tol)
-        if programme.levelling is None:
-            return best.at
-        for stride, behind in _PACES[1:]:
+        best: _Look | None = None
+        for way in _ways(programme):
+            look = _followed(way, place, tol)
+            best = look if best is None else min(best, look, key=_error)
             if best.error <= tol:
                 break
-            level = replace(programme.levelling, stride=stride, behind=behind)
-            other = _followed(replace(programme, levelling=level), place, tol)
-            best = min(best, other, key=_error)
+    assert best is not None
     return best.at
+
+
+def _ways(programme: Programme) -> Iterator[Programme]:
+    """The programme with slopes that level off followed in other ways, where there are any."""
+    level = programme.levelling
+    if level is None or programme.bulges:  # copies of slopes disturb the steps along what is bent
+        yield replace(programme, levelling=None)
+    if level is not None:
+        for stride, behind in _PACES:
+            yield replace(programme, levelling=replace(level, stride=stride, behind=behind))
 
 
 def _followed(programme: Programme, place: _Place, tol: float) -> _Look:
@@ -169,22 +183,24 @@ class _Look:
         self.slopes, self.bends = given.price(at.a)
         self.rises, self.curves = given.slack(at.t)
         excess = given.J @ at.a - given.h
-        self.H: Array = self.bends
-        if given.bulge is not None:  # its tangent is one more inequality, without a t
-            value, gradient, hessian = given.bulge(at.a)
+        bent: list[Array] = []
+        for bulge, y in zip(given.bulges, at.y[len(given.row) :], strict=True):
+            # its tangent is one more inequality, without a t
+            value, gradient, hessian = bulge(at.a)
             self.J, self.row = np.vstack([self.J, gradient]), np.append(self.row, -1)
             excess = np.append(excess, value)
-            self.H = (np.diag(self.H) if hessian.ndim > self.H.ndim else self.H) + at.y[
-                -1
-            ] * hessian
+            bent.append(y * hessian)
         self.tied = self.row >= 0
         excess[self.tied] -= at.t[self.row[self.tied]]
         self.r_p = excess + at.z
         self.r_a = self.slopes + self.J.T @ at.y
         np.add.at(self.r_a, given.index, given.sign * at.v)
         self.r_t = self.rises - self.per_t(at.y)
-        if given.levelling is not None:
-            self.H = given.levelling.curvature(at, self.slopes, self.bends, self.r_a)
+        level = given.levelling
+        bends = self.bends
+        if level is not None:
+            bends = level.curvature(at, self.slopes, bends, self.r_a)
+        self.H = _sum([bends, *bent])
         self.unit = given.size / (float(np.abs(given.J).max(initial=0.0)) or 1.0)
         self.error = self.error_in(self)
 
@@ -203,7 +219,7 @@ class _Look:
         newton = self._newton()
         count = at.y.size + at.v.size
         mean = at.complementarity / count
-        if given.bulge is None and given.levelling is None:
+        if not given.bulges and given.levelling is None:
             ahead = self._direction(newton, np.zeros(at.y.size), np.zeros(at.v.size))
             far = at.moved(ahead, min(1.0, at.longest(ahead))).complementarity / count
             centre = (far / mean) ** 3 * mean if mean > 0 else 0.0
@@ -220,15 +236,20 @@ class _Look:
         length = min(1.0, _BACK * at.longest(step))
         while True:
             new = _Look(given, self._reached(step, length))
-            level = given.levelling is not None or _alike(self.bends, new.bends, self._nearby)
-            good = level and _alike(self.curves, new.curves)
-            if given.bulge is not None:
+            good = self._bends_alike(new) and _alike(self.curves, new.curves)
+            if given.bulges:
                 good = good and new.error_in(new if new.error < self.error else self) <= (
                     (1 - _PAYS * length) * self.error
                 )
             if good or length < _SHORT:
                 return new, length
             length /= 2
+
+    def _bends_alike(self, new: _Look) -> bool:
+        level, before, after = self.given.levelling, self.bends, new.bends
+        if level is not None:
+            before, after = before[~level.levels], after[~level.levels]
+        return _alike(before, after, self._nearby)
 
     def _reached(self, step: _Place, length: float) -> _Place:
         at, level = self.at, self.given.levelling
@@ -339,6 +360,13 @@ class _Newton:
 
 def _solve(factor: tuple[Array, bool], right: Array) -> Array:
     return linalg.cho_solve(factor, right, check_finite=False)
+
+
+def _sum(hessians: list[Array]) -> Array:
+    """Of matrices, some given by their diagonals."""
+    if any(hessian.ndim == 2 for hessian in hessians):
+        hessians = [np.diag(x) if x.ndim == 1 else x for x in hessians]
+    return sum(hessians[1:], hessians[0])
 
 
 def _alike(before: Array, after: Array, least: float = 0.0) -> bool:

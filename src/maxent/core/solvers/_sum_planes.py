@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import compress
 from typing import Protocol
 
 from maxent.core.problem import Problem, State
@@ -36,7 +37,7 @@ class SumState(State):
     """A state certified at a mixture of answers, of which residual and entropy are known."""
 
     residual: Array
-    entropy: float
+    entropy: float  # with what rounding may have taken from it
     mixture: tuple[tuple[float, Evaluation], ...] = field(repr=False)
 
     @property
@@ -68,10 +69,12 @@ class SumState(State):
 def planes_of_sums(problem: Problem, state: State, master: Master) -> Iterator[State]:
     """The steps of ``CuttingPlane`` with one slack."""
     answers: list[Evaluation] = []
+    roundings: list[float] = []
     while True:
         at = state.evaluation
         answers.append(at)
-        entropy = float(state.w @ at.moments) - at.total
+        entropy, rounding = at.answer_value
+        roundings.append(rounding)
         w, shares = master.add(state.gradient, entropy, state.w)
         used = zip(shares.tolist(), answers, strict=True)
         state = SumState(
@@ -79,11 +82,12 @@ def planes_of_sums(problem: Problem, state: State, master: Master) -> Iterator[S
             w,
             problem.at(w),
             residual=shares @ master.planes,
-            entropy=float(shares @ master.entropies),
+            entropy=float(shares @ (master.entropies + roundings)),
             mixture=tuple((share, answer) for share, answer in used if share > 0),
         )
         yield state
         if master.repeated:
             return
         kept = master.drop_idle()
-        answers = [answer for answer, flag in zip(answers, kept, strict=True) if flag]
+        answers = list(compress(answers, kept))
+        roundings = list(compress(roundings, kept))

@@ -31,10 +31,11 @@ class ColumnGeneration(Solver):
     programmes, in general after a few dozen. They grow with the rows and the weights: thousands of
     either are many.
 
-    For elastic penalties, smooth penalties with a Hessian, and norms, their squares and balls of
-    any order. Where nothing can pull the mixture into the potential, as under ``Equality`` or
-    without an observed distribution, moments that miss it by 1e-12 of the largest count as inside;
-    where no mixture comes there, the dual falls for ever along w (``Status.UNBOUNDED``).
+    For elastic penalties, smooth penalties with a Hessian, norms, their squares and balls of any
+    order, and families of these. Where nothing can pull the mixture into the potential, as under
+    ``Equality`` or without an observed distribution, moments that miss it by 1e-12 of the largest
+    count as inside; where no mixture comes there, the dual falls for ever along w
+    (``Status.UNBOUNDED``).
 
     Parameters
     ----------
@@ -78,8 +79,8 @@ class ColumnGeneration(Solver):
         penalty = penalty_of(potential, features.n_features)
         if penalty is None:
             return (
-                "interior points need an elastic penalty, a smooth one with a Hessian, or a norm "
-                f"of all weights, got {potential!r}"
+                "interior points need elastic penalties, smooth ones with a Hessian, or norms, "
+                f"got {potential!r}"
             )
         return None
 
@@ -94,7 +95,8 @@ class ColumnGeneration(Solver):
         penalty = penalty_of(problem.potential, problem.features.n_features)
         assert penalty is not None
         master = ConvexRows(problem, penalty)
-        finest, lowest = _FINEST * abs(state.dual), state
+        # w = 0 may lie outside a ball with a centre
+        finest, lowest = _FINEST * (abs(state.dual) if np.isfinite(state.dual) else 0.0), state
         precision = max(_FINER * self.tol, finest)
         kind = EvenState if may_fall_for_ever(problem, penalty) else MixedState
         again = False

@@ -17,6 +17,7 @@ from maxent.core.solvers._sum_planes import planes_of_sums
 from maxent.core.solvers.base import Solver, elastic_terms, needs_kinks
 from maxent.rows.arrays import Array, Rows
 
+_WIDE = 1_000.0  # times the unit of the weights
 _FINER = 0.1  # share of the tolerance that the programme of the rows may miss
 
 
@@ -193,8 +194,10 @@ class _LinearMaster(_Master):
         rows = np.hstack([self.planes, -self.planes, -np.ones((count, 1))])
         bounds = [(0, None)] * (2 * size) + [(None, None)]
         answer = optimize.linprog(cost, rows, self.entropies, bounds=bounds, method="highs")
-        if answer.status != 0:  # too few planes leave w unbounded: keep it in a wide box
-            wide = [(0, 1e6)] * (2 * size) + [(None, None)]
+        if answer.status != 0:
+            # too few planes hold w: a box, not so wide that rounding spoils the heights of others
+            unit = np.abs(self.entropies).max() / (np.abs(self.planes).max() or 1.0)
+            wide = [(0, _WIDE * (unit or 1.0))] * (2 * size) + [(None, None)]
             answer = optimize.linprog(cost, rows, self.entropies, bounds=wide, method="highs")
         mixture = np.maximum(-np.asarray(answer.ineqlin.marginals), 0)
         self.mixture = mixture / mixture.sum()
