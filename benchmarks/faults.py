@@ -123,10 +123,14 @@ def margins(seed: int, folder: Path) -> None:
 
     case = draw_margin_case(np.random.default_rng(seed))
     model = case.fit()
-    own, best = case.objective(model.weights_), case.objective(_margin_optimum(case))
+    own = case.objective(model.weights_)
     rounding = 1e-9 * (1 + abs(own))
     assert model.gap_ <= model.tol, f"{model!r}: gap {model.gap_:.1e}"
     assert abs(model.objective_ - own) <= rounding, f"{model!r}: {model.objective_} is {own}"
+    found = _margin_optimum(case)
+    if found is None:
+        return
+    best = case.objective(found)
     above = own - best
     assert above <= model.gap_ + rounding, f"{model!r}: {above:.1e} above {best:.6g}"
 
@@ -182,8 +186,11 @@ def chunkings(seed: int, folder: Path) -> None:
     check_chunking(draw_fit(rng), rng)
 
 
-def _margin_optimum(case: Any) -> np.ndarray:
-    """CVXPY's weights, in the domain of the penalty: what it says of its value is rougher."""
+def _margin_optimum(case: Any) -> np.ndarray | None:
+    """CVXPY's weights, in the domain of the penalty: what it says of its value is rougher.
+
+    None where it gives up.
+    """
     cp = _cvxpy()
     potential, slack, rate = case.recipe()
     planes = case.planes()
@@ -195,7 +202,10 @@ def _margin_optimum(case: Any) -> np.ndarray:
     penalty, bounds = _margin_penalty(potential, w)
     mean = np.array([weight for weight, _, _ in planes]) @ loss
     programme = cp.Problem(cp.Minimize(mean + penalty), limits + bounds)
-    programme.solve(solver=cp.CLARABEL)
+    try:
+        programme.solve(solver=cp.CLARABEL)
+    except cp.SolverError:
+        return None
     found = np.asarray(w.value)
     if np.isfinite(potential.conjugate(-found)):
         return found

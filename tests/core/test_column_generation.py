@@ -382,3 +382,13 @@ def test_the_entropy_of_an_answer_from_sums_says_its_rounding(far):
     assert evaluation.answer_value == (pytest.approx(exact, abs=1e-15), 0.0)
     value, rounding = Evaluation.answer_value.fget(evaluation)
     assert abs(value - exact) <= rounding <= 1e-12 * far
+
+
+@pytest.mark.parametrize("seed", [204315, 205081, 205935])
+def test_composed_potentials_close_the_gap(seed):
+    """No plane above the least slack at the start; a linear programme that stalls, to HiGHS."""
+    from maxent.testing.margins import draw_margin_case
+
+    case = draw_margin_case(np.random.default_rng(seed))
+    assert isinstance(case.model.potential, mx.Families | mx.Centred | mx.ShiftedPotential)
+    assert case.fit().gap_ <= case.model.tol

@@ -81,6 +81,12 @@ class Penalty:
         return free
 
     @property
+    def polyhedral(self) -> bool:
+        """Whether it is the lowest value of a linear programme."""
+        flat = all(not norm.round and norm.square == 0 for norm in self.norms)
+        return flat and not self.smooth and not self.l2.any()
+
+    @property
     def held(self) -> bool:
         """Whether the penalty outgrows what is linear, in every direction."""
         held = self.l2 > 0
@@ -265,7 +271,9 @@ class ConvexRows(RowMaster):
         if np.isfinite(self.reach):
             draft.bound(np.arange(draft.a.size), 1.0, self.reach)
             draft.bound(np.flatnonzero(~fold.split), -1.0, self.reach)
-        programme = draft.programme(self._slack_curve(weights, prices), size, penalty.smooth)
+        curve = self._slack_curve(weights, prices)
+        linear = self.slack is None and penalty.polyhedral
+        programme = draft.programme(curve, size, penalty.smooth, linear)
         return programme, _inside(programme, draft.a, rows + len(prices), weights), fold
 
     def _slack_curve(self, weights: Array, norms: list[tuple[float, float]]) -> Curve:
@@ -334,12 +342,16 @@ class _Draft:
             shape = _cone(norm.order) if norm.priced else _ball(norm.radius, norm.order)
             self.bulges.append((parts, shape))
 
-    def programme(self, slack: Curve, size: float, smooth: tuple[Smooth, ...]) -> Programme:
+    def programme(
+        self, slack: Curve, size: float, smooth: tuple[Smooth, ...], linear: bool
+    ) -> Programme:
         price = _price(self.slope, self.bends, smooth)
         bulges = tuple(_placed(shape, where, self.a.size) for where, shape in self.bulges)
         level = _levelling(self.slope, smooth)
         simple = self.index, self.sign, self.limit
-        return Programme(price, slack, self.J, self.h, self.row, *simple, size, bulges, level)
+        return Programme(
+            price, slack, self.J, self.h, self.row, *simple, size, bulges, level, linear
+        )
 
 
 def _evened(shares: Array, A: Array, b: Array) -> tuple[Array, float]:

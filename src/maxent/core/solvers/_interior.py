@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import linalg
+from scipy import linalg, optimize
 
 from maxent.rows.arrays import Array
 
@@ -84,6 +84,7 @@ class Programme:
     size: float = 1.0  # of t, in the units of the value
     bulges: tuple[Bulge, ...] = ()
     levelling: Levelling | None = None
+    linear: bool = False
 
 
 @dataclass(frozen=True)
@@ -139,8 +140,30 @@ def solve(programme: Programme, start: Point, tol: float) -> Point:
             best = look if best is None else min(best, look, key=_error)
             if best.error <= tol:
                 break
-    assert best is not None
+        assert best is not None
+        if best.error > tol and programme.linear:
+            best = min(best, _vertex(programme, place) or best, key=_error)
     return best.at
+
+
+def _vertex(programme: Programme, place: _Place) -> _Look | None:
+    """The optimum of a linear programme by HiGHS; None where it finds none."""
+    count, size, bounds = place.t.size, place.a.size, programme.index.size
+    tied = np.flatnonzero(programme.row >= 0)
+    matrix = np.zeros((len(programme.J) + bounds, size + count))
+    matrix[: len(programme.J), :size] = programme.J
+    matrix[tied, size + programme.row[tied]] = -1.0
+    matrix[len(programme.J) + np.arange(bounds), programme.index] = programme.sign
+    cost = np.concatenate([programme.price(place.a)[0], programme.slack(place.t)[0]])
+    limits = np.concatenate([programme.h, programme.limit])
+    answer = optimize.linprog(cost, matrix, limits, bounds=(None, None), method="highs")
+    if answer.status != 0:
+        return None
+    room, prices = limits - matrix @ answer.x, np.maximum(-answer.ineqlin.marginals, 0.0)
+    y, v = np.split(prices, [len(programme.J)])
+    z, beside = np.split(np.maximum(room, 0.0), [len(programme.J)])
+    a, t = np.split(answer.x, [size])
+    return _Look(programme, _Place(a, t, y, v, z, beside, place.copy))
 
 
 def _ways(programme: Programme) -> Iterator[Programme]:

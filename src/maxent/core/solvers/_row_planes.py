@@ -29,6 +29,7 @@ class RowMaster(ABC):
         if not features.one_row:
             self.parts = [features.take(np.array([i])) for i in range(self.weights.size)]
         self.answers: list[Rows] = []
+        self.last: Rows = None  # answer, whether or not planes of it are kept
         self.planes = sparse.csr_array((0, problem.features.n_features))
         self.entropies, self.mixture = np.empty(0), np.empty(0)
         self.row, self.answer = np.empty(0, np.int64), np.empty(0, np.int64)
@@ -45,7 +46,7 @@ class RowMaster(ABC):
     def add(self, state: State) -> bool:
         """Add the planes of the answer at a state that lie above those known; whether any does."""
         p, omega, scores = self.answer_at(state)
-        weights = self.weights
+        self.last, weights = p, self.weights
         heights = np.where(weights > 0, self.floor, -np.inf) * np.where(weights > 0, weights, 1.0)
         np.maximum.at(heights, self.row, self.planes @ state.w - self.entropies)
         size = np.abs(scores) + np.abs(omega)
@@ -93,7 +94,7 @@ class RowMaster(ABC):
                 part = row_scale(answer, share)
                 total = part if total is None else total + part
         if total is None:  # no plane counts, as where no slack is above its least value
-            total = row_scale(self.answers[0], np.zeros(len(self.parts)))
+            total = row_scale(self.last, np.zeros(len(self.parts)))
         return total[0] if self.problem.features.one_row else total
 
     @abstractmethod
