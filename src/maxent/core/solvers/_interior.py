@@ -17,7 +17,7 @@ from scipy import linalg, optimize
 
 from maxent.rows.arrays import Array
 
-_STEPS = 200
+_STEPS = 1_000
 _TURN = 2.0  # factor by which a step may change a curvature: Newton's model holds that far
 _BACK = 0.995  # share of the way to the border that a step may go
 _SHORT = 1e-10  # a step that makes no difference
@@ -270,6 +270,8 @@ class _Look:
 
     def _bends_alike(self, new: _Look) -> bool:
         level, before, after = self.given.levelling, self.bends, new.bends
+        if self.given.bulges:  # steps must pay, which tells more
+            return True
         if level is not None:
             before, after = before[~level.levels], after[~level.levels]
         return _alike(before, after, self._nearby)
