@@ -254,12 +254,13 @@ class _Check:
                 return
             if hessian.shape not in (v.shape, 2 * v.shape):
                 _fail(V, f"conjugate_hessian returns shape {hessian.shape}", v=v)
+            start = np.abs(V.conjugate_gradient(np.zeros_like(v)))  # part of every slope
             for d in directions:
                 h = 1e-6 * (float(np.linalg.norm(v)) or self.scale) / float(np.linalg.norm(d))
                 ends = V.conjugate_gradient(v + h * d), V.conjugate_gradient(v - h * d)
                 measured = (ends[0] - ends[1]) / (2 * h)
                 stated = hessian * d if hessian.ndim == 1 else hessian @ d
-                rounding = 1e-15 * (np.abs(ends[0]) + np.abs(ends[1])) / h
+                rounding = 1e-15 * (np.abs(ends[0]) + np.abs(ends[1]) + start) / h
                 if (np.abs(measured - stated) > 1e-4 * np.abs(stated).max() + rounding).any():
                     _fail(V, f"conjugate_hessian gives {stated}, differences {measured}", v=v, d=d)
 
