@@ -93,7 +93,7 @@ def table(files: list[Path]) -> tuple[np.ndarray, np.ndarray]:
     """Presences and background drawn from the rasters."""
     rng = np.random.default_rng(2)
     with Layers.open(files) as layers:
-        X, _ = layers.at(np.sort(rng.choice(layers.grid.size, 10_000, replace=False)))
+        X, _ = layers.read_cells(np.sort(rng.choice(layers.grid.size, 10_000, replace=False)))
     X = X.to_numpy()
     score = np.sin(X / 80).sum(axis=1)
     present = rng.random(len(X)) < 0.4 / (1 + np.exp(3 - score))
@@ -114,8 +114,8 @@ def error(model: mx.MaxentDensity, files: list[Path], drawn: Path) -> float:
     """The largest difference between the map and the model's own prediction, at some cells."""
     with Layers.open(files) as layers, Layers.open(drawn) as result:
         index = np.random.default_rng(3).choice(layers.grid.size, 1000)
-        X, known = layers.at(index)
-        found, _ = result.at(index)
+        X, known = layers.read_cells(index)
+        found, _ = result.read_cells(index)
     return float(np.abs(found.to_numpy()[known, 0] - model.predict(X[known], "cloglog")).max())
 
 

@@ -114,7 +114,7 @@ def large(n: int) -> dict[str, Any]:
     values = np.append(values, (1 - share) * path.nu[place] + share * path.nu[place + 1])
     worst, sum_error, single_error = 0.0, 0.0, 0.0
     for nu in values:
-        p, alone = path.at(float(nu)), mx.solve_relaxed(prior, counts, float(nu))
+        p, alone = path.distribution_at(float(nu)), mx.solve_relaxed(prior, counts, float(nu))
         worst = max(worst, float(np.abs(p - alone).max()))
         sum_error = max(sum_error, abs(math.fsum(p) - 1))
         single_error = max(single_error, abs(math.fsum(alone) - 1))

@@ -87,7 +87,7 @@ def relaxation(sample: Sample) -> tuple[np.ndarray, float]:
     """The point of the exact path that is the best on the validation counts."""
     path = mx.RelaxationPath(sample.prior, sample.observed).fit()
     nu = path.select(sample.validation)
-    return path.at(nu), nu
+    return path.distribution_at(nu), nu
 
 
 def add_constant(sample: Sample, a: float) -> np.ndarray:

@@ -26,7 +26,7 @@ rasterio = needs("rasterio")
 from maxent.app import jobs, models, processes  # noqa: E402 - they need the packages above
 from maxent.app.draft import Draft, read_draft  # noqa: E402
 from maxent.app.folders import Folders, OutsideError  # noqa: E402
-from maxent.app.schema import DamagedError, told  # noqa: E402
+from maxent.app.schema import DamagedError, encode  # noqa: E402
 from maxent.app.wording import _labels, for_page  # noqa: E402
 from maxent.species.fitting.options import options_of  # noqa: E402
 from maxent.species.fitting.settings import Settings  # noqa: E402
@@ -78,7 +78,7 @@ def test_an_element_is_no_name(folder):
 @pytest.mark.parametrize("place", ["species", "notes", "command", "bound", "created"])
 def test_no_object_is_told_in_place_of_a_text(place):
     with pytest.raises(DamagedError, match=place):
-        told(models.Result, {place: [ELEMENT] if place == "notes" else ELEMENT})
+        encode(models.Result, {place: [ELEMENT] if place == "notes" else ELEMENT})
 
 
 def test_every_answer_has_a_model():

@@ -377,7 +377,9 @@ def test_planes_found_far_away_promise_nothing_false():
 @pytest.mark.parametrize("far", [1.0, 1e4, 1e8])
 def test_the_entropy_of_an_answer_from_sums_says_its_rounding(far):
     problem = _problem(mx.Box(0.1))
-    evaluation = problem.at(far * np.random.default_rng(0).normal(size=problem.features.n_features))
+    evaluation = problem.evaluate(
+        far * np.random.default_rng(0).normal(size=problem.features.n_features)
+    )
     exact = problem.total(problem.entropy.value_inside(evaluation.p))
     assert evaluation.answer_value == (pytest.approx(exact, abs=1e-15), 0.0)
     value, rounding = Evaluation.answer_value.fget(evaluation)

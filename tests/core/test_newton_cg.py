@@ -78,7 +78,7 @@ def test_the_model_is_the_hessian(entropy, rows, kind):
     state = problem.state(0.3 * RNG.normal(size=180))
     fast, plain = second_order(problem), Curvature(problem)
     assert type(fast) is Samples
-    model, reference = fast.at(state), plain.at(state)
+    model, reference = fast.model_at(state), plain.model_at(state)
     v = RNG.normal(size=180)
     np.testing.assert_allclose(model.product(v), reference.product(v), rtol=1e-5, atol=1e-7)
     # symmetric and positive, as conjugate gradients need it
@@ -89,7 +89,7 @@ def test_the_model_is_the_hessian(entropy, rows, kind):
 
 def test_the_preconditioner_is_exact_where_all_rows_have_one_jacobian():
     problem = _classifier(mx.Shannon())  # at w = 0 every row is uniform
-    model = second_order(problem).at(problem.state(np.zeros(180)))
+    model = second_order(problem).model_at(problem.state(np.zeros(180)))
     v = RNG.normal(size=180)
     np.testing.assert_allclose(model.precondition(model.product(v)), v, rtol=1e-4, atol=1e-4)
 
@@ -112,17 +112,17 @@ def test_one_output_pays_for_a_spectrum_only_after_as_many_products(alike):
     ridge = mx.QuadraticForm(1e-3 * np.eye(120)) if alike else mx.Quadratic(1e-3)
     problem = mx.Problem(mx.FermiDirac(), features, ridge, observed=y[:, None])
     curvature, state = second_order(problem), problem.origin()
-    model = curvature.at(state)
+    model = curvature.model_at(state)
     assert model.patience == math.ceil(curvature.price) > 4
     v = rng.normal(size=120)
     np.testing.assert_allclose(
-        model.product(v), Curvature(problem).at(state).product(v), rtol=1e-4, atol=1e-4
+        model.product(v), Curvature(problem).model_at(state).product(v), rtol=1e-4, atol=1e-4
     )
-    assert curvature.at(state).patience == model.patience - 1
+    assert curvature.model_at(state).patience == model.patience - 1
     assert "spectrum" not in vars(curvature)
     for _ in range(model.patience):
         model.product(v)
-    assert curvature.at(state).patience == math.inf
+    assert curvature.model_at(state).patience == math.inf
     assert "spectrum" in vars(curvature)
     solution = problem.solve(mx.NewtonCG(tol=1e-8))
     assert abs(solution.objective - problem.solve(mx.LBFGS(tol=1e-9)).objective) < 1e-7
@@ -136,8 +136,8 @@ def test_few_features_are_written_out():
     assert type(curvature) is FullHessian
     state = problem.state(RNG.normal(size=4))
     v = RNG.normal(size=4)
-    expected = Curvature(problem).at(state).product(v)
-    np.testing.assert_allclose(curvature.at(state).product(v), expected, rtol=1e-10)
+    expected = Curvature(problem).model_at(state).product(v)
+    np.testing.assert_allclose(curvature.model_at(state).product(v), expected, rtol=1e-10)
     assert problem.solve(mx.NewtonCG()).n_iter < 10
 
 

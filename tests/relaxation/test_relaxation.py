@@ -52,7 +52,9 @@ def random_problems(kind, count=150, seed=0):
     for _ in range(count):
         exact = random_problem(rng, kind)
         nus = [rational(rng) for _ in range(4)] + [nu for nu, _ in exact.path[0][1:3]]
-        found.append((exact, [(float(nu), exact.at(nu)) for nu in nus if nu <= exact.stop]))
+        found.append(
+            (exact, [(float(nu), exact.distribution_at(nu)) for nu in nus if nu <= exact.stop])
+        )
     return found
 
 
@@ -88,7 +90,9 @@ def assert_same_path(path, other, rtol=TOL):
     np.testing.assert_allclose(path.nu, other.nu, rtol=rtol)
     np.testing.assert_allclose([path.nu_end, path.nu_stop], [other.nu_end, other.nu_stop], rtol)
     nu = np.linspace(0.0, min(2 * other.nu[-1] + 1, other.nu_stop), 30)[1:]
-    np.testing.assert_allclose(path.at(nu), other.at(nu), atol=TOL, rtol=0)
+    np.testing.assert_allclose(
+        path.distribution_at(nu), other.distribution_at(nu), atol=TOL, rtol=0
+    )
 
 
 # -- the knots -----------------------------------------------------------------------------------
@@ -111,7 +115,9 @@ def test_knots_and_solutions_equal_those_in_fractions(way, kind):
         ends = [float(end), float(exact.stop)]
         np.testing.assert_allclose([path.nu_end, path.nu_stop], ends, rtol=TOL, err_msg=str(exact))
         for nu, p in solutions:
-            np.testing.assert_allclose(path.at(nu), p, atol=TOL, rtol=0, err_msg=str(exact))
+            np.testing.assert_allclose(
+                path.distribution_at(nu), p, atol=TOL, rtol=0, err_msg=str(exact)
+            )
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -124,7 +130,7 @@ def test_no_knots_are_invented_after_all_observed_rows_have_left(way):
     assert path.nu_end == inf
     assert path.nu[-1] * q[q > 0].min() <= 1 + u.max() * path.mu.max()
     assert (np.diff(path.mu) >= 0).all()
-    np.testing.assert_array_equal(path.at(inf), q)
+    np.testing.assert_array_equal(path.distribution_at(inf), q)
     active = path.active(inf)
     np.testing.assert_array_equal(active.minus, np.flatnonzero(q))
     assert active.zero.size > active.plus.size > 0
@@ -201,7 +207,7 @@ def test_one_nu_is_exact_beside_the_knots_of_rows_of_all_sizes(seed):
     for nu in rng.choice(path.nu[1:], 200) * (1 + rng.choice([0, 1e-9, -1e-9], 200)):
         for method in ("sort", "select"):
             p = mx.solve_relaxed(prior, observed, nu, method=method)
-            np.testing.assert_allclose(p, path.at(nu), atol=1e-14, rtol=0)
+            np.testing.assert_allclose(p, path.distribution_at(nu), atol=1e-14, rtol=0)
 
 
 # -- along the path ------------------------------------------------------------------------------
@@ -238,7 +244,7 @@ def test_every_p_along_the_path_is_optimal(name):
     u, q, one = prior / prior.sum(), observed / observed.sum(), np.ones(len(prior))
     assert path.gap_ <= TOL
     for nu in spread(path, rng):
-        p, t = path.at(nu), 1 / nu
+        p, t = path.distribution_at(nu), 1 / nu
         for method in ("sort", "select"):
             single = mx.solve_relaxed(prior, observed, nu, method=method)
             np.testing.assert_allclose(p, single, atol=TOL, rtol=0)
@@ -255,7 +261,7 @@ def test_the_core_certifies_a_path_with_multiplicities():
     copies = np.repeat(np.arange(200), m)
     u, q = (normal(counts[copies]) for counts in (prior, observed))
     for nu in np.geomspace(path.nu[1] / 2, 0.999 * path.nu[-1], 12):
-        p = path.at(nu)
+        p = path.distribution_at(nu)
         w = np.log(p[copies] / u)
         w -= w[np.isin(copies, path.active(nu).zero)][0]
         entropy, box = mx.Relative(mx.Shannon(), u), mx.Box((1 + 1e-12) / nu)
@@ -325,13 +331,13 @@ def test_the_path_stops_where_a_row_without_prior_mass_needs_some(name, way):
     assert path.nu_stop == pytest.approx(stop, rel=1e-15)
     assert path.nu_end == inf
     for nu in np.linspace(0, path.nu_stop, 40)[1:]:
-        p = path.at(nu)
+        p = path.distribution_at(nu)
         np.testing.assert_allclose(p, mx.solve_relaxed(prior, observed, nu), atol=TOL, rtol=0)
         assert not p[np.array(prior) == 0].any()
         assert path.gap(nu) <= TOL
     beyond = rf"nu={1.01 * stop:g} is past {stop:g}: row {row} has prior 0"
     with pytest.raises(ValueError, match=beyond):
-        path.at([1.0, 1.01 * stop])
+        path.distribution_at([1.0, 1.01 * stop])
     with pytest.raises(ValueError, match=beyond + ".*give it a positive prior"):
         mx.solve_relaxed(prior, observed, 1.01 * stop)
 
@@ -340,8 +346,10 @@ def test_rows_with_neither_prior_nor_observation_have_no_probability():
     path = mx.RelaxationPath([1, 0, 2], [2, 0, 1]).fit()
     assert path.nu_stop == inf
     nu, short = [0.1, 5.0, inf], mx.RelaxationPath([1, 2], [2, 1]).fit()
-    np.testing.assert_array_equal(path.at(nu, 1), 0)
-    np.testing.assert_allclose(path.at(nu, [0, 2]), short.at(nu), atol=TOL)
+    np.testing.assert_array_equal(path.distribution_at(nu, 1), 0)
+    np.testing.assert_allclose(
+        path.distribution_at(nu, [0, 2]), short.distribution_at(nu), atol=TOL
+    )
     assert path.select([1, 0, 1]) == pytest.approx(short.select([1, 1]))
 
 
@@ -391,7 +399,7 @@ def test_euclidean_paths_equal_those_in_fractions():
         assert path.gap_ <= TOL
         assert path.nu[-1] < 1e9, exact  # no knots of rounding
         for nu in [rational(rng) for _ in range(3)] + [Fraction(nu) for nu in path.nu[1:5]]:
-            p = path.at(float(nu))
+            p = path.distribution_at(float(nu))
             np.testing.assert_allclose(p, exact.euclidean_at(nu), atol=TOL, err_msg=str(exact))
             assert path.gap(float(nu)) <= TOL
             assert_euclidean_optimum(*exact.given, float(nu), p)
@@ -400,9 +408,9 @@ def test_euclidean_paths_equal_those_in_fractions():
 def test_euclidean_solutions_stay_at_zero_where_the_shift_would_take_them_below():
     prior, observed, m, nu = [8, 1, 1], [0, 0, 10], [1, 1, 1], 5.0
     path = mx.RelaxationPath(prior, observed, divergence="euclidean").fit()
-    np.testing.assert_allclose(path.at(nu), [0.2, 0.0, 0.8], atol=TOL)
-    assert_euclidean_optimum(prior, observed, m, nu, path.at(nu))
-    np.testing.assert_array_equal(path.at(inf), [0, 0, 1])
+    np.testing.assert_allclose(path.distribution_at(nu), [0.2, 0.0, 0.8], atol=TOL)
+    assert_euclidean_optimum(prior, observed, m, nu, path.distribution_at(nu))
+    np.testing.assert_array_equal(path.distribution_at(inf), [0, 0, 1])
 
 
 @pytest.mark.parametrize("name", ["words", "dirichlet", "sizes", "near", "zipf n/8"])
@@ -412,7 +420,7 @@ def test_euclidean_paths_of_many_rows_agree_with_one_nu(name):
     path = mx.RelaxationPath(prior, observed, divergence="euclidean").fit()
     m = np.ones(len(prior))
     for nu in spread(path, rng, 200):
-        p = path.at(nu)
+        p = path.distribution_at(nu)
         for method in ("sort", "select"):
             single = mx.solve_relaxed(prior, observed, nu, divergence="euclidean", method=method)
             np.testing.assert_allclose(p, single, atol=TOL, rtol=0)
@@ -435,7 +443,9 @@ def test_counts_over_an_alphabet_equal_the_problem_written_out(prior, rest):
     np.testing.assert_allclose(path.nu, written.nu, rtol=TOL)
     nu = np.geomspace(0.1, 1000, 20)
     rows = [path.row(letter) for letter in letters]
-    np.testing.assert_allclose(path.at(nu, rows), written.at(nu), atol=TOL)
+    np.testing.assert_allclose(
+        path.distribution_at(nu, rows), written.distribution_at(nu), atol=TOL
+    )
     np.testing.assert_allclose(path.kl(nu), written.kl(nu), atol=TOL)
 
 
@@ -446,7 +456,7 @@ def test_a_billion_symbols():
     direct = mx.RelaxationPath([1, 1, 1, 1], [6, 4, 2, 0], m).fit()
     assert_same_path(path, direct)
     for nu in spread(path, np.random.default_rng(0), 50):
-        assert abs(m @ path.at(nu) - 1) <= TOL
+        assert abs(m @ path.distribution_at(nu) - 1) <= TOL
         assert path.gap(nu) <= TOL
     assert path.row("of") == 1
     assert path.row("never seen") == 3
@@ -474,7 +484,9 @@ def test_a_row_of_three_symbols_equals_three_rows(divergence):
         ).fit()
         np.testing.assert_allclose(joined.nu, written.nu, rtol=TOL)
         nu = np.linspace(0, min(2 * joined.nu[-1] + 1, joined.nu_stop), 9)[1:]
-        np.testing.assert_allclose(joined.at(nu)[:, copies], written.at(nu), atol=TOL)
+        np.testing.assert_allclose(
+            joined.distribution_at(nu)[:, copies], written.distribution_at(nu), atol=TOL
+        )
 
 
 @pytest.mark.parametrize("divergence", ["kl", "euclidean"])
@@ -488,7 +500,7 @@ def test_counts_and_their_probabilities_give_the_same_path(divergence):
 
 def test_probabilities_that_nearly_sum_to_one_are_normalised():
     path = mx.RelaxationPath([0.5, 0.5 + 5e-9], [0.3, 0.7 - 5e-9]).fit()
-    np.testing.assert_allclose(path.at([0.1, 3.0, inf]).sum(axis=1), 1, rtol=1e-15)
+    np.testing.assert_allclose(path.distribution_at([0.1, 3.0, inf]).sum(axis=1), 1, rtol=1e-15)
     assert path.gap_ <= TOL
 
 
@@ -545,7 +557,7 @@ def test_the_prior_or_the_observation_can_be_the_best():
     prior, observed = [5, 3, 2], [1, 3, 6]
     path = mx.RelaxationPath(prior, observed).fit()
     assert path.select(prior) == path.nu[1]  # p is the prior up to there
-    np.testing.assert_allclose(path.at(path.nu[1]), normal(np.array(prior)), atol=TOL)
+    np.testing.assert_allclose(path.distribution_at(path.nu[1]), normal(np.array(prior)), atol=TOL)
     assert path.select(observed) > 1e6
     assert path.select([0, 0, 1]) == inf
     assert mx.RelaxationPath([1, 1], [2, 2]).fit().select([1, 3]) == inf
@@ -581,7 +593,7 @@ def path():
 @pytest.mark.parametrize("nu", [3.0, [3.0, 40.0, inf], [[1.0, 2.0], [30.0, 4000.0]]])
 @pytest.mark.parametrize("index", [5, [4, 1, 1], slice(3, 20, 2), np.arange(30) < 4])
 def test_shapes_are_those_of_nu_then_of_the_rows(path, nu, index):
-    every, some = path.at(nu), path.at(nu, index)
+    every, some = path.distribution_at(nu), path.distribution_at(nu, index)
     assert every.shape == (*np.shape(nu), 30)
     np.testing.assert_array_equal(some, every[..., index])
     for name in ("entropy", "kl"):
@@ -590,9 +602,9 @@ def test_shapes_are_those_of_nu_then_of_the_rows(path, nu, index):
 
 def test_from_the_prior_to_the_observation(path):
     prior, observed = (c / (path.multiplicity @ c) for c in (path.prior, path.observed))
-    np.testing.assert_allclose(path.at([1e-300, path.nu[1]]), [prior, prior], rtol=TOL)
-    np.testing.assert_array_equal(path.at(inf), observed)
-    np.testing.assert_allclose(path.at(1e300), observed, atol=1e-15)
+    np.testing.assert_allclose(path.distribution_at([1e-300, path.nu[1]]), [prior, prior], rtol=TOL)
+    np.testing.assert_array_equal(path.distribution_at(inf), observed)
+    np.testing.assert_allclose(path.distribution_at(1e300), observed, atol=1e-15)
     np.testing.assert_array_equal(
         mx.solve_relaxed(path.prior, path.observed, inf, path.multiplicity), observed
     )
@@ -602,7 +614,7 @@ def test_from_the_prior_to_the_observation(path):
 def test_entropy_and_divergence_are_their_sums(path):
     m, u = path.multiplicity, path.prior / (path.multiplicity @ path.prior)
     for nu in (0.1, 50.0, 300.0):
-        p = path.at(nu)
+        p = path.distribution_at(nu)
         assert path.entropy(nu) == pytest.approx(-sum(m * p * np.log(p)), rel=TOL)
         assert path.kl(nu) == pytest.approx(sum(m * p * np.log(p / u)), rel=TOL, abs=1e-15)
         counts = path.observed
@@ -620,7 +632,7 @@ def test_active_rows_are_where_p_is_at_its_bounds(divergence, path):
     for nu in [*spread(path, np.random.default_rng(11), 100), 1e6, 1e12, 1e20, inf]:
         active = path.active(nu)
         assert sorted(np.concatenate(active)) == list(range(30))
-        p, t = path.at(nu), 1 / nu
+        p, t = path.distribution_at(nu), 1 / nu
         np.testing.assert_allclose(p[active.minus], q[active.minus] - t, atol=TOL)
         np.testing.assert_allclose(p[active.plus], q[active.plus] + t, atol=TOL)
         if nu < 1e6:
@@ -666,7 +678,7 @@ def test_one_row_and_a_prior_that_was_observed_are_one_segment(given, divergence
     q = np.array(given[1]) / np.dot(
         given[1], given[2] if len(given) > 2 else np.ones(len(given[1]))
     )
-    np.testing.assert_allclose(path.at([0.5, 100.0, inf]), [q] * 3, rtol=1e-15)
+    np.testing.assert_allclose(path.distribution_at([0.5, 100.0, inf]), [q] * 3, rtol=1e-15)
     np.testing.assert_array_equal(path.active(1e9).zero, np.arange(len(q)))
 
 
@@ -769,7 +781,7 @@ def test_one_large_prior_entry_among_tiny_ones(small, method):
         path = mx.RelaxationPath(u / u.sum(), q).fit(method)
         knots = path.nu[1:]
         nu = np.concatenate([knots, knots * (1 + 1e-7), knots * 1.01, 2 * knots[-1:]])
-        np.testing.assert_allclose(path.at(nu).sum(axis=1), 1, atol=1e-10)
+        np.testing.assert_allclose(path.distribution_at(nu).sum(axis=1), 1, atol=1e-10)
         assert path.gap_ < 1e-10
 
 

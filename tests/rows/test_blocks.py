@@ -174,7 +174,7 @@ def test_products_with_the_hessian_of_cells_in_blocks(cells):
         problem = MaxentDensity("lq", entropy=entropy).task(table, y).problem
         rng = np.random.default_rng(0)
         w, v = rng.normal(size=(2, problem.features.n_features)) * 0.1
-        at = problem.at(w)
+        at = problem.evaluate(w)
         np.testing.assert_allclose(at.hessian_product(v), at.hessian() @ v, atol=1e-12)
     # more weights than a Hessian is written out for
     many = MaxentDensity([Hinge(30)], potential="quadratic")

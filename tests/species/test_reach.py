@@ -103,9 +103,9 @@ def test_a_mosaic_is_refused_and_the_flag_named(folders, name):
     with limited(), pytest.raises(ReachError, match="--allow-vrt"):
         Layers.open(path)
     with limited(vrt=True), Layers.open(path) as layers:
-        assert layers.at(np.array([0]))[0].iloc[0, 0] == 77
+        assert layers.read_cells(np.array([0]))[0].iloc[0, 0] == 77
     with Layers.open(path) as layers:  # in Python the caller decides
-        assert layers.at(np.array([0]))[0].iloc[0, 0] == 77
+        assert layers.read_cells(np.array([0]))[0].iloc[0, 0] == 77
 
 
 def test_bytes_of_any_file_are_no_raster(folders):
@@ -185,7 +185,7 @@ def test_nobody_is_asked(folders, asked):
             with pytest.raises(ReachError, match="--network"):
                 check(f"{address}/crs")
     with limited(vrt=True), suppress(OSError):  # mosaics, but no network
-        Layers.open(inside / "curl.tif").at(np.array([0]))
+        Layers.open(inside / "curl.tif").read_cells(np.array([0]))
     assert not seen
 
 

@@ -234,7 +234,7 @@ def test_shares_add_up_to_the_prediction(data, fitted):
     record = mx.load(fitted / "result.json").records
     with files(data).open() as layers:
         told = explain_place(model, layers, float(record["x"][0]), float(record["y"][0]))
-        table, _ = layers.at(np.array([told.cell]))
+        table, _ = layers.read_cells(np.array([told.cell]))
     assert told.base + sum(part.share for part in told.shares) == pytest.approx(told.exponent)
     assert told.exponent == pytest.approx(float(model.density.scores(table)[0]))
     assert told.outputs["cloglog"] == pytest.approx(

@@ -896,17 +896,17 @@ def test_single_cells(tmp_path, rng):
     index = rng.integers(0, whole_a.size, 3000)
     index[:50] = index[50:100]
     with Layers.open(tmp_path) as layers:
-        table, known = layers.at(index)
+        table, known = layers.read_cells(index)
         np.testing.assert_array_equal(table["a"], whole_a.ravel()[index])
         np.testing.assert_array_equal(table["b"], whole_b.ravel()[index])
         np.testing.assert_array_equal(known, whole_a.ravel()[index] != 5)
         assert 0 < known.sum() < known.size
-        table, known = layers.at(np.array([], dtype=int))
+        table, known = layers.read_cells(np.array([], dtype=int))
         assert list(table.columns) == ["a", "b"]
         assert len(table) == known.size == 0
         for cell in (OUTSIDE, whole_a.size):
             with pytest.raises(IndexError, match=f"cell {cell} is outside the grid, 400 x 300"):
-                layers.at([3, cell])
+                layers.read_cells([3, cell])
 
 
 def test_single_cells_of_a_huge_raster(tmp_path, rng, monkeypatch):
@@ -924,7 +924,7 @@ def test_single_cells_of_a_huge_raster(tmp_path, rng, monkeypatch):
     )
     index = np.append(rng.integers(0, 20000 * 30000, 50), [3, 30000 * 200 + 100])
     with Layers.open(tmp_path / "a.tif") as layers:
-        table, _ = layers.at(index)
+        table, _ = layers.read_cells(index)
     assert table["a"].tolist() == [0] * 50 + [7, 7]
     assert len(sizes) <= 51
     assert max(sizes) <= 1 << 16

@@ -148,7 +148,7 @@ def test_absences_are_left_out_and_offered(data, run, tmp_path, header, present,
         (row,) = csv.DictReader(file)
     with species.Layers.open(data) as layers:
         x, y = np.array(places).T
-        X, _ = layers.at(layers.grid.cells_at(x, y))
+        X, _ = layers.read_cells(layers.grid.cells_at(x, y))
     predicted = fitted.model.predict(X)
     above = (predicted[:25, None] > predicted[25:]) + 0.5 * (predicted[:25, None] == predicted[25:])
     assert float(row["auc"]) == pytest.approx(above.mean(), abs=1e-12)

@@ -217,7 +217,7 @@ def test_project_evaluate_and_lambdas(fitted, data, run, tmp_path):
         values = []
         for path in (data / "occurrences.csv", absences):
             at = species.read_occurrences(path)
-            X, known = layers.at(layers.grid.cells_at(at.x, at.y))
+            X, known = layers.read_cells(layers.grid.cells_at(at.x, at.y))
             values.append(model.predict(X[known]))
     assert float(row["auc"]) == pytest.approx(mx.evaluation.auc(*values), abs=1e-12)
 
@@ -257,7 +257,7 @@ def test_tune(data, run, tmp_path):
 def test_swd(data, run, tmp_path):
     with species.Layers.open(data / "layers", categorical=["biome"]) as layers:
         records = species.read_occurrences(data / "occurrences.csv")
-        X, known = layers.at(layers.grid.cells_at(records.x, records.y))
+        X, known = layers.read_cells(layers.grid.cells_at(records.x, records.y))
         drawn = species.draw_background(layers, 600)
         places = np.column_stack(layers.grid.centres(drawn.cell))
     points = np.column_stack([records.x, records.y])[known]

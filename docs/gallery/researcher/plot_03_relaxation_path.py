@@ -54,7 +54,7 @@ print(f"best for {held_out.sum()} letters that follow: nu = {best:.1f}")
 # A knot is a value of :math:`\nu` where a letter meets or leaves an edge.
 
 nu = np.geomspace(5, 1500, 400)
-p = path.at(nu)
+p = path.distribution_at(nu)
 fig, (left, right) = plt.subplots(1, 2, figsize=(7, 3.4), layout="constrained")
 for letter in "eatrow":
     j = ascii_lowercase.index(letter)
@@ -91,7 +91,7 @@ fig.tight_layout()
 
 def draw(nu):
     """The bars and intervals of one frame."""
-    for bar, height in zip(bars, path.at(nu, shown), strict=True):
+    for bar, height in zip(bars, path.distribution_at(nu, shown), strict=True):
         bar.set_height(height)
     intervals.set_segments([[(j, q[j] - 1 / nu), (j, q[j] + 1 / nu)] for j in place])
     axis.set_title(f"From the prior to the observation: nu = {nu:.0f}")

@@ -65,7 +65,7 @@ class Job:
             if code in (0, PARTLY):
                 return "done"
             return "stopped" if code in (INTERRUPTED, -signal.SIGINT) else "failed"
-        if self._told()[1] == _UNKNOWN:
+        if self._recorded_process()[1] == _UNKNOWN:
             return "failed"
         return "running" if self._alive() else "lost"
 
@@ -74,7 +74,7 @@ class Job:
             return time.time() - self.folder.stat().st_mtime < 5  # it is being started
         return self._process() is not None
 
-    def _told(self) -> tuple[str, str]:
+    def _recorded_process(self) -> tuple[str, str]:
         """The number of its process and when that began, as they were written down."""
         with suppress(OSError, ValueError):
             pid, _, started = _end_of(self.folder / _PID).decode().strip().partition("\n")
@@ -83,7 +83,7 @@ class Job:
 
     def _process(self) -> int | None:
         """Its process, as long as that is the one that was started: numbers are used again."""
-        pid, started = self._told()
+        pid, started = self._recorded_process()
         with suppress(ValueError):
             if started and started == started_at(int(pid)):
                 return int(pid)
@@ -97,7 +97,7 @@ class Job:
 
     def error(self) -> str:
         """The last line of what the command complained of."""
-        pid, started = self._told()
+        pid, started = self._recorded_process()
         if started == _UNKNOWN and not (self.folder / runner.EXIT).is_file():
             return (
                 f"This system does not tell when a process began, so that process {printable(pid)} "

@@ -154,12 +154,12 @@ class Server:
 
     def _draft(self) -> dict[str, Any]:
         with self._drafting:
-            return self._told(self._chosen())
+            return self._describe_draft(self._chosen())
 
     def _chosen(self) -> Draft:
         return read_draft(self.folders, self.aside)
 
-    def _told(self, draft: Draft) -> dict[str, Any]:
+    def _describe_draft(self, draft: Draft) -> dict[str, Any]:
         """A draft with its command and script, or what it lacks."""
         said: dict[str, Any] = {"choices": asdict(draft), "command": "", "script": "", "lacks": ""}
         said["edits"] = self._edits  # of two drafts that overtake each other, the page keeps one
@@ -186,7 +186,7 @@ class Server:
             told = False
             for name, value in now.items():
                 if seen.get(name) != value:
-                    data = schema.told(_EVENTS[name], value)
+                    data = schema.encode(_EVENTS[name], value)
                     yield b"event: %s\ndata: %s\n\n" % (name.encode(), data)
                     told = True
             seen, idle = now, 0.0 if told else idle + _POLL
@@ -260,7 +260,7 @@ class Server:
             draft = self._chosen().changed(given)
             draft.check_paths(self.folders)
             self._keep(draft)
-            return self._told(draft)
+            return self._describe_draft(draft)
 
     def _keep(self, draft: Draft) -> None:
         write_draft(self.folders, draft)
@@ -374,7 +374,7 @@ class Server:
     def _result(self, run: str) -> dict[str, Any]:
         from maxent.app import runs
 
-        told = runs.told(self.folders, run)
+        told = runs.describe_result(self.folders, run)
         return {**told, "script": self._script(run, str(told["command"]))}
 
     def _script(self, run: str, command: str) -> str:
@@ -431,7 +431,7 @@ class Server:
 
     async def _json(self, kind: Any, work: Callable[..., Any], *args: Any) -> Response:
         """What a question is answered with, checked in the thread that answers it."""
-        content = await run_in_threadpool(lambda: schema.told(kind, work(*args)))
+        content = await run_in_threadpool(lambda: schema.encode(kind, work(*args)))
         return Response(content, media_type="application/json")
 
     def close(self) -> None:
@@ -450,7 +450,7 @@ _EVENTS: dict[str, Any] = {
 
 
 def _said(kind: Any, value: Any, status: int = 200) -> Response:
-    return Response(schema.told(kind, value), status, media_type="application/json")
+    return Response(schema.encode(kind, value), status, media_type="application/json")
 
 
 def _whole(name: str, text: str) -> int:

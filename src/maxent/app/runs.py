@@ -38,7 +38,7 @@ def _read(folder: Path, written: float) -> SpeciesResult:
     return read_result(folder)
 
 
-def told(folders: Folders, run: str) -> dict[str, Any]:
+def describe_result(folders: Folders, run: str) -> dict[str, Any]:
     """Everything that the page shows of a result, but for the maps themselves."""
     result = result_of(folders, run)
     folder = folders.find(run)

@@ -24,13 +24,13 @@ class DamagedError(ValueError):
     """A file of the folder does not hold what maxent writes there."""
 
 
-def told(kind: Any, value: Any) -> bytes:
+def encode(kind: Any, value: Any) -> bytes:
     """A value as it is sent: JSON that fits the model, or an error that says what does not.
 
     >>> from maxent.app.models import Error
-    >>> told(Error, {"error": "no"})
+    >>> encode(Error, {"error": "no"})
     b'{"error": "no"}'
-    >>> told(Error, {"error": {"type": "script"}})
+    >>> encode(Error, {"error": {"type": "script"}})
     Traceback (most recent call last):
     maxent.app.schema.DamagedError: error: expected a text, found an object
     """

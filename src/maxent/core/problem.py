@@ -172,15 +172,15 @@ class Problem:
             raise ValueError(
                 f"w must be a vector of shape ({self.features.n_features},), got shape {w.shape}"
             )
-        return State(self, w, self.at(w, theta))
+        return State(self, w, self.evaluate(w, theta))
 
-    def at(self, w: Array, theta: Rows | None = None) -> Evaluation:
+    def evaluate(self, w: Array, theta: Rows | None = None) -> Evaluation:
         """What the rows say at w; ``theta`` = F'w where it is at hand already."""
-        return self.rows.at(self.entropy, w, theta)
+        return self.rows.evaluate(self.entropy, w, theta)
 
     def scored(self, w: Array) -> Evaluation:
         """What rows in memory say at w, their scores written out."""
-        return self.at(w, self.features.scores(w))
+        return self.evaluate(w, self.features.scores(w))
 
     def smooth(self, w: Array) -> tuple[float, Array]:
         """Omega*(F'w) - <w, mu> and its gradient F p_w - mu."""
@@ -609,7 +609,7 @@ class Ray:
 
     def state(self, length: float) -> State:
         """The state at a length."""
-        evaluation = self.line.at(length)
+        evaluation = self.line.evaluate(length)
         return State(self.start.problem, evaluation.w, evaluation)
 
     def slope(self, state: State) -> float:

@@ -353,7 +353,7 @@ class FittedDensity:
         """
         return self.output(self.scores(X, clamp=clamp, missing=missing), output)
 
-    def at(self, cells: Cells, output: str = "log", *, clamp: bool = True) -> Array:
+    def predict_cells(self, cells: Cells, output: str = "log", *, clamp: bool = True) -> Array:
         """The density at cells that were read by its schema; see ``predict``."""
         return self.output(self.scorer.scores(cells, clamp), output)
 

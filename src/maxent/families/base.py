@@ -202,7 +202,7 @@ class Several(Operator):
         """Those of the operators."""
         return all(operator.matches(schema) for operator in self.operators)
 
-    def uses(self, names: Sequence[str]) -> Array:
+    def uses_columns(self, names: Sequence[str]) -> Array:
         """Those of the operators."""
         return variables_used(self.operators, names)
 

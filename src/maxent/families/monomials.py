@@ -92,7 +92,7 @@ class FactorTerms(Operator):
         """The continuous columns."""
         return self.variables == schema.continuous
 
-    def uses(self, names: Sequence[str]) -> Array:
+    def uses_columns(self, names: Sequence[str]) -> Array:
         """The variables of the factors."""
         row, level = self.raw()[0].T
         variable = np.where(level < 0, row, len(self.variables) + row)

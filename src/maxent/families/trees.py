@@ -220,7 +220,7 @@ class TreeTerms(Operator):
         mine = (self.continuous, self.categorical, self.levels)
         return mine == (schema.continuous, schema.categorical, schema.levels)
 
-    def uses(self, names: Sequence[str]) -> Array:
+    def uses_columns(self, names: Sequence[str]) -> Array:
         """The variables of the nodes."""
         variables = (*self.continuous, *self.categorical)
         return incidence(names, variables, self.variable, self.offsets)

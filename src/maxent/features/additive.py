@@ -85,7 +85,7 @@ class Additive(Operator):
         """The continuous columns."""
         return self.variables == schema.continuous
 
-    def uses(self, names: Sequence[str]) -> Array:
+    def uses_columns(self, names: Sequence[str]) -> Array:
         """The variable of each curve."""
         return incidence(names, self.variables, self.variable)
 

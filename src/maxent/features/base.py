@@ -79,7 +79,7 @@ class Operator(ABC):
         """
         return True
 
-    def uses(self, names: Sequence[str]) -> Array:
+    def uses_columns(self, names: Sequence[str]) -> Array:
         """(names, features): whether a feature uses the variable of that name.
 
         By default all of them: what does not say what it looks at may look at anything.
@@ -358,7 +358,7 @@ def with_weights(operators: Sequence[Operator], w: Array) -> Iterator[tuple[Oper
 def variables_used(operators: Sequence[Operator], names: Sequence[str]) -> Array:
     """(names, features): whether a feature of the operators uses the variable of that name."""
     none = np.zeros((len(names), 0), dtype=bool)
-    return np.concatenate([none, *(operator.uses(names) for operator in operators)], axis=1)
+    return np.concatenate([none, *(operator.uses_columns(names) for operator in operators)], axis=1)
 
 
 def incidence(

@@ -54,7 +54,7 @@ class Levels(Operator):
         """The categorical columns, with the same levels."""
         return (self.variables, self.levels) == (schema.categorical, schema.levels)
 
-    def uses(self, names: Sequence[str]) -> Array:
+    def uses_columns(self, names: Sequence[str]) -> Array:
         """The variable of each level."""
         return incidence(names, self.variables, self.variable)
 

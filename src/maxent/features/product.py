@@ -62,7 +62,7 @@ class Products(Operator):
         """The continuous columns."""
         return self.variables == schema.continuous
 
-    def uses(self, names: Sequence[str]) -> Array:
+    def uses_columns(self, names: Sequence[str]) -> Array:
         """Both factors."""
         both = (incidence(names, self.variables, part) for part in (self.first, self.second))
         return np.logical_or(*both)

@@ -79,7 +79,7 @@ class RelaxationPath:
     Examples
     --------
     >>> path = RelaxationPath(prior=[0.5, 0.3, 0.2], observed=[1, 3, 6]).fit()
-    >>> path.segments, path.at(10.0)
+    >>> path.segments, path.distribution_at(10.0)
     (2, array([0.2, 0.3, 0.5]))
     >>> round(path.select([2, 3, 5]), 6)
     10.0
@@ -132,7 +132,7 @@ class RelaxationPath:
         that it does not list. Symbols in neither are one row, the last; ``row`` finds a symbol's.
 
         >>> path = RelaxationPath.from_counts({"the": 6, "of": 4}, n_symbols=10**9).fit()
-        >>> path.symbols, path.segments, round(float(path.at(20.0, path.row("of"))), 4)
+        >>> path.symbols, path.segments, round(float(path.distribution_at(20.0, path.row("of"))), 4)
         (('the', 'of'), 3, 0.35)
         """
         weights = {} if prior is None else prior
@@ -231,7 +231,7 @@ class RelaxationPath:
 
     # -- what the path says --------------------------------------------------------------------
 
-    def at(self, nu: Any, index: Any = None) -> Array:
+    def distribution_at(self, nu: Any, index: Any = None) -> Array:
         """p(nu), for one nu or many: shape of nu, then of the rows (``index``, or all of them).
 
         O(log(segments)) per value for a few rows.
@@ -265,7 +265,11 @@ class RelaxationPath:
 
     def gap(self, nu: float) -> float:
         """Duality gap of (1) and (4) at nu, with the multipliers that p(nu) implies."""
-        p, t, level = self.at(nu), 1 / float(nu), float(self._ratio(np.asarray(float(nu))))
+        p, t, level = (
+            self.distribution_at(nu),
+            1 / float(nu),
+            float(self._ratio(np.asarray(float(nu)))),
+        )
         q, u, m = self._q, self._u, self._rows.m
         if self.divergence == "euclidean":
             alpha = p - u - level  # positive at lower bounds, negative at upper ones
@@ -351,7 +355,10 @@ class RelaxationPath:
         values = self._values(nu)
         weight = self._rows.m if weighted else np.ones(self._rows.n)
         flat, step = values.ravel(), max(_AT_ONCE // self._rows.n, 1)
-        parts = [term(self.at(flat[i : i + step])) @ weight for i in range(0, flat.size, step)]
+        parts = [
+            term(self.distribution_at(flat[i : i + step])) @ weight
+            for i in range(0, flat.size, step)
+        ]
         joined = np.concatenate(parts) if parts else np.empty(0)
         return joined.reshape(values.shape)[()]
 

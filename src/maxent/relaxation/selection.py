@@ -35,13 +35,13 @@ class HeldOut:
     nu: Array
     z: Array
 
-    def at(self, place: int) -> Array:
+    def estimate_at(self, place: int) -> Array:
         """p at a knot."""
         return probabilities(self.u, self.q, self.z[place], 1 / self.nu[place], "kl")
 
     def log_likelihood(self, place: int) -> float:
         """At a knot."""
-        return _log_likelihood(self.weights, self.at(place))
+        return _log_likelihood(self.weights, self.estimate_at(place))
 
     def bound(self, first: int, last: int) -> float:
         """No log likelihood between two knots is larger."""
@@ -96,8 +96,8 @@ def _log_likelihood(weights: Array, p: Array) -> float:
 
 def _inside(seen: HeldOut, first: int, last: int) -> tuple[float, float]:
     """The largest likelihood within a segment, and its nu."""
-    weights, start = seen.weights, seen.at(first)
-    change = seen.at(last) - start
+    weights, start = seen.weights, seen.estimate_at(first)
+    change = seen.estimate_at(last) - start
 
     def slope(share: float) -> float:
         with np.errstate(divide="ignore"):

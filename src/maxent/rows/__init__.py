@@ -1,6 +1,6 @@
 """Where the scores theta and the distributions p of a problem live, and sums over them.
 
-``Evaluator.at(entropy, w)`` gives the ``Evaluation`` at some weights: arrays in memory
+``Evaluator.evaluate(entropy, w)`` gives the ``Evaluation`` at some weights: arrays in memory
 (``local``), or blocks in files and on the workers of a cluster (``blocks``, ``dask``). No other
 room asks which of them it is.
 """

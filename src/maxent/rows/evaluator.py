@@ -33,7 +33,7 @@ class Evaluator(ABC):
     weights: Array | None = None
 
     @abstractmethod
-    def at(self, entropy: Entropy, w: Array, theta: Rows | None = None) -> Evaluation:
+    def evaluate(self, entropy: Entropy, w: Array, theta: Rows | None = None) -> Evaluation:
         """What the rows say at the weights w; each sum is computed when it is asked for.
 
         ``theta`` = F'w of rows in memory, where it is at hand already.
@@ -170,7 +170,7 @@ class Line(ABC):
     """The points w + length step."""
 
     @abstractmethod
-    def at(self, length: float) -> Evaluation:
+    def evaluate(self, length: float) -> Evaluation:
         """The evaluation at a length."""
 
     @abstractmethod

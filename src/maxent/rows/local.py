@@ -37,7 +37,7 @@ class LocalEvaluator(Evaluator):
     ) -> None:
         self.features, self.weights, self.observed = features, weights, observed
 
-    def at(
+    def evaluate(
         self,
         entropy: Entropy,
         w: Array,
@@ -73,7 +73,7 @@ class LocalEvaluator(Evaluator):
         self, test: Callable[[LocalEvaluation], bool], entropy: Entropy, w: Array
     ) -> bool:
         """Whether a statement holds of all rows, which are one piece."""
-        return test(self.at(entropy, w))
+        return test(self.evaluate(entropy, w))
 
 
 def checked_rows(observed: Any, features: FeatureMap, domain: Domain) -> Rows:
@@ -250,12 +250,12 @@ class LocalEvaluation(Evaluation):
 
     def stretched(self, factor: float) -> LocalEvaluation:
         """At ``factor`` times the weights: scores are linear."""
-        return self.rows.at(self.entropy, factor * self.w, factor * self.theta)
+        return self.rows.evaluate(self.entropy, factor * self.w, factor * self.theta)
 
     def handed_to(self, rows: Evaluator, w: Array, moments: Array | None) -> LocalEvaluation:
         """The evaluation by rows with other features, whose scores at w are the same."""
         assert isinstance(rows, LocalEvaluator)
-        return rows.at(self.entropy, w, self.theta, self.image, moments)
+        return rows.evaluate(self.entropy, w, self.theta, self.image, moments)
 
     def along(self, step: Array) -> LocalLine:
         """The evaluations at w + length step."""
@@ -269,11 +269,11 @@ class LocalLine(Line):
         self._start, self._step = start, step
         self._direction = start.rows.features.scores(step)
 
-    def at(self, length: float) -> LocalEvaluation:
+    def evaluate(self, length: float) -> LocalEvaluation:
         """The evaluation at a length."""
         start = self._start
         w, theta = start.w + length * self._step, start.theta + length * self._direction
-        return start.rows.at(start.entropy, w, theta)
+        return start.rows.evaluate(start.entropy, w, theta)
 
     def slope(self, evaluation: Evaluation) -> float:
         """sum a_i <p_i, F_i'step>."""

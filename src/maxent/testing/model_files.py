@@ -67,7 +67,7 @@ def answer(model: Any) -> bytes:
         parts = model.similarity({f"x{j}": TABLE[:, j] for j in range(3)})
         return b"".join(part.tobytes() for part in parts)
     if isinstance(model, mx.RelaxationPath):
-        return model.at([0.5, 2.0, 30.0]).tobytes()
+        return model.distribution_at([0.5, 2.0, 30.0]).tobytes()
     if isinstance(model, mx.ChainMap):
         scores = model.scores(np.ones(model.n_features))
         return flat(mx.Chain(model.n_states).argmax(scores)).tobytes()

@@ -80,7 +80,7 @@ def planes_of_sums(problem: Problem, state: State, master: Master) -> Iterator[S
         state = SumState(
             problem,
             w,
-            problem.at(w),
+            problem.evaluate(w),
             residual=shares @ master.planes,
             entropy=float(shares @ (master.entropies + roundings)),
             mixture=tuple((share, answer) for share, answer in used if share > 0),

@@ -56,7 +56,7 @@ class Curvature:
         gram = self.problem.rows.column_gram() if self.problem.entropy.has_curvature else None
         return None if gram is None else not_negative(gram)
 
-    def at(self, state: State, damping: float = 0.0) -> Model:
+    def model_at(self, state: State, damping: float = 0.0) -> Model:
         """The model at a state, ``damping`` times the identity added."""
         ridge, multiply = self._penalty(state, damping), state.evaluation.hessian_product
 
@@ -87,7 +87,7 @@ def _diagonal(hessian: Array) -> Array:
 class FullHessian(Curvature):
     """Few features: the matrix itself, whose factor is an exact preconditioner."""
 
-    def at(self, state: State, damping: float = 0.0) -> Model:
+    def model_at(self, state: State, damping: float = 0.0) -> Model:
         """The model at a state, ``damping`` times the identity added."""
         ridge = self._penalty(state, damping)
         gram = state.evaluation.hessian()
@@ -156,7 +156,7 @@ class Samples(Curvature):
         values, vectors = values[used], vectors[:, used]
         return values, np.asarray(scaled.T @ vectors) / np.sqrt(values)
 
-    def at(self, state: State, damping: float = 0.0) -> Model:
+    def model_at(self, state: State, damping: float = 0.0) -> Model:
         """The model at a state, ``damping`` times the identity added."""
         diagonal, spike = state.evaluation.jacobians
         ridge = self._penalty(state, damping)

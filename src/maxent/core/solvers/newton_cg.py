@@ -81,7 +81,7 @@ class NewtonCG(Solver):
         curvature, damping, cuts = second_order(problem), 0.0, 0
         while cuts < _CUTS:
             gradient = state.gradient - problem.potential.conjugate_gradient(-state.w)
-            model = curvature.at(state, damping)
+            model = curvature.model_at(state, damping)
             step = self._step(model, gradient)
             reached = _search(problem, state, gradient, step)
             if reached is None:

@@ -89,7 +89,7 @@ class BlockMap(SelectableFeatures, Evaluator):
         seeing.observed = observed
         return seeing
 
-    def at(self, entropy: Entropy, w: Array, theta: Rows | None = None) -> BlockEvaluation:
+    def evaluate(self, entropy: Entropy, w: Array, theta: Rows | None = None) -> BlockEvaluation:
         """Sums at the weights w; no one has the scores of rows in blocks."""
         if theta is not None:
             raise rows_out_of_reach()
@@ -216,7 +216,7 @@ class BlockEvaluation(Evaluation):
 
     def stretched(self, factor: float) -> BlockEvaluation:
         """At ``factor`` times the weights."""
-        return self.rows.at(self.entropy, factor * self.w)
+        return self.rows.evaluate(self.entropy, factor * self.w)
 
     def handed_to(self, rows: Evaluator, w: Array, moments: Array | None) -> BlockEvaluation:
         """The evaluation by the same blocks with other features, whose scores at w are the same."""
@@ -234,10 +234,10 @@ class BlockLine(Line):
     def __init__(self, start: BlockEvaluation, step: Array) -> None:
         self._start, self._step = start, step
 
-    def at(self, length: float) -> BlockEvaluation:
+    def evaluate(self, length: float) -> BlockEvaluation:
         """The evaluation at a length."""
         start = self._start
-        return start.rows.at(start.entropy, start.w + length * self._step)
+        return start.rows.evaluate(start.entropy, start.w + length * self._step)
 
     def slope(self, evaluation: Evaluation) -> float:
         """<F p_w, step>."""

@@ -106,7 +106,7 @@ class SampleBlock:
         """The largest |F'w|."""
         if self.features is None:
             return 0.0
-        return self.rows.at(self.entropy, weights.full()).largest_score
+        return self.rows.evaluate(self.entropy, weights.full()).largest_score
 
     def holds(self, test: Callable[[LocalEvaluation], bool], weights: SparseWeights) -> bool:
         """Whether a statement holds of all rows."""
@@ -153,7 +153,7 @@ class SampleBlock:
         key = weights.key, None if wanted is None else wanted.tobytes()
         if self._last.get("evaluated at") != key:
             rows, w = self._part(wanted), weights.full()
-            at = rows.at(self.entropy, w if wanted is None else w[wanted])
+            at = rows.evaluate(self.entropy, w if wanted is None else w[wanted])
             self._last |= {"evaluated at": key, "evaluation": at}
         return self._last["evaluation"]
 

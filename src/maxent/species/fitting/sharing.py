@@ -236,7 +236,7 @@ def _fold(borrower: Borrower, sample: Sample, cells: Cells, split: Split) -> _Fo
     points = split_points(borrower, sample, split)
     own = Plain(borrower.recipe, borrower.schema).fit(points)
     both = (own, borrower.mean(own, points, *borrower.others(points, REFIT_TOL)))
-    scores = [_held_out(density.at(cells), sample, split) for density in both]
+    scores = [_held_out(density.predict_cells(cells), sample, split) for density in both]
     return _Fold(float(split.test.sum()), *scores)
 
 

@@ -119,7 +119,7 @@ def _fates(
     cleaned = sifted(
         records,
         layers.grid,
-        lambda cells: layers.at(cells)[1],
+        lambda cells: layers.read_cells(cells)[1],
         within=None if study is None else study.contains,
         keep_duplicates=settings.keep_duplicates,
         thin_km=settings.thin,

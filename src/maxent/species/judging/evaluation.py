@@ -27,7 +27,7 @@ class _Predicted:
     cloglog: Array
 
     @classmethod
-    def at(cls, model: FittedDensity, sample: Sample, counts: Array) -> _Predicted:
+    def from_sample(cls, model: FittedDensity, sample: Sample, counts: Array) -> _Predicted:
         """Predictions in the rows of a sample, repeated by counts."""
         rows = np.flatnonzero(counts > 0)
         X = sample.X.iloc[rows]
@@ -69,9 +69,9 @@ def evaluate(model: Any, sample: Sample, test: Sample | None = None) -> Evaluati
     if test is not None and not (test.counts > 0).any():
         raise ValueError(f"the test sample has {len(test.counts)} rows but no occurrence")
     model = fitted_density(model)
-    background = _Predicted.at(model, sample, sample.at_background.astype(np.int64))
-    train = _Predicted.at(model, sample, sample.counts)
-    held_out = None if test is None else _Predicted.at(model, test, test.counts)
+    background = _Predicted.from_sample(model, sample, sample.at_background.astype(np.int64))
+    train = _Predicted.from_sample(model, sample, sample.counts)
+    held_out = None if test is None else _Predicted.from_sample(model, test, test.counts)
     curves = {"train": train} | ({} if held_out is None else {"test": held_out})
     calibration: dict[str, Array] = {}
     boyce_curve: dict[str, Array] = {}

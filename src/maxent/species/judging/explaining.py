@@ -173,7 +173,7 @@ def explain_places(
             f"({xs[i]:.10g}, {ys[i]:.10g}) lies outside the layers, {layers.grid.describe()}"
         )
     chosen = layers.select(density.schema.names)
-    table, known = chosen.at(cells)
+    table, known = chosen.read_cells(cells)
     for i in np.flatnonzero(~known)[:1]:
         lacking = ", ".join(_unknown(chosen, cells[i]))
         raise NoDataError(f"({xs[i]:.10g}, {ys[i]:.10g}): no data there in {lacking}")
@@ -201,7 +201,11 @@ def explain_places(
 
 def _unknown(layers: Layers, cell: Any) -> list[str]:
     """The layers without a value in a cell."""
-    return [name for name in layers.names if not layers.select([name]).at(np.array([cell]))[1][0]]
+    return [
+        name
+        for name in layers.names
+        if not layers.select([name]).read_cells(np.array([cell]))[1][0]
+    ]
 
 
 def _similarity(model: SpeciesModel, table: Any) -> tuple[Array | None, list[str] | None]:

@@ -262,14 +262,14 @@ class _JackknifeScores:
             scores = {"train_gain": 0.0, "auc": 0.5}
             return scores if self.test is None else scores | {"test_gain": 0.0, "test_auc": 0.5}
         density = fit.density
-        log = density.at(self.cells)
+        log = density.predict_cells(self.cells)
         background = log[self.sample.at_background]
         scores = {
             "train_gain": density.certificate.gain,
             "auc": metrics.auc(per_record(log, self.sample.counts), background),
         }
         if self.test is not None and self.test_cells is not None:
-            held_out = per_record(density.at(self.test_cells), self.test.counts)
+            held_out = per_record(density.predict_cells(self.test_cells), self.test.counts)
             scores["test_gain"] = math.log(density.n_points) - metrics.log_loss(held_out)
             scores["test_auc"] = metrics.auc(held_out, background)
         return scores

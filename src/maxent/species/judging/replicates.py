@@ -274,7 +274,7 @@ def _scored(refit: Refit, whole: _Whole, split: Split, row: dict[str, Any]) -> _
         raise ValueError("no record is left to test with")
     sample = whole.sample
     model = refit.fit(split_points(refit, sample, split))
-    log, cloglog = (model.at(whole.cells, output) for output in ("log", "cloglog"))
+    log, cloglog = (model.predict_cells(whole.cells, output) for output in ("log", "cloglog"))
     trained, tested = (per_record(log, counts) for counts in (split.train, split.test))
     own, background = log[split.domain & sample.at_background], log[sample.at_background]
     rules = metrics.thresholds(trained, own, background_raw=np.exp(own))
@@ -294,7 +294,7 @@ def _scored(refit: Refit, whole: _Whole, split: Split, row: dict[str, Any]) -> _
         "gain": model.certificate.gain,
         "gap": model.certificate.gap,
     }
-    cumulative = per_record(model.at(whole.cells, "cumulative"), split.test)
+    cumulative = per_record(model.predict_cells(whole.cells, "cumulative"), split.test)
     return _Scored(
         row | scores | {"error": ""},
         _true_positive_rate(tested, background),

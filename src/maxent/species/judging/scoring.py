@@ -321,7 +321,7 @@ def _predictions(model: SpeciesModel, records: Occurrences, layers: Layers) -> t
     """Log density at the records, and how many of them lie on cells without values."""
     cells = layers.grid.cells_at(records.x, records.y)
     inside = cells != OUTSIDE
-    X, known = layers.at(cells[inside])
+    X, known = layers.read_cells(cells[inside])
     if not known.any():
         raise ValueError(
             f"{records.source}: none of its {len(records)} records lies on a cell with data; check "

@@ -226,7 +226,7 @@ def _cells_of_records(
     places = layers.grid.cells_at(group.x, group.y)
     cell = np.unique(np.concatenate([cells, places]))
     cell = cell[cell != OUTSIDE]
-    X, known = layers.at(cell)
+    X, known = layers.read_cells(cell)
     background = np.isin(cell, places)
     if not (known & background).any():
         raise ValueError(

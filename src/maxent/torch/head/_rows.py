@@ -92,7 +92,7 @@ def solve(
         else:
             parts = [
                 sparse.solve_rows(
-                    hidden[rows], weight, bias, targets.at(rows), parameter, meanwhile
+                    hidden[rows], weight, bias, targets.take(rows), parameter, meanwhile
                 )
                 for rows in (slice(first, first + ROWS) for first in range(0, len(hidden), ROWS))
             ]
@@ -134,7 +134,7 @@ def dense_rows(
     """Losses of the rows ``number``, times their shares, and gradients of their sum."""
     every = len(number) == len(hidden)
     some = hidden if every else hidden[number]
-    y = targets if every else targets.at(number)
+    y = targets if every else targets.take(number)
     return _dense.losses(
         some, weight, bias, y.index, y.portion, y.share, kind, parameter,
         number if gradients else None,

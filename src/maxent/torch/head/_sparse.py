@@ -162,7 +162,7 @@ class Targets:
     portion: Tensor
     share: Tensor
 
-    def at(self, rows: Tensor | slice) -> Targets:
+    def take(self, rows: Tensor | slice) -> Targets:
         """Those of some rows."""
         return Targets(self.index[rows], self.portion[rows], self.share[rows])
 

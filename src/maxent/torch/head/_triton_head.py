@@ -588,7 +588,7 @@ def _solve_used(
     if not len(number):
         return loss, SparseRows.empty(rows, hidden.device), None
     some, sparse, whole = solve_rows(
-        hidden[number], weight, bias, targets.at(number), alpha, meanwhile
+        hidden[number], weight, bias, targets.take(number), alpha, meanwhile
     )
     loss[number] = some
     return loss, sparse.among(number, rows), None if whole is None else number[whole]

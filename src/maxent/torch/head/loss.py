@@ -94,7 +94,7 @@ def linear_fenchel_young_loss(
     share = targets.share
     number = _counting(share) if hidden.device.type == "cpu" else None
     if number is not None:
-        rows, targets = rows.index_select(0, number), targets.at(number)
+        rows, targets = rows.index_select(0, number), targets.take(number)
     loss = apply_head(
         rows, weight, bias, targets, chosen.kind, chosen.parameter, reduction != "none",
         sparse_grad,

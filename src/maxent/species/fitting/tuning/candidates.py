@@ -73,7 +73,7 @@ class Trial:
         """Statistics of a model that was fitted to ``counts``, on the records of a fold."""
         sample = self.sample
         held = np.where(fold.test, sample.counts, 0)
-        log, cloglog = (model.at(self.cells, output) for output in ("log", "cloglog"))
+        log, cloglog = (model.predict_cells(self.cells, output) for output in ("log", "cloglog"))
         trained, tested = per_record(log, counts), per_record(log, held)
         with_all = sample.at_background
         against, train_against = with_all, with_all
@@ -109,7 +109,7 @@ class Trial:
 
     def whole_scores(self, model: FittedDensity, counts: Array) -> dict[str, float]:
         """AUC and Boyce index of the occurrences of a fit against all background."""
-        log, cloglog = (model.at(self.cells, output) for output in ("log", "cloglog"))
+        log, cloglog = (model.predict_cells(self.cells, output) for output in ("log", "cloglog"))
         with_all = self.sample.at_background
         boyce = metrics.boyce(per_record(cloglog, counts), cloglog[with_all]).index
         return {
@@ -188,7 +188,7 @@ def summary(folds: Sequence[dict[str, float]]) -> dict[str, float]:
 
 
 def _aicc(model: FittedDensity, trial: Trial, log_total: float) -> float:
-    log = per_record(model.at(trial.cells, "log"), trial.sample.counts)
+    log = per_record(model.predict_cells(trial.cells, "log"), trial.sample.counts)
     return metrics.aicc(float(log.sum()) - log.size * log_total, model.weights.size, log.size)
 
 

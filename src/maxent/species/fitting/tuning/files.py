@@ -383,7 +383,7 @@ def _totals(layers: LayerFiles, region: Region, sample: Sample) -> Totals | None
                     continue
                 cells = models[0].schema.read(block.frame(where))
                 for i, model in enumerate(models):
-                    log = model.at(cells, "log")
+                    log = model.predict_cells(cells, "log")
                     total[i] = np.logaddexp(total[i], np.logaddexp.reduce(log))
         return total
 

@@ -266,7 +266,7 @@ class Layers:
         for window in self.windows(cells):
             yield self.read(window)
 
-    def at(self, index: Array) -> tuple[Any, Array]:
+    def read_cells(self, index: Array) -> tuple[Any, Array]:
         """The values of some cells as a table, and which of them are known in every layer."""
         index = np.asarray(index, dtype=np.int64)
         outside = (index < 0) | (index >= self.grid.size)
@@ -301,7 +301,7 @@ class Layers:
         """Which points lie on a cell that is known in every layer."""
         cell = self.grid.cells_at(x, y)
         known = cell != OUTSIDE
-        known[known] = self.at(cell[known])[1]
+        known[known] = self.read_cells(cell[known])[1]
         return known
 
     def empty_layers(self) -> list[str]:
