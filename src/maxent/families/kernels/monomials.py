@@ -149,6 +149,8 @@ def raw_sums(values, low, scale, q, start, stop, out):
     for begin in range(start, stop, _TILE):
         mass = q[begin : min(begin + _TILE, stop)]
         for v in range(out.size):
+            if scale[v] == 0.0:  # its range may not be finite
+                continue
             x, lo, total = values[v, begin : begin + mass.size], low[v], 0.0
             for i in range(x.size):
                 total += mass[i] * (x[i] - lo)
@@ -235,8 +237,9 @@ def term_moments_at_once(values, codes, place, numbers, power, cuts, factor, p, 
 
 def raw_sums_at_once(values, low, scale, q, start, stop, out):
     """As ``raw_sums``."""
-    x = values[: out.size, start:stop].astype(np.float64, copy=False)
-    out += ((x - low[: out.size, None]) @ q[start:stop]) * scale[: out.size]
+    used = np.flatnonzero(scale[: out.size])  # the range of the others may not be finite
+    x = values[used, start:stop].astype(np.float64, copy=False)
+    out[used] += ((x - low[used, None]) @ q[start:stop]) * scale[used]
 
 
 def shrink_at_once(values, codes, place, numbers, start, stop, q):
