@@ -468,6 +468,12 @@ def _short_row(
 
 
 @triton.jit
+def _kind_of(alpha):
+    """How the entries of a row with an alpha of its own are computed."""
+    return tl.where(alpha > 2.0, STEEP, tl.where(alpha >= _POWER_FROM, POWER, FLAT))
+
+
+@triton.jit
 def _resident(
     x_ptr, out_ptr, loss_ptr, target_ptr, share_ptr, alpha_ptr, alpha, ignore, n_cols,
     R: tl.constexpr, C: tl.constexpr, KIND: tl.constexpr, TWO: tl.constexpr, STEPS: tl.constexpr,
@@ -488,28 +494,16 @@ def _resident(
     used = (target != ignore) & (top != float("-inf"))
     share = _share(share_ptr, row, SHARED)
     loss_ptr += row
+    kind = KIND
     if PER_ROW:
         alpha = tl.load(alpha_ptr + row)
-        if alpha > 2.0:
+        kind = _kind_of(alpha)
+    for EACH in tl.static_range(POWER if PER_ROW else KIND, (STEEP if PER_ROW else KIND) + 1):
+        if kind == EACH:
             _short_row(
                 x, heads, base, x_ptr, out_ptr, cols, inside, loss_ptr, target, used, share,
-                alpha, n_cols, R, STEEP, False, STEPS, LOSS, DIGITS,
+                alpha, n_cols, R, EACH, TWO and EACH == POWER, STEPS, LOSS, DIGITS,
             )  # fmt: skip
-        elif alpha >= _POWER_FROM:
-            _short_row(
-                x, heads, base, x_ptr, out_ptr, cols, inside, loss_ptr, target, used, share,
-                alpha, n_cols, R, POWER, TWO, STEPS, LOSS, DIGITS,
-            )  # fmt: skip
-        else:
-            _short_row(
-                x, heads, base, x_ptr, out_ptr, cols, inside, loss_ptr, target, used, share,
-                alpha, n_cols, R, FLAT, False, STEPS, LOSS, DIGITS,
-            )  # fmt: skip
-    else:
-        _short_row(
-            x, heads, base, x_ptr, out_ptr, cols, inside, loss_ptr, target, used, share,
-            alpha, n_cols, R, KIND, TWO, STEPS, LOSS, DIGITS,
-        )  # fmt: skip
 
 
 @triton.jit
@@ -678,28 +672,16 @@ def _assemble(
     target = tl.load(target_ptr + row) if LOSS else 0
     used = (target != ignore) & (top != float("-inf"))
     share = _share(share_ptr, row, SHARED)
+    kind = KIND
     if PER_ROW:
         alpha = tl.load(alpha_ptr + row)
-        if alpha > 2.0:
+        kind = _kind_of(alpha)
+    for EACH in tl.static_range(POWER if PER_ROW else KIND, (STEEP if PER_ROW else KIND) + 1):
+        if kind == EACH:
             _long_row(
                 heads, base, x_ptr, out_ptr, place_ptr, loss_ptr, target, used, share, alpha,
-                n_cols, PLACES, R, C, FEW, SOME, WIDTH, STEEP, STEPS, LOSS, DIGITS,
+                n_cols, PLACES, R, C, FEW, SOME, WIDTH, EACH, STEPS, LOSS, DIGITS,
             )  # fmt: skip
-        elif alpha >= _POWER_FROM:
-            _long_row(
-                heads, base, x_ptr, out_ptr, place_ptr, loss_ptr, target, used, share, alpha,
-                n_cols, PLACES, R, C, FEW, SOME, WIDTH, POWER, STEPS, LOSS, DIGITS,
-            )  # fmt: skip
-        else:
-            _long_row(
-                heads, base, x_ptr, out_ptr, place_ptr, loss_ptr, target, used, share, alpha,
-                n_cols, PLACES, R, C, FEW, SOME, WIDTH, FLAT, STEPS, LOSS, DIGITS,
-            )  # fmt: skip
-    else:
-        _long_row(
-            heads, base, x_ptr, out_ptr, place_ptr, loss_ptr, target, used, share, alpha,
-            n_cols, PLACES, R, C, FEW, SOME, WIDTH, KIND, STEPS, LOSS, DIGITS,
-        )  # fmt: skip
 
 
 def supported(x: torch.Tensor) -> bool:
