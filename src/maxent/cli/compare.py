@@ -31,13 +31,13 @@ def change(
         typer.Option(
             "--threshold",
             "-t",
-            help="What counts as presence: a value or, with a folder, a rule "
+            help="Count as presence what is above this value or, with a folder, by this rule "
             "[default: that of the fit, else 10 percentile training presence].",
         ),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="Folder for maps and table [default: FOLDER/change]."),
+        typer.Option("--out", "-o", help="Write maps and table here [default: FOLDER/change]."),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace earlier maps.")] = False,
     allow_vrt: AllowVrt = False,

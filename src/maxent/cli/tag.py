@@ -59,21 +59,22 @@ def train(
         typer.Option(
             "--template",
             "-t",
-            help="A file of lines such as w[-1]=%x[-1,0], or chunking (words and tags), or words. "
-            "By default chunking where there are two columns beside the labels, else words.",
+            help="Make attributes by this template: a file of lines such as w[-1]=%x[-1,0], "
+            "chunking (words and tags) or words. By default chunking where there are two columns "
+            "beside the labels, else words.",
         ),
     ] = None,
     loss: Annotated[Loss, typer.Option(help="Minimise this loss.")] = Loss.crf,
     l2: Annotated[
         float | None,
         typer.Option(
-            help="Strength s of the penalty s/2 ||w||^2 beside the mean loss of a sequence "
+            help="Penalise by s/2 ||w||^2, with this s, beside the mean loss of a sequence "
             f"[default: {_STRENGTH:g}]. CRFsuite's c2 is s = 2 c2 / sequences.",
         ),
     ] = None,
     l1: Annotated[
         float | None,
-        typer.Option(help="Strength s of the penalty s ||w||_1 instead: few weights."),
+        typer.Option(help="Penalise by s ||w||_1, with this s, instead: few weights."),
     ] = None,
     choose: Annotated[
         bool,
@@ -86,7 +87,7 @@ def train(
     columns: Annotated[
         str | None,
         typer.Option(
-            help="Columns of the file, such as 1,3, that the template counts as 0, 1 ... By "
+            help="Let the template count these columns of the file, such as 1,3, as 0, 1 ... By "
             "default all but the labels.",
         ),
     ] = None,

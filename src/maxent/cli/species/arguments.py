@@ -37,7 +37,7 @@ BackgroundRecords = Annotated[
     Path | None,
     typer.Option(
         "--background-records",
-        help="Records whose cells are the background: a target group, or points of your own.",
+        help="Take the cells of these records as the background: a target group, or your own.",
         rich_help_panel=BACKGROUND,
     ),
 ]
@@ -72,7 +72,7 @@ MaxCells = Annotated[
     int | None,
     typer.Option(
         "--max-cells",
-        help="Cells of a grid, or numbers of a model, above which a file is refused as damaged "
+        help="Refuse a grid with more cells, or a model with more numbers, as damaged "
         f"[default: {limits.ON_DISK:.0e}, {limits.IN_MEMORY}; or {limits.VARIABLE}].",
         min=1,
         callback=_allow_cells,

@@ -47,8 +47,8 @@ def evaluate(
         bool,
         typer.Option(
             "--swd",
-            help="The arguments are tables with data: samples.csv background.csv, the second of "
-            "which may be missing where the first has absences.",
+            help="Read the arguments as tables with data: samples.csv background.csv; the second "
+            "may be missing where the first has absences.",
             rich_help_panel=DATA,
         ),
     ] = False,
@@ -58,8 +58,8 @@ def evaluate(
     absences: Annotated[
         Path | None,
         typer.Option(
-            help="Records of absence, to compare with instead of the background; a column of "
-            "presence and absence among the records does without."
+            help="Compare with these records of absence instead of the background; not needed "
+            "where a column of the records tells presence from absence."
         ),
     ] = None,
     species: Species = None,

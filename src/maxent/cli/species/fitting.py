@@ -53,7 +53,7 @@ def fit(
         bool,
         typer.Option(
             "--swd",
-            help="The two arguments are tables with data: samples.csv background.csv.",
+            help="Read the two arguments as tables with data: samples.csv background.csv.",
             rich_help_panel=DATA,
         ),
     ] = False,

@@ -43,7 +43,7 @@ def project(
     swd: Annotated[
         bool,
         typer.Option(
-            "--swd", help="Instead of layers, a table with data; --out is then a .csv file."
+            "--swd", help="Read a table with data instead of layers; --out is then a .csv file."
         ),
     ] = False,
     out: Annotated[Path, typer.Option("--out", "-o", help="Write to this .tif file or folder.")],

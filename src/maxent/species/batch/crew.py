@@ -46,12 +46,12 @@ class ClusterSettings:
     )
     memory: str | None = option(
         None,
-        "With --background all: read the layers in windows that fit into so much memory, as 2GB; "
-        "with --workers, of each worker.",
+        "With --background all: read the layers in windows that fit into this much memory, such "
+        "as 2GB; with --workers, of each worker.",
     )
     dashboard: bool = option(
         False,
-        "With --workers: dask's pages on the work, which everyone on this machine can read.",
+        "With --workers: show dask's pages on the work, which everyone on this machine can read.",
         with_swd=ALWAYS,
     )
 

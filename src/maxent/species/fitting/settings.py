@@ -167,7 +167,7 @@ class Settings:
     )
     share: bool = option(
         False,
-        "Several species lend strength to each other where cross-validation says so.",
+        "Let several species lend strength to each other where cross-validation says so.",
         MODEL,
         with_swd=ALWAYS,
     )
@@ -187,14 +187,14 @@ class Settings:
     )
     select: str | None = option(
         None,
-        "Variables: vif[=10] drops those of a larger variance inflation factor, forward adds one "
-        "at a time while blocked cross-validation gains.",
+        "Choose variables: vif[=10] drops those of a larger variance inflation factor, forward "
+        "adds one at a time while blocked cross-validation gains.",
         MODEL,
     )
     bias_kernel: str | None = option(
         None,
-        "Sampling effort from the records themselves (all of the file, or --background-records): "
-        "their kernel density, with this bandwidth in km, or auto.",
+        "Estimate sampling effort by the kernel density of the records themselves (all of the "
+        "file, or --background-records), with this bandwidth in km, or auto.",
         BACKGROUND,
     )
     keep_duplicates: bool = option(False, "Count every record of a cell, not just one.", DATA)

@@ -62,7 +62,7 @@ class TuningSettings:
     """
 
     partition: str = option(
-        "blocks", f"Folds: {', '.join(PARTITIONS)}.", CHECKS, choices=PARTITIONS
+        "blocks", f"Make folds by {', '.join(PARTITIONS)}.", CHECKS, choices=PARTITIONS
     )
     column: str | None = option(
         None, "Take the folds from this column of the records.", CHECKS, "--partition-column"
@@ -75,14 +75,14 @@ class TuningSettings:
     )
     validation: str = option(
         "full",
-        "Background that test records are compared with: full, or that of their partition.",
+        "Compare test records with this background: full, or that of their partition.",
         CHECKS,
         "--validation-background",
         choices=("full", "partition"),
     )
     scoring: str = option(
         "log_loss",
-        f"What chooses: {', '.join(STATISTICS)}; several in turn, as omission_10,auc; or weighted, "
+        f"Choose by {', '.join(STATISTICS)}; by several in turn, as omission_10,auc; or weighted, "
         "as auc:2,boyce:1.",
         CHECKS,
     )

@@ -72,7 +72,7 @@ class LayerFiles:
     )
     align: str = option(
         "refuse",
-        "Layers on other grids: refuse, or resample to the grid of the first, finest or coarsest "
+        "Refuse layers on other grids, or resample them to that of the first, finest or coarsest "
         "layer.",
         DATA,
         choices=("refuse", "first", "finest", "coarsest"),
@@ -90,8 +90,8 @@ class LayerFiles:
     )
     nodata: tuple[float, ...] | None = option(
         (),
-        "Value that means no data, besides what the files state; repeat. none: recognise no usual "
-        "one, such as -9999, in files that state none.",
+        "Take this value for no data, besides what the files state; repeat for more. With none, "
+        "no usual value, such as -9999, is recognised in files that state none.",
         DATA,
         read=_nodata,
         write=_typed_nodata,
@@ -99,8 +99,8 @@ class LayerFiles:
     )
     layer: tuple[str, ...] = option(
         (),
-        "NAME=FILE[:BAND]: a layer by another name, or one band of a file; or a .csv table of "
-        "name, file and band. Repeat.",
+        "Read a layer by another name, or one band of a file, as NAME=FILE[:BAND]; or a .csv "
+        "table of name, file and band. Repeat for more.",
         DATA,
     )
     without: tuple[str, ...] = option(
@@ -194,7 +194,7 @@ class RecordFile:
     )
     leave_out: tuple[str, ...] = option(
         (),
-        "Rows of the file to leave out, as messages count them: 12, 30-35 or 12,40; repeat.",
+        "Leave out these rows of the file, as messages count them: 12, 30-35 or 12,40; repeat.",
         DATA,
     )
 
