@@ -7,9 +7,9 @@ them.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Generator, Sequence
-from contextlib import AbstractContextManager, closing, nullcontext
-from dataclasses import replace
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -152,42 +152,33 @@ def fit_files(
     listener : Listener, default None
         Who is told how the run goes; None for nobody.
     """
-    settings, listener = settings or Settings(), listener or Silence()
-    _check_share_settings(settings)
-    out = resolved(out)
+    order = _Order.checked(out, settings, jobs, cluster, overwrite, resume, listener)
+    settings = order.settings
     read = [file.path for file in (records, test, group, study) if file is not None]
     tables_read = [path for path in read if path is not None]
     rasters = [bias] if bias is not None else []
     files_read = [*tables_read, *raster_parts([*rasters, *_sources(layers, *projections)])]
-    check_unread(out, files_read)
     within = nullcontext() if cluster is None or cluster.memory is None else small_cache()
-    with locked(out) as lock, within, _connected(cluster, listener) as client:
-        crew = Crew(jobs, client, lock)
-        check_files(client, out, files_read)
+    with within, order.crew(files_read, files_read) as crew:
         whole = whole_layers(
             settings,
             layers,
             bias=bias,
             grouped=group is not None and settings.bias_kernel is None,
             cluster=cluster or ClusterSettings(),
-            client=client,
-            tell=listener.note,
+            client=crew.client,
+            tell=order.listener.note,
         )
         drawn = settings if whole is None else replace(settings, background=Settings.background)
         surveyed = survey_files(
             records, layers, drawn, test=test, bias=bias, group=group, study=study
         )
         names = chosen_species(surveyed.records.names(), species, records.path)
-        notes = list(surveyed.notes)
-        if test is not None and surveyed.tests is not None:
-            notes += _untested(names, surveyed.tests.names(), surveyed.tests.source)
+        notes = [*surveyed.notes, *_untested(names, surveyed.tests)]
         if settings.share and group is None and bias is None and settings.bias_kernel is None:
             notes.append(_WHERE_PEOPLE_LOOKED)
         region = surveyed.regions.shared  # None where each species has its own
-        for note in (*notes, *(() if region is None else region.notes)):
-            listener.note(note)
-        _check_share_species(settings, names, one_background=region is not None)
-        _check_out(out, len(names), overwrite, resume)
+        order.begin(names, (*notes, *(() if region is None else region.notes)), region is not None)
         shared = Shared(
             settings,
             layers.categorical,
@@ -200,19 +191,18 @@ def fit_files(
             _shared_inputs(layers, bias, surveyed.group, projections, study),
             whole=whole,
         )
-        folders = _folders(out, names)
         queue = [
             Job(
                 name,
-                folders[name],
+                folder,
                 overwrite,
                 surveyed.records.of_species(name),
                 surveyed.tests_of(name),
                 notes=tuple(notes),
             )
-            for name in names
+            for name, folder in _folders(order.out, names).items()
         ]
-        return _run(queue, shared, out, crew, resume, listener)
+        return _run(queue, shared, order, crew)
 
 
 def fit_swd(
@@ -268,18 +258,13 @@ def fit_swd(
     listener : Listener, default None
         Who is told how the run goes; None for nobody.
     """
-    settings, listener = settings or Settings(), listener or Silence()
-    _check_share_settings(settings)
-    out = resolved(out)
+    order = _Order.checked(out, settings, jobs, cluster, overwrite, resume, listener)
     if cluster is not None and cluster.memory is not None:
         raise ValueError(f"memory={cluster.memory!r} is for layers; tables are read into memory")
     file = samples if isinstance(samples, RecordFile) else RecordFile(samples)
     given = [file.path, background, *([] if test is None else [test])]
     rasters = raster_parts(_sources(*projections))
-    check_unread(out, [*given, *rasters])
-    with locked(out) as lock, _connected(cluster, listener) as client:
-        crew = Crew(jobs, client, lock)
-        check_files(client, out, rasters)
+    with order.crew([*given, *rasters], rasters) as crew:
         table = file.read_swd(categorical)
         points = replace(file, path=background).read_swd(categorical, background=True)
         tests = None if test is None else replace(file, path=test).read_swd(categorical)
@@ -290,45 +275,79 @@ def fit_swd(
             if read is not None
             for note in (read.summary(), *read.notes)
         ]
-        notes += [] if tests is None else _untested(names, tests.names(), tests.source)
-        for note in notes:
-            listener.note(note)
-        _check_share_species(settings, names)
-        _check_out(out, len(names), overwrite, resume)
+        notes += _untested(names, tests)
+        order.begin(names, notes)
         shared = Shared(
-            settings,
+            order.settings,
             tuple(categorical),
             projections=tuple(projections),
             command=command,
             lambdas=lambdas,
             inputs=_shared_inputs(None, None, None, projections),
         )
-        folders = _folders(out, names)
         queue = []
-        for name in names:
+        for name, folder in _folders(order.out, names).items():
             sample = swd_sample(table, points, name, categorical)
             tested = None if tests is None else swd_rows(tests, name, sample)
-            ready = prepare_swd(name, sample, tested, settings, notes)
-            queue.append(Job(name, folders[name], overwrite, prepared=ready))
-        return _run(queue, shared, out, crew, resume, listener)
+            ready = prepare_swd(name, sample, tested, order.settings, notes)
+            queue.append(Job(name, folder, overwrite, prepared=ready))
+        return _run(queue, shared, order, crew)
 
 
-def _connected(cluster: ClusterSettings | None, listener: Listener) -> AbstractContextManager[Any]:
-    advice = "the species that it finished stay, go on with --resume"
-    return (cluster or ClusterSettings()).connected(listener.note, advice)
+@dataclass(frozen=True)
+class _Order:
+    """What a run is asked for, wherever its records come from."""
+
+    out: Path
+    settings: Settings
+    jobs: int
+    cluster: ClusterSettings | None
+    overwrite: bool
+    resume: bool
+    listener: Listener
+
+    @classmethod
+    def checked(
+        cls,
+        out: Path,
+        settings: Settings | None,
+        jobs: int,
+        cluster: ClusterSettings | None,
+        overwrite: bool,
+        resume: bool,
+        listener: Listener | None,
+    ) -> _Order:
+        """With defaults, and settings that go together."""
+        settings = settings or Settings()
+        _check_share_settings(settings)
+        listener = listener or Silence()
+        return cls(resolved(out), settings, jobs, cluster, overwrite, resume, listener)
+
+    @contextmanager
+    def crew(self, read: Sequence[str], read_by_workers: Sequence[str]) -> Iterator[Crew]:
+        """Who does the work; the folder is theirs meanwhile, and holds none of what is read."""
+        check_unread(self.out, read)
+        advice = "the species that it finished stay, go on with --resume"
+        workers = (self.cluster or ClusterSettings()).connected(self.listener.note, advice)
+        with locked(self.out) as lock, workers as client:
+            check_files(client, self.out, read_by_workers)
+            yield Crew(self.jobs, client, lock)
+
+    def begin(
+        self, names: Sequence[str], notes: Iterable[str], one_background: bool = True
+    ) -> None:
+        """Tell the notes, and refuse what cannot be done with these species in this folder."""
+        for note in notes:
+            self.listener.note(note)
+        _check_share_species(self.settings, names, one_background)
+        _check_out(self.out, len(names), self.overwrite, self.resume)
 
 
 # -- many species --------------------------------------------------------------------------------
 
 
-def _run(
-    queue: Sequence[Job],
-    shared: Shared,
-    out: Path,
-    crew: Crew,
-    resume: bool,
-    listener: Listener,
-) -> list[dict[str, Any]]:
+def _run(queue: Sequence[Job], shared: Shared, order: _Order, crew: Crew) -> list[dict[str, Any]]:
+    out, listener = order.out, order.listener
     if shared.lambdas and shared.settings.entropy != "shannon":
         raise ValueError(
             f"a .lambdas file (--lambdas) holds Gibbs densities, entropy shannon; got "
@@ -341,9 +360,11 @@ def _run(
     rows: dict[str, dict[str, Any]] = {}
     waiting = []
     for job in queue:
-        kept = finished(job, shared) if resume else None
+        kept = finished(job, shared) if order.resume else None
         if kept is None:
-            lost = resume and begun(job, shared)  # the same results again, in place of the rest
+            lost = order.resume and begun(
+                job, shared
+            )  # the same results again, in place of the rest
             waiting.append(replace(job, overwrite=True) if lost else job)
         else:
             rows[job.species] = kept
@@ -480,10 +501,11 @@ def _check_share_species(
         )
 
 
-def _untested(names: Sequence[str], tested: Sequence[str], source: str) -> list[str]:
-    """What to say of species without test records."""
-    lacking = [name for name in names if find_name(name, tested) is None]
-    return [f"{source}: no test records of {listed(lacking, 5)}"] if lacking else []
+def _untested(names: Sequence[str], tests: Any) -> list[str]:
+    """What to say of species without records among the tests, where there are tests."""
+    tested = [] if tests is None else tests.names()
+    lacking = [name for name in names if tests is not None and find_name(name, tested) is None]
+    return [f"{tests.source}: no test records of {listed(lacking, 5)}"] if lacking else []
 
 
 def _sources(*rasters: LayerFiles) -> list[str]:
