@@ -480,7 +480,7 @@ def test_wherever_it_is_interrupted_the_model_is_of_one_piece(monkeypatch, rule)
     for number in range(2, 40):
         model = classifier([Pairs()], 0.01, 0.001, rule=rule, tol=1e-7)
         with monkeypatch.context() as patch:
-            interrupt(patch, LocalEvaluator, "at", number)
+            interrupt(patch, LocalEvaluator, "evaluate", number)
             with pytest.raises(KeyboardInterrupt):
                 model.fit(X, y)
         check_objective(model, X, y, mx.Shannon())

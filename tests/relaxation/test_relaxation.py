@@ -715,7 +715,7 @@ def test_bad_rows_are_refused_by_the_path_and_by_one_nu(given, error, message):
 @pytest.mark.parametrize("nu", [0, -1.0, np.nan, [1.0, 0.0], None])
 def test_nu_must_be_positive(path, nu):
     message = r"nu must be positive \(1/nu is the largest difference.*\), got"
-    for ask in (path.at, path.kl, path.entropy):
+    for ask in (path.distribution_at, path.kl, path.entropy):
         with pytest.raises(ValueError, match=message):
             ask(nu)
     with pytest.raises(ValueError, match=message):
@@ -761,7 +761,9 @@ def test_choices_are_named_where_they_do_not_exist(call, message):
         call()
 
 
-@pytest.mark.parametrize("ask", ["at", "active", "kl", "entropy", "gap", "swap", "select", "plot"])
+@pytest.mark.parametrize(
+    "ask", ["distribution_at", "active", "kl", "entropy", "gap", "swap", "select", "plot"]
+)
 def test_nothing_can_be_asked_before_the_fit(ask):
     path = mx.RelaxationPath([1, 2], [2, 1])
     given = {"swap": (), "plot": (), "select": ([1, 2],)}.get(ask, (1.0,))

@@ -364,7 +364,7 @@ def variables_used(operators: Sequence[Operator], names: Sequence[str]) -> Array
 def incidence(
     names: Sequence[str], variables: Sequence[str], variable: Array, cuts: Array | None = None
 ) -> Array:
-    """``Operator.uses`` of features that use ``variables[v]``, v in ``variable``.
+    """``Operator.uses_columns`` of features that use ``variables[v]``, v in ``variable``.
 
     Feature j has the entries from cuts[j] to cuts[j + 1]; one entry each without cuts.
     """
