@@ -84,7 +84,7 @@ class Exact:
         most = max(q for u, q, _ in self.rows if u == 0)
         return min(1 / most, sum(m for *_, m in self.free) / self.lost)
 
-    def at(self, nu):
+    def distribution_at(self, nu):
         """p(nu) of relative entropy, (6)."""
         u, q, m = zip(*self.free, strict=True)
         t = 1 / Fraction(nu)
