@@ -162,6 +162,7 @@ def given_moments(seed: int, folder: Path) -> None:
         **({"A_ub": radii[None], "b_ub": [beta]} if isinstance(potential, mx.NormBall) else {}),
         bounds=[(0, None)] * cells + [(0, beta)] * (2 * n_features),
         method="highs",
+        options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
     )
     problem = mx.Problem(mx.Shifted(mx.Zero(), cost), F, potential, target)
     solution = problem.run(tol=1e-6, verbose=0)

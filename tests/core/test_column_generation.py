@@ -217,6 +217,23 @@ def test_a_start_at_the_optimum_is_certified():
     assert solution.objective == pytest.approx(1.0, abs=1e-8)
 
 
+def test_cells_that_hold_next_to_nothing():
+    """HiGHS at 1e-7 leaves their mass out; interior points ended 2e-6 above the optimum."""
+    F = np.array([
+        [-0.41402505, -0.16942072, -0.29025001],
+        [-1.2739179, -0.17166328, 0.259209],
+        [-1.8107581, 0.05724795, 0.83220102],
+        [0.65508045, -0.95232108, 0.46902345],
+    ])  # fmt: skip
+    cost = np.array([-6.04041949, 34.26107932, 87.21111658, -52.08404711])
+    shares = np.array([0.936877034, 0.051355078, 0.01176788741, 5.9e-10])  # all the moments leave
+    shares[0] += 1 - shares.sum()
+    problem = mx.Problem(mx.Shifted(mx.Zero(), cost), F, mx.Equality(), F.T @ shares)
+    solution = problem.run(tol=1e-6)
+    assert solution.status is mx.Status.CONVERGED
+    assert solution.objective == pytest.approx(cost @ shares, abs=1e-8)
+
+
 @pytest.mark.parametrize("seed", [495, 598, 2468, 15694, 1806942997, 1820943000])
 def test_smoothed_boxes_of_any_sharpness(seed):
     """Newton's steps on slopes that have levelled off went astray, up to weights of 1e11."""

@@ -28,6 +28,7 @@ _SMALL = 4_000_000  # entries of a matrix that is decomposed for a last correcti
 _PACES = (4.0, 0.3), (4.0, 0.1), (16.0, 0.5)  # of Levelling, tried in turn: steps may cycle
 _REFINED = 2  # times that a direction is improved
 _NEAR, _PATIENCE = 1e-4, 10  # share of the first error below which so many steps may bring nothing
+_TOUCHING = 1e-12  # share of what an inequality is made of that counts as no room
 _RIDGE = 1e-15  # of the diagonal, where rounding left a matrix indefinite
 
 Curve = Callable[[Array], tuple[Array, Array]]  # slopes and curvatures at a point
@@ -156,14 +157,25 @@ def _vertex(programme: Programme, place: _Place) -> _Look | None:
     matrix[len(programme.J) + np.arange(bounds), programme.index] = programme.sign
     cost = np.concatenate([programme.price(place.a)[0], programme.slack(place.t)[0]])
     limits = np.concatenate([programme.h, programme.limit])
-    answer = optimize.linprog(cost, matrix, limits, bounds=(None, None), method="highs")
+    finest = dict.fromkeys(("primal_feasibility_tolerance", "dual_feasibility_tolerance"), 1e-10)
+    answer = optimize.linprog(
+        cost, matrix, limits, bounds=(None, None), method="highs", options=finest
+    )
     if answer.status != 0:
         return None
-    room, prices = limits - matrix @ answer.x, np.maximum(-answer.ineqlin.marginals, 0.0)
-    y, v = np.split(prices, [len(programme.J)])
-    z, beside = np.split(np.maximum(room, 0.0), [len(programme.J)])
+    room = np.maximum(limits - matrix @ answer.x, 0.0)
     a, t = np.split(answer.x, [size])
-    return _Look(programme, _Place(a, t, y, v, z, beside, place.copy))
+    z, beside = np.split(room, [len(programme.J)])
+    touched = room <= _TOUCHING * (np.abs(limits) + np.abs(matrix) @ np.abs(answer.x))
+    exact = np.zeros(
+        room.size
+    )  # the prices of HiGHS are off by 1e-10, which times a large a is much
+    exact[touched] = optimize.nnls(matrix[touched].T, -cost)[0]
+    looks = []
+    for prices in (exact, np.maximum(-answer.ineqlin.marginals, 0.0)):
+        y, v = np.split(prices, [len(programme.J)])
+        looks.append(_Look(programme, _Place(a, t, y, v, z, beside, place.copy)))
+    return min(looks, key=_error)
 
 
 def _ways(programme: Programme) -> Iterator[Programme]:
@@ -190,7 +202,7 @@ def _followed(programme: Programme, place: _Place, tol: float) -> _Look:
             break
         if look.error < best.error:
             best, since = look, 0
-    return min(best, best.polished(), key=_error) if best.error > tol else best
+    return best.polished() if best.error > tol else best
 
 
 def _error(look: _Look) -> float:
@@ -285,23 +297,44 @@ class _Look:
         return replace(place, copy=copy)
 
     def polished(self) -> _Look:
-        """The look with multipliers, in proportion, that add up as they must to all digits."""
-        at, given = self.at, self.given
+        """The look with multipliers that add up as they must to all digits, then with room so."""
+        at = self.at
         rows, bounds = np.flatnonzero(at.y > at.z), np.flatnonzero(at.v > at.room)
-        matrix = np.zeros((at.a.size + at.t.size, rows.size + bounds.size))
-        matrix[: at.a.size, : rows.size] = (self.J[rows] * at.y[rows, None]).T
-        tied = self.tied[rows]
-        matrix[at.a.size + self.row[rows[tied]], np.flatnonzero(tied)] = -at.y[rows[tied]]
-        where = given.index[bounds], rows.size + np.arange(bounds.size)
-        matrix[where] = given.sign[bounds] * at.v[bounds]
-        if matrix.size > _SMALL:
+        if (at.a.size + at.t.size) * (rows.size + bounds.size) > _SMALL:
             return self
+        busy = self._gradients(rows, bounds)
+        prices = np.concatenate([at.y[rows], at.v[bounds]])
         wrong = -np.concatenate([self.r_a, self.r_t])
-        change = linalg.lstsq(matrix, wrong, check_finite=False)[0]
+        change = linalg.lstsq((busy * prices[:, None]).T, wrong, check_finite=False)[0]
         y, v = at.y.copy(), at.v.copy()
-        y[rows] *= np.maximum(1 + change[: rows.size], 0.0)
+        y[rows] *= np.maximum(1 + change[: rows.size], 0.0)  # in proportion
         v[bounds] *= np.maximum(1 + change[rows.size :], 0.0)
-        return _Look(given, replace(at, y=y, v=v))
+        added = _Look(self.given, replace(at, y=y, v=v))
+        return min(self, added, added._touching(busy, rows, bounds), key=_error)
+
+    def _gradients(self, rows: Array, bounds: Array) -> Array:
+        """Of some inequalities and simple bounds, with respect to a and t."""
+        given, size = self.given, self.at.a.size
+        matrix = np.zeros((rows.size + bounds.size, size + self.at.t.size))
+        matrix[: rows.size, :size] = self.J[rows]
+        tied = np.flatnonzero(self.tied[rows])
+        matrix[tied, size + self.row[rows[tied]]] = -1.0
+        matrix[rows.size + np.arange(bounds.size), given.index[bounds]] = given.sign[bounds]
+        return matrix
+
+    def _touching(self, busy: Array, rows: Array, bounds: Array) -> _Look:
+        """The look where nothing is left between a and t and what holds them."""
+        at, given = self.at, self.given
+        left = np.concatenate([at.z[rows] - self.r_p[rows], at.room[bounds]])
+        moved = linalg.lstsq(busy, left, check_finite=False)[0]
+        a, t = at.a + moved[: at.a.size], at.t + moved[at.a.size :]
+        room = np.maximum(given.limit - given.sign * a[given.index], 0.0)
+        z = given.h - given.J @ a
+        tied = given.row >= 0
+        z[tied] += t[given.row[tied]]
+        z = np.maximum(np.append(z, [-bulge(a)[0] for bulge in given.bulges]), 0.0)
+        z[rows], room[bounds] = 0.0, 0.0
+        return _Look(given, replace(at, a=a, t=t, z=z, room=room))
 
     @property
     def _nearby(self) -> float:

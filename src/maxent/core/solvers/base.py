@@ -394,7 +394,8 @@ def _joined(first: Solution, second: Solution) -> Solution:
     """The better of two solutions, the second begun at the first, with the steps of both."""
     spent = first.history[-1]["seconds"]
     later = [{**record, "seconds": spent + record["seconds"]} for record in second.history[1:]]
-    better = second if second.status.reached or second.gap < first.gap else first
+    gains = second.status is Status.CONVERGED or second.gap < first.gap
+    better = second if gains or (second.status.reached and np.isinf(first.gap)) else first
     history = [*first.history, *later]
     return replace(better, n_iter=len(history) - 1, history=history)
 
