@@ -267,22 +267,7 @@ def tune_files(
             where = [*_background(settings, bias, group), *([] if study is None else typed(study))]
             advice = _advice(records, layers, where, only, made.rows[0], place_of_fit)
             notes = [*ready.new_notes(ready.notes, surveyed.notes), *_remarks(made)]
-            page = TuningPage(
-                species=name,
-                rows=made.rows,
-                settings=tuning,
-                folds=made.names,
-                coordinates=np.asarray(ready.train.coordinates)[ready.train.counts > 0],
-                fold=made.fold,
-                study=ready.study,
-                null_rows=made.nulls,
-                null_table=made.null_table,
-                notes=[*surveyed.notes, *ready.notes, *_remarks(made)],
-                advice=advice,
-                command=command,
-                created=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-                version=__version__,
-            )
+            page = _page(name, tuning, ready, made, surveyed.notes, advice, command)
             files = _write(page, made, place, slug)
             tuned.append(
                 Tuned(name, made.rows, [out / f for f in files], advice, notes, made.null_table)
@@ -290,6 +275,33 @@ def tune_files(
         best = {one.species: {k: one.rows[0][k] for k in _NAMES} for one in tuned}
         io.save(best, place / "tuning.json")
     return tuned
+
+
+def _page(
+    species: str,
+    settings: TuningSettings,
+    ready: Prepared,
+    made: Tuning,
+    notes: Sequence[str],
+    advice: str,
+    command: str,
+) -> TuningPage:
+    return TuningPage(
+        species=species,
+        rows=made.rows,
+        settings=settings,
+        folds=made.names,
+        coordinates=np.asarray(ready.train.coordinates)[ready.train.counts > 0],
+        fold=made.fold,
+        study=ready.study,
+        null_rows=made.nulls,
+        null_table=made.null_table,
+        notes=[*notes, *ready.notes, *_remarks(made)],
+        advice=advice,
+        command=command,
+        created=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        version=__version__,
+    )
 
 
 def _write(page: TuningPage, made: Tuning, place: Path, slug: str) -> list[str]:
