@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from maxent._support.terminal import in_words
+from maxent.density import FittedDensity
 from maxent.rows.arrays import Array
 from maxent.species.batch.outputs import MODEL
 from maxent.species.fitting.model import SpeciesModel, load_model
@@ -91,31 +93,6 @@ def embedded(result: SpeciesResult, model: SpeciesModel, layers: Layers) -> dict
 
     clamp = bool(result.settings.get("clamp", True))  # as the map beside it
     told = density.explain(table, clamp=clamp)
-    place = density.mean_place
-    assert place is not None
-    variables = []
-    for v, name in enumerate(schema.names):
-        categorical = name in schema.categorical
-        at = (schema.categorical if categorical else schema.continuous).index(name)
-        variables.append(
-            {
-                "name": name,
-                "categorical": categorical,
-                "usual": None if categorical else float(place.values[at]),
-                "low": None if categorical else float(density.low[at]),
-                "high": None if categorical else float(density.high[at]),
-                "levels": [float(x) for x in schema.levels[at]] if categorical else None,
-                "values": _packed(spread(np.asarray(table[name], dtype=np.float32))),
-                "shares": _packed_in_steps(spread(told.shares[:, v])),
-            }
-        )
-    mess = which = exdet = None
-    columns = {name: np.asarray(table[name]) for name in table.columns}
-    if model.reference is not None and len(table):
-        similarity, index = model.reference.only(schema.names).similarity(columns)
-        mess, which = _packed(spread(similarity)), _packed(spread(index))
-    if model.extrapolation is not None and len(table):
-        exdet = _packed(spread(model.extrapolation.novelty(columns)))
     study = [] if result.study is None else [r for p in result.study.polygons for r in p]
     return {
         "species": result.species,
@@ -128,10 +105,15 @@ def embedded(result: SpeciesResult, model: SpeciesModel, layers: Layers) -> dict
                 "values": _packed(spread(density.predict(table, _SCALE, clamp=clamp))),
             }
         ],
-        "variables": variables,
-        "mess": mess,
-        "most_dissimilar": which,
-        "exdet": exdet,
+        "variables": [
+            _variable(density, name)
+            | {
+                "values": _packed(spread(np.asarray(table[name], dtype=np.float32))),
+                "shares": _packed_in_steps(spread(told.shares[:, v])),
+            }
+            for v, name in enumerate(schema.names)
+        ],
+        **_novelty(model, table, spread),
         "records": {
             "x": [float(x) for x in result.records["x"]],
             "y": [float(y) for y in result.records["y"]],
@@ -145,6 +127,35 @@ def embedded(result: SpeciesResult, model: SpeciesModel, layers: Layers) -> dict
         "rule": _rule(result, model),
         "responses": [_curve(one) for one in result.responses if one.kind == "marginal"],
     }
+
+
+def _variable(density: FittedDensity, name: str) -> dict[str, Any]:
+    """The range or the levels of a variable, and where it usually lies."""
+    schema, place = density.schema, density.mean_place
+    assert place is not None
+    categorical = name in schema.categorical
+    at = (schema.categorical if categorical else schema.continuous).index(name)
+    return {
+        "name": name,
+        "categorical": categorical,
+        "usual": None if categorical else float(place.values[at]),
+        "low": None if categorical else float(density.low[at]),
+        "high": None if categorical else float(density.high[at]),
+        "levels": [float(x) for x in schema.levels[at]] if categorical else None,
+    }
+
+
+def _novelty(model: SpeciesModel, table: Any, spread: Callable[[Array], Array]) -> dict[str, Any]:
+    """Maps of how far the cells lie from what the model has seen, where that is known."""
+    mess = which = exdet = None
+    columns = {name: np.asarray(table[name]) for name in table.columns}
+    if model.reference is not None and len(table):
+        known = model.reference.only(model.density.schema.names)
+        similarity, index = known.similarity(columns)
+        mess, which = _packed(spread(similarity)), _packed(spread(index))
+    if model.extrapolation is not None and len(table):
+        exdet = _packed(spread(model.extrapolation.novelty(columns)))
+    return {"mess": mess, "most_dissimilar": which, "exdet": exdet}
 
 
 def _rule(result: SpeciesResult, model: SpeciesModel) -> str:
