@@ -135,7 +135,9 @@ def _check_derivatives(entropy: Entropy, theta: Array, rng: np.random.Generator)
     h = 1e-5
     ahead, behind = entropy.conjugate(theta + h * v), entropy.conjugate(theta - h * v)
     slope = (ahead[0] - behind[0]) / (2 * h)
-    error = np.abs(slope - row_dot(p, v)).max()
+    # near a kink of p the slope is none of those at the ends, which then lie unevenly about p
+    uneven = np.abs(row_dot(ahead[1] + behind[1] - 2 * p, v))
+    error = (np.abs(slope - row_dot(p, v)) - uneven).max()
     _fail_if(
         error > 1e-6, f"{entropy!r}: the gradient of Omega* differs from differences by {error:.2e}"
     )
