@@ -87,6 +87,14 @@ def sketches():
         yield
 
 
+@pytest.fixture
+def kernels_alone(monkeypatch):
+    """No small problems in numpy: the first of two calls would differ in its last digits."""
+    from maxent._support.compiling import switches
+
+    monkeypatch.setattr(switches, "spare_small_problems", False)
+
+
 @pytest.fixture(scope="module")
 def browser():
     """Chromium without a window."""

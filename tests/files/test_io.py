@@ -23,6 +23,8 @@ from maxent.learn.structured.chain import ChainClassifier, ChainModel
 from maxent.tagging import Attributes, InputChainMap, PairChainMap
 from maxent.testing.model_files import written
 
+pytestmark = pytest.mark.usefixtures("kernels_alone")  # bits are compared
+
 rng = np.random.default_rng(0)
 DENSE = rng.normal(size=(6, 3))
 SPARSE = sparse.coo_array(np.where(rng.random((6, 3)) < 0.6, rng.normal(size=(6, 3)), 0.0))

@@ -16,6 +16,8 @@ import maxent as mx
 from maxent import io
 from maxent.testing.model_files import COUNTS, TABLE, check_digest, check_mutation, models, written
 
+pytestmark = pytest.mark.usefixtures("kernels_alone")  # bits are compared
+
 DATA = Path(__file__).parents[1] / "data" / "version1"
 
 
