@@ -318,15 +318,15 @@ class _Draft:
 
     def limit_norm(self, norm: Norm, parts: Array, reach: float, t: int) -> None:
         """A norm of a[parts], which is ``t``, or the last entry of a where it is round."""
-        none = norm.radius if not norm.priced else 0.0
+        most = 0.0 if norm.priced else norm.radius
         row = t if norm.priced else -1
         if norm.order == 1:
             total = np.zeros((1, self.a.size))
             total[0, parts] = 1.0
-            self.planes(total, none, np.array([row]))
+            self.planes(total, most, np.array([row]))
         elif norm.order == np.inf and norm.priced:
             single = np.eye(self.a.size)[parts]
-            self.planes(np.vstack([single, -single]), none, np.full(2 * parts.size, row))
+            self.planes(np.vstack([single, -single]), most, np.full(2 * parts.size, row))
         elif norm.order == np.inf:
             self.bound(parts, 1.0, norm.radius)
             self.bound(parts, -1.0, norm.radius)
