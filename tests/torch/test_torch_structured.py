@@ -192,6 +192,29 @@ def test_half_precision_is_computed_in_float32():
     assert ms.chain_log_partition(nodes, normal(3, 3, dtype=torch.bfloat16)).dtype is torch.float32
 
 
+@each_kind
+def test_one_bundle_answers_as_the_functions(kind):
+    nodes, transitions, start, end = sequences(kind)
+    bundle = (nodes, transitions, LENGTHS, start, end)
+    chains = ms.ChainScores(*bundle)
+    tags = chains.argmax()[1].flip(0)
+    pairs = [
+        (chains.log_partition(), ms.chain_log_partition(*bundle)),
+        (chains.marginals(), ms.chain_marginals(*bundle)),
+        (chains.argmax(), ms.chain_argmax(*bundle)),
+        (chains.kbest(2), ms.chain_kbest(nodes, transitions, 2, LENGTHS, start, end)),
+        (chains.score(tags), ms.chain_score(nodes, transitions, tags, LENGTHS, start, end)),
+        (chains.crf_loss(tags), ms.crf_loss(nodes, transitions, tags, LENGTHS, start, end)),
+        (chains.hinge_loss(tags), ms.chain_hinge_loss(*bundle[:2], tags, *bundle[2:])),
+        (chains.perceptron_loss(tags), ms.chain_perceptron_loss(*bundle[:2], tags, *bundle[2:])),
+    ]
+    for ours, theirs in pairs:
+        torch.testing.assert_close(ours, theirs)
+    layer = ms.LinearChain(3).double()
+    scores, paths = layer.scores(nodes, LENGTHS).kbest(3)
+    assert scores.shape == (3, 3) and torch.equal(paths[:, 0], layer.decode(nodes, LENGTHS))
+
+
 def test_bad_chains():
     nodes, transitions = normal(2, 3, 3), normal(3, 3)
     with pytest.raises(ValueError, match="lengths run from 1 to 3"):

@@ -17,6 +17,7 @@ from maxent.torch.structured.arborescence import (
     arborescence_sparsemap_loss,
 )
 from maxent.torch.structured.chain import (
+    ChainScores,
     chain_argmax,
     chain_hinge_loss,
     chain_kbest,
@@ -66,6 +67,7 @@ from maxent.torch.structured.transport import (
 __all__ = [
     "ArborescenceLoss",
     "ArborescenceMarginals",
+    "ChainScores",
     "LinearChain",
     "Matching",
     "MatchingLoss",

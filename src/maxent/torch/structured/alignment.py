@@ -20,8 +20,8 @@ from typing import Any
 
 import torch
 from maxent.torch.maps._dispatch import backend_of
+from maxent.torch.structured._chains import check_lengths
 from maxent.torch.structured._oracle import Softmax
-from maxent.torch.structured.chain import check_lengths
 from torch import Tensor
 
 _ENGINES = {

@@ -9,20 +9,14 @@ from maxent.core.domains import Domain
 from maxent.core.domains.active_set import Support
 from maxent.torch.maps.losses import check_reduction
 from maxent.torch.structured.alignment import soft_dtw
-from maxent.torch.structured.chain import (
-    chain_argmax,
-    chain_hinge_loss,
-    chain_marginals,
-    chain_perceptron_loss,
-    crf_loss,
-)
+from maxent.torch.structured.chain import ChainScores
 from maxent.torch.structured.sparsemap import sparsemap, sparsemap_loss, sparsemap_support
 from torch import Tensor, nn
 
 _LOSSES: dict[str, Callable[..., Tensor]] = {
-    "crf": crf_loss,
-    "hinge": chain_hinge_loss,
-    "perceptron": chain_perceptron_loss,
+    "crf": ChainScores.crf_loss,
+    "hinge": ChainScores.hinge_loss,
+    "perceptron": ChainScores.perceptron_loss,
 }
 
 
@@ -63,19 +57,20 @@ class LinearChain(nn.Module):
 
     def forward(self, nodes: Tensor, tags: Tensor, lengths: Tensor | None = None) -> Tensor:
         """The loss of tags (B, T) given scores (B, T, K)."""
-        loss = _LOSSES[self.loss]
-        return loss(
-            nodes, self.transitions, tags, lengths, self.start, self.end, reduction=self.reduction
-        )
+        return _LOSSES[self.loss](self.scores(nodes, lengths), tags, reduction=self.reduction)
+
+    def scores(self, nodes: Tensor, lengths: Tensor | None = None) -> ChainScores:
+        """The learnt scores with those of nodes (B, T, K): what else there is to ask of them."""
+        return ChainScores(nodes, self.transitions, lengths, self.start, self.end)
 
     def decode(self, nodes: Tensor, lengths: Tensor | None = None) -> Tensor:
         """The best states (B, T), 0 behind the end."""
         with torch.no_grad():
-            return chain_argmax(nodes, self.transitions, lengths, self.start, self.end)[1]
+            return self.scores(nodes, lengths).argmax()[1]
 
     def marginals(self, nodes: Tensor, lengths: Tensor | None = None) -> Tensor:
         """The probabilities of the states (B, T, K)."""
-        return chain_marginals(nodes, self.transitions, lengths, self.start, self.end)[0]
+        return self.scores(nodes, lengths).marginals()[0]
 
 
 class SoftDTW(nn.Module):

@@ -1,0 +1,348 @@
+"""Chains of padded tensors, checked: one bundle of scores, its engines and its derivatives."""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import torch
+from maxent.torch.maps._dispatch import backend_of
+from torch import Tensor
+
+_ENGINES = {"numba": "_chain_compiled", "triton": "_triton_chain", "plain": "_chain_plain"}
+
+
+class Chains(NamedTuple):
+    """Checked scores of B chains, start and end scores added to the nodes, contiguous.
+
+    In this order they are the first arguments of every engine and of every autograd function.
+    """
+
+    nodes: Tensor
+    transitions: Tensor
+    lengths: Tensor
+
+    @property
+    def on_cpu(self) -> bool:
+        """Whether values may be looked at without waiting for a device."""
+        return self.nodes.device.type == "cpu"
+
+    def to_cpu(self) -> Chains:
+        """Copies on the CPU without a gradient, where they are not there."""
+        return Chains(*(x.detach().cpu() for x in self))
+
+    def log_partition(self, tags: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
+        """Log-partitions and marginals, less the scores of paths and these paths."""
+        values: tuple[Tensor, Tensor, Tensor] = _Softmax.apply(*self, tags)
+        return values
+
+    def best(self) -> tuple[Tensor, Tensor]:
+        """Scores and states of the best paths."""
+        values: tuple[Tensor, Tensor] = _Best.apply(*self)
+        return values
+
+    def margin(self, tags: Tensor, cost: float) -> Tensor:
+        """The best scores, a cost added at wrong states, less the scores of the tags."""
+        value: Tensor = _Margin.apply(*self, tags, cost)
+        return value
+
+    def kbest(self, k: int) -> tuple[Tensor, Tensor]:
+        """Scores and states of the k best paths, computed on the CPU."""
+        chains, device = self.to_cpu(), self.nodes.device
+        chains.check_scores()
+        scores, paths = load_engine("numba").kbest(*chains, k)
+        check_paths(scores[:, 0])
+        return scores.to(device), paths.to(device)
+
+    def sample(self, n: int, generator: torch.Generator | None) -> Tensor:
+        """States of n paths of each chain, drawn on the CPU."""
+        chains = self.to_cpu()
+        chains.check_scores()
+        shape = (n, *self.nodes.shape[:2])
+        uniform = torch.rand(shape, dtype=torch.float64, generator=generator)
+        row, paths = load_engine("numba").sample(*chains, uniform)
+        if row >= 0:
+            _refuse_row(row)
+        drawn: Tensor = paths.to(self.nodes.device)
+        return drawn
+
+    def score(self, tags: Tensor) -> Tensor:
+        """Scores of checked paths, summed in float64."""
+        nodes, transitions, _ = self
+        batch, _, k = nodes.shape
+        inside = self.inside()
+        own = nodes.gather(2, tags[:, :, None])[:, :, 0].masked_fill(~inside, 0)
+        pairs = tags[:, :-1] * k + tags[:, 1:]
+        if transitions.ndim == 2:
+            moves = transitions.reshape(-1)[pairs]
+        elif transitions.ndim == 3:
+            moves = transitions.reshape(batch, k * k).gather(1, pairs)
+        else:
+            moves = transitions.flatten(2).gather(2, pairs[:, :, None])[:, :, 0]
+        moves = moves.masked_fill(~inside[:, 1:], 0)
+        total = own.sum(1, dtype=torch.float64) + moves.sum(1, dtype=torch.float64)
+        return total.to(nodes.dtype)
+
+    def inside(self) -> Tensor:
+        """Which positions (B, T) lie before the ends."""
+        positions = torch.arange(self.nodes.shape[1], device=self.lengths.device)
+        return positions < self.lengths[:, None]
+
+    def engine(self) -> ModuleType:
+        """The programmes for these tensors."""
+        return load_engine(backend_of(self.nodes))
+
+    def viterbi(self) -> tuple[Tensor, Tensor]:
+        """Scores and states of the best paths, without derivatives."""
+        if self.on_cpu:
+            self.check_scores()
+        best: tuple[Tensor, Tensor] = self.engine().viterbi(*self)
+        if self.on_cpu:
+            check_paths(best[0])
+        return best
+
+    def gradient(self, g: Tensor, paths: list[tuple[Tensor, float]]) -> tuple[Tensor, Tensor]:
+        """g times sums of paths as points: the gradient in nodes and in transitions."""
+        nodes, transitions, lengths = self
+        k = nodes.shape[2]
+        shape = transitions.shape if transitions.ndim == 4 else (len(nodes), k, k)
+        mean, mean_edge = torch.zeros_like(nodes), nodes.new_zeros(shape)
+        for path, amount in paths:
+            self.engine().add_paths(mean, mean_edge, path, lengths, amount)
+        return g[:, None, None] * mean, self.scaled_edges(g, mean_edge)
+
+    def scaled_edges(self, g: Tensor, mean_edge: Tensor) -> Tensor:
+        """The transitions' gradient: each row times g, summed over rows that share a block."""
+        if self.transitions.ndim == 2:
+            return (g @ mean_edge.flatten(1)).reshape(self.transitions.shape)
+        return mean_edge * g.reshape(-1, *[1] * (mean_edge.ndim - 1))
+
+    def check_scores(self) -> None:
+        """Refuse NaN and +inf where they count."""
+        inside = self.inside()
+        positions = inside[:, 1:] if self.transitions.ndim == 4 else ...
+        for name, x, counts in [
+            ("nodes", self.nodes, inside),
+            ("transitions", self.transitions, positions),
+        ]:
+            if bool(x.sum().isfinite()):
+                continue
+            used = x[counts]
+            if bool(used.isnan().any()) or bool((used == torch.inf).any()):
+                raise ValueError(
+                    f"{name} contain NaN or +inf; use -inf to forbid, finite scores otherwise"
+                )
+
+    def check_tags(self, tags: Tensor) -> Tensor:
+        """Tags as int64, 0 behind the end; refused out of range, on the CPU."""
+        batch, length, k = self.nodes.shape
+        if (
+            not isinstance(tags, Tensor)
+            or tags.is_floating_point()
+            or tags.shape != (batch, length)
+        ):
+            raise ValueError(
+                f"tags are integers of shape {(batch, length)}, one state per position, got "
+                f"{_what(tags)}"
+            )
+        tags = tags.to(self.nodes.device, torch.int64).masked_fill(~self.inside(), 0)
+        if not self.on_cpu:
+            return tags.clamp(0, k - 1)
+        if tags.numel() and (int(tags.min()) < 0 or int(tags.max()) >= k):
+            raise ValueError(
+                f"states run from 0 to {k - 1}, got tags from {int(tags.min())} to "
+                f"{int(tags.max())}"
+            )
+        return tags.contiguous()
+
+
+class _Softmax(torch.autograd.Function):
+    """Log-partitions less the scores of given paths, and the marginals less these paths.
+
+    The second and third output are the gradient of the first; their own derivative is the
+    covariance of the path, so that second derivatives are there.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, nodes: Tensor, transitions: Tensor, lengths: Tensor, tags: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        chains = Chains(nodes, transitions, lengths)
+        value, mean, mean_edge = chains.engine().softmax(*chains)
+        if chains.on_cpu and not bool(value.isfinite().all()):
+            chains.check_scores()
+            check_paths(value)
+        if tags is not None:
+            value = value - chains.score(tags)
+            chains.engine().add_paths(mean, mean_edge, tags, lengths, -1.0)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*chains, mean, mean_edge)
+        return value, mean, mean_edge
+
+    @staticmethod
+    def backward(
+        ctx: Any, g: Tensor | None, g_mean: Tensor | None, g_edge: Tensor | None
+    ) -> tuple[Tensor | None, Tensor | None, None, None]:
+        *saved, mean, mean_edge = ctx.saved_tensors
+        chains = Chains(*saved)
+        d_nodes = d_edges = None
+        if g is not None:
+            d_nodes = g[:, None, None] * mean if ctx.needs_input_grad[0] else None
+            d_edges = chains.scaled_edges(g, mean_edge) if ctx.needs_input_grad[1] else None
+        if g_mean is not None or g_edge is not None:
+            v = torch.zeros_like(mean) if g_mean is None else g_mean
+            v_edge = torch.zeros_like(mean_edge) if g_edge is None else g_edge
+            more, more_edge = _Covariance.apply(*chains, v, v_edge)
+            d_nodes = more if d_nodes is None else d_nodes + more
+            more_edge = more_edge.sum(0) if chains.transitions.ndim == 2 else more_edge
+            d_edges = more_edge if d_edges is None else d_edges + more_edge
+        return d_nodes, d_edges, None, None
+
+
+class _Covariance(torch.autograd.Function):
+    """The covariance of the path times v: symmetric and linear in v."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, nodes: Tensor, transitions: Tensor, lengths: Tensor, v: Tensor, v_edge: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        ctx.save_for_backward(nodes, transitions, lengths)
+        name = backend_of(nodes)
+        engine = load_engine("plain" if name == "triton" else name)
+        product: tuple[Tensor, Tensor] = engine.covariance(nodes, transitions, lengths, v, v_edge)
+        return product
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor, g_edge: Tensor) -> tuple[None, None, None, Tensor, Tensor]:
+        if ctx.needs_input_grad[0] or ctx.needs_input_grad[1]:
+            raise NotImplementedError(
+                "third derivatives of a chain's log-partition are not there: second ones are the "
+                "last (detach the scores in what is differentiated a third time)"
+            )
+        d_v, d_edge = _Covariance.apply(*ctx.saved_tensors, g, g_edge)
+        return None, None, None, d_v, d_edge
+
+
+class _Best(torch.autograd.Function):
+    """Scores and states of the best paths."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, nodes: Tensor, transitions: Tensor, lengths: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        value, paths = Chains(nodes, transitions, lengths).viterbi()
+        ctx.mark_non_differentiable(paths)
+        ctx.save_for_backward(nodes, transitions, lengths, paths)
+        return value, paths
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor, _: None) -> tuple[Tensor, Tensor, None]:
+        *saved, paths = ctx.saved_tensors
+        return *Chains(*saved).gradient(g, [(paths, 1.0)]), None
+
+
+class _Margin(torch.autograd.Function):
+    """The best score, costs added, less that of the tags; a subgradient is the difference."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, nodes: Tensor, transitions: Tensor, lengths: Tensor, tags: Tensor, cost: float
+    ) -> Tensor:
+        chains = Chains(nodes, transitions, lengths)
+        scores = nodes
+        if cost:
+            scores = nodes + cost
+            scores.scatter_add_(2, tags[:, :, None], nodes.new_full((*tags.shape, 1), -cost))
+        value, paths = chains._replace(nodes=scores).viterbi()
+        ctx.save_for_backward(*chains, tags, paths)
+        return value - chains.score(tags)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
+        *saved, tags, paths = ctx.saved_tensors
+        return *Chains(*saved).gradient(g, [(paths, 1.0), (tags, -1.0)]), None, None, None
+
+
+def load_engine(name: str) -> ModuleType:
+    """The module of a backend, imported when it is first asked."""
+    return importlib.import_module(f"maxent.torch.structured.{_ENGINES[name]}")
+
+
+def prepare(
+    nodes: Tensor,
+    transitions: Tensor,
+    lengths: Tensor | None,
+    start: Tensor | None,
+    end: Tensor | None,
+) -> Chains:
+    """Checked scores of one type, the start and end scores added, contiguous."""
+    for name, x in (("nodes", nodes), ("transitions", transitions)):
+        if not isinstance(x, Tensor) or not x.is_floating_point():
+            raise TypeError(f"{name} must be a tensor of floats, got {_what(x)}")
+    if nodes.ndim != 3 or 0 in nodes.shape[1:]:
+        raise ValueError(
+            "nodes have the shape (sequences, positions, states) with at least one position and "
+            f"state, got {tuple(nodes.shape)}"
+        )
+    batch, length, k = nodes.shape
+    if transitions.shape not in {(k, k), (batch, k, k), (batch, length - 1, k, k)}:
+        raise ValueError(
+            f"nodes of shape {tuple(nodes.shape)} need transitions of shape {(k, k)}, "
+            f"{(batch, k, k)} or {(batch, length - 1, k, k)}, got {tuple(transitions.shape)}"
+        )
+    lengths = check_lengths(lengths, nodes, length)
+    dtype = torch.promote_types(nodes.dtype, transitions.dtype)
+    for extra in (start, end):
+        if extra is not None and extra.shape != (k,):
+            raise ValueError(
+                f"start and end scores are vectors of {k} numbers, got {tuple(extra.shape)}"
+            )
+        dtype = dtype if extra is None else torch.promote_types(dtype, extra.dtype)
+    dtype = torch.float64 if dtype == torch.float64 else torch.float32
+    nodes, transitions = nodes.to(dtype), transitions.to(dtype)
+    if start is not None or end is not None:
+        position = torch.arange(length, device=nodes.device)[None, :, None]
+        if start is not None:
+            nodes = torch.where(position == 0, nodes + start.to(dtype), nodes)
+        if end is not None:
+            last = position == lengths[:, None, None] - 1
+            nodes = torch.where(last, nodes + end.to(dtype), nodes)
+    return Chains(nodes.contiguous(), transitions.contiguous(), lengths)
+
+
+def check_lengths(lengths: Tensor | None, scores: Tensor, longest: int) -> Tensor:
+    """Lengths as int64 beside the scores; refused out of 1 .. longest, on the CPU."""
+    batch = len(scores)
+    if lengths is None:
+        return torch.full((batch,), longest, device=scores.device)
+    lengths = torch.as_tensor(lengths)
+    if lengths.is_floating_point() or lengths.dtype == torch.bool or lengths.shape != (batch,):
+        raise ValueError(f"lengths are {batch} integers, one per sequence, got {_what(lengths)}")
+    if lengths.device.type == "cpu":
+        if batch and (int(lengths.min()) < 1 or int(lengths.max()) > longest):
+            raise ValueError(
+                f"lengths run from 1 to {longest}, the positions that there are, got "
+                f"{int(lengths.min())} to {int(lengths.max())}"
+            )
+    else:
+        lengths = lengths.clamp(1, longest)
+    return lengths.to(scores.device, torch.int64).contiguous()
+
+
+def check_paths(values: Tensor) -> None:
+    """Refuse chains whose best score is -inf."""
+    none = (values == -torch.inf).nonzero()
+    if len(none):
+        _refuse_row(int(none[0]))
+
+
+def _refuse_row(row: int) -> None:
+    raise ValueError(
+        f"sequence {row} has no path: scores of -inf forbid every one of them; leave at least one "
+        "path finite"
+    )
+
+
+def _what(x: Any) -> str:
+    return f"{x.dtype} of shape {tuple(x.shape)}" if isinstance(x, Tensor) else type(x).__name__
