@@ -26,6 +26,7 @@ _PROXIMAL = 1e-10  # curvature of a step's own price, in units of t and J
 _CALM, _PAYS = 0.2, 0.01  # along a bent inequality: the target of a step, what it must bring
 _SMALL = 4_000_000  # entries of a matrix that is decomposed for a last correction
 _PACES = (4.0, 0.3), (4.0, 0.1), (16.0, 0.5)  # of Levelling, tried in turn: steps may cycle
+_BEHIND = 0.1, 0.5  # along bent inequalities alone, where steps ended at a border
 _REFINED = 2  # times that a direction is improved
 _NEAR, _PATIENCE = 1e-4, 10  # share of the first error below which so many steps may bring nothing
 _TOUCHING = 1e-12  # share of what an inequality is made of that counts as no room
@@ -47,7 +48,6 @@ class Levelling:
     base: Array
     steepest: Array
     stride: float = np.inf  # times its size that an entry of a may move by where slopes are level
-    behind: float = 0.0  # share of what slopes are off by that borders keep
 
     @property
     def levels(self) -> Array:
@@ -86,6 +86,7 @@ class Programme:
     bulges: tuple[Bulge, ...] = ()
     levelling: Levelling | None = None
     linear: bool = False
+    behind: float = 0.0  # share of what slopes are off by that borders keep
 
 
 @dataclass(frozen=True)
@@ -167,9 +168,8 @@ def _vertex(programme: Programme, place: _Place) -> _Look | None:
     a, t = np.split(answer.x, [size])
     z, beside = np.split(room, [len(programme.J)])
     touched = room <= _TOUCHING * (np.abs(limits) + np.abs(matrix) @ np.abs(answer.x))
-    exact = np.zeros(
-        room.size
-    )  # the prices of HiGHS are off by 1e-10, which times a large a is much
+    # the prices of HiGHS are off by 1e-10, which times a large a is much
+    exact = np.zeros(room.size)
     exact[touched] = optimize.nnls(matrix[touched].T, -cost)[0]
     looks = []
     for prices in (exact, np.maximum(-answer.ineqlin.marginals, 0.0)):
@@ -185,7 +185,10 @@ def _ways(programme: Programme) -> Iterator[Programme]:
         yield replace(programme, levelling=None)
     if level is not None:
         for stride, behind in _PACES:
-            yield replace(programme, levelling=replace(level, stride=stride, behind=behind))
+            yield replace(programme, levelling=replace(level, stride=stride), behind=behind)
+    elif programme.bulges:
+        for behind in _BEHIND:
+            yield replace(programme, behind=behind)
 
 
 def _followed(programme: Programme, place: _Place, tol: float) -> _Look:
@@ -262,11 +265,9 @@ class _Look:
                 newton, centre - ahead.y * ahead.z, centre - ahead.v * ahead.room
             )
         else:  # a prediction says little of what is bent: shorter steps that must pay
-            centre = _CALM * mean
-            if given.levelling is not None:
-                # slopes follow more slowly: borders must not be reached before
-                late = given.levelling.behind * (self.error - at.complementarity)
-                centre = max(centre, late / count)
+            # slopes may follow more slowly: borders must not be reached before
+            late = given.behind * (self.error - at.complementarity)
+            centre = max(_CALM * mean, late / count)
             step = self._direction(newton, np.full(at.y.size, centre), np.full(at.v.size, centre))
         length = min(1.0, _BACK * at.longest(step))
         while True:

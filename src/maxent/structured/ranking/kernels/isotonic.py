@@ -263,8 +263,9 @@ def project_rows(theta, bits, scale, w, kind, p, block, start, stop):
             factor, shift = 1.0, (weight - total) / (z - a)
             if kind == ENTROPIC:
                 factor, shift = weight / total, 0.0
-            for i in range(a, z):
-                p[r, entry[i]], block[r, entry[i]] = factor * excess[i] + shift, b
+            for i in range(a, z):  # between the weights of the block, whatever rounding says
+                inside = min(max(factor * excess[i] + shift, w[z - 1]), w[a])
+                p[r, entry[i]], block[r, entry[i]] = inside, b
 
 
 @njit(cache=True, nogil=True)
