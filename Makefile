@@ -116,4 +116,4 @@ docs: $(VENV)/.dev           ## html in docs/_build, warnings are errors
 	@echo "open docs/_build/html/index.html"
 
 clean:
-	rm -rf $(VENV) $(VENV)-lowest $(VENV)-newest $(VENV)-release .cache docs/_build docs/auto_gallery out build dist
+	rm -rf $(VENV) $(VENV)-lowest $(VENV)-newest $(VENV)-release .cache docs/_build docs/api/classes docs/auto_gallery out build dist

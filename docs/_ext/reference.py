@@ -10,6 +10,7 @@ from typing import Any
 import maxent
 
 DOCS = Path(__file__).parents[1]
+CLASSES = DOCS / "api" / "classes"  # a page for each class, written when the build begins
 LINKS = 4  # at most so many guides and examples are named beside an entry
 _ALIAS = re.compile(r"TypeAliasForwardRef\('(\w+)'\)")
 _EXAMPLE = re.compile(r":doc:`/(auto_gallery/[^`]+)`")
@@ -58,6 +59,8 @@ def tidy_docstring(
 
 _PUBLIC = re.compile(r"^\.\. public:: (maxent[\w.]+)$", re.MULTILINE)
 _SUMMARY = re.compile(r"^\.\. summary:: (\w+)$", re.MULTILINE)
+_CLASS = re.compile(r"^\.\. autoclass:: \S+\n(?:   .+\n)*", re.MULTILINE)
+_CLASSES = re.compile(r"(?:^\.\. autoclass:: \S+\n(?:   .+\n)*\n*)+", re.MULTILINE)
 _DIRECTIVE = re.compile(
     r"^\.\. (?:py:)?(currentmodule|autoclass|autofunction):: (\S+)$", re.MULTILINE
 )
@@ -104,16 +107,70 @@ def write_out(text: str) -> str:
     return _SUMMARY.sub(summary, _PUBLIC.sub(directives, text))
 
 
+def with_class_pages(text: str) -> tuple[str, dict[str, str]]:
+    """A page of the reference whose classes are a table of links, and the page of each class."""
+    pages: dict[str, str] = {}
+    modules = re.compile(r"^\.\. (?:py:)?currentmodule:: (\S+)$", re.MULTILINE)
+
+    def table(match: re.Match[str]) -> str:
+        module = modules.findall(text[: match.start()])[-1]
+        rows = ""
+        for block in _CLASS.findall(match[0]):
+            (name,) = described(f".. currentmodule:: {module}\n{block}")
+            pages[name] = _class_page(name, block.strip())
+            rows += f"   {name.removeprefix(f'{module}.')}\n"
+        return f".. autosummary::\n   :nosignatures:\n\n{rows}\n"
+
+    text = _CLASSES.sub(table, text + "\n")
+    if pages:
+        links = "\n".join(f"{name.rpartition('.')[2]} <classes/{name}>" for name in pages)
+        text += f"\n```{{toctree}}\n:hidden:\n\n{links}\n```\n"
+    return text, pages
+
+
+def _class_page(name: str, directive: str) -> str:
+    """One class: its document, the guides that speak of it, the examples that use it."""
+    module, _, short = name.rpartition(".")
+    parts = [
+        f"# {short}",
+        f"```{{eval-rst}}\n.. currentmodule:: {module}\n\n{directive}\n```",
+    ]
+    if found := guides_to(name):
+        parts += ["## Guides", "\n".join(f"- {{doc}}`/{page}`" for page in found)]
+    if examples_of(name):
+        parts += ["## Examples", f"```{{eval-rst}}\n.. minigallery:: {name}\n```"]
+    return "\n\n".join(parts) + "\n"
+
+
+def write_class_pages(app: Any) -> None:
+    """A file for each class of the reference; those that say the same stay as they are."""
+    CLASSES.mkdir(exist_ok=True)
+    written = set()
+    for page in _pages():
+        for name, text in with_class_pages(write_out(page))[1].items():
+            file = CLASSES / f"{name}.md"
+            written.add(file)
+            if not file.is_file() or file.read_text() != text:
+                file.write_text(text)
+    for file in set(CLASSES.glob("*.md")) - written:
+        file.unlink()
+
+
+def lists_again(app: Any, env: Any, added: Any, changed: Any, removed: Any) -> list[str]:
+    """The pages whose lists come from the package, which may have changed where they have not."""
+    return [f"api/{page.stem}" for page in (DOCS / "api").glob("*.md")]
+
+
 def list_public_names(app: Any, docname: str, source: list[str]) -> None:
     """Write the lists of public names out before a page is parsed."""
-    if docname.startswith("api/"):
-        source[0] = write_out(source[0])
+    if docname.startswith("api/") and not docname.startswith("api/classes/"):
+        source[0] = with_class_pages(write_out(source[0]))[0]
 
 
 @cache
 def _guides() -> dict[str, str]:
     """The guides and their text, without what is generated or lists everything."""
-    pages = [*DOCS.glob("*.md"), *DOCS.glob("structured/*.md")]
+    pages = [*DOCS.glob("*.md"), *DOCS.glob("structured/*.md"), *DOCS.glob("howto/*.md")]
     left_out = {"index", "references", "differences", "benchmarks"}
     return {
         page.relative_to(DOCS).with_suffix("").as_posix(): page.read_text()
@@ -139,8 +196,8 @@ def examples_of(name: str) -> list[str]:
 
 
 def see_also(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    """Guides that speak of an entry, and examples of the gallery that use it."""
-    if what not in ("class", "function"):
+    """Guides that speak of a function, and examples of the gallery that use it."""
+    if what != "function":  # a class has a page of its own, and says it there
         return
     for title, found in (("See also", guides_to(name)), ("Examples", examples_of(name))):
         if found:
@@ -162,6 +219,8 @@ def plain_types(
 
 def setup(app: Any) -> dict[str, bool]:
     """Connect the filters of pages and docstrings."""
+    app.connect("builder-inited", write_class_pages, priority=900)  # the gallery is built by then
+    app.connect("env-get-outdated", lists_again)
     app.connect("source-read", list_public_names)
     app.connect("autodoc-process-docstring", tidy_docstring)
     app.connect("autodoc-process-signature", plain_types)

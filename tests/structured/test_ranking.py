@@ -121,6 +121,14 @@ def test_large_rows_are_exact_in_float32():
     np.testing.assert_allclose(domain.project(theta), exact, rtol=1e-7)
 
 
+def test_no_entry_leaves_the_range_of_the_weights():
+    w = np.array([4.5, 4.4, 2.4, 2.1])
+    scores = [[-0.4, -2.4, -1.0, -0.8], [-0.1, 1.3, 1.5, 1.9], [0.2, -1.6, 0.4, -0.4]]
+    p = mx.Permutahedron(w).project(np.array(scores))
+    assert p.min() == 2.1 and p.max() <= 4.5  # rounding would make 2.0999999999999996 of 2.1
+    np.testing.assert_allclose(p.sum(axis=1), w.sum(), rtol=1e-15)
+
+
 def test_losses():
     """Zero from where the ranking is right, with the margin of Prop. 8 for the squared norm."""
     domain = mx.Permutahedron([3, 2, 1])
