@@ -40,6 +40,14 @@ def needs(module: str):
         lacking(f"{module} is not installed: pip install {module}")
 
 
+def docs_extension(name: str):
+    """A module of docs/_ext, which is in no package."""
+    folder = str(Path(__file__).parents[1] / "docs" / "_ext")
+    if folder not in sys.path:
+        sys.path.append(folder)
+    return importlib.import_module(name)
+
+
 def needs_program(name: str, package: str | None = None) -> str:
     """The path of a program of the system, and of its package where that has another name."""
     found = shutil.which(name)

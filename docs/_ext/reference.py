@@ -7,6 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from formulas import FORMULA, to_tex
+
 import maxent
 
 DOCS = Path(__file__).parents[1]
@@ -15,28 +17,35 @@ LINKS = 4  # at most so many guides and examples are named beside an entry
 _ALIAS = re.compile(r"TypeAliasForwardRef\('(\w+)'\)")
 _EXAMPLE = re.compile(r":doc:`/(auto_gallery/[^`]+)`")
 
-# Docstrings are plain text with formulas: |w|, Omega*(theta), p_w are no markup. What stays as it
-# is: ``literals``, roles and examples.
+# Docstrings are plain text in which |w|, Omega* and p_w are no markup, with `formulas`. What stays
+# as it is: ``literals``, roles and examples.
 _LITERAL = re.compile(r"(``.+?``|:\w+:`[^`]+`)")
 _MARKUP = re.compile(r"([*|_`\\])")
 
 
-def _escape(line: str) -> str:
+def _as_markup(line: str) -> str:
     parts = _LITERAL.split(line)
+    parts[::2] = [_typeset(part) for part in parts[::2]]
+    return "".join(parts)
+
+
+def _typeset(text: str) -> str:
+    parts = FORMULA.split(text)
     parts[::2] = [_MARKUP.sub(r"\\\1", part) for part in parts[::2]]
+    parts[1::2] = [f":math:`{to_tex(formula)}`" for formula in parts[1::2]]
     return "".join(parts)
 
 
 def _entry(line: str) -> str:
     """``name : type`` of a section as the term of a definition."""
     name, colon, kind = line.partition(" : ")
-    return f"**{_escape(name)}** : {_escape(kind)}" if colon else _escape(line)
+    return f"**{_as_markup(name)}** : {_as_markup(kind)}" if colon else _as_markup(line)
 
 
 def tidy_docstring(
     app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]
 ) -> None:
-    """Escape formulas and turn the entries of numpy sections into definitions."""
+    """Typeset formulas, escape what is no markup, make entries of numpy sections definitions."""
     out: list[str] = []
     in_example = in_section = False
     for i, line in enumerate(lines):
@@ -53,7 +62,7 @@ def tidy_docstring(
         elif in_section and line[:1].strip():
             out += ["", _entry(line)]
         else:
-            out.append(_escape(line))
+            out.append(_as_markup(line))
     lines[:] = out
 
 

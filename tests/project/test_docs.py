@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import maxent
-from conftest import needs
+from conftest import docs_extension, needs
 from maxent import io
 
 ROOT = Path(__file__).parents[2]
@@ -105,7 +105,7 @@ def test_the_estimator_example_saves_and_loads(tmp_path):
 
 
 def test_every_public_name_is_in_the_reference():
-    described = runpy.run_path(str(DOCS / "_ext" / "reference.py"))["reference"]()
+    described = docs_extension("reference").reference()
     assert {f"maxent.{name}" for name in maxent.__all__} - {"maxent.__version__"} <= set(described)
     assert len(described) == len(set(described))
 

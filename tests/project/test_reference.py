@@ -6,19 +6,17 @@ import functools
 import importlib
 import inspect
 import re
-import runpy
 import textwrap
-from pathlib import Path
 
 import pytest
 
 import maxent
-from conftest import needs
+from conftest import docs_extension, needs
 
-ROOT = Path(__file__).parents[2]
 SECTION = re.compile(r"^(\w[\w ]*)\n-{3,}$", re.MULTILINE)
 ENTRY = re.compile(r"\*{0,2}(\w+) : ((?:(?! : |;).)+)")  # one name, and what it is
-EXAMPLE = re.compile(r"^>>>.*?(?:\n\n|\Z)", re.MULTILINE | re.DOTALL)
+# Examples and formulas.
+NO_NAMES = re.compile(r"^>>>.*?(?:\n\n|\Z)|(?<!`)`[^`]+`(?!`)", re.MULTILINE | re.DOTALL)
 FITTED = re.compile(r"\b[A-Za-z]\w*_\b")
 API = "docs/api"
 NEEDS = {
@@ -33,7 +31,7 @@ NEEDS = {
 def names_of(package):
     """The full names that a package lists as public, or that the pages describe."""
     if package == API:
-        return runpy.run_path(str(ROOT / "docs" / "_ext" / "reference.py"))["reference"]()
+        return docs_extension("reference").reference()
     if package.startswith("maxent.torch"):
         return [f"{package}.{name}" for name in importlib.import_module(package).__all__]
     public = importlib.import_module(package).PUBLIC
@@ -97,7 +95,7 @@ def set_by(cls):
 
 def fitted(cls):
     """The public names ending in _ that a class sets, computes, saves or speaks of."""
-    names = set(FITTED.findall(EXAMPLE.sub("", inspect.getdoc(cls))))
+    names = set(FITTED.findall(NO_NAMES.sub("", inspect.getdoc(cls))))
     for saved in vars_of_ours(cls, "_fitted_fields"):
         names.update(saved)
     for base in cls.__mro__:

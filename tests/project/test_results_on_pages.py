@@ -3,12 +3,11 @@
 import importlib
 import importlib.util
 import re
-import sys
 from pathlib import Path
 
 import pytest
 
-from conftest import needs
+from conftest import docs_extension, needs
 
 needs("sphinx")
 
@@ -24,12 +23,7 @@ _NAME = re.compile(r"\{py:(?:class|func|meth)\}`~?(maxent\.[\w.]+)`")
 
 @pytest.fixture(scope="module")
 def results():
-    """docs/_ext/results.py, which is in no package."""
-    spec = importlib.util.spec_from_file_location("results", DOCS / "_ext" / "results.py")
-    module = sys.modules["results"] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules["results"]
+    return docs_extension("results")
 
 
 @pytest.fixture

@@ -212,7 +212,8 @@ def test_one_bundle_answers_as_the_functions(kind):
         torch.testing.assert_close(ours, theirs)
     layer = ms.LinearChain(3).double()
     scores, paths = layer.scores(nodes, LENGTHS).kbest(3)
-    assert scores.shape == (3, 3) and torch.equal(paths[:, 0], layer.decode(nodes, LENGTHS))
+    assert scores.shape == (3, 3)
+    assert torch.equal(paths[:, 0], layer.decode(nodes, LENGTHS))
 
 
 def test_bad_chains():

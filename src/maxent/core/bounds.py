@@ -7,7 +7,7 @@ region as potential lose at most an *excess* over any other weights w*,
     L_pi(w_hat) <= L_pi(w*) + excess.
 
 ``*_beta``, ``*_parameters`` and ``quadratic_strength`` are the parameters of the potentials for
-which this holds with probability 1 - delta; ``*_excess`` are the right-hand sides. They need no
+which this holds with probability `1 - delta`; ``*_excess`` are the right-hand sides. They need no
 knowledge of pi but of the size of w*. ``printable_bound`` needs only what was fitted.
 
 L is the log loss L_pi(w) = log Z_w - <w, pi[f]>, relative to the default distribution. None of the
@@ -170,12 +170,12 @@ def _weighted(weights: Any, counts: Any = None) -> tuple[Array, Array]:
 
 
 def effective_number(weights: Any, counts: Any = None) -> float:
-    """(sum w)^2 / sum w^2: how many records of equal weight say as much, at most their number.
+    """`(sum w)^2 / sum w^2`: how many records of equal weight say as much, at most their number.
 
-    Hoeffding's inequality for sum_i a_i f(x_i) with fixed a_i >= 0 that add up to 1 is
-    P(|deviation| > t) <= 2 exp(-2 t^2 / sum a_i^2), so m is 1 / sum a_i^2: for ``hoeffding_beta``,
-    ``ball_beta``, ``structural_beta`` with ``weighted_complexity``, and what is made of them. The
-    weights must not depend on where the records lie; their scale does not matter.
+    Hoeffding's inequality for `sum_i a_i f(x_i)` with fixed `a_i >= 0` that add up to 1 is
+    `P(|deviation| > t) <= 2 exp(-2 t^2 / sum a_i^2)`, so m is `1 / sum a_i^2`: for
+    ``hoeffding_beta``, ``ball_beta``, ``structural_beta`` with ``weighted_complexity``, and what is
+    made of them. The weights must not depend on where the records lie; their scale does not matter.
 
     Parameters
     ----------
@@ -207,7 +207,7 @@ def _nested(weights: Any, counts: Any) -> tuple[Array, Array]:
 
 
 def half_line_number(weights: Any, counts: Any = None) -> float:
-    """m = 1 / s^2, s = sum_k a_(k) (sqrt k - sqrt(k-1)), a_(1) >= a_(2) ... the shares of weight.
+    """`m = 1 / s^2` with `s = sum_k a_(k) (sqrt k - sqrt(k-1))`, the largest share `a_(1)` first.
 
     The m of ``weighted_dkw_beta``: the number of records where all weights are equal, else less
     than ``effective_number``.
@@ -231,13 +231,13 @@ def half_line_number(weights: Any, counts: Any = None) -> float:
 
 
 def weighted_dkw_beta(k: int, m: float, delta: float) -> float:
-    """beta = sqrt(log(6k/delta) / 2m), m of ``half_line_number``: all that ``dkw_beta`` is for.
+    """`beta = sqrt(log(6k/delta) / 2m)`, m of ``half_line_number``: all that ``dkw_beta`` is for.
 
-    A weighted mean is a mixture, with shares c_k, of the plain means over the k heaviest records.
+    A weighted mean is a mixture, with shares `c_k`, of the plain means over the k heaviest records.
     The inequality of Dvoretzky, Kiefer and Wolfowitz holds for each of these; the largest deviation
     of the mixture is at most the mixture of theirs, and a mean of variables with tails
-    2 exp(-2 u^2) has a tail of at most 6 exp(-2 u^2) (docs/differences.md). Massart's 2 is known
-    for equal weights alone.
+    `2 exp(-2 u^2)` has a tail of at most `6 exp(-2 u^2)` (docs/differences.md). Massart's 2 is
+    known for equal weights alone.
 
     Parameters
     ----------
@@ -262,15 +262,16 @@ def weighted_dkw_beta(k: int, m: float, delta: float) -> float:
 def weighted_complexity(
     complexity: Callable[[int], float], weights: Any, counts: Any = None
 ) -> float:
-    """sum_k c_k B(k) >= R_a(H): the Rademacher complexity of a set under weighted records.
+    """`sum_k c_k B(k) >= R_a(H)`: the Rademacher complexity of a set under weighted records.
 
-    R_a(H) = E sup_f sum_i a_i s_i f(x_i), s_i random signs, and ``complexity`` is B(k) >= R_k(H)
-    for k records. The weighted sum is the mixture with shares c_k of means over the k heaviest.
+    `R_a(H) = E sup_f sum_i a_i s_i f(x_i)`, `s_i` random signs, and ``complexity`` is
+    `B(k) >= R_k(H)` for k records. The weighted sum is the mixture with shares `c_k` of means over
+    the k heaviest.
 
     Parameters
     ----------
     complexity : callable
-        B(k) >= R_k(H) for k records.
+        `B(k) >= R_k(H)` for k records.
     weights : array
         Weights of the records; their scale does not matter.
     counts : array, default None
@@ -295,7 +296,7 @@ def weighted_complexity(
 
 
 def hoeffding_beta(n: int, m: float, delta: float, diameter: float = 1.0) -> float:
-    """beta = D sqrt(log(2n/delta) / 2m): |pi~[f_j] - pi[f_j]| <= beta for all n features.
+    """`beta = D sqrt(log(2n/delta) / 2m)`: `|pi~[f_j] - pi[f_j]| <= beta` for all n features.
 
     Corollary 5; with a diameter as in Corollary 9. Hoeffding's inequality and a union bound.
 
@@ -320,9 +321,9 @@ def hoeffding_beta(n: int, m: float, delta: float, diameter: float = 1.0) -> flo
 
 
 def vc_beta(d: int, m: int, delta: float) -> float:
-    """beta = sqrt((d log(e m^2/d) + log(1/delta) + log(4 e^8)) / 2m), Corollary 6.
+    """`beta = sqrt((d log(e m^2/d) + log(1/delta) + log(4 e^8)) / 2m)`, Corollary 6.
 
-    For binary features of a class of VC dimension d <= m^2, however many. For thresholds
+    For binary features of a class of VC dimension `d <= m^2`, however many. For thresholds
     ``dkw_beta`` is less than half as large.
 
     Parameters
@@ -347,9 +348,9 @@ def vc_beta(d: int, m: int, delta: float) -> float:
 
 
 def bernstein_beta(sd: Numbers, n: int, m: int, delta: float) -> Array:
-    """beta_j = sqrt(6e (sd_j^2 + sqrt(log(2n/delta) / 2m) + e/6)) + e, e = log(4n/delta) / 3m.
+    """`beta_j = sqrt(6e (sd_j^2 + sqrt(log(2n/delta) / 2m) + e/6)) + e`, `e = log(4n/delta) / 3m`.
 
-    For n features in [0, 1] with sample standard deviations sd_j (divisor m - 1), one number or a
+    For n features in [0, 1] with sample standard deviations `sd_j` (divisor m - 1), one number or a
     vector: features that vary little may deviate little. Corollary 7 as its proof in Appendix A
     has it; the printed line lost the extent of the root.
 
@@ -383,13 +384,13 @@ def bernstein_beta(sd: Numbers, n: int, m: int, delta: float) -> Array:
 
 
 def dkw_beta(k: int, m: int, delta: float) -> float:
-    """beta = sqrt(log(2k/delta) / 2m), for all monotone [0, 1] features of k variables at once.
+    """`beta = sqrt(log(2k/delta) / 2m)`, for all monotone [0, 1] features of k variables at once.
 
-    All thresholds, all hinges, the variables themselves, with knots wherever one likes, also at
-    the sample's own values. The inequality of Dvoretzky, Kiefer and Wolfowitz with Massart's
-    constant bounds sup_t |F~(t) - F(t)| of one variable's distribution functions by beta with
-    probability 1 - delta/k. A monotone f with values in [0, 1] is the mean over t in [0, 1] of the
-    indicators of {f > t}, which are half-lines of the variable, so its mean deviates no more.
+    All thresholds, all hinges, the variables themselves, with knots wherever one likes, also at the
+    sample's own values. The inequality of Dvoretzky, Kiefer and Wolfowitz with Massart's constant
+    bounds `sup_t |F~(t) - F(t)|` of one variable's distribution functions by beta with probability
+    `1 - delta`/k. A monotone f with values in [0, 1] is the mean over t in [0, 1] of the indicators
+    of `{f > t}`, which are half-lines of the variable, so its mean deviates no more.
 
     Parameters
     ----------
@@ -415,9 +416,9 @@ def mixed_beta(
 
     All features that a fit could choose from belong here, not only those it has chosen. The event
     of ``dkw_beta`` for each of the k variables and of Hoeffding's inequality for each of the other
-    n' features fails with probability delta / (k + n') at most if beta = sqrt(log(2 (k + n')/delta)
-    / 2m). By the union bound all hold together with probability 1 - delta: delta is split k : n'
-    between the groups.
+    n' features fails with probability `delta / (k + n')` at most if
+    `beta = sqrt(log(2 (k + n')/delta) / 2m)`. By the union bound all hold together with probability
+    1 - delta: delta is split k : n' between the groups.
 
     With ``sd`` half of delta goes to this event and half to that of ``bernstein_beta`` for all
     features. Where both hold so does the smaller beta of each feature. Monotone features must then
@@ -457,9 +458,9 @@ def mixed_beta(
 
 
 def practical_beta(sd: Numbers, m: float, beta0: float = 1.0) -> Array:
-    """beta_j = beta0 sd_j / sqrt(m), the form tuned in the paper's experiments (section 8).
+    """`beta_j = beta0 sd_j / sqrt(m)`, the form tuned in the paper's experiments (section 8).
 
-    No guarantee: at beta0 = 1 each deviation exceeds its beta in about a third of the samples.
+    No guarantee: at `beta0 = 1` each deviation exceeds its beta in about a third of the samples.
 
     Parameters
     ----------
@@ -480,7 +481,7 @@ def practical_beta(sd: Numbers, m: float, beta0: float = 1.0) -> Array:
 
 
 def ball_beta(diameter: float, m: float, delta: float) -> float:
-    """beta = D (1 + sqrt(log(1/delta))) / sqrt(2m): ||pi~[f] - pi[f]||_2 <= beta, Lemma 10.
+    """`beta = D (1 + sqrt(log(1/delta))) / sqrt(2m)`: `||pi~[f] - pi[f]||_2 <= beta`, Lemma 10.
 
     The number of features does not matter. The radius of the ``Ball`` of Theorem 11.
 
@@ -503,9 +504,9 @@ def ball_beta(diameter: float, m: float, delta: float) -> float:
 
 
 def l2_diameter_bound(features: Any) -> float:
-    """An upper bound on D_2 = sup ||f(x) - f(x')||_2 over the cells, from their features.
+    """An upper bound on `D_2 = sup ||f(x) - f(x')||_2` over the cells, from their features.
 
-    Twice the largest distance from the middle of the features' ranges: never over sqrt(n) for n
+    Twice the largest distance from the middle of the features' ranges: never over `sqrt(n)` for n
     features in [0, 1], and less where few are 1 at once.
 
     Parameters
@@ -529,7 +530,7 @@ def l2_diameter_bound(features: Any) -> float:
 
 
 def absolute_excess(potential: Potential, true_moments: Numbers, w_star: Numbers) -> float:
-    """2 U(pi[f]) + U*(w*) + U*(-w*), Lemma 3 (12), U an absolute potential, of the moments.
+    """`2 U(pi[f]) + U*(w*) + U*(-w*)`, Lemma 3 (12), U an absolute potential, of the moments.
 
     The problem is then Problem(entropy, features, U, target=0): its residual is F p itself.
 
@@ -540,7 +541,7 @@ def absolute_excess(potential: Potential, true_moments: Numbers, w_star: Numbers
     true_moments : array
         pi[f], the moments under the truth.
     w_star : array
-        The weights w* to compare with.
+        The weights `w*` to compare with.
 
     Examples
     --------
@@ -554,19 +555,19 @@ def absolute_excess(potential: Potential, true_moments: Numbers, w_star: Numbers
 
 
 def potential_excess(potential: Potential, deviation: Numbers, w_star: Numbers) -> float:
-    """2 V(-d) + V*(w*) + V*(-w*) with d = pi~[f] - pi[f], Lemma 3 (13), for any potential.
+    """`2 V(-d) + V*(w*) + V*(-w*)` with `d = pi~[f] - pi[f]`, Lemma 3 (13), for any potential.
 
-    The paper's relative potential U_{pi~} takes pi~[f] - p[f], the opposite of the residual
-    r = F p - mu of V: V(r) = U_{pi~}(-r), V*(-w) = U_{pi~}*(w).
+    The paper's relative potential `U_{pi~}` takes `pi~[f] - p[f]`, the opposite of the residual
+    `r = F p - mu` of V: `V(r) = U_{pi~}(-r)`, `V*(-w) = U_{pi~}*(w)`.
 
     Parameters
     ----------
     potential : Potential
         The potential V.
     deviation : array
-        d = pi~[f] - pi[f], the deviation of the moments.
+        `d = pi~[f] - pi[f]`, the deviation of the moments.
     w_star : array
-        The weights w* to compare with.
+        The weights `w*` to compare with.
 
     Examples
     --------
@@ -586,7 +587,7 @@ def _both_sides(potential: Potential, point: Array, w_star: Array) -> float:
 def weights_excess(
     potential: Potential, deviation: Numbers, w_star: Numbers, w_hat: Numbers
 ) -> float:
-    """<w_hat - w*, d> + V*(-w*) - V*(-w_hat) with d = pi~[f] - pi[f], Lemma 3 (14).
+    """`<w_hat - w*, d> + V*(-w*) - V*(-w_hat)` with `d = pi~[f] - pi[f]`, Lemma 3 (14).
 
     The sharpest of the three: it knows the fitted weights, and can be negative.
 
@@ -595,9 +596,9 @@ def weights_excess(
     potential : Potential
         The potential V.
     deviation : array
-        d = pi~[f] - pi[f], the deviation of the moments.
+        `d = pi~[f] - pi[f]`, the deviation of the moments.
     w_star : array
-        The weights w* to compare with.
+        The weights `w*` to compare with.
     w_hat : array
         The fitted weights.
 
@@ -615,7 +616,7 @@ def weights_excess(
 
 
 def region_excess(region: Potential, w_star: Numbers) -> float:
-    """2 V*(w*), Theorem 4: V the indicator of a symmetric region that contains the deviation.
+    """`2 V*(w*)`, Theorem 4: V the indicator of a symmetric region that contains the deviation.
 
     ``Box``, ``Ball``, ``NormBall`` with a beta that holds. Corollaries 5 to 7 and Theorem 11 are
     this with their own beta.
@@ -625,7 +626,7 @@ def region_excess(region: Potential, w_star: Numbers) -> float:
     region : Potential
         The indicator of the region.
     w_star : array
-        The weights w* to compare with.
+        The weights `w*` to compare with.
 
     Examples
     --------
@@ -637,9 +638,9 @@ def region_excess(region: Potential, w_star: Numbers) -> float:
 
 
 def smooth_region_excess(beta: Numbers, smoothing: Numbers, w_star: Numbers) -> float:
-    """2 sum beta_j |w*_j| + 2 log 2 sum alpha_j beta_j, Theorem 8, for ``SmoothBox``.
+    """`2 sum beta_j |w*_j| + 2 log 2 sum alpha_j beta_j`, Theorem 8, for ``SmoothBox``.
 
-    It holds where |pi~[f_j] - pi[f_j]| <= beta_j for all features.
+    It holds where `|pi~[f_j] - pi[f_j]| <= beta_j` for all features.
 
     Parameters
     ----------
@@ -648,7 +649,7 @@ def smooth_region_excess(beta: Numbers, smoothing: Numbers, w_star: Numbers) -> 
     smoothing : float or array
         alpha of ``SmoothBox``.
     w_star : array
-        The weights w* to compare with.
+        The weights `w*` to compare with.
 
     Examples
     --------
@@ -666,7 +667,7 @@ def smooth_region_excess(beta: Numbers, smoothing: Numbers, w_star: Numbers) -> 
 
 
 def quadratic_deviation_excess(strength: float, deviation: Numbers, w_star: Numbers) -> float:
-    """||d||_2^2 / alpha + alpha/2 ||w*||_2^2 with d = pi~[f] - pi[f], Lemma 12, ``Quadratic``.
+    """`||d||_2^2 / alpha + alpha/2 ||w*||_2^2` with `d = pi~[f] - pi[f]`, Lemma 12, ``Quadratic``.
 
     Half the penalty of ``potential_excess``.
 
@@ -675,9 +676,9 @@ def quadratic_deviation_excess(strength: float, deviation: Numbers, w_star: Numb
     strength : float
         alpha of ``Quadratic``.
     deviation : array
-        d = pi~[f] - pi[f], the deviation of the moments.
+        `d = pi~[f] - pi[f]`, the deviation of the moments.
     w_star : array
-        The weights w* to compare with.
+        The weights `w*` to compare with.
 
     Examples
     --------
@@ -695,12 +696,12 @@ def quadratic_deviation_excess(strength: float, deviation: Numbers, w_star: Numb
 def hoeffding_excess(
     l1_norm: float, n: int, m: float, delta: float, diameter: float = 1.0
 ) -> float:
-    """||w*||_1 D sqrt(2 log(2n/delta) / m), Corollary 5: ``Box(hoeffding_beta(...))``.
+    """`||w*||_1 D sqrt(2 log(2n/delta) / m)`, Corollary 5: ``Box(hoeffding_beta(...))``.
 
     Parameters
     ----------
     l1_norm : float
-        ||w*||_1, or the bound L_1 on it.
+        `||w*||_1`, or the bound `L_1` on it.
     n : int
         Number of features.
     m : float
@@ -719,12 +720,12 @@ def hoeffding_excess(
 
 
 def vc_excess(l1_norm: float, d: int, m: int, delta: float) -> float:
-    """||w*||_1 sqrt(2 (d log(e m^2/d) + log(1/delta) + log(4 e^8)) / m), Corollary 6.
+    """`||w*||_1 sqrt(2 (d log(e m^2/d) + log(1/delta) + log(4 e^8)) / m)`, Corollary 6.
 
     Parameters
     ----------
     l1_norm : float
-        ||w*||_1, or the bound L_1 on it.
+        `||w*||_1`, or the bound `L_1` on it.
     d : int
         VC dimension of the class.
     m : int
@@ -741,12 +742,12 @@ def vc_excess(l1_norm: float, d: int, m: int, delta: float) -> float:
 
 
 def bernstein_excess(w_star: Numbers, sd: Numbers, n: int, m: int, delta: float) -> float:
-    """2 sum beta_j |w*_j|, Corollary 7: ``Box(bernstein_beta(...))``.
+    """`2 sum beta_j |w*_j|`, Corollary 7: ``Box(bernstein_beta(...))``.
 
     Parameters
     ----------
     w_star : array
-        The weights w* to compare with.
+        The weights `w*` to compare with.
     sd : float or array
         Sample standard deviations of the features (divisor m - 1).
     n : int
@@ -767,12 +768,12 @@ def bernstein_excess(w_star: Numbers, sd: Numbers, n: int, m: int, delta: float)
 
 
 def dkw_excess(l1_norm: float, k: int, m: int, delta: float) -> float:
-    """||w*||_1 sqrt(2 log(2k/delta) / m): ``Box(dkw_beta(...))`` in Theorem 4.
+    """`||w*||_1 sqrt(2 log(2k/delta) / m)`: ``Box(dkw_beta(...))`` in Theorem 4.
 
     Parameters
     ----------
     l1_norm : float
-        ||w*||_1, or the bound L_1 on it.
+        `||w*||_1`, or the bound `L_1` on it.
     k : int
         Number of variables.
     m : int
@@ -791,14 +792,15 @@ def dkw_excess(l1_norm: float, k: int, m: int, delta: float) -> float:
 def smooth_box_parameters(
     l1_norm: float, epsilon: float, n: int, m: float, delta: float, diameter: float = 1.0
 ) -> SmoothBoxParameters:
-    """beta = D sqrt(log(2n/delta) / 2m), smoothing alpha = epsilon L_1 / (n log 2), Corollary 9.
+    """`beta = D sqrt(log(2n/delta) / 2m)`, `alpha = epsilon L_1 / (n log 2)`: Corollary 9.
 
-    For weights up to ||w*||_1 <= L_1, features within an l_inf diameter D.
+    beta and smoothing alpha of ``SmoothBox``, for weights up to `||w*||_1 <= L_1` and features
+    within an `l_inf` diameter D.
 
     Parameters
     ----------
     l1_norm : float
-        ||w*||_1, or the bound L_1 on it.
+        `||w*||_1`, or the bound `L_1` on it.
     epsilon : float
         Share by which the bound may grow for smoothness.
     n : int
@@ -824,14 +826,14 @@ def smooth_box_parameters(
 def smooth_box_excess(
     l1_norm: float, epsilon: float, n: int, m: float, delta: float, diameter: float = 1.0
 ) -> float:
-    """(1 + epsilon) L_1 D sqrt(2 log(2n/delta) / m), Corollary 9, for ||w*||_1 <= L_1.
+    """`(1 + epsilon) L_1 D sqrt(2 log(2n/delta) / m)`, Corollary 9, for `||w*||_1 <= L_1`.
 
     The fit is with ``SmoothBox(*smooth_box_parameters(...))``.
 
     Parameters
     ----------
     l1_norm : float
-        ||w*||_1, or the bound L_1 on it.
+        `||w*||_1`, or the bound `L_1` on it.
     epsilon : float
         Share by which the bound may grow for smoothness.
     n : int
@@ -853,12 +855,12 @@ def smooth_box_excess(
 
 
 def ball_excess(l2_norm: float, diameter: float, m: float, delta: float) -> float:
-    """||w*||_2 D (sqrt 2 + sqrt(2 log(1/delta))) / sqrt(m), Theorem 11: ``Ball(ball_beta(...))``.
+    """`||w*||_2 D (sqrt 2 + sqrt(2 log(1/delta))) / sqrt(m)`, Theorem 11: ``Ball(ball_beta(...))``.
 
     Parameters
     ----------
     l2_norm : float
-        ||w*||_2, or the bound L_2 on it.
+        `||w*||_2`, or the bound `L_2` on it.
     diameter : float
         D, the l2 diameter of the feature vectors, see ``l2_diameter_bound``.
     m : float
@@ -875,15 +877,15 @@ def ball_excess(l2_norm: float, diameter: float, m: float, delta: float) -> floa
 
 
 def quadratic_strength(l2_norm: float, diameter: float, m: float, s: float = 1.0) -> float:
-    """alpha = s D / (L_2 sqrt(m)), Theorem 13, the strength of ``Quadratic``.
+    """`alpha = s D / (L_2 sqrt(m))`, Theorem 13, the strength of ``Quadratic``.
 
-    For weights up to ||w*||_2 <= L_2. s = 1 is best in expectation, and s = 1 + sqrt(log(1/delta))
-    with probability 1 - delta.
+    For weights up to `||w*||_2 <= L_2`. `s = 1` is best in expectation, and
+    `s = 1 + sqrt(log(1/delta))` with probability `1 - delta`.
 
     Parameters
     ----------
     l2_norm : float
-        ||w*||_2, or the bound L_2 on it.
+        `||w*||_2`, or the bound `L_2` on it.
     diameter : float
         D, the l2 diameter of the feature vectors, see ``l2_diameter_bound``.
     m : float
@@ -903,12 +905,12 @@ def quadratic_strength(l2_norm: float, diameter: float, m: float, s: float = 1.0
 def quadratic_excess(
     l2_norm: float, diameter: float, m: float, delta: float, s: float = 1.0
 ) -> float:
-    """L_2 D / sqrt(m) (s + (1 + sqrt(log(1/delta)))^2 / s) / 2, Theorem 13, ||w*||_2 <= L_2.
+    """`L_2 D / sqrt(m) (s + (1 + sqrt(log(1/delta)))^2 / s) / 2`, Theorem 13, `||w*||_2 <= L_2`.
 
     Parameters
     ----------
     l2_norm : float
-        ||w*||_2, or the bound L_2 on it.
+        `||w*||_2`, or the bound `L_2` on it.
     diameter : float
         D, the l2 diameter of the feature vectors, see ``l2_diameter_bound``.
     m : float
@@ -928,15 +930,15 @@ def quadratic_excess(
 
 
 def quadratic_expected_excess(l2_norm: float, diameter: float, m: float, s: float = 1.0) -> float:
-    """L_2 D / sqrt(m) (s + 1/s) / 2, Theorem 13, for the mean of L_pi(w_hat) over samples.
+    """`L_2 D / sqrt(m) (s + 1/s) / 2`, Theorem 13, for the mean of `L_pi(w_hat)` over samples.
 
-    (14) and the mean of the deviation, 0, give half of the 1/s term: E[excess] <= V*(-w*) +
-    E[V(-d)] for every potential.
+    (14) and the mean of the deviation, 0, give half of the 1/s term:
+    `E[excess] <= V*(-w*) + E[V(-d)]` for every potential.
 
     Parameters
     ----------
     l2_norm : float
-        ||w*||_2, or the bound L_2 on it.
+        `||w*||_2`, or the bound `L_2` on it.
     diameter : float
         D, the l2 diameter of the feature vectors, see ``l2_diameter_bound``.
     m : float
@@ -961,18 +963,18 @@ def _quadratic(l2_norm: float, diameter: float, m: float, s: float, chance: floa
 def elastic_parameters(
     l2_norm: float, l2_diameter: float, n: int, m: float, delta: float, diameter: float = 1.0
 ) -> ElasticParameters:
-    """beta of ``hoeffding_beta``, alpha = D_2 min{1/sqrt 2, sqrt(m delta)} / (L_2 sqrt m).
+    """beta of ``hoeffding_beta``, `alpha = D_2 min{1/sqrt 2, sqrt(m delta)} / (L_2 sqrt m)`.
 
-    The beta and strength alpha of ``ElasticNet`` in Theorem 15, for ||w*||_2 <= L_2 = ``l2_norm``,
-    D_inf = ``diameter`` and D_2 = ``l2_diameter``. alpha is printed with a further
+    The beta and strength alpha of ``ElasticNet`` in Theorem 15, for `||w*||_2 <= L_2` =
+    ``l2_norm``, `D_inf` = ``diameter`` and `D_2` = ``l2_diameter``. alpha is printed with a further
     1/2, from which the stated expectation does not follow.
 
     Parameters
     ----------
     l2_norm : float
-        ||w*||_2, or the bound L_2 on it.
+        `||w*||_2`, or the bound `L_2` on it.
     l2_diameter : float
-        D_2, the l2 diameter of the feature vectors, see ``l2_diameter_bound``.
+        `D_2`, the l2 diameter of the feature vectors, see ``l2_diameter_bound``.
     n : int
         Number of features.
     m : float
@@ -1003,19 +1005,19 @@ def elastic_excess(
     delta: float,
     diameter: float = 1.0,
 ) -> float:
-    """||w*||_1 D_inf sqrt(2 log(2n/delta) / m) + 1/2 L_2 D_2/sqrt(m) min{1/sqrt 2, sqrt(m delta)}.
+    """`||w*||_1 D_inf sqrt(2 log(2n/delta)/m) + 1/2 L_2 D_2/sqrt(m) min{1/sqrt 2, sqrt(m delta)}`.
 
-    Theorem 15 with probability 1 - delta, for ||w*||_2 <= L_2 = ``l2_norm`` and the fit with
+    Theorem 15 with probability `1 - delta`, for `||w*||_2 <= L_2` = ``l2_norm`` and the fit with
     ``ElasticNet(*elastic_parameters(...))``.
 
     Parameters
     ----------
     l1_norm : float
-        ||w*||_1, or the bound L_1 on it.
+        `||w*||_1`, or the bound `L_1` on it.
     l2_norm : float
-        ||w*||_2, or the bound L_2 on it.
+        `||w*||_2`, or the bound `L_2` on it.
     l2_diameter : float
-        D_2, the l2 diameter of the feature vectors, see ``l2_diameter_bound``.
+        `D_2`, the l2 diameter of the feature vectors, see ``l2_diameter_bound``.
     n : int
         Number of features.
     m : float
@@ -1043,18 +1045,18 @@ def elastic_expected_excess(
     delta: float,
     diameter: float = 1.0,
 ) -> float:
-    """||w*||_1 D_inf sqrt(2 log(2n/delta) / m) + L_2 D_2/sqrt(m) min{1/sqrt 2, sqrt(m delta)}.
+    """`||w*||_1 D_inf sqrt(2 log(2n/delta) / m) + L_2 D_2/sqrt(m) min{1/sqrt 2, sqrt(m delta)}`.
 
-    Theorem 15 for the mean of L_pi(w_hat) over samples; delta is a parameter of the fit only.
+    Theorem 15 for the mean of `L_pi(w_hat)` over samples; delta is a parameter of the fit only.
 
     Parameters
     ----------
     l1_norm : float
-        ||w*||_1, or the bound L_1 on it.
+        `||w*||_1`, or the bound `L_1` on it.
     l2_norm : float
-        ||w*||_2, or the bound L_2 on it.
+        `||w*||_2`, or the bound `L_2` on it.
     l2_diameter : float
-        D_2, the l2 diameter of the feature vectors, see ``l2_diameter_bound``.
+        `D_2`, the l2 diameter of the feature vectors, see ``l2_diameter_bound``.
     n : int
         Number of features.
     m : float
@@ -1085,17 +1087,17 @@ def _elastic_extra(l2_norm: float, l2_diameter: float, m: float, delta: float) -
 def structural_beta(
     complexity: Numbers, n_sets: int, m: float, delta: float, diameter: float = 1.0
 ) -> Array:
-    """2 R_m(H_k) + D sqrt(log(2 p / delta) / (2 m)): structural paper, (1).
+    """`2 R_m(H_k) + D sqrt(log(2 p / delta) / (2 m))`: structural paper, (1).
 
-    With probability 1 - delta no feature of any of the ``n_sets`` = p sets H_k has a mean over m
-    records further than this from its true mean; Features lie in an interval of length D =
-    ``diameter``: 1 for [0, 1], 2 Lambda for [-Lambda, Lambda], where (1) has Lambda
+    With probability `1 - delta` no feature of any of the ``n_sets`` = p sets `H_k` has a mean over
+    m records further than this from its true mean; Features lie in an interval of length D =
+    ``diameter``: 1 for [0, 1], `2 Lambda` for `[-Lambda, Lambda]`, where (1) has `Lambda`
     (docs/differences.md).
 
     Parameters
     ----------
     complexity : float or array
-        R_m(H_k) or bounds B_k, one for each feature or set; of weighted records their
+        `R_m(H_k)` or bounds `B_k`, one for each feature or set; of weighted records their
         ``weighted_complexity``.
     n_sets : int
         p, the number of sets.
@@ -1116,17 +1118,17 @@ def structural_beta(
 
 
 def structural_excess(l1_norms: Numbers, beta: Numbers) -> float:
-    """2 sum_k ||w_k||_1 beta_k: structural paper, Theorem 2, beta_k from ``structural_beta``.
+    """`2 sum_k ||w_k||_1 beta_k`: structural paper, Theorem 2, `beta_k` from ``structural_beta``.
 
-    The solution under these beta_k (lambda = 2 in the words of §4) has with probability 1 - delta
-    a loss at most this much above that of any w with these norms in the sets H_k.
+    The solution under these `beta_k` (`lambda = 2` in the words of §4) has with probability 1 -
+    delta a loss at most this much above that of any w with these norms in the sets `H_k`.
 
     Parameters
     ----------
     l1_norms : array
-        ||w_k||_1 of each set.
+        `||w_k||_1` of each set.
     beta : float or array
-        beta_k of each set.
+        `beta_k` of each set.
 
     Examples
     --------
@@ -1167,7 +1169,7 @@ class LossBound:
 
     @property
     def bound(self) -> float:
-        """sample_loss + deviation."""
+        """``sample_loss + deviation``."""
         return self.sample_loss + self.deviation
 
     @property
@@ -1197,19 +1199,19 @@ def printable_bound(
     n_cells: int | None = None,
     assumes: str = INDEPENDENT,
 ) -> LossBound:
-    """L_pi(w) <= L_sample(w) + sum beta_j |w_j| with probability 1 - delta, for any fitted w.
+    """`L_pi(w) <= L_sample(w) + sum beta_j |w_j|` with probability `1 - delta`, for any fitted w.
 
-    The two losses differ by <w, pi~[f] - pi[f]>, and where |pi~[f_j] - pi[f_j]| <= beta_j this is
-    at most the sum, for all w at once: w may come from any fit, tuned in any way on the same
+    The two losses differ by `<w, pi~[f] - pi[f]>`, and where `|pi~[f_j] - pi[f_j]| <= beta_j` this
+    is at most the sum, for all w at once: w may come from any fit, tuned in any way on the same
     sample. beta must be a theoretical one (``mixed_beta``, ``hoeffding_beta``, ``bernstein_beta``,
-    ``dkw_beta``) at this delta, computed for all features that the fit could choose from; the
-    tuned penalties of the fit bound nothing. "Drawn like these" includes the sampling bias.
+    ``dkw_beta``) at this delta, computed for all features that the fit could choose from; the tuned
+    penalties of the fit bound nothing. "Drawn like these" includes the sampling bias.
 
     Parameters
     ----------
     sample_loss : float
-        Mean of -log q_w(x) over the sample for a uniform default distribution; for another q0 that
-        of -log(q_w(x)/q0(x)). For weighted records it is the weighted mean.
+        Mean of `-log q_w(x)` over the sample for a uniform default distribution; for another q0
+        that of `-log(q_w(x)/q0(x))`. For weighted records it is the weighted mean.
     w : array (n_features,)
         The fitted weights.
     beta : float or array
@@ -1280,25 +1282,28 @@ def margin_bound(
 ) -> MarginBound:
     """The PAC-Bayes bound of the discrimination paper, Theorem 8, with explicit constants.
 
-    With probability 1 - delta over N independent samples, for every posterior p and every gamma,
-    Pr(margin <= 0) <= Pr_sample(margin <= gamma) + |Y| e^{-m gamma^2 / (32 c^2)}
-    + sqrt((m KL(p || p_0) + ln N + 3 ln((m + 1) / delta) + 2) / (2 N - 1)),  for any m >= 1
-    (appendix B.5). It needs |F(x, y; w)| <= c for *all* weights w that the prior allows: no normal
-    or Laplace prior gives that. A prior with bounded weights does (a ``CumulantPrior`` of coins,
-    say), or scores that are clipped at c.
+    With probability `1 - delta` over N independent samples, for every posterior p and every gamma,
+    for any `m >= 1` (appendix B.5),
+
+        `Pr(margin <= 0) <= Pr_sample(margin <= gamma) + |Y| e^{-m gamma^2 / (32 c^2)}`
+        `+ sqrt((m KL(p || p_0) + ln N + 3 ln((m + 1) / delta) + 2) / (2 N - 1))`.
+
+    It needs `|F(x, y; w)| <= c` for *all* weights w that the prior allows: no normal or Laplace
+    prior gives that. A prior with bounded weights does (a ``CumulantPrior`` of coins, say), or
+    scores that are clipped at c.
 
     Parameters
     ----------
     margins : array (n_samples,)
         Of each sample, the mean score of the right output less that of the best other one.
     divergence : float
-        KL(p || p_0).
+        `KL(p || p_0)`.
     gamma : float
         The margin asked for.
     scale : float
         The bound c on the scores.
     log_outputs : float
-        ln |Y|, for chains T ln K.
+        `ln |Y|`, for chains `T ln K`.
     delta : float, default 0.05
         Probability that the bound fails.
     copies : int, default None

@@ -43,7 +43,7 @@ class FenchelYoungLoss:
     Parameters
     ----------
     entropy : Entropy
-        Omega, which generates the loss.
+        `Omega`, which generates the loss.
 
     Examples
     --------
@@ -56,14 +56,14 @@ class FenchelYoungLoss:
     entropy: Entropy
 
     def value(self, theta: Any, y: Any) -> Array:
-        """L(theta; y) of each row, >= 0."""
+        """`L(theta; y) >= 0` of each row."""
         theta = as_float(theta)
         target = self._target(theta, y)
         shifted = self._shift(theta, target)
         return self._value(self.entropy.conjugate(shifted)[0], shifted, target)
 
     def gradient(self, theta: Any, y: Any) -> Rows:
-        """p(theta) - y of each row, in the float type of theta."""
+        """`p(theta) - y` of each row, in the float type of theta."""
         theta = as_float(theta)
         target = self._target(theta, y)
         return self.entropy.conjugate(theta)[1] - target
@@ -77,7 +77,7 @@ class FenchelYoungLoss:
         return self._value(conjugate, shifted, target), (p - target).astype(theta.dtype)
 
     def predict(self, theta: Any) -> Rows:
-        """The regularized prediction p(theta) = argmax_p <theta, p> - Omega(p)."""
+        """The regularized prediction `p(theta) = argmax_p <theta, p> - Omega(p)`."""
         return self.entropy.conjugate(theta)[1]
 
     def _shift(self, theta: Rows, target: Rows) -> Rows:

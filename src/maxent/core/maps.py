@@ -77,9 +77,9 @@ class FeatureMap(Features):
     def conjugate_and_moments(
         self, entropy: Entropy, w: Array, weights: Array | None
     ) -> tuple[Array, Array] | None:
-        """Omega*(F_i'w) of each row and sum a_i F_i p_i at its maximisers p_i, in one pass.
+        """`Omega*(F_i'w)` of each row and `sum a_i F_i p_i` at its maximisers `p_i`, in one pass.
 
-        For maps that need neither scores nor p_i written out with some entropies; None otherwise.
+        For maps that need neither scores nor `p_i` written out with some entropies; None otherwise.
         """
         return None
 
@@ -114,7 +114,7 @@ class ColumnMap(SelectableFeatures, FeatureMap):
 
     @abstractmethod
     def gram(self, diagonal: Array, spike: Array | None, every: int = 1) -> Array:
-        """sum_i C_i'(diag(d_i) - u_i u_i')C_i, C_i the columns at row i.
+        """`sum_i C_i'(diag(d_i) - u_i u_i')C_i`, `C_i` the columns at row i.
 
         ``diagonal`` and ``spike`` (u, or None) have the shape of the scores. A map with many
         rows may estimate the sum from each ``every``-th block of them.
@@ -130,10 +130,10 @@ class RowMap(FeatureMap):
 
     @abstractmethod
     def row_norms(self) -> Array:
-        """Upper bounds of ||F_i||^2, the squared operator norms of the rows; 0 where F_i = 0."""
+        """Upper bounds of `||F_i||^2`, squared operator norms of the rows; 0 where `F_i = 0`."""
 
     def row_moments(self, p: Rows, index: Array) -> Any:
-        """Some features of F_i p_i, row by row, sparse; None where there is no short way.
+        """Some features of `F_i p_i`, row by row, sparse; None where there is no short way.
 
         ``index`` is sorted.
         """
@@ -213,7 +213,7 @@ def _weighted_product(A: Any, weight: Array, B: Any, every: int = 1) -> Array:
 
 @io.register
 class MatrixMap(ColumnMap):
-    """Features of the cells of one row: F' = X with X (cells, features), dense or sparse.
+    """Features of the cells of one row: `F' = X` with X (cells, features), dense or sparse.
 
     Parameters
     ----------
@@ -332,7 +332,7 @@ class IdentityMap(ColumnMap):
 
 @io.register
 class SampleMap(ColumnMap, RowMap):
-    """Linear models: scores (samples, outputs) = X W, with w = W flattened (features, outputs).
+    """Linear models: scores `X W` (samples, outputs), with w the flattened W (features, outputs).
 
     One output with FermiDirac is binary logistic regression; several with a simplex entropy
     are the classes.
@@ -420,7 +420,7 @@ class SampleMap(ColumnMap, RowMap):
         return self._moments(weights[:, None])[:, 0].astype(np.float64, copy=False)
 
     def sample_products(self, weights: Array) -> SampleProducts | None:
-        """Products with sum a_i J_i (x) x_i x_i', where every entry of W is a weight."""
+        """Products with `sum a_i J_i (x) x_i x_i'`, where every entry of W is a weight."""
         if not self.whole:
             return None
         from maxent.rows.products import SampleProducts
@@ -445,14 +445,14 @@ class SampleMap(ColumnMap, RowMap):
         return part
 
     def row_norms(self) -> Array:
-        """||x_i||^2."""
+        """`||x_i||^2`."""
         squares = (
             self.X.power(2) if sparse.issparse(self.X) else np.square(self.X, dtype=np.float64)
         )
         return np.asarray(squares.sum(axis=1), dtype=np.float64).ravel()
 
     def gram(self, diagonal: Array, spike: Array | None, every: int = 1) -> Array:
-        """Blocks X_c' diag(d_c [c = c'] - u_c u_c') X_c' over pairs of outputs."""
+        """Blocks `X_c' diag(d_c [c = c'] - u_c u_c') X_c'` over pairs of outputs."""
         X = self.X
         entries = np.arange(self.n_features) if self._entries is None else self._entries
         column, output = np.divmod(entries, self.n_outputs)
@@ -541,8 +541,9 @@ def _nearest_semidefinite(K: Array) -> Array:
 class KernelMap(SampleMap):
     """Kernel models: scores K C, K (samples, samples) the kernel and C (samples, outputs).
 
-    Written as a linear model on a root X X' = K (pivoted Cholesky, as many columns as K has rank),
-    whose weights are W = X'C: ``Quadratic`` then penalizes tr C'KC, and every solver applies.
+    Written as a linear model on a root `X X' = K` (pivoted Cholesky, as many columns as K has
+    rank), whose weights are `W = X'C`: ``Quadratic`` then penalizes `tr C'KC`, and every solver
+    applies.
 
     Parameters
     ----------
@@ -566,7 +567,7 @@ class KernelMap(SampleMap):
 
     @classmethod
     def from_root(cls, root: Array, pivots: Array, n_outputs: int) -> KernelMap:
-        """The map of K = X X' from its root X, lower triangular at the pivots."""
+        """The map of `K = X X'` from its root X, lower triangular at the pivots."""
         kernel = cls.__new__(cls)
         kernel._pivots = np.asarray(pivots)
         SampleMap.__init__(kernel, root, n_outputs)
@@ -591,7 +592,7 @@ class KernelMap(SampleMap):
         return f"KernelMap({self.n_rows} samples, rank {self.X.shape[1]}, {self.n_outputs} outputs)"
 
     def coefficients(self, w: Array) -> Array:
-        """A C with X'C = W: scores of new samples are K(new, samples) C. 0 off the pivots."""
+        """A C with `X'C = W`: scores of new samples are `K(new, samples) C`. 0 off the pivots."""
         return pivot_coefficients(self.X, self._pivots, np.asarray(w).reshape(-1, self.n_outputs))
 
 
@@ -609,7 +610,7 @@ def _stacked(blocks: list[ArrayLike], name: str, part: str) -> tuple[Any, Array]
 
 @io.register
 class RaggedMap(RowMap):
-    """Linear scores of rows of different sizes: theta_i = X_i w.
+    """Linear scores of rows of different sizes: `theta_i = X_i w`.
 
     For structures whose scores are all their own: the pairs of a matching or the cells of an
     alignment.
@@ -617,7 +618,7 @@ class RaggedMap(RowMap):
     Parameters
     ----------
     blocks : list of array
-        X_i, (entries of the row, features).
+        `X_i`, (entries of the row, features).
 
     Examples
     --------
@@ -647,11 +648,11 @@ class RaggedMap(RowMap):
         self._set(sparse.csr_array(X) if sparse.issparse(X) else X, np.diff(state["offsets"]))
 
     def scores(self, w: Array) -> Ragged:
-        """X_i w of each row."""
+        """`X_i w` of each row."""
         return Ragged(_product(self.X, w).astype(np.float64, copy=False), self._offsets)
 
     def moments(self, p: Rows) -> Array:
-        """sum_i X_i' p_i."""
+        """`sum_i X_i' p_i`."""
         return np.asarray(_product(self.X.T, p.values), dtype=np.float64)
 
     def take(self, rows: Array) -> RaggedMap:
@@ -660,7 +661,7 @@ class RaggedMap(RowMap):
         return RaggedMap([X[self._offsets[i] : self._offsets[i + 1]] for i in rows])
 
     def row_norms(self) -> Array:
-        """||X_i||_F^2, above the squared spectral norm."""
+        """`||X_i||_F^2`, above the squared spectral norm."""
         squares = self.X.power(2) if sparse.issparse(self.X) else np.square(self.X)
         sizes = np.asarray(squares.sum(axis=1), dtype=np.float64).ravel()
         return np.add.reduceat(sizes, self._offsets[:-1])
@@ -787,8 +788,8 @@ class ChainMap(RowMap):
     def row_norms(self) -> Array:
         """A bound on the squared norm of the map of each sequence.
 
-        ||X_i||_F^2 is above the spectral norm of the unary part. The transitions written out add
-        up T-1 blocks, norm^2 T-1; a tied block is taken as it is, norm 1.
+        `||X_i||_F^2` is above the spectral norm of the unary part. The transitions written out add
+        up T-1 blocks, squared norm `T-1`; a tied block is taken as it is, norm 1.
         """
         squares = self.X.power(2) if sparse.issparse(self.X) else np.square(self.X)
         sizes = np.asarray(squares.sum(axis=1), dtype=np.float64).ravel()

@@ -46,7 +46,7 @@ class Problem:
     Parameters
     ----------
     entropy : Entropy
-        Omega.
+        `Omega`.
     features : FeatureMap, array or sparse matrix
         A feature map, or a matrix of the features of the cells.
     potential : Potential
@@ -54,7 +54,7 @@ class Problem:
     target : array (n_features,), default None
         The observed moments mu. Leave it out where ``observed`` is given.
     weights : array (n_rows,), default None
-        a_i, one per row; None is 1/rows (1 for a single row).
+        `a_i`, one per row; None is 1/rows (1 for a single row).
     observed : array, default None
         The observed distribution (labels as one-hot rows, the empirical distribution over cells)
         whose moments are mu. It gives a finite duality gap where V is an indicator.
@@ -137,16 +137,16 @@ class Problem:
     # -- the two sides -------------------------------------------------------------------------
 
     def moments(self, p: Rows) -> Array:
-        """F p = sum a_i F_i p_i."""
+        """`F p = sum a_i F_i p_i`."""
         return self.rows.moments(p)
 
     def total(self, values: Array) -> float:
-        """sum a_i values_i."""
+        """`sum a_i values_i`."""
         return float(np.sum(values) if self.weights is None else values @ self.weights)
 
     @property
     def unit(self) -> float:
-        """The size of the moments, observed and at w = 0: what a residual is measured against."""
+        """The size of the moments, observed and at `w = 0`: what a residual is measured against."""
         return self._measured_unit if self._unit is None else self._unit
 
     @cached_property
@@ -160,7 +160,7 @@ class Problem:
         return other
 
     def origin(self) -> State:
-        """The state at w = 0; its problem is this one with the unit that the state gives."""
+        """The state at `w = 0`; its problem is this one with the unit that the state gives."""
         state = self.state(np.zeros(self.features.n_features))
         problem = self if self._unit is not None else self.with_unit(state.moment_size)
         return replace(state, problem=problem)
@@ -183,16 +183,16 @@ class Problem:
         return self.evaluate(w, self.features.scores(w))
 
     def smooth(self, w: Array) -> tuple[float, Array]:
-        """Omega*(F'w) - <w, mu> and its gradient F p_w - mu."""
+        """`Omega*(F'w) - <w, mu>` and its gradient `F p_w - mu`."""
         state = self.state(w)
         return state.smooth, state.gradient
 
     def penalty(self, w: Array) -> float:
-        """V*(-w)."""
+        """`V*(-w)`."""
         return self.potential.conjugate(-w)
 
     def prox(self, w: Array, step: float) -> Array:
-        """argmin_x 1/2 ||x - w||^2 + step V*(-x)."""
+        """`argmin_x 1/2 ||x - w||^2 + step V*(-x)`."""
         return -self.potential.prox_conjugate(-w, step)
 
     def dual(self, w: Array) -> float:
@@ -200,14 +200,14 @@ class Problem:
         return self.state(w).dual
 
     def primal(self, p: Any) -> float:
-        """Omega(p) + V(F p - mu); minus the dual at the optimum."""
+        """`Omega(p) + V(F p - mu)`; minus the dual at the optimum."""
         p = as_float(p)
         return self.total(self.entropy.value(p)) + self.potential.value(
             self.moments(p) - self.target
         )
 
     def gap(self, w: Array, p: Any = None) -> float:
-        """Duality gap of (p, w); without p, the certificate at p_w pulled into the domain of V."""
+        """Duality gap of (p, w); without p, that at `p_w` pulled into the domain of V."""
         state = self.state(w)
         if p is None:
             return state.gap
@@ -215,12 +215,12 @@ class Problem:
         return state.gap_at(p) if np.all(self.entropy.domain.contains(p)) else np.inf
 
     def certificate(self, state: State) -> float:
-        """The gap that solvers stop on: at p_w pulled into the domain of V."""
+        """The gap that solvers stop on: at `p_w` pulled into the domain of V."""
         return state.pulled_gap(state.p if state.evaluation.written else None, state.gradient)
 
     @cached_property
     def observed_value(self) -> float:
-        """Omega of the observed distribution."""
+        """`Omega` of the observed distribution."""
         return self.rows.observed_value(self.entropy)
 
     def optimality(self, w: Array) -> float:
@@ -268,11 +268,11 @@ class Problem:
         return Ray(state, step, state.evaluation.along(step))
 
     def guarantees(self, gap: float) -> dict[str, float]:
-        """What a duality gap says of the distance between p_w and the optimum p*.
+        """What a duality gap says of the distance between `p_w` and the optimum `p*`.
 
-        L_Omega(F'w; p*) <= gap; so KL(p* || p_w) <= gap and, by Pinsker, the 1-norm distance
-        <= sqrt(2 gap) for Shannon on the simplex (structural paper, Theorem 1), and the 2-norm
-        distance <= sqrt(2 L gap) for an entropy with smoothness L. With several rows these are
+        `L_Omega(F'w; p*) <= gap`; so `KL(p* || p_w) <= gap` and, by Pinsker, the 1-norm distance
+        `<= sqrt(2 gap)` for Shannon on the simplex (structural paper, Theorem 1), and the 2-norm
+        distance `<= sqrt(2 L gap)` for an entropy with smoothness L. With several rows these are
         the weighted sum of the rows' divergences and the root of that of their squared distances,
         named ``mean_kl`` and ``rms_l2``.
         """
@@ -318,17 +318,17 @@ class State:
 
     @property
     def conjugate(self) -> Array:
-        """Omega*(theta) of each row, or of all rows together where they are in blocks."""
+        """`Omega*(theta)` of each row, or of all rows together where they are in blocks."""
         return self.evaluation.conjugate
 
     @property
     def p(self) -> Rows:
-        """p_w = grad Omega*(theta)."""
+        """`p_w = grad Omega*(theta)`."""
         return self.evaluation.p
 
     @property
     def prediction(self) -> Rows:
-        """The primal point to report: p_w, unless a solver knows a better one."""
+        """The primal point to report: `p_w`, unless a solver knows a better one."""
         return self.p
 
     @property
@@ -338,12 +338,12 @@ class State:
 
     @cached_property
     def smooth(self) -> float:
-        """Omega*(F'w) - <w, mu>."""
+        """`Omega*(F'w) - <w, mu>`."""
         return self.evaluation.total - float(self.w @ self.problem.target)
 
     @cached_property
     def penalty(self) -> float:
-        """V*(-w)."""
+        """`V*(-w)`."""
         return self.problem.penalty(self.w)
 
     @property
@@ -353,12 +353,12 @@ class State:
 
     @cached_property
     def gradient(self) -> Array:
-        """F p_w - mu, the gradient of the smooth part and the residual of p_w."""
+        """`F p_w - mu`, the gradient of the smooth part and the residual of `p_w`."""
         return self.evaluation.moments - self.problem.target
 
     @property
     def moment_size(self) -> float:
-        """The largest moment, observed or of p_w; 1 where all are 0."""
+        """The largest moment, observed or of `p_w`; 1 where all are 0."""
         target = self.problem.target
         both = np.maximum(np.abs(target), np.abs(self.gradient + target))
         return float(np.max(both, initial=0.0)) or 1.0
@@ -388,13 +388,13 @@ class State:
 
     @property
     def largest_score(self) -> float:
-        """The largest |theta|."""
+        """The largest `|theta|`."""
         return self.evaluation.largest_score
 
     def falls_along_w(self, depth: float) -> bool:
         """Whether the dual falls below -depth along the ray of w, by far more than rounding.
 
-        Where some p has moments in the domain of V, weak duality gives dual >= -primal(p): a dual
+        Where some p has moments in the domain of V, weak duality gives `dual >= -primal(p)`: a dual
         without a bound shows that none has.
         """
         size = self.largest_score + float(np.abs(self.w) @ np.abs(self.problem.target))
@@ -411,9 +411,9 @@ class State:
         return self.problem.certificate(self)
 
     def pulled_gap(self, p: Point | None, residual: Array) -> float:
-        """The gap at p_s = s p + (1 - s) p~, p~ the observed rows, where s r(p) lies in dom V.
+        """The gap at `p_s = s p + (1 - s) p~`, `p~` the observed rows, with `s r(p)` in dom V.
 
-        None stands for p_w where it is not written out.
+        None stands for `p_w` where it is not written out.
         """
         potential = self.problem.potential
         gauge = potential.gauge(residual)
@@ -442,11 +442,11 @@ class State:
 
     @cached_property
     def row_gap(self) -> float:
-        """The gap at s_i p_w,i + (1 - s_i) p~_i, with a factor for each row; inf where unknown.
+        """The gap at `s_i p_{w,i} + (1 - s_i) p~_i`, with a factor for each row; inf where unknown.
 
         For the box of an l1 penalty, over maps that know the moments of single rows. Rows whose
-        features keep to their limits have s_i = 1; the entropy's part is that of the mixtures, or
-        by convexity at most sum_i a_i (1 - s_i) L_i, L_i the loss of the observed row.
+        features keep to their limits have `s_i = 1`; the entropy's part is that of the mixtures, or
+        by convexity at most `sum_i a_i (1 - s_i) L_i`, `L_i` the loss of the observed row.
         """
         if not self._row_by_row:
             return np.inf
@@ -461,7 +461,7 @@ class State:
         return self._rows_entropy_gap(s) + self._potential_gap(residual)
 
     def tilted_gap(self, products: int) -> float:
-        """As ``row_gap``, of rows near p_w that keep to most limits: see ``_tilt``.
+        """As ``row_gap``, of rows near `p_w` that keep to most limits: see ``_tilt``.
 
         ``products`` : with the Hessian, at most. For Shannon's entropy, else inf.
         """
@@ -527,10 +527,10 @@ class State:
 
     @property
     def observed_gap(self) -> float:
-        """The gap at the observed rows themselves: the dual less -Omega(p~).
+        """The gap at the observed rows themselves: the dual less `-Omega(p~)`.
 
         Finite under every potential, also where moments must be equal. Without a penalty the dual
-        of separable data falls to -Omega(p~), and this is how far it has to go.
+        of separable data falls to `-Omega(p~)`, and this is how far it has to go.
         """
         if self.problem.observed is None:
             return np.inf
@@ -557,7 +557,7 @@ class State:
         return self._mixed_entropy_gaps(s) if gap is None else gap
 
     def mixture_gap(self, s: float) -> float:
-        """The gap at s p_w + (1 - s) p~, p~ the observed rows."""
+        """The gap at `s p_w + (1 - s) p~`, `p~` the observed rows."""
         return self._mixture_entropy_gap(s, None) + self._potential_gap(s * self.gradient)
 
     def _mixed_entropy_gaps(self, s: float) -> float:
@@ -573,7 +573,7 @@ class State:
         return self._gap(p, self.problem.moments(p) - self.problem.target)
 
     def entropy_gap(self, p: Point | None) -> float:
-        """Omega(p) + Omega*(theta) - <theta, p>, >= 0 up to rounding, which is all for p_w."""
+        """`Omega(p) + Omega*(theta) - <theta, p>`, >= 0 up to rounding, which is all for `p_w`."""
         if p is None:
             return above_rounding(0.0, 2 * self.evaluation.total_size)
         return self.evaluation.entropy_gap(p)

@@ -365,7 +365,7 @@ def _write_records(path: Path, names: Iterable[str], x: Array, y: Array) -> None
 def agreement(map: Array, truth: Array) -> dict[str, float]:
     """How close a density is to the true one, both scaled to sum to 1 where both are known.
 
-    ``pearson`` and ``spearman`` correlate cells; ``kl`` is KL(truth || map) in nats, infinite
+    ``pearson`` and ``spearman`` correlate cells; ``kl`` is `KL(truth || map)` in nats, infinite
     where the map is 0 and the truth is not; ``total_variation`` is the mass to be moved, 0 to 1.
 
     Parameters

@@ -88,7 +88,7 @@ class Explanation:
 
     @property
     def exponent(self) -> Array:
-        """sum_j w_j f_j at each row."""
+        """`sum_j w_j f_j` at each row."""
         return self.base + self.shares.sum(axis=1)
 
 

@@ -132,8 +132,8 @@ class Place(Protocol):
 class FittedDensity:
     """A density over cells, fitted: all that prediction, reports and files need, and no data.
 
-    With theta = sum_j w_j f_j(x) the raw output is link(theta) / exp(log_total), which sums to 1
-    over the points of the fit, each as often as it counts.
+    With `theta = sum_j w_j f_j(x)` the raw output is ``link(theta) / exp(log_total)``, which sums
+    to 1 over the points of the fit, each as often as it counts.
 
     Attributes
     ----------
@@ -176,7 +176,7 @@ class FittedDensity:
     certificate : Certificate
         Gap, gain, status of the fit.
     prevalence : float
-        tau of the logistic output.
+        `tau` of the logistic output.
     evidence : Evidence or None
         Number and weights of the records, for the bound; None in files of before.
 
@@ -330,7 +330,7 @@ class FittedDensity:
 
     @property
     def log_partition(self) -> float:
-        """log sum exp(theta) over the points for Shannon, the log of the normalisation else."""
+        """`log sum exp(theta)` over the points for Shannon, the log of the normalisation else."""
         return self.link.log_partition(self.log_total)
 
     @cached_property
@@ -346,10 +346,10 @@ class FittedDensity:
         """The density at the rows of X.
 
         ``output``: "raw" sums to 1 over the cells of the fit; "logistic" and "cloglog" are
-        tau v / (1 - tau + tau v) and 1 - exp(-v) with v = raw exp(raw_entropy); "cumulative" is 100
-        times the mass of the cells whose raw value is at most this one; "log" is log raw.
-        ``clamp`` holds variables and features within their ranges at the fit. Rows with a missing
-        value give NaN with ``missing="drop"``, else an error.
+        `tau v / (1 - tau + tau v)` and `1 - exp(-v)` with ``v = raw * exp(raw_entropy)``;
+        "cumulative" is 100 times the mass of the cells whose raw value is at most this one; "log"
+        is log raw. ``clamp`` holds variables and features within their ranges at the fit. Rows with
+        a missing value give NaN with ``missing="drop"``, else an error.
         """
         return self.output(self.scores(X, clamp=clamp, missing=missing), output)
 
@@ -358,7 +358,7 @@ class FittedDensity:
         return self.output(self.scorer.scores(cells, clamp), output)
 
     def scores(self, X: Any, *, clamp: bool = True, missing: str = "error") -> Array:
-        """theta = sum_j w_j f_j at the rows of X; see ``predict``."""
+        """`theta = sum_j w_j f_j` at the rows of X; see ``predict``."""
         check_missing(missing)
         X = X if is_frame(X) else np.asarray(X)
         count, drop = int(np.shape(X)[0]), missing == "drop"
@@ -417,10 +417,10 @@ class FittedDensity:
     def explain(self, X: Any, *, clamp: bool = True, place: Any = None) -> Explanation:
         """Each variable's share of the exponent at the rows of X, relative to the mean place.
 
-        Exact Shapley values: shares[i, v] is what the value of variable v adds to theta(x_i), the
-        mean over all orders in which variables move from the mean place to x_i (docs/density.md).
-        They add up to theta(x_i) - theta(mean place). ``place`` is a MeanPlace for models whose
-        file does not hold one, or another place to compare with.
+        Exact Shapley values: shares[i, v] is what the value of variable v adds to `theta(x_i)`, the
+        mean over all orders in which variables move from the mean place to `x_i` (docs/density.md).
+        They add up to `theta(x_i)` less theta at the mean place. ``place`` is a MeanPlace for
+        models whose file does not hold one, or another place to compare with.
 
         >>> from maxent import MaxentDensity
         >>> X = np.random.default_rng(0).normal(size=(200, 2))
@@ -444,12 +444,12 @@ class FittedDensity:
         return explain(self, cells, place, clamp)
 
     def bound(self, delta: float = 0.05) -> LossBound:
-        """An upper bound on the log loss on new occurrences, with probability 1 - delta.
+        """An upper bound on the log loss on new occurrences, with probability `1 - delta`.
 
-        L_pi(w) <= L_sample(w) + sum_j beta_j |w_j| for any fitted w, beta_j from ``origin``: the
-        inequalities of Dvoretzky-Kiefer-Wolfowitz and Hoeffding over all features the fit could
-        choose from, or the complexity of the families that features were grown from. Features
-        that were picked beforehand with the same occurrences are not paid for.
+        `L_pi(w) <= L_sample(w) + sum_j beta_j |w_j|` for any fitted w, `beta_j` from ``origin``:
+        the inequalities of Dvoretzky-Kiefer-Wolfowitz and Hoeffding over all features the fit could
+        choose from, or the complexity of the families that features were grown from. Features that
+        were picked beforehand with the same occurrences are not paid for.
 
         It assumes independent records, several in one row of y counted as several. With a
         ``sample_weight`` L_sample is the weighted loss, and a record counts by its share: the scale

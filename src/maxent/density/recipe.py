@@ -58,20 +58,20 @@ class Recipe:
         no weight to 0, as then every feature is in use.
     potential : str or Potential, default "box"
         "box" (l1), "ball" (l2), "quadratic" (l2 squared), "elastic", "smooth-box", "laplace",
-        "equality": scaled by the preset's beta_j; or a Potential, taken as it is.
+        "equality": scaled by the preset's `beta_j`; or a Potential, taken as it is.
     entropy : str or Entropy, default "shannon"
         "shannon", or an Entropy (``Tsallis(1.5)`` has exact zeros on the map).
     solver : str or Solver, default "auto"
         How to solve the problem; see ``Problem.solve``. "auto" chooses by the problem.
     multiplier : float, default 1.0
-        c in V_c(r) = c V(r / c); maxent.jar's betamultiplier.
+        c in `V_c(r) = c V(r / c)`; maxent.jar's betamultiplier.
     preset : "maxent" or "maxnet", default None
         Knots, regularization tables and floors of that program. Both merge a presence with a
         background row of the same values, as those programs do with samples and background points;
         leave it out where every row is a cell of a grid.
     regularization : "practical" or callable, default None
-        None for the beta_j of the preset; "practical" for beta_j = sd_j / sqrt(m), the density
-        paper's with ``multiplier`` as beta_0; or a function (kinds, mean, sd, m) -> beta of the
+        None for the `beta_j` of the preset; "practical" for `beta_j = sd_j / sqrt(m)`, the density
+        paper's with ``multiplier`` as `beta_0`; or a function (kinds, mean, sd, m) -> beta of the
         letters, means and deviations of all features over the m presences.
     categorical : iterable of str or int, default ()
         Columns that are categories whatever their type; those of type category or string always
@@ -81,7 +81,7 @@ class Recipe:
     missing : "error" or "drop", default "error"
         What to do with rows that have a missing value.
     prevalence : float, default 0.5
-        tau of the logistic output.
+        `tau` of the logistic output.
     verbose : int, default 0
         1 shows a progress line.
     checkpoint : path, default None

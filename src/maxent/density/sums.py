@@ -22,18 +22,18 @@ class DensitySums:
     top : float
         The largest l, -inf where no point has a density.
     total : float
-        sum m exp(l - top).
+        `sum m exp(l - top)`.
     moment : float
-        sum m exp(l - top) (l - top).
+        `sum m exp(l - top) (l - top)`.
     logs : QuantileSketch
-        The sketch of l, with masses m exp(l - top); exact where it holds all distinct values.
+        The sketch of l, with masses `m exp(l - top)`; exact where it holds all distinct values.
     has_zero : bool
         Whether there is a point without density, of which l is -inf.
 
     Notes
     -----
-    All blocks need one link. With L = top + log(total) the raw output is exp(l - L) and its
-    entropy log(total) - moment / total.
+    All blocks need one link. With `L = top + log(total)` the raw output is `exp(l - L)` and
+    its entropy `log(total) - moment / total`.
 
     Examples
     --------
@@ -100,7 +100,7 @@ class DensitySums:
 
     @property
     def log_total(self) -> float:
-        """The log of sum m exp(l), the normalisation of the raw output."""
+        """The log of `sum m exp(l)`, the normalisation of the raw output."""
         if not self.total > 0:
             raise ValueError("no point has a density above 0, so there is nothing to normalise")
         return self.top + float(np.log(self.total))

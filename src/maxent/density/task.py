@@ -53,13 +53,13 @@ class DensityTask:
     features : OperatorMap
         The same, bound to the points.
     rule : callable
-        (kinds, mean, sd, m) -> penalties beta_j of all features and which are left out.
+        (kinds, mean, sd, m) -> penalties `beta_j` of all features and which are left out.
     entropy : Entropy
-        Omega.
+        `Omega`.
     potential : callable
         From beta to V, before the multiplier.
     multiplier : float, default 1.0
-        c in V_c(r) = c V(r / c).
+        c in `V_c(r) = c V(r / c)`.
     solver : str or Solver, default "auto"
         How to solve the problem; see ``Problem.solve``. "auto" chooses by the problem.
     tol : float, default 1e-7
@@ -67,7 +67,7 @@ class DensityTask:
     verbose : int, default 0
         1 shows a progress line.
     prevalence : float, default 0.5
-        tau of the logistic output.
+        `tau` of the logistic output.
     notes : tuple of str, default ()
         What a user should know of the data, such as columns that are not used.
     checkpoint : path, default None
@@ -132,7 +132,7 @@ class DensityTask:
 
     @property
     def problem(self) -> Problem:
-        """min_p Omega(p || q0) + V(F p - mu), as ``fit`` solves it."""
+        """`min_p Omega(p || q0) + V(F p - mu)`, as ``fit`` solves it."""
         return self.posed.problem
 
     # -- fitting -------------------------------------------------------------------------------

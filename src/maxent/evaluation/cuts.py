@@ -311,7 +311,7 @@ def thresholds(
     - equal sensitivity and specificity: least |omission - area|, on training and on test data;
     - maximum sensitivity plus specificity: least omission + area, on training and on test data;
     - balance: least 6 x training omission + 0.04 x cumulative + 1.6 x area;
-    - equate entropy: the first with area < exp(H) / N, H the entropy of the model over its N
+    - equate entropy: the first with area `< exp(H) / N`, H the entropy of the model over its N
       background cells, so that the thresholded map is as spread out as the model.
 
     A cell seen twice is listed twice (``np.repeat`` by counts). Unlike Maxent's, p-values are exact

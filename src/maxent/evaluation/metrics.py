@@ -78,7 +78,7 @@ def auc(
     presence_weights: ArrayLike | None = None,
     background_weights: ArrayLike | None = None,
 ) -> float:
-    """Area under the ROC curve: P(X > Y) + P(X = Y) / 2, X at a presence, Y at the background.
+    """Area under the ROC curve: `P(X > Y) + P(X = Y) / 2`, X at a presence, Y at the background.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def auc_delong(presence: ArrayLike, background: ArrayLike) -> AUC:
     With V10(x) the share of the background that presence x beats and V01(y) the share of the
     presences that beat background y (ties one half),
 
-        var = var(V10) / m + var(V01) / n,    m presences, n background points.
+        `var = var(V10) / m + var(V01) / n`,    m presences, n background points.
 
     Both shares come from ranks (Sun and Xu, 2014) instead of the m x n comparisons. The report of
     Maxent prints the variance of their equation (2), lower by a share of about 1 / m.
@@ -147,7 +147,7 @@ def auc_difference(
 ) -> AUCDifference:
     """Paired test of DeLong et al. (1988) that two models have the same AUC on the same points.
 
-    z = (AUC - AUC') / sd, where sd uses the covariances of V10 and V01 between the models (see
+    `z = (AUC - AUC') / sd`, where sd uses the covariances of V10 and V01 between the models (see
     :func:`auc_delong`); p is two-sided.
 
     Parameters
@@ -199,7 +199,7 @@ def _structural_components(
 
 
 def log_loss(log_density: ArrayLike, counts: ArrayLike | None = None) -> float:
-    """Mean negative log density at the presences: -sum_i c_i ln p(x_i) / sum_i c_i.
+    """Mean negative log density at the presences: `-sum_i c_i ln p(x_i) / sum_i c_i`.
 
     A presence where the density is zero makes it infinite.
 
@@ -226,7 +226,7 @@ def log_loss(log_density: ArrayLike, counts: ArrayLike | None = None) -> float:
 
 
 def gain(log_density: ArrayLike, n_cells: int, counts: ArrayLike | None = None) -> float:
-    """How much better than uniform: ln N - log loss, with N the cells the density is over.
+    """How much better than uniform: `ln N - log loss`, with N the cells the density is over.
 
     exp(gain) is how many times denser the model is at a typical presence than the uniform
     distribution.
@@ -253,10 +253,10 @@ def gain(log_density: ArrayLike, n_cells: int, counts: ArrayLike | None = None) 
 def aicc(log_likelihood: float, n_parameters: int, n: int) -> float:
     """AIC corrected for small samples (Warren and Seifert, 2011):
 
-        AICc = 2 k - 2 ln L + 2 k (k + 1) / (n - k - 1)
+        `AICc = 2 k - 2 ln L + 2 k (k + 1) / (n - k - 1)`
 
     with k non-zero weights, n presences and ln L the sum over presences of the log density,
-    normalised over all cells. NaN where k >= n - 1: the correction has no meaning there, as
+    normalised over all cells. NaN where `k >= n - 1`: the correction has no meaning there, as
     often with hinge features, and NaN sorts last and is skipped by ``np.nanargmin``.
 
     Parameters

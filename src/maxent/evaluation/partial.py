@@ -42,15 +42,15 @@ def partial_roc(
     """Ratio of partial AUCs (Peterson, Papeş and Soberón, 2008), as kuenm computes it.
 
     y(a) is the share of the presences among the share a of the background with the highest
-    predictions. Where a0 is the least area with y > 1 - error,
+    predictions. Where a0 is the least area with `y > 1 - error`,
 
-        ratio = integral_a0^1 y(a) da / integral_a0^1 a da,
+        `ratio = integral_a0^1 y(a) da / integral_a0^1 a da`,
 
     the lower the omission that is tolerated, the later the curve begins. Each of ``repeats`` ratios
     is of ceil(share n) presences drawn with replacement.
 
-    With x_j the share of the background at or above presence j the first integral is the mean of
-    1 - max(x_j, a0): no curve is drawn and nothing is binned.
+    With `x_j` the share of the background at or above presence j the first integral is the mean of
+    `1 - max(x_j, a0)`: no curve is drawn and nothing is binned.
 
     Parameters
     ----------

@@ -21,11 +21,11 @@ class Calibration(NamedTuple):
     Attributes
     ----------
     brier : float
-        Mean of (p - y)^2.
+        Mean of `(p - y)^2`.
     log_loss : float
-        Mean of -y log p - (1 - y) log(1 - p).
+        Mean of `-y log p - (1 - y) log(1 - p)`.
     slope : float
-        Slope of logit P(y = 1) = intercept + slope logit p, fitted by maximum likelihood (Cox
+        Slope of `logit P(y = 1) = intercept + slope logit p`, fitted by maximum likelihood (Cox
         1958): 1 where probabilities come true, below 1 where they are too extreme. It is infinite
         where p separates presences from absences, and unknown (NaN) where p is the same everywhere.
     intercept : float

@@ -57,7 +57,7 @@ def of_sums(size: float, total: float) -> float:
 
 
 class Family(ABC):
-    """A union of sets H_1, H_2 ... of features with values in [0, 1].
+    """A union of sets `H_1`, `H_2` ... of features with values in [0, 1].
 
     See docs/extending.md for one of your own.
     """
@@ -66,15 +66,15 @@ class Family(ABC):
 
     @property
     def max_level(self) -> int:
-        """The k of the largest H_k: what a bound over all sets counts; 1 for a single set."""
+        """The k of the largest `H_k`: what a bound over all sets counts; 1 for a single set."""
         return 1
 
     @abstractmethod
     def complexity(self, level: int, d: int, m: int) -> float:
-        """B_k >= R_m(H_k): a bound on the Rademacher complexity for d raw features, m records."""
+        """`B_k >= R_m(H_k)`: a bound on the Rademacher complexity for d raw features, m records."""
 
     def complexity_of(self, level: int, schema: Schema, m: int) -> float:
-        """B_k for the columns of a table: by default d are its continuous ones and all levels."""
+        """`B_k` for the columns of a table: by default d are its continuous ones and all levels."""
         return self.complexity(level, schema.n_raw, m)
 
     @abstractmethod

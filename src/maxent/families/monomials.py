@@ -507,10 +507,10 @@ def _raw_features(
 @io.register
 @dataclass(frozen=True)
 class Monomials(PlannedFamily):
-    """H_k: products of k of d raw features, not necessarily distinct (structural paper, §4).
+    """`H_k`: products of k of d raw features, not necessarily distinct (structural paper, §4).
 
     Raw features are the continuous variables, scaled to [0, 1] over the cells, and the indicators
-    [x = level] of the categorical ones; d counts both.
+    `[x = level]` of the categorical ones; d counts both.
 
     Parameters
     ----------
@@ -539,9 +539,9 @@ class Monomials(PlannedFamily):
         return self.max_degree
 
     def complexity(self, level: int, d: int, m: int) -> float:
-        """B_k = sqrt(2 k log d / m), structural paper, eq. (15).
+        """`B_k = sqrt(2 k log d / m)`, structural paper, eq. (15).
 
-        One raw feature counts as two: with log 1 = 0 all its powers would be free.
+        One raw feature counts as two: with `log 1 = 0` all its powers would be free.
         """
         return sqrt(2 * level * log(max(d, 2)) / m)
 

@@ -63,7 +63,7 @@ class SplineTerms(FactorTerms):
 @io.register
 @dataclass(frozen=True)
 class Splines(PlannedFamily):
-    """H_k: products of k hinges of scaled variables u, (u - t)_+ / (1 - t) or (t - u)_+ / t.
+    """`H_k`: products of k hinges of scaled variables u, `(u - t)_+ / (1 - t)` or `(t - u)_+ / t`.
 
     The knots t of each continuous variable are values at ``knots`` quantiles, those inside its
     range; where there is none, as for 0 and 1, of the middles of its distinct values.
@@ -103,10 +103,10 @@ class Splines(PlannedFamily):
         return self.max_factors
 
     def complexity(self, level: int, d: int, m: int) -> float:
-        """B_k = sqrt(2 k log(2 d knots) / m).
+        """`B_k = sqrt(2 k log(2 d knots) / m)`.
 
-        H_k has at most (2 d knots)^k features with values in [0, 1], and Massart's lemma gives
-        sqrt(m) sqrt(2 log |H_k|) / m, as for monomials in App. E of the structural paper.
+        `H_k` has at most `(2 d knots)^k` features with values in [0, 1], and Massart's lemma gives
+        `sqrt(m) sqrt(2 log |H_k|) / m`, as for monomials in App. E of the structural paper.
         """
         return sqrt(2 * level * log(2 * d * self.knots) / m)
 

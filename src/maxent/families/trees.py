@@ -37,11 +37,12 @@ _BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder=
 @io.register
 @dataclass(frozen=True)
 class Trees(PlannedFamily):
-    """H_k: binary decision trees with k internal nodes; a feature is the union of some leaves.
+    """`H_k`: binary decision trees with k internal nodes; a feature is the union of some leaves.
 
-    Nodes ask [x <= t], or [level in a set] of a categorical variable. The best tree of k + 1 nodes
-    found splits one leaf of the best of k, for k up to ``max_nodes``. Thresholds lie between values
-    of the cells, all of them or, for more than ``bins`` distinct values, evenly by cell count.
+    Nodes ask `[x <= t]`, or [level in a set] of a categorical variable. The best tree of `k + 1`
+    nodes found splits one leaf of the best of k, for k up to ``max_nodes``. Thresholds lie between
+    values of the cells, all of them or, for more than ``bins`` distinct values, evenly by cell
+    count.
 
     Parameters
     ----------
@@ -77,12 +78,12 @@ class Trees(PlannedFamily):
         return self.max_nodes
 
     def complexity(self, level: int, d: int, m: int) -> float:
-        """sqrt((4k + 2) log2(d + 2) log(m + 1) / m), for thresholds alone: [x <= t]."""
+        """`sqrt((4k + 2) log2(d + 2) log(m + 1) / m)`, for thresholds alone: `[x <= t]`."""
         # structural paper, eq. 15
         return float(np.sqrt((4 * level + 2) * np.log2(d + 2) * np.log(m + 1) / m))
 
     def complexity_of(self, level: int, schema: Schema, m: int) -> float:
-        """(15), or sqrt(log Pi / 2m) if larger, Pi at least the ways to label m records.
+        """(15), or `sqrt(log Pi / 2m)` if larger, Pi at least the ways to label m records.
 
         Sets of levels need the second: a category of L levels alone labels L records in every way.
         """

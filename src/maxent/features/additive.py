@@ -385,7 +385,7 @@ def _square_range(view: CellsView, v: int, unit: float) -> tuple[float, float]:
 @io.register
 @dataclass(frozen=True)
 class Linear(_CurveClass):
-    """f = x scaled to [0, 1].
+    """`f = x` scaled to [0, 1].
 
     >>> from maxent.features import fit_operators
     >>> [o.names() for o in fit_operators([Linear()], [[1.0], [2.0], [4.0]])]
@@ -399,7 +399,7 @@ class Linear(_CurveClass):
 @io.register
 @dataclass(frozen=True)
 class Square(_CurveClass):
-    """f = x^2 scaled to [0, 1]: with Linear, means and variances match.
+    """`f = x^2` scaled to [0, 1]: with Linear, means and variances match.
 
     >>> from maxent.features import fit_operators
     >>> [o.names() for o in fit_operators([Square()], [[1.0], [2.0], [4.0]])]
@@ -413,7 +413,7 @@ class Square(_CurveClass):
 @io.register
 @dataclass(frozen=True)
 class Hinge(_CurveClass):
-    """f = (x - t)_+ / (max - t) and (t - x)_+ / (t - min).
+    """`f = (x - t)_+ / (max - t)` and `(t - x)_+ / (t - min)`.
 
     A variable with more than 65,535 distinct values has knots around every presence and evenly
     between the other values, 65,535 in all.
@@ -454,7 +454,7 @@ class Hinge(_CurveClass):
 @io.register
 @dataclass(frozen=True)
 class Threshold(_CurveClass):
-    """f = [x > t].
+    """`f = [x > t]`.
 
     A variable with more than 65,535 of them keeps the ones next to a presence: others lie between
     two with the same observed mean and penalty, and never bind under a box.

@@ -213,7 +213,7 @@ class OperatorMap(ColumnMap):
         return [(p, slice(cuts[i], cuts[i + 1])) for i, p in enumerate(self.parts)]
 
     def scores(self, w: Array) -> Array:
-        """sum_j w_j f_j at every cell."""
+        """`sum_j w_j f_j` at every cell."""
         theta = np.zeros(self.n_cells)
         for part, where in self._slices():
             if w[where].any():
@@ -221,11 +221,11 @@ class OperatorMap(ColumnMap):
         return theta
 
     def moments(self, p: Rows) -> Array:
-        """sum_i p_i f_j(i)."""
+        """`sum_i p_i f_j(i)`."""
         return self._gathered("moments", p)
 
     def squares(self, p: Rows) -> Array:
-        """sum_i p_i f_j(i)^2."""
+        """`sum_i p_i f_j(i)^2`."""
         return self._gathered("squares", p)
 
     def _gathered(self, method: str, p: Rows) -> Array:

@@ -137,7 +137,7 @@ class BoundLevels(Bound):
 @io.register
 @dataclass(frozen=True)
 class Categorical(ViewedClass):
-    """f = [x = level], one indicator per level.
+    """`f = [x = level]`, one indicator per level.
 
     Parameters
     ----------

@@ -204,7 +204,7 @@ class BoundProducts(Bound):
 @io.register
 @dataclass(frozen=True)
 class Interaction(ViewedClass):
-    """f = x_i x_j scaled to [0, 1], for i < j: with Linear and Square, covariances match.
+    """`f = x_i x_j` scaled to [0, 1], for `i < j`: with Linear and Square, covariances match.
 
     >>> from maxent.features import fit_operators
     >>> [o.names() for o in fit_operators([Interaction()], [[1.0, 2.0], [2.0, 3.0], [4.0, 1.0]])]

@@ -23,9 +23,9 @@ class QuantileSketch:
     largest value are always kept, and nothing is drawn at random. With W(x) the share of the
     sample's mass at or below x, and w(x) that of the sketch,
 
-        W(x) - rank_error <= w(x) <= W(x)   for every x, up to rounding.
+        `W(x) - error <= w(x) <= W(x)`   for every x, up to rounding, error = ``rank_error``.
 
-    Proof: between neighbours a < b that are kept a compression moves the mass d left out there up
+    Proof: between neighbours `a < b` that are kept a compression moves the mass d left out there up
     to b, which lowers the mass at or below x by at most d and never raises it; a merge adds masses,
     hence their errors.
 
@@ -106,7 +106,7 @@ class QuantileSketch:
     def quantiles(self, q: Any) -> Array:
         """The least value with at least the share q of the mass at or below it.
 
-        With error e: at least q of the sample lies at or below it, at most q + e below it.
+        With error e: at least q of the sample lies at or below it, at most `q + e` below it.
         """
         q = np.asarray(q, dtype=np.float64)
         if not ((q >= 0) & (q <= 1)).all():

@@ -56,8 +56,8 @@ class TableSummary:
     values : tuple of QuantileSketch or None
         The sketch of each continuous column, each row with mass 1; None if not asked for.
     products : array (2, n_pairs) or None
-        Least and most product of every two continuous columns i < j in their ``column_units``; None
-        if not asked for.
+        Least and most product of every two continuous columns `i < j` in their ``column_units``;
+        None if not asked for.
     block : str
         What to call the rows in a complaint.
 

@@ -47,7 +47,7 @@ class CellsView(ABC):
 
     @abstractmethod
     def nearest_zero(self, v: int) -> float:
-        """The smallest |x| of a variable."""
+        """The smallest `|x|` of a variable."""
 
     @abstractmethod
     def values(self, v: int) -> Array:
@@ -88,7 +88,7 @@ class CellsInMemory(CellsView):
         return self.cells.ranges()
 
     def nearest_zero(self, v: int) -> float:
-        """The smallest |x| of a variable."""
+        """The smallest `|x|` of a variable."""
         return float(np.abs(self.cells.values[v]).min())
 
     def values(self, v: int) -> Array:

@@ -42,10 +42,10 @@ class Active(NamedTuple):
 class RelaxationPath:
     """Every p(nu) closest to a prior within 1/nu of an observation (relaxation paper).
 
-    min_p sum_j m_j p_j log(p_j / u_j)  with  sum_j m_j p_j = 1, |p_j - q_j| <= 1/nu   (1)
+    `min_p sum_j m_j p_j log(p_j / u_j)`  with  `sum_j m_j p_j = 1`, `|p_j - q_j| <= 1/nu`   (1)
 
-    for all nu > 0: p_j = q_j + F(mu u_j - nu q_j) / nu with F(x) = max(-1, min(1, x)) and mu(nu)
-    piecewise linear (7): from nu = 0, where p is the prior, to infinity, where it is the
+    for all `nu > 0`: `p_j = q_j + F(mu u_j - nu q_j) / nu` with `F(x) = max(-1, min(1, x))` and
+    `mu(nu)` piecewise linear (7): from `nu = 0`, where p is the prior, to infinity, where it is the
     observation.
 
     Parameters
@@ -58,7 +58,7 @@ class RelaxationPath:
         m, how many symbols a row stands for; None is 1. Equal rows are joined, and ``from_counts``
         makes one row of all symbols that are not listed.
     divergence : "kl" or "euclidean", default "kl"
-        "euclidean" is 1/2 sum_j m_j (p_j - u_j)^2 over p >= 0 (§9).
+        "euclidean" is `1/2 sum_j m_j (p_j - u_j)^2` over `p >= 0` (§9).
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class RelaxationPath:
     segments : int
         Number of segments; the last one has no end, or ends at ``nu_stop``.
     nu_end : float
-        The nu from which I_0 is empty; infinity if it never is.
+        The nu from which `I_0` is empty; infinity if it never is.
     nu_stop : float
         The largest nu with a solution: infinity, or where a row without prior mass must get some.
     gap_ : float
@@ -174,8 +174,8 @@ class RelaxationPath:
         """Find all knots.
 
         method : "local" (§6, O(n) per knot), "uniform" (§7, a constant prior, O(n log n) in all),
-        "global" (§7, O(n^2 log n) however many knots there are), "hull" (next knots as tangents to
-        convex hulls, a few microseconds each), or "auto", the fastest for these rows.
+        "global" (§7, `O(n^2 log n)` however many knots there are), "hull" (next knots as tangents
+        to convex hulls, a few microseconds each), or "auto", the fastest for these rows.
         """
         check_choice("method", method, METHODS)
         if self.divergence == "euclidean":
@@ -234,7 +234,7 @@ class RelaxationPath:
     def distribution_at(self, nu: Any, index: Any = None) -> Array:
         """p(nu), for one nu or many: shape of nu, then of the rows (``index``, or all of them).
 
-        O(log(segments)) per value for a few rows.
+        `O(log(segments))` per value for a few rows.
         """
         values = self._values(nu)
         rows = slice(None) if index is None else index
@@ -244,7 +244,7 @@ class RelaxationPath:
         return probabilities(u, q, level.reshape(shape), t.reshape(shape), self.divergence)
 
     def active(self, nu: float) -> Active:
-        """The rows of I_-, I_0 and I_+ at nu, to rounding."""
+        """The rows of `I_-`, `I_0` and `I_+` at nu, to rounding."""
         (value,) = np.atleast_1d(self._values(nu))
         if np.isinf(self.nu_stop):  # no row moves after the last knot
             value = min(value, 2 * (self.nu[-1] or 0.5))
@@ -256,11 +256,11 @@ class RelaxationPath:
         return Active(*(np.flatnonzero(place) for place in places))
 
     def entropy(self, nu: Any) -> Array:
-        """-sum_j m_j p_j log p_j at each nu."""
+        """`-sum_j m_j p_j log p_j` at each nu."""
         return self._sums(nu, lambda p: -xlogy(p, p))
 
     def kl(self, nu: Any) -> Array:
-        """sum_j m_j p_j log(p_j / u_j) at each nu."""
+        """`sum_j m_j p_j log(p_j / u_j)` at each nu."""
         return self._sums(nu, lambda p: xlogy(p, p) - xlogy(p, self._u))
 
     def gap(self, nu: float) -> float:
@@ -284,7 +284,7 @@ class RelaxationPath:
         return float(abs(value + log_z - m @ (q * alpha) + t * (m @ np.abs(alpha))))
 
     def log_likelihood(self, counts: Any, nu: Any) -> Array:
-        """sum_j counts_j log p_j(nu)."""
+        """`sum_j counts_j log p_j(nu)`."""
         weights = self._counts(counts)
         return self._sums(nu, lambda p: xlogy(weights, p), weighted=False)
 
@@ -305,7 +305,7 @@ class RelaxationPath:
         )
 
     def plot(self, ax: Any = None, lines: int = 20) -> Any:
-        """Draw mu(nu) with the lines u_j mu - q_j nu = 1 and -1 that bend it (Figs 2 and 5)."""
+        """Draw `mu(nu)` with the lines `u_j mu - q_j nu = 1` and -1 that bend it (Figs 2 and 5)."""
         self._check_fitted()
         last = float(self.nu[-1]) if self.segments > 1 else 1.0
         end = min(1.15 * last, self.nu_stop)

@@ -27,7 +27,7 @@ def solve_relaxed(
 ) -> Array:
     """The p closest to the prior within 1/nu of the observation.
 
-    min_p sum_j m_j p_j log(p_j / u_j)  with  sum_j m_j p_j = 1, |p_j - q_j| <= 1/nu   (1)
+    `min_p sum_j m_j p_j log(p_j / u_j)`  with  `sum_j m_j p_j = 1`, `|p_j - q_j| <= 1/nu`   (1)
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def solve_relaxed(
     multiplicity : array (n_rows,), default None
         m, how many symbols a row stands for; None is 1.
     divergence : "kl" or "euclidean", default "kl"
-        "euclidean" is 1/2 sum_j m_j (p_j - u_j)^2.
+        "euclidean" is `1/2 sum_j m_j (p_j - u_j)^2`.
     method : "select" or "sort", default "select"
         "select" is expected O(n) by random selection, "sort" O(n log n); the same p.
     seed : int, default 0

@@ -120,7 +120,7 @@ class Evaluation(ABC):
     @property
     @abstractmethod
     def largest_score(self) -> float:
-        """The largest |theta|."""
+        """The largest `|theta|`."""
 
     @property
     @abstractmethod

@@ -170,7 +170,7 @@ class LocalEvaluation(Evaluation):
 
     @property
     def largest_score(self) -> float:
-        """The largest |theta|."""
+        """The largest `|theta|`."""
         return float(np.max(np.abs(flat(self.theta)), initial=0.0))
 
     @property

@@ -27,7 +27,7 @@ class StructureDistribution:
     mean : array
         Sum of probability times structure.
     value : array (n_rows,)
-        max_q <q, scores> - Omega(q) of each row.
+        `max_q <q, scores> - Omega(q)` of each row.
     exact : array (n_rows,)
         Whether each row's last structure listed has probability 0 (or there are no more), so that
         no structure left out has any.
@@ -47,9 +47,9 @@ def sparse_distribution(
     k: int = 16,
     max_k: int = 1024,
 ) -> StructureDistribution:
-    """argmax_q <q, scores> - Omega(q) over distributions q on all structures, by the k best.
+    """`argmax_q <q, scores> - Omega(q)` over distributions q on all structures, by the k best.
 
-    With a sparse entropy (Tsallis with alpha > 1, sparsemax at 2; Fenchel-Young paper, §7.2) few
+    With a sparse entropy (Tsallis with `alpha > 1`, sparsemax at 2; Fenchel-Young paper, §7.2) few
     structures have positive probability, and scores alone decide which: if the k-th best gets none,
     no worse one does, and the answer is exact. k doubles until then.
 

@@ -73,8 +73,8 @@ def frank_wolfe(
     domain : Domain
         A bounded domain with ``argmax``.
     objective : callable or array (size,)
-        A function p -> (value, gradient), smooth and convex; or a row theta, for the projection 1/2
-        ||p - theta||^2 (SparseMAP), whose line searches are exact formulas.
+        A function p -> (value, gradient), smooth and convex; or a row theta, for the projection
+        `1/2 ||p - theta||^2` (SparseMAP), whose line searches are exact formulas.
     start : array (size,), default None
         Vertex to start from; None is the best one for the gradient at 0.
     size : int, default None

@@ -58,9 +58,9 @@ class Attributes:
     names : sequence of str, default ()
         Names known already, in the order of their numbers.
     hash_bits : int, default None
-        2^hash_bits numbers are given by a hash of the name instead, and no name is kept. The model
-        is smaller and reads faster; names that share a number share a weight (of 300,000 names, one
-        in four does so at 20 bits, one in fifty at 24).
+        ``2**hash_bits`` numbers are given by a hash of the name instead, and no name is kept. The
+        model is smaller and reads faster; names that share a number share a weight (of 300,000
+        names, one in four does so at 20 bits, one in fifty at 24).
 
     Examples
     --------

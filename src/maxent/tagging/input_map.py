@@ -15,7 +15,7 @@ from maxent.rows.arrays import Array, Ragged, Rows
 
 @io.register
 class InputChainMap(RowMap):
-    """Transitions T + sum_f x_f U_f, x the features of the position that is entered.
+    """Transitions `T + sum_f x_f U_f`, x the features of the position that is entered.
 
     w = [W (features, states), T (states, states), U (features, states, states)], each flattened.
     Scores are rows for ``Chain`` with a block of transitions per position.

@@ -138,7 +138,7 @@ _EVALUATED_SWD = {
 
 
 def _check_evaluated_tables(context: typer.Context, n_tables: int) -> None:
-    """Refuse what does nothing for `evaluate --swd`."""
+    """Refuse what does nothing for ``evaluate --swd``."""
     for parameter in context.command.params:
         if str(parameter.name) not in _EVALUATED_SWD and given(context, str(parameter.name)):
             raise typer.BadParameter(f"{parameter.opts[0]} has no effect with --swd")

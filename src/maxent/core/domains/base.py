@@ -101,12 +101,12 @@ class Domain(ABC):
         return theta
 
     def argmax(self, theta: Any) -> Rows:
-        """One vertex v of each row that maximises <theta, v>."""
+        """One vertex v of each row that maximises `<theta, v>`."""
         theta = self.check_scores(theta)
         return like(self._argmax(self.check_rows(theta)), theta)
 
     def project(self, theta: Any) -> Rows:
-        """The nearest point of the domain to each row, argmin_p ||p - theta||^2."""
+        """The nearest point of the domain to each row, `argmin_p ||p - theta||^2`."""
         theta = self.check_scores(theta, "points to project")
         return like(self._project(self.check_rows(theta)), theta)
 
@@ -186,7 +186,7 @@ class Domain(ABC):
         return type(self)._project_kl is not Domain._project_kl
 
     def project_kl(self, theta: Any) -> Rows:
-        """argmax_p <theta, p> - sum p log p: exp(theta) projected in the Kullback-Leibler sense."""
+        """`argmax_p <theta, p> - sum p log p`: the Kullback-Leibler projection of `exp(theta)`."""
         theta = self.check_scores(theta)
         return like(self._project_kl(self.check_rows(theta)), theta)
 
@@ -202,7 +202,7 @@ class SumProductDomain(Domain):
     """A domain whose sums over all vertices are tractable: it has a log-partition function."""
 
     def softmax(self, theta: Any) -> tuple[Array, Rows]:
-        """log sum_v exp<theta, v> of each row, and the mean vertex (the marginals)."""
+        """`log sum_v exp<theta, v>` of each row, and the mean vertex (the marginals)."""
         theta = self.check_scores(theta)
         log_partition, mean = self._softmax(self.check_rows(theta))
         return leading(log_partition, theta), like(mean, theta)
@@ -211,7 +211,7 @@ class SumProductDomain(Domain):
     def _softmax(self, theta: Rows) -> tuple[Array, Rows]: ...
 
     def negentropy(self, p: Rows) -> Array:
-        """-H of the maximum-entropy distribution with mean p, = max_theta <theta, p> - log Z.
+        """`-H = max_theta <theta, p> - log Z` of the maximum-entropy distribution with mean p.
 
         Fenchel-Young paper, eq. (26). Solved numerically here; closed forms override.
         """
@@ -262,7 +262,7 @@ class StructuredDomain(SumProductDomain):
         return scores.reshape(shape), [like(batch, theta) for batch in batches]
 
     def sample(self, theta: Any, n: int = 1, random_state: Any = None) -> list[Rows]:
-        """n batches of vertices, each row drawn with probability exp<theta, v> / Z."""
+        """n batches of vertices, each row drawn with probability `exp<theta, v> / Z`."""
         theta = self.check_scores(theta)
         if not isinstance(n, int | np.integer) or n < 1:
             raise ValueError(f"sample needs an integer n >= 1, got {n!r}")

@@ -24,7 +24,7 @@ from maxent.rows.arrays import Array, Rows, row_dot, row_sum
 @io.register
 @dataclass(frozen=True)
 class Simplex(SumProductDomain):
-    """The probability simplex {p >= 0, sum p = 1}; its vertices are the unit vectors.
+    """The probability simplex `{p >= 0, sum p = 1}`; its vertices are the unit vectors.
 
     >>> Simplex().project([0.5, 1.5, 0.0])
     array([0., 1., 0.])
@@ -60,7 +60,7 @@ class Simplex(SumProductDomain):
         return -row_sum(special.entr(p))
 
     def softmax_jvp(self, theta: Rows, p: Rows, v: Rows) -> Rows:
-        """p v - p <p, v>."""
+        """`p v - p <p, v>`."""
         return p * (v - row_dot(p, v)[..., None].astype(p.dtype))
 
     def project_jvp(self, theta: Rows, p: Rows, v: Rows) -> Rows:
@@ -80,7 +80,7 @@ class Simplex(SumProductDomain):
 @io.register
 @dataclass(frozen=True)
 class Cube(SumProductDomain):
-    """The unit cube [0, 1]^d; its vertices are the 0/1 vectors.
+    """The unit cube `[0, 1]^d`; its vertices are the 0/1 vectors.
 
     >>> Cube().softmax([0.0, 0.0])[1]
     array([0.5, 0.5])
@@ -112,7 +112,7 @@ class Cube(SumProductDomain):
         return sigmoid_map(theta)
 
     def negentropy(self, p: Rows) -> Array:
-        """sum p log p + (1 - p) log(1 - p), also where rounding has left the cube."""
+        """`sum p log p + (1 - p) log(1 - p)`, also where rounding has left the cube."""
         p = np.clip(p, 0, 1)
         return -row_sum(special.entr(p) + special.entr(1 - p))
 
@@ -135,7 +135,7 @@ class Cube(SumProductDomain):
 @io.register
 @dataclass(frozen=True)
 class NonNegative(Domain):
-    """The cone {m >= 0} of positive measures; its only vertex is 0.
+    """The cone `{m >= 0}` of positive measures; its only vertex is 0.
 
     >>> NonNegative().project([-1.0, 2.0])
     array([0., 2.])
@@ -173,7 +173,7 @@ class NonNegative(Domain):
 @io.register
 @dataclass(frozen=True)
 class Euclidean(Domain):
-    """All of R^d, for the squared loss; it has no vertices.
+    """All of `R^d`, for the squared loss; it has no vertices.
 
     >>> Euclidean().project([-1.0, 2.0])
     array([-1.,  2.])
@@ -209,9 +209,9 @@ class Euclidean(Domain):
 @io.register
 @dataclass(frozen=True)
 class KSubset(SumProductDomain):
-    """Subsets of k out of d entries: {0 <= p <= 1, sum p = k}, vertices with k ones.
+    """Subsets of k out of d entries: `{0 <= p <= 1, sum p = k}`, vertices with k ones.
 
-    The capped simplex {0 <= p <= 1/k, sum p = 1} is ``ScaledDomain(KSubset(k), 1 / k)``.
+    The capped simplex `{0 <= p <= 1/k, sum p = 1}` is ``ScaledDomain(KSubset(k), 1 / k)``.
 
     Parameters
     ----------
@@ -281,7 +281,7 @@ class KSubset(SumProductDomain):
         return capped_softmax(theta, int(self.k))
 
     def project_kl_jvp(self, theta: Rows, p: Rows, v: Rows) -> Rows:
-        """p v - p <p, v> / sum p, on the entries below 1."""
+        """`p v - p <p, v> / sum p`, on the entries below 1."""
         free = np.where(p < 1, p, 0)
         mean = row_dot(free, v) / np.maximum(row_sum(free), np.finfo(np.float64).tiny)
         return (free * (v - mean[..., None])).astype(p.dtype)

@@ -20,7 +20,7 @@ from maxent.rows.arrays import Array, Rows, as_float, as_rows, check_scores, lea
 
 
 class Entropy(ABC):
-    """Omega on a domain. A subclass writes ``_value`` and ``_conjugate``; the rest is derived.
+    """`Omega` on a domain. A subclass writes ``_value`` and ``_conjugate``; the rest is derived.
 
     What else it knows it says by overriding the properties here, with a class attribute
     (``margin = 1.0``) where the answer is always the same.
@@ -28,7 +28,7 @@ class Entropy(ABC):
 
     @property
     def domain(self) -> Domain:
-        """The convex set Omega lives on."""
+        """The convex set `Omega` lives on."""
         return Simplex()
 
     @property
@@ -38,17 +38,17 @@ class Entropy(ABC):
 
     @property
     def smoothness(self) -> float:
-        """Lipschitz constant of grad Omega* in the 2-norm, inf where none is known."""
+        """Lipschitz constant of `grad Omega*` in the 2-norm, inf where none is known."""
         return np.inf
 
     @property
     def differentiable(self) -> bool:
-        """Whether Omega* has a gradient everywhere (Omega strictly convex)."""
+        """Whether `Omega*` has a gradient everywhere (`Omega` strictly convex)."""
         return True
 
     @property
     def convex(self) -> bool:
-        """Whether Omega is convex (Renyi beyond 1 is not; its loss still is)."""
+        """Whether `Omega` is convex (Renyi beyond 1 is not; its loss still is)."""
         return True
 
     @property
@@ -63,10 +63,12 @@ class Entropy(ABC):
 
     @property
     def link_power(self) -> float | None:
-        """The power a of the map p_i = q_i [slope (theta_i - tau)]_+^(1/a), None for other maps.
+        """The power a of the map `p_i = q_i [slope (theta_i - tau)]_+^(1/a)`, None for other maps.
 
-        q is the base measure, 1 without one; slope and tau belong to the whole row. At a = 0 the
-        map is p_i = q_i exp(theta_i - tau), at a = inf p_i = slope q_i where theta_i > tau, else 0.
+        q is the base measure, 1 without one; slope and tau belong to the whole row. At `a = 0` the
+        map is `p_i = q_i exp(theta_i - tau)`, at `a = inf` it is
+        `p_i = slope q_i` where `theta_i > tau`,
+        else 0.
         """
         return None
 
@@ -87,7 +89,7 @@ class Entropy(ABC):
         return True
 
     def value(self, p: Any) -> Array:
-        """Omega(p) of each row; +inf outside the domain."""
+        """`Omega(p)` of each row; +inf outside the domain."""
         p = as_float(p)
         rows = self.domain.check_rows(p)
         inside = np.asarray(self.domain.contains(rows))
@@ -98,11 +100,11 @@ class Entropy(ABC):
         return leading(np.where(inside, values, np.inf), p)
 
     def value_inside(self, p: Rows) -> Array:
-        """Omega(p) of float rows that are known to lie in the domain: no check, no cost."""
+        """`Omega(p)` of float rows that are known to lie in the domain: no check, no cost."""
         return leading(self._value(self.domain.check_rows(p)), p)
 
     def conjugate(self, theta: Any) -> tuple[Array, Rows]:
-        """Omega*(theta) = max_p <theta, p> - Omega(p) of each row, and the p that attains it.
+        """`Omega*(theta) = max_p <theta, p> - Omega(p)` of each row, and the p that attains it.
 
         No entry of p leaves its set by a rounding, and its sums are right to as many units in the
         last place as ``domain.roundings`` says: one for each entry and four more on the simplex.
@@ -112,13 +114,13 @@ class Entropy(ABC):
         return leading(values, theta), like(p, theta)
 
     def hvp(self, theta: Any, p: Any, v: Any) -> Rows:
-        """Jacobian of the map theta -> p at theta, times v (p as ``conjugate`` returned it)."""
+        """Jacobian of the map `theta -> p` at theta, times v (p as ``conjugate`` returned it)."""
         theta = self._scores(theta)
         parts = (as_rows(x) for x in (theta, as_float(p), as_float(v)))
         return like(self._hvp(*parts), theta)
 
     def prox(self, eta: Any, tau: float) -> Rows:
-        """argmin_p 1/2 ||p - eta||^2 + tau Omega(p) of each row."""
+        """`argmin_p 1/2 ||p - eta||^2 + tau Omega(p)` of each row."""
         if not (np.isfinite(tau) and tau > 0):
             raise ValueError(f"prox needs a finite step tau > 0, got {tau!r}")
         if not self.convex:
@@ -158,12 +160,12 @@ class Entropy(ABC):
 
 
 class MeasuredEntropy(Entropy):
-    """An entropy of the simplex against a base measure q, such as sum_i q_i phi(p_i / q_i).
+    """An entropy of the simplex against a base measure q, such as `sum_i q_i phi(p_i / q_i)`.
 
-    Every hook takes q after its other arguments: None for the counting measure (q_i = 1), which is
-    the entropy itself, else an array of one row, (1, size), or of one row per row of the batch.
+    Every hook takes q after its other arguments: None for the counting measure (`q_i = 1`), which
+    is the entropy itself, else an array of one row, (1, size), or of one row per row of the batch.
     That is all that :class:`Relative` needs to make the entropy relative to a default distribution.
-    Where q_i = 0, p_i must be 0.
+    Where `q_i = 0`, `p_i` must be 0.
     """
 
     @abstractmethod

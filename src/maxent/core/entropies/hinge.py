@@ -23,14 +23,14 @@ _MARGINS: dict[str, Callable[[int], float]] = {
 @io.register
 @dataclass(frozen=True)
 class PairwiseHinge(Entropy):
-    """The three hinge entropies of Prop. 10 on d classes, with tau(p) = 1 - max p.
+    """The three hinge entropies of Prop. 10 on d classes, with `tau(p) = 1 - max p`.
 
-    - ``"hinge"``: H = d tau(p)
-    - ``"smooth"``: H = d tau(p) - tau(p)^2/2 sum_j 1/(1 - p_j)
-    - ``"squared"``: H = d^2/2 / sum_j 1/(1 - p_j)
+    - ``"hinge"``: `H = d tau(p)`
+    - ``"smooth"``: `H = d tau(p) - tau(p)^2/2 sum_j 1/(1 - p_j)`
+    - ``"squared"``: `H = d^2/2 / sum_j 1/(1 - p_j)`
 
-    All three are Omega(p) = min_t t^2/2 sum_j 1/(1 - p_j) - d t (without the square for
-    ``hinge``, with t <= tau(p) but for ``squared``), which gives the conjugate by two nested
+    All three are `Omega(p) = min_t t^2/2 sum_j 1/(1 - p_j) - d t` (without the square for
+    ``hinge``, with `t <= tau(p)` but for ``squared``), which gives the conjugate by two nested
     one-dimensional equations (docs, "Differences from the papers").
 
     Parameters
@@ -58,7 +58,7 @@ class PairwiseHinge(Entropy):
 
     @property
     def margin(self) -> float:
-        """sup_p H(p)/(1 - max p), eq. (22): d, d - 1/2 and d^2/2."""
+        """`sup_p H(p)/(1 - max p)`, eq. (22): d, d - 1/2 and `d^2/2`."""
         return _MARGINS[self.kind](self.n_classes)
 
     @property
@@ -105,10 +105,10 @@ class PairwiseHinge(Entropy):
 
 @dataclass(frozen=True, eq=False)
 class Youngized(Entropy):
-    """The entropy H(p) = inf_theta sum_i p_i loss_i(theta) of a convex loss, eq. (34).
+    """The entropy `H(p) = inf_theta sum_i p_i loss_i(theta)` of a convex loss, eq. (34).
 
     Made by :func:`fenchel_youngize`. Both H and the conjugate
-    max_p <theta, p> + H(p) = min_s max_i (loss_i(s) + theta_i) are solved by cutting planes
+    `max_p <theta, p> + H(p) = min_s max_i (loss_i(s) + theta_i)` are solved by cutting planes
     with a linear programme (HiGHS): small numbers of classes only.
 
     Parameters
@@ -118,8 +118,8 @@ class Youngized(Entropy):
     n_classes : int
         Number of classes d.
     radius : float, default 50.0
-        Bound on |theta_j| at the start of the inner search, which widens it as long as that lowers
-        the loss.
+        Bound on `|theta_j|` at the start of the inner search, which widens it as long as that
+        lowers the loss.
     tolerance : float, default 1e-9
         Relative accuracy of the cutting planes.
     """
@@ -153,13 +153,13 @@ def fenchel_youngize(loss: Loss, n_classes: int, radius: float = 50.0) -> Youngi
     Parameters
     ----------
     loss : callable
-        theta -> (values, jacobian): the d numbers loss(theta; e_i) and their (d, d) matrix of
+        theta -> (values, jacobian): the d numbers `loss(theta; e_i)` and their (d, d) matrix of
         (sub)gradients.
     n_classes : int
         Number of classes d.
     radius : float, default 50.0
-        Bound on |theta_j| at the start of the inner search, which widens it as long as that lowers
-        the loss.
+        Bound on `|theta_j|` at the start of the inner search, which widens it as long as that
+        lowers the loss.
 
     Examples
     --------

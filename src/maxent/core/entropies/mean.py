@@ -16,7 +16,7 @@ from maxent.rows.arrays import Array, Ragged, Rows, row_dot, row_sum
 @io.register
 @dataclass(frozen=True)
 class MeanEntropy(Entropy):
-    """Omega(p) = sum_i p_i log p_i of the mean parameters, on any domain with ``project_kl``.
+    """`Omega(p) = sum_i p_i log p_i` of the mean parameters, on any domain with ``project_kl``.
 
     Its map is the Kullback-Leibler projection: the softmax on the simplex, Sinkhorn's on
     ``Birkhoff()`` and ``Transport(a, b)``, where the entropy of the distribution (Shannon) would

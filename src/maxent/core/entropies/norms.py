@@ -22,7 +22,7 @@ from maxent.rows.arrays import Array, Rows, row_dot, row_sum
 @io.register
 @dataclass(frozen=True)
 class NormEntropy(MeasuredEntropy):
-    """Omega(p) = ||p||_q - 1, q in (1, inf], eq. (20); q = inf is Berger-Parker dominance.
+    """`Omega(p) = ||p||_q - 1`, `q in (1, inf]`, eq. (20); `q = inf` is Berger-Parker dominance.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class NormEntropy(MeasuredEntropy):
 
     @property
     def differentiable(self) -> bool:
-        """False for q = inf: uniform on the support, which jumps."""
+        """False for `q = inf`: uniform on the support, which jumps."""
         return bool(np.isfinite(self.q))
 
     @property
@@ -56,7 +56,7 @@ class NormEntropy(MeasuredEntropy):
         return float(self.q - 1)
 
     def link_slope(self, p: Array, q: Array) -> float | None:
-        """||p||_q^(q-1), from theta_i - tau = (p_i / ||p||_q)^(q-1)."""
+        """`||p||_q^(q-1)`, from `theta_i - tau = (p_i / ||p||_q)^(q-1)`."""
         if np.isinf(self.q):
             return None
         return float(measure_norm(p[None], self.q, q)[0] ** (self.q - 1))
@@ -92,11 +92,11 @@ class NormEntropy(MeasuredEntropy):
 @io.register
 @dataclass(frozen=True)
 class SquaredNorm(MeasuredEntropy):
-    """Omega(p) = 1/2 ||p||_q^2, q in (1, 2].
+    """`Omega(p) = 1/2 ||p||_q^2`, `q in (1, 2]`.
 
-    q = 2 is the projection onto any domain: sparsemax on the simplex, relu on the cone, the
-    squared loss on R^d, SparseMAP on a structure. q < 2 lives on the simplex, where
-    H = 1/2 - Omega is the squared norm entropy of §4.3.
+    `q = 2` is the projection onto any domain: sparsemax on the simplex, relu on the cone, the
+    squared loss on `R^d`, SparseMAP on a structure. `q < 2` lives on the simplex, where
+    `H = 1/2 - Omega` is the squared norm entropy of §4.3.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ class SquaredNorm(MeasuredEntropy):
 
     @property
     def has_curvature(self) -> bool:
-        """For q = 2 on the simplex."""
+        """For `q = 2` on the simplex."""
         return self.q == 2 and isinstance(self.domain, Simplex)
 
     @property
@@ -137,7 +137,7 @@ class SquaredNorm(MeasuredEntropy):
 
     @property
     def smoothness(self) -> float:
-        """1/(q - 1): Omega is (q-1)-strongly convex in the q-norm, which is above the 2-norm."""
+        """`1/(q - 1)`: `Omega` is (q-1)-strongly convex in the q-norm, above the 2-norm."""
         return 1 / (self.q - 1)
 
     @property
@@ -146,7 +146,7 @@ class SquaredNorm(MeasuredEntropy):
         return float(self.q - 1) if isinstance(self.domain, Simplex) else None
 
     def link_slope(self, p: Array, q: Array) -> float:
-        """||p||_q^(q-2), from theta_i - tau = ||p||_q^(2-q) p_i^(q-1)."""
+        """`||p||_q^(q-2)`, from `theta_i - tau = ||p||_q^(2-q) p_i^(q-1)`."""
         return float(measure_norm(p[None], self.q, q)[0] ** (self.q - 2))
 
     def _value(self, p: Rows, q: Array | None = None) -> Array:

@@ -18,9 +18,9 @@ from maxent.rows.arrays import Array, Rows, row_dot
 @io.register
 @dataclass(frozen=True)
 class Renyi(MeasuredEntropy):
-    """Omega(p) = -H(p) with H(p) = log(sum_j p_j^beta) / (1 - beta), beta > 0.
+    """`Omega(p) = -H(p)` with `H(p) = log(sum_j p_j^beta) / (1 - beta)`, `beta > 0`.
 
-    beta in (0, 1] is convex and dense; beta = 1 is Shannon. Beyond 1 Omega is not convex:
+    `beta in (0, 1]` is convex and dense; `beta = 1` is Shannon. Beyond 1 `Omega` is not convex:
     the maximiser is found by an exact one-dimensional search (docs, "Differences from the
     papers") and the loss is still convex and non-negative.
 
@@ -42,12 +42,12 @@ class Renyi(MeasuredEntropy):
 
     @property
     def convex(self) -> bool:
-        """True up to beta = 1."""
+        """True up to `beta = 1`."""
         return self.beta <= 1
 
     @property
     def differentiable(self) -> bool:
-        """True up to beta = 1; beyond, the best distribution can jump."""
+        """True up to `beta = 1`; beyond, the best distribution can jump."""
         return self.beta <= 1
 
     @property
@@ -57,11 +57,11 @@ class Renyi(MeasuredEntropy):
 
     @property
     def link_power(self) -> float:
-        """beta - 1; the slope is negative below beta = 1."""
+        """`beta - 1`; the slope is negative below `beta = 1`."""
         return float(self.beta - 1)
 
     def link_slope(self, p: Array, q: Array) -> float | None:
-        """(beta - 1) / beta sum_i q_i (p_i / q_i)^beta, from the gradient of Omega."""
+        """`(beta - 1) / beta sum_i q_i (p_i / q_i)^beta`, from the gradient of `Omega`."""
         if self.beta == 1:
             return None
         norm = measure_norm(p[None], self.beta, q)[0]

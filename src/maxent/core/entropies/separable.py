@@ -18,7 +18,7 @@ from maxent.rows.arrays import Array, Rows, row_sum
 @io.register
 @dataclass(frozen=True)
 class FermiDirac(Entropy):
-    """Omega(p) = sum_j p_j log p_j + (1 - p_j) log(1 - p_j) on the cube: sigmoid, logistic loss.
+    """`Omega(p) = sum_j p_j log p_j + (1 - p_j) log(1 - p_j)` on the cube: sigmoid, logistic loss.
 
     >>> FermiDirac().conjugate([0.0])[1]
     array([0.5])
@@ -57,7 +57,7 @@ class FermiDirac(Entropy):
 @io.register
 @dataclass(frozen=True)
 class BinaryGini(Entropy):
-    """Omega(p) = sum_j p_j^2 - p_j on the cube: the sparse sigmoid clip((1 + theta)/2, 0, 1).
+    """`Omega(p) = sum_j p_j^2 - p_j` on the cube: the sparse sigmoid `clip((1 + theta)/2, 0, 1)`.
 
     The loss is the modified Huber loss (§4.4).
 
@@ -93,7 +93,7 @@ class BinaryGini(Entropy):
 @io.register
 @dataclass(frozen=True)
 class OneVsAll(Wrapper):
-    """Omega(p) = sum_j omega([p_j, 1 - p_j]) on the cube, for any entropy of the simplex (§6.1).
+    """`Omega(p) = sum_j omega([p_j, 1 - p_j])` on the cube, for any entropy of the simplex (§6.1).
 
     ``OneVsAll(Shannon())`` is FermiDirac, ``OneVsAll(Tsallis(2))`` is BinaryGini.
 
@@ -140,7 +140,7 @@ class OneVsAll(Wrapper):
         return self.entropy._hvp(*pairs)[:, self._place].reshape(theta.shape)
 
     def curvature(self, theta: Rows, p: Rows) -> tuple[Array, None]:
-        """The entry of p_j in the Jacobian of its pair."""
+        """The entry of `p_j` in the Jacobian of its pair."""
         pairs = self._pairs(theta, np.zeros_like(theta)), self._pairs(p, 1 - p)
         diagonal, spike = self.entropy.curvature(*pairs)
         slope = diagonal if spike is None else diagonal - spike**2

@@ -23,9 +23,9 @@ from maxent.rows.arrays import Array, Rows, row_dot, row_sum
 @io.register
 @dataclass(frozen=True)
 class Shannon(MeasuredEntropy):
-    """Omega(p) = -H(p), the negative Shannon entropy of the distribution over vertices.
+    """`Omega(p) = -H(p)`, the negative Shannon entropy of the distribution over vertices.
 
-    On the simplex sum p log p: softmax and the logistic loss. On any domain with a
+    On the simplex `sum p log p`: softmax and the logistic loss. On any domain with a
     log-partition it is marginal inference: ``Shannon(domain=Chain(k))`` is the CRF.
 
     Parameters
@@ -115,10 +115,10 @@ class Shannon(MeasuredEntropy):
 @io.register
 @dataclass(frozen=True)
 class Tsallis(MeasuredEntropy):
-    """Omega(p) = sum_j (p_j^alpha - p_j) / (alpha (alpha - 1)), alpha >= 1.
+    """`Omega(p) = sum_j (p_j^alpha - p_j) / (alpha (alpha - 1))`, `alpha >= 1`.
 
-    Softmax at alpha = 1, 1.5-entmax, sparsemax at 2, towards argmax as alpha grows; every
-    alpha > 1 gives exact zeros. Exact at 1, 1.5 and 2, safeguarded root finding otherwise
+    Softmax at `alpha = 1`, 1.5-entmax, sparsemax at 2, towards argmax as alpha grows; every
+    `alpha > 1` gives exact zeros. Exact at 1, 1.5 and 2, safeguarded root finding otherwise
     (Prop. 9).
 
     Parameters
@@ -146,21 +146,21 @@ class Tsallis(MeasuredEntropy):
 
     @property
     def margin(self) -> float | None:
-        """1 / (alpha - 1), eq. (24); none for Shannon."""
+        """`1 / (alpha - 1)`, eq. (24); none for Shannon."""
         return 1 / (self.alpha - 1) if self.alpha > 1 else None
 
     @property
     def smoothness(self) -> float:
-        """1 for alpha <= 2 (second derivative p^(alpha-2) >= 1), none beyond."""
+        """1 for `alpha <= 2` (second derivative `p^(alpha-2) >= 1`), none beyond."""
         return 1.0 if self.alpha <= 2 else np.inf
 
     @property
     def link_power(self) -> float:
-        """alpha - 1."""
+        """`alpha - 1`."""
         return float(self.alpha - 1)
 
     def link_slope(self, p: Array, q: Array) -> float:
-        """alpha - 1."""
+        """`alpha - 1`."""
         return float(self.alpha - 1)
 
     def _value(self, p: Rows, q: Array | None = None) -> Array:
@@ -196,15 +196,15 @@ class Tsallis(MeasuredEntropy):
         return s * (v - same_type(row_dot(s, v) / row_sum(s), p)[:, None])
 
     def curvature(self, theta: Rows, p: Rows, q: Array | None = None) -> tuple[Array, Array | None]:
-        """diag(s) - s s'/sum s with s = p^(2 - alpha)."""
+        """`diag(s) - s s'/sum s` with `s = p^(2 - alpha)`."""
         s = self._sensitivity(p, q)
         return s, s / same_type(np.sqrt(row_sum(s)), s)[:, None]
 
     def alpha_gradient(self, theta: Rows, p: Rows) -> Array:
-        """Derivative of the map p = grad Omega*(theta) with respect to alpha, finite at 1.
+        """Derivative of the map `p = grad Omega*(theta)` with respect to alpha, finite at 1.
 
-        With u = theta - tau and x = (alpha-1) u: dp = b - s (sum b / sum s), where
-        b = p u^2 (x/(1+x) - log(1+x))/x^2 and s = p^(2-alpha).
+        With `u = theta - tau` and `x = (alpha-1) u`: `dp = b - s (sum b / sum s)`, where
+        `b = p u^2 (x/(1+x) - log(1+x))/x^2` and `s = p^(2-alpha)`.
 
         >>> import numpy as np
         >>> theta, h = np.array([[0.0, 1.0, 1.5]]), 1e-6

@@ -26,7 +26,7 @@ SLACKS = ("squared", "kl")
 @io.register
 @dataclass(frozen=True, eq=False)
 class DifferenceCone(Domain):
-    """{m (q - y) : m >= 0, q in the inner domain}: differences from the observed vertices y.
+    """`{m (q - y) : m >= 0}` with q in the inner domain: differences from observed vertices y.
 
     Parameters
     ----------
@@ -89,10 +89,10 @@ class DifferenceCone(Domain):
 class Slack(Entropy):
     """U of the hinge of an observed output, for a hinge = Zero with a cost that is 0 there.
 
-    kind "squared": U(xi) = xi^2 / 2, U*(m) = m^2 / 2.
+    kind "squared": `U(xi) = xi^2 / 2`, `U*(m) = m^2 / 2`.
     kind "kl": U is the smallest KL divergence from an exponential prior of rate c of a
     distribution of slacks with mean xi, over c (Jaakkola et al., 1999; here slacks are >= 0):
-    U(xi) = xi - (1 + log(c xi)) / c beyond 1/c and 0 below, U*(m) = -log(1 - m) / c.
+    `U(xi) = xi - (1 + log(c xi)) / c` beyond 1/c and 0 below, `U*(m) = -log(1 - m) / c`.
 
     Parameters
     ----------

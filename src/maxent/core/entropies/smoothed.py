@@ -27,12 +27,12 @@ from maxent.structured.trees.tree import Tree
 @io.register
 @dataclass(frozen=True)
 class SmoothedMax(Entropy):
-    """The entropy whose conjugate is a dynamic programme with max_Omega in place of max.
+    """The entropy whose conjugate is a dynamic programme with `max_Omega` in place of max.
 
-    max_Omega(x) = Omega*(x), so that Omega*(theta) of a chain is the last of
-    a_t(j) = theta_t(j) + Omega*(a_{t-1} + theta_t(., j)). The gradient is the mean of the random
+    `max_Omega(x) = Omega*(x)`, so that `Omega*(theta)` of a chain is the last of
+    `a_t(j) = theta_t(j) + Omega*(a_{t-1} + theta_t(., j))`. The gradient is the mean of the random
     walk backwards whose steps are the local maximisers, and the value at it the sum of the local
-    entropies of those steps: Omega(p) = sum_s P(s) Omega(step from s).
+    entropies of those steps: `Omega(p) = sum_s P(s) Omega(step_s)`.
 
     Parameters
     ----------

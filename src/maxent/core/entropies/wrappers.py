@@ -16,7 +16,7 @@ from maxent.rows.arrays import Array, Rows, as_float, as_rows, n_rows, parts, ro
 @io.register
 @dataclass(frozen=True)
 class Zero(Entropy):
-    """Omega = 0 on the domain: its map is the argmax, its loss the (structured) perceptron.
+    """`Omega = 0` on the domain: its map is the argmax, its loss the (structured) perceptron.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ class Wrapper(Entropy):
 @io.register
 @dataclass(frozen=True, eq=False)
 class Shifted(Wrapper):
-    """Omega(p) - <c, p>, so that Omega*(theta + c): a cost-sensitive loss (§3.4).
+    """`Omega(p) - <c, p>`, so that `Omega*(theta + c)`: a cost-sensitive loss (§3.4).
 
     With c the cost of each answer ``Shifted(Zero(), c)`` is the hinge, ``Shifted(Shannon(), c)``
     softmax-margin, ``Shifted(Tsallis(2), c)`` the cost-augmented sparsemax.
@@ -91,7 +91,7 @@ class Shifted(Wrapper):
     Parameters
     ----------
     entropy : Entropy
-        Omega.
+        `Omega`.
     cost : array
         c, one row for all, or a row for each row of the batch.
 
@@ -158,11 +158,11 @@ class Shifted(Wrapper):
 @io.register
 @dataclass(frozen=True, eq=False)
 class Relative(Wrapper):
-    """Omega(p) = sum_i q_i phi(p_i / q_i): the entropy against a default distribution q0.
+    """`Omega(p) = sum_i q_i phi(p_i / q_i)`: the entropy against a default distribution q0.
 
-    For Shannon KL(p || q0), the prior of density estimation; for Tsallis p_i = q_i [1 +
-    (alpha-1)(theta_i - tau)]_+^(1/(alpha-1)). Scores 0 give back q0 and splitting a cell into two
-    halves changes nothing, for every entropy.
+    For Shannon `KL(p || q0)`, the prior of density estimation; for Tsallis
+    `p_i = q_i [1 + (alpha-1)(theta_i - tau)]_+^(1/(alpha-1))`. Scores 0 give back q0 and splitting
+    a cell into two halves changes nothing, for every entropy.
 
     Parameters
     ----------
@@ -220,7 +220,7 @@ class Relative(Wrapper):
 
     @property
     def smoothness(self) -> float:
-        """At most that of the entropy inside: phi''(p/q)/q >= phi''(p/q), as q <= 1."""
+        """At most that of the entropy inside: `phi''(p/q)/q >= phi''(p/q)`, as `q <= 1`."""
         return self.entropy.smoothness
 
     @property
@@ -252,12 +252,12 @@ class Relative(Wrapper):
 @io.register
 @dataclass(frozen=True)
 class Scaled(Wrapper):
-    """t Omega(p), a temperature: (t Omega)*(theta) = t Omega*(theta / t).
+    """`t Omega(p)`, a temperature: `(t Omega)*(theta) = t Omega*(theta / t)`.
 
     Parameters
     ----------
     entropy : Entropy
-        Omega.
+        `Omega`.
     temperature : float
         t, > 0.
 

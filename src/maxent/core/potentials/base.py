@@ -32,7 +32,7 @@ class Potential(ABC):
 
     @property
     def smooth_conjugate(self) -> bool:
-        """Whether V* has a gradient, see ``conjugate_gradient``."""
+        """Whether `V*` has a gradient, see ``conjugate_gradient``."""
         return False
 
     @property
@@ -65,20 +65,20 @@ class Potential(ABC):
 
     @abstractmethod
     def conjugate(self, v: Array) -> float:
-        """V*(v), the penalty."""
+        """`V*(v)`, the penalty."""
 
     @abstractmethod
     def prox_conjugate(self, v: Array, step: float) -> Array:
-        """argmin_x 1/2 ||x - v||^2 + step V*(x)."""
+        """`argmin_x 1/2 ||x - v||^2 + step V*(x)`."""
 
     @abstractmethod
     def gauge(self, r: Array) -> float:
         """inf {c > 0 : r in c dom V}: 0 where dom V is everything, inf where no multiple fits."""
 
     def critical_multiplier(self, r: Array) -> float:
-        """The smallest c for which w = 0 is optimal under ``ScaledPotential(V, c)``; inf if none.
+        """The smallest c for which `w = 0` is optimal under ``ScaledPotential(V, c)``; inf if none.
 
-        It is the gauge of {V = 0} at r: where a regularization path starts.
+        It is the gauge of `{V = 0}` at r: where a regularization path starts.
         """
         return np.inf if np.any(r) else 0.0
 
@@ -87,30 +87,30 @@ class Potential(ABC):
         raise TypeError(f"{self!r} has no gradient: V is an indicator or has kinks")
 
     def conjugate_gradient(self, v: Array) -> Array:
-        """Gradient of V*."""
+        """Gradient of `V*`."""
         raise TypeError(f"the penalty of {self!r} has no gradient everywhere")
 
     def conjugate_hessian(self, v: Array) -> Array | None:
-        """Hessian of V*, a vector where it is diagonal; None where it is not known or infinite."""
+        """Hessian of `V*`, a vector where it is diagonal; None where it is unknown or infinite."""
         return None
 
     def strong_convexity(self) -> float:
-        """The modulus of V* in the 2-norm, so that grad V is 1/modulus-Lipschitz; 0 if none."""
+        """The modulus of `V*` in the 2-norm, so that `grad V` is 1/modulus-Lipschitz; 0 if none."""
         return 0.0
 
     def conjugate_terms(self, v: Array) -> tuple[Array, Array]:
-        """V_j*(v_j) of each feature and its slope there (at a kink any), where V is a sum."""
+        """`V_j*(v_j)` of each feature and its slope there (at a kink any), where V is a sum."""
         raise TypeError(f"{self!r} is not a sum over the features")
 
     def elastic(self, n: int) -> tuple[Array, Array] | None:
-        """(l1, l2) where V*(v) = sum l1_j |v_j| + l2_j/2 v_j^2, else None."""
+        """(l1, l2) where `V*(v) = sum l1_j |v_j| + l2_j/2 v_j^2`, else None."""
         return None
 
     def coordinate_step(self, j: int, w: Array, gradient: float, curvature: float) -> float:
-        """The d that minimises gradient d + curvature/2 d^2 + V*(-(w + d e_j)).
+        """The d that minimises `gradient d + curvature/2 d^2 + V*(-(w + d e_j))`.
 
         Here by a search between 0 and the unpenalized optimum, which is right for a penalty that
-        depends on |w_j| and grows with it; others override.
+        depends on `|w_j|` and grows with it; others override.
         """
         check_curvature(curvature)
         goal = w[j] - gradient / curvature

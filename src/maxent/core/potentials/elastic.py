@@ -23,9 +23,9 @@ ZERO = parameter("zero", 0.0)
 
 
 class ElasticPotential(Potential):
-    """V*(v) = sum l1_j |v_j| + l2_j/2 v_j^2 and V_j(r) = [|r| - l1_j]_+^2 / (2 l2_j).
+    """`V*(v) = sum l1_j |v_j| + l2_j/2 v_j^2` and `V_j(r) = [|r| - l1_j]_+^2 / (2 l2_j)`.
 
-    Where l2_j = 0 that is the indicator of |r_j| <= l1_j. A subclass writes ``coefficients``.
+    Where `l2_j = 0` that is the indicator of `|r_j| <= l1_j`. A subclass writes ``coefficients``.
     """
 
     decomposable = True
@@ -53,7 +53,7 @@ class ElasticPotential(Potential):
         return not self.coefficients()[0].any()
 
     def value(self, r: Array) -> float:
-        """sum [|r_j| - l1_j]_+^2 / (2 l2_j); an indicator where l2_j = 0."""
+        """`sum [|r_j| - l1_j]_+^2 / (2 l2_j)`; an indicator where `l2_j = 0`."""
         l1, l2 = self.coefficients()
         over = np.maximum(np.abs(r) - l1, 0)
         over = np.where(over <= ROUNDING * l1, 0.0, over)
@@ -61,11 +61,11 @@ class ElasticPotential(Potential):
             return float(np.sum(np.where(over > 0, over / (2 * l2) * over, 0.0)))
 
     def conjugate(self, v: Array) -> float:
-        """sum l1_j |v_j| + l2_j/2 v_j^2."""
+        """`sum l1_j |v_j| + l2_j/2 v_j^2`."""
         return float(np.sum(self.conjugate_terms(v)[0]))
 
     def conjugate_terms(self, v: Array) -> tuple[Array, Array]:
-        """l1 |v| + l2/2 v^2 and sign(v) l1 + l2 v."""
+        """`l1 |v| + l2/2 v^2` and `sign(v) l1 + l2 v`."""
         l1, l2 = self.coefficients()
         size = np.abs(v)
         with np.errstate(over="ignore"):
@@ -80,16 +80,16 @@ class ElasticPotential(Potential):
         return np.sign(v) * kept / (1 + step * l2)
 
     def gauge(self, r: Array) -> float:
-        """max |r_j| / l1_j over the coordinates without a square."""
+        """`max |r_j| / l1_j` over the coordinates without a square."""
         l1, l2 = self.coefficients()
         return float(np.max(np.where(l2 > 0, 0.0, fraction(r, l1)), initial=0.0))
 
     def critical_multiplier(self, r: Array) -> float:
-        """max |r_j| / l1_j."""
+        """`max |r_j| / l1_j`."""
         return float(np.max(fraction(r, self.coefficients()[0]), initial=0.0))
 
     def grad(self, r: Array) -> Array:
-        """sign(r) [|r| - l1]_+ / l2."""
+        """`sign(r) [|r| - l1]_+ / l2`."""
         if not self.smooth:
             return super().grad(r)
         l1, l2 = self.coefficients()
@@ -123,7 +123,7 @@ class ElasticPotential(Potential):
 @io.register
 @dataclass(frozen=True, eq=False, repr=False)
 class Equality(ElasticPotential):
-    """Moments must match: V = I(r = 0), no penalty (basic maxent, density paper §4).
+    """Moments must match: `V = I(r = 0)`, no penalty (basic maxent, density paper §4).
 
     >>> Equality().conjugate(np.array([3.0]))
     0.0
@@ -137,7 +137,7 @@ class Equality(ElasticPotential):
 @io.register
 @dataclass(frozen=True, eq=False, repr=False)
 class Box(ElasticPotential):
-    """|r_j| <= beta_j: the l1 penalty sum beta_j |w_j| (density paper §5.1).
+    """`|r_j| <= beta_j`: the l1 penalty `sum beta_j |w_j|` (density paper §5.1).
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ class Box(ElasticPotential):
 @io.register
 @dataclass(frozen=True, eq=False, repr=False)
 class Quadratic(ElasticPotential):
-    """||r||^2 / (2 strength): the ridge penalty strength/2 ||w||^2 (density paper §5.4).
+    """`||r||^2 / (2 strength)`: the ridge penalty `strength/2 ||w||^2` (density paper §5.4).
 
     Parameters
     ----------
@@ -188,12 +188,12 @@ class Quadratic(ElasticPotential):
     # the general forms, without the passes over what is 0 here: solvers ask at every step
 
     def value(self, r: Array) -> float:
-        """sum r_j^2 / (2 strength_j)."""
+        """`sum r_j^2 / (2 strength_j)`."""
         with np.errstate(over="ignore"):
             return float(r / (2 * self.strength) @ r)
 
     def conjugate(self, v: Array) -> float:
-        """sum strength_j/2 v_j^2."""
+        """`sum strength_j/2 v_j^2`."""
         with np.errstate(over="ignore"):
             return float(0.5 * self.strength * v @ v)
 
@@ -209,7 +209,7 @@ class Quadratic(ElasticPotential):
 @io.register
 @dataclass(frozen=True, eq=False, repr=False)
 class ElasticNet(ElasticPotential):
-    """Dead-zone quadratic: penalty sum beta_j |w_j| + strength_j/2 w_j^2 (density paper §5.6).
+    """Dead-zone quadratic: penalty `sum beta_j |w_j| + strength_j/2 w_j^2` (density paper §5.6).
 
     Parameters
     ----------

@@ -29,7 +29,7 @@ from maxent.rows.arrays import Array
 @io.register
 @dataclass(frozen=True, eq=False, repr=False)
 class NormBall(Potential):
-    """||r||_p <= radius: the penalty radius ||w||_p', 1/p + 1/p' = 1 (density paper §5.7).
+    """`||r||_p <= radius`: the penalty `radius ||w||_p'`, `1/p + 1/p' = 1` (density paper §5.7).
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class NormBall(Potential):
         return 0.0 if p_norm(r, self.p) <= self.radius * (1 + ROUNDING) else np.inf
 
     def conjugate(self, v: Array) -> float:
-        """radius ||v||_p'."""
+        """`radius ||v||_p'`."""
         return self.radius * p_norm(v, dual_order(self.p)) if self.radius else 0.0
 
     def prox_conjugate(self, v: Array, step: float) -> Array:
@@ -64,18 +64,18 @@ class NormBall(Potential):
         return v - project_ball(v, self.p, step * self.radius)
 
     def gauge(self, r: Array) -> float:
-        """||r||_p / radius."""
+        """`||r||_p / radius`."""
         return float(fraction(np.array(p_norm(r, self.p)), np.array(self.radius)))
 
     def critical_multiplier(self, r: Array) -> float:
-        """||r||_p / radius."""
+        """`||r||_p / radius`."""
         return self.gauge(r)
 
 
 @io.register
 @dataclass(frozen=True, eq=False, repr=False)
 class Ball(NormBall):
-    """||r||_2 <= radius: the penalty radius ||w||_2 (density paper §5.3).
+    """`||r||_2 <= radius`: the penalty `radius ||w||_2` (density paper §5.3).
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ class Ball(NormBall):
 @io.register
 @dataclass(frozen=True, eq=False, repr=False)
 class SquaredNormPotential(Potential):
-    """||r||_p^2 / (2 strength): the penalty strength/2 ||w||_p'^2 (density paper §5.7).
+    """`||r||_p^2 / (2 strength)`: the penalty `strength/2 ||w||_p'^2` (density paper §5.7).
 
     Parameters
     ----------
@@ -118,21 +118,21 @@ class SquaredNormPotential(Potential):
 
     @property
     def smooth(self) -> bool:
-        """True for 1 < p < inf."""
+        """True for `1 < p < inf`."""
         return 1 < self.p < np.inf
 
     @property
     def smooth_conjugate(self) -> bool:
-        """True for 1 < p < inf."""
+        """True for `1 < p < inf`."""
         return self.smooth
 
     def value(self, r: Array) -> float:
-        """||r||_p^2 / (2 strength)."""
+        """`||r||_p^2 / (2 strength)`."""
         norm = p_norm(r, self.p)
         return norm / (2 * self.strength) * norm
 
     def conjugate(self, v: Array) -> float:
-        """strength/2 ||v||_p'^2."""
+        """`strength/2 ||v||_p'^2`."""
         norm = p_norm(v, dual_order(self.p))
         return 0.5 * self.strength * norm * norm
 
@@ -145,20 +145,20 @@ class SquaredNormPotential(Potential):
         return 0.0
 
     def grad(self, r: Array) -> Array:
-        """||r||_p times the gradient of the norm, over strength."""
+        """`||r||_p` times the gradient of the norm, over strength."""
         if not self.smooth:
             return super().grad(r)
         return p_norm(r, self.p) * unit_norm_gradient(r, self.p) / self.strength
 
     def conjugate_gradient(self, v: Array) -> Array:
-        """strength ||v||_p' times the gradient of the norm."""
+        """`strength ||v||_p'` times the gradient of the norm."""
         if not self.smooth_conjugate:
             return super().conjugate_gradient(v)
         q = dual_order(self.p)
         return self.strength * p_norm(v, q) * unit_norm_gradient(v, q)
 
     def strong_convexity(self) -> float:
-        """strength (p' - 1) for p' <= 2, whose norm is above the 2-norm; else none."""
+        """`strength (p' - 1)` for `p' <= 2`, whose norm is above the 2-norm; else none."""
         q = dual_order(self.p)
         return self.strength * (q - 1) if 1 < q <= 2 else 0.0
 
@@ -166,7 +166,7 @@ class SquaredNormPotential(Potential):
 @io.register
 @dataclass(frozen=True, eq=False, repr=False)
 class QuadraticForm(Potential):
-    """r'A^+r / 2 on the range of A: the penalty w'Aw / 2, A symmetric positive semidefinite.
+    """`r'A^+r / 2` on the range of A: the penalty `w'Aw / 2`, A symmetric positive semidefinite.
 
     Parameters
     ----------
@@ -211,7 +211,7 @@ class QuadraticForm(Potential):
         return c, bool(np.max(off, initial=0.0) <= ROUNDING * max(np.abs(c).max(initial=0.0), 0.0))
 
     def value(self, r: Array) -> float:
-        """r'A^+r / 2, +inf off the range."""
+        """`r'A^+r / 2`, +inf off the range."""
         c, inside = self._coordinates(r)
         on = self._spectrum > 0
         with np.errstate(over="ignore"):
@@ -224,7 +224,7 @@ class QuadraticForm(Potential):
             return float(0.5 * np.sum(self._spectrum * c * c))
 
     def prox_conjugate(self, v: Array, step: float) -> Array:
-        """(I + step A)^-1 v."""
+        """`(I + step A)^-1 v`."""
         return self._basis @ ((self._basis.T @ v) / (1 + step * self._spectrum))
 
     def gauge(self, r: Array) -> float:
@@ -232,7 +232,7 @@ class QuadraticForm(Potential):
         return 0.0 if self._coordinates(r)[1] else np.inf
 
     def grad(self, r: Array) -> Array:
-        """A^+ r."""
+        """`A^+ r`."""
         on = self._spectrum > 0
         return self._basis[:, on] @ ((self._basis[:, on].T @ r) / self._spectrum[on])
 
@@ -257,9 +257,9 @@ class QuadraticForm(Potential):
 @io.register
 @dataclass(frozen=True, eq=False, repr=False)
 class NormPlusSquare(Potential):
-    """dist_2(r, {||.||_p <= radius})^2 / (2 strength) (density paper §5.7).
+    """`dist_2(r, {||.||_p <= radius})^2 / (2 strength)` (density paper §5.7).
 
-    The penalty is radius ||w||_p' + strength/2 ||w||_2^2.
+    The penalty is `radius ||w||_p' + strength/2 ||w||_2^2`.
 
     Parameters
     ----------
@@ -293,7 +293,7 @@ class NormPlusSquare(Potential):
         return away / (2 * self.strength) * away
 
     def conjugate(self, v: Array) -> float:
-        """radius ||v||_p' + strength/2 ||v||_2^2."""
+        """`radius ||v||_p' + strength/2 ||v||_2^2`."""
         norm = p_norm(v, 2)
         return self.radius * p_norm(v, dual_order(self.p)) + 0.5 * self.strength * norm * norm
 
@@ -307,7 +307,7 @@ class NormPlusSquare(Potential):
         return 0.0
 
     def critical_multiplier(self, r: Array) -> float:
-        """||r||_p / radius."""
+        """`||r||_p / radius`."""
         return NormBall(self.radius, self.p).gauge(r)
 
     def grad(self, r: Array) -> Array:
@@ -322,7 +322,7 @@ class NormPlusSquare(Potential):
 @io.register
 @dataclass(frozen=True, eq=False, repr=False)
 class DualBall(Potential):
-    """Weights kept in ||w||_p <= radius, with V(r) = radius ||r||_p' (density paper §5.5).
+    """Weights kept in `||w||_p <= radius`, with `V(r) = radius ||r||_p'` (density paper §5.5).
 
     Parameters
     ----------
@@ -345,7 +345,7 @@ class DualBall(Potential):
         object.__setattr__(self, "p", norm_order(self.p))
 
     def value(self, r: Array) -> float:
-        """radius ||r||_p'."""
+        """`radius ||r||_p'`."""
         return self.radius * p_norm(r, dual_order(self.p))
 
     def conjugate(self, v: Array) -> float:

@@ -33,9 +33,9 @@ _FAR = 1e305  # beyond which a cumulant function without a bound is not followed
 @io.register
 @dataclass(frozen=True, eq=False, repr=False)
 class Centred(WrappedPotential):
-    """Weights held near a centre instead of near 0: penalty V*(-(w - centre)).
+    """Weights held near a centre instead of near 0: penalty `V*(-(w - centre))`.
 
-    V_c(r) = V(r) - <centre, r>. With ``Quadratic`` it is the Gaussian prior with that mean, the
+    `V_c(r) = V(r) - <centre, r>`. With ``Quadratic`` it is the Gaussian prior with that mean, the
     weights of a model of another domain, for instance.
 
     Parameters
@@ -67,11 +67,11 @@ class Centred(WrappedPotential):
         return int(self.centre.size)
 
     def value(self, r: Array) -> float:
-        """V(r) - <centre, r>."""
+        """`V(r) - <centre, r>`."""
         return self.potential.value(r) - float(self.centre @ r)
 
     def conjugate(self, v: Array) -> float:
-        """V*(v + centre)."""
+        """`V*(v + centre)`."""
         return self.potential.conjugate(v + self.centre)
 
     def prox_conjugate(self, v: Array, step: float) -> Array:
@@ -91,7 +91,7 @@ class Centred(WrappedPotential):
         return self.potential.grad(r) - self.centre
 
     def conjugate_gradient(self, v: Array) -> Array:
-        """grad V*(v + centre)."""
+        """`grad V*(v + centre)`."""
         return self.potential.conjugate_gradient(v + self.centre)
 
     def conjugate_hessian(self, v: Array) -> Array | None:
@@ -112,7 +112,7 @@ class Centred(WrappedPotential):
 
 
 def gaussian_prior(mean: Any = 0.0, covariance: Any = 1.0) -> Potential:
-    """The potential of a normal prior: penalty 1/2 (w - mean)' covariance^-1 (w - mean).
+    """The potential of a normal prior: penalty `1/2 (w - mean)' covariance^-1 (w - mean)`.
 
     With mean 0 and variance 1 a max-margin loss makes it the M3N (discrimination paper, Theorem 3).
 
@@ -152,16 +152,16 @@ def gaussian_prior(mean: Any = 0.0, covariance: Any = 1.0) -> Potential:
 class CumulantPrior(Separable):
     """Any prior under which the weights are independent and alike, by its cumulant function.
 
-    V(r) = sum K(-r_k); the penalty K*(w), its gradient and its prox are roots of K'.
+    `V(r) = sum K(-r_k)`; the penalty `K*(w)`, its gradient and its prox are roots of K'.
 
     Parameters
     ----------
     cumulant : callable
-        K(eta) = log E exp(eta w) of one weight, elementwise on arrays; K(0) = 0.
+        `K(eta) = log E exp(eta w)` of one weight, elementwise on arrays; `K(0) = 0`.
     mean : callable
-        Its derivative K'(eta), the mean of the prior tilted by eta.
+        Its derivative `K'(eta)`, the mean of the prior tilted by eta.
     bound : float, default inf
-        K is finite for |eta| < bound; inf where it is everywhere.
+        K is finite for `|eta| < bound`; inf where it is everywhere.
 
     Examples
     --------
@@ -202,7 +202,7 @@ class CumulantPrior(Separable):
 
     @property
     def smooth_conjugate(self) -> bool:
-        """Whether tilting the prior reaches any mean; else K* ends at the largest."""
+        """Whether tilting the prior reaches any mean; else `K*` ends at the largest."""
         return self._steep
 
     @property
@@ -229,7 +229,7 @@ class CumulantPrior(Separable):
         return -np.asarray(self.mean(-r))
 
     def gauge(self, r: Array) -> float:
-        """max |r| / bound."""
+        """`max |r| / bound`."""
         return float(np.max(np.abs(r), initial=0.0)) / self.bound
 
     def _root(self, v: Array, step: float) -> Array:
@@ -252,11 +252,11 @@ class CumulantPrior(Separable):
             return bracketed_root(lambda r, j: v[j] - rise(r), low, high)
 
     def conjugate_gradient(self, v: Array) -> Array:
-        """The r with V'(r) = v."""
+        """The r with `V'(r) = v`."""
         return self._root(v, 0.0) if self._steep else super().conjugate_gradient(v)
 
     def conjugate_terms(self, v: Array) -> tuple[Array, Array]:
-        """The terms of the penalty and their derivatives, at the end of K* the largest r."""
+        """The terms of the penalty and their derivatives, at the end of `K*` the largest r."""
         return self._terms(v), self._root(v, 0.0)
 
     def _terms(self, v: Array) -> Array:
@@ -267,7 +267,7 @@ class CumulantPrior(Separable):
             return np.where(short | np.isnan(terms), np.inf, terms)
 
     def prox_conjugate(self, v: Array, step: float) -> Array:
-        """v - step r = V'(r) with V'(r) + step r = v (Moreau), the one with more digits."""
+        """`v - step r = V'(r)` with `V'(r) + step r = v` (Moreau), the one with more digits."""
         r = self._root(v, step)
         with np.errstate(over="ignore", invalid="ignore"):
             return np.where(step * np.abs(r) > 0.5 * np.abs(v), self.grad(r), v - step * r)

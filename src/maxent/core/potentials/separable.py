@@ -53,9 +53,9 @@ class Separable(Potential):
 @io.register
 @dataclass(frozen=True, eq=False, repr=False)
 class SmoothBox(Separable):
-    """Smoothed l1: penalty sum a_j b_j log cosh(w_j/a_j), b = beta, a = smoothing (§5.2).
+    """Smoothed l1: penalty `sum a_j b_j log cosh(w_j/a_j)`, b = beta, a = smoothing (§5.2).
 
-    V(r) = sum a_j b_j KL((1 + r_j/b_j)/2 || 1/2) on |r_j| <= b_j.
+    `V(r) = sum a_j b_j KL((1 + r_j/b_j)/2 || 1/2)` on `|r_j| <= b_j`.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ class SmoothBox(Separable):
         return SmoothBox(*(x[j] if x.ndim else x for x in (self.beta, self.smoothing)))
 
     def value(self, r: Array) -> float:
-        """sum a b KL((1 + r/b)/2 || 1/2)."""
+        """`sum a b KL((1 + r/b)/2 || 1/2)`."""
         share = fraction(r, self.beta)
         if np.max(share, initial=0.0) > 1 + ROUNDING:
             return np.inf
@@ -108,7 +108,7 @@ class SmoothBox(Separable):
         return self.beta * np.where(u < 1, small, large)
 
     def prox_conjugate(self, v: Array, step: float) -> Array:
-        """x + step b tanh(x/a) = v."""
+        """`x + step b tanh(x/a) = v`."""
         size = np.abs(v)
         a, b = (np.broadcast_to(x, size.shape) for x in (self.smoothing, self.beta))
 
@@ -119,7 +119,7 @@ class SmoothBox(Separable):
         return _solve_between(excess, v)
 
     def gauge(self, r: Array) -> float:
-        """max |r_j| / beta_j."""
+        """`max |r_j| / beta_j`."""
         return float(np.max(fraction(r, self.beta), initial=0.0))
 
     def grad(self, r: Array) -> Array:
@@ -134,7 +134,7 @@ class SmoothBox(Separable):
             return self.beta * np.tanh(v / self.smoothing)
 
     def conjugate_hessian(self, v: Array) -> Array | None:
-        """(b/a) / cosh(v/a)^2."""
+        """`(b/a) / cosh(v/a)^2`."""
         with np.errstate(over="ignore", under="ignore"):
             decay = np.exp(-np.abs(v) / self.smoothing)
         return self.beta / self.smoothing * (2 * decay / (1 + decay**2)) ** 2
@@ -145,8 +145,8 @@ class SmoothBox(Separable):
 class LaplacePrior(Separable):
     """The Laplace prior of maximum-entropy discrimination, exactly (one convex function).
 
-    V(r) = sum log(lam/(lam - r^2)) on |r| < sqrt(lam), with the penalty
-    V*(w) = sum s - 1 - log((s + 1)/2), s = sqrt(lam w^2 + 1) (discrimination paper, Cor. 6):
+    `V(r) = sum log(lam/(lam - r^2))` on `|r| < sqrt(lam)`, with the penalty
+    `V*(w) = sum s - 1 - log((s + 1)/2)`, `s = sqrt(lam w^2 + 1)` (discrimination paper, Cor. 6):
     the cumulant function of the prior and the KL divergence of the posterior from it.
 
     Parameters
@@ -175,7 +175,7 @@ class LaplacePrior(Separable):
         return LaplacePrior(self.lam[j] if self.lam.ndim else self.lam)
 
     def value(self, r: Array) -> float:
-        """sum log(lam/(lam - r^2)), +inf from the border on."""
+        """`sum log(lam/(lam - r^2))`, +inf from the border on."""
         share = fraction(r, np.sqrt(self.lam))
         if np.max(share, initial=0.0) >= 1:
             return np.inf
@@ -189,16 +189,16 @@ class LaplacePrior(Separable):
         return extra - np.log1p(extra / 2)
 
     def conjugate_gradient(self, v: Array) -> Array:
-        """eta = lam v / (1 + s), the only root of v = 2 eta/(lam - eta^2) inside the domain."""
+        """`eta = lam v / (1 + s)`, the only root of `v = 2 eta/(lam - eta^2)` inside the domain."""
         return np.sqrt(self.lam) * ((u := np.sqrt(self.lam) * v) / (1 + np.hypot(u, 1.0)))
 
     def conjugate_hessian(self, v: Array) -> Array | None:
-        """lam / (s (1 + s)), s = sqrt(lam v^2 + 1)."""
+        """`lam / (s (1 + s))`, `s = sqrt(lam v^2 + 1)`."""
         s = np.hypot(np.sqrt(self.lam) * v, 1.0)
         return self.lam / s / (1 + s)
 
     def prox_conjugate(self, v: Array, step: float) -> Array:
-        """x + step eta(x) = v: a cubic equation, solved for x = 2 eta/(lam - eta^2)."""
+        """`x + step eta(x) = v`: a cubic equation, solved for `x = 2 eta/(lam - eta^2)`."""
         size = np.abs(v)
         lam = np.broadcast_to(self.lam, size.shape)
 
@@ -208,19 +208,19 @@ class LaplacePrior(Separable):
         return _solve_between(excess, v)
 
     def gauge(self, r: Array) -> float:
-        """max |r_j| / sqrt(lam)."""
+        """`max |r_j| / sqrt(lam)`."""
         return float(np.max(fraction(r, np.sqrt(self.lam)), initial=0.0))
 
     def grad(self, r: Array) -> Array:
-        """2 r / (lam - r^2)."""
+        """`2 r / (lam - r^2)`."""
         return 2 * r / (self.lam - r**2)
 
     def posterior_mean(self, r: Array) -> Array:
-        """E[w] = 2 eta/(lam - eta^2) with eta = mu - F p = -r."""
+        """`E[w] = 2 eta/(lam - eta^2)` with `eta = mu - F p = -r`."""
         return -self.grad(r)
 
     def posterior_variance(self, r: Array) -> Array:
-        """2 (lam + r^2)/(lam - r^2)^2."""
+        """`2 (lam + r^2)/(lam - r^2)^2`."""
         return 2 * (self.lam + r**2) / (self.lam - r**2) ** 2
 
 

@@ -174,7 +174,7 @@ class WrappedPotential(Potential):
 @io.register
 @dataclass(frozen=True, eq=False, repr=False)
 class ScaledPotential(WrappedPotential):
-    """V_c(r) = c V(r/c), so that V_c* = c V*: one multiplier for the path of any model.
+    """`V_c(r) = c V(r/c)`, so that `V_c* = c V*`: one multiplier for the path of any model.
 
     Parameters
     ----------
@@ -205,7 +205,7 @@ class ScaledPotential(WrappedPotential):
         return self.multiplier * self.potential.value(r / self.multiplier)
 
     def conjugate(self, v: Array) -> float:
-        """c V*(v)."""
+        """`c V*(v)`."""
         return self.multiplier * self.potential.conjugate(v)
 
     def prox_conjugate(self, v: Array, step: float) -> Array:
@@ -225,7 +225,7 @@ class ScaledPotential(WrappedPotential):
         return self.potential.grad(r / self.multiplier)
 
     def conjugate_gradient(self, v: Array) -> Array:
-        """c grad V*(v)."""
+        """`c grad V*(v)`."""
         return self.multiplier * self.potential.conjugate_gradient(v)
 
     def conjugate_hessian(self, v: Array) -> Array | None:
@@ -268,9 +268,9 @@ def scaled(potential: Potential, c: float) -> Potential:
 @io.register
 @dataclass(frozen=True, eq=False, repr=False)
 class ShiftedPotential(WrappedPotential):
-    """U_r(u) = U(reference - u): from an absolute to a relative potential (density paper §4.1).
+    """`U_r(u) = U(reference - u)`: from an absolute to a relative potential (density paper §4.1).
 
-    U_r*(v) = U*(-v) + <v, reference>, eq. (7). Shifting twice by one reference gives U back, so
+    `U_r*(v) = U*(-v) + <v, reference>`, eq. (7). Shifting twice by one reference gives U back, so
     the same class turns a relative potential into the absolute one.
 
     Parameters
@@ -309,7 +309,7 @@ class ShiftedPotential(WrappedPotential):
         return self.potential.value(away)
 
     def conjugate(self, v: Array) -> float:
-        """U*(-v) + <v, reference>."""
+        """`U*(-v) + <v, reference>`."""
         return self.potential.conjugate(-v) + float(v @ self.reference)
 
     def prox_conjugate(self, v: Array, step: float) -> Array:
@@ -345,7 +345,7 @@ class ShiftedPotential(WrappedPotential):
         return float(optimize.minimize_scalar(gauge, bounds=bounds, method="bounded").x)
 
     def critical_multiplier(self, r: Array) -> float:
-        """By a search, where V(0) = min V; else inf: no weights stay 0 for all large c."""
+        """By a search, where `V(0) = min V`; else inf: no weights stay 0 for all large c."""
         still = lambda t: not self.prox_conjugate(t * r, 1.0).any()  # noqa: E731
         if not np.any(r):
             return 0.0 if still(0.0) else np.inf
@@ -356,7 +356,7 @@ class ShiftedPotential(WrappedPotential):
         return -self.potential.grad(self.reference - r)
 
     def conjugate_gradient(self, v: Array) -> Array:
-        """reference - grad U*(-v)."""
+        """`reference - grad U*(-v)`."""
         return self.reference - self.potential.conjugate_gradient(-v)
 
     def conjugate_hessian(self, v: Array) -> Array | None:

@@ -93,7 +93,7 @@ class Solution:
     w : array (n_features,)
         The weights.
     p : array
-        The prediction p_w at them (for a hinge the mixture of vertices).
+        The prediction `p_w` at them (for a hinge the mixture of vertices).
     gap : float
         Duality gap, inf where none exists (then see ``optimality``).
     optimality : float

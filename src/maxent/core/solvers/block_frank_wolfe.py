@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 @io.register
 @dataclass(frozen=True)
 class BlockFrankWolfe(DualSolver):
-    """Steps towards p_w, row by row (Lacoste-Julien et al., 2013), for a strongly convex penalty.
+    """Steps towards `p_w`, row by row (Lacoste-Julien et al., 2013), for a strongly convex penalty.
 
     It asks an entropy for its map alone: for Zero with a cost the cost-augmented argmax of a
-    max-margin model, plain or structured. The step from p_i to the answer q_i has the length
-    min(1, g_i strength / (a_i^2 ||F_i(q_i - p_i)||^2)), g_i = a_i times the Fenchel-Young gap of
-    the row: exact for Zero under Quadratic, never too long otherwise. On the simplex a hinge moves
-    mass from its worst class to its best one (pairwise steps) in compiled code.
+    max-margin model, plain or structured. The step from `p_i` to the answer `q_i` has the length
+    `min(1, g_i strength / (a_i^2 ||F_i(q_i - p_i)||^2))`, `g_i = a_i` times the Fenchel-Young gap
+    of the row: exact for Zero under Quadratic, never too long otherwise. On the simplex a hinge
+    moves mass from its worst class to its best one (pairwise steps) in compiled code.
 
     A hinge over ``Chain`` with tied transitions under Quadratic (any strengths > 0) is compiled as
     well. Each sequence keeps the paths it is a mixture of and moves mass between them (Osokin et

@@ -24,8 +24,8 @@ _FINEST = 1e-15  # share of the objective below which rounding is all that is le
 class ColumnGeneration(Solver):
     """Hinges of few rows to the last digit, under most potentials and with any slacks.
 
-    Each row keeps the answers p of the oracle so far, planes <theta_i, p> - Omega(p) below its
-    Omega*(theta_i) (for ``Slack`` below its hinge). Interior points give the best w against all
+    Each row keeps the answers p of the oracle so far, planes `<theta_i, p> - Omega(p)` below its
+    `Omega*(theta_i)` (for ``Slack`` below its hinge). Interior points give the best w against all
     planes, with weights of the planes whose mixture is the primal point of the certificate; the
     answers there are the next planes. Where the answers are vertices it ends after finitely many
     programmes, in general after a few dozen. They grow with the rows and the weights: thousands of

@@ -24,11 +24,11 @@ from maxent.rows.arrays import Array
 @io.register
 @dataclass(frozen=True)
 class CoordinateDescent(Solver):
-    """One weight at a time, that of the steepest slope d_j, by the step of a rule.
+    """One weight at a time, that of the steepest slope `d_j`, by the step of a rule.
 
-    d_j = beta_j sgn(w_j) + epsilon_j, epsilon_j = E_p[f_j] - mu_j; for w_j = 0 it is what
-    epsilon_j exceeds beta_j by. Slopes are compared per width of the features' ranges, which the
-    paper takes to be the same. For Shannon densities with a ``Box`` or ``Equality``.
+    `d_j = beta_j sgn(w_j) + epsilon_j`, `epsilon_j = E_p[f_j] - mu_j`; for `w_j = 0` it is what
+    `epsilon_j` exceeds `beta_j` by. Slopes are compared per width of the features' ranges, which
+    the paper takes to be the same. For Shannon densities with a ``Box`` or ``Equality``.
 
     Means at the end of a feature's range are as in ``SUMMET``.
 
@@ -42,8 +42,8 @@ class CoordinateDescent(Solver):
     rule : "structmaxent2", "structmaxent1" or "line-search", default "structmaxent2"
         "structmaxent2" minimises a bound by Hoeffding's lemma (Fig. 1), "structmaxent1" a closer
         one by convexity (Fig. 2), "line-search" the objective itself. StructMaxent1 needs
-        conditions (8), low < E_p[f_j] < high and low + beta_j < mu_j < high - beta_j; where they
-        fail the step is that of StructMaxent2, and a warning says so.
+        conditions (8), `low < E_p[f_j] < high` and `low + beta_j < mu_j < high - beta_j`; where
+        they fail the step is that of StructMaxent2, and a warning says so.
     sweep : int, default 10
         Steps between two states, so that the certificate costs little.
     verbose : int, default 1

@@ -24,13 +24,13 @@ _FINER = 0.1  # share of the tolerance that the programme of the rows may miss
 @io.register
 @dataclass(frozen=True)
 class CuttingPlane(Solver):
-    """Perceptrons and hinges, plain or structured: Omega* is a maximum of linear functions.
+    """Perceptrons and hinges, plain or structured: `Omega*` is a maximum of linear functions.
 
-    Each answer p of the oracle gives a plane <w, F p - mu> - Omega(p) below Omega*(F'w) - <w, mu>.
-    The best w against all planes so far is a small quadratic programme over their weights
-    (Quadratic) or a linear programme (Box: l1-M3N); the mixture of the answers with those
-    weights is the primal point of the certificate. This is the one-slack method of Joachims,
-    Finley and Yu (2009), and fully corrective Frank-Wolfe on the primal.
+    Each answer p of the oracle gives a plane `<w, F p - mu> - Omega(p)` below
+    `Omega*(F'w) - <w, mu>`. The best w against all planes so far is a small quadratic programme
+    over their weights (Quadratic) or a linear programme (Box: l1-M3N); the mixture of the answers
+    with those weights is the primal point of the certificate. This is the one-slack method of
+    Joachims, Finley and Yu (2009), and fully corrective Frank-Wolfe on the primal.
 
     Parameters
     ----------

@@ -29,9 +29,10 @@ from maxent.rows.arrays import Array, Rows, Tied
 class DualCoordinateAscent(DualSolver):
     """SDCA (Shalev-Shwartz and Zhang, 2016) for a strongly convex penalty and several rows.
 
-    A change d of p_i changes the primal by a_i (Omega(p_i + d) - Omega(p_i) - <theta_i, d>) and at
-    most s_i/2 ||d||^2, s_i = a_i^2 ||F_i||^2 / strength, because w = -grad V(F p - mu) and grad V
-    is 1/strength-Lipschitz; so p_i <- prox_{tau_i Omega}(p_i + tau_i theta_i), tau_i = a_i/s_i.
+    A change d of `p_i` changes the primal by `a_i (Omega(p_i + d) - Omega(p_i) - <theta_i, d>)` and
+    at most `s_i/2 ||d||^2`, `s_i = a_i^2 ||F_i||^2 / strength`, because `w = -grad V(F p - mu)` and
+    `grad V` is 1/strength-Lipschitz; so `p_i <- prox_{tau_i Omega}(p_i + tau_i theta_i)`,
+    `tau_i = a_i/s_i`.
 
     Compiled for samples, elastic penalties and Shannon, Tsallis, FermiDirac, BinaryGini or Zero
     (also shifted or scaled); any other entropy goes through its ``prox``, row by row, a search of a

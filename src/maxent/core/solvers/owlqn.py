@@ -24,7 +24,7 @@ _LEVEL = 1e6  # times the rounding of a value, below which predicted decreases t
 class OWLQN(Solver):
     """Orthant-wise limited-memory quasi-Newton (Andrew and Gao, 2007).
 
-    For a differentiable entropy and an elastic penalty sum l1 |w| + l2/2 w^2 (Box, ElasticNet,
+    For a differentiable entropy and an elastic penalty `sum l1 |w| + l2/2 w^2` (Box, ElasticNet,
     Quadratic, Families of them). Inside an orthant the penalty has a gradient; a step of L-BFGS
     along the pseudo-gradient stays in the orthant, and weights that would leave it become 0. It
     needs a few vectors of the number of weights, where ``ProxNewton`` needs matrices of the

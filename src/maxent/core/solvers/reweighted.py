@@ -21,15 +21,16 @@ _PRICE = 0.3  # of the gap, what rounding the kinks may cost
 @io.register
 @dataclass(frozen=True)
 class Reweighted(Solver):
-    """The Laplace prior and l1 by squared norms: V*(w) <= V*(w_0) + sum_k c_k/2 (w_k^2 - w_0k^2).
+    """The Laplace prior and l1 by squared norms: `V*(w) <= V*(w_0) + sum_k c_k/2 (w_k^2 - w_0k^2)`.
 
-    c_k = V*'(w_0k) / w_0k: the penalty is concave in w^2, so that its tangent there lies above it.
-    Each round is a max-margin network with a strength of its own for every weight, solved from the
-    paths of the round before. For the Laplace prior it is Algorithm 1 of the discrimination paper
-    with another rule for the covariance, whose fixed point is the exact problem of Corollary 6.
-    For l1 the kink is rounded, sqrt(w^2 + e^2) for |w|, with an e that falls from round to round;
-    the residual then lies inside the box, and weights that are 0 at the optimum are set to 0. The
-    gap is that of the exact problem; its last digits are slow for l1: ask for a modest tolerance.
+    `c_k = V*'(w_0k) / w_0k`: the penalty is concave in `w^2`, so that its tangent there lies above
+    it. Each round is a max-margin network with a strength of its own for every weight, solved from
+    the paths of the round before. For the Laplace prior it is Algorithm 1 of the discrimination
+    paper with another rule for the covariance, whose fixed point is the exact problem of Corollary
+    6. For l1 the kink is rounded, `sqrt(w^2 + e^2)` for `|w|`, with an e that falls from round to
+    round; the residual then lies inside the box, and weights that are 0 at the optimum are set to
+    0. The gap is that of the exact problem; its last digits are slow for l1: ask for a modest
+    tolerance.
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ from maxent.core.solvers.cutting_plane import MixedState
 @io.register
 @dataclass(frozen=True)
 class Smoothing(Solver):
-    """max_y as the limit of T log sum_y exp(. / T): conditional random fields growing colder.
+    """`max_y` as the limit of `T log sum_y exp(. / T)`: conditional random fields growing colder.
 
     For Zero with or without a cost on a domain with a log-partition, under any potential. Each
     temperature T is a smooth problem for the solver that suits its potential, started at the

@@ -22,9 +22,10 @@ _FIRST = 0.25  # the first of them
 class StochasticGradient(Solver):
     """One sequence per step, compiled, for random fields over chains (Bottou, 2010).
 
-    Steps s_t = s_0 / (1 + s_0 strength t), with s_0 the best of several on a few hundred sequences.
-    A few passes come close to the optimum; their weights are a start for ``LBFGS``, which gets to
-    the end of it: ``LBFGS().solve(problem, w0=StochasticGradient(max_iter=5).run(problem).w)``.
+    Steps `s_t = s_0 / (1 + s_0 strength t)`, with `s_0` the best of several on a few hundred
+    sequences. A few passes come close to the optimum; their weights are a start for ``LBFGS``,
+    which gets to the end of it:
+    ``LBFGS().solve(problem, w0=StochasticGradient(max_iter=5).run(problem).w)``.
 
     For Shannon, with costs of states, on ``Chain`` with tied transitions under Quadratic with one
     strength. An iteration is a pass over the sequences.
@@ -37,7 +38,7 @@ class StochasticGradient(Solver):
     max_iter : int, default 200
         Iterations at most.
     first_step : float, default None
-        s_0, instead of that search.
+        `s_0`, instead of that search.
     verbose : int, default 1
         0 silences the progress line that appears on standard error after a few seconds.
     checkpoint : path, default None

@@ -171,8 +171,8 @@ class MaxentDensityCV(DensityEstimator):
         background row of the same values, as those programs do with samples and background points;
         leave it out where every row is a cell of a grid.
     regularization : "practical" or callable, default None
-        None for the beta_j of the preset; "practical" for beta_j = sd_j / sqrt(m), the density
-        paper's with ``multiplier`` as beta_0; or a function (kinds, mean, sd, m) -> beta of the
+        None for the `beta_j` of the preset; "practical" for `beta_j = sd_j / sqrt(m)`, the density
+        paper's with ``multiplier`` as `beta_0`; or a function (kinds, mean, sd, m) -> beta of the
         letters, means and deviations of all features over the m presences.
     categorical : iterable of str or int, default ()
         Columns that are categories whatever their type; those of type category or string always
@@ -182,7 +182,7 @@ class MaxentDensityCV(DensityEstimator):
     missing : "error" or "drop", default "error"
         What to do with rows that have a missing value.
     prevalence : float, default 0.5
-        tau of the logistic output.
+        `tau` of the logistic output.
     n_jobs : int, default None
         Threads.
     verbose : int, default 0
@@ -221,7 +221,7 @@ class MaxentDensityCV(DensityEstimator):
     unregularized_gain_ : float
         Gain over the default density.
     log_partition_ : float
-        log sum exp<w, f> over the cells.
+        `log sum exp<w, f>` over the cells.
     beta_ : array
         Penalty of every feature in use.
     n_presences_ : float

@@ -104,8 +104,8 @@ class Classifies(ClassifierMixin, FenchelYoungBase):
 class FenchelYoungClassifier(Classifies, FenchelYoungModel):
     """Logistic regression's family: class probabilities from any entropy of the simplex.
 
-    Minimises  mean loss + V*(W),  the mean weighted by the samples', with the Fenchel-Young loss
-    of an entropy on scores theta = W x + b. Scaling all sample weights changes nothing.
+    Minimises  `mean loss + V*(W)`,  the mean weighted by the samples', with the Fenchel-Young loss
+    of an entropy on scores `theta = W x + b`. Scaling all sample weights changes nothing.
 
     X may be a dask array or dataframe, whose rows stay in their blocks: the model and its
     certificate are those of the same rows in memory, and predictions are lazy arrays with the
@@ -119,11 +119,11 @@ class FenchelYoungClassifier(Classifies, FenchelYoungModel):
         Index of "tsallis", >= 1: 1 is logistic regression, 2 sparsemax; over 1 probabilities can be
         exactly 0.
     potential : Potential, float or dict, default Quadratic(1e-3)
-        V, whose conjugate V* is the penalty on the weights: any Potential; a number s for
-        ``Quadratic(s)``, s/2 ||W||^2, 0 for no penalty; a dict {columns: potential} for groups of
-        columns (a position, a name or a tuple of them). In terms of scikit-learn's C, s = 1 / (C
-        n). Potentials with one number per weight take W (features, classes) row by row; two classes
-        have one weight per feature, the second's.
+        V, whose conjugate `V*` is the penalty on the weights: any Potential; a number s for
+        ``Quadratic(s)``, `s/2 ||W||^2`, 0 for no penalty; a dict {columns: potential} for groups of
+        columns (a position, a name or a tuple of them). In terms of scikit-learn's C,
+        `s = 1 / (C n)`. Potentials with one number per weight take W (features, classes) row by
+        row; two classes have one weight per feature, the second's.
     cost : array (n_classes, n_classes), default None
         What it costs to answer column j where row i is true, in the order of ``classes_``: not
         negative, 0 on the diagonal. Scores are raised by it in training, never in prediction
@@ -152,7 +152,7 @@ class FenchelYoungClassifier(Classifies, FenchelYoungModel):
         Whether to start at the weights of the last fit, where they have the right shape (linear
         models).
     temperature : float, default 1.0
-        T of predictions p(theta / T): towards the most probable class as it falls, towards equal
+        T of predictions `p(theta / T)`: towards the most probable class as it falls, towards equal
         probabilities as it grows. Training is not affected.
     random_state : int or RandomState, default None
         Seed of solvers that draw samples.
@@ -294,7 +294,7 @@ class FenchelYoungClassifier(Classifies, FenchelYoungModel):
 class FenchelYoungRegressor(RegressorMixin, MultiOutputMixin, FenchelYoungModel):
     """Label proportions: rows of the simplex from features, zeros included (Fenchel-Young §9.1).
 
-    Minimises  mean loss + V*(W)  over targets Y whose rows are proportions: not negative, of
+    Minimises  `mean loss + V*(W)`  over targets Y whose rows are proportions: not negative, of
     sum 1. Predictions are such rows. X and Y may be dask's, as for ``FenchelYoungClassifier``.
 
     ``score`` is the mean coefficient of determination of the columns.
@@ -307,7 +307,7 @@ class FenchelYoungRegressor(RegressorMixin, MultiOutputMixin, FenchelYoungModel)
         Index of "tsallis", >= 1: 1 is logistic regression, 2 sparsemax; over 1 proportions can be
         exactly 0.
     potential : Potential, float or dict, default Quadratic(1e-3)
-        V, whose conjugate V* is the penalty on the weights, as for ``FenchelYoungClassifier``.
+        V, whose conjugate `V*` is the penalty on the weights, as for ``FenchelYoungClassifier``.
         Potentials with one number per weight take W (features, columns of Y) row by row.
     fit_intercept : bool, default True
         Whether each output has a free constant, which is not penalized.
@@ -331,8 +331,8 @@ class FenchelYoungRegressor(RegressorMixin, MultiOutputMixin, FenchelYoungModel)
         Whether to start at the weights of the last fit, where they have the right shape (linear
         models).
     temperature : float, default 1.0
-        T of predictions p(theta / T): towards the best answer as it falls, towards a uniform one as
-        it grows. Training is not affected.
+        T of predictions `p(theta / T)`: towards the best answer as it falls, towards a uniform one
+        as it grows. Training is not affected.
     random_state : int or RandomState, default None
         Seed of solvers that draw samples.
     verbose : int, default 0
@@ -481,7 +481,7 @@ class FenchelYoungRegressor(RegressorMixin, MultiOutputMixin, FenchelYoungModel)
 class FenchelYoungMultilabel(ClassifierMixin, MultiOutputMixin, FenchelYoungModel):
     """Several labels per sample: losses of the cube, the cone and of sets of k labels (§6, §7.3).
 
-    Minimises  mean loss + V*(W)  over 0/1 targets Y (samples, labels). X and Y may be dask's, as
+    Minimises  `mean loss + V*(W)`  over 0/1 targets Y (samples, labels). X and Y may be dask's, as
     for ``FenchelYoungClassifier``.
 
     Parameters
@@ -490,15 +490,15 @@ class FenchelYoungMultilabel(ClassifierMixin, MultiOutputMixin, FenchelYoungMode
         How the labels hang together, and what ``predict_proba`` is of the scores theta:
 
         - "one-vs-all": the sigmoid, a logistic regression for each label;
-        - "sparse": the sparse sigmoid, clip((1 + theta)/2, 0, 1), with zeros and ones;
-        - "cube": clip(theta, 0, 1), the projection on the cube;
-        - "cone": max(theta, 0), memberships that may pass 1;
-        - "k-subsets": the projection on {0 <= p <= 1, sum p = k}, for sets of exactly k labels;
+        - "sparse": the sparse sigmoid, `clip((1 + theta)/2, 0, 1)`, with zeros and ones;
+        - "cube": `clip(theta, 0, 1)`, the projection on the cube;
+        - "cone": `max(theta, 0)`, memberships that may pass 1;
+        - "k-subsets": the projection on `{0 <= p <= 1, sum p = k}`, for sets of exactly k labels;
         - an Entropy of one of these domains, such as ``OneVsAll(Tsallis(1.5))``.
     k : int, default None
         Labels per sample for "k-subsets"; None takes it from Y.
     potential : Potential, float or dict, default Quadratic(1e-3)
-        V, whose conjugate V* is the penalty on the weights, as for ``FenchelYoungClassifier``.
+        V, whose conjugate `V*` is the penalty on the weights, as for ``FenchelYoungClassifier``.
         Potentials with one number per weight take W (features, labels) row by row.
     fit_intercept : bool, default True
         Whether each output has a free constant, which is not penalized.
@@ -526,8 +526,8 @@ class FenchelYoungMultilabel(ClassifierMixin, MultiOutputMixin, FenchelYoungMode
         Whether to start at the weights of the last fit, where they have the right shape (linear
         models).
     temperature : float, default 1.0
-        T of predictions p(theta / T): towards the best answer as it falls, towards a uniform one as
-        it grows. Training is not affected.
+        T of predictions `p(theta / T)`: towards the best answer as it falls, towards a uniform one
+        as it grows. Training is not affected.
     random_state : int or RandomState, default None
         Seed of solvers that draw samples.
     verbose : int, default 0

@@ -57,7 +57,7 @@ class FenchelYoungClassifierCV(Classifies):
     alphas : sequence of float, default (1.0, 1.25, 1.5, 1.75, 2.0)
         Indices of the Tsallis entropy to try.
     strengths : sequence of float, default (1e-5, 1e-4, 0.001, 0.01, 0.1, 1.0)
-        Multipliers c of the potential, c V*, to try.
+        Multipliers c of the potential, `c V*`, to try.
     potential : Potential, float or dict, default Quadratic(1)
         V at multiplier 1; with the default c is the strength.
     cv : int, splitter or list of splits, default 5 folds
@@ -79,8 +79,8 @@ class FenchelYoungClassifierCV(Classifies):
     max_iter : int, default None
         Iterations at most; None is the solver's own limit.
     temperature : float, default 1.0
-        T of predictions p(theta / T): towards the best answer as it falls, towards a uniform one as
-        it grows. Training is not affected.
+        T of predictions `p(theta / T)`: towards the best answer as it falls, towards a uniform one
+        as it grows. Training is not affected.
     n_jobs : int, default None
         Threads over folds and alphas.
     random_state : int or RandomState, default None

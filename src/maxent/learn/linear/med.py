@@ -26,18 +26,19 @@ from maxent.typing import ArrayLike, PotentialLike, SolverLike, TableLike
 class MED(SolvesProblem, SavesFields, ClassifierMixin, BaseEstimator):
     """A distribution of linear classifiers with expected margins, as near to a prior as they allow.
 
-    Minimises  KL(p || p_0) + C sum_i xi_i,  xi_i = max_y 1[y != y_i] - <E_p w, f(x_i, y_i) -
-    f(x_i, y)>,  f(x, y) = x in the columns of y, and predicts with the posterior mean. With the
-    normal prior it is the multiclass support vector machine of Crammer and Singer (without an
-    intercept; append a constant column for a penalized one).
+    Minimises `KL(p || p_0) + C sum_i xi_i`,
+    `xi_i = max_y 1[y != y_i] - <E_p w, f(x_i, y_i) - f(x_i, y)>`, `f(x, y) = x` in the columns of
+    y, and predicts with the posterior mean. With the normal prior it is the multiclass support
+    vector machine of Crammer and Singer (without an intercept; append a constant column for a
+    penalized one).
 
     Parameters
     ----------
     C : float, default 1.0
         Weight of the slacks.
     prior : "gaussian", "laplace" or Potential, default "gaussian"
-        "gaussian" (variance 1), "laplace" (of parameter ``lam``), or any Potential V, whose V(-eta)
-        is the prior's cumulant function.
+        "gaussian" (variance 1), "laplace" (of parameter ``lam``), or any Potential V, whose
+        `V(-eta)` is the prior's cumulant function.
     lam : float, default None
         Parameter of the "laplace" prior, where None is 1; refused with other priors.
     slack : "linear", "squared" or "kl", default "linear"
@@ -62,7 +63,7 @@ class MED(SolvesProblem, SavesFields, ClassifierMixin, BaseEstimator):
     coef_ : array (n_classes, n_features)
         The posterior mean.
     divergence_ : float
-        KL(p || p_0), what ``bounds.margin_bound`` asks for.
+        `KL(p || p_0)`, what ``bounds.margin_bound`` asks for.
     variance_ : array (n_classes, n_features)
         The posterior variance; None for a prior that tells none.
     loss_ : float

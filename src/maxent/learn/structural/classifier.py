@@ -61,14 +61,14 @@ _SAME = 1e-6  # share of a value within which a proposal is a chosen feature, fo
 class StructMaxentClassifier(ClassifierMixin, SavesFields, BaseEstimator):
     """Class probabilities with features from a union of families (conditional structural maxent).
 
-    p_w[y|x] is proportional to exp(sum_j w_j phi_j(x) [y = y_j]), and w minimises (14)
+    `p_w[y|x]` is proportional to `exp(sum_j w_j phi_j(x) [y = y_j])`, and w minimises (14)
 
-        mean loss + sum_k beta_k ||w_k||_1,      beta_k = lam B_k + beta
+        `mean loss + sum_k beta_k ||w_k||_1`,      `beta_k = lam B_k + beta`
 
-    over features phi_j of all sets H_k, those of complex ones at a higher price: multi-class deep
-    boosting with the logistic loss. In every round the pair (feature, class) that violates
+    over features `phi_j` of all sets `H_k`, those of complex ones at a higher price: multi-class
+    deep boosting with the logistic loss. In every round the pair (feature, class) that violates
     optimality most comes in. Each class has a constant feature as well, a monomial of degree 0,
-    whose bound B_0 of (15) is 0: it costs beta. With two classes the features are those of the
+    whose bound `B_0` of (15) is 0: it costs beta. With two classes the features are those of the
     second, which leaves out no model, as scores count up to what all classes share.
 
     Parameters
@@ -104,7 +104,7 @@ class StructMaxentClassifier(ClassifierMixin, SavesFields, BaseEstimator):
         are.
     class_weight : dict or "balanced", default None
         Weights of the classes, {class: weight} or "balanced"; they multiply sample weights, and
-        leave the m of B_k as it is.
+        leave the m of `B_k` as it is.
     verbose : int, default 0
         1 shows a progress line.
 
@@ -132,9 +132,9 @@ class StructMaxentClassifier(ClassifierMixin, SavesFields, BaseEstimator):
         The same over all features of the families, found or not, from a bound on what they may
         have; large where that is loose, infinite with ``beta=0``.
     violation_ : float
-        What |E_p[phi] - E_S[phi]| - beta_k of no feature exceeds, found or not, for any class; inf
-        where Ctrl-C stopped the fit. As the objective F is convex, F(w) - F(w*) <= violation_ ||w -
-        w*||_1 for any weights w* of any features of the families.
+        What `|E_p[phi] - E_S[phi]| - beta_k` of no feature exceeds, found or not, for any class;
+        inf where Ctrl-C stopped the fit. As the objective F is convex, `F(w) - F(w*)` is at most
+        ``violation_`` times `||w - w*||_1` for any weights `w*` of any features of the families.
     violation_found_ : float
         The largest that was found.
     n_rounds_ : int
@@ -151,7 +151,7 @@ class StructMaxentClassifier(ClassifierMixin, SavesFields, BaseEstimator):
     Notes
     -----
     Variables are held within their ranges at the fit when predicting. A sample of weight s counts
-    as s samples, also in the m of B_k.
+    as s samples, also in the m of `B_k`.
 
     Examples
     --------

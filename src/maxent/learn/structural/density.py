@@ -142,11 +142,11 @@ class GrownDensity(DensityEstimator):
 class StructMaxent(GrownDensity):
     """The density closest to the default one, with features from a union of families.
 
-    min_w log loss(w) + sum_k beta_k ||w_k||_1, beta_k = lam B_k + beta (structural paper, (6) and
-    §4): features of every H_k may be used, those of complex ones at a higher price. Features come
-    in one per round, the one that violates optimality most among those that the families propose.
-    Where none does, longer searches look for more, and at the end bounds say what no feature of
-    the families exceeds, found or not: the certificate is of the whole families.
+    `min_w log loss(w) + sum_k beta_k ||w_k||_1`, `beta_k = lam B_k + beta` (structural paper, (6)
+    and §4): features of every `H_k` may be used, those of complex ones at a higher price. Features
+    come in one per round, the one that violates optimality most among those that the families
+    propose. Where none does, longer searches look for more, and at the end bounds say what no
+    feature of the families exceeds, found or not: the certificate is of the whole families.
 
     Parameters
     ----------
@@ -161,7 +161,7 @@ class StructMaxent(GrownDensity):
         "structmaxent2" and "structmaxent1" take the closed-form steps of Fig. 1 and Fig. 2 along
         the worst feature, new or old; "line-search" takes the exact step.
     complexity : "bound" or "empirical", default "bound"
-        "bound" takes B_k from (15), "empirical" the Rademacher complexity of the records by
+        "bound" takes `B_k` from (15), "empirical" the Rademacher complexity of the records by
         simulation (an estimate from below for greedy families).
     rounds : int, default 500
         Rounds at most; the paper's 500. A fit ends when a round changes the objective by less than
@@ -182,7 +182,7 @@ class StructMaxent(GrownDensity):
     missing : "error" or "drop", default "error"
         What to do with rows that have a missing value.
     prevalence : float, default 0.5
-        tau of the logistic output.
+        `tau` of the logistic output.
     verbose : int, default 0
         1 shows a progress line.
 
@@ -210,8 +210,8 @@ class StructMaxent(GrownDensity):
     violation_found_ : float
         By how much the worst one found does.
     family_bounds_ : list of dict
-        One dict for every family and level k: beta, the largest |E_p[phi] - E_S[phi]| found, and a
-        bound that no feature exceeds.
+        One dict for every family and level k: beta, the largest `|E_p[phi] - E_S[phi]|` found, and
+        a bound that no feature exceeds.
     optimality_ : float
         Violation of the optimality conditions.
     guarantees_ : dict
@@ -236,7 +236,7 @@ class StructMaxent(GrownDensity):
     unregularized_gain_ : float
         Gain over the default density.
     log_partition_ : float
-        log sum exp<w, f> over the cells.
+        `log sum exp<w, f>` over the cells.
     beta_ : array
         Penalty of every feature in use.
     n_presences_ : float

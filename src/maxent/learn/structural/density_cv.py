@@ -51,7 +51,7 @@ class StructMaxentCV(GrownDensity):
         "structmaxent2" and "structmaxent1" take the closed-form steps of Fig. 1 and Fig. 2 along
         the worst feature, new or old; "line-search" takes the exact step.
     complexity : "bound" or "empirical", default "bound"
-        "bound" takes B_k from (15), "empirical" the Rademacher complexity of the records by
+        "bound" takes `B_k` from (15), "empirical" the Rademacher complexity of the records by
         simulation (an estimate from below for greedy families).
     rounds : int, default 500
         Rounds at most; the paper's 500. A fit ends when a round changes the objective by less than
@@ -72,7 +72,7 @@ class StructMaxentCV(GrownDensity):
     missing : "error" or "drop", default "error"
         What to do with rows that have a missing value.
     prevalence : float, default 0.5
-        tau of the logistic output.
+        `tau` of the logistic output.
     n_jobs : int, default None
         Threads.
     verbose : int, default 0
@@ -108,8 +108,8 @@ class StructMaxentCV(GrownDensity):
     violation_found_ : float
         By how much the worst one found does.
     family_bounds_ : list of dict
-        One dict for every family and level k: beta, the largest |E_p[phi] - E_S[phi]| found, and a
-        bound that no feature exceeds.
+        One dict for every family and level k: beta, the largest `|E_p[phi] - E_S[phi]|` found, and
+        a bound that no feature exceeds.
     optimality_ : float
         Violation of the optimality conditions.
     guarantees_ : dict
@@ -134,7 +134,7 @@ class StructMaxentCV(GrownDensity):
     unregularized_gain_ : float
         Gain over the default density.
     log_partition_ : float
-        log sum exp<w, f> over the cells.
+        `log sum exp<w, f>` over the cells.
     beta_ : array
         Penalty of every feature in use.
     n_presences_ : float

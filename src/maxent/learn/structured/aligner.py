@@ -30,8 +30,8 @@ ENTROPIES = {"shannon": Shannon, "squared-norm": SquaredNorm, "zero": Zero}
 class Aligner(SolvesProblem, SavesFields, BaseEstimator):
     """Monotone alignments of pairs of sequences, with a metric learned from aligned pairs.
 
-    Elements i and j of a pair score <w, phi(x_i, y_j)>; a path through (i, j) from the first to the
-    last of both scores the sum. Minimises  mean loss + V*(w),  the Fenchel-Young loss of an
+    Elements i and j of a pair score `<w, phi(x_i, y_j)>`; a path through (i, j) from the first to
+    the last of both scores the sum. Minimises  `mean loss + V*(w)`,  the Fenchel-Young loss of an
     entropy on ``Alignment``: with given features and w it is dynamic time warping, and here w is
     learned.
 
@@ -46,7 +46,7 @@ class Aligner(SolvesProblem, SavesFields, BaseEstimator):
         "shannon" (conditional random field), "squared-norm" (SparseMAP), "zero" (perceptron, with a
         cost the structured hinge).
     potential : Potential or float, default Quadratic(1e-3)
-        V, whose conjugate V* is the penalty on the weights of the features, each divided by
+        V, whose conjugate `V*` is the penalty on the weights of the features, each divided by
         ``scale_``; a number s for ``Quadratic(s)``.
     cost : float, default 0.0
         Added to the scores of wrong pairs, and taken off those of right ones, in training.

@@ -468,8 +468,8 @@ class ChainModel(SolvesProblem, SavesFields, BaseEstimator):
 class ChainClassifier(ChainModel):
     """Labels of every position of a sequence, with scores of neighbouring labels.
 
-    A path y through a sequence scores sum_t <w, x_t (x) y_t> + sum_t T(y_t, y_t+1). Minimises  mean
-    loss over the sequences + V*(w),  the Fenchel-Young loss of an entropy on ``Chain``.
+    A path y through a sequence scores `sum_t <w, x_t (x) y_t> + sum_t T(y_t, y_{t+1})`. Minimises
+    mean loss over the sequences + `V*(w)`, the Fenchel-Young loss of an entropy on ``Chain``.
 
     Parameters
     ----------
@@ -478,13 +478,13 @@ class ChainClassifier(ChainModel):
         (both), "sparsemap"; an Entropy on ``Chain``, or one of the simplex, which then smooths the
         recursion (``SmoothedMax``).
     potential : Potential or float, default Quadratic(1e-3)
-        V, whose conjugate V* is the penalty on the weights; a number s for ``Quadratic(s)``. C of a
-        max-margin network whose slacks are summed over n sequences is the strength 1 / (n C).
+        V, whose conjugate `V*` is the penalty on the weights; a number s for ``Quadratic(s)``. C of
+        a max-margin network whose slacks are summed over n sequences is the strength `1 / (n C)`.
     cost : array (n_classes, n_classes), default None
         What it costs in training to label a position j where i is right, in the order of
         ``classes_``. None is 1 for any wrong label with "hinge" and "softmax-margin", else 0.
     slack : "linear", "squared" or "kl", default "linear"
-        How a slack xi of "hinge" counts: "linear", "squared" (xi^2 / 2), or "kl", the price of
+        How a slack xi of "hinge" counts: "linear", "squared" (`xi^2 / 2`), or "kl", the price of
         uncertain slacks with an exponential prior of rate ``slack_rate``; see ``Slack``.
     slack_rate : float, default None
         Rate of the prior of "kl" slacks; None is 1.

@@ -54,7 +54,7 @@ class NamedModel(ChainModel):
 class CRF(NamedModel):
     """Conditional random field without a penalty: maximum likelihood (Lafferty et al., 2001).
 
-    Minimises  sum_i -log p(y_i | x_i).  The model is a ``ChainClassifier``. Labels that are
+    Minimises  `sum_i -log p(y_i | x_i)`.  The model is a ``ChainClassifier``. Labels that are
     separable, if only those of some sequences, have no best weights: a SeparableWarning tells, and
     the model is finite.
 
@@ -125,12 +125,12 @@ class CRF(NamedModel):
 class L2CRF(NamedModel):
     """Conditional random field with a squared penalty; c2 as in CRFsuite.
 
-    Minimises  sum_i -log p(y_i | x_i) + c2 ||w||^2.  The model is a ``ChainClassifier``.
+    Minimises  `sum_i -log p(y_i | x_i) + c2 ||w||^2`.  The model is a ``ChainClassifier``.
 
     Parameters
     ----------
     c2 : float, default 1.0
-        Factor of ||w||^2.
+        Factor of `||w||^2`.
     transitions : "constant" or "input", default "constant"
         "input" has scores of two labels that depend on the features of the second's position as
         well.
@@ -198,12 +198,12 @@ class L2CRF(NamedModel):
 class L1CRF(NamedModel):
     """Conditional random field with few weights other than 0; c1 as in CRFsuite.
 
-    Minimises  sum_i -log p(y_i | x_i) + c1 ||w||_1.  The model is a ``ChainClassifier``.
+    Minimises  `sum_i -log p(y_i | x_i) + c1 ||w||_1`.  The model is a ``ChainClassifier``.
 
     Parameters
     ----------
     c1 : float, default 1.0
-        Factor of ||w||_1.
+        Factor of `||w||_1`.
     transitions : "constant" or "input", default "constant"
         "input" has scores of two labels that depend on the features of the second's position as
         well.
@@ -271,8 +271,9 @@ class L1CRF(NamedModel):
 class M3N(NamedModel):
     """Max-margin Markov network: the Gaussian maximum-entropy discrimination network (Theorem 3).
 
-    Minimises  1/2 ||w||^2 + C sum_i xi_i,  xi_i = max_y cost(y_i, y) - <w, f(x_i, y_i) - f(x_i, y)>
-    with 1 for every wrong label (problem P0). The model is a ``ChainClassifier``.
+    Minimises `1/2 ||w||^2 + C sum_i xi_i`,
+    `xi_i = max_y cost(y_i, y) - <w, f(x_i, y_i) - f(x_i, y)>` with 1 for every wrong label (problem
+    P0). The model is a ``ChainClassifier``.
 
     Parameters
     ----------
@@ -345,15 +346,15 @@ class M3N(NamedModel):
 class L1M3N(NamedModel):
     """Max-margin Markov network with few weights other than 0 (appendix A of the paper).
 
-    Minimises  1/2 ||w||_1 + C sum_i xi_i,  see ``M3N``; with a ``radius`` instead of C the slacks
-    alone, under ||w||_1 <= radius. The model is a ``ChainClassifier``.
+    Minimises  `1/2 ||w||_1 + C sum_i xi_i`,  see ``M3N``; with a ``radius`` instead of C the slacks
+    alone, under `||w||_1 <= radius`. The model is a ``ChainClassifier``.
 
     Parameters
     ----------
     C : float or None, default 1.0
         Weight of the slacks; None with a ``radius``.
     radius : float, default None
-        Largest ||w||_1, instead of C.
+        Largest `||w||_1`, instead of C.
     transitions : "constant" or "input", default "constant"
         "input" has scores of two labels that depend on the features of the second's position as
         well.
@@ -429,9 +430,9 @@ class L1M3N(NamedModel):
 class LaplaceMEDN(NamedModel):
     """Maximum-entropy discrimination Markov network with a Laplace prior.
 
-    Learns a distribution p(w) of weights near the prior p_0(w) = prod sqrt(lam)/2 e^{-sqrt(lam)
-    |w_k|}: minimises  KL(p || p_0) + C sum_i xi_i  under expected margins (problem P1) and predicts
-    with the posterior mean (eq. 2).
+    Learns a distribution p(w) of weights near the prior
+    `p_0(w) = prod sqrt(lam)/2 e^{-sqrt(lam) |w_k|}`: minimises `KL(p || p_0) + C sum_i xi_i` under
+    expected margins (problem P1) and predicts with the posterior mean (eq. 2).
 
     method="exact" solves the convex problem of Corollary 6 for the mean, with a duality gap.
     method="variational" is the paper's Algorithm 1, ``rounds`` of it (the paper takes 3): a normal
@@ -484,7 +485,7 @@ class LaplaceMEDN(NamedModel):
     state_ : array
         Labels that each attribute has a weight for; None if every pair has one.
     kl_norm_ : float
-        KL(p || p_0), for "exact" sqrt(lam) ||w||_KL of Corollary 6 up to its constant.
+        `KL(p || p_0)`, for "exact" `sqrt(lam) ||w||_KL` of Corollary 6 up to its constant.
     variance_ : array
         The posterior variance of every weight.
     loss_ : float
@@ -568,7 +569,7 @@ class LaplaceMEDN(NamedModel):
         return solution, used
 
     def shrinkage(self, eta: Any) -> Array:
-        """The posterior mean as a function of eta (Corollary 7, Fig. 1): 2 eta / (lam - eta^2).
+        """The posterior mean as a function of eta (Corollary 7, Fig. 1): `2 eta / (lam - eta^2)`.
 
         >>> LaplaceMEDN(lam=4.0).shrinkage(1.0)
         array(0.66666667)

@@ -29,8 +29,8 @@ from maxent.typing import (
 class LabelRanker(MultiOutputMixin, FenchelYoungModel):
     """Rankings of k labels from features (Fenchel-Young paper, §7.3).
 
-    Minimises  mean loss + V*(W)  with the Fenchel-Young loss of an entropy on the permutahedron:
-    the label in place j of a ranking is worth the points w_j, and the scores theta = W x + b
+    Minimises  `mean loss + V*(W)`  with the Fenchel-Young loss of an entropy on the permutahedron:
+    the label in place j of a ranking is worth the points `w_j`, and the scores `theta = W x + b`
     predict points between all permutations of w.
 
     Parameters
@@ -42,7 +42,7 @@ class LabelRanker(MultiOutputMixin, FenchelYoungModel):
         w, the points of the places, which do not increase; None is k, ..., 1. Zeros at the end make
         a ranking of the first places alone.
     potential : Potential, float or dict, default Quadratic(1e-3)
-        V, whose conjugate V* is the penalty on the weights, as for ``FenchelYoungClassifier``.
+        V, whose conjugate `V*` is the penalty on the weights, as for ``FenchelYoungClassifier``.
         Potentials with one number per weight take W (features, labels) row by row.
     fit_intercept : bool, default True
         Whether each output has a free constant, which is not penalized.
@@ -66,8 +66,8 @@ class LabelRanker(MultiOutputMixin, FenchelYoungModel):
         Whether to start at the weights of the last fit, where they have the right shape (linear
         models).
     temperature : float, default 1.0
-        T of predictions p(theta / T): towards the best answer as it falls, towards a uniform one as
-        it grows. Training is not affected.
+        T of predictions `p(theta / T)`: towards the best answer as it falls, towards a uniform one
+        as it grows. Training is not affected.
     random_state : int or RandomState, default None
         Seed of solvers that draw samples.
     verbose : int, default 0

@@ -42,8 +42,8 @@ _PAIR_FEATURES: dict[str, Callable[[Array, Array], Array]] = {
 class Matcher(SolvesProblem, SavesFields, BaseEstimator):
     """Matchings of two sets of n vectors each, from scores that are linear in features of pairs.
 
-    Minimises  mean loss + V*(w)  with the Fenchel-Young loss of an entropy on ``Birkhoff()``: i
-    and j score theta_ij = <w, f(a_i, b_j)>, and the prediction is the best assignment.
+    Minimises  `mean loss + V*(w)`  with the Fenchel-Young loss of an entropy on ``Birkhoff()``: i
+    and j score `theta_ij = <w, f(a_i, b_j)>`, and the prediction is the best assignment.
 
     Parameters
     ----------
@@ -52,12 +52,12 @@ class Matcher(SolvesProblem, SavesFields, BaseEstimator):
         soft matchings), "kl", its entropy ``MeanEntropy`` (Sinkhorn), or an Entropy on
         ``Birkhoff()``.
     pair_features : str or callable, default "squared_difference"
-        What w weighs: "squared_difference", -(a_i - b_j)^2 of each feature; "product", a_i b_j of
-        each; a function (A, B) -> (n, n, features); or "precomputed", where X holds such arrays
+        What w weighs: "squared_difference", `-(a_i - b_j)^2` of each feature; "product", `a_i b_j`
+        of each; a function (A, B) -> (n, n, features); or "precomputed", where X holds such arrays
         instead of pairs of sets.
     potential : Potential or float, default Quadratic(1e-3)
-        V, whose conjugate V* is the penalty on the weights; a number s for ``Quadratic(s)``, s/2
-        ||w||^2.
+        V, whose conjugate `V*` is the penalty on the weights; a number s for ``Quadratic(s)``,
+        `s/2 ||w||^2`.
     solver : str or Solver, default "auto"
         How to solve the problem; see ``Problem.solve``. "auto" chooses by the problem.
     tol : float, default 1e-6

@@ -44,8 +44,8 @@ class Nodes:
 class TreeClassifier(SolvesProblem, SavesFields, BaseEstimator):
     """Labels of all nodes of a tree, with scores of the labels of parent and child.
 
-    A labelling y of a tree scores sum_u <w, x_u (x) y_u> + sum_uv T(y_u, y_v) over its edges.
-    Minimises  mean loss over the trees + V*(w),  the Fenchel-Young loss of an entropy on ``Tree``:
+    A labelling y of a tree scores `sum_u <w, x_u (x) y_u> + sum_uv T(y_u, y_v)` over its edges.
+    Minimises mean loss over the trees + `V*(w)`, the Fenchel-Young loss of an entropy on ``Tree``:
     the hierarchical models of the discrimination paper, section 7.4.
 
     Parameters
@@ -54,7 +54,7 @@ class TreeClassifier(SolvesProblem, SavesFields, BaseEstimator):
         "crf", "hinge", "softmax-margin", or an Entropy of the simplex, which then smooths the
         recursion (``SmoothedMax``), sparsely with ``Tsallis(2.0)``; see ``ChainClassifier``.
     potential : Potential or float, default Quadratic(1e-3)
-        V, whose conjugate V* is the penalty on the weights; a number s for ``Quadratic(s)``.
+        V, whose conjugate `V*` is the penalty on the weights; a number s for ``Quadratic(s)``.
     cost : array (n_classes, n_classes), default None
         What it costs in training to label a node j where i is right, as for ``ChainClassifier``.
     tables : "one" or "depth", default "one"

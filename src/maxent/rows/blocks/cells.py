@@ -177,7 +177,7 @@ class CellBlock:
         return LocalSums(start, {self.number: start.log_mass}, moments)
 
     def masses(self, law: RowLaw, weights: SparseWeights, tau: float) -> Array | None:
-        """(sum p, sum s) at a trial tau."""
+        """`(sum p, sum s)` at a trial tau."""
         if not self.default.size:
             return None
         theta = self._theta(weights)
@@ -199,7 +199,7 @@ class CellBlock:
     # -- what a certificate and a Hessian ask --------------------------------------------------
 
     def mixture(self, law: RowLaw, weights: SparseWeights, tau: float, s: float) -> float:
-        """The part of Omega(x) - <theta, x> of x = s p + (1 - s) observed."""
+        """The part of `Omega(x) - <theta, x>` of `x = s p + (1 - s) p~`, `p~` the observed."""
         theta, p = self._density(law, weights, tau)
         x = s * p
         x[self.occupied] += (1 - s) * self.share
@@ -214,7 +214,7 @@ class CellBlock:
         return r
 
     def observed_value(self, law: RowLaw) -> float:
-        """The part of Omega(observed)."""
+        """The part of `Omega(p~)`, `p~` the observed."""
         q = self.default[self.occupied]
         return law.value_less_score(self.share, q, np.zeros_like(q))
 
@@ -264,7 +264,7 @@ class CellBlock:
     def squares(
         self, law: RowLaw, weights: SparseWeights, tau: float, wanted: Array
     ) -> Array | None:
-        """Rows: sum s f^2 and sum s f."""
+        """Rows: `sum s f^2` and `sum s f`."""
         if not self.default.size:
             return None
         theta, p = self._density(law, weights, tau)
@@ -278,7 +278,7 @@ class CellBlock:
         return float(np.abs(theta).max(initial=0.0))
 
     def scores(self, weights: SparseWeights) -> Array:
-        """theta of the cells."""
+        """`theta` of the cells."""
         return self._theta(weights)
 
     # -- the last weights ----------------------------------------------------------------------

@@ -181,7 +181,7 @@ class BlockEvaluation(Evaluation):
 
     @property
     def largest_score(self) -> float:
-        """The largest |theta|."""
+        """The largest `|theta|`."""
         return self.rows.largest_score(self.w)
 
     @property
@@ -352,11 +352,11 @@ class CellBlockMap(BlockMap):
         return self._known[0]
 
     def conjugate(self, entropy: Entropy, w: Array) -> float:
-        """Omega*(F'w)."""
+        """`Omega*(F'w)`."""
         return self._at(entropy, w).conjugate
 
     def threshold(self, entropy: Entropy, w: Array) -> tuple[float, float]:
-        """tau at w, with p_i = q_i h(theta_i - tau), and the largest theta_i."""
+        """`tau` at w, with `p_i = q_i h(theta_i - tau)`, and the largest `theta_i`."""
         at = self._at(entropy, w)
         return at.tau, at.start.top
 
@@ -369,7 +369,7 @@ class CellBlockMap(BlockMap):
         return super().largest_score(w)
 
     def hessian(self, entropy: Entropy, w: Array, every: int) -> Array:
-        """As ``OperatorMap.gram`` at p_w: a sample in proportion to the curvature."""
+        """As ``OperatorMap.gram`` at `p_w`: a sample in proportion to the curvature."""
         at = self._at(entropy, w)
         wanted = np.arange(self.n_all) if self.index is None else self.index
         draw = None if every == 1 else Draw.from_sums(self.n_cells // every, at.slopes)
@@ -402,13 +402,13 @@ class CellBlockMap(BlockMap):
         raise rows_out_of_reach()
 
     def entropy_gap(self, entropy: Entropy, w: Array, moved: Moved) -> float:
-        """That at s p_w + (1 - s) observed: no other change is known of cells."""
+        """That at `s p_w + (1 - s) p~`, `p~` the observed: no other change is known of cells."""
         if moved.scale is not None or np.any(moved.shift):
             raise rows_out_of_reach()
         return self.mixture_gap(entropy, w, moved.s)
 
     def observed_value(self, entropy: Entropy) -> float:
-        """Omega of the observed distribution."""
+        """`Omega` of the observed distribution."""
         return float(self.blocks.reduce("observed_value", law_of(entropy), merge=add))
 
     def mixture_gap(self, entropy: Entropy, w: Array, s: float) -> float:
@@ -490,19 +490,19 @@ class SampleBlockMap(BlockMap):
         return bool(self.blocks.reduce("holds", test, self.sparse(w), merge=and_))
 
     def mean_jacobian(self, w: Array) -> Array:
-        """sum a_i J_i at w."""
+        """`sum a_i J_i` at w."""
         return self.blocks.reduce("mean_jacobian", self.sparse(w), merge=add)
 
     def observed_value(self, entropy: Entropy) -> float:
-        """sum a_i Omega(observed_i)."""
+        """`sum a_i Omega(p~_i)`, `p~_i` the observed rows."""
         return float(self.blocks.reduce("observed_value", merge=add))
 
     def entropy_gap(self, entropy: Entropy, w: Array, moved: Moved) -> float:
-        """Omega(x) + Omega*(theta) - <theta, x> at moved rows x."""
+        """`Omega(x) + Omega*(theta) - <theta, x>` at moved rows x."""
         return float(self.blocks.reduce("entropy_gap", self.sparse(w), moved, merge=add))
 
     def mixture_gap(self, entropy: Entropy, w: Array, s: float) -> float | None:
-        """That at s p_w + (1 - s) observed."""
+        """That at `s p_w + (1 - s) p~`, `p~` the observed."""
         return self.entropy_gap(entropy, w, Moved(s))
 
 

@@ -31,7 +31,7 @@ class SampleSums(NamedTuple):
 
 @dataclass(eq=False)
 class SampleBlock:
-    """Rows with features, weights a_i (of all blocks the sum is 1) and observed rows.
+    """Rows with features, weights `a_i` (of all blocks the sum is 1) and observed rows.
 
     What was computed for the last weights is kept; another copy of the block computes it again.
 
@@ -44,7 +44,7 @@ class SampleBlock:
     features : FeatureMap or None
         Features of the rows; None for a block without rows.
     weights : array (n_rows,)
-        Weights a_i; of all blocks the sum is 1.
+        Weights `a_i`; of all blocks the sum is 1.
     observed : array
         Observed rows.
     """
@@ -87,11 +87,11 @@ class SampleBlock:
         return self._last["target"] if wanted is None else self._last["target"][wanted]
 
     def observed_value(self) -> float:
-        """The part of Omega(observed)."""
+        """The part of `Omega(p~)`, `p~` the observed."""
         return 0.0 if self.features is None else self.rows.observed_value(self.entropy)
 
     def entropy_gap(self, weights: SparseWeights, moved: Moved) -> float:
-        """The part of Omega(x) + Omega*(theta) - <theta, x> at the moved rows."""
+        """The part of `Omega(x) + Omega*(theta) - <theta, x>` at the moved rows."""
         if self.features is None:
             return 0.0
         return self._at(weights, None).entropy_gap(moved)
@@ -139,7 +139,7 @@ class SampleBlock:
         return None if self.features is None else self.rows.column_gram()
 
     def mean_jacobian(self, weights: SparseWeights) -> Array | None:
-        """sum a_i J_i, (outputs, outputs)."""
+        """`sum a_i J_i`, (outputs, outputs)."""
         return None if self.features is None else self._at(weights, None).mean_jacobian()
 
     # -- the last weights ----------------------------------------------------------------------

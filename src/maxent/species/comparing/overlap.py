@@ -16,9 +16,9 @@ from maxent.species.comparing.map_files import MapStack
 class Overlap:
     """Both are 1 for maps that are alike and 0 for maps without a place in common.
 
-    With p and q the two maps, scaled to add up to 1 over the cells that both know: Schoener's D = 1
-    - 1/2 sum |p - q|, Warren's I = 1 - 1/2 sum (sqrt p - sqrt q)^2 = sum sqrt(p q), as dismo and
-    ENMTools compute them (cells count alike, whatever their area).
+    With p and q the two maps, scaled to add up to 1 over the cells that both know: Schoener's
+    `D = 1 - 1/2 sum |p - q|`, Warren's `I = 1 - 1/2 sum (sqrt p - sqrt q)^2 = sum sqrt(p q)`, as
+    dismo and ENMTools compute them (cells count alike, whatever their area).
 
     Attributes
     ----------

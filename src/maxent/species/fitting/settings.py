@@ -118,7 +118,7 @@ class Settings:
     diagnostic_cells : int, default 10000
         Background cells that the refits of diagnostics use at most.
     prevalence : float, default 0.5
-        tau of the logistic output.
+        `tau` of the logistic output.
     outputs : tuple of str, default ("cloglog",)
         Maps to write: "cloglog" (always), "raw", "logistic", "cumulative" or "log".
     clamp : bool, default True

@@ -65,7 +65,7 @@ class PlaceExplained:
     outputs : dict of float
         cloglog, logistic, raw and cumulative there.
     exponent : float
-        sum_j w_j f_j at the place; base + all shares = exponent.
+        `sum_j w_j f_j` at the place; base + all shares = exponent.
     base : float
         The same at the mean place.
     shares : tuple of Share
@@ -111,8 +111,8 @@ def explain_place(
 ) -> PlaceExplained:
     """Why the model predicts what it does at a point, given in the CRS of the layers.
 
-    The share of variable v is its Shapley value in v(S) = theta(x_S, z_rest), theta being the
-    exponent, x the point and z the mean place: theta(x) = theta(z) + sum of all shares.
+    The share of variable v is its Shapley value in `v(S) = theta(x_S, z_rest)`, theta being the
+    exponent, x the point and z the mean place: `theta(x) = theta(z)` + sum of all shares.
 
     Parameters
     ----------

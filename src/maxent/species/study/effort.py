@@ -21,10 +21,11 @@ AUTO = "auto"
 class RecordEffort(Source):
     """A layer of effort: a Gaussian kernel around every record, 1 at the record with the most.
 
-    The effort at the centre of a cell is sum_i exp(-|c - r_i|^2 / 2 h^2), divided by the largest at
-    any cell with a record, and at least 0.001. Records lie at the centres of their cells. Distances
-    are those in the plane of the map; for degrees they are chords of the sphere, which makes the
-    kernel that of von Mises and Fisher and is within 0.03 % of the way along it up to 500 km.
+    The effort at the centre of a cell is `sum_i exp(-|c - r_i|^2 / 2 h^2)`, divided by the largest
+    at any cell with a record, and at least 0.001. Records lie at the centres of their cells.
+    Distances are those in the plane of the map; for degrees they are chords of the sphere, which
+    makes the kernel that of von Mises and Fisher and is within 0.03 % of the way along it up to 500
+    km.
 
     Attributes
     ----------
@@ -75,8 +76,8 @@ class RecordEffort(Source):
     ) -> RecordEffort:
         """From records in the coordinates of a grid; ``bandwidth`` is "auto" or a number of km.
 
-        "auto" is Scott's rule in two dimensions, h = s n^(-1/6), with s^2 half of the mean squared
-        distance of the n records to their mean.
+        "auto" is Scott's rule in two dimensions, `h = s n^(-1/6)`, with `s^2` half of the mean
+        squared distance of the n records to their mean.
         """
         cells = grid.cells_at(x, y)
         cell, counts = np.unique(cells[cells != OUTSIDE], return_counts=True)

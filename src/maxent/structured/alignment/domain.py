@@ -29,8 +29,8 @@ class Alignment(SumProductDomain):
 
     A row holds n m scores [i, j] of aligning element i with element j. A vertex marks the cells of
     a path from (0, 0) to (n-1, m-1) that moves down, right or both at once. With costs D and
-    theta = -D, argmax is dynamic time warping, and softmax of -D / gamma is soft-DTW: its value is
-    -gamma log-partition, its alignment matrix the marginals.
+    `theta = -D`, argmax is dynamic time warping, and softmax of `-D / gamma` is soft-DTW: its value
+    is -gamma log-partition, its alignment matrix the marginals.
 
     Parameters
     ----------
@@ -39,8 +39,8 @@ class Alignment(SumProductDomain):
     m : int or tuple of int
         Elements of the second sequence, likewise.
     band : int, default None
-        How far a path may leave the diagonal (Sakoe-Chiba): -band <= j - i <= m - n + band where m
-        >= n, mirrored where m < n; None for no limit.
+        How far a path may leave the diagonal (Sakoe-Chiba):
+        `-band <= j - i <= m - n + band` where `m >= n`, mirrored where `m < n`; None for no limit.
 
     Examples
     --------
@@ -225,7 +225,7 @@ class Alignment(SumProductDomain):
         ]
 
     def negentropy(self, p: Rows) -> Array:
-        """max_theta <theta, p> - log Z, found numerically: no formula is known; 0 for paths."""
+        """`max_theta <theta, p> - log Z`, found numerically: no formula is known; 0 for paths."""
         rows = as_rows(p)
         found = np.where(self._is_path(rows), 0.0, np.nan)
         for i in np.flatnonzero(np.isnan(found)):

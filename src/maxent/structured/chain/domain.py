@@ -38,15 +38,15 @@ from maxent.structured.chain.packed import Packed, few
 class Chain(StructuredDomain):
     """Paths through ``n_states`` states: the marginal polytope of a chain.
 
-    A row is one sequence of T >= 1 positions: T K unary entries (position by position), then (T-1)
-    K^2 transition entries [t, from, to]; its size T K + (T-1) K^2 fixes T. Sequences of one length
-    are an array of rows, others a Ragged. A vertex marks the states and transitions of one path
-    with ones. A score of -inf forbids a state or a transition.
+    A row is one sequence of `T >= 1` positions: T K unary entries (position by position), then
+    `(T-1) K^2` transition entries [t, from, to]; its size `T K + (T-1) K^2` fixes T. Sequences of
+    one length are an array of rows, others a Ragged. A vertex marks the states and transitions of
+    one path with ones. A score of -inf forbids a state or a transition.
 
     Where all positions of a sequence have the same transition scores, rows are a ``Tied``: the
-    unary entries and one block of K^2 transition scores, for each sequence or for all of them.
+    unary entries and one block of `K^2` transition scores, for each sequence or for all of them.
     Points then hold the sums of the transition marginals, so that inner products stay what they
-    are and nothing of size T K^2 is ever written. ``scores`` makes rows of either kind.
+    are and nothing of size `T K^2` is ever written. ``scores`` makes rows of either kind.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ class Chain(StructuredDomain):
         return length
 
     def size(self, length: int) -> int:
-        """Entries T K + (T-1) K^2 of a row of ``length`` positions."""
+        """Entries `T K + (T-1) K^2` of a row of ``length`` positions."""
         return length * self.n_states + (length - 1) * self.n_states**2
 
     def lengths(self, rows: Rows) -> Array:
@@ -231,7 +231,7 @@ class Chain(StructuredDomain):
         return Ragged.from_rows([np.concatenate([x, np.tile(b, n - 1)]) for x, b, n in rows])
 
     def vertices(self, size: int) -> Array:
-        """All paths, K^T without forbidden transitions."""
+        """All paths, `K^T` without forbidden transitions."""
         paths = itertools.product(range(self.n_states), repeat=self.length(size))
         banned = set(self.forbidden)
         allowed = [p for p in paths if not banned.intersection(itertools.pairwise(p))]
@@ -530,10 +530,10 @@ class Chain(StructuredDomain):
         return sparse.csr_array((sign, (constraint, entry)), shape=(used.size, support.size))
 
     def negentropy(self, p: Rows) -> Array:
-        """sum_t p_t(i, j) log p_t(i, j) - sum_{0 < t < T-1} p_t(i) log p_t(i); T = 1: p log p.
+        """`sum_t p_t(i, j) log p_t(i, j) - sum_{0 < t < T-1} p_t(i) log p_t(i)`; `T = 1`: p log p.
 
         Sums of transition marginals (a Tied) leave the distribution open: the value is then
-        max_theta <theta, p> - log Z, found numerically unless the row is a single path.
+        `max_theta <theta, p> - log Z`, found numerically unless the row is a single path.
         """
         rows = as_rows(p)
         if isinstance(rows, Tied):

@@ -23,7 +23,7 @@ class HigherOrderChain:
 
     ``chain`` is a Chain whose states are the runs of ``order`` labels, so that all its oracles
     apply; transitions between runs that do not overlap are forbidden. A sequence of T labels has
-    T - order + 1 positions there, hence T >= order. ``scores`` makes rows for it, ``encode``
+    `T - order + 1` positions there, hence `T >= order`. ``scores`` makes rows for it, ``encode``
     vertices; ``decode``, ``label_marginals`` and ``run_marginals`` lead back to labels.
 
     Parameters

@@ -33,8 +33,8 @@ def soft_rank(
 ) -> Array:
     """Ranks from 1 to d along an axis: the smallest score has rank 1, or the largest (descending).
 
-    argmax_p <theta, p> - strength Omega(p) over the permutahedron of [d, ..., 1]. Their sum is
-    d (d + 1) / 2 at every strength.
+    `argmax_p <theta, p> - strength Omega(p)` over the permutahedron of [d, ..., 1]. Their sum is
+    `d (d + 1) / 2` at every strength.
 
     Parameters
     ----------
@@ -44,7 +44,8 @@ def soft_rank(
         How soft: 0 is the hard operation, tied scores sharing their places. None gives the scores
         the spread that the result has, so that their unit does not matter.
     regularization : "l2" or "kl", default "l2"
-        Omega: "l2" is 1/2 ||p||^2, piecewise linear in the scores; "kl" is sum p log p, smoother.
+        `Omega`: "l2" is `1/2 ||p||^2`, piecewise linear in the scores; "kl" is `sum p log p`,
+        smoother.
     descending : bool, default False
         Whether the largest score has rank 1.
     axis : int, default -1
@@ -73,7 +74,7 @@ def soft_topk(
 ) -> Array:
     """A soft choice of the k largest scores: numbers from 0 to 1 of sum k.
 
-    argmax_p <theta, p> - strength Omega(p) over the permutahedron of k ones and d - k zeros. A
+    `argmax_p <theta, p> - strength Omega(p)` over the permutahedron of k ones and d - k zeros. A
     score of -inf has no chance.
 
     Parameters
@@ -86,7 +87,8 @@ def soft_topk(
         How soft: 0 is the hard operation, tied scores sharing their places. None gives the scores
         the spread that the result has, so that their unit does not matter.
     regularization : "l2" or "kl", default "l2"
-        Omega: "l2" is 1/2 ||p||^2, piecewise linear in the scores; "kl" is sum p log p, smoother.
+        `Omega`: "l2" is `1/2 ||p||^2`, piecewise linear in the scores; "kl" is `sum p log p`,
+        smoother.
     axis : int, default -1
         Axis along which to work.
 
@@ -112,7 +114,7 @@ def soft_partial_rank(
 ) -> Array:
     """Points of a ranking of the best k: k for the largest score, down to 1, and 0 for the rest.
 
-    argmax_p <theta, p> - strength Omega(p) over the permutahedron of [k, ..., 1, 0, ..., 0].
+    `argmax_p <theta, p> - strength Omega(p)` over the permutahedron of [k, ..., 1, 0, ..., 0].
 
     Parameters
     ----------
@@ -124,7 +126,8 @@ def soft_partial_rank(
         How soft: 0 is the hard operation, tied scores sharing their places. None gives the scores
         the spread that the result has, so that their unit does not matter.
     regularization : "l2" or "kl", default "l2"
-        Omega: "l2" is 1/2 ||p||^2, piecewise linear in the scores; "kl" is sum p log p, smoother.
+        `Omega`: "l2" is `1/2 ||p||^2`, piecewise linear in the scores; "kl" is `sum p log p`,
+        smoother.
     axis : int, default -1
         Axis along which to work.
 

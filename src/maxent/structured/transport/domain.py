@@ -225,7 +225,7 @@ class Couplings(Domain):
 class Birkhoff(Couplings):
     """Doubly stochastic matrices: the convex hull of permutations, whose vertices are matchings.
 
-    A row is an n x n matrix, flattened: entry i n + j scores matching i with j. Its size fixes n,
+    A row is an n x n matrix, flattened: entry `i n + j` scores matching i with j. Its size fixes n,
     so that matrices of several sizes make a Ragged. ``argmax`` is the assignment problem,
     ``project`` the Euclidean projection (a sparse soft matching), ``project_kl`` Sinkhorn's; a
     softmax would be a permanent and does not exist.
@@ -242,7 +242,7 @@ class Birkhoff(Couplings):
     largest_entry = 1.0
 
     def side(self, size: int) -> int:
-        """n of a row of n^2 entries."""
+        """n of a row of `n^2` entries."""
         n = round(size**0.5)
         if n * n != size or n < 1:
             raise ValueError(
@@ -300,7 +300,7 @@ class Birkhoff(Couplings):
 @io.register
 @dataclass(frozen=True, eq=False)
 class Transport(Couplings):
-    """Transport plans: matrices P >= 0 with row sums ``a`` (m,) and column sums ``b`` (n,).
+    """Transport plans: matrices `P >= 0` with row sums ``a`` (m,) and column sums ``b`` (n,).
 
     A row is an m x n matrix, flattened; scores are minus costs. ``argmax`` is optimal transport
     (an exact vertex, by the network simplex method), ``project`` its Euclidean, ``project_kl`` its
@@ -355,7 +355,7 @@ class Transport(Couplings):
         return self.a, self.b
 
     def vertices(self, size: int) -> Array:
-        """All vertices: the non-negative solutions on m + n - 1 entries."""
+        """All vertices: the non-negative solutions on `m + n - 1` entries."""
         self.sums(size)
         m, n = self.a.size, self.b.size
         cell = np.arange(size)

@@ -94,7 +94,7 @@ class Arborescence(StructuredDomain):
         return self.root == "single"
 
     def vertices(self, size: int) -> Array:
-        """All trees: n^(n-2) from a root with any number of dependents."""
+        """All trees: `n^(n-2)` from a root with any number of dependents."""
         n = self.nodes(size)
         trees = [
             heads
@@ -275,7 +275,7 @@ class Arborescence(StructuredDomain):
         return like(_with_cuts(out, rows), p)
 
     def negentropy(self, p: Rows) -> Array:
-        """max_theta <theta, p> - log Z, by Newton steps from theta = log p; inf outside."""
+        """`max_theta <theta, p> - log Z`, by Newton steps from `theta = log p`; inf outside."""
         rows = as_rows(as_float(p))
         inside = np.asarray(self.contains(rows))
         values = [

@@ -55,7 +55,7 @@ class SparseDistribution:
 def linear_entmax(
     hidden: Tensor, weight: Tensor, alpha: float = 1.5, bias: Tensor | None = None
 ) -> SparseDistribution:
-    """entmax of W h + b, exactly, without its scores: for decoding and sampling.
+    """entmax of `W h + b`, exactly, without its scores: for decoding and sampling.
 
     Parameters
     ----------

@@ -31,11 +31,11 @@ def linear_fenchel_young_loss(
     sparse_grad: bool = False,
     check: bool | None = None,
 ) -> Tensor:
-    """Omega*(x) + Omega(y) - <x, y> of the scores x = W h + b, which are never there at once.
+    """`Omega*(x) + Omega(y) - <x, y>` of the scores `x = W h + b`, which are never there at once.
 
     ``fenchel_young_loss(linear(hidden, weight, bias), target, ...)`` in little memory and, for
-    alpha > 1, with one product of matrices instead of three: p has few entries that are not 0, and
-    so has the gradient p - y.
+    `alpha > 1`, with one product of matrices instead of three: p has few entries that are not 0,
+    and so has the gradient p - y.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def linear_fenchel_young_loss(
         Labels; or proportions as a pair (classes, portions), the classes of a row distinct and its
         portions summing to 1. Places that are not needed have the class ``ignore_index``.
     entropy : str, float or Entropy, default "entmax15"
-        "shannon" (cross-entropy), "sparsemax", "entmax15", a number alpha >= 1, or ``Shannon()``,
+        "shannon" (cross-entropy), "sparsemax", "entmax15", a number `alpha >= 1`, or ``Shannon()``,
         ``Tsallis(alpha)``, ``NormEntropy(q)``.
     bias : tensor (n_classes,), default None
         The constants b.
@@ -227,7 +227,7 @@ class LinearFenchelYoungLoss(nn.Module):
     num_classes : int
         Number of classes.
     entropy : str, float or Entropy, default "entmax15"
-        "shannon" (cross-entropy), "sparsemax", "entmax15", a number alpha >= 1, or ``Shannon()``,
+        "shannon" (cross-entropy), "sparsemax", "entmax15", a number `alpha >= 1`, or ``Shannon()``,
         ``Tsallis(alpha)``, ``NormEntropy(q)``.
     bias : bool, default False
         Whether there is a constant for each class.

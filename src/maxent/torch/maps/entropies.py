@@ -26,7 +26,7 @@ class Entropy(ABC):
 
 @dataclass(frozen=True)
 class Shannon(Entropy):
-    """sum p log p: softmax and cross-entropy.
+    """`sum p log p`: softmax and cross-entropy.
 
     >>> Shannon().parameter  # Tsallis at 1
     1.0
@@ -40,7 +40,7 @@ class Shannon(Entropy):
 
 @dataclass(frozen=True)
 class Tsallis(Entropy):
-    """sum (p^alpha - p) / (alpha (alpha - 1)), alpha >= 1: entmax.
+    """`sum (p^alpha - p) / (alpha (alpha - 1))`, `alpha >= 1`: entmax.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class Tsallis(Entropy):
 
 @dataclass(frozen=True)
 class NormEntropy(Entropy):
-    """||p||_q - 1, q > 1, inf allowed: normmax.
+    """`||p||_q - 1`, `q > 1`, inf allowed: normmax.
 
     Parameters
     ----------

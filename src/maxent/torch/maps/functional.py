@@ -13,7 +13,7 @@ from torch import Tensor
 
 
 def softmax(x: Tensor, dim: int = -1, mask: Tensor | None = None) -> Tensor:
-    """exp(x) / sum exp(x): ``torch.softmax`` with a mask (True = keep).
+    """`exp(x) / sum exp(x)`: ``torch.softmax`` with a mask (True = keep).
 
     For all maps: a score of -inf is masked; rows with nothing to keep give zeros, with gradient
     zero; NaN or +inf make their own row NaN; the result has the type of x.
@@ -42,7 +42,7 @@ def softmax(x: Tensor, dim: int = -1, mask: Tensor | None = None) -> Tensor:
 
 
 def sparsemax(x: Tensor, dim: int = -1, mask: Tensor | None = None) -> Tensor:
-    """The Euclidean projection on the simplex: entmax with alpha = 2.
+    """The Euclidean projection on the simplex: entmax with `alpha = 2`.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def sparsemax(x: Tensor, dim: int = -1, mask: Tensor | None = None) -> Tensor:
 
 
 def entmax15(x: Tensor, dim: int = -1, mask: Tensor | None = None) -> Tensor:
-    """Entmax with alpha = 1.5, between softmax and sparsemax.
+    """Entmax with `alpha = 1.5`, between softmax and sparsemax.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def entmax15(x: Tensor, dim: int = -1, mask: Tensor | None = None) -> Tensor:
 def entmax(
     x: Tensor, alpha: float | Tensor = 1.5, dim: int = -1, mask: Tensor | None = None
 ) -> Tensor:
-    """argmax_p <x, p> + H_alpha(p), alpha >= 1: softmax at 1, sparsemax at 2.
+    """`argmax_p <x, p> + H_alpha(p)`, `alpha >= 1`: softmax at 1, sparsemax at 2.
 
     An alpha below 1 is refused; so is a tensor with one on the CPU, while on CUDA, where looking
     would wait for the device, its rows are NaN.
@@ -124,7 +124,7 @@ def entmax(
 def normmax(
     x: Tensor, q: float | Tensor = 2.0, dim: int = -1, mask: Tensor | None = None
 ) -> Tensor:
-    """argmax_p <x, p> - ||p||_q, the map of ``NormEntropy(q)``, q > 1; inf is allowed.
+    """`argmax_p <x, p> - ||p||_q`, the map of ``NormEntropy(q)``, `q > 1`; inf is allowed.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ def normmax(
 
 
 def budget(x: Tensor, k: float | Tensor, dim: int = -1, mask: Tensor | None = None) -> Tensor:
-    """The Euclidean projection on {0 <= p <= 1, sum p = k}: a soft choice of k entries.
+    """The Euclidean projection on `{0 <= p <= 1, sum p = k}`: a soft choice of k entries.
 
     Where no more than k entries are kept by the mask, all of them get 1.
 
@@ -185,7 +185,7 @@ def budget(x: Tensor, k: float | Tensor, dim: int = -1, mask: Tensor | None = No
 
 
 def sparse_sigmoid(x: Tensor) -> Tensor:
-    """clip((1 + x) / 2, 0, 1), entry by entry: sparsemax of [x, 0].
+    """`clip((1 + x) / 2, 0, 1)`, entry by entry: sparsemax of [x, 0].
 
     Parameters
     ----------
@@ -203,7 +203,7 @@ def sparse_sigmoid(x: Tensor) -> Tensor:
 
 
 def sparse_plus(x: Tensor) -> Tensor:
-    """0 up to -1, (x + 1)^2 / 4, x from 1 on: the softplus whose derivative is sparse_sigmoid.
+    """0 up to -1, `(x + 1)^2 / 4`, x from 1 on: the softplus whose derivative is sparse_sigmoid.
 
     Parameters
     ----------

@@ -34,7 +34,7 @@ def fenchel_young_loss(
     check: bool | None = None,
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    """Omega*(x) + Omega(y) - <x, y>, >= 0, with gradient p(x) - y.
+    """`Omega*(x) + Omega(y) - <x, y> >= 0`, with gradient `p(x) - y`.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def fenchel_young_loss(
         Class indices (integers, the shape of input without ``dim``) or probabilities (floats, the
         shape of input).
     entropy : str, float or Entropy, default "entmax15"
-        "shannon" (cross-entropy), "sparsemax", "entmax15", a number alpha >= 1, or ``Shannon()``,
+        "shannon" (cross-entropy), "sparsemax", "entmax15", a number `alpha >= 1`, or ``Shannon()``,
         ``Tsallis(alpha)``, ``NormEntropy(q)``.
     reduction : "mean", "sum" or "none", default "mean"
         "mean" is over the targets that are not ignored.
@@ -62,7 +62,7 @@ def fenchel_young_loss(
         alone: on CUDA it would wait for the device, and there the loss of such a label is NaN.
         Compiled code does not check.
     label_smoothing : float, default 0.0
-        epsilon in (1 - epsilon) L(x; y) + epsilon / C sum_c L(x; c), each class times its weight,
+        epsilon in `(1 - epsilon) L(x; y) + epsilon / C sum_c L(x; c)`, each class times its weight,
         which is torch's for Shannon's entropy.
 
     Notes

@@ -239,7 +239,7 @@ class FenchelYoungLoss(nn.Module):
     Parameters
     ----------
     entropy : str, float or Entropy, default "entmax15"
-        "shannon" (cross-entropy), "sparsemax", "entmax15", a number alpha >= 1, or ``Shannon()``,
+        "shannon" (cross-entropy), "sparsemax", "entmax15", a number `alpha >= 1`, or ``Shannon()``,
         ``Tsallis(alpha)``, ``NormEntropy(q)``.
     reduction : "mean", "sum" or "none", default "mean"
         "mean" is over the targets that are not ignored.
@@ -257,7 +257,7 @@ class FenchelYoungLoss(nn.Module):
         alone: on CUDA it would wait for the device, and there the loss of such a label is NaN.
         Compiled code does not check.
     label_smoothing : float, default 0.0
-        epsilon in (1 - epsilon) L(x; y) + epsilon / C sum_c L(x; c), each class times its weight,
+        epsilon in `(1 - epsilon) L(x; y) + epsilon / C sum_c L(x; c)`, each class times its weight,
         which is torch's for Shannon's entropy.
 
     Examples

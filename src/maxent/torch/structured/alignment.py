@@ -39,7 +39,7 @@ def alignment_log_partition(
     y_lengths: Tensor | None = None,
     band: int | None = None,
 ) -> Tensor:
-    """log sum over monotone alignments of exp(score), (B,); its gradient is the marginals.
+    """log sum over monotone alignments of `exp(score)`, (B,); its gradient is the marginals.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ def soft_dtw(
     x_lengths: Tensor | None = None,
     y_lengths: Tensor | None = None,
 ) -> Tensor:
-    """-gamma log sum over alignments of exp(-cost / gamma), (B,), of squared distances.
+    """`-gamma log sum exp(-cost / gamma)` over alignments, (B,), of squared distances.
 
     Differentiable twice in both sequences.
 

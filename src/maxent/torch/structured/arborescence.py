@@ -23,7 +23,7 @@ Root = Literal["single", "multi"]
 def arborescence_log_partition(
     scores: Tensor, lengths: Tensor | None = None, root: Root = "single"
 ) -> Tensor:
-    """log of the sum of exp(score) over all trees; its gradient is the marginals.
+    """log of the sum of `exp(score)` over all trees; its gradient is the marginals.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ def arborescence_crf_loss(
     root: Root = "single",
     reduction: str = "mean",
 ) -> Tensor:
-    """log Z - <scores, y>: the negative log-likelihood of the tree with these heads (..., n).
+    """`log Z - <scores, y>`: the negative log-likelihood of the tree with these heads (..., n).
 
     The gradient is the marginals less the tree.
 
@@ -162,7 +162,7 @@ def arborescence_sparsemap_loss(
     root: Root = "single",
     reduction: str = "mean",
 ) -> Tensor:
-    """max_p <scores, p> - ||p||^2 / 2, less the same of the tree: 0 with a margin of 1.
+    """`max_p <scores, p> - ||p||^2 / 2`, less the same of the tree: 0 with a margin of 1.
 
     Parameters
     ----------
@@ -195,7 +195,7 @@ def arborescence_hinge_loss(
     reduction: str = "mean",
     cost: float = 1.0,
 ) -> Tensor:
-    """max_v <scores, v> + cost (wrong heads of v) - <scores, y>; cost 0 is the perceptron's loss.
+    """`max_v <scores, v - y> + cost` (wrong heads of v); cost 0 is the perceptron's loss.
 
     Parameters
     ----------

@@ -64,7 +64,7 @@ class ChainScores:
         return f"ChainScores({sequences} sequences, {positions} positions, {states} states)"
 
     def log_partition(self) -> Tensor:
-        """log sum over paths of exp(score), (B,), see ``chain_log_partition``."""
+        """log sum over paths of `exp(score)`, (B,), see ``chain_log_partition``."""
         return self._chains.log_partition()[0]
 
     def marginals(self) -> tuple[Tensor, Tensor]:
@@ -83,7 +83,7 @@ class ChainScores:
         return self._chains.kbest(k)
 
     def sample(self, n: int = 1, generator: torch.Generator | None = None) -> Tensor:
-        """States of n paths drawn with probability exp(score) / Z, see ``chain_sample``."""
+        """States of n paths drawn with probability `exp(score) / Z`, see ``chain_sample``."""
         if isinstance(n, bool) or not isinstance(n, int) or n < 1:
             raise ValueError(f"sample needs an integer n >= 1, got {n!r}")
         return self._chains.sample(n, generator)
@@ -116,7 +116,7 @@ def chain_log_partition(
     start: Tensor | None = None,
     end: Tensor | None = None,
 ) -> Tensor:
-    """log sum over paths of exp(score), (B,); its gradient is the marginals.
+    """log sum over paths of `exp(score)`, (B,); its gradient is the marginals.
 
     Parameters
     ----------
@@ -261,7 +261,7 @@ def chain_sample(
     end: Tensor | None = None,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """States (n, B, T) of paths drawn with probability exp(score) / Z; 0 behind the end.
+    """States (n, B, T) of paths drawn with probability `exp(score) / Z`; 0 behind the end.
 
     CUDA tensors make the way to the CPU and back.
 

@@ -34,7 +34,7 @@ class DomainOracle:
 
 
 def log_partition(domain: SumProductDomain, theta: Tensor) -> Tensor:
-    """log sum over structures v of exp<theta, v>, for scores (..., size) of a domain.
+    """log sum over structures v of `exp<theta, v>`, for scores (..., size) of a domain.
 
     Its gradient is the marginals, its second derivative the covariance of the structure.
 
@@ -58,7 +58,7 @@ def log_partition(domain: SumProductDomain, theta: Tensor) -> Tensor:
 
 
 def marginals(domain: SumProductDomain, theta: Tensor) -> Tensor:
-    """The mean structure under probabilities exp<theta, v> / Z, for scores (..., size).
+    """The mean structure under probabilities `exp<theta, v> / Z`, for scores (..., size).
 
     Parameters
     ----------

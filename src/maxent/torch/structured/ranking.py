@@ -48,7 +48,7 @@ def soft_rank(
         How soft: 0 is the hard operation. None gives the scores the spread of the result, so that
         their unit does not matter (it is differentiated too).
     regularization : "l2" or "kl", default "l2"
-        "l2" is 1/2 ||p||^2, piecewise linear in the scores; "kl" is sum p log p, smoother.
+        "l2" is `1/2 ||p||^2`, piecewise linear in the scores; "kl" is `sum p log p`, smoother.
     descending : bool, default False
         Whether the largest score has rank 1.
     dim : int, default -1
@@ -87,7 +87,7 @@ def soft_topk(
         How soft: 0 is the hard operation. None gives the scores the spread of the result, so that
         their unit does not matter.
     regularization : "l2" or "kl", default "l2"
-        "l2" is 1/2 ||p||^2, piecewise linear in the scores; "kl" is sum p log p, smoother.
+        "l2" is `1/2 ||p||^2`, piecewise linear in the scores; "kl" is `sum p log p`, smoother.
     dim : int, default -1
         Dimension along which to work.
 
@@ -121,7 +121,7 @@ def soft_partial_rank(
         How soft: 0 is the hard operation. None gives the scores the spread of the result, so that
         their unit does not matter.
     regularization : "l2" or "kl", default "l2"
-        "l2" is 1/2 ||p||^2, piecewise linear in the scores; "kl" is sum p log p, smoother.
+        "l2" is `1/2 ||p||^2`, piecewise linear in the scores; "kl" is `sum p log p`, smoother.
     dim : int, default -1
         Dimension along which to work.
 
@@ -152,7 +152,7 @@ def soft_sort(
     strength : float, default None
         How soft: 0 is the hard operation. None follows the spread of the scores.
     regularization : "l2" or "kl", default "l2"
-        "l2" is 1/2 ||p||^2, piecewise linear in the scores; "kl" is sum p log p, smoother.
+        "l2" is `1/2 ||p||^2`, piecewise linear in the scores; "kl" is `sum p log p`, smoother.
     descending : bool, default False
         Whether the order falls.
     dim : int, default -1
@@ -202,7 +202,7 @@ class SoftRank(_Soft):
         How soft: 0 is the hard operation. None gives the scores the spread of the result, so that
         their unit does not matter.
     regularization : "l2" or "kl", default "l2"
-        "l2" is 1/2 ||p||^2, piecewise linear in the scores; "kl" is sum p log p, smoother.
+        "l2" is `1/2 ||p||^2`, piecewise linear in the scores; "kl" is `sum p log p`, smoother.
     dim : int, default -1
         Dimension along which to work.
 
@@ -226,7 +226,7 @@ class SoftSort(_Soft):
         How soft: 0 is the hard operation. None gives the scores the spread of the result, so that
         their unit does not matter.
     regularization : "l2" or "kl", default "l2"
-        "l2" is 1/2 ||p||^2, piecewise linear in the scores; "kl" is sum p log p, smoother.
+        "l2" is `1/2 ||p||^2`, piecewise linear in the scores; "kl" is `sum p log p`, smoother.
     dim : int, default -1
         Dimension along which to work.
 
@@ -252,7 +252,7 @@ class SoftTopK(_Soft):
         How soft: 0 is the hard operation. None gives the scores the spread of the result, so that
         their unit does not matter.
     regularization : "l2" or "kl", default "l2"
-        "l2" is 1/2 ||p||^2, piecewise linear in the scores; "kl" is sum p log p, smoother.
+        "l2" is `1/2 ||p||^2`, piecewise linear in the scores; "kl" is `sum p log p`, smoother.
     dim : int, default -1
         Dimension along which to work.
 

@@ -19,7 +19,7 @@ from torch import Tensor
 
 
 def sparsemap(domain: Domain, theta: Tensor, start: Sequence[Support] | None = None) -> Tensor:
-    """argmin_p ||p - theta||^2 over a domain, for scores (..., size).
+    """`argmin_p ||p - theta||^2` over a domain, for scores (..., size).
 
     The derivative is that of the face on which the point lies: a projection, symmetric, its own
     second derivative 0.
@@ -79,7 +79,7 @@ def sparsemap_loss(
     reduction: str = "mean",
     start: Sequence[Support] | None = None,
 ) -> Tensor:
-    """max_p <theta, p> - |p|^2 / 2, plus |y|^2 / 2 - <theta, y>: the SparseMAP loss, >= 0.
+    """`max_p <theta, p> - |p|^2 / 2 + |y|^2 / 2 - <theta, y> >= 0`: the SparseMAP loss.
 
     It is the Fenchel-Young loss of ``SquaredNorm(domain)``, with gradient p - y.
 

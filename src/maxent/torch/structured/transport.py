@@ -28,7 +28,7 @@ def transport(
     strength: float = 1.0,
     regularization: str = "l2",
 ) -> Tensor:
-    """argmax_P <x, P> - strength Omega(P) over plans P (m, n) with row sums a, column sums b.
+    """`argmax_P <x, P> - strength Omega(P)` over plans P (m, n) with row sums a, column sums b.
 
     Without a and b all sums are 1, and x is square. The sums are not differentiated.
 
@@ -41,9 +41,9 @@ def transport(
     b : tensor (..., n), default None
         Column sums; None is 1 each.
     strength : float, default 1.0
-        Factor of Omega; 0 is the hard plan, without a gradient.
+        Factor of `Omega`; 0 is the hard plan, without a gradient.
     regularization : "l2" or "kl", default "l2"
-        Omega: half the squared norm ("l2": sparse plans) or sum P log P ("kl": Sinkhorn's).
+        `Omega`: half the squared norm ("l2": sparse plans) or `sum P log P` ("kl": Sinkhorn's).
 
     Examples
     --------
@@ -70,7 +70,7 @@ def sinkhorn(
     b : tensor (..., n), default None
         Column sums; None is 1 each.
     strength : float, default 1.0
-        Factor of Omega; 0 is the hard plan, without a gradient.
+        Factor of `Omega`; 0 is the hard plan, without a gradient.
 
     Examples
     --------
@@ -94,9 +94,9 @@ def matching(
     x : tensor (..., n, n)
         Scores, minus costs; -inf forbids an entry.
     strength : float, default 1.0
-        Factor of Omega; 0 is the hard plan, without a gradient.
+        Factor of `Omega`; 0 is the hard plan, without a gradient.
     regularization : "l2" or "kl", default "l2"
-        Omega: half the squared norm ("l2": sparse plans) or sum P log P ("kl": Sinkhorn's).
+        `Omega`: half the squared norm ("l2": sparse plans) or `sum P log P` ("kl": Sinkhorn's).
     lengths : int tensor (...), default None
         How many of the n are there in each matrix: only the leading block of that size is matched,
         the rest is 0. None is n for all.
@@ -137,9 +137,9 @@ def transport_loss(
     b : tensor (..., n), default None
         Column sums; None is 1 each.
     strength : float, default 1.0
-        Factor of Omega; 0 is the hard plan, without a gradient.
+        Factor of `Omega`; 0 is the hard plan, without a gradient.
     regularization : "l2" or "kl", default "l2"
-        Omega: half the squared norm ("l2": sparse plans) or sum P log P ("kl": Sinkhorn's).
+        `Omega`: half the squared norm ("l2": sparse plans) or `sum P log P` ("kl": Sinkhorn's).
     reduction : "mean", "sum" or "none", default "mean"
         "mean" is over the matrices.
 
@@ -171,9 +171,9 @@ def matching_loss(
     target : tensor (..., n, n) or int tensor (..., n)
         A matrix, or the partner of each; partners beyond the lengths are not looked at.
     strength : float, default 1.0
-        Factor of Omega; 0 is the hard plan, without a gradient.
+        Factor of `Omega`; 0 is the hard plan, without a gradient.
     regularization : "l2" or "kl", default "l2"
-        Omega: half the squared norm ("l2": sparse plans) or sum P log P ("kl": Sinkhorn's).
+        `Omega`: half the squared norm ("l2": sparse plans) or `sum P log P` ("kl": Sinkhorn's).
     lengths : int tensor (...), default None
         How many of the n are there in each matrix: only the leading block of that size is matched,
         the rest is 0. None is n for all.
@@ -211,7 +211,7 @@ class Sinkhorn(nn.Module):
     Parameters
     ----------
     strength : float, default 1.0
-        Factor of Omega; 0 is the hard plan, without a gradient.
+        Factor of `Omega`; 0 is the hard plan, without a gradient.
 
     Examples
     --------
@@ -240,9 +240,9 @@ class Matching(nn.Module):
     Parameters
     ----------
     strength : float, default 1.0
-        Factor of Omega; 0 is the hard plan, without a gradient.
+        Factor of `Omega`; 0 is the hard plan, without a gradient.
     regularization : "l2" or "kl", default "l2"
-        Omega: half the squared norm ("l2": sparse plans) or sum P log P ("kl": Sinkhorn's).
+        `Omega`: half the squared norm ("l2": sparse plans) or `sum P log P` ("kl": Sinkhorn's).
 
     Examples
     --------
@@ -269,9 +269,9 @@ class MatchingLoss(Matching):
     Parameters
     ----------
     strength : float, default 1.0
-        Factor of Omega; 0 is the hard plan, without a gradient.
+        Factor of `Omega`; 0 is the hard plan, without a gradient.
     regularization : "l2" or "kl", default "l2"
-        Omega: half the squared norm ("l2": sparse plans) or sum P log P ("kl": Sinkhorn's).
+        `Omega`: half the squared norm ("l2": sparse plans) or `sum P log P` ("kl": Sinkhorn's).
     reduction : "mean", "sum" or "none", default "mean"
         "mean" is over the matrices.
 

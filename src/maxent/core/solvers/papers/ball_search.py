@@ -22,10 +22,10 @@ _VANISHING = 1e-12  # a strength that fell by this factor means that the ball is
 @io.register
 @dataclass(frozen=True)
 class BallSearch(Solver):
-    """||F p - mu||_2 <= radius as the quadratic problem whose optimum lies on that sphere.
+    """`||F p - mu||_2 <= radius` as the quadratic problem whose optimum lies on that sphere.
 
     With the multiplier m of the squared constraint the problem is
-    min_p Omega(p) + m (||F p - mu||^2 - radius^2), a ``Quadratic`` of strength 1/(2 m). The
+    `min_p Omega(p) + m (||F p - mu||^2 - radius^2)`, a ``Quadratic`` of strength 1/(2 m). The
     residual grows with the strength, and the search stops where its length is the radius: secant
     steps on logarithms inside a bracket, each solve starting from the last weights.
 

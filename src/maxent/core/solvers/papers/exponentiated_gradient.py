@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 class ExponentiatedGradient(DualSolver):
     """Multiplicative steps for max-margin networks and conditional random fields over chains.
 
-    Each sequence has scores theta_i of its own, and p_i is their Gibbs distribution. A visit moves
-    theta_i <- theta_i + eta (F_i'w + cost) for a hinge (Bartlett, Collins, Taskar and McAllester,
-    2004), theta_i <- (1 - eta) theta_i + eta F_i'w for the CRF (Collins, Globerson, Koo, Carreras
-    and Bartlett, 2008), and w = -grad V(F p - mu) follows; the step of each row is halved until the
-    primal falls and grows otherwise. The vertices that a hinge ends in are approached slowly:
-    ``BlockFrankWolfe`` is faster there.
+    Each sequence has scores `theta_i` of its own, and `p_i` is their Gibbs distribution. A visit
+    moves `theta_i <- theta_i + eta (F_i'w + cost)` for a hinge (Bartlett, Collins, Taskar and
+    McAllester, 2004), `theta_i <- (1 - eta) theta_i + eta F_i'w` for the CRF (Collins, Globerson,
+    Koo, Carreras and Bartlett, 2008), and `w = -grad V(F p - mu)` follows; the step of each row is
+    halved until the primal falls and grows otherwise. The vertices that a hinge ends in are
+    approached slowly: ``BlockFrankWolfe`` is faster there.
 
     For Zero or Shannon, with costs of states, on ``Chain`` with tied transitions under Quadratic.
 

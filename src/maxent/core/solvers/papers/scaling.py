@@ -88,12 +88,12 @@ class _Scaling(Solver):
 @io.register
 @dataclass(frozen=True)
 class SUMMET(_Scaling):
-    """Selective update: the one weight, and the step, that maximise the bound F_j.
+    """Selective update: the one weight, and the step, that maximise the bound `F_j`.
 
-    F_j(delta) = -log(1 + (e^delta - 1) E_p[f_j]) + delta mu_j - V_j*(-w_j - delta) + V_j*(-w_j),
+    `F_j(delta) = -log(1 + (e^delta - 1) E_p[f_j]) + delta mu_j - V_j*(-w_j - delta) + V_j*(-w_j)`,
     with features brought to [0, 1] by their ranges (density paper, Fig. 2 and 3). For Shannon
     densities with a decomposable potential; the step is explicit for ``Equality`` and ``Box``.
-    Records in the history have the key ``auxiliary``, sum_j max F_j. A mean that must lie at the
+    Records in the history have the key ``auxiliary``, `sum_j max F_j`. A mean that must lie at the
     end of a feature's range (an ``Equality`` there) is reached in the limit only: cells that are
     excluded by it keep a mass of 1e-16, the weight is as large as that takes.
 
@@ -156,11 +156,11 @@ class SUMMET(_Scaling):
 class PLUMMET(_Scaling):
     """Parallel update: all weights at once, each to the maximum of its own bound.
 
-    F_j(delta) = -(e^delta - 1) E_p[f_j] + delta mu_j - V_j*(-w_j - delta) + V_j*(-w_j), with
+    `F_j(delta) = -(e^delta - 1) E_p[f_j] + delta mu_j - V_j*(-w_j - delta) + V_j*(-w_j)`, with
     features >= 0 whose sum is at most 1 at every cell, brought there by their ranges and the
     largest sum (density paper, Fig. 4 and 5). With ``Equality`` generalized iterative scaling. For
     Shannon densities with a decomposable potential. Records in the history have the key
-    ``auxiliary``, sum_j max F_j. Means at the end of a feature's range are as in ``SUMMET``.
+    ``auxiliary``, `sum_j max F_j`. Means at the end of a feature's range are as in ``SUMMET``.
 
     Parameters
     ----------

@@ -20,11 +20,12 @@ from maxent.rows.arrays import Array, Rows
 class Subgradient(Solver):
     """Subgradient method of Ratliff, Bagnell and Zinkevich (2007), any hinge, any potential.
 
-    w <- argmin_x 1/2 ||x - (w - s_t g)||^2 + s_t V*(-x), g = F p - mu with p the oracle's answer at
-    w, and s_t = 1/(2 beta sqrt t) (discrimination paper, §7). Under ``DualBall(radius, p=1)`` this
-    is the projected subgradient method on the l1 ball. The average of the answers with weights
-    t s_t is the primal point of the certificate, that of the weights w the solution, unless
-    ``average`` is False. The gap falls like 1/sqrt(t), so ask for a modest tolerance.
+    `w <- argmin_x 1/2 ||x - (w - s_t g)||^2 + s_t V*(-x)`, `g = F p - mu` with p the oracle's
+    answer at w, and `s_t = 1/(2 beta sqrt t)` (discrimination paper, §7). Under
+    ``DualBall(radius, p=1)`` this is the projected subgradient method on the l1 ball. The average
+    of the answers with weights `t s_t` is the primal point of the certificate, that of the weights
+    w the solution, unless ``average`` is False. The gap falls like `1/sqrt(t)`, so ask for a modest
+    tolerance.
 
     Parameters
     ----------
@@ -38,7 +39,7 @@ class Subgradient(Solver):
     step : float, default None
         One step size for all t instead.
     average : bool, default True
-        Whether the solution is the average of the weights, with weights t s_t.
+        Whether the solution is the average of the weights, with weights `t s_t`.
     online : bool, default False
         One sequence per step, compiled, for chains with tied transitions under Quadratic with one
         strength; else all rows at once.
@@ -87,7 +88,7 @@ class Subgradient(Solver):
         return needs_kinks(problem)
 
     def steps(self, first: int, count: int) -> Array:
-        """s_t for t = first, ..., first + count - 1."""
+        """`s_t` for t = first, ..., first + count - 1."""
         if self.step is not None:
             return np.full(count, self.step)
         return 1 / (2 * self.beta * np.sqrt(np.arange(first, first + count)))

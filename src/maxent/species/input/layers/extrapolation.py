@@ -25,8 +25,8 @@ _RIDGE = 1e-6  # least eigenvalue, of the largest: what never varied is new beyo
 class Extrapolation:
     """Ranges, mean and covariance of the continuous variables of the training region.
 
-    ExDet of a place is NT1 = sum_v min(0, p_v - min_v, max_v - p_v) / (max_v - min_v) where that
-    is negative: a variable is outside its range. Elsewhere it is NT2 = D^2 / max D^2, with D the
+    ExDet of a place is `NT1 = sum_v min(0, p_v - min_v, max_v - p_v) / (max_v - min_v)` where that
+    is negative: a variable is outside its range. Elsewhere it is `NT2 = D^2 / max D^2`, with D the
     Mahalanobis distance to the mean and max that of the reference points: within 0 to 1 the
     combination is like theirs, above 1 it is not, though each variable is.
 
@@ -41,9 +41,9 @@ class Extrapolation:
     mean : array (n_variables,)
         Mean of each.
     root : array (n_variables, rank)
-        Such that D^2 = |root'(p - mean)|^2.
+        Such that `D^2 = |root'(p - mean)|^2`.
     furthest : float
-        Largest D^2 of the reference points.
+        Largest `D^2` of the reference points.
 
     Notes
     -----

@@ -41,7 +41,7 @@ class Window(NamedTuple):
 class Grid:
     """Cells in rows, usually from north to south.
 
-    The corner of the cell (row, col) lies at x = a col + b row + c, y = d col + e row + f.
+    The corner of the cell (row, col) lies at `x = a col + b row + c`, `y = d col + e row + f`.
 
     Parameters
     ----------
