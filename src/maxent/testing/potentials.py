@@ -170,7 +170,9 @@ class _Check:
         """The nearest point of dom V, and V there, to one that rounding took out of it."""
         V = self.potential
         gauge = V.gauge(r)
-        if gauge <= 1 + _EXACT:
+        last_digits = 4 * np.finfo(float).eps * np.abs(v) / step  # beside a narrow dom V not few
+        rounding = max(V.gauge(last_digits), V.gauge(-last_digits))
+        if gauge <= 1 + _EXACT + (rounding if np.isfinite(rounding) else 0.0):
             r = r * ((1 - 1e-12) / max(gauge, 1.0))
             return r, V.value(r)
         zero = np.zeros_like(v)
