@@ -15,6 +15,7 @@ from maxent.core.domains import (
     Product,
     ScaledDomain,
     Simplex,
+    SumProductDomain,
 )
 from maxent.core.domains.active_set import project_by_argmax
 from maxent.rows.arrays import Ragged
@@ -334,3 +335,35 @@ def test_a_row_without_a_path_is_named(oracle: str) -> None:
 def test_chances_of_entries_to_be_chosen_stay_within_one() -> None:
     """Sums over the numbers taken so far came to 1.0000000000000002."""
     check_inside(KSubset(4), 5, lambda theta: KSubset(4).softmax(theta)[1], "softmax", 305)
+
+
+@pytest.mark.parametrize(("size", "k"), [(1, 1), (4, 4), (5, 2), (7, 3)])
+@pytest.mark.parametrize("scale", [0.1, 3.0, 30.0])
+def test_the_derivative_of_subsets_is_their_covariance(size, k, scale):
+    rng = np.random.default_rng(size)
+    theta, v = scale * rng.normal(size=(3, size)), rng.normal(size=(3, size))
+    domain = KSubset(k)
+    vertices = domain.vertices(size)
+    chances = special.softmax(theta @ vertices.T, axis=1)
+    mean = chances @ vertices
+    expected = np.einsum("rn,ni,nj,rj->ri", chances, vertices, vertices, v)
+    expected -= mean * np.sum(mean * v, axis=1, keepdims=True)
+    assert np.allclose(domain.softmax_jvp(theta, mean, v), expected, rtol=0, atol=1e-13)
+
+
+class RoughSubsets(KSubset):
+    """Subsets whose derivative is taken by differences, as is a user's who writes none."""
+
+    softmax_jvp = SumProductDomain.softmax_jvp
+
+
+def test_negentropies_end_where_products_with_the_hessian_are_rough():
+    rare = np.array([3.63554122e-12, 1.22406479e-11, 8.04171268e-20])
+    p = np.array([[rare[0], 1.0, rare[1], rare[2], 1.0, 1.0 - rare.sum()]])
+    for domain in (RoughSubsets(3), KSubset(3)):  # scipy's inner steps had no end there
+        assert domain.negentropy(p)[0] == pytest.approx(0.0, abs=1e-8)
+    theta = np.array([[7.2, 0.8, -5.9, -7.4, -3.7, 1.8]])
+    log_partition, p = KSubset(3).softmax(theta)
+    exact = (theta @ p[0] - log_partition)[0]
+    for domain in (RoughSubsets(3), KSubset(3)):
+        assert domain.negentropy(p)[0] == pytest.approx(exact, abs=1e-8)

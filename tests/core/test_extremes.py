@@ -195,7 +195,7 @@ def forms(theta):
 
 
 @every
-def test_form_of_the_input(entropy, size):
+def test_form_of_the_input(entropy, size, kernels_alone):
     theta = np.round(3 * draw(entropy, size))  # whole numbers, so that integers hold them
     values, p = entropy.conjugate(theta)
     for name, form in forms(theta):

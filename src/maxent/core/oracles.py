@@ -228,12 +228,52 @@ def subset_map(theta: Array, k: int) -> tuple[Array, Array]:
     polynomials in logarithms forward, probabilities of each number backward.
     """
     x = theta.astype(np.float64)
-    rows, size = x.shape
     top = x.max(axis=1, initial=-np.inf)
     x -= top[:, None]
+    forward, take = _subset_walk(x, k)
+    number = _all_taken(x, k)
+    marginals = np.empty_like(x)
+    for i in reversed(range(x.shape[1])):
+        moved = number * take[i]
+        marginals[:, i] = np.minimum(moved.sum(axis=1), 1.0)
+        number -= moved
+        number[:, :-1] += moved[:, 1:]
+    return forward[-1, :, k] + k * top, marginals.astype(theta.dtype)
+
+
+def subset_jvp(theta: Array, k: int, v: Array) -> Array:
+    """Derivative of those marginals along v: each step of the walk, differentiated."""
+    x = theta.astype(np.float64)
+    x -= x.max(axis=1, initial=-np.inf)[:, None]
+    take = _subset_walk(x, k)[1]
+    slope = np.zeros((len(x), k + 1))  # of the sums so far
+    bend = np.zeros_like(take)
+    for i in range(x.shape[1]):
+        gain = slope[:, :-1] + v[:, i, None] - slope[:, 1:]
+        bend[i, :, 1:] = take[i, :, 1:] * (1 - take[i, :, 1:]) * gain
+        slope[:, 1:] += take[i, :, 1:] * gain
+    number, change = _all_taken(x, k), np.zeros((len(x), k + 1))
+    out = np.empty_like(x)
+    for i in reversed(range(x.shape[1])):
+        moved = number * take[i]
+        moved_change = change * take[i] + number * bend[i]
+        out[:, i] = moved_change.sum(axis=1)
+        number -= moved
+        number[:, :-1] += moved[:, 1:]
+        change -= moved_change
+        change[:, :-1] += moved_change[:, 1:]
+    return out.astype(theta.dtype)
+
+
+def _subset_walk(x: Array, k: int) -> tuple[Array, Array]:
+    """Logarithms of the sums over subsets of the first i entries, [i, row, number], and shares.
+
+    Those are take[i, row, number] = P(entry i is taken | so many of the first i + 1 are).
+    """
+    rows, size = x.shape
     forward = np.full((size + 1, rows, k + 1), -np.inf)
     forward[0, :, 0] = 0
-    take = np.zeros((size, rows, k + 1))  # P(entry i taken | so many taken after it)
+    take = np.zeros((size, rows, k + 1))
     for i in range(size):
         taken = forward[i, :, :-1] + x[:, i, None]
         forward[i + 1] = forward[i]
@@ -241,12 +281,11 @@ def subset_map(theta: Array, k: int) -> tuple[Array, Array]:
         possible = forward[i + 1, :, 1:] > -np.inf
         odds = np.subtract(taken, forward[i, :, 1:], out=np.zeros_like(taken), where=possible)
         take[i, :, 1:] = np.where(possible, special.expit(odds), 0)
-    number = np.zeros((rows, k + 1))
+    return forward, take
+
+
+def _all_taken(x: Array, k: int) -> Array:
+    """The end of the walk: k entries of each row are taken."""
+    number = np.zeros((len(x), k + 1))
     number[:, k] = 1
-    marginals = np.empty_like(x)
-    for i in reversed(range(size)):
-        moved = number * take[i]
-        marginals[:, i] = np.minimum(moved.sum(axis=1), 1.0)
-        number -= moved
-        number[:, :-1] += moved[:, 1:]
-    return forward[size, :, k] + k * top, marginals.astype(theta.dtype)
+    return number

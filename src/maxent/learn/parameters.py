@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from maxent.core.entropies.slack import SLACKS
+from maxent.rows.arrays import Array
 
 
 def positive(name: str, value: Any) -> float:
@@ -25,3 +26,19 @@ def slack_of(kind: Any, rate: Any) -> tuple[str, float]:
     if rate is not None and kind != "kl":
         raise ValueError(f"slack_rate={rate!r} has no effect with slack={kind!r}: leave it out")
     return kind, 1.0 if rate is None else positive("slack_rate", rate)
+
+
+def as_cost(given: Any, classes: Array) -> Array:
+    """What wrong labels cost in training, [right, other]: not negative, 0 on the diagonal."""
+    cost, count = np.asarray(given, dtype=np.float64), len(classes)
+    if cost.shape != (count, count):
+        raise ValueError(
+            f"cost must have a row and a column for each of {count} classes {classes.tolist()}, "
+            f"shape {(count, count)}, got {cost.shape}"
+        )
+    if not np.isfinite(cost).all() or (cost < 0).any() or np.diag(cost).any():
+        raise ValueError(
+            "cost must be finite and not negative, and 0 on the diagonal: the right answer costs "
+            f"nothing; got {cost.tolist()}"
+        )
+    return cost

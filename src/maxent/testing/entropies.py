@@ -247,21 +247,31 @@ def _check_margin(entropy: Entropy, margin: float, size: int) -> None:
         scores[1] = share * margin
         return float(loss.value(scores, 1))
 
-    start, quarter = at(0.0), at(0.25)
-    shares, least = {1.0: True}, 0.5 if margin < 30 else 0.25
-    if 1e-12 < quarter < start:
-        # up to here the power of 1 - share that the first quarter shows does not fall below 1e-8;
-        # steep losses, as of Tsallis near alpha = 1, are below rounding before the margin
-        reach = 1 - (1e-8 / start) ** (np.log(4 / 3) / np.log(start / quarter))
-        shares[min(max(reach, least), 0.97)] = False
-    elif margin < 50:  # beyond, a loss may be below rounding at a quarter
-        shares[least] = False
-    for share, zero in shares.items():
-        value = at(share)
-        _fail_if(
-            (value < 1e-12) != zero,
-            f"{entropy!r}: loss {value:.2e} at {share:.3g} of its margin {margin}",
-        )
+    start = at(0.0)
+
+    def visible(share: float) -> bool:
+        return at(share) >= 1e-12 * start
+
+    def check(share: float, positive: bool) -> None:
+        wrong = f"loss {at(share):.2e} at {share:.3g} of its margin {margin}"
+        _fail_if(visible(share) != positive, f"{entropy!r}: {wrong}")
+
+    check(1.0, False)
+    if not (visible(0.25) and at(0.25) < start):
+        if margin < 25 * start:  # beyond, a loss may be below rounding at a quarter
+            check(0.25, True)
+        return
+    # Near the margin the loss is a power of 1 - share, so steep for Tsallis near alpha = 1 that it
+    # is below rounding before it: on to where the power that the last two shares show leaves these.
+    far, near = 0.0, 0.25
+    for left in (1e-4, 1e-8, 4e-12):
+        power = np.log(at(far) / at(near)) / np.log((1 - far) / (1 - near))
+        share = 1 - (1 - near) * (left * start / at(near)) ** (1 / power)
+        if share > near:
+            far, near = near, min(share, 0.97)
+            check(near, True)
+        if near == 0.97 or at(near) >= at(far):
+            return
 
 
 def _check_link(entropy: Entropy, theta: Array) -> None:

@@ -218,21 +218,34 @@ class SumProductDomain(Domain):
         return np.array([self._negentropy_row(row) for row in each_row(p)])
 
     def _negentropy_row(self, p: Array) -> float:
+        # the scores of entries on their own; those of 0 and 1 are far enough out
+        start = np.clip(special.logit(np.clip(p.astype(np.float64), 0.0, 1.0)), -40.0, 40.0)
+        products = 0
+
         def negative(theta: Array) -> tuple[float, Array]:
+            nonlocal start, least, products
+            products = 0
             log_partition, mean = self._softmax(theta[None])
-            return float(log_partition[0] - theta @ p), np.asarray(mean)[0] - p
+            value = float(log_partition[0] - theta @ p)
+            if value < least:
+                start, least = theta.copy(), value
+            return value, np.asarray(mean)[0] - p
 
         def curvature(theta: Array, direction: Array) -> Array:
+            nonlocal products
+            products += 1
+            if products > 2 * p.size + 20:  # scipy's conjugate gradients have no end of their own
+                raise StopIteration
             _, mean = self._softmax(theta[None])
             return np.asarray(self.softmax_jvp(theta[None], mean, direction[None]))[0]
 
-        # the scores of entries on their own; those of 0 and 1 are far enough out
-        start = np.clip(special.logit(np.clip(p.astype(np.float64), 0.0, 1.0)), -40.0, 40.0)
-        options = {"gtol": 1e-12, "maxiter": 200}
-        best = optimize.minimize(
-            negative, start, jac=True, hessp=curvature, method="trust-ncg", options=options
-        )
-        return -float(best.fun)
+        least = np.inf
+        steps = {"jac": True, "options": {"gtol": 1e-12, "maxiter": 200}}
+        try:
+            optimize.minimize(negative, start, hessp=curvature, method="trust-ncg", **steps)
+        except StopIteration:  # products too rough for the directions that are left
+            optimize.minimize(negative, start, method="BFGS", **steps)
+        return -least
 
     def cheap_negentropy(self, p: Rows) -> bool:
         """Whether the negentropy of such rows costs no more than a few passes over them."""

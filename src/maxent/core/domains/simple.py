@@ -15,6 +15,7 @@ from maxent.core.oracles import (
     capped_softmax,
     sigmoid_map,
     softmax_map,
+    subset_jvp,
     subset_map,
     tsallis_map,
 )
@@ -269,6 +270,10 @@ class KSubset(SumProductDomain):
     def _softmax(self, theta: Rows) -> tuple[Array, Rows]:
         self._check(theta)
         return subset_map(theta, int(self.k))
+
+    def softmax_jvp(self, theta: Rows, p: Rows, v: Rows) -> Rows:
+        """The covariance of the entries of a random subset, times v."""
+        return subset_jvp(theta, int(self.k), v)
 
     def project_jvp(self, theta: Rows, p: Rows, v: Rows) -> Rows:
         """v less its mean over the entries strictly between 0 and 1."""

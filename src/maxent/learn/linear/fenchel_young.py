@@ -30,8 +30,8 @@ from maxent.learn.linear.blocks import (
     over_blocks,
 )
 from maxent.learn.linear.class_weight import class_factors, label_factors
-from maxent.learn.linear.costs import as_cost
 from maxent.learn.linear.two_classes import class_rows
+from maxent.learn.parameters import as_cost
 from maxent.rows.arrays import Array
 from maxent.rows.blocks.table import is_blocked
 from maxent.typing import (

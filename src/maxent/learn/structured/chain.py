@@ -31,10 +31,8 @@ from maxent.core.potentials import Box, Equality, Potential, Quadratic
 from maxent.core.problem import Problem, State
 from maxent.core.solvers import ConvergenceWarning, Solution
 from maxent.core.tilt import can_tilt, equal_gap
-from maxent.learn.lazy import lazily
 from maxent.learn.linear.base import as_potential
-from maxent.learn.linear.costs import as_cost
-from maxent.learn.parameters import slack_of
+from maxent.learn.parameters import as_cost, slack_of
 from maxent.learn.saving import SavesFields
 from maxent.learn.solving import CERTIFICATE, SolvesProblem, mean_weights
 from maxent.learn.structured.chain_rows import endless, full_map, position_costs
@@ -396,7 +394,7 @@ class ChainModel(SolvesProblem, SavesFields, BaseEstimator):
     def predict(self, X: SequencesLike) -> list[Array]:
         """The best labels of each sequence (Viterbi)."""
         if is_blocked(X):
-            return lazily(self, "predict", X)
+            return _of_a_bag(self, "predict", X)
         chains, lengths = self._chains(X)
         if isinstance(chains, PairChainMap):
             return split(self.classes_[chains.best_paths(self.weights_)], lengths)
@@ -411,7 +409,7 @@ class ChainModel(SolvesProblem, SavesFields, BaseEstimator):
         none, and its scores are read as those of a conditional random field.
         """
         if is_blocked(X):
-            return lazily(self, "predict_proba", X)
+            return _of_a_bag(self, "predict_proba", X)
         chain, scores, lengths = self._scores(X)
         entropy = chain_entropy(self._recipe(1.0)[0], chain)
         if not unwrap(entropy).entropy.differentiable:
@@ -426,7 +424,7 @@ class ChainModel(SolvesProblem, SavesFields, BaseEstimator):
     def predict_kbest(self, X: SequencesLike, k: int) -> list[list[tuple[float, Array]]]:
         """The k best paths of each sequence with their scores, best first."""
         if is_blocked(X):
-            return lazily(self, "predict_kbest", X, k)
+            return _of_a_bag(self, "predict_kbest", X, k)
         chain, scores, _ = self._scores(X)
         values, batches = chain.kbest(scores, k)
         paths = [chain.decode(batch) for batch in batches]
@@ -626,3 +624,16 @@ def _clamp(theta: Rows, labels: Labels) -> Rows:
     for row, mask in zip(own.rows(), split(banned, labels.lengths), strict=True):
         row[: mask.size][mask.ravel()] = -np.inf
     return theta
+
+
+def _of_a_bag(model: Any, method: str, X: Any, *args: Any) -> Any:
+    """Answers for a dask bag of sequences: a bag of ``model.method(sequences, *args)``."""
+    check_is_fitted(model)
+    if not type(X).__module__.startswith("dask.bag"):
+        raise TypeError(
+            f"{method} takes sequences, or a dask bag of them, got {type(X).__name__}; of other "
+            "blocks, call it with the sequences of one after another"
+        )
+    from maxent.rows.dask.bags import answers
+
+    return answers(X, model, method, *args)

@@ -16,7 +16,7 @@ from maxent.core.maps import TreeMap
 from maxent.core.potentials import scaled
 from maxent.core.problem import Problem
 from maxent.learn.linear.base import as_potential
-from maxent.learn.linear.costs import as_cost
+from maxent.learn.parameters import as_cost
 from maxent.learn.saving import SavesFields
 from maxent.learn.solving import CERTIFICATE, SolvesProblem
 from maxent.learn.structured.chain import LOSSES

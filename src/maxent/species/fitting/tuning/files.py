@@ -35,8 +35,7 @@ from maxent.species.input.files import (
     chosen_species,
     raster_parts,
 )
-from maxent.species.input.records.further_column import read_column
-from maxent.species.input.records.occurrences import Occurrences
+from maxent.species.input.records.occurrences import Occurrences, read_column
 from maxent.species.report import figures
 from maxent.species.report.tuning import TuningPage, write_tuning_report
 from maxent.species.study.region import Prepared, Region, prepare, survey_files

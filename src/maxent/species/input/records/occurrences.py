@@ -437,6 +437,32 @@ def read_vector(path: Path, what: str = "records") -> tuple[Any, tuple[str, ...]
     )
 
 
+def read_column(path: str, name: str) -> dict[int, str]:
+    """The text of a column in each row of a file, "" where there is none.
+
+    Rows are those of ``Occurrences.row``. Names of columns are compared without regard to case.
+    """
+    if is_vector(Path(path)):
+        frame, _ = read_vector(Path(path))
+        header = [str(column) for column in frame.columns]
+        values = texts(frame.iloc[:, _column_position(header, name, path)])
+        return dict(enumerate(value.strip() for value in values))
+    table = Table.open(Path(path))
+    place = _column_position(table.header, name, path)
+    return {
+        row: value.strip()
+        for rows, (column,) in table.batches([place])
+        for row, value in zip(rows, column, strict=True)
+    }
+
+
+def _column_position(header: list[str], name: str, path: str) -> int:
+    folded = [column.strip().lower() for column in header]
+    if name.strip().lower() not in folded:
+        raise ValueError(f"{path}: no column {name!r}; it has {', '.join(header)}")
+    return folded.index(name.strip().lower())
+
+
 def _read_parquet(path: Path) -> Any:
     """A table, or a layer of points where the file has a geometry."""
     try:
