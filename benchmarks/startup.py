@@ -44,7 +44,7 @@ def run(quick: bool = False) -> list[Row]:
         def timed(command: list[str]) -> float:
             return processor_seconds(command, folder / "any")
 
-        timed([*python, "import maxent.demo.first_fits, maxent.cli.app"])  # writes bytecode
+        timed([*python, "import maxent.demo.first_fits, maxent.cli.command"])  # writes bytecode
         imports, refused = timed([*python, IMPORTS]), timed([*maxent, "fit", "no", "no"])
         rows = [
             row("import maxent", "warm", timed([*python, "import maxent"]), 0.35, "s"),

@@ -32,8 +32,8 @@ def run() -> None:
     atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
     warnings.showwarning = _note
     _follow_parent()
-    from maxent.cli.app import main
-    from maxent.species.input.reach import own_process
+    from maxent.cli.command import main
+    from maxent.species.input.file_access import own_process
 
     own_process()
     insistent = Insistent()

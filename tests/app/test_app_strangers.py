@@ -528,7 +528,7 @@ def test_a_command_ends_with_its_runner(tmp_path):
     waiting.write_text(
         "import os, signal, sys, time\n"
         "from maxent import _command\n"
-        "import maxent.cli.app as app\n"
+        "import maxent.cli.command as app\n"
         f"app.main = lambda: (open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid())), "
         "time.sleep(3600))\n"
         "_command.run()\n"

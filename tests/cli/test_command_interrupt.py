@@ -10,7 +10,7 @@ from waiting import LIMIT
 DROPPED = """
 import ctypes, sys, time
 from maxent import _command
-import maxent.cli.app
+import maxent.cli.command
 
 @ctypes.CFUNCTYPE(None)
 def callback():
@@ -21,7 +21,7 @@ def main():
     time.sleep(3600)
     print("went on")
 
-maxent.cli.app.main = main
+maxent.cli.command.main = main
 _command.run()
 """
 
@@ -41,7 +41,7 @@ SWALLOWED = """
 import contextlib, functools, signal, sys, time
 from maxent import _command
 from maxent._support import interrupts
-from maxent.cli.app import main
+from maxent.cli.command import main
 from maxent.cli._console import one_line_errors
 
 _command.Insistent = functools.partial(interrupts.Insistent, 0.2)

@@ -247,7 +247,7 @@ def many(entropy, size):
 
 
 @pytest.mark.parametrize(("entropy", "size"), THREADED, ids=lambda x: repr(x)[:60])
-def test_number_of_threads_changes_nothing(entropy, size, monkeypatch):
+def test_number_of_threads_changes_nothing(entropy, size, monkeypatch, kernels_alone):
     theta = many(entropy, size)
     monkeypatch.setenv("MAXENT_NUM_THREADS", "1")
     values, p = entropy.conjugate(theta)

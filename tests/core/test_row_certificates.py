@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import maxent as mx
-from maxent.core.row_pull import largest, shrunk
+from maxent.core.row_factors import largest, shrunk
 from maxent.core.tilt import tilted
 from maxent.rows.arrays import row_dot, take_row
 from maxent.tagging import PairChainMap

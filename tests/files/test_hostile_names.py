@@ -9,7 +9,7 @@ from rich.table import Table
 
 from maxent._support.progress import Progress
 from maxent.cli._console import complain, console
-from maxent.cli.app import info
+from maxent.cli.command import info
 from maxent.evaluation import calibration
 from maxent.features.kernels.scores import fill_guide
 from maxent.species.batch.slugs import slugs

@@ -250,7 +250,7 @@ def test_alignments_without_a_path_are_named(spare, monkeypatch):
 @pytest.mark.parametrize("scale", [0.01, 1.0, 30.0, 1e12])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_few_sparse_maps_in_numpy_are_those_of_the_kernel(alpha, scale, dtype, monkeypatch):
-    from maxent.core.oracles import tsallis_map
+    from maxent.core.prediction_maps import tsallis_map
 
     rng, rounding = np.random.default_rng(5), 1e-7 if dtype is np.float32 else 2e-14
     for shape in ((50, 3), (1, 1), (4, 2), (7, 40), (2, 3000)):
@@ -272,7 +272,7 @@ def test_few_sparse_maps_in_numpy_are_those_of_the_kernel(alpha, scale, dtype, m
 @pytest.mark.parametrize("spare", [True, False])
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
 def test_scores_without_a_sparse_map_are_named(spare, wrong, monkeypatch):
-    from maxent.core.oracles import tsallis_map
+    from maxent.core.prediction_maps import tsallis_map
 
     monkeypatch.setattr(compiling, "spared", lambda *asked: spare)
     theta = np.zeros((3, 2))

@@ -109,8 +109,8 @@ def test_the_campaign_against_the_app_sees_harm(against, monkeypatch):
     """Without the limits on what files lead to, and on what folders hold, there is some."""
     kinds = [against.replay("pointers", seed) for seed in (0, 5)]
     assert not any(harm[kind] for harm in kinds for kind in against.HARMS)
-    monkeypatch.setattr("maxent.species.input.reach.current", lambda: None)
-    monkeypatch.setattr("maxent.species.input.reach._OFFLINE", {})
+    monkeypatch.setattr("maxent.species.input.file_access.current", lambda: None)
+    monkeypatch.setattr("maxent.species.input.file_access._OFFLINE", {})
     kinds = [against.replay("pointers", seed) for seed in (0, 5)]
     assert kinds[0]["outside"]
     assert kinds[1]["asked"]

@@ -23,7 +23,7 @@ from conftest import needs
 from maxent import cli, species
 from maxent.datasets.landscape import virtual_landscape, write_landscape
 from maxent.species.batch import workflow
-from maxent.species.batch.crew import ClusterSettings
+from maxent.species.batch.cluster import ClusterSettings
 from waiting import LIMIT, until
 
 distributed = needs("distributed")

@@ -939,7 +939,7 @@ elif when == "after all else":
     atexit.register(signal.raise_signal, signal.SIGINT)
 else:
     import threading
-    import maxent.cli.app as app
+    import maxent.cli.command as app
 
     def waited_for():
         while isinstance(signal.getsignal(signal.SIGINT), Insistent):

@@ -15,11 +15,11 @@ import maxent as mx
 from conftest import needs
 from maxent import cli, species
 from maxent.datasets.landscape import virtual_landscape, write_landscape
-from maxent.species.batch.crew import ClusterSettings
+from maxent.species.batch.cluster import ClusterSettings
 from maxent.species.judging import fit_sample
 from maxent.species.study.all_cells import WholeLayers
-from maxent.species.study.polygons import StudyRegion
 from maxent.species.study.selection import selected
+from maxent.species.study.study_region import StudyRegion
 
 rasterio = needs("rasterio")
 shapely = needs("shapely")

@@ -312,7 +312,7 @@ def test_a_missing_file_is_told_of_at_once(files):
     """In less than a second, as nothing that could read it is loaded."""
     code = """
 import sys
-from maxent.cli.app import main
+from maxent.cli.command import main
 try:
     main()
 finally:

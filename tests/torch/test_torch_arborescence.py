@@ -9,7 +9,7 @@ from maxent.structured import Arborescence
 torch = needs("torch")
 
 import maxent.torch.structured as mts  # noqa: E402
-from maxent.torch.structured import _matrix_tree  # noqa: E402
+from maxent.torch.structured import _arborescence_plain  # noqa: E402
 
 ROOTS = ["single", "multi"]
 LENGTHS = torch.tensor([5, 2, 4])
@@ -120,7 +120,7 @@ def test_plain_torch_agrees_with_the_kernels(root, scale) -> None:
     for lengths in (None, torch.tensor([9, 1, 5, 2])):
         scores = normal(4, 9, 9, scale=scale)
         scores[0, 3, 4] = -np.inf
-        value, p = _matrix_tree.softmax(scores, lengths, root == "single")
+        value, p = _arborescence_plain.softmax(scores, lengths, root == "single")
         expected = mts.arborescence_log_partition(scores, lengths, root)
         torch.testing.assert_close(value, expected, rtol=1e-13, atol=1e-12)
         marginals = mts.arborescence_marginals(scores, lengths, root)
@@ -132,7 +132,7 @@ def test_plain_torch_with_forbidden_arcs() -> None:
     scores = normal(2, 4, 4)
     scores[0, 1:, 2] = -np.inf
     scores[1, 1:, 2:] = -np.inf
-    value, p = _matrix_tree.softmax(scores, None, True)
+    value, p = _arborescence_plain.softmax(scores, None, True)
     assert value[1].isnan()
     assert p[1].isnan().all()
     expected, mean = Arborescence().softmax(scores[0].numpy().ravel())
@@ -169,7 +169,7 @@ def test_empty_batch_and_one_node() -> None:
     assert mts.arborescence_marginals(torch.empty(0, 4, 4)).shape == (0, 4, 4)
     assert mts.arborescence_log_partition(torch.zeros(2, 1, 1)).tolist() == [0, 0]
     assert mts.arborescence_argmax(torch.zeros(2, 1, 1)).tolist() == [[0], [0]]
-    value, p = _matrix_tree.softmax(torch.zeros(2, 1, 1), None, True)
+    value, p = _arborescence_plain.softmax(torch.zeros(2, 1, 1), None, True)
     assert value.tolist() == [0, 0]
     assert not p.any()
 

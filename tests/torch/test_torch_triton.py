@@ -139,13 +139,13 @@ def test_the_backward_kernel_compiles_for_a_device(dtype, alpha, columns, monkey
 def test_the_kernel_of_chains_compiles_for_a_device(states, shape, dtype, monkeypatch):
     torch = needs("torch")
     needs("triton")
-    from maxent.torch.structured import _triton_chain
+    from maxent.torch.structured import _chain_triton
 
-    compiler = Compiler(_triton_chain._forward_backward)
-    monkeypatch.setattr(_triton_chain, "_forward_backward", compiler)
+    compiler = Compiler(_chain_triton._forward_backward)
+    monkeypatch.setattr(_chain_triton, "_forward_backward", compiler)
     dtype = getattr(torch, dtype)
     lengths = torch.tensor([4, 2])
-    _triton_chain.softmax(
+    _chain_triton.softmax(
         torch.zeros(2, 4, states, dtype=dtype), torch.zeros(shape, dtype=dtype), lengths
     )
     (program,) = compiler.programs

@@ -12,7 +12,7 @@ import maxent.torch as mt
 import torch
 from conftest import skip_without_interpreter
 from maxent.torch.maps import _derivatives, _dispatch, _triton, _triton_backward
-from maxent.torch.structured import _chain_compiled, _triton_chain
+from maxent.torch.structured import _chain_compiled, _chain_triton
 
 skip_without_interpreter()
 
@@ -258,7 +258,7 @@ def test_chains(shape, dtype):
     nodes[0, 1, 2] = edges.view(-1)[7] = -INF
     nodes[2] *= 3e3
     lengths = torch.tensor([4, 1, 3])
-    ours = _triton_chain.softmax(nodes, edges, lengths)
+    ours = _chain_triton.softmax(nodes, edges, lengths)
     right = _chain_compiled.softmax(nodes, edges, lengths)
     for a, b in zip(ours, right, strict=True):
         assert a.dtype is dtype
@@ -268,7 +268,7 @@ def test_chains(shape, dtype):
 def test_a_chain_without_a_path():
     nodes = torch.zeros(2, 3, 2)
     nodes[1, 1] = -INF
-    value, mean, counts = _triton_chain.softmax(nodes, torch.zeros(2, 2), torch.tensor([3, 3]))
+    value, mean, counts = _chain_triton.softmax(nodes, torch.zeros(2, 2), torch.tensor([3, 3]))
     assert value[1] == -INF
     assert mean[0].sum() == 3
     assert not counts[1].any()

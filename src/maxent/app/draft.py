@@ -19,7 +19,7 @@ from maxent.app.schema import chosen
 from maxent.io import write_atomically
 from maxent.species.fitting.options import typed
 from maxent.species.fitting.settings import Settings
-from maxent.species.input import reach
+from maxent.species.input import file_access
 from maxent.species.input.files import LayerFiles, RecordFile, StudyFiles
 from maxent.species.input.layers.naming import Named, named_layers
 
@@ -144,7 +144,7 @@ class Draft:
             raise OutsideError("the page keeps its own files there; name another folder")
         for crs in (self.records.get("crs"), self.layers.get("crs")):
             if crs is not None:
-                reach.check_crs(crs)
+                file_access.check_crs(crs)
                 if os.path.exists(folders.home / crs):
                     raise ValueError(f"{crs!r:.80} names a file; give a code such as EPSG:4326")
 

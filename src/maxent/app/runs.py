@@ -16,8 +16,8 @@ from maxent.app.surveys import layer_file
 from maxent.species.batch.outputs import RESULT
 from maxent.species.comparing.folders import DEFAULT_RULE
 from maxent.species.fitting.results import SpeciesResult, read_result
+from maxent.species.input.file_access import open_raster
 from maxent.species.input.layers.grid_facts import grid_facts
-from maxent.species.input.reach import open_raster
 from maxent.species.report.maps import LABELS
 
 PROJECTIONS, CHANGES = "projections", "changes"  # folders beside the results

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from maxent.app.folders import Folders
-from maxent.species.input.reach import limited, own_process
+from maxent.species.input.file_access import limited, own_process
 
 HOST = "127.0.0.1"
 _FILE = "server.json"

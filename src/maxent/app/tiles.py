@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from maxent.rows.arrays import Array
+from maxent.species.input.file_access import open_raster
 from maxent.species.input.layers.grid import Grid
 from maxent.species.input.layers.grid_facts import grid_facts
-from maxent.species.input.reach import open_raster
 from maxent.species.libraries import geo
 
 SIZE = 256

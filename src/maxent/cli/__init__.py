@@ -8,6 +8,6 @@ from typing import Any
 def __getattr__(name: str) -> Any:
     if name != "main":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from maxent.cli.app import main
+    from maxent.cli.command import main
 
     return main

@@ -1,209 +1,50 @@
-"""The ``maxent`` command. The only package that imports typer and rich.
-
-Exit codes: 0 done, 1 an error (one line; the traceback with ``maxent --debug``), 2 wrong usage,
-3 some of many species failed, 130 interrupted.
-"""
+"""maxent app: the whole workflow in a browser."""
 
 from __future__ import annotations
 
-import importlib.metadata
-import importlib.util
-import os
-import platform
-from collections.abc import Iterator
-from contextlib import contextmanager
-from enum import StrEnum
+from contextlib import suppress
 from pathlib import Path
-from time import perf_counter
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.markup import escape
-from rich.table import Table
 
-from maxent._support.compiling import switches
-from maxent._version import __version__
-from maxent.cli import browsing, compare, species, tag
-from maxent.cli._console import console, one_line_errors, recorded_warnings, settings
-from maxent.cli._screen import Screen, show_notes
-
-main = typer.Typer(
-    name="maxent",
-    help="Maximum-entropy learning as one convex problem, with a duality gap for every fit.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
-# what each extra brings, by the names under which it is imported
-_EXTRAS = {
-    "geo": ("rasterio", "xarray", "rioxarray", "geopandas"),
-    "torch": ("torch",),
-    "app": ("starlette", "uvicorn", "rio_tiler", "pydantic"),
-    "dask": ("dask", "distributed", "cryptography"),
-    "plot": ("matplotlib",),
-}
+from maxent.cli._console import console, one_line_errors
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"maxent {__version__}")
-        raise typer.Exit
-
-
-@main.callback()
-def _options(
-    version: Annotated[
-        bool,
-        typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version."),
-    ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
-) -> None:
-    settings["debug"] = debug
-
-
-@main.command()
 @one_line_errors
-def info() -> None:
-    """Show versions, threads, the kernel cache and which extras are installed."""
-    from maxent._support.threads import num_threads
-
-    screen = console()
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_column(style="bold")
-    table.add_column(overflow="fold")
-    table.add_row("maxent", __version__)
-    table.add_row("python", f"{platform.python_version()} ({platform.platform()})")
-    for package in ("numpy", "scipy", "numba", "scikit-learn"):
-        table.add_row(package, importlib.metadata.version(package))
-    setting = os.environ.get("MAXENT_NUM_THREADS")
-    source = "MAXENT_NUM_THREADS" if setting else "every core; set MAXENT_NUM_THREADS to change it"
-    table.add_row("threads", f"{num_threads()} ({source})")
-    table.add_row("kernel cache", escape(_kernel_cache()))
-    for extra, packages in _EXTRAS.items():
-        lack = [name for name in packages if importlib.util.find_spec(name) is None]
-        advice = f"[yellow]missing[/] {', '.join(lack)}: pip install {escape(f'maxent[{extra}]')}"
-        table.add_row(f"extra {extra}", advice if lack else "[green]installed[/]")
-    screen.print(table)
-
-
-def _kernel_cache() -> str:
-    """Where numba keeps compiled kernels: by the setting, beside the sources, or in the home."""
-    from maxent.features.kernels.scores import fill_guide
-
-    setting, path = os.environ.get("NUMBA_CACHE_DIR"), fill_guide.stats.cache_path
-    if path is None:
-        return "none: no folder can be written to (set NUMBA_CACHE_DIR)"
-    if not os.path.isdir(path):
-        above = next(folder for folder in Path(path).parents if folder.is_dir())
-        path = f"nothing compiled yet; the first fit does so, in a folder inside {above}"
-    if not setting:
-        return f"{path} (set NUMBA_CACHE_DIR to move it)"
-    used = Path(setting).resolve() in Path(fill_guide.stats.cache_path).resolve().parents
-    return f"{path} (NUMBA_CACHE_DIR{'' if used else f', {setting}, cannot be written to'})"
-
-
-class Kind(StrEnum):
-    """Of jobs that kernels are compiled for."""
-
-    species = "species"
-    densities = "densities"
-    classifiers = "classifiers"
-    tagging = "tagging"
-    structures = "structures"
-
-
-@contextmanager
-def _all_kernels() -> Iterator[None]:
-    """Small problems run on the kernels of larger ones."""
-    switches.spare_small_problems = False
-    try:
-        yield
-    finally:
-        switches.spare_small_problems = True
-
-
-@main.command()
-@one_line_errors
-def warm(
-    kinds: Annotated[
-        list[Kind] | None, typer.Argument(help="What to make ready; all kinds by default.")
-    ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.")] = False,
-) -> None:
-    """Compile what fits run on, by small fits of every kind: the first real one begins at once."""
-    from maxent.demo.first_fits import FITS
-
-    needed = (*_EXTRAS["geo"], *_EXTRAS["plot"])
-    lacking = [name for name in needed if importlib.util.find_spec(name) is None]
-    for kind in kinds or list(Kind):
-        if kind is Kind.species and lacking:
-            show_notes(["species: pip install 'maxent[geo,plot]' first"], console(stderr=True))
-            continue
-        for name, run in FITS[kind.value].items():
-            begin = perf_counter()
-            with recorded_warnings(), _all_kernels():  # warnings of data as small as these
-                run()
-            if not quiet:
-                console().print(f"{kind.value}: {name}, {perf_counter() - begin:.1f} s")
-    if not quiet:
-        console().print(f"kept in {escape(_kernel_cache())}", soft_wrap=True)
-
-
-@main.command()
-@one_line_errors
-def demo(
-    out: Annotated[
-        Path, typer.Option("--out", "-o", help="Folder for the data, the map and the report.")
-    ] = Path("out/demo"),
-    learning: Annotated[
-        bool,
-        typer.Option(
-            "--learning", help="Fit densities and a sparse classifier instead of a species."
+def app(
+    folders: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            help="Folders to open: with records and layers, or finished results. The page sees "
+            "nothing outside them. [default: the current folder]"
         ),
-    ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.")] = False,
-    seed: Annotated[int, typer.Option(help="Generate the data from this seed.", min=0)] = 0,
+    ] = None,
+    port: Annotated[
+        int, typer.Option(help="Listen on this port; 0 takes any that is free.", min=0, max=65535)
+    ] = 0,
+    browse: Annotated[bool, typer.Option(help="Open the browser.")] = True,
 ) -> None:
-    """Fit a virtual species on a generated landscape: map, report, and how close to the truth."""
-    if learning:
-        from maxent.demo import learning as densities
+    """Open the whole workflow, or finished results, in a browser on this machine."""
+    import importlib.util
 
-        summary = densities.run(out, seed=seed, quiet=True)
-        if not quiet:
-            _show_fits(summary)
-    else:
-        from maxent.demo import species as virtual
+    needed = ("starlette", "uvicorn", "rio_tiler", "pydantic")
+    lacking = [name for name in needed if not importlib.util.find_spec(name)]
+    if lacking:
+        raise ImportError(f"the app needs {', '.join(lacking)}: pip install maxent[app]")
+    from maxent.app.serving import open_folders, serve
 
-        with Screen(quiet) as screen:
-            summary = virtual.run(out, seed=seed, listener=screen)
-        for line in () if quiet else summary["lines"]:
-            console().print(escape(line), soft_wrap=True)
+    opened = open_folders(folders or [])
+    with suppress(KeyboardInterrupt):  # the usual way to stop it
+        serve(opened, port=port, browse=browse, tell=_show)
 
 
-def _show_fits(summary: dict[str, Any]) -> None:
-    screen = console()
-    table = Table(title="Every fit with its certificate", title_justify="left")
-    for name in ("fit", "status", "seconds", "steps", "duality gap", "guaranteed", "result"):
-        right = name in ("seconds", "steps", "duality gap")
-        table.add_column(name, justify="right" if right else "left")
-    for fit in summary["fits"]:
-        table.add_row(
-            escape(fit["name"]),
-            fit["status"],
-            f"{fit['seconds']:.2f}",
-            str(fit["n_iter"]),
-            f"{fit['gap']:.1e}",
-            escape(fit["guarantee"]),
-            escape(fit["result"]),
-        )
-    screen.print(table)
-    for path in summary["files"]:
-        screen.print(f"wrote {escape(path)}", soft_wrap=True)
+def _show(link: str) -> None:
+    console().print(f"open {escape(link)}", soft_wrap=True)
+    console().print("Ctrl-C stops it; fits that are running go on.")
 
 
-species.add_to(main)
-compare.add_to(main)
-tag.add_to(main)
-browsing.add_to(main)
+def add_to(main: typer.Typer) -> None:
+    """Register the command."""
+    main.command()(app)

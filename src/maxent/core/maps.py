@@ -20,7 +20,7 @@ from maxent import io
 from maxent._support.checks import cuts, indices
 from maxent._support.limits import IN_MEMORY, check_cells
 from maxent._support.threads import all_finite, one_blas_thread, over_rows, sum_of_parts
-from maxent.core.row_pull import chain_columns
+from maxent.core.row_factors import chain_columns
 from maxent.rows.arrays import Array, Ragged, Rows, Tied
 from maxent.rows.evaluator import Evaluator
 from maxent.rows.local import LocalEvaluator, checked_rows

@@ -23,7 +23,7 @@ from maxent.core.domains import Simplex
 from maxent.core.entropies import Entropy, Relative, Shannon, Tsallis
 from maxent.core.maps import RowMap, make_map
 from maxent.core.potentials import Potential
-from maxent.core.row_pull import largest
+from maxent.core.row_factors import largest
 from maxent.core.tilt import can_tilt, tilted
 from maxent.rows.arrays import Array, Rows, as_float, row_dot, row_scale
 from maxent.rows.evaluator import Evaluation, Evaluator, Line, Point, above_rounding

@@ -27,7 +27,7 @@ from maxent.species.fitting.settings import Settings
 from maxent.species.input.files import LayerFiles, RecordFile
 from maxent.species.judging import fit_sample
 from maxent.species.projecting import project_xarray
-from maxent.species.study.region import prepare, survey
+from maxent.species.study.samples import prepare, survey
 
 CATEGORICAL = ("biome",)
 PICTURE = "truth_and_maps.png"

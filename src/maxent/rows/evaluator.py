@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from maxent.rows.arrays import Array, Rows
-from maxent.rows.moved import Moved
+from maxent.rows.certificate_moves import Moved
 
 if TYPE_CHECKING:
     from maxent.core.entropies import Entropy

@@ -20,8 +20,8 @@ from maxent.rows.arrays import (
     same_cuts,
     uneven,
 )
+from maxent.rows.certificate_moves import Moved
 from maxent.rows.evaluator import Evaluation, Evaluator, Line, Point, above_rounding
-from maxent.rows.moved import Moved
 
 if TYPE_CHECKING:
     from maxent.core.entropies import Entropy

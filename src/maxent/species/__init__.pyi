@@ -8,7 +8,7 @@ from maxent.species import judging as judging
 from maxent.species import projecting as projecting
 from maxent.species import report as report
 from maxent.species import study as study
-from maxent.species.batch.crew import ClusterSettings as ClusterSettings
+from maxent.species.batch.cluster import ClusterSettings as ClusterSettings
 from maxent.species.batch.job import rewrite_report as rewrite_report
 from maxent.species.batch.workflow import fit_files as fit_files
 from maxent.species.batch.workflow import fit_swd as fit_swd
@@ -89,8 +89,8 @@ from maxent.species.report.tables import write_tables as write_tables
 from maxent.species.study.background import Drawn as Drawn
 from maxent.species.study.background import draw_background as draw_background
 from maxent.species.study.effort import RecordEffort as RecordEffort
-from maxent.species.study.polygons import StudyRegion as StudyRegion
-from maxent.species.study.region import Prepared as Prepared
-from maxent.species.study.region import Region as Region
-from maxent.species.study.region import prepare as prepare
-from maxent.species.study.region import survey as survey
+from maxent.species.study.study_region import StudyRegion as StudyRegion
+from maxent.species.study.samples import Prepared as Prepared
+from maxent.species.study.samples import Region as Region
+from maxent.species.study.samples import prepare as prepare
+from maxent.species.study.samples import survey as survey

@@ -13,10 +13,10 @@ from maxent._support.checks import cuts, indices
 from maxent._support.threads import over_rows, sum_of_parts
 from maxent.core.entropies import Entropy, Shannon, Shifted
 from maxent.core.maps import RowMap
-from maxent.core.row_pull import chain_columns
+from maxent.core.row_factors import chain_columns
 from maxent.rows.arrays import Array, Ragged, Rows, Tied
 from maxent.structured import Chain
-from maxent.structured.chain.packed import Packed, few
+from maxent.structured.chain.small import Packed, few
 
 _COST = 16  # entries of an elementwise pass that an attribute of a token counts as
 _LANES = 8  # rows of scores are a multiple of this

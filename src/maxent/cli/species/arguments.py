@@ -13,10 +13,10 @@ from maxent._support import limits
 from maxent.cli._console import console
 from maxent.cli._options import Fields, given
 from maxent.cli._screen import show_notes
-from maxent.species.batch.crew import ClusterSettings
+from maxent.species.batch.cluster import ClusterSettings
 from maxent.species.fitting.options import BACKGROUND, DATA, OUTPUT
 from maxent.species.fitting.settings import Settings
-from maxent.species.input import reach
+from maxent.species.input import file_access
 from maxent.species.input.files import LayerFiles, RecordFile, StudyFiles
 
 Records = Annotated[
@@ -82,12 +82,12 @@ MaxCells = Annotated[
 
 
 def _allow_vrt(context: typer.Context, allowed: bool) -> bool:
-    context.with_resource(reach.limited(vrt=allowed))
+    context.with_resource(file_access.limited(vrt=allowed))
     return allowed
 
 
 def _allow_network(context: typer.Context, allowed: bool) -> bool:
-    context.with_resource(reach.limited(network=allowed))
+    context.with_resource(file_access.limited(network=allowed))
     return allowed
 
 

@@ -37,7 +37,7 @@ from maxent.cli.species.arguments import (
     like,
     paths,
 )
-from maxent.species.batch.crew import ClusterSettings
+from maxent.species.batch.cluster import ClusterSettings
 from maxent.species.fitting.options import ALWAYS, CHECKS, DATA, NEVER, OUTPUT
 from maxent.species.input.files import check_there
 

@@ -76,7 +76,7 @@ def project(
     files = make_layers(paths(layers)).sources
     check_layers(files)
     check_there(model, *(files if swd else ()), rasters=() if swd else files)
-    from maxent.species.batch.crew import check_files, spread
+    from maxent.species.batch.cluster import check_files, spread
     from maxent.species.batch.outputs import check_unread, locked
     from maxent.species.fitting.model import load_model
     from maxent.species.projecting import EXTRAS

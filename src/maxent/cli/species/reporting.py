@@ -12,7 +12,7 @@ from maxent.cli._console import console, one_line_errors
 from maxent.cli.species.arguments import (
     Quiet,
 )
-from maxent.species.input.reach import limited
+from maxent.species.input.file_access import limited
 
 
 @one_line_errors

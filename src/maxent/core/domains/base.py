@@ -220,7 +220,7 @@ class SumProductDomain(Domain):
     def _negentropy_row(self, p: Array) -> float:
         # the scores of entries on their own; those of 0 and 1 are far enough out
         start = np.clip(special.logit(np.clip(p.astype(np.float64), 0.0, 1.0)), -40.0, 40.0)
-        products = 0
+        least, products = np.inf, 0
 
         def negative(theta: Array) -> tuple[float, Array]:
             nonlocal start, least, products
@@ -239,7 +239,6 @@ class SumProductDomain(Domain):
             _, mean = self._softmax(theta[None])
             return np.asarray(self.softmax_jvp(theta[None], mean, direction[None]))[0]
 
-        least = np.inf
         steps = {"jac": True, "options": {"gtol": 1e-12, "maxiter": 200}}
         try:
             optimize.minimize(negative, start, hessp=curvature, method="trust-ncg", **steps)

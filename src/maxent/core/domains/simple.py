@@ -10,7 +10,7 @@ from scipy import special
 
 from maxent import io
 from maxent.core.domains.base import Domain, SumProductDomain
-from maxent.core.oracles import (
+from maxent.core.prediction_maps import (
     capped_map,
     capped_softmax,
     sigmoid_map,

@@ -17,7 +17,7 @@ from scipy import special
 
 from maxent.core.entropies._measures import log_ratio, measure_norm
 from maxent.core.entropies.base import same_type
-from maxent.core.oracles import norm_map
+from maxent.core.prediction_maps import norm_map
 from maxent.rows.arrays import Array, Rows, row_dot, row_sum
 
 _TOLERANCE = 1e-13

@@ -14,7 +14,7 @@ from maxent.core.domains import Domain, Simplex
 from maxent.core.entropies._measures import measure_norm, of_rows, separable_prox
 from maxent.core.entropies.base import MeasuredEntropy, number, same_type
 from maxent.core.entropies.simplex import Tsallis
-from maxent.core.oracles import norm_map, squared_norm_map
+from maxent.core.prediction_maps import norm_map, squared_norm_map
 from maxent.core.roots import bracketed_root, linear_plus_power
 from maxent.rows.arrays import Array, Rows, row_dot, row_sum
 

@@ -11,7 +11,7 @@ from maxent.core.entropies._measures import log_ratio, measure_norm
 from maxent.core.entropies._renyi_search import maximise, negative_renyi
 from maxent.core.entropies.base import MeasuredEntropy, positive, same_type
 from maxent.core.entropies.simplex import Shannon
-from maxent.core.oracles import renyi_map
+from maxent.core.prediction_maps import renyi_map
 from maxent.rows.arrays import Array, Rows, row_dot
 
 

@@ -10,7 +10,7 @@ from maxent import io
 from maxent.core.domains import Cube, Simplex
 from maxent.core.entropies.base import Entropy, finite, same_type
 from maxent.core.entropies.wrappers import Wrapper
-from maxent.core.oracles import sigmoid_map
+from maxent.core.prediction_maps import sigmoid_map
 from maxent.core.roots import bracketed_root
 from maxent.rows.arrays import Array, Rows, row_sum
 

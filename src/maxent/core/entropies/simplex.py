@@ -15,7 +15,7 @@ from maxent import io
 from maxent.core.domains import Cube, Domain, Simplex, SumProductDomain
 from maxent.core.entropies._measures import log_ratio, of_rows, separable_prox
 from maxent.core.entropies.base import MeasuredEntropy, finite, number, same_type
-from maxent.core.oracles import softmax_map, tsallis_map
+from maxent.core.prediction_maps import softmax_map, tsallis_map
 from maxent.core.roots import bracketed_root
 from maxent.rows.arrays import Array, Rows, row_dot, row_sum
 

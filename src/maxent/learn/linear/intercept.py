@@ -23,7 +23,7 @@ import numpy as np
 from maxent.core.domains import Domain, KSubset, NonNegative, Simplex
 from maxent.core.problem import Problem, State
 from maxent.rows.arrays import Array
-from maxent.rows.moved import Moved
+from maxent.rows.certificate_moves import Moved
 from maxent.structured import Permutahedron
 
 

@@ -23,6 +23,7 @@ from maxent.rows.blocks.engine import Blocks
 from maxent.rows.blocks.row_laws import RowLaw, law_of
 from maxent.rows.blocks.samples import SampleSums
 from maxent.rows.blocks.weights import SparseWeights
+from maxent.rows.certificate_moves import Moved
 from maxent.rows.evaluator import (
     Evaluation,
     Evaluator,
@@ -31,7 +32,6 @@ from maxent.rows.evaluator import (
     above_rounding,
     rows_out_of_reach,
 )
-from maxent.rows.moved import Moved
 
 if TYPE_CHECKING:
     from maxent.core.domains import Domain

@@ -14,8 +14,8 @@ from maxent.core.maps import ColumnMap, FeatureMap, SampleMap
 from maxent.rows.arrays import Array, Rows
 from maxent.rows.blocks.sizes import bytes_of
 from maxent.rows.blocks.weights import SparseWeights
+from maxent.rows.certificate_moves import Moved
 from maxent.rows.local import LocalEvaluation, LocalEvaluator
-from maxent.rows.moved import Moved
 
 
 class SampleSums(NamedTuple):

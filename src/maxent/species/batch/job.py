@@ -48,7 +48,7 @@ from maxent.species.projecting import EXTRAS, project
 from maxent.species.report import tables
 from maxent.species.study.all_cells import WholeLayers
 from maxent.species.study.effort import RecordEffort
-from maxent.species.study.region import Prepared, Region, Regions, prepare
+from maxent.species.study.samples import Prepared, Region, Regions, prepare
 
 _HELD_OUT = {  # whose AUC is shown where there are no test records
     "blocks": "block CV",

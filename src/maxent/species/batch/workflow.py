@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from maxent._support.terminal import in_words
 from maxent.density import FittedDensity
 from maxent.species import report
-from maxent.species.batch.crew import ClusterSettings, Crew, check_files, spread
+from maxent.species.batch.cluster import ClusterSettings, Crew, check_files, spread
 from maxent.species.batch.fingerprints import of_file, of_rasters, of_values
 from maxent.species.batch.job import Job, Shared, begun, fingerprint, finished, fit_job, lend
 from maxent.species.batch.keeping import SUMMARY
@@ -45,7 +45,7 @@ from maxent.species.input.records.occurrences import Occurrences
 from maxent.species.input.records.swd import swd_rows, swd_sample
 from maxent.species.report import tables
 from maxent.species.study.all_cells import small_cache, whole_layers
-from maxent.species.study.region import prepare_swd, survey_files
+from maxent.species.study.samples import prepare_swd, survey_files
 
 _EVERY = 10.0  # seconds after which the table of all species is written again
 _WHERE_PEOPLE_LOOKED = (

@@ -12,9 +12,9 @@ import numpy as np
 
 from maxent.rows.arrays import Array
 from maxent.species.input.crs import short_crs
+from maxent.species.input.file_access import open_raster
 from maxent.species.input.layers.grid import Grid, Window
 from maxent.species.input.layers.placement import same_grid
-from maxent.species.input.reach import open_raster
 from maxent.species.libraries import geo
 
 _CELLS = 1 << 20  # of a window

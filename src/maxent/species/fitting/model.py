@@ -12,7 +12,7 @@ from maxent.density import FittedDensity, fitted_density, read_lambdas
 from maxent.species.fitting.results import Selection
 from maxent.species.input.layers.extrapolation import Extrapolation
 from maxent.species.input.layers.similarity import Reference
-from maxent.species.study.polygons import StudyRegion
+from maxent.species.study.study_region import StudyRegion
 
 
 @io.register

@@ -17,7 +17,7 @@ from maxent.species.input.records.columns import listed
 from maxent.species.input.records.locating import located
 from maxent.species.input.records.names import find_name
 from maxent.species.input.records.occurrences import Occurrences
-from maxent.species.study.region import prepare, survey, together
+from maxent.species.study.samples import prepare, survey, together
 
 
 def fit(

@@ -19,7 +19,7 @@ from maxent.species.fitting.settings import Settings
 from maxent.species.fitting.sharing import Shared, share
 from maxent.species.input.layers.grid import Grid
 from maxent.species.judging.replicates import Refit, suitable_kind
-from maxent.species.study.region import Prepared
+from maxent.species.study.samples import Prepared
 from maxent.species.study.selection import selected
 
 _OF_OWN = (

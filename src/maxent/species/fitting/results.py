@@ -18,7 +18,7 @@ from maxent.rows.arrays import Array
 from maxent.species.batch.outputs import RESULT
 from maxent.species.comparing.records import Comparison
 from maxent.species.input.layers.grid import Grid
-from maxent.species.study.polygons import StudyRegion
+from maxent.species.study.study_region import StudyRegion
 
 TRAINING = "training layers"
 

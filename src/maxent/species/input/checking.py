@@ -25,8 +25,8 @@ from maxent.species.input.records.cleaning import sifted
 from maxent.species.input.records.occurrences import Occurrences
 from maxent.species.judging.collinearity import collinearity
 from maxent.species.study.background import draw_background
-from maxent.species.study.polygons import StudyRegion
 from maxent.species.study.selection import by_vif
+from maxent.species.study.study_region import StudyRegion
 
 USED = "used"
 _CELLS = 10_000  # that correlations are of

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from maxent.rows.arrays import Array
-from maxent.species.input import reach
+from maxent.species.input import file_access
 from maxent.species.libraries import geo
 
 WGS84 = "EPSG:4326"
@@ -32,7 +32,7 @@ def is_geographic(crs: str | None, bounds: Sequence[float]) -> bool:
 
 def check_crs(crs: str) -> None:
     """Refuse a text that names no CRS."""
-    reach.check_crs(crs)
+    file_access.check_crs(crs)
     pyproj = geo("pyproj")
     try:
         pyproj.CRS.from_user_input(crs)
@@ -66,7 +66,7 @@ def mostly_degrees(x: Array, y: Array) -> bool:
 
 def parsed_crs(crs: str) -> Any:
     """The CRS that a text names."""
-    reach.check_crs(crs)
+    file_access.check_crs(crs)
     rasterio = geo("rasterio")
     try:
         return rasterio.crs.CRS.from_user_input(crs)

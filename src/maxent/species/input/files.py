@@ -327,8 +327,8 @@ def check_there(
 
 def raster_parts(sources: Iterable[str | os.PathLike[str]]) -> list[str]:
     """The files behind rasters and folders of them: masks, statistics, parts of mosaics too."""
+    from maxent.species.input.file_access import open_raster
     from maxent.species.input.layers.sources import raster_files
-    from maxent.species.input.reach import open_raster
     from maxent.species.libraries import geo
 
     given = list(sources)

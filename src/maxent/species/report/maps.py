@@ -13,11 +13,11 @@ import numpy as np
 from maxent.io import write_atomically
 from maxent.rows.arrays import Array
 from maxent.species.fitting.results import MapFiles, SpeciesResult
+from maxent.species.input.file_access import open_raster
 from maxent.species.input.layers.grid import Grid
-from maxent.species.input.reach import open_raster
 from maxent.species.libraries import geo
 from maxent.species.report.figures import Picture, drawing
-from maxent.species.study.polygons import StudyRegion
+from maxent.species.study.study_region import StudyRegion
 
 NODATA = "#d9dddb"
 SIDE = 1000  # pixels along the longer side of a map

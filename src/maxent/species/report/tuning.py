@@ -31,7 +31,7 @@ from maxent.species.report.markup import (
 )
 from maxent.species.report.page import POLICY, section
 from maxent.species.report.sections.base import figure
-from maxent.species.study.polygons import StudyRegion
+from maxent.species.study.study_region import StudyRegion
 
 # column of the table: its heading, what it says, and how it is written
 _COLUMNS: dict[str, tuple[str, str, Callable[[Any], str]]] = {

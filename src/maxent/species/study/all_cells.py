@@ -16,7 +16,7 @@ from maxent.rows.arrays import Array
 from maxent.rows.blocks.engine import Blocks, SourceBlocks
 from maxent.rows.blocks.sources import block_bytes, in_bytes
 from maxent.rows.blocks.table import BlockTable, Part
-from maxent.species.batch.crew import ClusterSettings
+from maxent.species.batch.cluster import ClusterSettings
 from maxent.species.fitting.results import Sample
 from maxent.species.fitting.settings import Settings
 from maxent.species.input.files import LayerFiles
@@ -24,8 +24,8 @@ from maxent.species.input.layers.grid import Window
 from maxent.species.input.layers.layers import Layers
 from maxent.species.libraries import geo
 from maxent.species.study.background import asked_in, checked_effort
-from maxent.species.study.polygons import StudyRegion
-from maxent.species.study.region import Region, open_effort
+from maxent.species.study.samples import Region, open_effort
+from maxent.species.study.study_region import StudyRegion
 
 _UNLIMITED = 2 * 10**9  # bytes to use of a worker that has no limit
 _LEAST = 5 * 10**8  # bytes that a worker has to have

@@ -14,7 +14,7 @@ from maxent.species.input.layers.grid import OUTSIDE, Window
 from maxent.species.input.layers.layers import Block, Layers
 from maxent.species.input.layers.placement import same_grid
 from maxent.species.libraries import geo
-from maxent.species.study.polygons import StudyRegion
+from maxent.species.study.study_region import StudyRegion
 
 _CACHE = 1 << 27  # bytes of blocks that GDAL keeps: each is read once
 _NOT_DRAWN = np.inf  # the key of cells that were only asked for

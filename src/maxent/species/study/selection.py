@@ -15,7 +15,7 @@ from maxent.species.fitting.results import Sample, Selection
 from maxent.species.fitting.settings import Settings
 from maxent.species.judging.collinearity import vif
 from maxent.species.judging.replicates import suitable_kind
-from maxent.species.study.region import Prepared
+from maxent.species.study.samples import Prepared
 
 
 def selected(prepared: Prepared, settings: Settings, categorical: tuple[str, ...]) -> Prepared:

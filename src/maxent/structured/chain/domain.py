@@ -30,7 +30,7 @@ from maxent.rows.arrays import (
     take_row,
 )
 from maxent.structured.chain.layout import Layout, empty_like, layout
-from maxent.structured.chain.packed import Packed, few
+from maxent.structured.chain.small import Packed, few
 
 
 @io.register

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import torch
 from maxent.rows.arrays import Ragged, Rows
 from maxent.structured.trees.arborescence import Arborescence
-from maxent.torch.structured import _matrix_tree
+from maxent.torch.structured import _arborescence_plain
 from torch import Tensor, nn
 
 Root = Literal["single", "multi"]
@@ -374,7 +374,7 @@ def _pack(rows: Tensor, lengths: Tensor | None) -> Rows:
         if table.dtype not in (torch.float32, torch.float64):
             table = table.float()
         return table.contiguous().numpy().reshape(len(table), rows.shape[1] ** 2)
-    inside = _matrix_tree._inside(lengths.to("cpu"), rows.shape[1])
+    inside = _arborescence_plain._inside(lengths.to("cpu"), rows.shape[1])
     sizes = lengths.to("cpu").long() ** 2
     offsets = torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
     values = table[inside]
@@ -389,7 +389,7 @@ def _unpack(result: Rows, rows: Tensor, lengths: Tensor | None) -> Tensor:
         return torch.from_numpy(result).reshape(rows.shape).to(rows.device, rows.dtype)
     assert lengths is not None
     out = torch.zeros(rows.shape, dtype=rows.dtype)
-    inside = _matrix_tree._inside(lengths.to("cpu"), rows.shape[1])
+    inside = _arborescence_plain._inside(lengths.to("cpu"), rows.shape[1])
     out[inside] = torch.from_numpy(result.values).to(rows.dtype)
     return out.to(rows.device)
 
@@ -408,7 +408,7 @@ def _compute(rows: Tensor, lengths: Tensor | None, kind: str, root: Root) -> tup
     """The value in float64 and the map."""
     domain = Arborescence(root=root)
     if kind == "softmax" and rows.device.type != "cpu":
-        value, p = _matrix_tree.softmax(rows.detach(), lengths, root == "single")
+        value, p = _arborescence_plain.softmax(rows.detach(), lengths, root == "single")
         return value, p.to(rows.dtype)
     if kind == "softmax":
         log_partition, mean = domain.softmax(_pack(rows, lengths))
@@ -509,7 +509,7 @@ def _log_determinant(rows: Tensor, lengths: Tensor | None, root: Root) -> Tensor
     n = rows.shape[1]
     inside = torch.ones_like(rows, dtype=torch.bool)
     if lengths is not None:
-        inside = _matrix_tree._inside(lengths, n)
+        inside = _arborescence_plain._inside(lengths, n)
     inside = inside & ~torch.eye(n, dtype=torch.bool, device=rows.device)
     scores = torch.where(inside, rows.double(), -torch.inf)[:, :, 1:]
     top = scores.detach().amax(1, keepdim=True)

@@ -13,7 +13,7 @@ import numpy as np
 
 import torch
 from maxent.torch.maps._dispatch import compiled
-from maxent.torch.structured import _couplings
+from maxent.torch.structured import _transport_plain
 from torch import Tensor, nn
 
 _REGULARIZATIONS = ("l2", "kl")
@@ -306,7 +306,7 @@ class _Projection(torch.autograd.Function):
         if compiled(theta):
             p = _compiled_projection(theta, a, b, kl)
         else:
-            p = _couplings.project(theta, a.to(theta.device), b.to(theta.device), kl)
+            p = _transport_plain.project(theta, a.to(theta.device), b.to(theta.device), kl)
         p = p.to(theta.dtype)
         ctx.kl = kl
         ctx.save_for_backward(p)
@@ -316,7 +316,7 @@ class _Projection(torch.autograd.Function):
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None, None, None]:
         (p,) = ctx.saved_tensors
         if torch.is_grad_enabled() or not compiled(p):
-            return _couplings.jvp(p, g, ctx.kl), None, None, None
+            return _transport_plain.jvp(p, g, ctx.kl), None, None, None
         return _compiled_jvp(p, g, ctx.kl), None, None, None
 
 

@@ -17,7 +17,7 @@ from maxent import io
 from maxent._version import __version__
 from maxent.density import FittedDensity
 from maxent.rows.arrays import Array
-from maxent.species.batch.crew import ClusterSettings, spread
+from maxent.species.batch.cluster import ClusterSettings, spread
 from maxent.species.batch.outputs import check_unread, locked, staged
 from maxent.species.batch.slugs import slugs
 from maxent.species.fitting.options import typed
@@ -38,7 +38,7 @@ from maxent.species.input.files import (
 from maxent.species.input.records.occurrences import Occurrences, read_column
 from maxent.species.report import figures
 from maxent.species.report.tuning import TuningPage, write_tuning_report
-from maxent.species.study.region import Prepared, Region, prepare, survey_files
+from maxent.species.study.samples import Prepared, Region, prepare, survey_files
 
 _NAMES = ("features", "potential", "multiplier")
 

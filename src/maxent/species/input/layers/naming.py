@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from maxent.species.input.reach import check_inside
+from maxent.species.input.file_access import check_inside
 
 if TYPE_CHECKING:
     from maxent.species.input.layers.sources import FileSource

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from maxent.rows.arrays import Array
+from maxent.species.input.file_access import open_raster
 from maxent.species.input.layers.grid import Grid, Window
 from maxent.species.input.layers.placement import same_grid, shift
-from maxent.species.input.reach import open_raster
 from maxent.species.libraries import geo
 
 _SUFFIXES = {".tif", ".tiff", ".asc", ".grd", ".bil", ".img", ".vrt", ".nc", ".flt", ".sdat"}

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from maxent.rows.arrays import Array
-from maxent.species.input import reach
+from maxent.species.input import file_access
 from maxent.species.input.crs import (
     WGS84,
     check_crs,
@@ -420,10 +420,10 @@ def read_vector(path: Path, what: str = "records") -> tuple[Any, tuple[str, ...]
         return _read_parquet(path), ()
     geopandas = geo("geopandas")
     try:
-        reach.check_vector(path)
+        file_access.check_vector(path)
         names = list(geopandas.list_layers(path)["name"])
         frame = geopandas.read_file(path, layer=names[0] if names else None)
-    except reach.ReachError:
+    except file_access.ReachError:
         raise
     except Exception as error:  # each reading engine has classes of its own
         raise OSError(
@@ -528,8 +528,8 @@ def _datum_codes(datum: list[str]) -> list[str | None]:
 
 def _datum_code(text: str) -> str | None:
     pyproj = geo("pyproj")
-    with suppress(pyproj.exceptions.CRSError, reach.ReachError):
-        reach.check_crs(text)
+    with suppress(pyproj.exceptions.CRSError, file_access.ReachError):
+        file_access.check_crs(text)
         system = pyproj.CRS.from_user_input(f"EPSG:{text}" if text.isdigit() else text)
         if system.is_geographic or system.is_projected:  # pyproj knows datums of heights too
             return str(system.to_string())

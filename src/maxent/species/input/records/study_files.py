@@ -14,7 +14,7 @@ from maxent.species.input.layers.geodesy import buffered
 from maxent.species.input.layers.grid import Grid
 from maxent.species.input.records.occurrences import read_vector
 from maxent.species.libraries import geo
-from maxent.species.study.polygons import StudyRegion
+from maxent.species.study.study_region import StudyRegion
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from maxent.rows.arrays import Array
-from maxent.species.input.reach import check_inside
+from maxent.species.input.file_access import check_inside
 
 MISSING = {"", "na", "n/a", "nan", "null", "none", "\\n"}
 _BATCH = 1 << 16  # rows of a table that are held as text at one time

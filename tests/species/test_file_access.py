@@ -16,9 +16,9 @@ import pytest
 
 from conftest import needs
 from maxent.species.input.crs import check_crs, parsed_crs
+from maxent.species.input.file_access import Reach, ReachError, current, limited, open_raster
 from maxent.species.input.hdf5_links import names_others
 from maxent.species.input.layers.layers import Layers
-from maxent.species.input.reach import Reach, ReachError, current, limited, open_raster
 from maxent.species.input.records.occurrences import read_occurrences
 
 rasterio = needs("rasterio")
@@ -263,7 +263,7 @@ def test_hdf5_that_holds_its_values(tmp_path, content):
 def test_a_process_of_our_own_does_without_the_formats(folders):
     """GDAL itself, once loaded by the command, does not know them."""
     code = """
-import maxent.species.input.reach as reach
+import maxent.species.input.file_access as reach
 reach.own_process()
 with reach.limited():
     import pyogrio, rasterio
