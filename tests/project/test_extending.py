@@ -60,7 +60,7 @@ def copy(tmp_path_factory):
     """A copy of the library that four classes have joined, with the files each of them touched."""
     copy = tmp_path_factory.mktemp("library")
     ignored = shutil.ignore_patterns("__pycache__", "data")
-    for folder in ("src", "tests", "docs"):
+    for folder in ("src", "tests", "docs", "packaging"):
         shutil.copytree(ROOT / folder, copy / folder, ignore=ignored)
     return copy, {kind: _join(copy, kind) for kind in EXAMPLES}
 
@@ -84,6 +84,16 @@ def test_the_page_names_the_files(copy):
         for path, text in zip(touched[kind], stated, strict=True):
             assert path.match(text.replace("...", "*")), f"{kind}: {path} is not {text}"
         assert room in stated[0]
+
+
+def test_stubs_are_written_anew(copy):
+    folder, _ = copy
+    _run(folder, "packaging/stubs.py")
+    written = (folder / "src" / "maxent" / "__init__.pyi").read_text()
+    known = (ROOT / "src" / "maxent" / "__init__.pyi").read_text()
+    for _, name, *_ in EXAMPLES.values():
+        assert f"import {name} as {name}" in written
+        assert name not in known
 
 
 def test_classes_that_joined_are_public_documented_and_in_the_catalogue(copy):

@@ -381,3 +381,12 @@ def test_info_names_folders_that_are_there(tmp_path):
     line = next(line for line in done.stdout.splitlines() if line.startswith("kernel cache"))
     for path in re.findall(r"(/[^ ,()]+)", line):
         assert os.path.exists(path), line
+
+
+def test_the_command_knows_the_names_of_potentials_and_features():
+    from maxent.core.potentials.names import BY_NAME
+    from maxent.features.letters import LETTERS
+    from maxent.species.fitting import settings
+
+    assert set(settings._POTENTIALS) == set(BY_NAME)
+    assert set(settings._LETTERS) == set(LETTERS)

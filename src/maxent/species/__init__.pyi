@@ -89,8 +89,8 @@ from maxent.species.report.tables import write_tables as write_tables
 from maxent.species.study.background import Drawn as Drawn
 from maxent.species.study.background import draw_background as draw_background
 from maxent.species.study.effort import RecordEffort as RecordEffort
-from maxent.species.study.study_region import StudyRegion as StudyRegion
 from maxent.species.study.samples import Prepared as Prepared
 from maxent.species.study.samples import Region as Region
 from maxent.species.study.samples import prepare as prepare
 from maxent.species.study.samples import survey as survey
+from maxent.species.study.study_region import StudyRegion as StudyRegion
