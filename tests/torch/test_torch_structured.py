@@ -1,5 +1,6 @@
 """maxent.torch.structured: the numbers of the domains, exact derivatives, and no bad rows."""
 
+import importlib.util
 import math
 
 import numpy as np
@@ -512,3 +513,13 @@ def test_cuda_alignments_and_domains(dtype):
         right = torch.autograd.grad(here.square().sum(), leaves)
         for a, b in zip(slopes, right, strict=True):
             close(a, b, 20 * TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("layer", ["_chains", "alignment"])
+def test_every_engine_of_a_table_is_there(layer):
+    """Also those that only CUDA tensors load."""
+    room = "maxent.torch.structured"
+    engines = importlib.import_module(f"{room}.{layer}")._ENGINES
+    assert set(engines) == {"numba", "triton", "plain"}
+    for name in engines.values():
+        assert importlib.util.find_spec(f"{room}.{name}") is not None, name

@@ -10,7 +10,7 @@ import torch
 from maxent.torch.maps._dispatch import backend_of
 from torch import Tensor
 
-_ENGINES = {"numba": "_chain_compiled", "triton": "_triton_chain", "plain": "_chain_plain"}
+_ENGINES = {"numba": "_chain_compiled", "triton": "_chain_triton", "plain": "_chain_plain"}
 
 
 class Chains(NamedTuple):
