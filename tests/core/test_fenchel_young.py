@@ -729,13 +729,27 @@ def test_fenchel_youngization_of_the_logistic_loss_gives_shannon_back():
     np.testing.assert_allclose(entropy.value(points), mx.Shannon().value(points), atol=1e-8)
 
 
-@pytest.mark.parametrize(
-    "loss",
-    [
-        lambda t: ((t - 1) ** 2, -2 * np.diag(t - 1)),  # a jacobian of the wrong sign
-        lambda t: (-((t - 1) ** 2), -2 * np.diag(t - 1)),  # concave
-    ],
-)
-def test_a_loss_with_wrong_tangents_gets_no_certificate(loss):
+def _ramp(t):
+    """The hinge of a margin, cut at 2: flat on both sides."""
+    margin = np.array([t[0] - t[1], t[1] - t[0]])
+    slope = np.array([[-1.0, 1.0], [1.0, -1.0]]) * (np.abs(margin) < 1)[:, None]
+    return np.clip(1 - margin, 0, 2), slope
+
+
+WRONG_TANGENTS = {
+    "wrong sign": lambda t: ((t - 1) ** 2, -2 * np.diag(t - 1)),
+    "concave": lambda t: (-((t - 1) ** 2), -2 * np.diag(t - 1)),
+    "ramp": _ramp,  # cutting planes alone would end with an entropy of 1, twice its value
+}
+
+
+@pytest.mark.parametrize("name", WRONG_TANGENTS)
+def test_a_loss_that_is_not_convex_is_refused(name):
+    with pytest.raises(ValueError, match=r"class \d is not convex, or the jacobian is not"):
+        mx.fenchel_youngize(WRONG_TANGENTS[name], 2)
+
+
+@pytest.mark.parametrize("name", ["wrong sign", "concave"])
+def test_a_loss_with_wrong_tangents_gets_no_certificate(name):
     with pytest.raises(ArithmeticError, match="is the loss convex"):
-        mx.fenchel_youngize(loss, 2).conjugate([0.5, 0.1])
+        mx.Youngized(WRONG_TANGENTS[name], 2).conjugate([0.5, 0.1])

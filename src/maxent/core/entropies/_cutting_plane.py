@@ -46,6 +46,30 @@ class Search:
         return _solve(_Risk(self, None, theta))
 
 
+def check_tangents(loss: Loss, n_classes: int, radius: float) -> None:
+    """Refuse a loss with a tangent above it at some of a few points, near 0 and far out.
+
+    Planes of a loss that is not convex bound nothing: what they certify may be wrong.
+    """
+    rng = np.random.default_rng(0)
+    scales = radius * np.array([0.002, 0.02, 0.1, 0.5])
+    drawn = scales[:, None, None] * rng.uniform(-1, 1, size=(len(scales), 8, n_classes))
+    axes = radius * np.vstack([np.eye(n_classes), -np.eye(n_classes)])
+    points = np.vstack([np.zeros((1, n_classes)), axes, drawn.reshape(-1, n_classes)])
+    found = [tuple(np.asarray(x, dtype=np.float64) for x in loss(point)) for point in points]
+    values = np.array([value for value, _ in found])  # [point, class]
+    for a, (value, jacobian) in enumerate(found):
+        tangent = value + (points - points[a]) @ jacobian.T
+        above = tangent - values - 1e-7 * (1 + np.abs(values) + np.abs(tangent))
+        b, i = np.unravel_index(np.nanargmax(above), above.shape)
+        if above[b, i] > 0:
+            raise ValueError(
+                f"the loss of class {i} is not convex, or the jacobian is not that of its values: "
+                f"its tangent at {points[a].round(3).tolist()} is {tangent[b, i]:.4g} at "
+                f"{points[b].round(3).tolist()}, where the loss is {values[b, i]:.4g}"
+            )
+
+
 @dataclass(frozen=True, eq=False)
 class _Risk:
     """sum_i weights_i loss_i(s), or without weights max_i (loss_i(s) + theta_i).

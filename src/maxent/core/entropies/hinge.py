@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from maxent import io
-from maxent.core.entropies._cutting_plane import Loss, Search
+from maxent.core.entropies._cutting_plane import Loss, Search, check_tangents
 from maxent.core.entropies.base import Entropy, same_type
 from maxent.core.entropies.norms import NormEntropy
 from maxent.rows.arrays import Array, Rows
@@ -150,6 +150,8 @@ class Youngized(Entropy):
 def fenchel_youngize(loss: Loss, n_classes: int, radius: float = 50.0) -> Youngized:
     """The Fenchel-Young entropy of any convex classification loss (App. A.2).
 
+    A loss with a tangent above it, at some of a few dozen points, is refused: it is not convex.
+
     Parameters
     ----------
     loss : callable
@@ -177,4 +179,5 @@ def fenchel_youngize(loss: Loss, n_classes: int, radius: float = 50.0) -> Youngi
             f"loss(theta) must return {n_classes} values and a {n_classes} x {n_classes} jacobian, "
             f"got shapes {values.shape} and {jacobian.shape}"
         )
+    check_tangents(loss, n_classes, radius)
     return Youngized(loss, n_classes, radius)
