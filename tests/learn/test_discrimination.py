@@ -81,6 +81,25 @@ def test_laplace_network_is_corollary_6():
     np.testing.assert_allclose(model.variance_, slope, rtol=1e-6)
 
 
+def _bound_of_section_5(model, lam):
+    """min_q L(p, q) at the normal posterior p, by Jensen's inequality above KL(p || p_0)."""
+    root = np.sqrt(lam * (model.variance_ + model.weights_**2))
+    entropy = 0.5 * np.log(2 * np.pi * np.e * model.variance_)
+    return np.sum(root - entropy - np.log(np.sqrt(lam) / 2))
+
+
+def test_the_divergence_of_the_normal_posterior_is_that_of_its_integral():
+    lam = 3.0
+    model = mx.LaplaceMEDN(0.4, lam, "variational", 2, tol=1e-8).fit(X, Y)
+    w = np.linspace(-60, 60, 400_001)
+    prior = 0.5 * np.log(lam) - np.log(2) - np.sqrt(lam) * np.abs(w)
+    total = 0.0
+    for mean, variance in zip(model.weights_, model.variance_, strict=True):
+        log_p = -0.5 * ((w - mean) ** 2 / variance + np.log(2 * np.pi * variance))
+        total += np.trapezoid(np.exp(log_p) * (log_p - prior), w)
+    assert model.kl_norm_ == pytest.approx(total, rel=1e-7)
+
+
 def test_algorithm_1_converges_to_the_exact_model_with_twice_c_and_four_times_lambda():
     C, lam = 0.4, 3.0
     exact = mx.LaplaceMEDN(2 * C, 4 * lam, tol=1e-10).fit(X, Y)
@@ -90,8 +109,10 @@ def test_algorithm_1_converges_to_the_exact_model_with_twice_c_and_four_times_la
     assert np.abs(early.weights_ - exact.weights_).max() > 1e-3
     # the bound that each round minimises falls, and irrelevant weights keep a variance of 1 / lam
     rounds = [mx.LaplaceMEDN(C, lam, "variational", k, tol=1e-10).fit(X, Y) for k in (1, 3, 9)]
-    totals = [m.kl_norm_ + C * m.loss_ * len(X) for m in rounds]
+    totals = [_bound_of_section_5(m, lam) + C * m.loss_ * len(X) for m in rounds]
     assert totals[0] >= totals[1] >= totals[2] - 1e-9
+    for m in rounds:
+        assert 0 <= m.kl_norm_ <= _bound_of_section_5(m, lam)
     small = np.abs(variational.weights_) < 1e-3
     np.testing.assert_allclose(variational.variance_[small], 1 / lam, rtol=1e-2)
 
@@ -367,33 +388,41 @@ def test_bad_parameters(model, message):
         model.fit(X, Y)
 
 
-def test_margin_bound_holds_for_a_prior_of_coins():
-    """Weights of +-1: |F| <= ||x||_1, the condition of Theorem 8."""
+def test_margin_bound_has_the_constants_of_theorem_8():
+    """By hand: 4 e^(-100 0.25/32) and sqrt((50 + ln 1000 + 3 ln 2020 + 2) / 1999), m = 100."""
+    margins = np.repeat([0.4, 0.9], [100, 900])
+    bound = margin_bound(
+        margins, 0.5, gamma=0.5, scale=1.0, log_outputs=np.log(4), delta=0.05, copies=100
+    )
+    assert bound.margin_error == 0.1
+    assert bound.copies_term == pytest.approx(1.831333, abs=1e-6)
+    assert bound.divergence_term == pytest.approx(0.202214, abs=1e-6)
+    assert bound.error == pytest.approx(0.1 + 1.831333 + 0.202214, abs=2e-6)
+
+
+def test_margin_bound_says_something_for_a_prior_of_coins():
+    """Weights of +-1: |F| <= ||x||_1 <= 1, the condition of Theorem 8."""
     rng = np.random.default_rng(2)
-    truth = rng.choice([-1.0, 1.0], size=20)
 
     def draw(n):
-        points = rng.normal(size=(n, 20))
-        points /= np.abs(points).sum(axis=1, keepdims=True)
-        return points, (points @ truth > 0).astype(int)
+        classes = rng.integers(2, size=n)
+        right = rng.random(n) < 0.98
+        points = 0.02 * rng.choice([-1.0, 1.0], size=(n, 5))
+        points[:, 0] = 0.9 * np.where(right, 2 * classes - 1, 1 - 2 * classes)
+        return points, classes
 
-    points, classes = draw(2000)
+    points, classes = draw(20_000)
     coins = mx.CumulantPrior(lambda eta: np.logaddexp(eta, -eta) - np.log(2), np.tanh)
-    model = mx.MED(C=50.0, prior=coins, tol=1e-3).fit(points, classes)
+    model = mx.MED(C=0.1, prior=coins, tol=1e-3).fit(points, classes)
     assert (np.abs(model.coef_) <= 1 + 1e-9).all()
-    scores = points @ model.coef_.T
-    margins = np.where(classes == 1, 1, -1) * (scores[:, 1] - scores[:, 0])
-    fresh, answers = draw(20_000)
+    margins = (2 * classes - 1) * model.decision_function(points)
+    fresh, answers = draw(100_000)
     error = np.mean(model.predict(fresh) != answers)
-    for gamma in (0.05, 0.2):
-        bound = margin_bound(
-            margins, model.divergence_, gamma=gamma, scale=1.0, log_outputs=np.log(2)
-        )
-        assert bound.error >= error
-        fixed = margin_bound(
-            margins, model.divergence_, gamma=gamma, scale=1.0, log_outputs=np.log(2),
-            copies=bound.copies * 2,
-        )  # fmt: skip
+    for gamma in (0.5, 0.8):
+        given = {"gamma": gamma, "scale": 1.0, "log_outputs": np.log(2)}
+        bound = margin_bound(margins, model.divergence_, **given)
+        assert error <= bound.error < 0.12
+        fixed = margin_bound(margins, model.divergence_, copies=bound.copies * 2, **given)
         assert bound.error <= fixed.error
 
 
