@@ -84,6 +84,14 @@ def weights(data: Sequences, table: pd.DataFrame) -> tuple[pd.DataFrame, pd.Data
     return of_weights, of_variances
 
 
+def sizes(means: pd.DataFrame) -> pd.DataFrame:
+    """The mean size of the weights of features that matter and of those that do not."""
+    matters = means["true weights"] != 0
+    models = means.drop(columns=["feature", "label", "true weights"]).abs()
+    table = pd.DataFrame({"relevant": models[matters].mean(), "other": models[~matters].mean()})
+    return table.assign(ratio=table["other"] / table["relevant"]).rename_axis("model").reset_index()
+
+
 def rounds(data: Sequences) -> pd.DataFrame:
     """Algorithm 1 stopped early, round by round, beside the model it converges to."""
     rows = []
@@ -152,18 +160,19 @@ def draw_rounds(table: pd.DataFrame, path: Path) -> None:
 
 
 def run(out: Path) -> list[Path]:
-    """Three tables and two figures, with the constants of the table of ``synthetic_chains``."""
+    """Four tables and two figures, with the constants of the table of ``synthetic_chains``."""
     data = draw_sequences(SETTING, 0)
     by_round = rounds(data)
     print(by_round.groupby("rounds").mean().to_string())
     means, variances = weights(data, pd.read_csv(RESULTS / "synthetic_chains.csv"))
     print(variances.groupby(variances["feature"] < SETTING.relevant).mean().T.to_string())
-    names = (".csv", "_variances.csv", "_rounds.csv", ".png", "_rounds.png")
-    paths = [out / f"chain_weights{name}" for name in names]
-    for table, path in zip((means, variances, by_round), paths, strict=False):
+    tables = {"": means, "_sizes": sizes(means), "_variances": variances, "_rounds": by_round}
+    paths = [out / f"chain_weights{name}.csv" for name in tables]
+    paths += [out / "chain_weights.png", out / "chain_weights_rounds.png"]
+    for table, path in zip(tables.values(), paths, strict=False):
         table.to_csv(path, index=False, float_format="%.5g")
-    draw_weights(means, variances, paths[3])
-    draw_rounds(by_round, paths[4])
+    draw_weights(means, variances, paths[-2])
+    draw_rounds(by_round, paths[-1])
     return paths
 
 
