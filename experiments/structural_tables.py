@@ -270,6 +270,10 @@ def _summary(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
                 "minus_l1": difference.mean(),
                 "minus_l1_se": corrected_deviation(difference, part["share"].iloc[0]),
                 "p_corrected": corrected_test(difference, part["share"].iloc[0]),
+                "runs_ahead": int((difference < 0).sum()),
+                "runs": len(difference),
+                "seconds_of_l1": part["seconds"].sum() / base["seconds"].sum(),
+                "largest_gap": part["gap"].max(),
                 "published_log_loss": published[0][at] if at >= 0 and published[0] else "",
                 "published_auc": published[1][at] if at >= 0 and published[1] else "",
             }
