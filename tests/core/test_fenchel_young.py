@@ -753,3 +753,69 @@ def test_a_loss_that_is_not_convex_is_refused(name):
 def test_a_loss_with_wrong_tangents_gets_no_certificate(name):
     with pytest.raises(ArithmeticError, match="is the loss convex"):
         mx.Youngized(WRONG_TANGENTS[name], 2).conjugate([0.5, 0.1])
+
+
+@pytest.mark.parametrize(
+    ("entropy", "size"),
+    [
+        (mx.Tsallis(1.2), 4),
+        (mx.Tsallis(1.5), 3),
+        (mx.Tsallis(3.3), 5),
+        (mx.NormEntropy(1.2), 4),
+        (mx.NormEntropy(np.inf), 3),
+        (mx.SquaredNorm(1.5), 4),
+        (mx.PairwiseHinge("smooth", 3), 3),
+        (mx.PairwiseHinge("squared", 3), 3),
+        (mx.Scaled(mx.Tsallis(1.5), 3.0), 4),
+        (mx.SquaredNorm(domain=mx.KSubset(2)), 4),
+        (mx.SquaredNorm(domain=mx.Permutahedron([3.0, 2.0, 1.0])), 3),
+    ],
+    ids=repr,
+)
+def test_margins_by_the_formula_are_those_that_classes_state(entropy, size):
+    found = mx.FenchelYoungLoss(entropy).margin(size)
+    assert found == pytest.approx(entropy.margin, rel=1e-5)
+
+
+def _crammer_singer(theta):
+    others = [max((j for j in range(3) if j != i), key=lambda j: theta[j]) for i in range(3)]
+    slack = np.array([1 + theta[j] - theta[i] for i, j in enumerate(others)])
+    slope = np.eye(3)[others] - np.eye(3)
+    return np.maximum(slack, 0), slope * (slack > 0)[:, None]
+
+
+@pytest.mark.parametrize(
+    ("entropy", "size", "margin"),
+    [
+        (mx.Renyi(2.0), 2, 2.0),  # beta / (beta - 1), towards the vertex
+        (mx.MeanEntropy(domain=mx.Permutahedron([3.0, 2.0, 1.0])), 3, np.log(2)),
+        (mx.fenchel_youngize(_crammer_singer, 3), 3, 2.0),
+        (mx.Shannon(), 4, np.inf),
+        (mx.Renyi(0.5), 4, np.inf),
+        (mx.MeanEntropy(domain=mx.KSubset(2)), 4, np.inf),
+    ],
+    ids=lambda x: repr(x)[:50],
+)
+def test_margins_that_no_class_states(entropy, size, margin):
+    assert mx.FenchelYoungLoss(entropy).margin(size) == pytest.approx(margin, rel=1e-6)
+
+
+def test_the_margin_of_renyi_beyond_1_grows_with_the_classes():
+    """Eq. (22) over a grid of distributions of three classes, and what the loss shows of it."""
+    loss = mx.FenchelYoungLoss(mx.Renyi(2.0))
+    a, b = np.meshgrid(np.linspace(0, 1, 801), np.linspace(0, 1, 801))
+    p = np.stack([a, b, 1 - a - b], axis=-1)[(a + b <= 1)]
+    p = p[p.max(axis=1) < 1 - 1e-9]
+    ratio = -np.log(np.sum(p**2, axis=1)) / (p.max(axis=1) - 1)
+    found = loss.margin(3)
+    assert found == pytest.approx(np.max(-ratio), rel=1e-4)
+    assert found < loss.margin(4) < loss.margin(6)
+    assert loss.value([found * 1.001, 0.0, 0.0], 0) <= 1e-9
+    assert loss.value([found * 0.99, 0.0, 0.0], 0) > 1e-4
+
+
+def test_the_margin_of_one_vertex_and_domains_that_have_none():
+    y = np.array([0.0, 1.0, 0.0])
+    assert mx.FenchelYoungLoss(mx.Shifted(mx.Zero(), 1 - y)).margin(3, y) == 1.0
+    with pytest.raises(ValueError, match="vertices of several lengths"):
+        mx.FenchelYoungLoss(mx.SquaredNorm(domain=mx.Cube())).margin(3)

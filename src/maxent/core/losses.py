@@ -80,6 +80,29 @@ class FenchelYoungLoss:
         """The regularized prediction `p(theta) = argmax_p <theta, p> - Omega(p)`."""
         return self.entropy.conjugate(theta)[1]
 
+    def margin(self, size: int, y: Any = None) -> float:
+        """The separation margin for rows of a size, `sup (Omega(y) - Omega(p)) / (r^2 - <y, p>)`.
+
+        Eq. (22) on the simplex, (28) on structures, where the supremum is over the points p and the
+        vertices y, all of one length r: a score of y that is ahead of that of every other vertex v
+        by `m/2 ||y - v||^2` makes the loss 0 from m on, and not before. Infinite where no score
+        does. ``y`` asks for one vertex alone, as where a cost tells them apart.
+
+        The ratio grows with `p = p(m y)` at the last ratio m (Dinkelbach's method); towards a
+        vertex its limit is extrapolated. Where Omega is not convex, p is its best distribution.
+
+        >>> from maxent.core.entropies import Renyi, Tsallis
+        >>> round(FenchelYoungLoss(Tsallis(1.5)).margin(4), 5)
+        2.0
+        >>> FenchelYoungLoss(Renyi(0.5)).margin(4)
+        inf
+        """
+        domain = self.entropy.domain
+        if not domain.constant_norm:
+            raise ValueError(f"{domain} has vertices of several lengths: eq. (28) needs one")
+        vertices = domain.vertices(size) if y is None else np.asarray(y, dtype=np.float64)[None]
+        return max(_margin_at(self.entropy, vertex) for vertex in vertices)
+
     def _shift(self, theta: Rows, target: Rows) -> Rows:
         """Scores less the target's own on the simplex, eq. (15): large scores keep their digits."""
         if not isinstance(self.entropy.domain, Simplex):
@@ -116,3 +139,27 @@ class FenchelYoungLoss:
                 f"or {theta.shape} (rows), got {y.shape}"
             )
         return one_hot(y, theta, self.entropy.domain)
+
+
+_NEAR, _STEPS = 1e-7, 2000  # how near to a vertex ratios keep their digits; ratios at most
+
+
+def _margin_at(entropy: Entropy, y: Array) -> float:
+    """That of one vertex: ratios that grow until p is the vertex, or no longer."""
+    own, length = float(entropy.value(y)), float(y @ y)
+    ratios = [0.0]
+    for _ in range(_STEPS):
+        p = np.asarray(entropy.conjugate(ratios[-1] * y)[1], dtype=np.float64)
+        room = length - float(p @ y)
+        if room <= _NEAR * length:
+            break
+        ratio = (own - float(entropy.value(p))) / room
+        if ratio <= ratios[-1] * (1 + 1e-12):
+            return ratios[-1]
+        ratios.append(ratio)
+    if len(ratios) < 4:
+        return ratios[-1]
+    before, last = ratios[-2] - ratios[-3], ratios[-1] - ratios[-2]
+    shrinking = last / before
+    # of a loss that is never 0 the steps stay as long as they are: H / (1 - p) grows like -log
+    return ratios[-1] + last * shrinking / (1 - shrinking) if shrinking < 0.99 else np.inf

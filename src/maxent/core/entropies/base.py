@@ -33,7 +33,10 @@ class Entropy(ABC):
 
     @property
     def margin(self) -> float | None:
-        """Separation margin of the loss (Fenchel-Young paper, §5), None where there is none."""
+        """Separation margin of the loss (Fenchel-Young paper, §5), None where no formula is known.
+
+        ``FenchelYoungLoss.margin`` finds it for rows of a size, and whether there is one.
+        """
         return None
 
     @property
