@@ -89,7 +89,7 @@ class FenchelYoungLoss:
         does. ``y`` asks for one vertex alone, as where a cost tells them apart.
 
         The ratio grows with `p = p(m y)` at the last ratio m (Dinkelbach's method); towards a
-        vertex its limit is extrapolated. Where Omega is not convex, p is its best distribution.
+        vertex its limit is extrapolated. Where `Omega` is not convex, p is its best distribution.
 
         >>> from maxent.core.entropies import Renyi, Tsallis
         >>> round(FenchelYoungLoss(Tsallis(1.5)).margin(4), 5)
