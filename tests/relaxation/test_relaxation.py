@@ -790,3 +790,38 @@ def test_one_large_prior_entry_among_tiny_ones(small, method):
 def test_a_ratio_beyond_double_doubles_is_refused():
     with pytest.raises(ValueError, match=r"prior have the ratio 1.0e\+40.*solve_relaxed"):
         mx.RelaxationPath([1.0, 1e-40, 1e-40], [0.2, 0.3, 0.5]).fit()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_multipliers_are_those_of_the_dual(seed):
+    """(3), complementary slackness of section 3, and the value of (4) that closes the gap."""
+    rng = np.random.default_rng(seed)
+    u, q = rng.dirichlet(np.ones(40)), rng.dirichlet(np.full(40, 0.3))
+    path = mx.RelaxationPath(u, q).fit()
+    for nu in np.geomspace(path.nu[1] / 2, path.nu[-1] * 2, 9):
+        p, alpha, sets = path.distribution_at(nu), path.multipliers(nu), path.active(nu)
+        z = np.sum(u * np.exp(alpha))
+        np.testing.assert_allclose(p, u * np.exp(alpha) / z, rtol=1e-9)
+        np.testing.assert_allclose(alpha[sets[1]], 0, atol=1e-9)
+        assert (alpha[sets[0]] >= -1e-9).all()
+        assert (alpha[sets[2]] <= 1e-9).all()
+        dual = -(np.log(z) - q @ alpha + np.abs(alpha).sum() / nu)
+        assert dual == pytest.approx(path.kl(nu), abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_sets_of_a_uniform_prior_only_grow(seed):
+    """Theorem 7.1: I_- and I_+ never lose a row as nu grows, I_0 never gains one."""
+    rng = np.random.default_rng(seed)
+    q = rng.multinomial(400, rng.dirichlet(np.full(60, 0.5))) / 400
+    path = mx.RelaxationPath(np.full(60, 1 / 60), q).fit()
+    between = (path.nu[1:-1] + path.nu[2:]) / 2
+    before = (set(), set(range(60)), set())
+    for nu in between:
+        now = tuple(set(rows.tolist()) for rows in path.active(float(nu)))
+        assert before[0] <= now[0]
+        assert before[1] >= now[1]
+        assert before[2] <= now[2]
+        before = now
+    assert before[0]
+    assert before[2]

@@ -263,21 +263,30 @@ class RelaxationPath:
         """`sum_j m_j p_j log(p_j / u_j)` at each nu."""
         return self._sums(nu, lambda p: xlogy(p, p) - xlogy(p, self._u))
 
-    def gap(self, nu: float) -> float:
-        """Duality gap of (1) and (4) at nu, with the multipliers that p(nu) implies."""
-        p, t, level = (
-            self.distribution_at(nu),
-            1 / float(nu),
-            float(self._ratio(np.asarray(float(nu)))),
-        )
-        q, u, m = self._q, self._u, self._rows.m
+    def multipliers(self, nu: float) -> Array:
+        """The `alpha_j` of (3) and (4) at nu: `p_j = u_j e^{alpha_j} / Z`, and 0 in `I_0`.
+
+        Not negative in `I_-`, where `p_j = q_j - 1/nu`, and not positive in `I_+`; -inf where
+        `p_j = 0 < u_j`, which is so at an infinite nu alone. Of "euclidean" it is
+        `p_j = u_j + alpha_j + gamma`.
+        """
+        p, level = self.distribution_at(float(nu)), float(self._ratio(np.asarray(float(nu))))
         if self.divergence == "euclidean":
-            alpha = p - u - level  # positive at lower bounds, negative at upper ones
+            return p - self._u - level
+        center = self._u * level
+        with np.errstate(divide="ignore"):
+            return np.log(p / np.where(center > 0, center, 1.0), where=center > 0, out=0.0 * p)
+
+    def gap(self, nu: float) -> float:
+        """Duality gap of (1) and (4) at nu, with the ``multipliers`` that p(nu) implies."""
+        p, t, alpha = self.distribution_at(nu), 1 / float(nu), self.multipliers(nu)
+        q, u, m = self._q, self._u, self._rows.m
+        if self.divergence == "euclidean":  # positive at lower bounds, negative at upper ones
+            level = float(self._ratio(np.asarray(float(nu))))
             room = np.where(alpha > 0, p - np.maximum(q - t, 0.0), q + t - p)
             return float(m @ (np.abs(alpha) * room) + abs(level) * abs(m @ (p - q)))
         some = (u > 0) & ((p > 0) | (t > 0))  # at t = 0, p = q = 0 adds nothing
-        p, q, u, m = p[some], q[some], u[some], m[some]
-        alpha = np.log(p / (u * level))
+        p, q, u, m, alpha = p[some], q[some], u[some], m[some], alpha[some]
         log_z = np.log(m @ (u * np.exp(alpha)))
         value = m @ xlogy(p, p / u)
         # below 0 only where p does not sum to 1
