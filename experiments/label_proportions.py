@@ -199,7 +199,35 @@ def run(results: Path, data: Path = DATA, quick: bool = False) -> list[Path]:
                 _write(target, rows)
     if not rows:
         return []
-    return [target, _summary(results, rows, quick)]
+    summary = _summary(results, rows, quick)
+    ranks = results / f"label_proportions_ranks{'_quick' if quick else ''}.csv"
+    return [target, summary, _write(ranks, average_ranks(pd.read_csv(summary)))]
+
+
+def average_ranks(summary: pd.DataFrame) -> list[dict[str, Any]]:
+    """The last row of Table 4 over the sets here, for both readings and for the printed numbers."""
+    again = summary[summary["refit"]]
+    readings = {
+        "fitted again": (again, ""),
+        "not fitted again": (summary[~summary["refit"]], ""),
+        "as printed": (again, "_paper"),
+    }
+    lines = []
+    for reading, (part, suffix) in readings.items():
+        for measure in ("js", "mse"):
+            ranks = part.groupby("set")[measure + suffix].rank(method="average")
+            means = ranks.groupby(part["method"]).mean().round(2)
+            close = len(part) if suffix else int(part[f"{measure}_within"].sum())
+            lines.append(
+                {
+                    "reading": reading,
+                    "measure": measure,
+                    **means,
+                    "close": close,
+                    "cells": len(part),
+                }
+            )
+    return lines
 
 
 def _write(path: Path, rows: list[dict[str, Any]]) -> Path:
