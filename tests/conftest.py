@@ -6,9 +6,7 @@ these tests skip also there.
 """
 
 import importlib
-import importlib.metadata
 import os
-import shutil
 import signal
 import sys
 from collections import Counter
@@ -16,11 +14,12 @@ from pathlib import Path
 
 import pytest
 
+from tools import long_tests, needs, needs_program
+
 collect_ignore = ["project/user_code.py"]  # for type checkers alone
 
 # CPU seconds and name of each test that takes long, by `make slow`
 SLOW = Path(__file__).with_name("slow.txt")
-LONG = 0.06
 
 # two workers share the cores: threads of the linear algebra, which is not ours to test, only wait
 for _library in ("OPENBLAS", "MKL", "OMP"):
@@ -30,55 +29,6 @@ for _library in ("OPENBLAS", "MKL", "OMP"):
 # each command that a test starts would compile the package, every time
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
-
-
-def needs(module: str):
-    """Import an optional tool of the tests."""
-    try:
-        return importlib.import_module(module)
-    except ImportError:
-        lacking(f"{module} is not installed: pip install {module}")
-
-
-def docs_extension(name: str):
-    """A module of docs/_ext, which is in no package."""
-    folder = str(Path(__file__).parents[1] / "docs" / "_ext")
-    if folder not in sys.path:
-        sys.path.append(folder)
-    return importlib.import_module(name)
-
-
-def needs_program(name: str, package: str | None = None) -> str:
-    """The path of a program of the system, and of its package where that has another name."""
-    found = shutil.which(name)
-    if found is None:
-        lacking(f"{name} is not installed: apt-get install {package or name}")
-    return found
-
-
-def needs_node_modules() -> Path:
-    """What web/package-lock.json names, installed by the Makefile."""
-    needs_program("node")
-    found = Path(__file__).parent.parent / "web" / "node_modules"
-    if not found.is_dir():
-        lacking("web/node_modules is not installed: make web/node_modules")
-    return found
-
-
-# numpy and Triton, as far as their second number: exact, so that a new one of either is tried
-_NO_INTERPRETER = {
-    ("2.5", "3.6"): "Triton's own code takes arrays of one number for scalars, which NumPy refuses"
-}
-
-
-def skip_without_interpreter(numpy: str | None = None, triton: str | None = None) -> None:
-    """Skip where Triton's CPU interpreter cannot work; versions not given are those installed."""
-    numpy = numpy or importlib.metadata.version("numpy")
-    triton = triton or importlib.metadata.version("triton")
-    series = tuple(".".join(version.split(".")[:2]) for version in (numpy, triton))
-    if reason := _NO_INTERPRETER.get(series):
-        together = f"the interpreter of Triton {triton} does not work with NumPy {numpy}"
-        pytest.skip(f"{together}: {reason}", allow_module_level=True)
 
 
 @pytest.fixture(scope="module")
@@ -128,13 +78,6 @@ def client(dask_cluster):
     """Its client, which is dask's default for the tests of one file."""
     with needs("distributed").Client(dask_cluster) as client:
         yield client
-
-
-def lacking(reason: str) -> None:
-    """Skip, or fail where nothing may be missing."""
-    if os.environ.get("MAXENT_REQUIRE_ALL") == "1":
-        pytest.fail(reason)
-    pytest.skip(reason, allow_module_level=True)
 
 
 def pytest_configure() -> None:
@@ -199,12 +142,3 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if session.config.getoption("--write-slow") and not hasattr(session.config, "workerinput"):
         lines = [f"{t:.2f} {name}" for name, t in sorted(long_tests(_costs).items())]
         SLOW.write_text("\n".join(lines) + "\n")
-
-
-def long_tests(costs: dict[str, float]) -> dict[str, float]:
-    """Those that take long; of a file that has no others, the cheapest stays with the fast ones."""
-    cheapest: dict[str, str] = {}
-    for name in sorted(costs, key=costs.__getitem__):
-        cheapest.setdefault(name.split("::")[0], name)
-    kept = set(cheapest.values())
-    return {name: t for name, t in costs.items() if t >= LONG and name not in kept}

@@ -10,8 +10,8 @@ import pytest
 from app_server import served
 
 import maxent as mx
-from conftest import needs, needs_node_modules
 from maxent.datasets.landscape import virtual_landscape, write_landscape
+from tools import needs, needs_node_modules
 from waiting import LIMIT, until
 
 for name in ("starlette", "uvicorn", "rio_tiler"):

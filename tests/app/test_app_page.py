@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import maxent
-from conftest import needs_node_modules, needs_program
+from tools import needs_node_modules, needs_program
 
 WEB = Path(__file__).parents[2] / "web"
 PACKAGE = Path(maxent.__file__).parent

@@ -17,13 +17,13 @@ import pytest
 from app_server import TOKEN, served
 
 import maxent as mx
-from conftest import needs
 from maxent.app import runner
 from maxent.app.draft import Draft, read_draft
 from maxent.app.folders import Folders, OutsideError, fresh
 from maxent.app.jobs import Jobs
 from maxent.app.tiles import Tiles
 from maxent.datasets.landscape import virtual_landscape, write_landscape
+from tools import needs
 from waiting import LIMIT, until
 
 for name in ("starlette", "uvicorn", "rio_tiler"):

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from app_server import TOKEN, served
 
-from conftest import needs, needs_program
+from tools import needs, needs_program
 from waiting import LIMIT, until
 
 for name in ("starlette", "uvicorn", "rio_tiler", "pydantic"):

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import maxent as mx
-from conftest import needs
 from maxent.core import solvers
 from maxent.rows.evaluator import Evaluation
+from tools import needs
 
 K, D = 2, 4
 

@@ -7,9 +7,9 @@ import pytest
 from scipy import sparse
 
 import maxent as mx
-from conftest import needs
 from maxent.core.solvers._path_rows import ActivePaths, PathRows, PlainRows
 from maxent.tagging import PairChainMap
+from tools import needs
 
 K, D = 3, 4
 LENGTHS = (1, 2, 4, 5, 3, 1, 5, 2)

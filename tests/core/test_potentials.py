@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from scipy import integrate, optimize
 
-from conftest import needs
 from maxent.core.potentials import (
     BY_NAME,
     Ball,
@@ -36,6 +35,7 @@ from maxent.core.potentials import (
     make_potential,
 )
 from maxent.testing.potentials import check_potential
+from tools import needs
 
 SIZE = 4
 INF = np.inf

@@ -13,7 +13,7 @@ import pytest
 from scipy import optimize
 
 import maxent as mx
-from conftest import needs
+from tools import needs
 
 INF = float("inf")
 TAUS = (0.3, 1.0, 4.0)

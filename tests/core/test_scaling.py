@@ -8,8 +8,8 @@ from scipy import optimize, sparse
 
 import maxent as mx
 from catalogue import POTENTIALS
-from conftest import needs
 from maxent.core.maps import FeatureMap
+from tools import needs
 
 INF = float("inf")
 SOLVERS = [mx.SUMMET(), mx.PLUMMET()]

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from conftest import needs
 from maxent import (
     Categorical,
     Hinge,
@@ -20,6 +19,7 @@ from maxent import (
     read_lambdas,
     write_lambdas,
 )
+from tools import needs
 
 pd = needs("pandas")
 OUTPUTS = ("raw", "log", "logistic", "cloglog")

@@ -8,7 +8,7 @@ import pytest
 from scipy import special
 
 import maxent as mx
-from conftest import needs
+from tools import needs
 
 pd = needs("pandas")
 

@@ -12,9 +12,9 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import maxent as mx
-from conftest import needs
 from maxent.core import bounds
 from maxent.features import Categorical, Hinge, Interaction, Linear, Square, Threshold
+from tools import needs
 
 
 def density(*args, **settings):

@@ -11,9 +11,9 @@ from sklearn.svm import LinearSVC
 from sklearn.utils import estimator_checks
 
 import maxent as mx
-from conftest import needs
 from maxent.core.bounds import margin_bound
 from sklearn_checks import WITHOUT_TABLES
+from tools import needs
 
 cp = needs("cvxpy")
 

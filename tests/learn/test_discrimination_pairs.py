@@ -5,8 +5,8 @@ import pytest
 
 import maxent as mx
 from catalogue import ABSTRACT
-from conftest import needs
 from maxent.learn.structured.chain import chain_entropy
+from tools import needs
 
 cp = needs("cvxpy")
 

@@ -18,9 +18,9 @@ from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import maxent as mx
-from conftest import needs
 from maxent.core.solvers.newton_cg import NewtonCG
 from maxent.learn.linear.two_classes import one_output
+from tools import needs
 
 QUIET = {"verbose": 0}
 

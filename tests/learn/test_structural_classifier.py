@@ -14,7 +14,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import maxent as mx
-from conftest import needs
 from maxent import io
 from maxent.core.solvers import choose
 from maxent.families import Family, Monomials, Proposal, Search, Trees
@@ -23,6 +22,7 @@ from maxent.features import Operator, Schema
 from maxent.learn.linear.class_map import ClassMap, ClassPart, Ones
 from maxent.learn.structural.classifier import StructMaxentClassifier
 from maxent.rows.local import LocalEvaluator
+from tools import needs
 
 # -- a family of one's own: all products of up to two scaled variables, searched exhaustively -----
 

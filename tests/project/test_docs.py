@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import maxent
-from conftest import docs_extension, needs
 from maxent import io
+from tools import docs_extension, needs
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

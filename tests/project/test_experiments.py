@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from conftest import needs
+from tools import needs
 
 pd = needs("pandas")
 sys.path.insert(0, str(Path(__file__).parents[2]))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import lacking, needs
+from tools import lacking, needs
 
 ROOT = Path(__file__).parents[2]
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from conftest import docs_extension, needs
+from tools import docs_extension, needs
 
 formulas = docs_extension("formulas")
 reference = docs_extension("reference")

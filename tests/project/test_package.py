@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import maxent as mx
-from conftest import long_tests
+from tools import long_tests
 
 
 def _run(code):

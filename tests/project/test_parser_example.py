@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import needs
+from tools import needs
 
 torch = needs("torch")
 

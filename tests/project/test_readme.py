@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import maxent
-from conftest import needs
+from tools import needs
 
 ROOT = Path(__file__).parents[2]
 

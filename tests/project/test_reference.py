@@ -11,7 +11,7 @@ import textwrap
 import pytest
 
 import maxent
-from conftest import docs_extension, needs
+from tools import docs_extension, needs
 
 SECTION = re.compile(r"^(\w[\w ]*)\n-{3,}$", re.MULTILINE)
 ENTRY = re.compile(r"\*{0,2}(\w+) : ((?:(?! : |;).)+)")  # one name, and what it is

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import docs_extension, needs
+from tools import docs_extension, needs
 
 needs("sphinx")
 

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from test_docs import PAGES, blocks, name
 
-from conftest import needs, needs_node_modules
+from tools import needs, needs_node_modules
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import needs
+from tools import needs
 
 ROOT = Path(__file__).parents[2]
 USER_CODE = Path(__file__).with_name("user_code.py")

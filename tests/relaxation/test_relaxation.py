@@ -11,8 +11,8 @@ from relaxation_reference import Exact, linear_gap, violation
 from scipy.optimize import minimize_scalar
 
 import maxent as mx
-from conftest import needs
 from maxent.relaxation.kernels import homotopy, single_path
+from tools import needs
 
 TOL = 1e-12
 WAYS = {"local": ("local", 32), "hull": ("hull", 32), "blocks": ("hull", 2), "all": ("global", 32)}

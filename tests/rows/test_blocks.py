@@ -6,7 +6,6 @@ from operator import add
 import numpy as np
 import pytest
 
-from conftest import needs
 from maxent import (
     L2CRF,
     M3N,
@@ -37,6 +36,7 @@ from maxent.rows.blocks import (
 from maxent.rows.blocks.sources import in_bytes
 from maxent.rows.blocks.table import BlockTable, Part, block_table
 from maxent.rows.merging import merged
+from tools import needs
 
 N = 4000
 

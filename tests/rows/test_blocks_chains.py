@@ -12,7 +12,6 @@ from sklearn.base import clone
 from typer.testing import CliRunner
 
 import maxent as mx
-from conftest import needs
 from maxent import cli
 from maxent.cli import _tag_blocks
 from maxent.learn.structured.chain import SeparableWarning
@@ -20,6 +19,7 @@ from maxent.rows.blocks import FileBlocks, MemoryBlocks, SequenceBlock
 from maxent.rows.blocks.table import BlockTable
 from maxent.tagging import load_tagger, read_conll
 from maxent.tagging.conll import conll_spans, read_conll_span
+from tools import needs
 
 dask, db = needs("dask"), needs("dask.bag")
 

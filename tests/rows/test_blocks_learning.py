@@ -10,7 +10,6 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone
 
-from conftest import needs
 from maxent import Box, ElasticNet, Quadratic, SquaredNorm, Zero
 from maxent.learn import (
     FenchelYoungClassifier,
@@ -21,6 +20,7 @@ from maxent.learn import (
 )
 from maxent.rows.blocks import BlockError, FileBlocks, MemoryBlocks
 from maxent.rows.blocks.table import BlockTable, Part
+from tools import needs
 
 dask = needs("dask")
 da = needs("dask.array")

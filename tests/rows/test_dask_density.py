@@ -7,10 +7,10 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from conftest import needs
 from maxent import MaxentDensity
 from maxent.features import Linear, Square
 from maxent.rows.blocks import BlockError, CellBlock
+from tools import needs
 
 da = needs("dask.array")
 dd = needs("dask.dataframe")

@@ -17,13 +17,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from conftest import needs
-from maxent import cli, species
+from maxent import species
 from maxent.datasets.landscape import virtual_landscape, write_landscape
 from maxent.species.batch import workflow
 from maxent.species.batch.cluster import ClusterSettings
+from tools import needs
 from waiting import LIMIT, until
 
 distributed = needs("distributed")
@@ -73,11 +72,6 @@ def data(tmp_path_factory):
     rows += [f"Rara avis,{x},{y}" for x, y in zip(landscape.x[:2], landscape.y[:2], strict=True)]
     (folder / "many.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
     return folder
-
-
-@pytest.fixture
-def run():
-    return lambda *args: CliRunner().invoke(cli.main, [str(a) for a in args])
 
 
 def without_times(value):

@@ -14,12 +14,12 @@ from contextlib import suppress
 import numpy as np
 import pytest
 
-from conftest import needs
 from maxent.species.input.crs import check_crs, parsed_crs
 from maxent.species.input.file_access import Reach, ReachError, current, limited, open_raster
 from maxent.species.input.hdf5_links import names_others
 from maxent.species.input.layers.layers import Layers
 from maxent.species.input.records.occurrences import read_occurrences
+from tools import needs
 
 rasterio = needs("rasterio")
 needs("geopandas")

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare, entropy, pearsonr, spearmanr
 
-from conftest import needs
 from maxent.datasets import agreement, virtual_landscape, write_landscape
 from maxent.datasets.landscape import _noise, _way
 from maxent.species.input.layers.grid import Grid
+from tools import needs
 
 FLOATS = ["elevation", "temperature", "seasonality", "precipitation", "coast_distance"]
 

@@ -5,10 +5,10 @@ import os
 import pytest
 from typer.testing import CliRunner
 
-from conftest import needs
 from maxent import cli
 from maxent.species.input.layers.layers import Layers
 from maxent.species.study.background import draw_background
+from tools import needs
 
 needs("rasterio")
 

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from conftest import needs
 from maxent import cli
 from maxent.datasets.landscape import virtual_landscape, write_landscape
 from maxent.species.comparing.overlap import niche_overlap
 from maxent.species.fitting.results import read_result
 from maxent.species.input.layers.areas import cell_areas
 from maxent.species.input.layers.grid import Grid
+from tools import needs
 
 rasterio = needs("rasterio")
 
@@ -39,11 +39,6 @@ def _write(path, values, transform=DEGREES, crs="EPSG:4326"):
 def _read(path):
     with rasterio.open(path) as file:
         return file.read(1), file.tags()
-
-
-@pytest.fixture
-def run():
-    return lambda *args: CliRunner().invoke(cli.main, [str(a) for a in args])
 
 
 @pytest.fixture

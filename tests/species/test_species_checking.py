@@ -10,7 +10,6 @@ import pytest
 from typer.testing import CliRunner
 
 import maxent as mx
-from conftest import needs
 from maxent.cli import main
 from maxent.datasets.landscape import virtual_landscape, write_landscape
 from maxent.species import (
@@ -26,6 +25,7 @@ from maxent.species import (
 from maxent.species.fitting.options import typed
 from maxent.species.input.records.rows import in_words, rows_named
 from maxent.species.judging.explaining import NoDataError
+from tools import needs
 
 rasterio = needs("rasterio")
 

@@ -5,9 +5,9 @@ import pytest
 from typer.testing import CliRunner
 
 import maxent as mx
-from conftest import needs
 from maxent import cli, species
 from maxent.datasets.landscape import virtual_landscape, write_landscape
+from tools import needs
 
 needs("rasterio")
 pd = needs("pandas")

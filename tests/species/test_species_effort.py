@@ -5,11 +5,10 @@ import pytest
 from typer.testing import CliRunner
 
 import maxent as mx
-from conftest import needs
 from maxent import cli, species
-from maxent.datasets.landscape import virtual_landscape, write_landscape
 from maxent.species.input.layers.grid import EARTH_RADIUS, Grid, Window
 from maxent.species.study.effort import RecordEffort
+from tools import needs
 
 rasterio = needs("rasterio")
 
@@ -33,13 +32,6 @@ def _arcs(x, y, other_x, other_y):
     half = np.sin((y[:, None] - other_y) / 2) ** 2
     half = half + np.cos(y)[:, None] * np.cos(other_y) * np.sin((x[:, None] - other_x) / 2) ** 2
     return 2 * EARTH_RADIUS * np.arcsin(np.sqrt(half))
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("effort")
-    write_landscape(virtual_landscape(height=30, width=40, n_occurrences=60, seed=3), folder)
-    return folder
 
 
 def _fit(data, out, *options):

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from conftest import needs
 from maxent import cli
 from maxent.datasets.landscape import virtual_landscape, write_landscape
+from tools import needs
 
 needs("rasterio")
 Image = needs("PIL.Image")

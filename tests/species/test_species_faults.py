@@ -18,11 +18,11 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from conftest import lacking, needs
 from maxent import cli, species
 from maxent.datasets.landscape import virtual_landscape, write_landscape
 from maxent.species.batch import fingerprints, job, keeping, locks, outputs, workers, workflow
 from maxent.species.input.files import LayerFiles, RecordFile
+from tools import lacking, needs
 from waiting import LIMIT, until
 
 rasterio = needs("rasterio")
@@ -52,11 +52,6 @@ def data(made, tmp_path):
     folder = tmp_path / "data"
     shutil.copytree(made, folder)
     return folder
-
-
-@pytest.fixture
-def run():
-    return lambda *args: CliRunner().invoke(cli.main, [str(a) for a in args])
 
 
 def _fit(data, out, *more):

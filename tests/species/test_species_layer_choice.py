@@ -5,15 +5,13 @@ import shlex
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import maxent as mx
-from conftest import needs
-from maxent import cli
 from maxent.species import Grid, Layers
 from maxent.species.input.layers.areas import cell_areas
 from maxent.species.input.layers.grid import EARTH_RADIUS
 from maxent.species.input.layers.naming import Named, named_layers
+from tools import needs
 
 rasterio = needs("rasterio")
 
@@ -35,11 +33,6 @@ def write(path, *bands, dtype="float32", crs="EPSG:4326", names=None, **profile)
             if names:
                 file.set_band_description(i + 1, names[i])
     return path
-
-
-@pytest.fixture
-def run():
-    return lambda *args: CliRunner().invoke(cli.main, [str(a) for a in args])
 
 
 @pytest.fixture

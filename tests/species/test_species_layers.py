@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from conftest import needs
 from maxent import load, save
 from maxent.species.input.crs import same_crs, short_crs
 from maxent.species.input.layers.grid import EARTH_RADIUS, OUTSIDE, Grid, Window, great_circle
@@ -17,6 +16,7 @@ from maxent.species.input.layers.placement import same_grid
 from maxent.species.input.layers.sources import raster_files
 from maxent.species.libraries import geo
 from maxent.species.study.background import _keys, _lowest, draw_background
+from tools import needs
 
 rasterio = needs("rasterio")
 pyproj = needs("pyproj")

@@ -5,13 +5,11 @@ import warnings
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import maxent as mx
-from conftest import needs
-from maxent import cli
 from maxent.species import Layers
 from maxent.species.input.layers import missing
+from tools import needs
 
 rasterio = needs("rasterio")
 
@@ -39,11 +37,6 @@ def some(low, high, dtype="float64"):
 
 SEA = np.zeros(SHAPE, bool)
 SEA[:3, :5] = True
-
-
-@pytest.fixture
-def run():
-    return lambda *args: CliRunner().invoke(cli.main, [str(a) for a in args])
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,13 @@ import re
 import numpy as np
 import pytest
 
-from conftest import needs
 from maxent.species.input.crs import is_geographic
 from maxent.species.input.layers.grid import EARTH_RADIUS, Grid
 from maxent.species.input.records.cleaning import clean, thin
 from maxent.species.input.records.locating import located
 from maxent.species.input.records.occurrences import Occurrences, read_occurrences
 from maxent.species.input.records.swd import read_swd, swd_sample, write_swd
+from tools import needs
 
 DEGREES = Grid("EPSG:4326", (1.0, 0.0, -80.0, 0.0, -1.0, 10.0), width=40, height=40)
 METRES = Grid("EPSG:32719", (1e4, 0.0, 0.0, 0.0, -1e4, 9.9e6), width=100, height=300)

@@ -7,11 +7,10 @@ import pytest
 from typer.testing import CliRunner
 
 import maxent as mx
-from conftest import needs
 from maxent import cli
-from maxent.datasets.landscape import virtual_landscape, write_landscape
 from maxent.species.fitting.results import read_result
 from maxent.species.report.tables.odmap import odmap_rows
+from tools import needs
 
 needs("rasterio")
 
@@ -28,13 +27,6 @@ def _table(path):
     with path.open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     return {(row["section"], row["subsection"], row["element"]): row for row in rows}
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("odmap")
-    write_landscape(virtual_landscape(height=30, width=40, n_occurrences=60, seed=3), folder)
-    return folder
 
 
 @pytest.fixture(scope="module")

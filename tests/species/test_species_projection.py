@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from conftest import needs
 from maxent import MaxentDensity, Tsallis, load, save
 from maxent.features import (
     Additive,
@@ -30,6 +29,7 @@ from maxent.features.scoring import Scorer
 from maxent.species.input.layers.layers import Layers
 from maxent.species.input.layers.similarity import Reference
 from maxent.species.projecting import drawing, geotiff, plan, project, project_xarray
+from tools import needs
 
 rasterio = needs("rasterio")
 pandas = needs("pandas")

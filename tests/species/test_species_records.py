@@ -9,9 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 import maxent as mx
-from conftest import needs
 from maxent import cli, species
 from maxent.species.input.records.occurrences import Occurrences, read_occurrences
+from tools import needs
 
 rasterio = needs("rasterio")
 
@@ -42,11 +42,6 @@ def data(tmp_path_factory):
         ) as file:
             file.write(rng.normal(size=(SIDE, SIDE)), 1)
     return folder
-
-
-@pytest.fixture
-def run():
-    return lambda *args: CliRunner().invoke(cli.main, [str(a) for a in args])
 
 
 def _places(n, seed=0):

@@ -17,10 +17,10 @@ import pandas as pd
 import pytest
 
 import maxent as mx
-from conftest import needs, needs_program
 from maxent import io
 from maxent.species.fitting import results
 from maxent.species.input.layers.grid import Grid
+from tools import needs, needs_program
 from waiting import LIMIT
 
 SECTIONS = [

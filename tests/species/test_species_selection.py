@@ -5,14 +5,12 @@ import re
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import maxent as mx
-from conftest import needs
-from maxent import cli
 from maxent.species import Settings, judging
 from maxent.species.judging.collinearity import vif
 from maxent.species.study.selection import by_vif, forward
+from tools import needs
 
 rasterio = needs("rasterio")
 pd = needs("pandas")
@@ -58,11 +56,6 @@ def files(tmp_path, columns, sample):
     ]
     (tmp_path / "records.csv").write_text("\n".join(["species,longitude,latitude", *lines]) + "\n")
     return tmp_path
-
-
-@pytest.fixture
-def run():
-    return lambda *args: CliRunner().invoke(cli.main, [str(a) for a in args])
 
 
 def _rows(path):

@@ -11,13 +11,13 @@ import pytest
 from typer.testing import CliRunner
 
 import maxent as mx
-from conftest import needs
 from maxent import cli, species
 from maxent.density import Points, Recipe, Table, log_pool
 from maxent.features import Schema, bind, with_weights
 from maxent.features.summing import joint_schema, summed
 from maxent.species.fitting import sharing
 from maxent.species.fitting.results import Sample, read_result
+from tools import needs
 
 rasterio = needs("rasterio")
 

@@ -6,10 +6,10 @@ import pytest
 from typer.testing import CliRunner
 
 import maxent as mx
-from conftest import needs
 from maxent import cli, species
 from maxent.datasets.landscape import virtual_landscape, write_landscape
 from maxent.species.input.layers.extrapolation import Extrapolation
+from tools import needs
 
 rasterio = needs("rasterio")
 

@@ -2,13 +2,12 @@
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import maxent as mx
-from conftest import needs
-from maxent import cli, species
+from maxent import species
 from maxent.species.input.layers.geodesy import area_km2, buffered
 from maxent.species.input.layers.grid import EARTH_RADIUS, great_circle
+from tools import needs
 
 rasterio = needs("rasterio")
 geopandas = needs("geopandas")
@@ -22,11 +21,6 @@ FAST = ["-f", "l", "--bootstrap", "0", "--permutations", "0", "--no-jackknife", 
 HEADER = "species,longitude,latitude"
 # of the first species; the last is off the others' side of the region of most tests
 PLACES = [(-6.1, 6.2), (-5.2, 4.1), (-3.9, 5.3), (-4.4, 7.7), (-2.2, 6.6), (8.2, -3.3)]
-
-
-@pytest.fixture
-def run():
-    return lambda *args: CliRunner().invoke(cli.main, [str(a) for a in args])
 
 
 @pytest.fixture(scope="module")

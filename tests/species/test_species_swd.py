@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import maxent as mx
-from conftest import needs
-from maxent import cli, species
+from maxent import species
+from tools import needs
 
 pd = needs("pandas")
 needs("rasterio")
@@ -15,11 +14,6 @@ pytestmark = pytest.mark.usefixtures("sketches")
 
 FAST = ["-f", "lq", "--bootstrap", "0", "--permutations", "0", "--no-jackknife", "--cv", "none"]
 SOILS = np.array(["clay", "sand", "é, loam"], dtype=object)
-
-
-@pytest.fixture
-def run():
-    return lambda *args: CliRunner().invoke(cli.main, [str(a) for a in args])
 
 
 def _rows(n, seed, shift=0.0):

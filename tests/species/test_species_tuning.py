@@ -10,11 +10,11 @@ from sklearn.metrics import roc_auc_score
 from typer.testing import CliRunner
 
 import maxent as mx
-from conftest import needs
 from maxent import cli, evaluation, species
 from maxent.datasets.landscape import virtual_landscape, write_landscape
 from maxent.species.fitting.tuning.choice import ranked
 from maxent.species.fitting.tuning.partitions import partition
+from tools import needs
 
 rasterio = needs("rasterio")
 
@@ -32,11 +32,6 @@ def data(tmp_path_factory):
     with_folds = [f"{line},{'abc'[i % 3]}" for i, line in enumerate(lines[1:])]
     (folder / "folds.csv").write_text("\n".join([f"{lines[0]},Deal", *with_folds]) + "\n")
     return folder
-
-
-@pytest.fixture
-def run():
-    return lambda *args: CliRunner().invoke(cli.main, [str(a) for a in args])
 
 
 def _tune(run, data, out, *options, records="occurrences.csv"):

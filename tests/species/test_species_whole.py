@@ -12,7 +12,6 @@ import pytest
 from typer.testing import CliRunner
 
 import maxent as mx
-from conftest import needs
 from maxent import cli, species
 from maxent.datasets.landscape import virtual_landscape, write_landscape
 from maxent.species.batch.cluster import ClusterSettings
@@ -20,6 +19,7 @@ from maxent.species.judging import fit_sample
 from maxent.species.study.all_cells import WholeLayers
 from maxent.species.study.selection import selected
 from maxent.species.study.study_region import StudyRegion
+from tools import needs
 
 rasterio = needs("rasterio")
 shapely = needs("shapely")

@@ -10,11 +10,9 @@ import time
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import maxent as mx
-from conftest import needs
-from maxent import cli
+from tools import needs
 from waiting import LIMIT, until
 
 rasterio = needs("rasterio")
@@ -35,11 +33,6 @@ def write(path, values, transform=TRANSFORM, dtype="float32", **profile):
     ) as file:  # fmt: skip
         file.write(values.astype(dtype), 1)
     return path
-
-
-@pytest.fixture
-def run():
-    return lambda *args: CliRunner().invoke(cli.main, [str(a) for a in args])
 
 
 def _records(path, cells, species="Acer"):

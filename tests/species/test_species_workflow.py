@@ -20,13 +20,13 @@ import pytest
 from typer.testing import CliRunner
 
 import maxent as mx
-from conftest import lacking, needs
 from maxent import cli, io, species
 from maxent._support.native_lines import native_lines_held_back
 from maxent.datasets.landscape import virtual_landscape, write_landscape
 from maxent.species.batch import job, outputs
 from maxent.species.fitting import one_species as fitting
 from maxent.species.fitting.settings import RULES
+from tools import lacking, needs
 from waiting import LIMIT, until
 
 rasterio = needs("rasterio")
@@ -47,11 +47,6 @@ def data(landscape, tmp_path_factory):
     folder = tmp_path_factory.mktemp("landscape")
     write_landscape(landscape, folder)
     return folder
-
-
-@pytest.fixture
-def run():
-    return lambda *args: CliRunner().invoke(cli.main, [str(a) for a in args])
 
 
 @pytest.fixture(scope="module")

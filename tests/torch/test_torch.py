@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import maxent as mx
-from conftest import lacking, needs
+from tools import lacking, needs
 
 torch = needs("torch")
 
@@ -55,11 +55,6 @@ tracing_warns = pytest.mark.filterwarnings(
     "ignore:Guards may run slower:RuntimeWarning",
     "ignore:`torch.jit.script_method` is deprecated:DeprecationWarning",
 )
-
-
-@pytest.fixture(autouse=True)
-def _seed():
-    torch.manual_seed(0)
 
 
 def normal(*shape, dtype=torch.float64, scale=1.5, grad=False):

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from conftest import needs
 from maxent.structured import Arborescence
+from tools import needs
 
 torch = needs("torch")
 

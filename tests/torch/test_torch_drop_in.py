@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from conftest import needs
+from tools import needs
 
 torch = needs("torch")
 
@@ -16,11 +16,6 @@ each_entropy = pytest.mark.parametrize("entropy", ENTROPIES, ids=str)
 each_backend = pytest.mark.parametrize("backend", ["plain", "numba"])
 each_reduction = pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
 weighted = pytest.mark.parametrize("weighted", [False, True])
-
-
-@pytest.fixture(autouse=True)
-def _seed():
-    torch.manual_seed(0)
 
 
 def scores(*shape):

@@ -8,7 +8,7 @@ import math
 
 import pytest
 
-from conftest import needs
+from tools import needs
 
 torch = needs("torch")
 

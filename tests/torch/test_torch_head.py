@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from conftest import needs
+from tools import needs
 
 torch = needs("torch")
 
@@ -21,11 +21,6 @@ PLACES = [
     pytest.param(("triton", "cuda"), marks=cuda, id="triton"),
 ]
 ROUNDING = {torch.float64: 1e-12, torch.float32: 5e-6, torch.bfloat16: 8e-3, torch.float16: 1e-3}
-
-
-@pytest.fixture(autouse=True)
-def _seed():
-    torch.manual_seed(0)
 
 
 @pytest.fixture(params=PLACES)

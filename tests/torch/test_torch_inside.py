@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import maxent as mx
-from conftest import needs
 from maxent.testing.inside import check_inside, wide_scores
+from tools import needs
 
 torch = needs("torch")
 import maxent.torch as mt  # noqa: E402

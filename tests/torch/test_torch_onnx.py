@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from conftest import needs
+from tools import needs
 
 torch = needs("torch")
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import maxent as mx
-from conftest import needs
+from tools import needs
 
 torch = needs("torch")
 from maxent.torch import structured as ts  # noqa: E402

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import needs, skip_without_interpreter
+from tools import needs, skip_without_interpreter
 
 # Triton 3.7 builds its syntax trees in a way that Python 3.13 warns of
 pytestmark = pytest.mark.filterwarnings("ignore:AnnAssign.__init__ missing:DeprecationWarning")

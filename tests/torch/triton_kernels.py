@@ -10,9 +10,9 @@ from triton.runtime import interpreter
 import maxent as mx
 import maxent.torch as mt
 import torch
-from conftest import skip_without_interpreter
 from maxent.torch.maps import _derivatives, _dispatch, _triton, _triton_backward
 from maxent.torch.structured import _chain_compiled, _chain_triton
+from tools import skip_without_interpreter
 
 skip_without_interpreter()
 
