@@ -22,6 +22,8 @@ from time import process_time
 
 import numpy as np
 
+from benchmarks.timing import once
+
 ROOT = Path(__file__).parent.parent
 ROUNDS, FITS = 9, 5  # pairs of processes, and fits in each
 
@@ -98,12 +100,7 @@ def _seconds(kind: str) -> list[float]:
     _compile_always()
     fit = globals()[kind]()
     fit()
-    taken = []
-    for _ in range(FITS):
-        begin = process_time()
-        fit()
-        taken.append(process_time() - begin)
-    return taken
+    return [once(fit, process_time) for _ in range(FITS)]
 
 
 def _in_checkout(folder: Path, kind: str) -> float:

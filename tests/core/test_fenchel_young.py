@@ -749,6 +749,14 @@ def test_a_loss_that_is_not_convex_is_refused(name):
         mx.fenchel_youngize(WRONG_TANGENTS[name], 2)
 
 
+def test_a_loss_that_is_no_number_is_refused_and_one_that_overflows_is_not():
+    with pytest.raises(ValueError, match="the loss is NaN at"):
+        mx.fenchel_youngize(lambda t: (np.where(t > 1, np.nan, t), np.eye(2)), 2)
+    with np.errstate(over="ignore"):
+        entropy = mx.fenchel_youngize(lambda t: (np.exp(-t), -np.diag(np.exp(-t))), 2, radius=800.0)
+    assert isinstance(entropy, mx.Youngized)
+
+
 @pytest.mark.parametrize("name", ["wrong sign", "concave"])
 def test_a_loss_with_wrong_tangents_gets_no_certificate(name):
     with pytest.raises(ArithmeticError, match="is the loss convex"):

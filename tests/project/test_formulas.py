@@ -73,7 +73,7 @@ def test_what_is_no_formula_is_an_error(plain):
 
 
 def test_formulas_of_the_reference_can_be_typeset():
-    mathtext = pytest.importorskip("matplotlib.mathtext").MathTextParser("path")
+    mathtext = needs("matplotlib.mathtext").MathTextParser("path")
     found = set()
     for name, line in prose():
         assert line.count("`") % 2 == 0, f"{name}: a formula begins and ends on one line: {line}"

@@ -198,6 +198,10 @@ class Domain(ABC):
         return central_difference(self._project_kl, theta, v)
 
 
+class _NoEnd(Exception):
+    """Steps of a solver that go on and on."""
+
+
 class SumProductDomain(Domain):
     """A domain whose sums over all vertices are tractable: it has a log-partition function."""
 
@@ -220,30 +224,30 @@ class SumProductDomain(Domain):
     def _negentropy_row(self, p: Array) -> float:
         # the scores of entries on their own; those of 0 and 1 are far enough out
         start = np.clip(special.logit(np.clip(p.astype(np.float64), 0.0, 1.0)), -40.0, 40.0)
-        least, products = np.inf, 0
+        best, least, products = start, np.inf, 0
 
         def negative(theta: Array) -> tuple[float, Array]:
-            nonlocal start, least, products
+            nonlocal best, least, products
             products = 0
             log_partition, mean = self._softmax(theta[None])
             value = float(log_partition[0] - theta @ p)
             if value < least:
-                start, least = theta.copy(), value
+                best, least = theta.copy(), value
             return value, np.asarray(mean)[0] - p
 
         def curvature(theta: Array, direction: Array) -> Array:
             nonlocal products
             products += 1
             if products > 2 * p.size + 20:  # scipy's conjugate gradients have no end of their own
-                raise StopIteration
+                raise _NoEnd
             _, mean = self._softmax(theta[None])
             return np.asarray(self.softmax_jvp(theta[None], mean, direction[None]))[0]
 
         steps = {"jac": True, "options": {"gtol": 1e-12, "maxiter": 200}}
         try:
             optimize.minimize(negative, start, hessp=curvature, method="trust-ncg", **steps)
-        except StopIteration:  # products too rough for the directions that are left
-            optimize.minimize(negative, start, method="BFGS", **steps)
+        except _NoEnd:  # products too rough for the directions that are left
+            optimize.minimize(negative, best, method="BFGS", **steps)
         return -least
 
     def cheap_negentropy(self, p: Rows) -> bool:

@@ -56,12 +56,18 @@ def check_tangents(loss: Loss, n_classes: int, radius: float) -> None:
     drawn = scales[:, None, None] * rng.uniform(-1, 1, size=(len(scales), 8, n_classes))
     axes = radius * np.vstack([np.eye(n_classes), -np.eye(n_classes)])
     points = np.vstack([np.zeros((1, n_classes)), axes, drawn.reshape(-1, n_classes)])
-    found = [tuple(np.asarray(x, dtype=np.float64) for x in loss(point)) for point in points]
+    with np.errstate(over="ignore"):  # far out a loss may be infinite
+        found = [tuple(np.asarray(x, dtype=np.float64) for x in loss(point)) for point in points]
     values = np.array([value for value, _ in found])  # [point, class]
+    if np.isnan(values).any():
+        where = points[np.isnan(values).any(axis=1).argmax()].round(3).tolist()
+        raise ValueError(f"the loss is NaN at {where}; it must be a number for all scores")
     for a, (value, jacobian) in enumerate(found):
-        tangent = value + (points - points[a]) @ jacobian.T
-        above = tangent - values - 1e-7 * (1 + np.abs(values) + np.abs(tangent))
-        b, i = np.unravel_index(np.nanargmax(above), above.shape)
+        with np.errstate(invalid="ignore"):  # inf - inf says nothing
+            tangent = value + (points - points[a]) @ jacobian.T
+            above = tangent - values - 1e-7 * (1 + np.abs(values) + np.abs(tangent))
+        above = np.where(np.isnan(above), -np.inf, above)
+        b, i = np.unravel_index(above.argmax(), above.shape)
         if above[b, i] > 0:
             raise ValueError(
                 f"the loss of class {i} is not convex, or the jacobian is not that of its values: "
