@@ -183,3 +183,16 @@ def test_the_sigmoid_of_one_column_has_all_its_digits(far):
     np.testing.assert_allclose(p[:, 0], expected, rtol=4e-15)
     expected = np.maximum(scores, 0) + np.log1p(small)
     np.testing.assert_allclose(value, expected, rtol=4e-15)
+
+
+@pytest.mark.parametrize("alpha", [1.5, 2.5, 4.53])
+def test_curvature_of_pairs_does_not_cancel(alpha):
+    entropy = mx.OneVsAll(mx.Tsallis(alpha))
+    edge = 1 / (alpha - 1)  # beyond which p is 0
+    theta = np.array([[-edge + 1e-12, -edge + 1e-6, 0.1, edge - 1e-9]])
+    p = entropy.conjugate(theta)[1]
+    first, second = p ** (2 - alpha), (1 - p) ** (2 - alpha)
+    exact = first * second / (first + second)
+    np.testing.assert_allclose(entropy.curvature(theta, p)[0], exact, rtol=1e-12)
+    v = np.array([[1.0, -2.0, 0.5, 3.0]])
+    np.testing.assert_allclose(entropy.hvp(theta, p, v), exact * v, rtol=1e-12)

@@ -185,7 +185,7 @@ PATH = [(0, 0), (1, 1), (1, 2)]
         ({"band": -1}, [PAIR], [PATH], "band is an integer"),
         ({}, [], [], "no pairs"),
         ({}, [PAIR], None, "requires y"),
-        ({}, [PAIR], [PATH, PATH], "as many alignments"),
+        ({}, [PAIR], [PATH, PATH], "y 2 alignments"),
         ({}, [(*PAIR, PAIR[0])], [PATH], "3 parts"),
         ({}, [PAIR, (np.zeros((2, 1)), np.zeros((3, 2)))], [PATH, PATH], "pair 1 .* 2 channels"),
         ({}, [(np.array([0.0, np.nan]), np.zeros(3))], [PATH], "pair 0 contains NaN"),

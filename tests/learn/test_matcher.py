@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.utils import estimator_checks
 
 import maxent as mx
@@ -121,3 +122,22 @@ CHECKS = (
 @pytest.mark.parametrize("name", CHECKS)
 def test_sklearn_compatible(name):
     getattr(estimator_checks, name)("Matcher", mx.Matcher())
+
+
+def test_a_fit_that_is_interrupted_leaves_the_model_as_it_was(monkeypatch):
+    X, y = drawn(4)
+    model = mx.Matcher().fit(X, y)
+    before = model.predict_proba(X)
+    fresh = clone(model)
+
+    def interrupt(*_args, **_settings):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(mx.Matcher, "_solve", interrupt)
+    wide = [(np.tile(A, 2), np.tile(B, 2)) for A, B in X]
+    for estimator in (model.set_params(entropy="kl"), fresh):
+        with pytest.raises(KeyboardInterrupt):
+            estimator.fit(wide, y)
+    np.testing.assert_array_equal(model.predict_proba(X)[0], before[0])
+    with pytest.raises(NotFittedError):
+        fresh.predict(X)

@@ -182,3 +182,28 @@ def test_fitted_attributes_are_found_where_they_are_set_computed_saved_or_spoken
     found = fitted(maxent.FenchelYoungClassifierCV)
     assert {"best_params_", "coef_", "n_features_in_"} <= set(found)
     assert "X_fit_" in fitted(maxent.FenchelYoungClassifier)
+
+
+# Estimators of one family share their settings. Entries are written out all the same, for editors
+# read them from the source; what differs between estimators is listed here.
+FAMILIES = {
+    "FenchelYoungClassifier FenchelYoungRegressor FenchelYoungMultilabel FenchelYoungClassifierCV "
+    "LabelRanker": "entropy alpha potential cost fit_intercept class_weight temperature classes_ "
+    "coef_ intercept_ gap_",
+    "Aligner Matcher TreeClassifier": "entropy potential cost coef_ n_features_in_ tol",
+    "ChainClassifier CRF L2CRF L1CRF M3N L1M3N LaplaceMEDN M3NCV L2CRFCV": "C weights_ gap_ "
+    "best_params_ cv_results_",
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda names: names.split()[0])
+def test_settings_of_a_family_are_declared_and_described_alike(family):
+    described, declared = {}, {}
+    for estimator in (getattr(maxent, name) for name in family.split()):
+        for heading, lines in entries(estimator, "Parameters") + entries(estimator, "Attributes"):
+            name = heading.partition(" : ")[0]
+            described.setdefault(name, set()).add((heading, " ".join(lines)))
+        for name, parameter in inspect.signature(estimator).parameters.items():
+            declared.setdefault(name, set()).add((parameter.annotation, parameter.default))
+    different = {name for table in (described, declared) for name in table if len(table[name]) > 1}
+    assert different == set(FAMILIES[family].split())

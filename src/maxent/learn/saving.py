@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -58,7 +59,9 @@ class SavesFields:
 
     @classmethod
     def _parameters(cls) -> dict[str, Any]:
-        """The arguments of the constructor and their defaults, in its order."""
+        """The arguments of the constructor and their defaults, in the order it sets them in."""
+        if is_dataclass(cls):
+            return {given.name: given.default for given in fields(cls)}
         _, *arguments = inspect.signature(cls.__init__).parameters.values()
         return {argument.name: argument.default for argument in arguments}
 

@@ -1,30 +1,33 @@
-"""What estimators that solve one problem with rows share: settings of the solver, certificate."""
+"""Estimators that solve one problem: settings of the solver, certificate, and the fit itself."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Sized
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from maxent.core.problem import Problem
 from maxent.core.solvers import Solution, choose
+from maxent.learn.saving import SavesFields
+from maxent.typing import SolverLike
 
 CERTIFICATE = ("loss_", "objective_", "gap_", "optimality_", "n_iter_")
 
 
-class SolvesProblem:
-    """``solver``, ``tol``, ``max_iter`` and ``verbose`` of an estimator, and what they lead to.
+@dataclass(eq=False, repr=False)
+class SolverSettings:
+    """The parameters of every estimator that has a solver."""
 
-    loss_, objective_ : mean loss, and with the penalty; gap_ : ``objective_`` is at most that far
-    above the smallest there is; optimality_; n_iter_.
-    """
-
-    solver: Any
-    tol: float
-    max_iter: int | None
-    verbose: int
-    checkpoint: str | None = None
+    _: KW_ONLY
+    solver: SolverLike = "auto"
+    tol: float = 1e-6
+    max_iter: int | None = None
+    verbose: int = 0
 
     def _check_settings(self) -> None:
         if not (isinstance(self.tol, Real) and self.tol >= 0):
@@ -33,6 +36,16 @@ class SolvesProblem:
             isinstance(self.max_iter, Integral) and int(self.max_iter) >= 1
         ):
             raise ValueError(f"max_iter must be an integer >= 1 or None, got {self.max_iter!r}")
+
+
+class SolvesProblem(SolverSettings):
+    """An estimator of one problem: what its solver finds, and the certificate.
+
+    loss_, objective_ : mean loss, and with the penalty; gap_ : ``objective_`` is at most that far
+    above the smallest there is; optimality_; n_iter_.
+    """
+
+    checkpoint: str | None = None
 
     def _solve(
         self,
@@ -67,6 +80,62 @@ class SolvesProblem:
         self.objective_ = self.loss_ + float(state.penalty) / samples
         self.gap_, self.optimality_ = float(solution.gap) / samples, float(solution.optimality)
         self.n_iter_ = int(solution.n_iter)
+
+
+class Posed(NamedTuple):
+    """The problem of a data set, how many samples it sums over, and the solver that suits it."""
+
+    problem: Problem
+    samples: float = 1.0
+    solver: Any = None
+
+
+class StructuredEstimator(SolvesProblem, SavesFields, BaseEstimator):
+    """Weights of structures, learned from pairs of an input and an output.
+
+    A subclass says what is its own in three hooks: ``_check_settings``, which refuses what its
+    parameters must not be; ``_pose``, which reads a data set and states its problem; ``_keep``,
+    which names the optimal weights.
+    """
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.input_tags.two_d_array = False
+        return tags
+
+    @abstractmethod
+    def _pose(self, X: Any, y: Any, sample_weight: Any) -> Posed:
+        """The problem of a data set; what prediction needs of the data is kept."""
+
+    @abstractmethod
+    def _keep(self, w: Any) -> None:
+        """Set the fitted attributes that hold the weights."""
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the weights; a fit that fails leaves the estimator as it was."""
+        self._check_settings()
+        before = self.__dict__.copy()
+        try:
+            problem, samples, suited = self._pose(X, y, sample_weight)
+            solver = suited if self.solver is None else None
+            solution = self._solve(problem, solver=solver, samples=samples, stacklevel=2)
+            self._keep(solution.w)
+            self._certify(problem, solution, samples)
+        except BaseException:
+            self.__dict__ = before
+            raise
+        return self
+
+    def _check_outputs(self, y: Any, inputs: Sized, *, names: tuple[str, str]) -> None:
+        """Refuse outputs that are missing or not as many as the inputs; ``names`` of the two."""
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None: give "
+                f"{names[1]}, one for each of the {names[0]}"
+            )
+        if len(y) != len(inputs):
+            raise ValueError(f"X has {len(inputs)} {names[0]}, y {len(y)} {names[1]}")
 
 
 def mean_weights(weight: Any, name: str) -> Any:

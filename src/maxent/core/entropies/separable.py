@@ -136,12 +136,13 @@ class OneVsAll(Wrapper):
 
     def _hvp(self, theta: Rows, p: Rows, v: Rows) -> Rows:
         zero = np.zeros_like(theta)
-        pairs = self._pairs(theta, zero), self._pairs(p, 1 - p), self._pairs(v, zero)
+        # J (v, 0) = J (0, -v): equal scores do not move p, and the second sum does not cancel
+        pairs = self._pairs(theta, zero), self._pairs(p, 1 - p), self._pairs(zero, -v)
         return self.entropy._hvp(*pairs)[:, self._place].reshape(theta.shape)
 
     def curvature(self, theta: Rows, p: Rows) -> tuple[Array, None]:
-        """The entry of `p_j` in the Jacobian of its pair."""
+        """The entry of `p_j` in the Jacobian of its pair: less that beside it, rows sum to 0."""
         pairs = self._pairs(theta, np.zeros_like(theta)), self._pairs(p, 1 - p)
-        diagonal, spike = self.entropy.curvature(*pairs)
-        slope = diagonal if spike is None else diagonal - spike**2
-        return np.maximum(slope[:, self._place], 0).reshape(theta.shape), None
+        _, spike = self.entropy.curvature(*pairs)
+        slope = np.zeros(theta.shape) if spike is None else spike.prod(axis=1)
+        return slope.reshape(theta.shape), None

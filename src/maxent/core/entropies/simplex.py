@@ -193,6 +193,8 @@ class Tsallis(MeasuredEntropy):
 
     def _hvp(self, theta: Rows, p: Rows, v: Rows, q: Array | None = None) -> Rows:
         s = self._sensitivity(p, q)
+        if self.alpha > 2:  # one s may be far larger than the others: its own v cancels
+            v = v - np.take_along_axis(v, s.argmax(axis=1)[:, None], axis=1)
         return s * (v - same_type(row_dot(s, v) / row_sum(s), p)[:, None])
 
     def curvature(self, theta: Rows, p: Rows, q: Array | None = None) -> tuple[Array, Array | None]:

@@ -20,6 +20,7 @@ from maxent.density.points import check_missing
 from maxent.density.version1 import density_of_version_1, is_version_1
 from maxent.features import Schema
 from maxent.features.cells import is_frame, take_rows
+from maxent.learn.delegated import Delegated
 from maxent.learn.saving import SavesFields
 from maxent.rows.arrays import Array
 from maxent.rows.blocks.lazy import lazy_rows
@@ -190,93 +191,35 @@ class DensityEstimator(SavesFields, DensityMixin, BaseEstimator):
         """The fit in a few lines: data, features in use, gain, certificate and guarantee."""
         return self._fitted().summary()
 
-    @property
-    def schema_(self) -> Schema:
-        """Columns, categories and levels."""
-        return self._attribute("schema")
-
-    @property
-    def coef_(self) -> dict[str, float]:
-        """Weight of every feature in use, by its name."""
-        return self._attribute("coef")
-
-    @property
-    def beta_(self) -> Array:
-        """Penalty of every feature in use."""
-        return self._attribute("beta")
-
-    @property
-    def n_features_(self) -> int:
-        """Number of features, in use or not."""
-        return self._attribute("n_features")
-
-    @property
-    def n_presences_(self) -> float:
-        """Number of occurrences."""
-        return self._attribute("n_presences")
-
-    @property
-    def n_points_(self) -> float:
-        """Number of points that the density is over."""
-        return self._attribute("n_points")
-
-    @property
-    def log_partition_(self) -> float:
-        """log sum exp<w, f> over the cells."""
-        return self._attribute("log_partition")
-
-    @property
-    def entropy_(self) -> float:
-        """Entropy of the raw output."""
-        return self._attribute("raw_entropy")
-
-    @property
-    def gap_(self) -> float:
-        """Duality gap."""
-        return self._certified("gap")
-
-    @property
-    def optimality_(self) -> float:
-        """Violation of the optimality conditions."""
-        return self._certified("optimality")
-
-    @property
-    def gain_(self) -> float:
-        """Gain over the default density, less the penalty."""
-        return self._certified("gain")
-
-    @property
-    def unregularized_gain_(self) -> float:
-        """Gain over the default density."""
-        return self._certified("unregularized_gain")
-
-    @property
-    def guarantees_(self) -> dict[str, float]:
-        """What the gap says of the distance to the optimum."""
-        return self._certified("guarantees")
-
-    @property
-    def n_iter_(self) -> int:
-        """Iterations of the solver."""
-        return self._certified("n_iter")
-
-    @property
-    def status_(self) -> Status | None:
-        """Why the solver stopped."""
-        return self._certified("status")
-
-    @property
-    def history_(self) -> list[dict[str, float]]:
-        """One record per iteration."""
-        return self._certified("history")
-
-    def _attribute(self, name: str) -> Any:
-        if not hasattr(self, "density_"):
-            raise AttributeError(f"{type(self).__name__} is not fitted yet: call fit first")
-        return getattr(self.density_, name)
-
-    def _certified(self, name: str) -> Any:
-        return getattr(self._attribute("certificate"), name)
+    # Attributes that the density holds, and those that its certificate does.
+    schema_ = Delegated[Schema]("density_.schema", "Columns, categories and levels.")
+    coef_ = Delegated[dict[str, float]](
+        "density_.coef", "Weight of every feature in use, by its name."
+    )
+    beta_ = Delegated[Array]("density_.beta", "Penalty of every feature in use.")
+    n_features_ = Delegated[int]("density_.n_features", "Number of features, in use or not.")
+    n_presences_ = Delegated[float]("density_.n_presences", "Number of occurrences.")
+    n_points_ = Delegated[float]("density_.n_points", "Number of points that the density is over.")
+    log_partition_ = Delegated[float]("density_.log_partition", "log sum exp<w, f> over the cells.")
+    entropy_ = Delegated[float]("density_.raw_entropy", "Entropy of the raw output.")
+    gap_ = Delegated[float]("density_.certificate.gap", "Duality gap.")
+    optimality_ = Delegated[float](
+        "density_.certificate.optimality", "Violation of the optimality conditions."
+    )
+    gain_ = Delegated[float](
+        "density_.certificate.gain", "Gain over the default density, less the penalty."
+    )
+    unregularized_gain_ = Delegated[float](
+        "density_.certificate.unregularized_gain", "Gain over the default density."
+    )
+    guarantees_ = Delegated[dict[str, float]](
+        "density_.certificate.guarantees", "What the gap says of the distance to the optimum."
+    )
+    n_iter_ = Delegated[int]("density_.certificate.n_iter", "Iterations of the solver.")
+    status_ = Delegated[Status | None]("density_.certificate.status", "Why the solver stopped.")
+    history_ = Delegated[list[dict[str, float]]](
+        "density_.certificate.history", "One record per iteration."
+    )
 
     # -- saving --------------------------------------------------------------------------------
 

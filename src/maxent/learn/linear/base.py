@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import KW_ONLY, dataclass, fields, replace
 from functools import cached_property
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
@@ -31,9 +31,11 @@ from maxent.core.solvers import ConvergenceWarning, Interrupted, Solution, Statu
 from maxent.learn.linear.design import column_means, sample_map, scores, with_ones
 from maxent.learn.linear.intercept import InterceptProblem
 from maxent.learn.saving import SavesFields
+from maxent.learn.solving import SolverSettings
 from maxent.rows.arrays import Array
 from maxent.rows.blocks.table import is_blocked
 from maxent.structured import Permutahedron
+from maxent.typing import KernelLike, PotentialLike, RandomState
 
 DEFAULT = Quadratic(1e-3)
 SPARSE, FLOATS = ["csc", "csr"], [np.float64, np.float32]  # of tables that are read
@@ -292,18 +294,34 @@ def probabilities(entropy: Entropy, theta: Array, temperature: float) -> Array:
 # -- the estimators' bases -------------------------------------------------------------------------
 
 
-class FenchelYoungBase(SavesFields, BaseEstimator):
-    """The parameters and tables of models that are fitted, and of those that are chosen."""
+@dataclass(eq=False, repr=False)
+class FenchelYoungSettings(SolverSettings):
+    """The parameters of models that are fitted, and of those that are chosen."""
 
-    fit_intercept: bool
-    potential: Any
-    kernel: Any = None
-    solver: Any
-    tol: float
-    max_iter: int | None
-    temperature: float
-    random_state: Any
-    verbose: int
+    _: KW_ONLY
+    fit_intercept: bool = True
+    temperature: float = 1.0
+    random_state: RandomState = None
+
+
+@dataclass(eq=False, repr=False)
+class FittedSettings(FenchelYoungSettings):
+    """The parameters of models that are fitted."""
+
+    _: KW_ONLY
+    kernel: KernelLike = None
+    gamma: float | str = "scale"
+    degree: float = 3
+    coef0: float = 0.0
+    warm_start: bool = False
+    checkpoint: str | None = None
+
+
+class FenchelYoungBase(FenchelYoungSettings, SavesFields, BaseEstimator):
+    """The tables of models that are fitted, and of those that are chosen."""
+
+    potential: PotentialLike
+    kernel: KernelLike = None
     checkpoint: str | None = None
 
     @abstractmethod
@@ -329,26 +347,22 @@ class FenchelYoungBase(SavesFields, BaseEstimator):
 
     def _check(self) -> None:
         positive("temperature", self.temperature)
-        if not (isinstance(self.tol, Real) and self.tol >= 0):
-            raise ValueError(f"tol must be a number >= 0, got {self.tol!r}")
-        if self.max_iter is not None and not (
-            isinstance(self.max_iter, Integral) and int(self.max_iter) >= 1
-        ):
-            raise ValueError(f"max_iter must be an integer >= 1 or None, got {self.max_iter!r}")
+        self._check_settings()
         kernel = self.kernel
         if not (kernel is None or callable(kernel) or kernel in KERNELS):
             raise ValueError(
                 f"kernel must be None, a function (X, Z) -> matrix or one of "
                 f"{', '.join(KERNELS)}, got {kernel!r}"
             )
-        if kernel is not None and not (
-            isinstance(as_potential(self.potential), Quadratic)
-            and as_potential(self.potential).strength.ndim == 0
-        ):
+        if kernel is not None and not self._has_one_strength():
             raise ValueError(
                 "a kernel model has one weight per feature of the kernel's space, and its penalty "
                 f"is Quadratic(strength) with one number > 0, got {self.potential!r}"
             )
+
+    def _has_one_strength(self) -> bool:
+        potential = as_potential(self.potential)
+        return isinstance(potential, Quadratic) and potential.strength.ndim == 0
 
     def _table(self, X: Any, reset: bool) -> Any:
         if is_blocked(X):
@@ -385,13 +399,8 @@ SOLVED_FIELDS = (
 )
 
 
-class FenchelYoungModel(FenchelYoungBase):
+class FenchelYoungModel(FittedSettings, FenchelYoungBase):
     """Fitting and scores of linear and kernel models; subclasses read y and make predictions."""
-
-    gamma: Any
-    degree: float
-    coef0: float
-    warm_start: bool
 
     entropy_: Entropy
     coef_: Array

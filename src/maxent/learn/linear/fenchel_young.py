@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 from typing import Any
 
@@ -38,10 +39,7 @@ from maxent.typing import (
     ArrayLike,
     ClassWeights,
     EntropyLike,
-    KernelLike,
     PotentialLike,
-    RandomState,
-    SolverLike,
     TableLike,
 )
 
@@ -101,6 +99,7 @@ class Classifies(ClassifierMixin, FenchelYoungBase):
 
 
 @io.register
+@dataclass(eq=False, repr=False)
 class FenchelYoungClassifier(Classifies, FenchelYoungModel):
     """Logistic regression's family: class probabilities from any entropy of the simplex.
 
@@ -209,46 +208,12 @@ class FenchelYoungClassifier(Classifies, FenchelYoungModel):
 
     _fitted_fields = (*TABLE_FIELDS, "classes_", *SOLVED_FIELDS)
 
-    def __init__(
-        self,
-        entropy: EntropyLike = "tsallis",
-        alpha: float = 1.5,
-        potential: PotentialLike = None,
-        *,
-        cost: ArrayLike | None = None,
-        fit_intercept: bool = True,
-        kernel: KernelLike = None,
-        gamma: float | str = "scale",
-        degree: float = 3,
-        coef0: float = 0.0,
-        class_weight: ClassWeights = None,
-        solver: SolverLike = "auto",
-        tol: float = 1e-6,
-        max_iter: int | None = None,
-        warm_start: bool = False,
-        temperature: float = 1.0,
-        random_state: RandomState = None,
-        verbose: int = 0,
-        checkpoint: str | None = None,
-    ) -> None:
-        self.entropy = entropy
-        self.alpha = alpha
-        self.potential = potential
-        self.cost = cost
-        self.fit_intercept = fit_intercept
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.class_weight = class_weight
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.warm_start = warm_start
-        self.temperature = temperature
-        self.random_state = random_state
-        self.verbose = verbose
-        self.checkpoint = checkpoint
+    entropy: EntropyLike = "tsallis"
+    alpha: float = 1.5
+    potential: PotentialLike = None
+    _: KW_ONLY
+    cost: ArrayLike | None = None
+    class_weight: ClassWeights = None
 
     def _entropy(self) -> Entropy:
         return simplex_entropy(self.entropy, self.alpha)
@@ -291,6 +256,7 @@ class FenchelYoungClassifier(Classifies, FenchelYoungModel):
 
 
 @io.register
+@dataclass(eq=False, repr=False)
 class FenchelYoungRegressor(RegressorMixin, MultiOutputMixin, FenchelYoungModel):
     """Label proportions: rows of the simplex from features, zeros included (Fenchel-Young §9.1).
 
@@ -384,42 +350,9 @@ class FenchelYoungRegressor(RegressorMixin, MultiOutputMixin, FenchelYoungModel)
            [1., 0.]])
     """
 
-    def __init__(
-        self,
-        entropy: EntropyLike = "tsallis",
-        alpha: float = 1.5,
-        potential: PotentialLike = None,
-        *,
-        fit_intercept: bool = True,
-        kernel: KernelLike = None,
-        gamma: float | str = "scale",
-        degree: float = 3,
-        coef0: float = 0.0,
-        solver: SolverLike = "auto",
-        tol: float = 1e-6,
-        max_iter: int | None = None,
-        warm_start: bool = False,
-        temperature: float = 1.0,
-        random_state: RandomState = None,
-        verbose: int = 0,
-        checkpoint: str | None = None,
-    ) -> None:
-        self.entropy = entropy
-        self.alpha = alpha
-        self.potential = potential
-        self.fit_intercept = fit_intercept
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.warm_start = warm_start
-        self.temperature = temperature
-        self.random_state = random_state
-        self.verbose = verbose
-        self.checkpoint = checkpoint
+    entropy: EntropyLike = "tsallis"
+    alpha: float = 1.5
+    potential: PotentialLike = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -478,6 +411,7 @@ class FenchelYoungRegressor(RegressorMixin, MultiOutputMixin, FenchelYoungModel)
 
 
 @io.register
+@dataclass(eq=False, repr=False)
 class FenchelYoungMultilabel(ClassifierMixin, MultiOutputMixin, FenchelYoungModel):
     """Several labels per sample: losses of the cube, the cone and of sets of k labels (§6, §7.3).
 
@@ -585,44 +519,11 @@ class FenchelYoungMultilabel(ClassifierMixin, MultiOutputMixin, FenchelYoungMode
     _fitted_fields = (*TABLE_FIELDS, "classes_", *SOLVED_FIELDS)
     _retired_fields = ("_size",)  # the k of the sets, which ``entropy_`` knows
 
-    def __init__(
-        self,
-        kind: Any = "one-vs-all",
-        k: int | None = None,
-        potential: PotentialLike = None,
-        *,
-        fit_intercept: bool = True,
-        kernel: KernelLike = None,
-        gamma: float | str = "scale",
-        degree: float = 3,
-        coef0: float = 0.0,
-        class_weight: ClassWeights = None,
-        solver: SolverLike = "auto",
-        tol: float = 1e-6,
-        max_iter: int | None = None,
-        warm_start: bool = False,
-        temperature: float = 1.0,
-        random_state: RandomState = None,
-        verbose: int = 0,
-        checkpoint: str | None = None,
-    ) -> None:
-        self.kind = kind
-        self.k = k
-        self.potential = potential
-        self.fit_intercept = fit_intercept
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.class_weight = class_weight
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.warm_start = warm_start
-        self.temperature = temperature
-        self.random_state = random_state
-        self.verbose = verbose
-        self.checkpoint = checkpoint
+    kind: Any = "one-vs-all"
+    k: int | None = None
+    potential: PotentialLike = None
+    _: KW_ONLY
+    class_weight: ClassWeights = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from maxent._support.progress import Progress
 from maxent._support.threads import one_blas_thread
 from maxent.core.entropies import Entropy
 from maxent.core.potentials import Quadratic, scaled
+from maxent.learn.delegated import Delegated
 from maxent.learn.linear.base import as_potential, probabilities
 from maxent.learn.linear.fenchel_young import Classifies, FenchelYoungClassifier
 from maxent.rows.arrays import Array
@@ -24,9 +26,7 @@ from maxent.typing import (
     ArrayLike,
     ClassWeights,
     PotentialLike,
-    RandomState,
     ScoringLike,
-    SolverLike,
     SplitterLike,
     TableLike,
 )
@@ -44,6 +44,7 @@ Score = Callable[[FenchelYoungClassifier, Any, Array, Array], tuple[float, ...]]
 
 
 @io.register
+@dataclass(eq=False, repr=False)
 class FenchelYoungClassifierCV(Classifies):
     """A ``FenchelYoungClassifier`` whose alpha and strength come from cross-validation.
 
@@ -135,47 +136,20 @@ class FenchelYoungClassifierCV(Classifies):
     (0.001, 4)
     """
 
-    best_estimator_: FenchelYoungClassifier
-
     _fitted_fields = (
         *("feature_names_in_", "n_features_in_", "classes_", "best_params_", "best_score_"),
         *("cv_results_", "best_estimator_"),
     )
 
-    def __init__(
-        self,
-        alphas: Sequence[float] = ALPHAS,
-        strengths: Sequence[float] = STRENGTHS,
-        potential: PotentialLike = None,
-        *,
-        cv: SplitterLike = None,
-        scoring: ScoringLike = None,
-        cost: ArrayLike | None = None,
-        fit_intercept: bool = True,
-        class_weight: ClassWeights = None,
-        solver: SolverLike = "auto",
-        tol: float = 1e-6,
-        max_iter: int | None = None,
-        temperature: float = 1.0,
-        n_jobs: int | None = None,
-        random_state: RandomState = None,
-        verbose: int = 0,
-    ) -> None:
-        self.alphas = alphas
-        self.strengths = strengths
-        self.potential = potential
-        self.cv = cv
-        self.scoring = scoring
-        self.cost = cost
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.temperature = temperature
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+    alphas: Sequence[float] = ALPHAS
+    strengths: Sequence[float] = STRENGTHS
+    potential: PotentialLike = None
+    _: KW_ONLY
+    cv: SplitterLike = None
+    scoring: ScoringLike = None
+    cost: ArrayLike | None = None
+    class_weight: ClassWeights = None
+    n_jobs: int | None = None
 
     def fit(
         self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None = None
@@ -222,45 +196,19 @@ class FenchelYoungClassifierCV(Classifies):
 
     # -- the fit to all samples ----------------------------------------------------------------
 
-    @property
-    def coef_(self) -> Array:
-        """Weights (classes, features); with two classes (1, features), the second's."""
-        return self.best_estimator_.coef_
-
-    @property
-    def intercept_(self) -> Array:
-        """Constants (classes,) or (1,)."""
-        return self.best_estimator_.intercept_
-
-    @property
-    def entropy_(self) -> Entropy:
-        """The entropy in use."""
-        return self.best_estimator_.entropy_
-
-    @property
-    def loss_(self) -> float:
-        """Mean loss on the training rows."""
-        return self.best_estimator_.loss_
-
-    @property
-    def objective_(self) -> float:
-        """The loss with the penalty."""
-        return self.best_estimator_.objective_
-
-    @property
-    def gap_(self) -> float:
-        """Duality gap."""
-        return self.best_estimator_.gap_
-
-    @property
-    def optimality_(self) -> float:
-        """Violation of the optimality conditions."""
-        return self.best_estimator_.optimality_
-
-    @property
-    def n_iter_(self) -> int:
-        """Iterations of the solver."""
-        return self.best_estimator_.n_iter_
+    coef_ = Delegated[Array](
+        "best_estimator_.coef_",
+        "Weights (classes, features); with two classes (1, features), the second's.",
+    )
+    intercept_ = Delegated[Array]("best_estimator_.intercept_", "Constants (classes,) or (1,).")
+    entropy_ = Delegated[Entropy]("best_estimator_.entropy_", "The entropy in use.")
+    loss_ = Delegated[float]("best_estimator_.loss_", "Mean loss on the training rows.")
+    objective_ = Delegated[float]("best_estimator_.objective_", "The loss with the penalty.")
+    gap_ = Delegated[float]("best_estimator_.gap_", "Duality gap.")
+    optimality_ = Delegated[float](
+        "best_estimator_.optimality_", "Violation of the optimality conditions."
+    )
+    n_iter_ = Delegated[int]("best_estimator_.n_iter_", "Iterations of the solver.")
 
     def _scores(self, X: Any) -> Array:
         check_is_fitted(self)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -16,14 +17,14 @@ from maxent.core.maps import SampleMap
 from maxent.core.potentials import LaplacePrior, Potential, Quadratic, scaled
 from maxent.core.problem import Problem
 from maxent.learn.parameters import positive, slack_of
-from maxent.learn.saving import SavesFields
-from maxent.learn.solving import CERTIFICATE, SolvesProblem, mean_weights
+from maxent.learn.solving import CERTIFICATE, Posed, StructuredEstimator, mean_weights
 from maxent.rows.arrays import Array
 from maxent.typing import ArrayLike, PotentialLike, SolverLike, TableLike
 
 
 @io.register
-class MED(SolvesProblem, SavesFields, ClassifierMixin, BaseEstimator):
+@dataclass(eq=False, repr=False)
+class MED(ClassifierMixin, StructuredEstimator):
     """A distribution of linear classifiers with expected margins, as near to a prior as they allow.
 
     Minimises `KL(p || p_0) + C sum_i xi_i`,
@@ -93,32 +94,18 @@ class MED(SolvesProblem, SavesFields, ClassifierMixin, BaseEstimator):
         *CERTIFICATE,
     )
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        prior: PotentialLike = "gaussian",
-        lam: float | None = None,
-        *,
-        slack: str = "linear",
-        slack_rate: float | None = None,
-        solver: SolverLike | None = None,
-        tol: float = 1e-4,
-        max_iter: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.C = C
-        self.prior = prior
-        self.lam = lam
-        self.slack = slack
-        self.slack_rate = slack_rate
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.verbose = verbose
+    C: float = 1.0
+    prior: PotentialLike = "gaussian"
+    lam: float | None = None
+    _: KW_ONLY
+    slack: str = "linear"
+    slack_rate: float | None = None
+    solver: SolverLike | None = None  # type: ignore[assignment]
+    tol: float = 1e-4
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.two_d_array = tags.input_tags.sparse = True
         return tags
 
     def _potential(self) -> Potential:
@@ -136,7 +123,9 @@ class MED(SolvesProblem, SavesFields, ClassifierMixin, BaseEstimator):
 
     def fit(self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> MED:
         """Learn from samples X (samples, features) and their classes y."""
-        self._check_settings()
+        return self._fit(X, y, sample_weight)
+
+    def _pose(self, X: Any, y: Any, sample_weight: Any) -> Posed:
         prior = self._potential()
         samples, classes = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64)
         check_classification_targets(classes)
@@ -157,18 +146,16 @@ class MED(SolvesProblem, SavesFields, ClassifierMixin, BaseEstimator):
             observed=observed if kind == "linear" else 0 * observed,
             weights=mean_weights(weight, "samples"),
         )
-        solver = "smoothing" if kind == "linear" else "auto"
-        solution = self._solve(problem, solver=solver if self.solver is None else self.solver)
-        w = solution.w
-        shape = samples.shape[1], self.classes_.size
+        return Posed(problem, solver="smoothing" if kind == "linear" else "auto")
+
+    def _keep(self, w: Array) -> None:
+        prior, shape = self._potential(), (self.n_features_in_, self.classes_.size)
         self.coef_ = np.ascontiguousarray(w.reshape(shape).T)
         variance = _variance(prior, w)
         self.variance_ = (
             None if variance is None else np.array(variance.reshape(shape).T, order="C")
         )
         self.divergence_ = prior.conjugate(-w)
-        self._certify(problem, solution)
-        return self
 
     def decision_function(self, X: TableLike) -> Array:
         """Mean scores of each class; with two classes the second's less the first's."""

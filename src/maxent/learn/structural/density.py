@@ -39,6 +39,7 @@ from maxent.families.growth import (
 from maxent.families.plans import SummaryView, planned
 from maxent.features import Schema, bind
 from maxent.features.cells import not_used
+from maxent.learn.delegated import Delegated
 from maxent.learn.density.base import COLUMNS, DensityEstimator
 from maxent.learn.structural.base import (
     CHANGE,
@@ -97,10 +98,10 @@ class GrownDensity(DensityEstimator):
     def _families(self) -> list[Family]:
         return listed_families(self.families, [Monomials(4), Trees(8)])
 
-    @property
-    def family_gap_(self) -> float:
-        """Duality gap over all features of the families, found or not: at most this."""
-        return self._certified("family_gap")
+    family_gap_ = Delegated[float](
+        "density_.certificate.family_gap",
+        "Duality gap over all features of the families, found or not: at most this.",
+    )
 
     @property
     def features_(self) -> list[dict[str, Any]]:

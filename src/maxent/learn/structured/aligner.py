@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from maxent import io
@@ -16,18 +16,18 @@ from maxent.core.maps import RaggedMap
 from maxent.core.problem import Problem
 from maxent.evaluation import alignment_overlap
 from maxent.learn.linear.base import as_potential
-from maxent.learn.saving import SavesFields
-from maxent.learn.solving import CERTIFICATE, SolvesProblem, mean_weights
+from maxent.learn.solving import CERTIFICATE, Posed, StructuredEstimator, mean_weights
 from maxent.learn.structured.pair_features import check_kinds, pair_features
 from maxent.rows.arrays import Array, Ragged
 from maxent.structured import Alignment
-from maxent.typing import ArrayLike, PotentialLike, SequencesLike, SolverLike
+from maxent.typing import ArrayLike, PotentialLike, SequencesLike
 
 ENTROPIES = {"shannon": Shannon, "squared-norm": SquaredNorm, "zero": Zero}
 
 
 @io.register
-class Aligner(SolvesProblem, SavesFields, BaseEstimator):
+@dataclass(eq=False, repr=False)
+class Aligner(StructuredEstimator):
     """Monotone alignments of pairs of sequences, with a metric learned from aligned pairs.
 
     Elements i and j of a pair score `<w, phi(x_i, y_j)>`; a path through (i, j) from the first to
@@ -96,34 +96,12 @@ class Aligner(SolvesProblem, SavesFields, BaseEstimator):
         *CERTIFICATE,
     )
 
-    def __init__(
-        self,
-        features: Any = ("squared", "slopes", "diagonal", "length"),
-        entropy: str = "shannon",
-        potential: PotentialLike = None,
-        *,
-        cost: float = 0.0,
-        band: int | None = None,
-        solver: SolverLike = "auto",
-        tol: float = 1e-6,
-        max_iter: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.features = features
-        self.entropy = entropy
-        self.potential = potential
-        self.cost = cost
-        self.band = band
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.verbose = verbose
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False  # pairs of sequences
-        tags.target_tags.required = True
-        return tags
+    features: Any = ("squared", "slopes", "diagonal", "length")
+    entropy: str = "shannon"
+    potential: PotentialLike = None
+    _: KW_ONLY
+    cost: float = 0.0
+    band: int | None = None
 
     # -- fitting -------------------------------------------------------------------------------
 
@@ -135,7 +113,9 @@ class Aligner(SolvesProblem, SavesFields, BaseEstimator):
         A sequence of one channel may be a vector. An alignment is a path, a list of pairs (i, j)
         from (0, 0) to (n-1, m-1), or a matrix (n, m) with ones on such a path.
         """
-        self._check()
+        return self._fit(X, y, sample_weight)
+
+    def _pose(self, X: Any, y: Any, sample_weight: Any) -> Posed:
         pairs = self._pairs(X)
         domain = self._domain(pairs)
         weight = masses("sample_weight", sample_weight, len(pairs))
@@ -149,15 +129,15 @@ class Aligner(SolvesProblem, SavesFields, BaseEstimator):
         if self.cost:
             entropy = Shifted(entropy, self.cost * (1 - 2 * observed))
         features = RaggedMap([block / scale for block in blocks])
+        self.n_features_in_, self.scale_ = pairs[0][0].shape[1], scale
         potential = as_potential(self.potential)
-        problem = Problem(entropy, features, potential, observed=observed, weights=weight)
-        solution = self._solve(problem)
-        self.n_features_in_ = pairs[0][0].shape[1]
-        self.scale_, self.coef_ = scale, solution.w / scale
-        self._certify(problem, solution)
-        return self
+        return Posed(Problem(entropy, features, potential, observed=observed, weights=weight))
 
-    def _check(self) -> None:
+    def _keep(self, w: Array) -> None:
+        self.coef_ = w / self.scale_
+
+    def _check_settings(self) -> None:
+        super()._check_settings()
         if not (isinstance(self.entropy, str) and self.entropy in ENTROPIES):
             raise ValueError(
                 f"entropy must be one of {', '.join(map(repr, ENTROPIES))}, got {self.entropy!r}"
@@ -169,7 +149,6 @@ class Aligner(SolvesProblem, SavesFields, BaseEstimator):
                 'entropy="zero" without a cost is the perceptron loss, which weights of 0 minimise '
                 "together with any penalty: give a cost > 0"
             )
-        self._check_settings()
         if not callable(self.features):
             check_kinds(self.features)
 
@@ -200,13 +179,7 @@ class Aligner(SolvesProblem, SavesFields, BaseEstimator):
 
     def _observed(self, pairs: list[tuple[Array, Array]], y: Any) -> Ragged:
         """The alignments as vertices."""
-        if y is None:
-            raise ValueError(
-                "Aligner requires y to be passed, but the target y is None: give one alignment "
-                "per pair"
-            )
-        if len(y) != len(pairs):
-            raise ValueError(f"{len(pairs)} pairs of sequences need as many alignments: {len(y)}")
+        self._check_outputs(y, pairs, names=("pairs of sequences", "alignments"))
         rows = []
         for i, (pair, given) in enumerate(zip(pairs, y, strict=True)):
             n, m = map(len, pair)

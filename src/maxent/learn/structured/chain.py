@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -34,7 +35,7 @@ from maxent.core.tilt import can_tilt, equal_gap
 from maxent.learn.linear.base import as_potential
 from maxent.learn.parameters import as_cost, slack_of
 from maxent.learn.saving import SavesFields
-from maxent.learn.solving import CERTIFICATE, SolvesProblem, mean_weights
+from maxent.learn.solving import CERTIFICATE, SolverSettings, SolvesProblem, mean_weights
 from maxent.learn.structured.chain_rows import endless, full_map, position_costs
 from maxent.learn.structured.sequences import (
     HIDDEN,
@@ -51,7 +52,7 @@ from maxent.rows.blocks.table import is_blocked
 from maxent.structured import Chain
 from maxent.tagging.attributes import Attributes, Tokens
 from maxent.tagging.pair_map import PairChainMap
-from maxent.typing import ArrayLike, PotentialLike, SequencesLike, SolverLike
+from maxent.typing import ArrayLike, PotentialLike, SequencesLike
 
 # loss -> entropy on paths, and whether wrong labels cost 1 each unless told otherwise
 LOSSES: dict[str, tuple[Callable[..., Entropy], bool]] = {
@@ -73,7 +74,19 @@ class SeparableWarning(UserWarning):
     """
 
 
-class ChainModel(SolvesProblem, SavesFields, BaseEstimator):
+@dataclass(eq=False, repr=False)
+class ChainSettings(SolverSettings):
+    """The parameters of all chain models; see ``ChainClassifier``."""
+
+    _: KW_ONLY
+    transitions: str = "constant"
+    all_pairs: bool = False
+    least: int = 1
+    tol: float = 1e-4
+    checkpoint: str | None = None
+
+
+class ChainModel(ChainSettings, SolvesProblem, SavesFields, BaseEstimator):
     """What all chain models share; a model adds its loss and its potential, see ``_recipe``."""
 
     _fitted_fields: ClassVar[tuple[str, ...]] = (
@@ -81,9 +94,6 @@ class ChainModel(SolvesProblem, SavesFields, BaseEstimator):
         *CERTIFICATE,
     )
 
-    transitions: str
-    all_pairs: bool
-    least: int
     classes_: Array
     n_features_in_: int
     attributes_: Attributes | None
@@ -463,6 +473,7 @@ class ChainModel(SolvesProblem, SavesFields, BaseEstimator):
 
 
 @io.register
+@dataclass(eq=False, repr=False)
 class ChainClassifier(ChainModel):
     """Labels of every position of a sequence, with scores of neighbouring labels.
 
@@ -544,36 +555,12 @@ class ChainClassifier(ChainModel):
     [array(['D', 'N'], dtype='<U1')]
     """
 
-    def __init__(
-        self,
-        loss: Any = "crf",
-        potential: PotentialLike = None,
-        *,
-        cost: ArrayLike | None = None,
-        slack: str = "linear",
-        slack_rate: float | None = None,
-        transitions: str = "constant",
-        all_pairs: bool = False,
-        least: int = 1,
-        solver: SolverLike = "auto",
-        tol: float = 1e-4,
-        max_iter: int | None = None,
-        verbose: int = 0,
-        checkpoint: str | None = None,
-    ) -> None:
-        self.loss = loss
-        self.potential = potential
-        self.cost = cost
-        self.slack = slack
-        self.slack_rate = slack_rate
-        self.transitions = transitions
-        self.all_pairs = all_pairs
-        self.least = least
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.verbose = verbose
-        self.checkpoint = checkpoint
+    loss: Any = "crf"
+    potential: PotentialLike = None
+    _: KW_ONLY
+    cost: ArrayLike | None = None
+    slack: str = "linear"
+    slack_rate: float | None = None
 
     def _recipe(self, total: float) -> tuple[Any, Potential]:
         return self.loss, as_potential(self.potential)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 from typing import Any, ClassVar, NamedTuple
 
@@ -17,12 +17,12 @@ from maxent._support.threads import one_blas_thread
 from maxent.core.potentials import Potential
 from maxent.core.solvers import BlockFrankWolfe, choose
 from maxent.learn.structured.chain import ChainModel
-from maxent.learn.structured.discrimination import L2CRF, M3N, NamedModel
+from maxent.learn.structured.discrimination import L2CRF, M3N
 from maxent.learn.structured.sequences import number_labels, read_labels
 from maxent.rows.arrays import Array
 from maxent.rows.blocks.table import is_blocked
 from maxent.tagging.attributes import Tokens
-from maxent.typing import ArrayLike, SequencesLike
+from maxent.typing import ArrayLike, ScoringLike, SequencesLike, SplitterLike
 
 CS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 C2S = (100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01)
@@ -52,7 +52,7 @@ class Part(NamedTuple):
 class Fold:
     """A path of models of the training part, each started from the one before."""
 
-    def __init__(self, model: NamedModel, train: Part, test: Part) -> None:
+    def __init__(self, model: ChainModel, train: Part, test: Part) -> None:
         self.model, self.test = model, test
         self.total = float(train.weight.sum())
         labels, parts = model._pose(*train)
@@ -100,7 +100,7 @@ class ByFolds(ChainModel):
         """What to choose from, the strongest penalty first."""
 
     @abstractmethod
-    def _model(self, constant: float) -> NamedModel:
+    def _model(self, constant: float) -> ChainModel:
         """The model with a constant and the settings of this one."""
 
     def _settings(self) -> dict[str, Any]:
@@ -207,7 +207,7 @@ class ByFolds(ChainModel):
 
 @io.register
 @dataclass(eq=False, repr=False)
-class M3NCV(ByFolds, NamedModel):
+class M3NCV(ByFolds):
     """An ``M3N`` whose C comes from cross-validation over the sequences.
 
     The search begins in the middle of ``Cs`` and goes to the neighbour that scores better, until
@@ -294,19 +294,20 @@ class M3NCV(ByFolds, NamedModel):
     _constant: ClassVar[str] = "C"
 
     Cs: Any = CS
-    cv: Any = field(default=3, kw_only=True)
-    scoring: Any = field(default=None, kw_only=True)
+    _: KW_ONLY
+    cv: SplitterLike = 3
+    scoring: ScoringLike = None
 
     def _constants(self) -> list[float]:
         return positive_grid("Cs", self.Cs)[::-1]
 
-    def _model(self, constant: float) -> NamedModel:
+    def _model(self, constant: float) -> ChainModel:
         return M3N(constant, **self._settings())
 
 
 @io.register
 @dataclass(eq=False, repr=False)
-class L2CRFCV(ByFolds, NamedModel):
+class L2CRFCV(ByFolds):
     """An ``L2CRF`` whose c2 comes from cross-validation over the sequences.
 
     Models on a fold's path start from the weights of the one before. The search is that of
@@ -390,11 +391,12 @@ class L2CRFCV(ByFolds, NamedModel):
     _constant: ClassVar[str] = "c2"
 
     c2s: Any = C2S
-    cv: Any = field(default=3, kw_only=True)
-    scoring: Any = field(default=None, kw_only=True)
+    _: KW_ONLY
+    cv: SplitterLike = 3
+    scoring: ScoringLike = None
 
     def _constants(self) -> list[float]:
         return positive_grid("c2s", self.c2s)
 
-    def _model(self, constant: float) -> NamedModel:
+    def _model(self, constant: float) -> ChainModel:
         return L2CRF(constant, **self._settings())

@@ -6,7 +6,7 @@ losses are summed over the sequences, so that C, c1 and c2 mean what they do the
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -31,28 +31,9 @@ from maxent.learn.structured.chain import ChainModel
 from maxent.rows.arrays import Array
 
 
-@dataclass(eq=False, repr=False)
-class NamedModel(ChainModel):
-    """Settings that all the models have; see ``ChainClassifier``."""
-
-    transitions: str = field(default="constant", kw_only=True)
-    all_pairs: bool = field(default=False, kw_only=True)
-    least: int = field(default=1, kw_only=True)
-    solver: Any = field(default="auto", kw_only=True)
-    tol: float = field(default=1e-4, kw_only=True)
-    max_iter: int | None = field(default=None, kw_only=True)
-    verbose: int = field(default=0, kw_only=True)
-    checkpoint: str | None = field(default=None, kw_only=True)
-
-    @classmethod
-    def _parameters(cls) -> dict[str, Any]:
-        """In the order in which a dataclass sets them."""
-        return {given.name: given.default for given in fields(cls)}
-
-
 @io.register
 @dataclass(eq=False, repr=False)
-class CRF(NamedModel):
+class CRF(ChainModel):
     """Conditional random field without a penalty: maximum likelihood (Lafferty et al., 2001).
 
     Minimises  `sum_i -log p(y_i | x_i)`.  The model is a ``ChainClassifier``. Labels that are
@@ -123,7 +104,7 @@ class CRF(NamedModel):
 
 @io.register
 @dataclass(eq=False, repr=False)
-class L2CRF(NamedModel):
+class L2CRF(ChainModel):
     """Conditional random field with a squared penalty; c2 as in CRFsuite.
 
     Minimises  `sum_i -log p(y_i | x_i) + c2 ||w||^2`.  The model is a ``ChainClassifier``.
@@ -196,7 +177,7 @@ class L2CRF(NamedModel):
 
 @io.register
 @dataclass(eq=False, repr=False)
-class L1CRF(NamedModel):
+class L1CRF(ChainModel):
     """Conditional random field with few weights other than 0; c1 as in CRFsuite.
 
     Minimises  `sum_i -log p(y_i | x_i) + c1 ||w||_1`.  The model is a ``ChainClassifier``.
@@ -269,7 +250,7 @@ class L1CRF(NamedModel):
 
 @io.register
 @dataclass(eq=False, repr=False)
-class M3N(NamedModel):
+class M3N(ChainModel):
     """Max-margin Markov network: the Gaussian maximum-entropy discrimination network (Theorem 3).
 
     Minimises `1/2 ||w||^2 + C sum_i xi_i`,
@@ -344,7 +325,7 @@ class M3N(NamedModel):
 
 @io.register
 @dataclass(eq=False, repr=False)
-class L1M3N(NamedModel):
+class L1M3N(ChainModel):
     """Max-margin Markov network with few weights other than 0 (appendix A of the paper).
 
     Minimises  `1/2 ||w||_1 + C sum_i xi_i`,  see ``M3N``; with a ``radius`` instead of C the slacks
@@ -428,7 +409,7 @@ class L1M3N(NamedModel):
 
 @io.register
 @dataclass(eq=False, repr=False)
-class LaplaceMEDN(NamedModel):
+class LaplaceMEDN(ChainModel):
     """Maximum-entropy discrimination Markov network with a Laplace prior.
 
     Learns a distribution p(w) of weights near the prior

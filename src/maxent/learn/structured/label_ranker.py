@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,15 +18,13 @@ from maxent.structured import Permutahedron, kendall_tau
 from maxent.typing import (
     ArrayLike,
     EntropyLike,
-    KernelLike,
     PotentialLike,
-    RandomState,
-    SolverLike,
     TableLike,
 )
 
 
 @io.register
+@dataclass(eq=False, repr=False)
 class LabelRanker(MultiOutputMixin, FenchelYoungModel):
     """Rankings of k labels from features (Fenchel-Young paper, §7.3).
 
@@ -72,6 +71,8 @@ class LabelRanker(MultiOutputMixin, FenchelYoungModel):
         Seed of solvers that draw samples.
     verbose : int, default 0
         1 shows a progress line.
+    checkpoint : path, default None
+        File that holds weights and history after each step, from which a fit goes on.
 
     Attributes
     ----------
@@ -123,40 +124,9 @@ class LabelRanker(MultiOutputMixin, FenchelYoungModel):
     (1.0, True)
     """
 
-    def __init__(
-        self,
-        entropy: EntropyLike = "l2",
-        weights: Any = None,
-        potential: PotentialLike = None,
-        *,
-        fit_intercept: bool = True,
-        kernel: KernelLike = None,
-        gamma: float | str = "scale",
-        degree: float = 3,
-        coef0: float = 0.0,
-        solver: SolverLike = "auto",
-        tol: float = 1e-6,
-        max_iter: int | None = None,
-        warm_start: bool = False,
-        temperature: float = 1.0,
-        random_state: RandomState = None,
-        verbose: int = 0,
-    ) -> None:
-        self.entropy = entropy
-        self.weights = weights
-        self.potential = potential
-        self.fit_intercept = fit_intercept
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.warm_start = warm_start
-        self.temperature = temperature
-        self.random_state = random_state
-        self.verbose = verbose
+    entropy: EntropyLike = "l2"
+    weights: Any = None
+    potential: PotentialLike = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from maxent import io
@@ -15,12 +15,12 @@ from maxent.core.entropies import Entropy, MeanEntropy, SquaredNorm
 from maxent.core.maps import RaggedMap
 from maxent.core.problem import Problem
 from maxent.learn.linear.base import as_potential
-from maxent.learn.saving import SavesFields
-from maxent.learn.solving import CERTIFICATE, SolvesProblem, mean_weights
+from maxent.learn.solving import CERTIFICATE, Posed, StructuredEstimator, mean_weights
 from maxent.rows.arrays import Array, Ragged
 from maxent.structured import Birkhoff
-from maxent.typing import ArrayLike, EntropyLike, PotentialLike, SequencesLike, SolverLike
+from maxent.typing import ArrayLike, EntropyLike, PotentialLike, SequencesLike
 
+NAMES = ("pairs of sets", "matchings")
 _ENTROPIES = {"l2": SquaredNorm, "kl": MeanEntropy}
 
 
@@ -39,7 +39,8 @@ _PAIR_FEATURES: dict[str, Callable[[Array, Array], Array]] = {
 
 
 @io.register
-class Matcher(SolvesProblem, SavesFields, BaseEstimator):
+@dataclass(eq=False, repr=False)
+class Matcher(StructuredEstimator):
     """Matchings of two sets of n vectors each, from scores that are linear in features of pairs.
 
     Minimises  `mean loss + V*(w)`  with the Fenchel-Young loss of an entropy on ``Birkhoff()``: i
@@ -103,29 +104,12 @@ class Matcher(SolvesProblem, SavesFields, BaseEstimator):
         *CERTIFICATE,
     )
 
-    def __init__(
-        self,
-        entropy: EntropyLike = "l2",
-        pair_features: Any = "squared_difference",
-        potential: PotentialLike = None,
-        *,
-        solver: SolverLike = "auto",
-        tol: float = 1e-6,
-        max_iter: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.entropy = entropy
-        self.pair_features = pair_features
-        self.potential = potential
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.verbose = verbose
+    entropy: EntropyLike = "l2"
+    pair_features: Any = "squared_difference"
+    potential: PotentialLike = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        tags.input_tags.two_d_array = False
         tags.input_tags.three_d_array = True
         return tags
 
@@ -137,26 +121,21 @@ class Matcher(SolvesProblem, SavesFields, BaseEstimator):
         X is a sequence of pairs (A, B) of arrays (n, features), where n may differ from pair to
         pair; y a sequence of permutations of 0 .. n - 1.
         """
-        self._check_settings()
+        return self._fit(X, y, sample_weight)
+
+    def _pose(self, X: Any, y: Any, sample_weight: Any) -> Posed:
         entropy = self._entropy()
         blocks = self._blocks(X)
         observed = self._observed(blocks, y)
         weight = masses("sample_weight", sample_weight, len(blocks))
-        weight = mean_weights(weight, "pairs of sets")
+        weight = mean_weights(weight, NAMES[0])
         features = RaggedMap([block.reshape(-1, block.shape[-1]) for block in blocks])
-        problem = Problem(
-            entropy,
-            features,
-            as_potential(self.potential),
-            observed=observed,
-            weights=weight,
-        )
-        solution = self._solve(problem)
-        self.entropy_ = entropy
-        self.n_features_in_ = features.n_features
-        self.coef_ = solution.w
-        self._certify(problem, solution)
-        return self
+        potential = as_potential(self.potential)
+        self.entropy_, self.n_features_in_ = entropy, features.n_features
+        return Posed(Problem(entropy, features, potential, observed=observed, weights=weight))
+
+    def _keep(self, w: Array) -> None:
+        self.coef_ = w
 
     def decision_function(self, X: SequencesLike) -> list[Array]:
         """The scores (n, n) of each pair of sets."""
@@ -186,8 +165,7 @@ class Matcher(SolvesProblem, SavesFields, BaseEstimator):
     ) -> float:
         """The share of partners that are right, on average over the pairs of sets."""
         found, true = self.predict(X), list(y)  # type: ignore[arg-type]
-        if len(true) != len(found):
-            raise ValueError(f"X has {len(found)} pairs of sets, y {len(true)} matchings")
+        self._check_outputs(true, found, names=NAMES)
         right = [np.mean(p == np.asarray(q)) for p, q in zip(found, true, strict=True)]
         return float(np.average(right, weights=masses("sample_weight", sample_weight, len(right))))
 
@@ -243,13 +221,7 @@ class Matcher(SolvesProblem, SavesFields, BaseEstimator):
         return block
 
     def _observed(self, blocks: list[Array], y: Any) -> Ragged:
-        if y is None:
-            raise ValueError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None: give a "
-                "permutation for each pair of sets"
-            )
-        if len(y) != len(blocks):
-            raise ValueError(f"X has {len(blocks)} pairs of sets, y {len(y)} matchings")
+        self._check_outputs(y, blocks, names=NAMES)
         vertices = Birkhoff().encode(list(y))
         assert isinstance(vertices, Ragged)
         for i, (vertex, block) in enumerate(zip(vertices.rows(), blocks, strict=True)):

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from maxent import io
@@ -17,13 +16,12 @@ from maxent.core.potentials import scaled
 from maxent.core.problem import Problem
 from maxent.learn.linear.base import as_potential
 from maxent.learn.parameters import as_cost
-from maxent.learn.saving import SavesFields
-from maxent.learn.solving import CERTIFICATE, SolvesProblem
+from maxent.learn.solving import CERTIFICATE, Posed, StructuredEstimator
 from maxent.learn.structured.chain import LOSSES
 from maxent.learn.structured.sequences import look_up, number_labels, read_labels, split, stack
 from maxent.rows.arrays import Array, row_dot
 from maxent.structured import Tree
-from maxent.typing import ArrayLike, PotentialLike, SequencesLike, SolverLike
+from maxent.typing import ArrayLike, PotentialLike, SequencesLike
 
 
 @dataclass(frozen=True)
@@ -41,7 +39,8 @@ class Nodes:
 
 
 @io.register
-class TreeClassifier(SolvesProblem, SavesFields, BaseEstimator):
+@dataclass(eq=False, repr=False)
+class TreeClassifier(StructuredEstimator):
     """Labels of all nodes of a tree, with scores of the labels of parent and child.
 
     A labelling y of a tree scores `sum_u <w, x_u (x) y_u> + sum_uv T(y_u, y_v)` over its edges.
@@ -103,32 +102,12 @@ class TreeClassifier(SolvesProblem, SavesFields, BaseEstimator):
 
     _fitted_fields = ("n_features_in_", "depth_", "classes_", "coef_", "tables_", *CERTIFICATE)
 
-    def __init__(
-        self,
-        loss: Any = "crf",
-        potential: PotentialLike = None,
-        *,
-        cost: ArrayLike | None = None,
-        tables: str = "one",
-        solver: SolverLike = "auto",
-        tol: float = 1e-4,
-        max_iter: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.loss = loss
-        self.potential = potential
-        self.cost = cost
-        self.tables = tables
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.verbose = verbose
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False  # a list of trees
-        tags.target_tags.required = True
-        return tags
+    loss: Any = "crf"
+    potential: PotentialLike = None
+    _: KW_ONLY
+    cost: ArrayLike | None = None
+    tables: str = "one"
+    tol: float = 1e-4
 
     def fit(self, X: SequencesLike, y: SequencesLike) -> TreeClassifier:
         """Learn from trees X and the labels y of their nodes.
@@ -136,9 +115,14 @@ class TreeClassifier(SolvesProblem, SavesFields, BaseEstimator):
         A tree is a pair (features (nodes, features), parents), with the number of each node's
         parent, -1 for a root. y has one label per node.
         """
-        self._check_settings()
+        return self._fit(X, y)
+
+    def _check_settings(self) -> None:
+        super()._check_settings()
         if self.tables not in ("one", "depth"):
             raise ValueError(f'tables must be "one" or "depth", got {self.tables!r}')
+
+    def _pose(self, X: Any, y: Any, sample_weight: Any) -> Posed:
         nodes = self._read(X, fit=True)
         labels = number_labels(read_labels(type(self).__name__, y, nodes.lengths))
         if labels.hidden:
@@ -157,13 +141,13 @@ class TreeClassifier(SolvesProblem, SavesFields, BaseEstimator):
         count = float(len(nodes.lengths))
         features = TreeMap(nodes.X, nodes.kinds, k)
         potential = scaled(as_potential(self.potential), count)
-        problem = Problem(entropy, features, potential, observed=observed)
-        solution = self._solve(problem, samples=count)
+        return Posed(Problem(entropy, features, potential, observed=observed), count)
+
+    def _keep(self, w: Array) -> None:
+        k = len(self.classes_)
         cut = self.n_features_in_ * k
-        self.coef_ = np.ascontiguousarray(solution.w[:cut].reshape(-1, k).T)
-        self.tables_ = solution.w[cut:].reshape(-1, k, k)
-        self._certify(problem, solution, count)
-        return self
+        self.coef_ = np.ascontiguousarray(w[:cut].reshape(-1, k).T)
+        self.tables_ = w[cut:].reshape(-1, k, k)
 
     def _read(self, X: Any, fit: bool) -> Nodes:
         trees = list(X)
