@@ -41,7 +41,11 @@ GROWTH = {
     "global": (250, 500, 1_000, 2_000),
     "uniform": (1_000, 10_000, 100_000, 1_000_000),
 }
-PAPER = {"local": "O(nk), §6", "global": "O(n² log n), §7", "uniform": "O(n log n), §7"}
+ONE_VALUE = dict.fromkeys(("select", "sort"), (10_000, 100_000, 1_000_000, 4_000_000))
+PAPER = {
+    "local": "O(nk), §6", "global": "O(n² log n), §7", "uniform": "O(n log n), §7",
+    "select": "O(n), §5", "sort": "O(n log n), §5",
+}  # fmt: skip
 RECURSION = "recursion of the paper (§6)"
 SORT = "sorting (§5)"
 REPEATS = 3
@@ -88,16 +92,21 @@ def compare(n: int, repeats: int) -> dict[str, Any]:
 
 
 def growth(method: str, n: int) -> dict[str, Any]:
-    """Median CPU seconds of fits of one size."""
+    """Median CPU seconds of paths of one size, or of one value of nu, n."""
     prior: Any
     prior, observed = problem(n)
     if method == "uniform":  # counts would be joined to a few hundred rows
         prior, weights = None, np.random.default_rng(0).exponential(size=n)
         observed = weights / weights.sum()
+
+    def fit() -> Any:
+        if method in ONE_VALUE:
+            return mx.solve_relaxed(prior, observed, float(n), method=method)
+        return mx.RelaxationPath(prior, observed).fit(method)
+
     times: list[float] = []
     while len(times) < REPEATS and sum(times) < BUDGET:
-        _, cpu, _ = timed(lambda: mx.RelaxationPath(prior, observed).fit(method))
-        times.append(cpu)
+        times.append(timed(fit)[1])
     return {"seconds": median(times), "repeats": len(times)}
 
 
@@ -203,8 +212,12 @@ def speed(quick: bool) -> tuple[list[Row], tuple[int, float]]:
     return rows, (n, cpu["local"])
 
 
+def growing_what(method: str) -> str:
+    return "growth of one value" if method in ONE_VALUE else "growth"
+
+
 def growth_row(method: str, n: int, seconds: float, repeats: int) -> Row:
-    name = f"growth, {n} letters, CPU s"
+    name = f"{growing_what(method)}, {n} letters, CPU s"
     return Row(SUITE, name, f"{OURS} ({method})", seconds=seconds, repeats=repeats)
 
 
@@ -216,7 +229,7 @@ def exponent(sizes: list[int], seconds: list[float]) -> float:
 def growing(quick: bool, recursion: tuple[int, float]) -> list[Row]:
     """(b) CPU seconds against the number of letters; ``recursion`` is that of (a)."""
     rows = []
-    for method, sizes in GROWTH.items():
+    for method, sizes in (GROWTH | ONE_VALUE).items():
         done: list[int] = []
         times: list[float] = []
         for n in sizes[:3] if quick else sizes:
@@ -232,7 +245,7 @@ def growing(quick: bool, recursion: tuple[int, float]) -> list[Row]:
         power = exponent(done, times)
         rows.append(
             Row(
-                SUITE, "growth, exponent", f"{OURS} ({method})",
+                SUITE, f"{growing_what(method)}, exponent", f"{OURS} ({method})",
                 note=f"n^{power:.2f} from {done[-3]} to {done[-1]} letters{stated}",
             )
         )  # fmt: skip
