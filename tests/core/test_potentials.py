@@ -773,3 +773,18 @@ def test_huge_weights_keep_the_laplace_and_smooth_penalties_linear():
     assert SmoothBox(0.5, 1e-10).conjugate(v) == pytest.approx(0.5e300)
     assert LaplacePrior(4.0).conjugate_gradient(v)[0] == pytest.approx(2.0)
     assert SmoothBox(0.5, 1e-10).conjugate_gradient(-v)[0] == pytest.approx(-0.5)
+
+
+@pytest.mark.parametrize("p", [1.0, 1.5, 2.0, 4.0, np.inf])
+@pytest.mark.parametrize("kind", [NormBall, SquaredNormPotential])
+def test_small_steps_beside_a_large_weight_have_all_their_digits(kind, p):
+    V, w, gradient, curvature = kind(0.033, p), np.array([0.0, -0.967]), 1.6e-4, 5.0
+    d = V.coordinate_step(0, w, gradient, curvature)
+    if p == 1:  # V* sees the larger weight alone
+        assert d == pytest.approx(-gradient / curvature, rel=1e-14)
+    q = np.inf if p == 1 else p / (p - 1) if p < np.inf else 1.0
+    x, norm = abs(d), np.linalg.norm([d, 0.967], q)
+    rise = float(q == 1) if q in (1, np.inf) else (x / norm) ** (q - 1)
+    slope = 0.033 * rise * (norm if kind is SquaredNormPotential else 1.0)
+    left = curvature * x - gradient + slope  # the slope of the objective, > 0 if x = 0 is best
+    assert left == pytest.approx(0, abs=1e-15) or (x == 0 and left > 0)

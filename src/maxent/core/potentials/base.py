@@ -116,12 +116,19 @@ class Potential(ABC):
         goal = w[j] - gradient / curvature
         trial = np.array(w, dtype=np.float64)
 
-        def objective(x: float) -> float:
+        def penalty(x: float) -> float:
             trial[j] = x
-            return 0.5 * curvature * (x - goal) ** 2 + self.conjugate(-trial)
+            return self.conjugate(-trial)
 
         if goal == 0:
             return float(-w[j])
+        last = penalty(goal)
+        last = last if np.isfinite(last) else 0.0
+
+        def objective(x: float) -> float:
+            # what the other weights add would hide the digits of a small step
+            return 0.5 * curvature * (x - goal) ** 2 + (penalty(x) - last)
+
         ends = sorted((0.0, float(goal)))
         between = optimize.minimize_scalar(
             objective, bounds=ends, method="bounded", options={"xatol": 1e-12 * abs(goal)}

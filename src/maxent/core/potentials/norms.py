@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from scipy import optimize
 
 from maxent import io
 from maxent.core.potentials.balls import (
@@ -24,6 +26,35 @@ from maxent.core.potentials.parameters import (
     number,
 )
 from maxent.rows.arrays import Array
+
+
+def norm_along(x: float, rest: float, q: float) -> tuple[float, float]:
+    """`||(x, others)||_q` and its slope in x >= 0, where the others' norm is ``rest``."""
+    norm = p_norm(np.array([x, rest]), q)
+    if norm == 0:
+        return 0.0, 1.0
+    if np.isinf(q):
+        return norm, float(x >= rest)
+    return norm, (x / norm) ** (q - 1)
+
+
+def step_by_slope(
+    slope: Callable[[float], float], w_j: float, gradient: float, curvature: float
+) -> float:
+    """The coordinate step where the penalty depends on `|w_j|` and grows by ``slope`` of it."""
+    check_curvature(curvature)
+    goal = w_j - gradient / curvature
+    far = abs(goal)
+
+    def rise(x: float) -> float:
+        return curvature * (x - far) + slope(x)
+
+    if far == 0 or rise(0.0) >= 0:
+        return -w_j
+    if rise(far) <= 0:
+        return goal - w_j
+    size = optimize.brentq(rise, 0.0, far, xtol=1e-16 * far, rtol=4 * np.finfo(float).eps)
+    return float(np.copysign(size, goal) - w_j)
 
 
 @io.register
@@ -70,6 +101,16 @@ class NormBall(Potential):
     def critical_multiplier(self, r: Array) -> float:
         """`||r||_p / radius`."""
         return self.gauge(r)
+
+    def coordinate_step(self, j: int, w: Array, gradient: float, curvature: float) -> float:
+        """Where the slope of the norm meets that of the quadratic."""
+        q = dual_order(self.p)
+        rest = p_norm(np.delete(w, j), q)
+
+        def slope(x: float) -> float:
+            return self.radius * norm_along(x, rest, q)[1]
+
+        return step_by_slope(slope, float(w[j]), gradient, curvature)
 
 
 @io.register
@@ -156,6 +197,17 @@ class SquaredNormPotential(Potential):
             return super().conjugate_gradient(v)
         q = dual_order(self.p)
         return self.strength * p_norm(v, q) * unit_norm_gradient(v, q)
+
+    def coordinate_step(self, j: int, w: Array, gradient: float, curvature: float) -> float:
+        """Where the slope of the squared norm meets that of the quadratic."""
+        q = dual_order(self.p)
+        rest = p_norm(np.delete(w, j), q)
+
+        def slope(x: float) -> float:
+            norm, rise = norm_along(x, rest, q)
+            return self.strength * norm * rise
+
+        return step_by_slope(slope, float(w[j]), gradient, curvature)
 
     def strong_convexity(self) -> float:
         """`strength (p' - 1)` for `p' <= 2`, whose norm is above the 2-norm; else none."""
