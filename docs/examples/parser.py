@@ -180,7 +180,7 @@ def train(
     hidden: int = 200,
     dropout: float = 0.33,
 ) -> dict[str, float]:
-    """Attachment on the parts by the parameters of the best epoch on "dev"."""
+    """Attachment on the parts by the parameters of the best epoch on "dev"; the last loss."""
     torch.manual_seed(seed)
     vocabulary = Vocabulary(parts["train"], least)
     batches = {name: vocabulary.batches(part, nodes, device) for name, part in parts.items()}
@@ -211,7 +211,9 @@ def train(
             best = dev
             kept = {name: value.clone() for name, value in model.state_dict().items()}
     model.load_state_dict(kept)
-    return {name: attachment(model, batches[name]) for name in parts if name != "train"}
+    scores = {name: attachment(model, batches[name]) for name in parts if name != "train"}
+    words = sum(len(sentence.words) for sentence in parts["train"])
+    return scores | {"loss": total / words}  # of a word, in training, in the last epoch
 
 
 def main() -> None:
