@@ -114,6 +114,7 @@ POTENTIALS = [
     *[mx.NormBall(0.6, p) for p in (1, 1.5, 2, 3, INF)],
     *[mx.SquaredNormPotential(0.6, p) for p in (1, 1.5, 2, 3, INF)],
     *[mx.NormPlusSquare(0.3, 0.6, p) for p in (1, 1.5, 2, INF)],
+    *[mx.NormPlusSquare(0.3, 0.6, p, s) for p, s in ((1, INF), (2, 1.5), (3, 1.5))],
     *[mx.DualBall(0.6, p) for p in (1, 1.5, 2, 3, INF)],
     mx.SmoothBox(0.4, 0.2),
     mx.SmoothBox([0.1, 0.5, 2.0], [1.0, 0.1, 0.3]),
