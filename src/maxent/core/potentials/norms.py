@@ -259,7 +259,7 @@ class QuadraticForm(Potential):
 @io.register
 @dataclass(frozen=True, eq=False, repr=False)
 class NormPlusSquare(Potential):
-    """`dist_s(r, {||.||_p <= radius})^2 / (2 strength)`, in the norm of order s (density paper §5.7).
+    """`dist_s(r, {||.||_p <= radius})^2 / (2 strength)`, s an order too (density paper §5.7).
 
     The penalty is `radius ||w||_p' + strength/2 ||w||_s'^2`, with `1/p + 1/p' = 1` and s likewise.
 
@@ -285,7 +285,7 @@ class NormPlusSquare(Potential):
     radius: float
     strength: float
     p: float
-    squared_p: float = 2.0
+    squared_p: float = field(default=2.0, metadata=io.LATER)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "radius", number("radius", self.radius))
