@@ -1,0 +1,246 @@
+"""Equivalences and equations of the density paper, each in numbers."""
+
+from itertools import combinations_with_replacement, pairwise
+from math import factorial, log, prod, sqrt
+
+import numpy as np
+import pytest
+from scipy import optimize
+
+import maxent as mx
+from maxent.core import bounds
+
+INF = float("inf")
+TOL = 1e-12
+
+
+def density(potential, seed=0, cells=40, n=5):
+    rng = np.random.default_rng(seed)
+    X, observed = rng.random((cells, n)), rng.dirichlet(np.full(cells, 0.2))
+    return mx.Problem(mx.Shannon(), X, potential, observed=observed)
+
+
+# -- §5.5: which regularizations have the same solutions -------------------------------------------
+
+# name of a norm: penalties `beta ||w||`, `alpha/2 ||w||^2` and `||w|| <= 1/gamma`, and the norm
+TRIOS = {
+    "l2": (mx.Ball, mx.Quadratic, lambda size: mx.DualBall(size, 2), 2),
+    "l1": (
+        mx.Box,
+        lambda alpha: mx.SquaredNormPotential(alpha, INF),
+        lambda size: mx.DualBall(size, 1),
+        1,
+    ),
+}
+
+
+@pytest.mark.parametrize("beta", [0.003, 0.03])
+@pytest.mark.parametrize("name", TRIOS)
+def test_a_norm_its_square_and_its_ball_have_the_same_solutions(name, beta):
+    """Theorem 14 and the remarks after it, from each of the three to the other two."""
+    norm_penalty, square, ball, order = TRIOS[name]
+    first = density(norm_penalty(beta)).solve(tol=TOL)
+    size = float(np.linalg.norm(first.w, ord=order))
+    assert first.gap <= TOL
+    assert size > 0.5
+    problems = [
+        density(norm_penalty(beta)),
+        density(square(beta / size)),  # alpha = beta / ||w||
+        density(ball(size)),  # gamma = 1 / ||w||
+    ]
+    for problem in problems:
+        again = problem.solve(tol=TOL)
+        assert again.gap <= TOL
+        np.testing.assert_allclose(again.w, first.w, atol=1e-4)
+        assert np.linalg.norm(again.w, ord=order) == pytest.approx(size, rel=1e-5)
+        # the weights of each are certified as a solution by the gap of the other two
+        for other in problems:
+            inside = again.w * min(1, size / float(np.linalg.norm(again.w, ord=order)))
+            assert other.gap(inside) <= 1e-7
+
+
+@pytest.mark.parametrize("name", TRIOS)
+def test_another_strength_is_another_solution(name):
+    """So that the test above cannot pass for any strength."""
+    norm_penalty, square, ball, order = TRIOS[name]
+    first = density(norm_penalty(0.03)).solve(tol=TOL)
+    size = float(np.linalg.norm(first.w, ord=order))
+    assert density(square(0.03 / size * 1.1)).gap(first.w) > 1e-5
+    assert density(ball(size * 1.1)).gap(first.w) > 1e-5
+
+
+def test_the_ends_of_the_paths_are_the_same():
+    """Theorem 14 at alpha = beta = inf, where w = 0: from one radius on, but for no strength."""
+    problem = density(mx.Ball(1.0))
+    far = float(np.linalg.norm(problem.state(np.zeros(5)).gradient))
+    assert not density(mx.Ball(far * (1 + 1e-9))).solve().w.any()
+    assert density(mx.Ball(far * 0.999)).solve(tol=TOL).w.all()
+    for alpha in (10.0, 100.0):
+        weights = density(mx.Quadratic(alpha)).solve(tol=TOL).w
+        assert weights.all()
+        assert np.linalg.norm(weights) < far / alpha
+
+
+# -- guarantees, over all samples of a tiny truth --------------------------------------------------
+
+
+class Tiny:
+    """Three cells, two features, and all samples of m records with their probabilities."""
+
+    m = 4
+    X = np.array([[0.0, 1.0], [1.0, 0.2], [0.3, 0.0]])
+    pi = np.array([0.5, 0.3, 0.2])
+
+    def __init__(self):
+        cells = combinations_with_replacement(range(3), self.m)
+        self.samples = [np.bincount(x, minlength=3) for x in cells]
+        self.chances = [
+            factorial(self.m) / prod(map(factorial, k)) * np.prod(self.pi**k) for k in self.samples
+        ]
+        self.moments = self.pi @ self.X
+        centred = self.X - self.moments
+        self.covariance = (centred * self.pi[:, None]).T @ centred
+
+    def loss(self, w):
+        theta = self.X @ w
+        return float(np.log(np.exp(theta).sum()) - self.pi @ theta)
+
+    def expected(self, f):
+        """E f(observed distribution)."""
+        return sum(c * f(k / self.m) for c, k in zip(self.chances, self.samples, strict=True))
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.3, 2.0])
+def test_expected_loss_of_a_quadratic_fit(alpha):
+    """(19), and Lemma 12 in its place: exact expectations, no draws."""
+    tiny = Tiny()
+    assert sum(tiny.chances) == pytest.approx(1, abs=1e-12)
+    deviation = tiny.expected(lambda p: np.sum((p @ tiny.X - tiny.moments) ** 2))
+    trace = float(np.trace(tiny.covariance))
+    assert deviation == pytest.approx(trace / tiny.m, rel=1e-12)
+
+    def loss_of_fit(observed):
+        problem = mx.Problem(mx.Shannon(), tiny.X, mx.Quadratic(alpha), observed=observed)
+        return tiny.loss(problem.solve(tol=1e-11).w)
+
+    found, potential = tiny.expected(loss_of_fit), mx.Quadratic(alpha)
+    for w_star in ([0.0, 0.0], [-0.5, 1.0], [2.0, 2.0]):
+        size = float(np.sum(np.square(w_star)))
+        rough = trace / (alpha * tiny.m) + alpha * size  # (19)
+        sharp = trace / (alpha * tiny.m) + alpha * size / 2  # Lemma 12
+        assert tiny.expected(
+            lambda p, w=w_star: bounds.potential_excess(potential, p @ tiny.X - tiny.moments, w)
+        ) == pytest.approx(rough, rel=1e-12)
+        assert tiny.expected(
+            lambda p, w=w_star: bounds.quadratic_deviation_excess(
+                alpha, p @ tiny.X - tiny.moments, w
+            )
+        ) == pytest.approx(sharp, rel=1e-12)
+        assert found <= tiny.loss(np.array(w_star)) + sharp <= tiny.loss(np.array(w_star)) + rough
+
+
+def test_the_trace_of_the_covariance():
+    """Lemma 22: tr Sigma <= D^2 / 2, and no smaller factor would do."""
+    rng = np.random.default_rng(1)
+
+    def trace_and_distances(X, pi):
+        trace = float(pi @ np.sum((X - pi @ X) ** 2, axis=1))
+        return trace, np.linalg.norm(X[:, None] - X, axis=2)
+
+    for cells in (2, 5, 20):
+        pi = rng.dirichlet(np.ones(cells))
+        trace, apart = trace_and_distances(rng.normal(size=(cells, 3)), pi)
+        # half the mean squared distance of two draws, as in the proof
+        assert trace == pytest.approx(pi @ apart**2 @ pi / 2, rel=1e-12)
+        assert trace <= apart.max() ** 2 / 2
+        # cells at equal distances have all of it but 1/N
+        trace, apart = trace_and_distances(np.eye(cells), np.full(cells, 1 / cells))
+        assert trace / (apart.max() ** 2 / 2) == pytest.approx(1 - 1 / cells, rel=1e-12)
+
+
+def test_the_smoothing_of_each_feature():
+    """§5.2: alpha_j = epsilon L / (n beta_j ln 2) gives 2 (1 + epsilon) L, L = sum beta_j |w_j|."""
+    beta, w_star, epsilon = np.array([0.02, 0.1, 0.05]), np.array([3.0, -1.0, 0.4]), 0.25
+    size = float(beta @ np.abs(w_star))
+    alpha = epsilon * size / (beta.size * beta * log(2))
+    stated = 2 * (1 + epsilon) * size
+    assert bounds.smooth_region_excess(beta, alpha, w_star) == pytest.approx(stated, rel=1e-12)
+    # with one beta it is the alpha of Corollary 9, with L = beta L_1
+    radius, smoothing = bounds.smooth_box_parameters(4.4, epsilon, n=3, m=50, delta=0.1)
+    assert smoothing == pytest.approx(epsilon * (radius * 4.4) / (3 * radius * log(2)), rel=1e-12)
+    # it holds for a fit whose deviations fill the region
+    rng = np.random.default_rng(2)
+    X, pi = rng.random((30, 3)), rng.dirichlet(np.ones(30))
+    target = pi @ X + beta * [1, -1, 1]
+    fit = mx.Problem(mx.Shannon(), X, mx.SmoothBox(beta, alpha), target=target).solve(tol=1e-9)
+
+    def loss(w):
+        return float(np.log(np.exp(X @ w).sum()) - pi @ X @ w)
+
+    assert loss(fit.w) <= loss(w_star) + stated
+
+
+def test_irrelevant_features_cost_l2_their_root_and_l1_the_root_of_their_log():
+    """End of §5.3: ||w*||, D_inf fixed, D_2 growing with n."""
+    rng = np.random.default_rng(3)
+    counts = [10, 100, 1_000, 10_000]
+    bits = rng.integers(0, 2, size=(40, counts[-1])).astype(float)
+    bits[:2] = [[0.0], [1.0]]  # the two cells that are furthest apart
+    ball, box = [], []
+    for n in counts:
+        X = bits[:, :n]
+        diameter = max(np.linalg.norm(X - x, axis=1).max() for x in X)
+        assert diameter == pytest.approx(sqrt(n))
+        assert bounds.l2_diameter_bound(X) == pytest.approx(diameter)
+        ball.append(bounds.ball_excess(1.0, diameter, 100, 0.05))
+        box.append(bounds.hoeffding_excess(1.0, n, 100, 0.05))
+    for low, high in pairwise(ball):
+        assert high / low == pytest.approx(sqrt(10))
+    for (low, high), (few, many) in zip(pairwise(box), pairwise(counts), strict=True):
+        assert high / low == pytest.approx(sqrt(log(2 * many / 0.05) / log(2 * few / 0.05)))
+    assert ball[-1] / ball[0] > 31
+    assert box[-1] / box[0] < 1.5
+    assert ball[0] > box[0]  # with ||w*||_1 = ||w*||_2, one relevant feature
+
+
+# -- the auxiliary function of the parallel update -------------------------------------------------
+
+POTENTIALS = {
+    "quadratic": (mx.Quadratic(0.3), lambda a, mu, size: (a - mu) ** 2 * size**2 / (2 * 0.3)),
+    "box": (
+        mx.Box(0.05),
+        lambda a, mu, size: 0.0 if abs(a - mu) <= 0.05 / size * (1 + 1e-12) else INF,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", POTENTIALS)
+def test_the_auxiliary_function_of_plummet_in_its_primal_form(name):
+    """(43): inf_{a >= 0} D~(a || q[f]) + U(a) + lambda a + U*(-lambda), feature by feature."""
+    potential, primal = POTENTIALS[name]
+    rng = np.random.default_rng(5)
+    X, observed = rng.random((25, 3)), rng.dirichlet(np.ones(25))
+    problem = mx.Problem(mx.Shannon(), X, potential, observed=observed)
+    w = np.array([0.7, -0.4, 0.2])
+    with pytest.warns(mx.ConvergenceWarning):
+        found = mx.PLUMMET(max_iter=1).solve(problem, w).history[0]["auxiliary"]
+    low, size = X.min(axis=0), np.ptp(X, axis=0)
+    size = size * ((X - low) / size).sum(axis=1).max()  # sum_j f_j <= 1
+    f, mu, lam = (X - low) / size, (observed @ X - low) / size, w * size
+    q = np.exp(f @ lam) / np.exp(f @ lam).sum() @ f
+    total = 0.0
+    for j in range(3):
+        penalty = potential.conjugate_terms(-w)[0][j] - lam[j] * mu[j]  # U_j*(-lambda_j)
+
+        def value(a, j=j, penalty=penalty):
+            unnormalised = a * np.log(a / q[j]) - a + q[j]
+            return unnormalised + primal(a, mu[j], size[j]) + lam[j] * a + penalty
+
+        reach = 0.05 / size[j] if name == "box" else mu[j]
+        ends = max(mu[j] - reach, 1e-12), mu[j] + reach
+        best = optimize.minimize_scalar(
+            value, bounds=ends, method="bounded", options={"xatol": 1e-13}
+        ).x
+        total += min(value(a) for a in (best, *ends))
+    assert total > 1e-3
+    assert found == pytest.approx(total, rel=1e-7)
