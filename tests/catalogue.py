@@ -62,6 +62,8 @@ ENTROPIES = [
     (mx.FermiDirac(), 4),
     (mx.BinaryGini(), 4),
     (mx.OneVsAll(mx.Tsallis(1.5)), 3),
+    (mx.UnnormalisedRelativeEntropy(), 4),
+    (mx.UnnormalisedRelativeEntropy(10 * Q0), 5),
     (mx.Zero(), 5),
     (mx.Zero(domain=mx.Chain(2)), 14),
     (mx.Zero(domain=mx.Arborescence()), 16),

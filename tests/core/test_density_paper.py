@@ -203,6 +203,67 @@ def test_irrelevant_features_cost_l2_their_root_and_l1_the_root_of_their_log():
     assert ball[0] > box[0]  # with ||w*||_1 = ||w*||_2, one relevant feature
 
 
+# -- §3: measures that need not add up to 1 --------------------------------------------------------
+
+
+def test_unnormalised_relative_entropy_by_hand():
+    entropy = mx.UnnormalisedRelativeEntropy([1.0, 2.0])
+    assert entropy.value([2.0, 2.0]) == pytest.approx(2 * log(2) - 1)
+    assert entropy.value([0.0, 2.0]) == 1.0
+    assert entropy.value([-0.1, 2.0]) == INF
+    assert mx.UnnormalisedRelativeEntropy().conjugate([0.5, -INF])[0] == pytest.approx(
+        np.expm1(0.5) - 1
+    )
+    forbidden = mx.UnnormalisedRelativeEntropy([1.0, 0.0])
+    np.testing.assert_array_equal(forbidden.conjugate([0.0, 800.0])[1], [1.0, 0.0])
+    assert forbidden.conjugate([0.0, 800.0])[0] == 0
+    assert forbidden.value([1.0, 1e-9]) == INF
+    assert mx.UnnormalisedRelativeEntropy().conjugate([800.0])[0] == INF
+    assert mx.Scaled(entropy, 0.5).largest_score == 350
+    assert mx.Shifted(entropy, [1.0, 3.0]).largest_score == 697
+    for bad in (-1.0, [1.0, np.nan], [], np.ones((2, 2))):
+        with pytest.raises(ValueError, match="q0 must be a finite number >= 0"):
+            mx.UnnormalisedRelativeEntropy(bad)
+    with pytest.raises(ValueError, match="q0 has 2 entries, the rows have 3"):
+        entropy.conjugate([0.0, 0.0, 0.0])
+
+
+def test_with_a_mass_of_one_it_is_the_relative_entropy():
+    rng = np.random.default_rng(6)
+    X, q0, seen = rng.random((30, 3)), rng.dirichlet(np.ones(30)), rng.dirichlet(np.ones(30))
+    usual = mx.Problem(mx.Relative(mx.Shannon(), q0), X, mx.Box(0.02), observed=seen)
+    potential = mx.Families([mx.Equality(), mx.Box(0.02)], [1, 3])
+    problem = mx.Problem(
+        mx.UnnormalisedRelativeEntropy(q0),
+        np.column_stack([np.ones(30), X]),
+        potential,
+        observed=seen,
+    )
+    solution, reference = problem.solve(tol=1e-10), usual.solve(tol=1e-10)
+    np.testing.assert_allclose(solution.p, reference.p, atol=1e-6)
+    np.testing.assert_allclose(solution.w[1:], reference.w, atol=1e-3)
+    # the weight of the constant is the log of the normalizing constant
+    log_z = float(np.log(q0 @ np.exp(X @ reference.w)))
+    assert solution.w[0] == pytest.approx(-log_z, abs=1e-3)
+
+
+def test_poisson_regression_is_its_problem():
+    linear = pytest.importorskip("sklearn.linear_model")
+    rng = np.random.default_rng(7)
+    X, exposure = rng.normal(size=(50, 3)), rng.uniform(0.5, 2.0, 50)
+    counts = rng.poisson(exposure * np.exp(X @ [0.5, -0.3, 0.0])).astype(float)
+    problem = mx.Problem(
+        mx.UnnormalisedRelativeEntropy(exposure), X, mx.Quadratic(5.0), observed=counts
+    )
+    solution = problem.solve(tol=1e-9)
+    assert solution.gap <= 1e-9
+    # sklearn averages its deviances by sample weights, and halves the squares of the weights
+    reference = linear.PoissonRegressor(
+        alpha=5.0 / exposure.sum(), fit_intercept=False, tol=1e-10, max_iter=1000
+    ).fit(X, counts / exposure, sample_weight=exposure)
+    np.testing.assert_allclose(solution.w, reference.coef_, atol=1e-5)
+
+
 # -- the auxiliary function of the parallel update -------------------------------------------------
 
 POTENTIALS = {
