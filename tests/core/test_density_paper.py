@@ -20,6 +20,121 @@ def density(potential, seed=0, cells=40, n=5):
     return mx.Problem(mx.Shannon(), X, potential, observed=observed)
 
 
+# -- §4: duality -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("potential", [mx.Box(0.03), mx.Quadratic(0.2), mx.SmoothBox(0.05, 0.1)])
+def test_the_dual_relative_to_any_distribution(potential):
+    """(8) and (11): Q(w) = L_r(0) - L_r(w) - U_r*(w), the same for every r."""
+    problem, rng = density(potential), np.random.default_rng(11)
+    X, target = problem.features.X, problem.target
+    absolute = mx.ShiftedPotential(potential, target)  # U(u), of the moments themselves
+    for w in 3 * rng.normal(size=(3, 5)):
+        theta = X @ w
+        log_z = float(np.log(np.mean(np.exp(theta))))  # q0 is uniform
+        dual = -log_z - absolute.conjugate(-w)
+        log_q = theta - log_z - log(len(X))
+        for r in rng.dirichlet(np.ones(len(X)), size=3):
+            relative = mx.ShiftedPotential(absolute, r @ X).conjugate(w)  # (7)
+            assert log(len(X)) + r @ log_q - relative == pytest.approx(dual, rel=1e-10)
+            kl = float(r @ (np.log(r) - log_q))
+            kl_0 = float(r @ (np.log(r) + log(len(X))))
+            assert kl_0 - kl - relative == pytest.approx(dual, rel=1e-10)
+        # the problem's dual is to be minimised, and counts Omega from 0 and not from -log N
+        assert -problem.state(w).dual + log(len(X)) == pytest.approx(dual, rel=1e-10)
+
+
+@pytest.mark.parametrize("potential", [mx.Box(0.03), mx.Quadratic(0.02), mx.Ball(0.05)])
+def test_gibbs_distributions_tend_to_the_solution(potential):
+    """Theorem 2: on the way to the maximum of Q, D(p_hat || q_t) is at most what Q lacks."""
+    problem = density(potential)
+    best = problem.solve(tol=TOL)
+    lacking, divergences = [], []
+
+    def look(step, state):
+        lacking.append(state.dual - best.objective)
+        divergences.append(float(np.sum(best.p * np.log(best.p / state.p))))
+
+    mx.FISTA(tol=1e-10).solve(problem, callback=look)
+    lacking, divergences = np.array(lacking), np.array(divergences)
+    assert (divergences <= lacking + 1e-9).all()
+    assert divergences[0] > 1e-3
+    assert divergences[-1] < 1e-8
+
+
+# -- §5: which weights are 0, and how smooth l1 becomes --------------------------------------------
+
+
+def test_zero_weights_stay_zero_only_with_l1():
+    """§5.1, §5.2, §5.5, §5.6: small changes of beta and of the sample's moments."""
+    rng = np.random.default_rng(12)
+    X, seen = rng.random((40, 8)), rng.dirichlet(np.full(40, 0.5))
+
+    def zeros(make):
+        found = []
+        for change in (0.0, 1e-4, -1e-4):
+            target = seen @ X + change * rng.choice([-1, 1], 8)
+            problem = mx.Problem(mx.Shannon(), X, make(0.03 * (1 + change)), target=target)
+            found.append(problem.solve(tol=1e-9).w == 0)
+        return np.array(found)
+
+    for sparse in (mx.Box, lambda beta: mx.ElasticNet(beta, 0.01)):
+        pattern = zeros(sparse)
+        assert 0 < pattern[0].sum() < 8
+        assert (pattern == pattern[0]).all()
+    for dense in (mx.Quadratic, mx.Ball, lambda beta: mx.SmoothBox(beta, 0.1)):
+        assert not zeros(dense).any()
+    assert zeros(lambda beta: mx.Ball(100 * beta)).all()  # all of them or none
+
+
+def test_the_smoothed_box_is_within_its_bounds():
+    """(17) and (18)."""
+    beta, alpha = np.array([0.5, 0.1, 2.0]), np.array([0.2, 1.0, 0.01])
+    smooth, rng = mx.SmoothBox(beta, alpha), np.random.default_rng(13)
+    most = log(2) * float(alpha @ beta)
+    for w in rng.normal(size=(50, 3)):
+        assert 0 <= mx.Box(beta).conjugate(w) - smooth.conjugate(w) <= most
+    for r in beta * rng.uniform(-1, 1, size=(50, 3)):
+        assert smooth.value(r) <= most
+    assert smooth.value(beta * [1, -1, 1]) == pytest.approx(most, rel=1e-12)
+
+
+@pytest.mark.parametrize("alpha", [0.01, 0.3])
+def test_quadratic_fits_move_no_further_than_their_moments(alpha):
+    """(47): the stability that Lemma 12 rests on."""
+    rng = np.random.default_rng(14)
+    X, pi = rng.random((40, 5)), rng.dirichlet(np.ones(40))
+    entropy = mx.Shannon()
+    at_truth = mx.Problem(entropy, X, mx.Quadratic(alpha), target=pi @ X).solve(tol=TOL).w
+    for seen in rng.dirichlet(np.ones(40), size=5):
+        fit = mx.Problem(entropy, X, mx.Quadratic(alpha), target=seen @ X).solve(tol=TOL).w
+        moved, apart = np.linalg.norm(fit - at_truth), np.linalg.norm((seen - pi) @ X)
+        assert 0 < moved <= apart / alpha
+
+
+COORDINATES = {
+    "box": (mx.Box(0.3), 0.3),
+    "quadratic": (mx.Quadratic(0.5), 3.0),
+    "smooth box": (mx.SmoothBox(0.3, 0.2), 0.3),
+    "elastic": (mx.ElasticNet(0.1, 0.4), 3.0),
+    "Laplace": (mx.LaplacePrior(2.0), 1.4),
+}
+
+
+@pytest.mark.parametrize("name", COORDINATES)
+def test_weights_of_bounded_penalty_rise_at_most_linearly(name):
+    """Lemma 23, on which Lemma 18 rests: u v <= a |u| for psi(u) < inf and psi*(v) <= c."""
+    psi, reach = COORDINATES[name]
+    u = np.linspace(-reach, reach, 41)
+    u = u[[np.isfinite(psi.value(x)) for x in u[:, None]]]
+    for c in (0.05, 1.0):
+        v = np.linspace(-50, 50, 20_001)
+        v = v[[psi.conjugate(x) <= c for x in v[:, None]]]
+        assert 2 < v.size < 20_001
+        a = max(abs(psi.value(x) + c) / abs(x[0]) for x in (u[-1:], u[:1]))  # of the proof
+        assert (np.outer(u, v) <= a * np.abs(u)[:, None] + 1e-12).all()
+
+
 # -- §5.5: which regularizations have the same solutions -------------------------------------------
 
 # name of a norm: penalties `beta ||w||`, `alpha/2 ||w||^2` and `||w|| <= 1/gamma`, and the norm
