@@ -156,8 +156,8 @@ def prox_norm_and_square(v: Array, q: float, c: float, squared_q: float, square:
             return _norms(given(t), squared_q) - t / square
 
         high = p_norm(size, dual_order(squared_q)) * (1 + 1e-9)  # where nothing is left
-        high = np.array([min(high, square * p_norm(size, squared_q))])
-        x = given(bracketed_root(excess, np.zeros(1), high))
+        high = min(high, square * p_norm(size, squared_q))
+        x = given(bracketed_root(excess, np.zeros(1), np.array([high])))
     else:
         x = np.zeros_like(size)
         x[size > 0] = _TwoNorms(size[size > 0], q, c, squared_q, square).point()
@@ -201,11 +201,10 @@ class _TwoNorms:
     def _given(self, norm: float, squared: float) -> tuple[Array, Array]:
         """x for given N and M, and the factors of its two powers."""
         with np.errstate(over="ignore"):
-            prices = np.array([self.c, self.square]) * np.array([norm, squared]) ** [
-                1 - self.q,
-                2 - self.r,
-            ]
-        return linear_plus_powers(self.y, *prices, self.q - 1, self.r - 1), prices
+            first = self.c * np.float64(norm) ** (1 - self.q)
+            second = self.square * np.float64(squared) ** (2 - self.r)
+        x = linear_plus_powers(self.y, first, second, self.q - 1, self.r - 1)
+        return x, np.array([first, second])
 
     def _inner(self, squared: float) -> Array:
         """x for given M."""
