@@ -184,7 +184,8 @@ class _TwoNorms:
         logs = np.log(np.maximum([p_norm(start, q), p_norm(start, r)], 1 / _FAR))
         for _ in range(50):
             x, prices = self._given(*np.exp(logs))
-            miss = np.log([p_norm(x, q), p_norm(x, r)]) - logs
+            with np.errstate(divide="ignore"):
+                miss = np.log([p_norm(x, q), p_norm(x, r)]) - logs
             if not np.isfinite(miss).all():
                 break
             if np.abs(miss).max() <= _CLOSE:
