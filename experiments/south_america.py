@@ -5,6 +5,8 @@ Bradypus variegatus and Microryzomys minutus (Phillips, Anderson and Schapire 20
 the structural maxent paper. The settings of the last variant are chosen by cross-validation within
 the training records; every other variant is fixed beforehand.
 
+A second picture is Figure 1 of the density paper with one of these species in place of its bird.
+
 python -m experiments.south_america [--data DIR] [--quick]
 """
 
@@ -184,18 +186,67 @@ def summary(table: pd.DataFrame, n_cells: int) -> pd.DataFrame:
     return joined.sort_values("species", kind="stable", ignore_index=True)
 
 
+def coarse(land: Landscape, values: np.ndarray) -> np.ndarray:
+    """A value of each cell as a map, on a grid four times as coarse."""
+    full: np.ndarray = np.full(land.place.shape, np.nan)
+    full[land.place >= 0] = values
+    height, width = 4 * (full.shape[0] // 4), 4 * (full.shape[1] // 4)
+    blocks = full[:height, :width].reshape(height // 4, 4, width // 4, 4)
+    known = np.isfinite(blocks).sum(axis=(1, 3))
+    total = np.nansum(blocks, axis=(1, 3))
+    return np.where(known > 0, total / np.maximum(known, 1), np.nan)
+
+
 def picture(land: Landscape, models: dict[str, mx.MaxentDensity]) -> dict[str, np.ndarray]:
-    """The suitability of each species on a grid four times as coarse."""
-    maps = {}
-    for species, model in models.items():
-        full: np.ndarray = np.full(land.place.shape, np.nan)
-        full[land.place >= 0] = model.predict(land.X, output="cloglog")
-        height, width = 4 * (full.shape[0] // 4), 4 * (full.shape[1] // 4)
-        blocks = full[:height, :width].reshape(height // 4, 4, width // 4, 4)
-        known = np.isfinite(blocks).sum(axis=(1, 3))
-        total = np.nansum(blocks, axis=(1, 3))
-        maps[species] = np.where(known > 0, total / np.maximum(known, 1), np.nan)
-    return maps
+    """The suitability of each species as a map."""
+    return {
+        species: coarse(land, model.predict(land.X, output="cloglog"))
+        for species, model in models.items()
+    }
+
+
+def panels(land: Landscape, path: Path, species: str = "bradypus_variegatus") -> None:
+    """Density paper, Figure 1: records of the first partition, a layer, the prediction with LQP."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    name = f"{species}_0"
+    model = mx.MaxentDensity(**VARIANTS["lqp"], categorical=CATEGORICAL, verbose=0)
+    model.fit(land.X, land.counts("train", name))
+    layer = "tmp6190_ann"
+    ground = coarse(land, np.ones(len(land.X)))
+    height, width = (4 * n for n in ground.shape)
+    x, y = land.position("train", name) + 0.5
+    figure, axes = plt.subplots(1, 3, figsize=(13, 5.6), constrained_layout=True)
+    shown = (
+        (ground, "Greys", (0.0, 4.0), f"{len(x)} training records"),
+        (
+            coarse(land, land.X[layer].to_numpy()),
+            "coolwarm",
+            (None, None),
+            f"annual temperature ({layer})",
+        ),
+        (
+            coarse(land, model.predict(land.X, output="cloglog")),
+            "Reds",
+            (0.0, 1.0),
+            "suitability, LQP",
+        ),
+    )
+    for axis, (values, colours, (least, most), title) in zip(axes, shown, strict=True):
+        image = axis.imshow(
+            values, cmap=colours, vmin=least, vmax=most, extent=(0, width, height, 0)
+        )
+        axis.set(title=title, xticks=[], yticks=[])
+        if axis is axes[0]:
+            axis.scatter(x, y, s=14, c="tab:red", edgecolors="black", linewidths=0.4)
+        else:
+            figure.colorbar(image, ax=axis, shrink=0.6)
+    figure.suptitle(f"{SPECIES[species]}, partition 0")
+    figure.savefig(path, dpi=100)
+    plt.close(figure)
 
 
 def draw(
@@ -263,7 +314,8 @@ def run(out: Path, data: Path = DATA, quick: bool = False) -> list[Path]:
     table.to_csv(paths[0], index=False, float_format="%.6g")
     means.to_csv(paths[1], index=False, float_format="%.6g")
     draw(land, table, models, paths[2])
-    return paths
+    panels(land, out / "south_america_panels.png")
+    return [*paths, out / "south_america_panels.png"]
 
 
 def main(run: Callable[[Path, Path, bool], list[Path]], about: str) -> None:

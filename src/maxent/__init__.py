@@ -58,6 +58,7 @@ PUBLIC = {
         "FermiDirac",
         "BinaryGini",
         "OneVsAll",
+        "UnnormalisedRelativeEntropy",
         "Zero",
         "Shifted",
         "Relative",

@@ -51,6 +51,7 @@ from maxent.core.entropies import Slack as Slack
 from maxent.core.entropies import SmoothedMax as SmoothedMax
 from maxent.core.entropies import SquaredNorm as SquaredNorm
 from maxent.core.entropies import Tsallis as Tsallis
+from maxent.core.entropies import UnnormalisedRelativeEntropy as UnnormalisedRelativeEntropy
 from maxent.core.entropies import Youngized as Youngized
 from maxent.core.entropies import Zero as Zero
 from maxent.core.entropies import fenchel_youngize as fenchel_youngize

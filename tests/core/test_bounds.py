@@ -333,6 +333,55 @@ def test_lemma_12_and_theorem_13():
     assert sharp <= bounds.quadratic_expected_excess(l2, TRUTH.diameter, M, s=1.2)
 
 
+def _form(seed=3):
+    """A symmetric positive definite matrix with eigenvalues from 0.02 to 0.2."""
+    basis = np.linalg.qr(np.random.default_rng(seed).normal(size=(TRUTH.n, TRUTH.n)))[0]
+    return (basis * np.linspace(0.02, 0.2, TRUTH.n)) @ basis.T
+
+
+@pytest.mark.parametrize("alpha", [0.3, 1.0])
+def test_a_quadratic_form_is_a_quadratic_of_mapped_features(alpha):
+    """Density paper, end of §5.4."""
+    form, observed = _form(), TRUTH.draws(1, seed=12)[0]
+    direct = TRUTH.problem(mx.QuadraticForm(form), observed=observed).solve(tol=1e-12)
+    mapped = bounds.form_features(TRUTH.X, form, alpha)
+    entropy = mx.Relative(mx.Shannon(), TRUTH.q0)
+    plain = mx.Problem(entropy, mapped, mx.Quadratic(alpha), observed=observed).solve(tol=1e-12)
+    np.testing.assert_allclose(plain.p, direct.p, atol=1e-7)
+    np.testing.assert_allclose(bounds.form_weights(direct.w, form, alpha), plain.w, atol=1e-5)
+    np.testing.assert_allclose(
+        mapped @ bounds.form_weights(TRUTH.w, form, alpha), TRUTH.X @ TRUTH.w, rtol=1e-9
+    )
+    # the guarantee does not depend on alpha, and is that of Theorem 13 at the strength alpha
+    size = float(np.linalg.norm(bounds.form_weights(TRUTH.w, form, alpha)))
+    diameter = bounds.l2_diameter_bound(mapped)
+    s = alpha * size * sqrt(M) / diameter
+    assert bounds.quadratic_strength(size, diameter, M, s) == pytest.approx(alpha)
+    assert bounds.quadratic_form_excess(form, TRUTH.X, TRUTH.w, M, DELTA) == pytest.approx(
+        bounds.quadratic_excess(size, diameter, M, DELTA, s)
+    )
+    assert bounds.quadratic_form_expected_excess(form, TRUTH.X, TRUTH.w, M) == pytest.approx(
+        bounds.quadratic_expected_excess(size, diameter, M, s)
+    )
+
+
+def test_guarantees_of_a_quadratic_form_hold_for_fits():
+    form, found = _form(), []
+    inverse = np.linalg.inv(form)
+    for observed in TRUTH.draws(40, seed=13):
+        deviation = observed @ TRUTH.X - TRUTH.moments
+        fit = TRUTH.problem(mx.QuadraticForm(form), observed=observed).solve(tol=1e-9)
+        loss = TRUTH.loss(fit.w)
+        for w_star in (TRUTH.w, np.zeros(TRUTH.n), fit.w):
+            # Lemma 12 under the map: half of the penalty of (13)
+            near = deviation @ inverse @ deviation + w_star @ form @ w_star / 2
+            assert loss <= TRUTH.loss(w_star) + near + 1e-8
+        found.append(loss - TRUTH.loss(TRUTH.w))
+    limit = bounds.quadratic_form_excess(form, TRUTH.X, TRUTH.w, M, DELTA)
+    assert np.mean(np.array(found) <= limit) >= 1 - DELTA
+    assert np.mean(found) <= bounds.quadratic_form_expected_excess(form, TRUTH.X, TRUTH.w, M)
+
+
 def test_theorem_4_for_boxes_and_balls():
     outside = 0
     for observed in TRUTH.draws(25, seed=9):
@@ -384,7 +433,7 @@ def test_theorem_15():
     assert np.mean(found) <= bounds.elastic_expected_excess(l1, l2, *sizes)
 
 
-def test_theorem_15_needs_the_corrected_strength():
+def test_theorem_15_follows_with_the_corrected_strength():
     """The bound on E[V] and the penalty add to the stated number only with the corrected alpha."""
     l2, d2, n, m, delta = 2.0, 3.0, 20, 100, 0.05
     stated = bounds.elastic_expected_excess(0.0, l2, d2, n, m, delta)
@@ -599,6 +648,9 @@ BAD = [
     (lambda: bounds.quadratic_strength(0.0, 1.0, 10), "l2_norm must be a finite number > 0"),
     (lambda: bounds.quadratic_excess(1.0, 1.0, 10, 0.1, s=0.0), "s must be a finite number > 0"),
     (lambda: bounds.smooth_box_parameters(1.0, 0.0, 5, 10, 0.1), "epsilon must be a finite number"),
+    (lambda: bounds.form_weights([1.0], [[0.0]]), "A must be positive definite"),
+    (lambda: bounds.form_weights([1.0], np.eye(2)), "made for 2 features, there are 1"),
+    (lambda: bounds.form_features([1.0], np.eye(1)), r"matrix \(cells, features\), got \(1,\)"),
     (lambda: bounds.l2_diameter_bound([1.0, 2.0]), r"matrix \(cells, features\), got \(2,\)"),
     (
         lambda: bounds.potential_excess(mx.Box(0.1), [0.1], [1.0, 2.0]),

@@ -97,6 +97,7 @@ POTENTIALS = [
     *(mx.NormBall(0.1, p) for p in (1.0, 1.2, 1.5, 3.0, 8.0, np.inf)),
     *(mx.DualBall(0.7, p) for p in (1.0, 1.2, 1.5, 2.0, 3.0, 8.0, np.inf)),
     *(mx.NormPlusSquare(0.05, 0.02, p) for p in (1.5, 3.0)),
+    *(mx.NormPlusSquare(0.05, 0.02, p, s) for p, s in ((np.inf, 1.0), (2.0, 3.0), (1.5, np.inf))),
     mx.ScaledPotential(mx.NormBall(2.0, 3.0), 0.05),
     mx.Families([mx.Box(0.02), mx.Quadratic(0.1)], [D * K, K * K]),
 ]

@@ -11,7 +11,8 @@ import maxent as mx
 from catalogue import ENTROPIES
 
 YOUNGIZED = [e for e, _ in ENTROPIES if isinstance(e, mx.Youngized)]
-CASES = [(e, d) for e, d in ENTROPIES if e not in YOUNGIZED]
+# where exp(theta) is part of Omega*, most of the scores here are beyond its largest
+CASES = [(e, d) for e, d in ENTROPIES if e not in YOUNGIZED and np.isinf(e.largest_score)]
 SIMPLEX = [(e, d) for e, d in CASES if isinstance(e.domain, mx.Simplex)]
 every = pytest.mark.parametrize(("entropy", "size"), CASES, ids=lambda x: repr(x)[:60])
 on_simplex = pytest.mark.parametrize(("entropy", "size"), SIMPLEX, ids=lambda x: repr(x)[:60])

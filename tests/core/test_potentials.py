@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy import integrate, optimize
 
+import maxent as mx
 from maxent.core.potentials import (
     BY_NAME,
     Ball,
@@ -31,6 +32,7 @@ from maxent.core.potentials import (
     ShiftedPotential,
     SmoothBox,
     SquaredNormPotential,
+    balls,
     gaussian_prior,
     make_potential,
 )
@@ -74,6 +76,9 @@ for _p in ORDERS:
     BASIC[f"squared-norm-{_p}"] = SquaredNormPotential(0.6, _p)
     BASIC[f"norm-plus-square-{_p}"] = NormPlusSquare(0.4, 0.8, _p)
     BASIC[f"dual-ball-{_p}"] = DualBall(1.3, _p)
+PAIRS = [(1, 1.5), (1, INF), (1.5, 1), (1.5, 3), (2, 3), (2, INF), (3, 1.2), (3, 3), (INF, 1)]
+for _p, _s in PAIRS:
+    BASIC[f"norm-{_p}-plus-square-{_s}"] = NormPlusSquare(0.4, 0.8, _p, _s)
 
 FAMILIES: dict[str, Potential] = {
     "box+laplace": Families([Box(0.3), LaplacePrior(2.0)], [1, 3]),
@@ -304,17 +309,17 @@ for _p in (1, 3):
     )
 
 
-def _norm_plus_square(p):
+def _norm_plus_square(p, squared_p):
     def program(cp, r):
         near = cp.Variable(SIZE)
-        return cp.sum_squares(r - near) / 1.6, [cp.norm(near, p) <= 0.4]
+        return cp.square(cp.norm(r - near, squared_p)) / 1.6, [cp.norm(near, p) <= 0.4]
 
     return program
 
 
-for _p in (1, 1.5, INF):
-    REFERENCES[f"norm-plus-square-{_p}"] = Reference(
-        NormPlusSquare(0.4, 0.8, _p), _norm_plus_square(_p)
+for _p, _s in [(1, 2), (1.5, 2), (INF, 2), *PAIRS]:
+    REFERENCES[f"norm-{_p}-plus-square-{_s}"] = Reference(
+        NormPlusSquare(0.4, 0.8, _p, _s), _norm_plus_square(_p, _s)
     )
 _POINT = np.array([1.1, -0.6, 0.05, 2.3])
 
@@ -343,6 +348,42 @@ def test_prox_against_cvxpy(name, step):
     cp.Problem(cp.Minimize(objective), constraints).solve(solver="CLARABEL")
     x = reference.potential.prox_conjugate(_POINT, step)
     np.testing.assert_allclose(x, _POINT - step * r.value, atol=2e-4)
+
+
+@pytest.mark.parametrize("name", [name for name in REFERENCES if "square" in name])
+def test_value_of_squares_against_cvxpy(name):
+    cp = needs("cvxpy")
+    reference = REFERENCES[name]
+    r = cp.Variable(SIZE)
+    value, constraints = reference.program(cp, r)
+    found = cp.Problem(cp.Minimize(value), [*constraints, r == _POINT]).solve(solver="CLARABEL")
+    assert found > 0.5
+    assert reference.potential.value(_POINT) == pytest.approx(found, rel=1e-6)
+
+
+@pytest.mark.parametrize(("p", "squared_p"), [(1.5, 3), (2, INF), (INF, 1), (1, 1.5)])
+def test_density_under_norms_of_two_orders_against_cvxpy(p, squared_p):
+    cp = needs("cvxpy")
+    rng = np.random.default_rng(4)
+    X, seen = rng.normal(size=(30, 3)), rng.dirichlet(np.full(30, 0.3))
+    problem = mx.Problem(mx.Shannon(), X, NormPlusSquare(0.1, 0.2, p, squared_p), observed=seen)
+    solution = problem.solve(tol=1e-9)
+    assert solution.gap <= 1e-9
+    density, near = cp.Variable(30, nonneg=True), cp.Variable(3)
+    square = cp.square(cp.norm(X.T @ (density - seen) - near, squared_p)) / 0.4
+    rules = [cp.sum(density) == 1, cp.norm(near, p) <= 0.1]
+    best = cp.Problem(cp.Minimize(square - cp.sum(cp.entr(density))), rules)
+    assert best.solve(solver="CLARABEL") == pytest.approx(-solution.objective, abs=1e-6)
+    np.testing.assert_allclose(solution.p, density.value, atol=1e-4)
+
+
+@pytest.mark.parametrize(("q", "r"), [(1.5, 3.0), (3.0, 1.2), (2.0, 5.0)])
+def test_two_norms_by_newton_and_by_nested_searches(q, r):
+    y = np.array([1.0, 0.4, 0.7])
+    for c in (0.1, 0.9 * balls.p_norm(y, balls.dual_order(q))):
+        both = balls._TwoNorms(y, q, c, r, 0.7)
+        nested = both._inner(balls._falling_root(both._outer, balls.p_norm(y, r)))
+        np.testing.assert_allclose(both.point(), nested, rtol=1e-9)
 
 
 @pytest.mark.parametrize("p", [1.1, 1.5, 3.0, 7.0])
@@ -460,6 +501,7 @@ def assert_same(a: Potential, b: Potential, rtol: float = 1e-9, atol: float = 1e
         (SquaredNormPotential(0.7, 2), Quadratic(0.7)),
         (NormPlusSquare(0.3, 0.7, INF), ElasticNet(0.3, 0.7)),
         (NormPlusSquare(0.0, 0.7, 3), Quadratic(0.7)),
+        (NormPlusSquare(0.0, 0.7, 3, 1.5), SquaredNormPotential(0.7, 1.5)),
         (ScaledPotential(Box(0.5), 3.0), Box(1.5)),
         (ScaledPotential(Quadratic(0.5), 3.0), Quadratic(1.5)),
         (ScaledPotential(DualBall(0.5), 3.0), DualBall(0.5)),
@@ -608,6 +650,7 @@ def test_shifted_gauge_and_critical_multiplier():
         (lambda: NormPlusSquare(1.0, 0.0, 2), "strength must be"),
         (lambda: NormPlusSquare(-1.0, 1.0, 2), "radius must be"),
         (lambda: NormPlusSquare(1.0, 1.0, 0.9), "order p"),
+        (lambda: NormPlusSquare(1.0, 1.0, 2, 0.5), "order p"),
         (lambda: DualBall(0.0), "radius must be a finite number > 0"),
         (lambda: DualBall(1.0, -2), "order p"),
         (lambda: QuadraticForm([[1.0, 0.0]]), "finite square matrix"),

@@ -145,6 +145,11 @@ CASES = [
     case(mx.SquaredNorm(), 6, simplex(half_square)),
     case(mx.SquaredNorm(domain=mx.Cube()), 4, cube(half_square)),
     case(mx.SquaredNorm(domain=mx.NonNegative()), 4, lambda cp, p: (half_square(cp, p), [p >= 0])),
+    case(
+        mx.UnnormalisedRelativeEntropy([0.5, 2.0, 1.0, 0.1]),
+        4,
+        lambda cp, p: (cp.sum(cp.kl_div(p, np.array([0.5, 2.0, 1.0, 0.1]))), []),
+    ),
     case(mx.SquaredNorm(domain=mx.Euclidean()), 3, lambda cp, p: (half_square(cp, p), [])),
     case(mx.SquaredNorm(domain=mx.KSubset(2)), 4, mixture(SUBSETS, half_square)),
     case(

@@ -306,6 +306,32 @@ def test_ball_search_agrees_with_fista(inner, known):
     assert abs(np.linalg.norm(residual) - 0.3) < 1e-7
 
 
+@pytest.mark.parametrize("name", ["summet", "plummet"])
+def test_quadratic_and_ball_by_the_algorithms_of_the_paper_against_a_cone_programme(name):
+    """§6 and §7 on the squared l2 norm, and §6's search over it for l2."""
+    cp = needs("cvxpy")
+    rng = np.random.default_rng(8)
+    X, observed = rng.random((20, 3)), rng.dirichlet(np.full(20, 0.3))
+    for potential, solver in (
+        (mx.Quadratic(0.05), name),
+        (mx.Ball(0.05), mx.BallSearch(inner=name)),
+    ):
+        problem = mx.Problem(mx.Shannon(), X, potential, observed=observed)
+        solution = problem.solve(solver)
+        assert solution.status is mx.Status.CONVERGED
+        assert solution.gap <= 1e-8
+        p = cp.Variable(20, nonneg=True)
+        residual, rules = X.T @ (p - observed), [cp.sum(p) == 1]
+        if isinstance(potential, mx.Ball):
+            price = 0
+            rules.append(cp.norm(residual, 2) <= 0.05)
+        else:
+            price = cp.sum_squares(residual) / 0.1
+        best = cp.Problem(cp.Minimize(price - cp.sum(cp.entr(p))), rules).solve(solver="CLARABEL")
+        assert solution.objective == pytest.approx(-best, abs=1e-6)
+        np.testing.assert_allclose(solution.p, p.value, atol=1e-4)
+
+
 def test_ball_search_of_a_wide_ball_and_of_one_out_of_reach():
     wide = density(mx.Ball(100.0)).solve("ball-search")
     assert wide.n_iter == 0

@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from maxent.core.potentials import Potential
+from maxent.core.potentials import Potential, QuadraticForm
 from maxent.rows.arrays import Array
 
 Numbers = float | Sequence[float] | Array
@@ -134,6 +134,13 @@ def _vector(name: str, value: Numbers, length: int | None = None) -> Array:
         expected = "vector" if length is None else f"vector of {length} numbers"
         raise ValueError(f"{name} must be a finite {expected}, got {value!r}")
     return array
+
+
+def _cells_by_features(features: Any) -> Array:
+    matrix = np.asarray(features, dtype=np.float64)
+    if matrix.ndim != 2 or not matrix.size or not np.isfinite(matrix).all():
+        raise ValueError(f"features must be a finite matrix (cells, features), got {matrix.shape}")
+    return matrix
 
 
 def _check_fits(name: str, array: Array, n: int) -> None:
@@ -519,9 +526,7 @@ def l2_diameter_bound(features: Any) -> float:
     >>> round(l2_diameter_bound([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), 4)
     1.4142
     """
-    matrix = np.asarray(features, dtype=np.float64)
-    if matrix.ndim != 2 or not matrix.size or not np.isfinite(matrix).all():
-        raise ValueError(f"features must be a finite matrix (cells, features), got {matrix.shape}")
+    matrix = _cells_by_features(features)
     middle = (matrix.min(axis=0) + matrix.max(axis=0)) / 2
     return 2 * float(np.linalg.norm(matrix - middle, axis=1).max())
 
@@ -958,6 +963,121 @@ def _quadratic(l2_norm: float, diameter: float, m: float, s: float, chance: floa
     scale = _size("l2_norm", l2_norm) * _size("diameter", diameter) / np.sqrt(_number(m))
     s = _size("s", s, positive=True)
     return float(scale * (s + chance / s) / 2)
+
+
+def form_features(features: Any, A: Any, strength: float = 1.0) -> Array:
+    """`f' = alpha^(1/2) A^(-1/2) f`: under f' the penalty `w'Aw / 2` is `alpha/2 ||w'||_2^2`.
+
+    The map of §5.4, from ``QuadraticForm(A)`` to ``Quadratic(strength)``, for A positive definite;
+    the weights become those of ``form_weights``. With `alpha = 1`, the guarantees of Theorem 13
+    for f' are those of ``QuadraticForm(c A)`` with c of ``quadratic_strength``.
+
+    Parameters
+    ----------
+    features : array (n_cells, n_features)
+        Features of the cells, or any rows of moments and deviations.
+    A : array (n_features, n_features)
+        Symmetric positive definite matrix.
+    strength : float, default 1.0
+        alpha.
+
+    Examples
+    --------
+    >>> form_features([[4.0, 3.0]], A=[[4.0, 0.0], [0.0, 9.0]])
+    array([[2., 1.]])
+    """
+    matrix = _cells_by_features(features)
+    root = _root_of_form(A, matrix.shape[1])
+    return np.sqrt(_size("strength", strength, positive=True)) * np.linalg.solve(root, matrix.T).T
+
+
+def form_weights(w: Numbers, A: Any, strength: float = 1.0) -> Array:
+    """`w' = alpha^(-1/2) A^(1/2) w`, the weights of ``form_features``: `<w', f'> = <w, f>`.
+
+    Parameters
+    ----------
+    w : array (n_features,)
+        Weights.
+    A : array (n_features, n_features)
+        Symmetric positive definite matrix.
+    strength : float, default 1.0
+        alpha.
+
+    Examples
+    --------
+    >>> form_weights([1.0, 2.0], A=[[4.0, 0.0], [0.0, 9.0]])
+    array([2., 6.])
+    """
+    w = _vector("w", w)
+    return _root_of_form(A, w.size) @ w / np.sqrt(_size("strength", strength, positive=True))
+
+
+def quadratic_form_excess(A: Any, features: Any, w_star: Numbers, m: float, delta: float) -> float:
+    """`(L^2 + (1 + sqrt(log(1/delta)))^2 D^2/m) / 2`, Theorem 13 for ``QuadraticForm(A)``.
+
+    `L^2 = w*'A w*`, and D is the l2 diameter of `A^(-1/2) f`: ``quadratic_excess`` under the map of
+    ``form_features``, at the s with which its strength is that of the fit.
+
+    Parameters
+    ----------
+    A : array (n_features, n_features)
+        Symmetric positive definite matrix, set without regard to the sample.
+    features : array (n_cells, n_features)
+        Features of the cells.
+    w_star : array (n_features,)
+        The weights `w*` to compare with.
+    m : float
+        Number of records, or the ``effective_number`` of weighted ones.
+    delta : float
+        Probability that the bound fails.
+
+    Examples
+    --------
+    >>> cells, form = [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]], [[0.2, 0.1], [0.1, 0.2]]
+    >>> round(quadratic_form_excess(form, cells, w_star=[1.0, -1.0], m=100, delta=0.05), 4)
+    0.8457
+    """
+    return _under_form(A, features, w_star, m, (1 + float(np.sqrt(-np.log(_delta(delta))))) ** 2)
+
+
+def quadratic_form_expected_excess(A: Any, features: Any, w_star: Numbers, m: float) -> float:
+    """`(L^2 + D^2/m) / 2`: ``quadratic_form_excess`` for the mean of `L_pi(w_hat)` over samples.
+
+    Parameters
+    ----------
+    A : array (n_features, n_features)
+        Symmetric positive definite matrix, set without regard to the sample.
+    features : array (n_cells, n_features)
+        Features of the cells.
+    w_star : array (n_features,)
+        The weights `w*` to compare with.
+    m : float
+        Number of records, or the ``effective_number`` of weighted ones.
+
+    Examples
+    --------
+    >>> cells, form = [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]], [[0.2, 0.1], [0.1, 0.2]]
+    >>> round(quadratic_form_expected_excess(form, cells, w_star=[1.0, -1.0], m=100), 4)
+    0.2
+    """
+    return _under_form(A, features, w_star, m, 1.0)
+
+
+def _under_form(A: Any, features: Any, w_star: Numbers, m: float, chance: float) -> float:
+    """Theorem 13 with alpha = 1: the fit is Quadratic(1) under ``form_features``."""
+    size = form_weights(w_star, A)
+    diameter = l2_diameter_bound(form_features(features, A))
+    return (float(size @ size) + chance * diameter**2 / _number(m)) / 2
+
+
+def _root_of_form(A: Any, n: int) -> Array:
+    """A^(1/2), symmetric."""
+    form = QuadraticForm(A)
+    form.check_size(n)
+    if form.strong_convexity() <= 0:
+        raise ValueError("A must be positive definite, it has an eigenvalue 0")
+    spectrum, basis = np.linalg.eigh(form.A)
+    return (basis * np.sqrt(spectrum)) @ basis.T
 
 
 def elastic_parameters(

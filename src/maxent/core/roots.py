@@ -77,3 +77,23 @@ def linear_plus_power(y: Array, linear: float | Array, weight: float | Array, a:
         if done.all():
             break
     return x
+
+
+def linear_plus_powers(y: Array, weight: float, other: float, a: float, b: float) -> Array:
+    """The x with x + weight x^a + other x^b = y > 0, in a bracket from each term alone."""
+    if a == 1 or b == 1:
+        linear, rest, power = (1 + weight, other, b) if a == 1 else (1 + other, weight, a)
+        return linear_plus_power(y, linear, rest, power)
+    with np.errstate(divide="ignore", over="ignore"):
+        high = _least_of_three(y, weight, other, a, b)
+        low = _least_of_three(y / 3, weight, other, a, b)
+
+        def excess(x: Array, rows: Array) -> Array:
+            return y[rows] - x - weight * x**a - other * x**b
+
+        return bracketed_root(excess, low, high)
+
+
+def _least_of_three(y: Array, weight: float, other: float, a: float, b: float) -> Array:
+    powers = (y / np.float64(weight)) ** (1 / a), (y / np.float64(other)) ** (1 / b)
+    return np.minimum(y, np.minimum(*powers))

@@ -34,7 +34,7 @@ def check_entropy(entropy: Entropy, size: int, random_state: int = 0) -> None:
     rng = np.random.default_rng(random_state)
     points = _domain_points(entropy, size, rng)
     for scale in _SCALES:
-        theta = scale * rng.normal(size=(6, size))
+        theta = np.minimum(scale * rng.normal(size=(6, size)), entropy.largest_score)
         _check_conjugacy(entropy, theta, points)
         _check_shapes(entropy, theta)
     theta = rng.normal(size=(6, size))
@@ -47,12 +47,19 @@ def check_entropy(entropy: Entropy, size: int, random_state: int = 0) -> None:
     _check_float32(entropy, theta)
     if _row_free(entropy):
         the_map = f"the map of {entropy!r}"
-        check_inside(entropy.domain, size, lambda x: entropy.conjugate(x)[1], the_map, random_state)
+        check_inside(entropy.domain, size, lambda x: _map(entropy, x), the_map, random_state)
     if isinstance(entropy.domain, Simplex):
         _check_simplex(entropy, theta, rng)
         _check_link(entropy, theta)
         if isinstance(entropy, MeasuredEntropy):
             _check_measure(entropy, theta, rng)
+
+
+def _map(entropy: Entropy, scores: Array) -> Array:
+    """The maximisers, of scores for which their float type can express them."""
+    share = np.log(np.finfo(scores.dtype).max) / np.log(np.finfo(np.float64).max)
+    limit = scores.dtype.type(share * entropy.largest_score)
+    return np.asarray(entropy.conjugate(np.minimum(scores, limit))[1])
 
 
 def _fail_if(wrong: bool, message: str) -> None:

@@ -9,6 +9,7 @@ from maxent.core.entropies.separable import BinaryGini, FermiDirac, OneVsAll
 from maxent.core.entropies.simplex import Shannon, Tsallis
 from maxent.core.entropies.slack import DifferenceCone, Slack
 from maxent.core.entropies.smoothed import SmoothedMax
+from maxent.core.entropies.unnormalised import UnnormalisedRelativeEntropy
 from maxent.core.entropies.wrappers import Relative, Scaled, Shifted, Zero, unwrap
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "SmoothedMax",
     "SquaredNorm",
     "Tsallis",
+    "UnnormalisedRelativeEntropy",
     "Youngized",
     "Zero",
     "fenchel_youngize",

@@ -65,6 +65,14 @@ class Entropy(ABC):
         return self.convex and self.differentiable
 
     @property
+    def largest_score(self) -> float:
+        """The score from which on `Omega*` may be beyond the largest float, inf where it never is.
+
+        A conjugate that grows like an exponential has one.
+        """
+        return np.inf
+
+    @property
     def link_power(self) -> float | None:
         """The power a of the map `p_i = q_i [slope (theta_i - tau)]_+^(1/a)`, None for other maps.
 

@@ -75,6 +75,11 @@ class Wrapper(Entropy):
         """As the wrapped entropy."""
         return self.entropy.has_curvature
 
+    @property
+    def largest_score(self) -> float:
+        """As the wrapped entropy."""
+        return self.entropy.largest_score
+
     def cheap_value(self, p: Rows) -> bool:
         """As the wrapped entropy."""
         return self.entropy.cheap_value(p)
@@ -119,6 +124,11 @@ class Shifted(Wrapper):
     def has_prox(self) -> bool:
         """As the wrapped entropy."""
         return self.entropy.has_prox
+
+    @property
+    def largest_score(self) -> float:
+        """That of the wrapped entropy, less the largest cost."""
+        return self.entropy.largest_score - max(float(part.max()) for part in parts(self.cost))
 
     def _shift(self, theta: Rows) -> Rows:
         shape = getattr(theta, "shape", None)
@@ -279,6 +289,11 @@ class Scaled(Wrapper):
         """t times the margin."""
         inside = self.entropy.margin
         return None if inside is None else self.temperature * inside
+
+    @property
+    def largest_score(self) -> float:
+        """t times that of the wrapped entropy."""
+        return self.temperature * self.entropy.largest_score
 
     @property
     def smoothness(self) -> float:

@@ -14,7 +14,7 @@ potential                              V(r)                   penalty V*(v)
 ``QuadraticForm(A)``                   r'A^+r / 2             v'Av / 2
 ``ElasticNet(beta, strength)``         dead-zone quadratic    beta |v| + strength/2 v^2
 ``SquaredNormPotential(strength, p)``  ||r||_p^2 / 2 strength strength/2 ||v||_p'^2
-``NormPlusSquare(radius, s, p)``       dist(r, ball)^2 / 2 s  radius ||v||_p' + s/2 ||v||_2^2
+``NormPlusSquare(radius, c, p, s)``    dist_s(r, ball)^2 / 2c radius ||v||_p' + c/2 ||v||_s'^2
 ``SmoothBox(beta, smoothing)``         a b KL                 a b log cosh(v/a)
 ``DualBall(radius, p)``                radius ||r||_p'        I(||v||_p <= radius)
 ``LaplacePrior(lam)``                  log(lam/(lam - r^2))   KL to the Laplace prior

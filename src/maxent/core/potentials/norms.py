@@ -14,6 +14,8 @@ from maxent.core.potentials.balls import (
     dual_order,
     p_norm,
     project_ball,
+    prox_norm,
+    prox_norm_and_square,
     prox_squared_norm,
     unit_norm_gradient,
 )
@@ -92,7 +94,7 @@ class NormBall(Potential):
 
     def prox_conjugate(self, v: Array, step: float) -> Array:
         """Moreau: v less its projection on the ball of radius step * radius."""
-        return v - project_ball(v, self.p, step * self.radius)
+        return prox_norm(v, dual_order(self.p), step * self.radius)
 
     def gauge(self, r: Array) -> float:
         """`||r||_p / radius`."""
@@ -309,50 +311,67 @@ class QuadraticForm(Potential):
 @io.register
 @dataclass(frozen=True, eq=False, repr=False)
 class NormPlusSquare(Potential):
-    """`dist_2(r, {||.||_p <= radius})^2 / (2 strength)` (density paper §5.7).
+    """`dist_s(r, {||.||_p <= radius})^2 / (2 strength)`, s an order too (density paper §5.7).
 
-    The penalty is `radius ||w||_p' + strength/2 ||w||_2^2`.
+    The penalty is `radius ||w||_p' + strength/2 ||w||_s'^2`, with `1/p + 1/p' = 1` and s likewise.
 
     Parameters
     ----------
     radius : float
         Factor of the norm.
     strength : float
-        Factor of the squared weights, > 0.
+        Factor of the squared norm, > 0.
     p : float
-        Order of the norm of r, in [1, inf].
+        Order of the norm of r whose ball is free, in [1, inf].
+    squared_p : float, default 2.0
+        Order s of the norm of r in which the distance to the ball is squared, in [1, inf].
 
     Examples
     --------
     >>> NormPlusSquare(1.0, 2.0, p=2).value(np.array([3.0, 4.0]))
     4.0
+    >>> NormPlusSquare(1.0, 2.0, p=2, squared_p=float("inf")).conjugate(np.array([3.0, -4.0]))
+    54.0
     """
 
     radius: float
     strength: float
     p: float
-
-    smooth = True
+    squared_p: float = field(default=2.0, metadata=io.LATER)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "radius", number("radius", self.radius))
         object.__setattr__(self, "strength", number("strength", self.strength, positive=True))
         object.__setattr__(self, "p", norm_order(self.p))
+        object.__setattr__(self, "squared_p", norm_order(self.squared_p))
+
+    @property
+    def smooth(self) -> bool:
+        """True for `1 < s < inf`."""
+        return 1 < self.squared_p < np.inf
+
+    def _away(self, r: Array) -> Array:
+        return r - project_ball(r, self.p, self.radius, self.squared_p)
 
     def value(self, r: Array) -> float:
         """Half the squared distance to the ball, over strength."""
-        away = p_norm(r - project_ball(r, self.p, self.radius), 2)
+        away = p_norm(self._away(r), self.squared_p)
         return away / (2 * self.strength) * away
 
     def conjugate(self, v: Array) -> float:
-        """`radius ||v||_p' + strength/2 ||v||_2^2`."""
-        norm = p_norm(v, 2)
+        """`radius ||v||_p' + strength/2 ||v||_s'^2`."""
+        norm = p_norm(v, dual_order(self.squared_p))
         return self.radius * p_norm(v, dual_order(self.p)) + 0.5 * self.strength * norm * norm
 
     def prox_conjugate(self, v: Array, step: float) -> Array:
-        """Shrink by 1 + step strength, then the prox of the norm with the shrunken step."""
-        shrink = 1 + step * self.strength
-        return NormBall(self.radius, self.p).prox_conjugate(v / shrink, step / shrink)
+        """One prox after the other where the orders allow it, else by one or two equations."""
+        return prox_norm_and_square(
+            v,
+            dual_order(self.p),
+            step * self.radius,
+            dual_order(self.squared_p),
+            step * self.strength,
+        )
 
     def gauge(self, r: Array) -> float:
         """0: V is finite everywhere."""
@@ -363,12 +382,17 @@ class NormPlusSquare(Potential):
         return NormBall(self.radius, self.p).gauge(r)
 
     def grad(self, r: Array) -> Array:
-        """(r - projection) / strength."""
-        return (r - project_ball(r, self.p, self.radius)) / self.strength
+        """The distance times the gradient of its norm, over strength."""
+        if not self.smooth:
+            return super().grad(r)
+        away = self._away(r)
+        return (
+            p_norm(away, self.squared_p) * unit_norm_gradient(away, self.squared_p) / self.strength
+        )
 
     def strong_convexity(self) -> float:
-        """The strength."""
-        return self.strength
+        """That of the squared norm: `strength (s' - 1)` for `s' <= 2`, else none."""
+        return SquaredNormPotential(self.strength, self.squared_p).strong_convexity()
 
 
 @io.register

@@ -140,16 +140,20 @@ def penalty_of(potential: Potential, n: int) -> Penalty | None:
         return _plain(n, split=np.full(n, norm.order == 1), norms=(norm,))
     if not isinstance(potential, NormBall | NormPlusSquare | SquaredNormPotential):
         return None
-    norm = Norm(everywhere, dual_order(potential.p))
+    norms = [Norm(everywhere, dual_order(potential.p))]
     l2 = np.zeros(n)
     if isinstance(potential, SquaredNormPotential):
-        norm = replace(norm, square=potential.strength)
+        norms[0] = replace(norms[0], square=potential.strength)
     else:
-        norm = replace(norm, price=potential.radius)
-        l2 += potential.strength if isinstance(potential, NormPlusSquare) else 0.0
-    if not norm.priced:
-        return _plain(n, l2=l2)
-    return _plain(n, l2=l2, split=np.full(n, norm.order == 1), norms=(norm,))
+        norms[0] = replace(norms[0], price=potential.radius)
+    if isinstance(potential, NormPlusSquare) and potential.squared_p == 2:
+        l2 += potential.strength
+    elif isinstance(potential, NormPlusSquare):
+        order = dual_order(potential.squared_p)
+        norms.append(Norm(everywhere, order, square=potential.strength))
+    priced = tuple(norm for norm in norms if norm.priced)
+    split = np.full(n, any(norm.order == 1 for norm in priced))
+    return _plain(n, l2=l2, split=split, norms=priced)
 
 
 def _plain(n: int, **given: Any) -> Penalty:
