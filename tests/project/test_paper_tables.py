@@ -1,4 +1,4 @@
-"""The tables of the papers' pages, item by item: every test they name exists, every number is stored.
+"""Tables of the papers' pages, item by item: the tests they name exist, the numbers are stored.
 
 A page has one table under "## Item by item" with a row for each definition, theorem, algorithm,
 table and figure: | in the paper | in the code | checked by | here, and in print | verdict |.
@@ -29,7 +29,7 @@ def rows_of(text):
 
 
 @cache
-def tests_in(path):
+def functions_in(path):
     tree = ast.parse((ROOT / path).read_text())
     return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
 
@@ -54,7 +54,7 @@ def faults(rows):
         for path, name in checks:
             if not (ROOT / path).exists():
                 wrong.append(f"{item}: there is no {path}")
-            elif path.startswith("tests/") and name not in tests_in(path):
+            elif path.startswith("tests/") and name not in functions_in(path):
                 wrong.append(f"{item}: there is no {path}::{name}")
         if "as in the paper" in " ".join(row) and not NUMBER.search(numbers):
             wrong.append(f"{item}: as in the paper, without a number")

@@ -381,6 +381,18 @@ class NormPlusSquare(Potential):
         """`||r||_p / radius`."""
         return NormBall(self.radius, self.p).gauge(r)
 
+    def coordinate_step(self, j: int, w: Array, gradient: float, curvature: float) -> float:
+        """Where the slopes of both norms meet that of the quadratic."""
+        q, squared_q = dual_order(self.p), dual_order(self.squared_p)
+        others = np.delete(w, j)
+        rest, squared_rest = p_norm(others, q), p_norm(others, squared_q)
+
+        def slope(x: float) -> float:
+            norm, rise = norm_along(x, squared_rest, squared_q)
+            return self.radius * norm_along(x, rest, q)[1] + self.strength * norm * rise
+
+        return step_by_slope(slope, float(w[j]), gradient, curvature)
+
     def grad(self, r: Array) -> Array:
         """The distance times the gradient of its norm, over strength."""
         if not self.smooth:
