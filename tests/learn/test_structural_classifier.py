@@ -288,6 +288,11 @@ def test_line_search_ends_as_in_the_paper_near_the_optimum():
     assert -np.diff(objective)[-1] < 1e-5
     assert 0 <= model.objective_ - best.objective_ < 1e-3
     assert len(model.coef_) == model.n_features_  # no feature twice
+    settings = {"rule": "line-search", "rounds": 5000, "least_change": 1e-10, "tol": 1e-9}
+    further = classifier([Pairs()], 0.1, 0.005, **settings).fit(X, y)
+    above = model.objective_ - best.objective_, further.objective_ - best.objective_
+    assert above[1] < 1e-6 < above[0] / 10
+    assert further.family_gap_ < model.family_gap_ / 10
 
 
 def test_several_features_a_round_are_of_different_classes():
@@ -588,6 +593,7 @@ def test_free_constants_have_no_finite_gap_but_an_optimum():
     [
         ({"lam": -1.0}, "lam must be a number >= 0, got -1.0"),
         ({"beta": "small"}, "beta must be a number >= 0"),
+        ({"least_change": -1}, "least_change must be a number >= 0"),
         ({"rounds": 0}, "rounds must be an integer >= 1, got 0"),
         ({"per_round": 1.5}, "per_round must be an integer >= 1"),
         ({"rule": "newton"}, "rule must be one of corrective, line-search"),

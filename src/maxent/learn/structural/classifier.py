@@ -39,8 +39,8 @@ from maxent.learn.linear.class_map import ClassMap, ClassPart, Ones
 from maxent.learn.linear.class_weight import class_factors
 from maxent.learn.saving import SavesFields
 from maxent.learn.structural.base import (
-    CHANGE,
     FEWEST,
+    LEAST_CHANGE,
     PROOF_BUDGET,
     bound_complexity,
     check_not_negative,
@@ -82,10 +82,12 @@ class StructMaxentClassifier(ClassifierMixin, SavesFields, BaseEstimator):
         The price of every feature. With 0 the constants are free and ``gap_`` is infinite.
     rule : "corrective" or "line-search", default "corrective"
         "corrective" solves for all weights again in each round, by the core's solver; "line-search"
-        takes the exact step along the worst feature, new or old, and ends as the paper's §4 does,
-        at a round that changes the objective by less than 1e-5.
+        takes the exact step along the worst feature, new or old, and ends at ``least_change``.
     rounds : int, default 100
         Rounds at most.
+    least_change : float, default 1e-5
+        A round of "line-search" that changes the objective by less ends the fit, as in the paper's
+        §4; 0 goes on until nothing found violates optimality by more than ``tol``.
     per_round : int, default 1
         Features that come in each round, of as many classes.
     searches : int, default 5
@@ -176,6 +178,7 @@ class StructMaxentClassifier(ClassifierMixin, SavesFields, BaseEstimator):
         *,
         rule: str = "corrective",
         rounds: int = 100,
+        least_change: float = LEAST_CHANGE,
         per_round: int = 1,
         searches: int = 5,
         proof_budget: float = PROOF_BUDGET,
@@ -190,6 +193,7 @@ class StructMaxentClassifier(ClassifierMixin, SavesFields, BaseEstimator):
         self.beta = beta
         self.rule = rule
         self.rounds = rounds
+        self.least_change = least_change
         self.per_round = per_round
         self.searches = searches
         self.proof_budget = proof_budget
@@ -302,9 +306,8 @@ class StructMaxentClassifier(ClassifierMixin, SavesFields, BaseEstimator):
     # -- parameters and input ------------------------------------------------------------------
 
     def _check(self) -> None:
-        check_not_negative(
-            lam=self.lam, beta=self.beta, tol=self.tol, proof_budget=self.proof_budget
-        )
+        names = ("lam", "beta", "least_change", "tol", "proof_budget")
+        check_not_negative(**{name: getattr(self, name) for name in names})
         check_rule(self.rule, RULES)
         check_searches(self.searches)
         for name in ("rounds", "per_round"):
@@ -664,7 +667,7 @@ class _ClassGrowth:
 
     def _settled(self) -> bool:
         objective = [record["objective"] for record in self.history[-2:]]
-        return len(objective) == 2 and objective[0] - objective[1] < CHANGE
+        return len(objective) == 2 and objective[0] - objective[1] < self.model.least_change
 
     def _add(self, candidate: _Candidate) -> int:
         """Take a feature in with weight 0; its number."""

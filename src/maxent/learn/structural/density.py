@@ -42,8 +42,8 @@ from maxent.features.cells import not_used
 from maxent.learn.delegated import Delegated
 from maxent.learn.density.base import COLUMNS, DensityEstimator
 from maxent.learn.structural.base import (
-    CHANGE,
     FEWEST,
+    LEAST_CHANGE,
     PROOF_BUDGET,
     OfLevel,
     bound_complexity,
@@ -165,8 +165,10 @@ class StructMaxent(GrownDensity):
         "bound" takes `B_k` from (15), "empirical" the Rademacher complexity of the records by
         simulation (an estimate from below for greedy families).
     rounds : int, default 500
-        Rounds at most; the paper's 500. A fit ends when a round changes the objective by less than
-        1e-5 or no feature that violates optimality is found.
+        Rounds at most; the paper's 500.
+    least_change : float, default 1e-5
+        A round that changes the objective by less ends the fit; the paper's 1e-5. A smaller one
+        follows steps further, 0 until nothing found violates optimality or rounds are used up.
     searches : int, default 5
         Longer searches at most, of the corrective rule where proposals bring no more; 0 is the
         paper's greedy search alone.
@@ -223,7 +225,7 @@ class StructMaxent(GrownDensity):
         - "converged": no feature violates optimality by more than 1e-6, or than those that came in
           do at ``tol``, proved for all;
         - "unproved": none is found, and ``violation_`` says what could not be ruled out;
-        - "small_change": the paper's rule ended the fit;
+        - "small_change": a round changed the objective by less than ``least_change``;
         - "max_iter": after all rounds, or after all searches where ``violation_found_`` says that
           more can be gained.
     n_iter_ : int
@@ -269,6 +271,7 @@ class StructMaxent(GrownDensity):
         rule: str = "corrective",
         complexity: str = "bound",
         rounds: int = 500,
+        least_change: float = LEAST_CHANGE,
         searches: int = 5,
         proof_budget: float = PROOF_BUDGET,
         entropy: EntropyLike = "shannon",
@@ -284,6 +287,7 @@ class StructMaxent(GrownDensity):
         self.rule = rule
         self.complexity = complexity
         self.rounds = rounds
+        self.least_change = least_change
         self.searches = searches
         self.proof_budget = proof_budget
         self.entropy = entropy
@@ -431,7 +435,8 @@ class StructMaxent(GrownDensity):
         return {"values": any("values" in names for names in looks_at), "products": False}
 
     def _check(self) -> None:
-        check_not_negative(lam=self.lam, beta=self.beta, proof_budget=self.proof_budget)
+        names = ("lam", "beta", "least_change", "proof_budget")
+        check_not_negative(**{name: getattr(self, name) for name in names})
         check_rule(self.rule, RULES)
         if self.complexity not in ("bound", "empirical"):
             raise ValueError(f'complexity must be "bound" or "empirical", got {self.complexity!r}')
@@ -479,7 +484,7 @@ class _Rounds:
                 before, objective = objective, self.growth.objective()
                 self._record(objective)
                 progress.update(f"round {count + 1}, violation {self.found:.1e}")
-                little = before - objective < CHANGE
+                little = before - objective < self.model.least_change
                 if little and (longer or not self._may_search()):
                     self.status = Status.SMALL_CHANGE
                     break

@@ -14,7 +14,7 @@ from maxent.density import Table
 from maxent.evaluation import PresenceKFold
 from maxent.families import Family
 from maxent.learn.density.base import COLUMNS
-from maxent.learn.structural.base import PROOF_BUDGET
+from maxent.learn.structural.base import LEAST_CHANGE, PROOF_BUDGET
 from maxent.learn.structural.density import GrownDensity, StructMaxent
 from maxent.rows.arrays import Array
 from maxent.rows.blocks.table import is_blocked
@@ -54,8 +54,10 @@ class StructMaxentCV(GrownDensity):
         "bound" takes `B_k` from (15), "empirical" the Rademacher complexity of the records by
         simulation (an estimate from below for greedy families).
     rounds : int, default 500
-        Rounds at most; the paper's 500. A fit ends when a round changes the objective by less than
-        1e-5 or no feature that violates optimality is found.
+        Rounds at most; the paper's 500.
+    least_change : float, default 1e-5
+        A round that changes the objective by less ends the fit; the paper's 1e-5. A smaller one
+        follows steps further, 0 until nothing found violates optimality or rounds are used up.
     searches : int, default 5
         Longer searches at most, of the corrective rule where proposals bring no more; 0 is the
         paper's greedy search alone.
@@ -120,7 +122,7 @@ class StructMaxentCV(GrownDensity):
         - "converged": no feature violates optimality by more than 1e-6, or than those that came in
           do at ``tol``, proved for all;
         - "unproved": none is found, and ``violation_`` says what could not be ruled out;
-        - "small_change": the paper's rule ended the fit;
+        - "small_change": a round changed the objective by less than ``least_change``;
         - "max_iter": after all rounds, or after all searches where ``violation_found_`` says that
           more can be gained.
     n_iter_ : int
@@ -170,6 +172,7 @@ class StructMaxentCV(GrownDensity):
         rule: str = "corrective",
         complexity: str = "bound",
         rounds: int = 500,
+        least_change: float = LEAST_CHANGE,
         searches: int = 5,
         proof_budget: float = PROOF_BUDGET,
         entropy: EntropyLike = "shannon",
@@ -189,6 +192,7 @@ class StructMaxentCV(GrownDensity):
         self.rule = rule
         self.complexity = complexity
         self.rounds = rounds
+        self.least_change = least_change
         self.searches = searches
         self.proof_budget = proof_budget
         self.entropy = entropy
@@ -265,6 +269,7 @@ class StructMaxentCV(GrownDensity):
         shared = (
             *("families", "rule", "complexity", "rounds", "entropy", "categorical", "tol"),
             *("missing", "prevalence", "verbose", "searches", "proof_budget"),
+            "least_change",
         )
         return StructMaxent(lam=lam, beta=beta, **{name: getattr(self, name) for name in shared})
 
