@@ -207,7 +207,8 @@ class StructMaxent(GrownDensity):
         Duality gap over the features that came in.
     family_gap_ : float
         Duality gap over all features of the families, found or not, from ``family_bounds_``. Large
-        where a bound is loose, as for large trees on many cells.
+        where a bound is loose, as for large trees on many cells. ``Trees`` of two nodes and more
+        have the thresholds of their ``bins``, and no others.
     violation_ : float
         By how much any feature of the families, found or not, violates optimality at most.
     violation_found_ : float
