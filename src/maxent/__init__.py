@@ -61,6 +61,7 @@ PUBLIC = {
         "Zero",
         "Shifted",
         "Relative",
+        "Bregman",
         "Scaled",
         "SmoothedMax",
         "Slack",

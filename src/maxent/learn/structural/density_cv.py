@@ -65,7 +65,8 @@ class StructMaxentCV(GrownDensity):
         Visits of cells that the bounds may take, for each family; seconds at most for the default.
         More makes bounds closer, none makes them wrong.
     entropy : str or Entropy, default "shannon"
-        "shannon", or an Entropy with ``rule="corrective"`` (Bregman generalization, §5).
+        "shannon", or with ``rule="corrective"`` an Entropy, relative to the default density (see
+        ``Relative``). Where that is uniform it is the Bregman divergence of §5, times a constant.
     categorical : iterable of str or int, default ()
         Columns that are categories whatever their type; those of type category or string always
         are.
