@@ -846,11 +846,24 @@ class TreePlan(Plan):
 
     def propose(self, sums: TreeSums) -> list[Proposal]:
         """The tree of every size, each with one leaf of the one before it split."""
-        noise, sign = _NOISE * sums.size, self._sign(sums)
+        return self._trees(sums, self._sign(sums))
+
+    def largest(self, sums: TreeSums) -> list[Proposal]:
+        """The same trees with the labels for positive values; 1 everywhere where no split gains."""
+        found = self._trees(sums, 1.0)
+        if found or sums.total <= 0:
+            return found
+        ones = np.full(1, -2, np.int32)
+        tree = BinnedTree(np.zeros(1, np.int32), np.zeros((1, 1)), ones, ones)
+        whole = self._terms(tree, np.zeros(1), [np.empty(0, np.int32)])
+        return [Proposal(whole, 1, sums.total)]
+
+    def _trees(self, sums: TreeSums, sign: float) -> list[Proposal]:
+        noise = _NOISE * sums.size
         finer = self._finer(sums, noise)
         grown = self._grow(sums, noise)
         proposals = [self._proposal(*found) for found in self._sizes(grown, sign)]
-        return proposals if finer is None else [self._single(finer, sums), *proposals[1:]]
+        return proposals if finer is None else [self._single(finer, sums, sign), *proposals[1:]]
 
     def refine(self, sums: TreeSums, prices: Array, chosen: Sequence[Operator]) -> list[Proposal]:
         """The best tree grown from the best question on each variable, the best with new questions.
@@ -885,7 +898,7 @@ class TreePlan(Plan):
         one, finer = self._leaf(0, (0, 0), sums.total, sums.root(), 0.0), self._finer(sums, noise)
         most = np.full(len(prices), of_sums(sums.size, sums.total) + noise)
         most[0] = abs(sums.total) + (one.gain if finer is None else finer.gain) + noise
-        single = [] if finer is None else [self._single(finer, sums)]
+        single = [] if finer is None else [self._single(finer, sums, self._sign(sums))]
         variables = self.firsts.size - 1
         if len(prices) == 1 or sums.count * variables**2 > budget:
             return Ceiling(most, single)
@@ -903,9 +916,9 @@ class TreePlan(Plan):
         between = self._leaf(0, (0, 0), sums.total, sums.root(), noise).gain
         return threshold_inside(sums, self.firsts, self.coarse, between, noise)
 
-    def _single(self, at: Threshold, sums: TreeSums) -> Proposal:
-        """The tree of one node that asks for a threshold, labelled for the larger value."""
-        sign, totals = self._sign(sums), np.array([at.left, sums.total - at.left])
+    def _single(self, at: Threshold, sums: TreeSums, sign: float) -> Proposal:
+        """The tree of one node that asks for a threshold, labelled for values of a sign."""
+        totals = np.array([at.left, sums.total - at.left])
         ones = sign * totals > 0
         links = np.where(ones, -2, -1).astype(np.int32)
         tree = BinnedTree(np.array([at.variable], np.int32), np.zeros((1, 1)), links[:1], links[1:])

@@ -29,6 +29,7 @@ from maxent.density.recipe import named_entropy
 from maxent.families import Family, Monomials, Search, Trees, empirical_complexity
 from maxent.families.blocked import BlockGrowth, GrowthBlock
 from maxent.families.growth import (
+    RANGE,
     RULES,
     Candidate,
     CellGrowth,
@@ -163,9 +164,13 @@ class StructMaxent(GrownDensity):
         the worst feature, new or old; "line-search" takes the exact step.
     complexity : "bound" or "empirical", default "bound"
         "bound" takes `B_k` from (15), "empirical" the Rademacher complexity of the records by
-        simulation (an estimate from below for greedy families).
+        simulation (an estimate from below for greedy families), without absolute value.
     rounds : int, default 500
         Rounds at most; the paper's 500.
+    feature_bound : float, default None
+        `Lambda` of "structmaxent1" and "structmaxent2", whose features lie in `[-Lambda, Lambda]`:
+        1 gives the steps as the figures print them. None takes [0, 1], where all features here lie;
+        steps are up to four times as long.
     least_change : float, default 1e-5
         A round that changes the objective by less ends the fit; the paper's 1e-5. A smaller one
         follows steps further, 0 until nothing found violates optimality or rounds are used up.
@@ -273,6 +278,7 @@ class StructMaxent(GrownDensity):
         rule: str = "corrective",
         complexity: str = "bound",
         rounds: int = 500,
+        feature_bound: float | None = None,
         least_change: float = LEAST_CHANGE,
         searches: int = 5,
         proof_budget: float = PROOF_BUDGET,
@@ -289,6 +295,7 @@ class StructMaxent(GrownDensity):
         self.rule = rule
         self.complexity = complexity
         self.rounds = rounds
+        self.feature_bound = feature_bound
         self.least_change = least_change
         self.searches = searches
         self.proof_budget = proof_budget
@@ -444,6 +451,11 @@ class StructMaxent(GrownDensity):
             raise ValueError(f'complexity must be "bound" or "empirical", got {self.complexity!r}')
         positive("rounds", self.rounds)
         check_searches(self.searches)
+        if self.feature_bound is not None and not self.feature_bound >= 1:
+            raise ValueError(
+                f"feature_bound must be None or a number >= 1, got {self.feature_bound!r}: "
+                "features lie in [0, 1], which [-Lambda, Lambda] must hold"
+            )
         entropy = named_entropy(self.entropy)
         required_power(entropy)
         if self.rule != "corrective" and not isinstance(entropy, Shannon):
@@ -465,7 +477,8 @@ class _Rounds:
 
     def __init__(self, model: StructMaxent, growth: DensityGrowth, quiet: bool) -> None:
         self.model, self.growth, self.quiet = model, growth, quiet
-        self.step = StepRule(model.rule)
+        self.step, bound = StepRule(model.rule), model.feature_bound
+        self.range = RANGE if bound is None else (-float(bound), float(bound))
         self.history: list[dict[str, float]] = []
         self.begin = perf_counter()
         self.found = np.inf  # the largest violation found at the weights
@@ -556,7 +569,7 @@ class _Rounds:
             j, violation = growth.add(best), best.violation
         if violation <= 0:
             return False
-        growth.descend(j, self.step)
+        growth.descend(j, self.step, self.range)
         return True
 
     def _record(self, objective: float) -> None:

@@ -52,9 +52,13 @@ class StructMaxentCV(GrownDensity):
         the worst feature, new or old; "line-search" takes the exact step.
     complexity : "bound" or "empirical", default "bound"
         "bound" takes `B_k` from (15), "empirical" the Rademacher complexity of the records by
-        simulation (an estimate from below for greedy families).
+        simulation (an estimate from below for greedy families), without absolute value.
     rounds : int, default 500
         Rounds at most; the paper's 500.
+    feature_bound : float, default None
+        `Lambda` of "structmaxent1" and "structmaxent2", whose features lie in `[-Lambda, Lambda]`:
+        1 gives the steps as the figures print them. None takes [0, 1], where all features here lie;
+        steps are up to four times as long.
     least_change : float, default 1e-5
         A round that changes the objective by less ends the fit; the paper's 1e-5. A smaller one
         follows steps further, 0 until nothing found violates optimality or rounds are used up.
@@ -174,6 +178,7 @@ class StructMaxentCV(GrownDensity):
         rule: str = "corrective",
         complexity: str = "bound",
         rounds: int = 500,
+        feature_bound: float | None = None,
         least_change: float = LEAST_CHANGE,
         searches: int = 5,
         proof_budget: float = PROOF_BUDGET,
@@ -194,6 +199,7 @@ class StructMaxentCV(GrownDensity):
         self.rule = rule
         self.complexity = complexity
         self.rounds = rounds
+        self.feature_bound = feature_bound
         self.least_change = least_change
         self.searches = searches
         self.proof_budget = proof_budget
@@ -271,7 +277,7 @@ class StructMaxentCV(GrownDensity):
         shared = (
             *("families", "rule", "complexity", "rounds", "entropy", "categorical", "tol"),
             *("missing", "prevalence", "verbose", "searches", "proof_budget"),
-            "least_change",
+            *("least_change", "feature_bound"),
         )
         return StructMaxent(lam=lam, beta=beta, **{name: getattr(self, name) for name in shared})
 
