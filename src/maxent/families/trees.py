@@ -646,8 +646,11 @@ class TreesInBlocks(TreeSums):
     def within(self, bins: Array) -> list[tuple[Array, Array]]:
         """Those of all blocks."""
         self._moves = (*self._moves, ("within", *map(int, bins)))
-        parts = zip(*self._ask(self._moves), strict=True)  # for each bin, from all blocks
-        return [tuple(map(np.concatenate, zip(*part, strict=True))) for part in parts]
+        found = []
+        for parts in zip(*self._ask(self._moves), strict=True):  # of each bin, from all blocks
+            values, r = zip(*parts, strict=True)
+            found.append((np.concatenate(values), np.concatenate(r)))
+        return found
 
     def cells(self) -> tuple[Array, Array]:
         """Those of all blocks."""
@@ -729,7 +732,7 @@ class BinnedCells:
 
     def within(self, r: Array, bins: Array) -> list[tuple[Array, Array]]:
         """Of the cells in each of some bins of continuous variables the values, and r."""
-        found = []
+        found: list[tuple[Array, Array]] = []
         for v in np.searchsorted(self._plan.firsts, bins, side="right") - 1:
             order, ends = self._in_order(int(v))
             here = int(bins[len(found)] - self._plan.firsts[v])
