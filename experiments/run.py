@@ -23,6 +23,7 @@ EXPERIMENTS = (
     "solver_agreement",
     "species_command",
     "structural_convergence",
+    "structural_guarantee",
     "structural_search",
     "structural_speed",
     "structural_tables",

@@ -62,6 +62,7 @@ PUBLIC = {
         "Zero",
         "Shifted",
         "Relative",
+        "Bregman",
         "Scaled",
         "SmoothedMax",
         "Slack",

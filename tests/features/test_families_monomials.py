@@ -1,13 +1,14 @@
 """Monomials and splines against enumeration and dense matrices written from the formulas."""
 
 from collections import Counter
+from itertools import product
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import maxent as mx
-from maxent.families import Monomials, Splines, empirical_complexity
+from maxent.families import Monomials, Splines, Trees, empirical_complexity
 from maxent.families.monomials import BoundFactors, MonomialTerms
 from maxent.families.splines import SplineTerms
 from maxent.features import Cells, OperatorMap, Schema, joined
@@ -579,6 +580,29 @@ def test_the_bounds_are_above_the_complexity_of_records():
         assert 0 < found[0] <= found[1]
         for level in (1, 2):
             assert found[level - 1] <= family.complexity(level, 11, 100)
+
+
+def test_the_complexity_of_records_has_no_absolute_value():
+    """E sup (1/m) sum_i sigma_i phi(x_i) over all signs, of one feature and of enumerated ones."""
+    rng = np.random.default_rng(2)
+    X = rng.uniform(size=(8, 2))
+    signs = np.array(list(product([-1.0, 1.0], repeat=8))) / 8
+    schema = Schema.from_table(X[:, :1])
+    alone = Monomials(1).search(schema.read(X[:, :1]), schema)
+    assert empirical_complexity(alone, np.ones(8), 1) == pytest.approx(0, abs=1e-15)
+    schema = Schema.from_table(X)
+    cells = schema.read(X)
+    scaled = (X - X.min(axis=0)) / np.ptp(X, axis=0)
+    stumps = [X[:, v] <= t for v in (0, 1) for t in X[:, v]]
+    stumps += [~below for below in stumps]
+    cases = [(Monomials(1), list(scaled.T)), (Trees(1), stumps), (Trees(1, bins=3), stumps)]
+    for family, features in cases:
+        search = family.search(cells, schema)
+        exact = np.max(signs @ np.transpose(features), axis=1)
+        found = empirical_complexity(search, np.ones(8), 1, draws=4000)
+        assert found == pytest.approx(exact.mean(), abs=4 * exact.std() / 4000**0.5)
+        size = np.abs(signs @ np.transpose(features)).max(axis=1).mean()
+        assert size > 1.15 * exact.mean()  # with one it would be larger
 
 
 @pytest.mark.parametrize("wrong", [0, -1, 2.0, "4", None, True, np.nan])

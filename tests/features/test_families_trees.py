@@ -233,17 +233,84 @@ def test_few_bins_are_even_and_keep_ties_together(dtype):
     np.testing.assert_array_equal(np.bincount(np.searchsorted(plain, x[5000:])), 20)
 
 
-def test_the_best_of_the_binned_thresholds():
+@pytest.mark.parametrize("total", [0.0, 3.0, -3.0])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_one_node_asks_for_any_threshold_however_few_the_bins(dtype, total):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(500, 2)).astype(dtype)
+    X[:, 1] = X[:, 1].round(2)  # ties
+    schema = Schema.from_table(X)
+    cells = schema.read(X)
+    search = Trees(3, bins=9).search(cells, schema)
+    for seed in range(20):
+        r = weights(500, total, seed)
+        r[rng.random(500) < 0.3] = 0.0
+        first, *larger = search.propose(r)
+        best = max(largest([r[left].sum(), r[~left].sum()]) for left in questions(cells))
+        assert abs(first.value) == pytest.approx(best, rel=1e-12)
+        assert column(first.operator, cells) @ r == pytest.approx(first.value, rel=1e-12)
+        ceiling = search.ceiling(r, np.zeros(3), 1e9)
+        assert ceiling.at_most[0] == pytest.approx(best, rel=1e-9)
+        found = max(abs(p.value) for p in ceiling.proposals if p.level == 1)
+        assert found == pytest.approx(best, rel=1e-12)
+        refined = search.refine(r, np.zeros(3), [first.operator, *(p.operator for p in larger)])
+        assert all(column(p.operator, cells) @ r == pytest.approx(p.value) for p in refined)
+
+
+def test_bins_that_cannot_hold_the_best_threshold_are_not_opened(monkeypatch):
+    x = np.arange(4000.0)[:, None]
+    schema = Schema.from_table(x)
+    search = Trees(1).search(schema.read(x), schema)
+    opened = []
+    within = trees.BinnedCells.within
+    monkeypatch.setattr(
+        trees.BinnedCells, "within", lambda self, r, b: opened.extend(b) or within(self, r, b)
+    )
+    r = np.full(4000, 1 / 4000)
+    r[[1003, 1004, 1005, 2500, 3500]] -= 0.2  # records; all other bins have one sign
+    (first,) = search.propose(r)
+    assert 0 < len(opened) <= 5
+    assert first.operator.names() == ["x0 <= 1005.5"]
+    opened.clear()
+    r = np.where(np.arange(4000) <= 1999, 1.0, -1.0)  # in 255 bins, one has both signs
+    search.propose(r)
+    assert len(opened) == 1
+
+
+def test_exact_thresholds_gain_what_bins_lose(monkeypatch):
+    x = np.arange(5000.0)[:, None]
+    y = np.zeros(5000)
+    y[[2502, 2503, 2505]] = 40  # fewer cells than a bin has
+    fit = mx.StructMaxent([Trees(1)], 0.0, 0.01).fit(x, y)
+    whole = mx.MaxentDensity(
+        [mx.Threshold()], regularization=lambda kinds, mean, sd, m: np.full(len(kinds), 0.01)
+    )
+    whole.set_params(tol=1e-6).fit(x, y)
+    assert fit.gain_ == pytest.approx(whole.gain_, abs=1e-4)
+    assert fit.family_gap_ < 1e-4
+    # larger trees: their thresholds are those of the bins, unless there are bins enough
+    two, all_of_two = (mx.StructMaxent([Trees(2, b)], 0.0, 0.01).fit(x, y) for b in (255, 5000))
+    assert two.family_gap_ < 1e-4  # over the trees that the family has
+    assert all_of_two.family_gap_ < 1e-4
+    assert all_of_two.gain_ - two.gain_ == pytest.approx(0.1020, abs=1e-3)
+    monkeypatch.setattr(trees, "threshold_inside", lambda *_: None)
+    binned = mx.StructMaxent([Trees(1)], 0.0, 0.01).fit(x, y)
+    assert whole.gain_ - binned.gain_ == pytest.approx(1.7333, abs=1e-3)
+
+
+def test_larger_trees_ask_for_the_best_of_the_binned_thresholds():
     rng = np.random.default_rng(1)
     X = rng.normal(size=(500, 2)).astype(np.float32)
     schema = Schema.from_table(X)
     cells = schema.read(X)
     r = weights(500, 0.0)
-    search = Trees(1, bins=9).search(cells, schema)
-    (first,) = search.propose(r)
+    search = Trees(2, bins=9).search(cells, schema)
+    _, second = search.propose(r)
     sums = [abs(r[X[:, v] <= t].sum()) for v in (0, 1) for t in search.plan.thresholds[v]]
     assert len(sums) == 16
-    assert abs(first.value) == pytest.approx(max(sums), rel=1e-12)
+    root = second.operator
+    v, t = root.variable[0], root.threshold[0]
+    assert abs(r[X[:, v] <= t].sum()) == pytest.approx(max(sums), rel=1e-12)
 
 
 def test_thresholds_have_few_digits_in_the_middle_half():
@@ -538,9 +605,9 @@ def test_max_nodes_is_checked(max_nodes):
         Trees(max_nodes)
 
 
-@pytest.mark.parametrize("bins", [1, 256, 10.0, None])
+@pytest.mark.parametrize("bins", [1, 65536, 10.0, None])
 def test_bins_are_checked(bins):
-    with pytest.raises(ValueError, match="bins must be an integer from 2 to 255, got"):
+    with pytest.raises(ValueError, match="bins must be an integer from 2 to 65535, got"):
         Trees(bins=bins)
 
 

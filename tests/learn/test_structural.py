@@ -112,6 +112,64 @@ def test_every_rule_descends_to_the_same_optimum(cells, rule):
     assert model.objective_[-1] >= best.objective - 1e-12
 
 
+@pytest.mark.parametrize("rule", ALL_RULES[1:])
+def test_steps_are_followed_to_the_optimum_by_a_smaller_least_change(cells, rule):
+    X, y = cells
+    best = _dense_optimum(X, y, 0.1, 0.01).objective  # structural paper, Theorem 3
+    above, gaps = [], []
+    for change in (1e-3, 1e-5, 1e-8):
+        model = mx.StructMaxent(
+            [VariablePairs()], 0.1, 0.01, rule=rule, rounds=20_000, least_change=change
+        ).fit(X, y)
+        assert model.status_ is mx.Status.SMALL_CHANGE
+        assert (-np.diff(model.objective_)[:-1] >= change).all()
+        assert -np.diff(model.objective_)[-1] < change
+        above.append(model.objective_[-1] - best)
+        gaps.append(model.family_gap_)
+    assert above[0] > 3 * above[1] > 9 * above[2] > 0
+    assert above[2] < 2e-5
+    assert gaps[0] > gaps[1] > gaps[2]  # the certificate falls with it
+    assert all(gap >= more for gap, more in zip(gaps, above, strict=True))
+
+
+def test_the_steps_with_the_printed_lambda_are_those_of_the_figures(cells):
+    X, y = cells
+    settings = {"lam": 0.1, "beta": 0.01, "rounds": 1}
+    model = mx.StructMaxent([VariablePairs()], rule="structmaxent2", feature_bound=1.0, **settings)
+    ((name, w),) = model.fit(X, y).coef_.items()
+    column = dict(zip(("x0", "x1", "x2", "x3"), X.T, strict=True))[name]
+    column = (column - column.min()) / np.ptp(column)
+    p, s, beta = column.mean(), y @ column / y.sum(), 0.1 * 0.3 + 0.01
+    assert abs(p - s) > beta
+    expected = -(p - s) - np.sign(s - p) * beta  # Figure 1, lines 12 and 13, with Lambda = 1
+    assert w == pytest.approx(expected, rel=1e-12)
+    wider = mx.StructMaxent([VariablePairs()], rule="structmaxent2", **settings).fit(X, y)
+    assert wider.coef_[name] == pytest.approx(4 * w, rel=1e-12)
+    scaled = mx.StructMaxent([VariablePairs()], rule="structmaxent1", feature_bound=1.0, **settings)
+    up, sample = (p + 1, p - 1), (s + 1, s - 1)  # Figure 2 as appendix C has it
+    sign = np.sign(s - p)
+    ratio = up[1] * (beta - sign * sample[0]) / (up[0] * (beta - sign * sample[1]))
+    assert scaled.fit(X, y).coef_[name] == pytest.approx(np.log(ratio) / 2, rel=1e-10)
+    best = _dense_optimum(X, y, 0.1, 0.01).objective
+    settings = {"rule": "structmaxent2", "feature_bound": 1.0, "least_change": 1e-8}
+    slow = mx.StructMaxent([VariablePairs()], 0.1, 0.01, rounds=20_000, **settings).fit(X, y)
+    assert 0 < slow.objective_[-1] - best < 2e-4
+    fast = mx.StructMaxent([VariablePairs()], 0.1, 0.01, rounds=20_000, **settings)
+    assert slow.n_rounds_ > 2 * fast.set_params(feature_bound=None).fit(X, y).n_rounds_
+
+
+def test_the_search_hands_its_least_change_on(cells):
+    X, y = cells
+    settings = {"lams": [0.1], "betas": [0.01], "rule": "structmaxent2", "least_change": 1e-3}
+    search = mx.StructMaxentCV([VariablePairs()], **settings).fit(X, y)
+    alone = mx.StructMaxent([VariablePairs()], rule="structmaxent2", least_change=1e-3).fit(X, y)
+    assert search.n_rounds_ == alone.n_rounds_
+    finer = mx.StructMaxent([VariablePairs()], rule="structmaxent2").fit(X, y)
+    assert finer.n_rounds_ > alone.n_rounds_
+    search.set_params(feature_bound=1.0).fit(X, y)
+    assert search.n_rounds_ == alone.set_params(feature_bound=1.0).fit(X, y).n_rounds_
+
+
 def test_the_first_feature_is_the_worst_violation(cells):
     X, y = cells
     model = mx.StructMaxent([VariablePairs()], 0.1, 0.01, rounds=1).fit(X, y)
@@ -281,6 +339,9 @@ def test_bad_input(cells):
         ({"lam": -1.0}, X, y, "lam must be a number >= 0"),
         ({"beta": np.inf}, X, y, "beta must be a number >= 0"),
         ({"rule": "newton"}, X, y, "rule must be one of"),
+        ({"least_change": -1e-5}, X, y, "least_change must be a number >= 0"),
+        ({"feature_bound": 0.5}, X, y, "feature_bound must be None or a number >= 1"),
+        ({"least_change": np.nan}, X, y, "least_change must be a number >= 0"),
         ({"complexity": "vc"}, X, y, "complexity must be"),
         ({"rounds": 0}, X, y, "rounds must be a positive number"),
         ({}, X, np.eye(1, 400)[0] * 4, "at least 5"),

@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import maxent as mx
-from maxent import io
+from maxent import bounds, io
 from maxent.core.solvers import choose
 from maxent.families import Family, Monomials, Proposal, Search, Trees
 from maxent.families.base import FeatureRows
@@ -288,6 +288,11 @@ def test_line_search_ends_as_in_the_paper_near_the_optimum():
     assert -np.diff(objective)[-1] < 1e-5
     assert 0 <= model.objective_ - best.objective_ < 1e-3
     assert len(model.coef_) == model.n_features_  # no feature twice
+    settings = {"rule": "line-search", "rounds": 5000, "least_change": 1e-10, "tol": 1e-9}
+    further = classifier([Pairs()], 0.1, 0.005, **settings).fit(X, y)
+    above = model.objective_ - best.objective_, further.objective_ - best.objective_
+    assert above[1] < 1e-6 < above[0] / 10
+    assert further.family_gap_ < model.family_gap_ / 10
 
 
 def test_several_features_a_round_are_of_different_classes():
@@ -319,6 +324,152 @@ def test_certificates_bound_the_distance_to_the_optimum():
     part = problem.restrict(used, mx.Box(np.asarray(problem.potential.beta)[used]))
     inside = part.solve("fista", tol=1e-9).objective if rough.n_features_ else problem.dual(0 * w)
     assert rough.objective_ - inside <= rough.gap_ + 1e-8
+
+
+# -- a prior: (10) to (12), Theorem 4 and (9) ------------------------------------------------------
+
+
+def priors(n, classes, seed=5):
+    return np.random.default_rng(seed).dirichlet(np.full(classes, 3.0), size=n)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_with_a_prior_it_is_the_closest_to_it_within_the_box(classes):
+    """(10), written out for another program with all features; (13), no gap between the two."""
+    cp = needs("cvxpy")
+    X, y = samples(classes, n=40, d=3)
+    p0 = priors(40, classes)
+    lam, beta = 0.05, 0.01
+    model = classifier([Pairs()], lam, beta, prior=lambda rows: p0, tol=1e-8, rounds=200)
+    model.fit(X, y)
+    _, Phi, price = whole_problem(X, y, Pairs(), lam, beta, mx.Shannon())
+    p = cp.Variable((40, classes), nonneg=True)
+    near = [cp.sum(p, axis=1) == 1]
+    for output in [1] if classes == 2 else range(classes):
+        near.append(cp.abs(Phi.T @ (p[:, output] - (y == output)) / 40) <= price)
+    divergence = cp.sum(cp.kl_div(p, p0)) / 40  # as both sum to 1
+    program = cp.Problem(cp.Minimize(divergence), near)
+    program.solve(solver=cp.CLARABEL)
+    np.testing.assert_allclose(model.predict_proba(X), p.value, atol=2e-4)
+    ratio = np.log(model.predict_proba(X) / p0)[np.arange(40), y].mean()
+    penalty = model.objective_ - model.loss_
+    assert ratio - penalty == pytest.approx(program.value, abs=1e-6)  # (12), (13)
+    loss = -np.log(model.predict_proba(X)[np.arange(40), y]).mean()
+    assert model.loss_ == pytest.approx(loss, abs=1e-12)  # of (14)
+    assert model.family_gap_ < 1e-5
+
+
+def test_priors_of_all_kinds():
+    X, y = samples(3)
+    names = np.array(["a", "b", "c"])[y]
+    share = np.array([0.2, 0.5, 0.3])
+    high = classifier([Pairs()], 0.1, 10.0, prior=2 * share).fit(X, names)
+    assert not high.features_
+    np.testing.assert_allclose(high.predict_proba(X[:4]), np.tile(share, (4, 1)), atol=1e-15)
+    assert list(high.predict(X[:2])) == ["b", "b"]
+    plain = classifier([Pairs()], 0.05, 0.005).fit(X, names)
+    uniform = classifier([Pairs()], 0.05, 0.005, prior=np.ones(3)).fit(X, names)
+    np.testing.assert_allclose(plain.predict_proba(X), uniform.predict_proba(X), atol=1e-9)
+    # of a model with the same prices the means are in the box already
+    further = classifier([Pairs()], 0.05, 0.005, prior=plain.predict_proba).fit(X, names)
+    assert not further.features_
+    np.testing.assert_allclose(further.predict_proba(X), plain.predict_proba(X), atol=1e-12)
+    assert classifier([Pairs()], 0.01, 0.001, prior=plain.predict_proba).fit(X, names).features_
+    twice = classifier([Pairs()], 0.05, 0.005, prior=plain.predict_proba)
+    weight = np.r_[np.zeros(30), np.ones(60)]
+    np.testing.assert_allclose(
+        twice.fit(X, names, weight).predict_proba(X),
+        clone(twice).fit(X[30:], names[30:]).predict_proba(X),
+        atol=1e-9,
+    )
+    sparse = classifier([Pairs()], 0.05, 0.005, prior=share, entropy=mx.Tsallis(1.5)).fit(X, names)
+    rows = sparse.predict_proba(X)
+    np.testing.assert_allclose(rows.sum(axis=1), 1, atol=1e-12)
+    value = mx.Relative(mx.Tsallis(1.5), share).conjugate(sparse.decision_function(X))[0]
+    score = sparse.decision_function(X)[np.arange(90), y]
+    at_label = mx.Relative(mx.Tsallis(1.5), share).value(np.eye(3))[y]
+    assert sparse.loss_ == pytest.approx(np.mean(value - score + at_label), abs=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("prior", "message"),
+    [
+        ([0.5, 0.5], "for each of 3 classes"),
+        ([0.5, 0.5, 0.0], "finite and positive"),
+        ([0.5, np.nan, 0.5], "finite and positive"),
+        (lambda X: np.ones((2, 3)), "for each of 90 samples"),
+    ],
+)
+def test_wrong_priors(prior, message):
+    X, y = samples(3)
+    with pytest.raises(ValueError, match=message):
+        classifier([Pairs()], prior=prior).fit(X, y)
+
+
+@pytest.mark.parametrize("rounds", [1, 3, 6])
+def test_the_divergence_from_the_optimum_is_at_most_what_is_guaranteed(rounds):
+    """Theorem 4: the mean of KL(p*[.|x] || p_w[.|x]) over the samples, p* over all features."""
+    X, y = samples()
+    p0 = priors(90, 3)
+    settings = {"prior": lambda rows: p0, "rule": "line-search"}
+    rough = classifier([Pairs()], 0.1, 0.005, rounds=rounds, **settings).fit(X, y)
+    problem, _, _ = whole_problem(X, y, Pairs(), 0.1, 0.005, mx.Relative(mx.Shannon(), p0))
+    best = problem.solve(tol=1e-11)
+    p = rough.predict_proba(X)
+    divergence = np.sum(best.p * np.log(best.p / p), axis=1).mean()
+    assert rough.guarantees_["mean_kl"] == rough.family_gap_
+    assert 0 < divergence <= rough.guarantees_["mean_kl"]
+    if rounds == 1:
+        assert divergence > rough.gap_  # what is chosen alone would not do
+    distance = np.sqrt(np.sum((best.p - p) ** 2, axis=1).mean())
+    assert distance <= rough.guarantees_["rms_l2"]
+
+
+def test_the_bound_on_new_labels(tmp_path):
+    """(9), by hand; and held in every one of many draws of labels, of a truth that is known."""
+    X, _ = samples(3, n=400)
+    truth = np.exp(1.5 * X[:, :3])
+    truth /= truth.sum(axis=1, keepdims=True)
+    rng = np.random.default_rng(0)
+    for _ in range(5):
+        y = (rng.random((400, 1)) > truth.cumsum(axis=1)).sum(axis=1)
+        model = classifier([Pairs(1), Monomials(2)], 0.05, 0.005).fit(X, y)
+        told = model.bound(0.1)
+        chance = np.sqrt(np.log(2 * 3 * (1 + 1 + 2) / 0.1) / (2 * 400))  # 12 sets
+        level = {
+            "Pairs": lambda k: k * np.log(4) / 20,
+            "Monomials": lambda k: np.sqrt(2 * k * np.log(4)) / 20,
+        }
+        deviation = chance * np.abs(model.intercept_).sum()
+        for row in model.features_:
+            beta = 2 * level[row["family"]](row["level"]) + chance
+            deviation += beta * abs(row["weight"])
+        assert told.deviation == pytest.approx(deviation, rel=1e-12)
+        assert told.sample_loss == model.loss_
+        expected = -np.sum(truth * np.log(model.predict_proba(X)), axis=1).mean()
+        assert expected <= told.bound
+    assert "new labels of these samples" in str(told)
+    prior = classifier([Pairs(1)], 0.05, 0.005, prior=[0.6, 0.3, 0.1]).fit(X, y)
+    assert prior.bound().sample_loss == pytest.approx(
+        np.mean(np.log(np.array([0.6, 0.3, 0.1])[y] / prior.predict_proba(X)[np.arange(400), y]))
+    )
+    mx.save(prior, tmp_path / "model.json")
+    again = mx.load(tmp_path / "model.json")
+    assert (again.bound(), again.guarantees_) == (prior.bound(), prior.guarantees_)
+    np.testing.assert_array_equal(again.predict_proba(X), prior.predict_proba(X))
+    weight = rng.uniform(1, 3, 400)
+    heavier = classifier([Pairs(1)], 0.05, 0.005).fit(X, y, weight)
+    share = weight / weight.sum()
+    chance = np.sqrt(np.log(2 * 3 * 2 / 0.05) * np.sum(share**2) / 2)
+    rows = np.array([row["weight"] for row in heavier.features_])
+    complexity = bounds.weighted_complexity(lambda m: np.log(4) / np.sqrt(m), weight)
+    deviation = (2 * complexity + chance) * np.abs(rows).sum()
+    deviation += chance * np.abs(heavier.intercept_).sum()
+    assert heavier.bound().deviation == pytest.approx(deviation, rel=1e-12)
+    with pytest.raises(ValueError, match="class_weight"):
+        classifier([Pairs(1)], class_weight="balanced").fit(X, y).bound()
+    with pytest.raises(ValueError, match="for the log loss"):
+        classifier([Pairs(1)], entropy=mx.Tsallis(1.5)).fit(X, y).bound()
 
 
 def test_what_greed_does_not_find_is_found_or_bounded():
@@ -588,6 +739,7 @@ def test_free_constants_have_no_finite_gap_but_an_optimum():
     [
         ({"lam": -1.0}, "lam must be a number >= 0, got -1.0"),
         ({"beta": "small"}, "beta must be a number >= 0"),
+        ({"least_change": -1}, "least_change must be a number >= 0"),
         ({"rounds": 0}, "rounds must be an integer >= 1, got 0"),
         ({"per_round": 1.5}, "per_round must be an integer >= 1"),
         ({"rule": "newton"}, "rule must be one of corrective, line-search"),

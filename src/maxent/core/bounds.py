@@ -1279,6 +1279,8 @@ class LossBound:
         Number of cells, where the loss of the uniform distribution is known from it.
     assumes : str
         What must be true of the records for it to hold.
+    on : str
+        What the new data are.
     """
 
     sample_loss: float
@@ -1286,6 +1288,7 @@ class LossBound:
     delta: float
     n_cells: int | None = None
     assumes: str = INDEPENDENT
+    on: str = "new occurrences drawn like these"
 
     @property
     def bound(self) -> float:
@@ -1300,7 +1303,7 @@ class LossBound:
     def __str__(self) -> str:
         text = (
             f"With probability {100 * (1 - self.delta):.6g} %, if {self.assumes}, the log loss on "
-            f"new occurrences drawn like these is at most {self.bound:.3f} "
+            f"{self.on} is at most {self.bound:.3f} "
             f"({self.sample_loss:.3f} on the sample + {self.deviation:.3f} for chance)"
         )
         if self.uniform is None:

@@ -101,6 +101,13 @@ class Search(ABC):
         is found. ``r`` (cells,) is any signed weight, such as p - observed.
         """
 
+    def largest(self, r: Array) -> list[Proposal]:
+        """As ``propose``, with the largest value in place of the largest |value|.
+
+        What a Rademacher complexity asks for. By default what is proposed, whatever its sign.
+        """
+        return self.propose(r)
+
     def refine(self, r: Array, prices: Array, chosen: Sequence[Operator]) -> list[Proposal]:
         """Features of any H_k that ``propose`` may miss, for a good |value| - prices[k - 1].
 
@@ -276,16 +283,18 @@ class ListedTerms(Terms):
 def empirical_complexity(
     search: Search, counts: Array, level: int, draws: int = 20, seed: int = 0
 ) -> float:
-    """R_m(H_k) of the records, E_sigma sup_phi |(1/m) sum_i sigma_i phi(x_i)|, by simulation.
+    """R_m(H_k) of the records, E_sigma sup_phi (1/m) sum_i sigma_i phi(x_i), by simulation.
 
-    ``counts`` are records per cell, sigma fair signs of the records; the supremum is that of the
-    greedy search, so from level 2 on this is an estimate from below.
+    ``counts`` are records per cell, sigma fair signs of the records, each drawn with its opposite;
+    the supremum is over levels up to k, and that of the greedy search, so from level 2 on this is
+    an estimate from below.
     """
     counts = np.asarray(counts, dtype=np.int64)
     m, rng = int(counts.sum()), np.random.default_rng(seed)
     best = []
-    for _ in range(draws):
+    for _ in range((draws + 1) // 2):
         signs = 2 * rng.binomial(counts, 0.5) - counts
-        values = [abs(p.value) for p in search.propose(signs / m) if p.level <= level]
-        best.append(max(values, default=0.0))
-    return float(np.mean(best))
+        for r in (signs / m, -signs / m):
+            values = [p.value for p in search.largest(r) if p.level <= level]
+            best.append(max(values, default=0.0))
+    return max(float(np.mean(best)), 0.0)

@@ -18,7 +18,7 @@ from maxent.features.base import Operator, OperatorMap
 from maxent.rows.arrays import Array
 
 RULES = ("corrective", *steps.RULES)
-LOW, HIGH = 0.0, 1.0  # the range of every feature
+RANGE = (0.0, 1.0)  # of every feature
 
 
 class Candidate(NamedTuple):
@@ -307,16 +307,16 @@ class CellGrowth(DensityGrowth):
         one.parts[0].write(np.ones(self.observed.size), 0, self.observed.size, out)
         return out[0]
 
-    def descend(self, j: int, rule: steps.StepRule) -> None:
-        """One step of coordinate descent along feature j (§2.4.2)."""
+    def descend(self, j: int, rule: steps.StepRule, within: tuple[float, float] = RANGE) -> None:
+        """One step of coordinate descent along feature j (§2.4.2), for features in a range."""
         w, column = self.w, self.column(j)
         at = steps.Coordinate(
             w=float(w[j]),
             beta=float(self.beta[j]),
             p_mean=float(self.p @ column),
             s_mean=float(self.observed @ column),
-            low=LOW,
-            high=HIGH,
+            low=within[0],
+            high=within[1],
         )
         step = rule(lambda: repr(self.names()[j]), column, self.p, at)
         w[j] += step

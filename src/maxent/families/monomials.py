@@ -401,12 +401,20 @@ class FactorPlan(Plan):
 
     def propose(self, sums: FactorSums) -> list[Proposal]:
         """The best product of 1, 2 ... factors, each from the one before."""
-        least = _NOTHING * sums.size
+        return self._greedy(sums, np.abs, _NOTHING * sums.size)
+
+    def largest(self, sums: FactorSums) -> list[Proposal]:
+        """The same by value, which may be negative."""
+        return self._greedy(sums, np.asarray, -np.inf)
+
+    def _greedy(
+        self, sums: FactorSums, worth: Callable[[Array], Array], least: float
+    ) -> list[Proposal]:
         factors: list[int] = []
         proposals: list[Proposal] = []
         while len(factors) < self.max_factors:
             values = sums.values()
-            best = self._best(values, sums, least, first=not factors)
+            best = self._best(worth(values), sums, least, first=not factors)
             if best is None:
                 break
             factors.append(best)
@@ -417,10 +425,10 @@ class FactorPlan(Plan):
         factor, power = np.unique(factors, return_counts=True)
         return Proposal(self.product(factor, power.astype(np.int32)), len(factors), value)
 
-    def _best(self, values: Array, sums: FactorSums, least: float, first: bool) -> int | None:
-        """The raw feature with the largest value among those that change q, now taken into q."""
-        for k in np.argsort(-np.abs(values), kind="stable"):
-            if not abs(values[k]) > least:
+    def _best(self, worth: Array, sums: FactorSums, least: float, first: bool) -> int | None:
+        """The raw feature worth most among those that change q, now taken into q."""
+        for k in np.argsort(-worth, kind="stable"):
+            if not worth[k] > least:
                 return None
             before, lost = sums.multiply(k)
             # a first factor is new even where it is 1 at all cells with a weight

@@ -57,6 +57,10 @@ class Plan(ABC):
     def propose(self, sums: Any) -> list[Proposal]:
         """The best feature found in each H_k, from sums over the cells; see ``Search.propose``."""
 
+    def largest(self, sums: Any) -> list[Proposal]:
+        """Those with the largest value; see ``Search.largest``."""
+        return self.propose(sums)
+
     def refine(self, sums: Any, prices: Array, chosen: Sequence[Operator]) -> list[Proposal]:
         """Features that ``propose`` may miss; see ``Search.refine``."""
         return []
@@ -220,6 +224,10 @@ class PlannedSearch(Search):
     def propose(self, r: Array) -> list[Proposal]:
         """What the plan proposes."""
         return self.plan.propose(self._walk(r))
+
+    def largest(self, r: Array) -> list[Proposal]:
+        """What the plan finds with the largest value."""
+        return self.plan.largest(self._walk(r))
 
     def refine(self, r: Array, prices: Array, chosen: Sequence[Operator]) -> list[Proposal]:
         """What the plan finds beyond what it proposes."""

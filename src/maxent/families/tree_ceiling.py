@@ -21,6 +21,7 @@ from maxent.rows.arrays import Array
 
 _SUBSETS = 6  # levels of a category of which all sets are tried; of more the sides are bounded
 _OVERHEAD = 5e5  # visits that the questions on one variable of a region count for, however small
+_PAIRS = 3e7  # sums by pair of bins that are held at once at most
 _MERGING = 30  # visits for each cell and variable that telling equal cells apart counts for
 
 
@@ -221,6 +222,8 @@ class Region:
         if self._questions is None:
             present = [np.unique(column) for column in self._codes.T]
             bins, variables = sum(map(len, present)), len(present)
+            if max(map(len, present)) * bins > _PAIRS:
+                return False
             visits = self._codes.size * variables + 2 * bins**2 + _OVERHEAD * variables
             if self._visits.take(visits):
                 self._questions = self._all_questions(present)

@@ -23,6 +23,7 @@ from maxent._support.threads import over_rows, sum_of_parts
 from maxent.families.base import Ceiling, Proposal, Terms, of_sums
 from maxent.families.plans import Ask, Plan, PlannedFamily, View, Walk
 from maxent.families.resplits import BinnedTree, Resplitter
+from maxent.families.single_split import Threshold, threshold_inside
 from maxent.families.tree_ceiling import tree_ceiling
 from maxent.features.base import Operator, incidence, replaced
 from maxent.features.cells import UNKNOWN, Cells, Schema, check_levels
@@ -40,16 +41,18 @@ class Trees(PlannedFamily):
     """`H_k`: binary decision trees with k internal nodes; a feature is the union of some leaves.
 
     Nodes ask `[x <= t]`, or [level in a set] of a categorical variable. The best tree of `k + 1`
-    nodes found splits one leaf of the best of k, for k up to ``max_nodes``. Thresholds lie between
-    values of the cells, all of them or, for more than ``bins`` distinct values, evenly by cell
-    count.
+    nodes found splits one leaf of the best of k, for k up to ``max_nodes``. The threshold of a
+    single node lies between any two values of the cells. Those of larger trees do as well, unless a
+    variable has more than ``bins`` distinct values: then they are spread evenly by cell count, and
+    `H_2`, `H_3` ... have no others.
 
     Parameters
     ----------
     max_nodes : int, default 8
         Largest number of internal nodes k.
     bins : int, default 255
-        Thresholds of a variable at most.
+        Bins of a variable at most, for trees of two nodes and more; one byte per cell up to 255,
+        two beyond.
 
     Examples
     --------
@@ -69,8 +72,8 @@ class Trees(PlannedFamily):
     def __post_init__(self) -> None:
         if not (isinstance(self.max_nodes, int | np.integer) and self.max_nodes >= 1):
             raise ValueError(f"max_nodes must be an integer >= 1, got {self.max_nodes!r}")
-        if not (isinstance(self.bins, int | np.integer) and 2 <= self.bins <= 255):
-            raise ValueError(f"bins must be an integer from 2 to 255, got {self.bins!r}")
+        if not (isinstance(self.bins, int | np.integer) and 2 <= self.bins < 1 << 16):
+            raise ValueError(f"bins must be an integer from 2 to 65535, got {self.bins!r}")
 
     @property
     def max_level(self) -> int:
@@ -473,6 +476,14 @@ class TreeSums(ABC):
         """The sums over all cells."""
 
     @abstractmethod
+    def negatives(self) -> Array:
+        """The sums of [-r]_+ over all cells; where all values of the cells have bins, empty."""
+
+    @abstractmethod
+    def within(self, bins: Array) -> list[tuple[Array, Array]]:
+        """Of the cells in each of some bins of continuous variables the values, and r."""
+
+    @abstractmethod
     def split(self, leaf: int, variable: int, goes_left: Array) -> tuple[Array, Array]:
         """The sums of both sides of a leaf; ``goes_left`` are the bins of the variable that do."""
 
@@ -532,9 +543,24 @@ class TreeWalk(TreeSums, Walk):
         self._leaves += [(*end, side) for end, side in zip(ends, both, strict=True)]
         return both
 
+    def negatives(self) -> Array:
+        """From the cells of the rarer sign: records, of a density."""
+        if not self._binned.coarse:
+            return np.empty(0)
+        negative = np.flatnonzero(self._r < 0).astype(np.int32)
+        if 2 * negative.size <= self.count:
+            return -self._binned.sums(self._r, negative)
+        positive = np.flatnonzero(self._r > 0).astype(np.int32)
+        return self._binned.sums(self._r, positive) - self.root()
+
+    def within(self, bins: Array) -> list[tuple[Array, Array]]:
+        """Those in memory."""
+        return self._binned.within(self._r, bins)
+
     def first(self) -> Array:
-        """size, total, count and the sums of the root."""
-        return np.concatenate([[self.size, self.total, self.count], self.root()])
+        """size, total, count, the sums of the root and those of negative parts."""
+        known = [self.size, self.total, self.count]
+        return np.concatenate([known, self.root(), self.negatives()])
 
     def restart(self) -> None:
         """The cells stay in the order they have."""
@@ -557,6 +583,8 @@ class TreeWalk(TreeSums, Walk):
         """The sums of the left side, or the answer to another question."""
         if move[0] == "cells":
             return [self.cells()]  # lists of several blocks add up to one
+        if move[0] == "within":
+            return [self.within(np.array(move[1:]))]
         if move[0] == "resplit":
             return self.resplit(_unpacked(move[2:]), move[1])
         if move[0] == "leaves":
@@ -579,11 +607,12 @@ def _unpacked(packed: Sequence[bytes]) -> BinnedTree:
 class TreesInBlocks(TreeSums):
     """The sums over cells in blocks: one pass for each question."""
 
-    def __init__(self, ask: Ask) -> None:
+    def __init__(self, ask: Ask, n_bins: int) -> None:
         self._ask: Ask = ask
         self._moves: tuple[tuple[Any, ...], ...] = ()
-        self.size, self.total, count, *root = ask(())
-        self.count, self._leaves = round(count), [np.array(root)]
+        self.size, self.total, count, *sums = ask(())
+        self.count, self._leaves = round(count), [np.array(sums[:n_bins])]
+        self._negatives = np.array(sums[n_bins:])
 
     def root(self) -> Array:
         """The sums over all cells."""
@@ -609,6 +638,19 @@ class TreesInBlocks(TreeSums):
     def leaves(self, tree: BinnedTree) -> Array:
         """In one pass over the blocks."""
         return self._asked("leaves", 0, tree)
+
+    def negatives(self) -> Array:
+        """From the first pass."""
+        return self._negatives
+
+    def within(self, bins: Array) -> list[tuple[Array, Array]]:
+        """Those of all blocks."""
+        self._moves = (*self._moves, ("within", *map(int, bins)))
+        found = []
+        for parts in zip(*self._ask(self._moves), strict=True):  # of each bin, from all blocks
+            values, r = zip(*parts, strict=True)
+            found.append((np.concatenate(values), np.concatenate(r)))
+        return found
 
     def cells(self) -> tuple[Array, Array]:
         """Those of all blocks."""
@@ -667,6 +709,11 @@ class BinnedCells:
         small = np.min_scalar_type(sizes.max() - 1)
         self.codes = np.empty((cells.n_cells, sizes.size), dtype=small)
         over_rows(self._encode, cells.n_cells, 16 * sizes.size)
+        self.coarse = bool(plan.coarse.any())
+        self._sorted: dict[int, tuple[Array, Array]] = {}  # see _in_order
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_sorted": {}}
 
     def _encode(self, start: int, stop: int) -> None:
         """The bins of some cells."""
@@ -682,6 +729,25 @@ class BinnedCells:
     def walk(self, r: Array) -> TreeWalk:
         """The sums with weights r."""
         return TreeWalk(self, r)
+
+    def within(self, r: Array, bins: Array) -> list[tuple[Array, Array]]:
+        """Of the cells in each of some bins of continuous variables the values, and r."""
+        found: list[tuple[Array, Array]] = []
+        for v in np.searchsorted(self._plan.firsts, bins, side="right") - 1:
+            order, ends = self._in_order(int(v))
+            here = int(bins[len(found)] - self._plan.firsts[v])
+            cells = order[ends[here] : ends[here + 1]]
+            found.append((self._cells.values[v, cells], r[cells]))
+        return found
+
+    def _in_order(self, v: int) -> tuple[Array, Array]:
+        """The cells by their values of a variable, and where each of its bins begins and ends."""
+        if v not in self._sorted:
+            values = self._cells.values[v]
+            order = np.argsort(values, kind="stable").astype(np.int32)
+            upto = np.searchsorted(values[order], self._plan.thresholds[v], side="right")
+            self._sorted[v] = order, np.concatenate([[0], upto, [order.size]])
+        return self._sorted[v]
 
     def sums(self, r: Array, cells: Array) -> Array:
         """Sums of r by bin of every variable, over some cells."""
@@ -748,23 +814,26 @@ class TreePlan(Plan):
     """Trees over the columns of a table, every variable in bins.
 
     ``thresholds`` are the ends of the bins of each continuous variable, ``firsts`` the number of
-    each variable's first bin.
+    each variable's first bin; bins of a variable with too many values are ``coarse``.
     """
 
     def __init__(self, view: View, max_nodes: int, bins: int) -> None:
         self.schema, self._max_nodes = view.schema, max_nodes
         n_continuous = len(self.schema.continuous)
         self.thresholds: list[Array] = [np.empty(0)] * n_continuous
+        many = np.zeros(n_continuous, dtype=bool)
 
         def find(first: int, last: int) -> None:
             for v in range(first, last):
-                self.thresholds[v] = _thresholds(*view.counted(v), bins)
+                values, counts = view.counted(v)
+                self.thresholds[v], many[v] = _thresholds(values, counts, bins), values.size > bins
 
         over_rows(find, n_continuous, 64 * view.length)
         # unknown levels have a bin of their own, the last
         levels = [len(known) + 1 for known in self.schema.levels]
         sizes = [t.size + 1 for t in self.thresholds] + levels
         self.firsts = np.concatenate([[0], np.cumsum(sizes)])
+        self.coarse = np.repeat([*many, *(False for _ in levels)], sizes)
 
     def bind(self, cells: Cells) -> BinnedCells:
         """Given cells in bins."""
@@ -772,7 +841,7 @@ class TreePlan(Plan):
 
     def over_blocks(self, ask: Ask) -> TreesInBlocks:
         """One pass over the blocks for each split."""
-        return TreesInBlocks(ask)
+        return TreesInBlocks(ask, int(self.firsts[-1]))
 
     def terms(self, cells: Cells) -> BoundTrees:
         """A place for chosen trees, a bit per cell and tree."""
@@ -780,9 +849,24 @@ class TreePlan(Plan):
 
     def propose(self, sums: TreeSums) -> list[Proposal]:
         """The tree of every size, each with one leaf of the one before it split."""
+        return self._trees(sums, self._sign(sums))
+
+    def largest(self, sums: TreeSums) -> list[Proposal]:
+        """The same trees with the labels for positive values; 1 everywhere where no split gains."""
+        found = self._trees(sums, 1.0)
+        if found or sums.total <= 0:
+            return found
+        ones = np.full(1, -2, np.int32)
+        tree = BinnedTree(np.zeros(1, np.int32), np.zeros((1, 1)), ones, ones)
+        whole = self._terms(tree, np.zeros(1), [np.empty(0, np.int32)])
+        return [Proposal(whole, 1, sums.total)]
+
+    def _trees(self, sums: TreeSums, sign: float) -> list[Proposal]:
         noise = _NOISE * sums.size
+        finer = self._finer(sums, noise)
         grown = self._grow(sums, noise)
-        return [self._proposal(*found) for found in self._sizes(grown, self._sign(sums))]
+        proposals = [self._proposal(*found) for found in self._sizes(grown, sign)]
+        return proposals if finer is None else [self._single(finer, sums, sign), *proposals[1:]]
 
     def refine(self, sums: TreeSums, prices: Array, chosen: Sequence[Operator]) -> list[Proposal]:
         """The best tree grown from the best question on each variable, the best with new questions.
@@ -814,18 +898,35 @@ class TreePlan(Plan):
         """
         noise = _NOISE * sums.size
         sums.restart()
-        one = self._leaf(0, (0, 0), sums.total, sums.root(), 0.0)
+        one, finer = self._leaf(0, (0, 0), sums.total, sums.root(), 0.0), self._finer(sums, noise)
         most = np.full(len(prices), of_sums(sums.size, sums.total) + noise)
-        most[0] = abs(sums.total) + one.gain + noise
+        most[0] = abs(sums.total) + (one.gain if finer is None else finer.gain) + noise
+        single = [] if finer is None else [self._single(finer, sums, self._sign(sums))]
         variables = self.firsts.size - 1
         if len(prices) == 1 or sums.count * variables**2 > budget:
-            return Ceiling(most)
+            return Ceiling(most, single)
         gathered = _Gathered(*sums.cells())
         n_continuous = len(self.thresholds)
         proved, trees = tree_ceiling(*gathered, self.firsts, n_continuous, prices, budget)
         resplitter = Resplitter(self.firsts, n_continuous, prices, self._sign(sums))
         found = [resplitter.labelled(gathered, tree) for tree in trees]
-        return Ceiling(np.minimum(most, proved), [self._proposal(*better) for better in found])
+        proved[0] = most[0]  # thresholds of one node are not those of the bins alone
+        proposals = [*single, *(self._proposal(*better) for better in found)]
+        return Ceiling(np.minimum(most, proved), proposals)
+
+    def _finer(self, sums: TreeSums, noise: float) -> Threshold | None:
+        """The best single threshold, if one inside a bin is better than all between bins."""
+        between = self._leaf(0, (0, 0), sums.total, sums.root(), noise).gain
+        return threshold_inside(sums, self.firsts, self.coarse, between, noise)
+
+    def _single(self, at: Threshold, sums: TreeSums, sign: float) -> Proposal:
+        """The tree of one node that asks for a threshold, labelled for values of a sign."""
+        totals = np.array([at.left, sums.total - at.left])
+        ones = sign * totals > 0
+        links = np.where(ones, -2, -1).astype(np.int32)
+        tree = BinnedTree(np.array([at.variable], np.int32), np.zeros((1, 1)), links[:1], links[1:])
+        operator = self._terms(tree, np.array([_between(at.low, at.high)]), [np.empty(0, np.int32)])
+        return Proposal(operator, 1, float(totals[ones].sum()))
 
     def _binned(self, chosen: Sequence[Operator]) -> Iterator[BinnedTree]:
         """Trees of this plan as they ask for bins."""
@@ -837,7 +938,8 @@ class TreePlan(Plan):
                 for place, node in enumerate(range(start, stop)):
                     v = int(trees.variable[node])
                     if v < len(self.thresholds):
-                        cut = np.searchsorted(self.thresholds[v], trees.threshold[node])
+                        # a single node may ask for a threshold inside a bin: the next one
+                        cut = np.searchsorted(self.thresholds[v][:-1], trees.threshold[node])
                         goes_left[place, : cut + 1] = 1
                     else:
                         goes_left[place, trees.members[trees.sets[node] : trees.sets[node + 1]]] = 1
@@ -882,6 +984,9 @@ class TreePlan(Plan):
                 threshold[node] = self.thresholds[v][chosen.size - 1]
             else:
                 members[node] = chosen.astype(np.int32)
+        return self._terms(tree, threshold, members)
+
+    def _terms(self, tree: BinnedTree, threshold: Array, members: list[Array]) -> TreeTerms:
         return TreeTerms(
             self.schema.continuous,
             self.schema.categorical,
@@ -890,7 +995,7 @@ class TreePlan(Plan):
             threshold,
             tree.left,
             tree.right,
-            np.array([0, size]),
+            np.array([0, tree.size]),
             np.concatenate(members),
             np.concatenate([[0], np.cumsum([m.size for m in members])]),
         )

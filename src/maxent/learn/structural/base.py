@@ -14,7 +14,7 @@ from maxent.features import Schema
 
 FEWEST = 5  # records or samples
 PROOF_BUDGET = 5e8  # visits of cells for the bounds of each family: seconds at most
-CHANGE = 1e-5  # of the objective in a round, at which the paper stops (§4)
+LEAST_CHANGE = 1e-5  # of the objective in a round, at which the paper stops (§4)
 OfLevel = Callable[[int, int], float]  # a number for the place of a family and its level k
 
 

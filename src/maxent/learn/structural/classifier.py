@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from numbers import Integral
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -20,11 +21,13 @@ from maxent import io
 from maxent._support.checks import floats, masses
 from maxent._support.progress import Progress
 from maxent._support.threads import one_blas_thread
+from maxent.core import bounds
 from maxent.core.domains import Simplex
-from maxent.core.entropies import Entropy, Shannon, Shifted
+from maxent.core.entropies import Entropy, Relative, Shannon, Shifted
 from maxent.core.potentials import Box
 from maxent.core.problem import Problem, State
 from maxent.core.solvers import ConvergenceWarning, steps
+from maxent.density.evidence import Evidence, RecordWeights
 from maxent.families import Family, Monomials, Proposal, Terms, Trees
 from maxent.families.growth import Proof, family_gap
 from maxent.features import Cells, Operator, Schema
@@ -39,8 +42,8 @@ from maxent.learn.linear.class_map import ClassMap, ClassPart, Ones
 from maxent.learn.linear.class_weight import class_factors
 from maxent.learn.saving import SavesFields
 from maxent.learn.structural.base import (
-    CHANGE,
     FEWEST,
+    LEAST_CHANGE,
     PROOF_BUDGET,
     bound_complexity,
     check_not_negative,
@@ -61,7 +64,7 @@ _SAME = 1e-6  # share of a value within which a proposal is a chosen feature, fo
 class StructMaxentClassifier(ClassifierMixin, SavesFields, BaseEstimator):
     """Class probabilities with features from a union of families (conditional structural maxent).
 
-    `p_w[y|x]` is proportional to `exp(sum_j w_j phi_j(x) [y = y_j])`, and w minimises (14)
+    `p_w[y|x]` is proportional to `p0[y|x] exp(sum_j w_j phi_j(x) [y = y_j])`, and w minimises (14)
 
         `mean loss + sum_k beta_k ||w_k||_1`,      `beta_k = lam B_k + beta`
 
@@ -82,10 +85,12 @@ class StructMaxentClassifier(ClassifierMixin, SavesFields, BaseEstimator):
         The price of every feature. With 0 the constants are free and ``gap_`` is infinite.
     rule : "corrective" or "line-search", default "corrective"
         "corrective" solves for all weights again in each round, by the core's solver; "line-search"
-        takes the exact step along the worst feature, new or old, and ends as the paper's §4 does,
-        at a round that changes the objective by less than 1e-5.
+        takes the exact step along the worst feature, new or old, and ends at ``least_change``.
     rounds : int, default 100
         Rounds at most.
+    least_change : float, default 1e-5
+        A round of "line-search" that changes the objective by less ends the fit, as in the paper's
+        §4; 0 goes on until nothing found violates optimality by more than ``tol``.
     per_round : int, default 1
         Features that come in each round, of as many classes.
     searches : int, default 5
@@ -102,6 +107,11 @@ class StructMaxentClassifier(ClassifierMixin, SavesFields, BaseEstimator):
     categorical : iterable of str or int, default ()
         Columns that are categories whatever their type; those of type category or string always
         are.
+    prior : array (n_classes,) or callable, default None
+        `p0[y|x]` of (10), what the model is closest to: probabilities of the sorted classes, all
+        positive, or a function of X that gives them for every row, such as ``predict_proba`` of
+        another model; None is uniform. Other entropies are relative to it (``Relative``). A model
+        with a function cannot be saved.
     class_weight : dict or "balanced", default None
         Weights of the classes, {class: weight} or "balanced"; they multiply sample weights, and
         leave the m of `B_k` as it is.
@@ -131,6 +141,9 @@ class StructMaxentClassifier(ClassifierMixin, SavesFields, BaseEstimator):
     family_gap_ : float
         The same over all features of the families, found or not, from a bound on what they may
         have; large where that is loose, infinite with ``beta=0``.
+    guarantees_ : dict
+        What ``family_gap_`` says of the optimum `p*` over all features of the families:
+        ``mean_kl`` bounds the mean over the samples of `KL(p*[.|x] || p_w[.|x])` (Theorem 4).
     violation_ : float
         What `|E_p[phi] - E_S[phi]| - beta_k` of no feature exceeds, found or not, for any class;
         inf where Ctrl-C stopped the fit. As the objective F is convex, `F(w) - F(w*)` is at most
@@ -165,8 +178,9 @@ class StructMaxentClassifier(ClassifierMixin, SavesFields, BaseEstimator):
     _fitted_fields = (
         *("feature_names_in_", "n_features_in_", "classes_", "schema_", "intercept_", "_parts_"),
         *("_chosen_", "n_features_", "objective_", "gap_", "violation_found_", "violation_"),
-        *("family_gap_", "loss_", "n_rounds_", "history_"),
+        *("family_gap_", "guarantees_", "loss_", "n_rounds_", "history_", "_evidence_"),
     )
+    _optional_fields = ("feature_names_in_", "_evidence_")
 
     def __init__(
         self,
@@ -176,12 +190,14 @@ class StructMaxentClassifier(ClassifierMixin, SavesFields, BaseEstimator):
         *,
         rule: str = "corrective",
         rounds: int = 100,
+        least_change: float = LEAST_CHANGE,
         per_round: int = 1,
         searches: int = 5,
         proof_budget: float = PROOF_BUDGET,
         tol: float = 1e-4,
         entropy: EntropyLike = "shannon",
         categorical: Iterable[Any] = (),
+        prior: ArrayLike | Callable[[Any], ArrayLike] | None = None,
         class_weight: ClassWeights = None,
         verbose: int = 0,
     ) -> None:
@@ -190,12 +206,14 @@ class StructMaxentClassifier(ClassifierMixin, SavesFields, BaseEstimator):
         self.beta = beta
         self.rule = rule
         self.rounds = rounds
+        self.least_change = least_change
         self.per_round = per_round
         self.searches = searches
         self.proof_budget = proof_budget
         self.tol = tol
         self.entropy = entropy
         self.categorical = categorical
+        self.prior = prior
         self.class_weight = class_weight
         self.verbose = verbose
 
@@ -217,20 +235,24 @@ class StructMaxentClassifier(ClassifierMixin, SavesFields, BaseEstimator):
         """
         self._check()
         families = self._families()
+        given = X
         X, y = self._table(X, reset=True), self._labels(X, y)
         weight = masses("sample_weight", sample_weight, len(y))
         if not weight.any():
             raise ValueError("all sample weights are zero: give some samples a positive weight")
-        X, y, weight = take_rows(X, weight > 0), y[weight > 0], weight[weight > 0]
+        used, count = weight > 0, len(y)
+        X, y, weight = take_rows(X, used), y[used], weight[used]
         self.classes_, labels = np.unique(y, return_inverse=True)
         self._check_sample(len(y))
+        prior = self._prior(given, count)
+        entropy = self._entropy(None if prior is None else prior[used])
         self.schema_ = Schema.from_table(X, self.categorical)
         cells = self.schema_.read(X)
         constant = constant_columns(cells, self.schema_)
         if constant:
             warnings.warn(not_used(constant), stacklevel=2)
         factors = class_factors(self.class_weight, self.classes_, labels, weight)
-        growth = _ClassGrowth(self, families, cells, labels, weight, factors)
+        growth = _ClassGrowth(self, families, entropy, cells, labels, weight, factors)
         with one_blas_thread():
             try:
                 growth.run()
@@ -256,6 +278,8 @@ class StructMaxentClassifier(ClassifierMixin, SavesFields, BaseEstimator):
             proof = growth.proof.proof
             self.violation_ = max(self.violation_found_, proof.violation)
             self.family_gap_ = family_gap(state, proof.gauge)
+        self.guarantees_ = state.problem.guarantees(self.family_gap_)
+        self._evidence_ = growth.evidence(kept)
         self.loss_ = self.objective_ - state.penalty
         self.n_rounds_, self.history_ = len(growth.history) - 1, growth.history
 
@@ -289,6 +313,8 @@ class StructMaxentClassifier(ClassifierMixin, SavesFields, BaseEstimator):
         if "violation_" in state and {"violation_found_", "family_gap_"}.isdisjoint(state):
             found = {"violation_found_": state["violation_"]}  # a file without bounds
             state = state | found | {"violation_": np.inf, "family_gap_": np.inf}
+        if "family_gap_" in state and "guarantees_" not in state:
+            state = state | {"guarantees_": {"fenchel_young": state["family_gap_"]}}
         super().__setmodel__(state)
         if not hasattr(self, "_parts_"):
             return
@@ -302,9 +328,8 @@ class StructMaxentClassifier(ClassifierMixin, SavesFields, BaseEstimator):
     # -- parameters and input ------------------------------------------------------------------
 
     def _check(self) -> None:
-        check_not_negative(
-            lam=self.lam, beta=self.beta, tol=self.tol, proof_budget=self.proof_budget
-        )
+        names = ("lam", "beta", "least_change", "tol", "proof_budget")
+        check_not_negative(**{name: getattr(self, name) for name in names})
         check_rule(self.rule, RULES)
         check_searches(self.searches)
         for name in ("rounds", "per_round"):
@@ -313,7 +338,23 @@ class StructMaxentClassifier(ClassifierMixin, SavesFields, BaseEstimator):
                 raise ValueError(f"{name} must be an integer >= 1, got {value!r}")
         self._entropy()
 
-    def _entropy(self) -> Entropy:
+    def _prior(self, X: Any, count: int) -> Array | None:
+        """p0[.|x] of every row."""
+        if self.prior is None:
+            return None
+        classes = self.classes_.size
+        given = self.prior(X) if callable(self.prior) else self.prior
+        rows = np.asarray(given, dtype=np.float64)
+        if rows.shape not in ((classes,), (count, classes)):
+            raise ValueError(
+                f"prior must have a probability for each of {classes} classes, in one row or in "
+                f"one for each of {count} samples, got shape {rows.shape}"
+            )
+        if not (np.isfinite(rows).all() and (rows > 0).all()):
+            raise ValueError("prior must be finite and positive: a class of prior 0 is never seen")
+        return np.broadcast_to(rows / rows.sum(axis=-1, keepdims=True), (count, classes))
+
+    def _entropy(self, prior: Array | None = None) -> Entropy:
         given = self.entropy
         entropy = Shannon() if isinstance(given, str) and given == "shannon" else given
         if (
@@ -321,7 +362,7 @@ class StructMaxentClassifier(ClassifierMixin, SavesFields, BaseEstimator):
             and isinstance(entropy.domain, Simplex)
             and entropy.differentiable
         ):
-            return entropy
+            return entropy if prior is None else Relative(entropy, prior)
         raise ValueError(
             'entropy must be "shannon" or a strictly convex Entropy of the simplex such as '
             f"Tsallis(1.5), got {given!r}"
@@ -375,18 +416,49 @@ class StructMaxentClassifier(ClassifierMixin, SavesFields, BaseEstimator):
     # -- prediction ----------------------------------------------------------------------------
 
     def decision_function(self, X: TableLike) -> Array:
-        """Scores of each class; with two classes the second's less the first's."""
+        """Scores of each class without the prior; of two classes the second's less the first's."""
         theta = self._scores(X)
         return theta[:, 1] - theta[:, 0] if self.classes_.size == 2 else theta
 
     def predict_proba(self, X: TableLike) -> Array:
         """Probability of each class."""
-        return np.asarray(self._entropy().conjugate(self._scores(X))[1])
+        theta = self._scores(X)
+        return np.asarray(self._entropy(self._prior(X, len(theta))).conjugate(theta)[1])
 
     def predict(self, X: TableLike) -> Array:
         """The most probable class."""
         best = np.argmax(self.predict_proba(X), axis=1)
         return self.classes_[best]
+
+    def bound(self, delta: float = 0.05) -> bounds.LossBound:
+        """An upper bound on the mean log loss of new labels of the same samples, from (9).
+
+        With probability `1 - delta` over the labels it is at most `L_S(w) + sum_j beta_j |w_j|` for
+        any fitted w, `beta_j` of all sets `H_k` for all classes (``bounds.structural_beta``): the
+        losses differ by `<w, E_S[Phi] - E[Phi]>`, as the samples are the same. With a prior they
+        are those of `-log(p_w / p0)`. Labels must be independent given the samples, and sample
+        weights set without regard to them.
+        """
+        check_is_fitted(self)
+        if not isinstance(self._entropy(), Shannon):
+            raise ValueError(f"the bound is for the log loss: entropy Shannon, not {self.entropy}")
+        known: LabelEvidence | None = getattr(self, "_evidence_", None)
+        if known is None:
+            raise ValueError(
+                "the model does not know the weights of its samples, or they are those of classes "
+                "(class_weight): fit it again without"
+            )
+        used = self.intercept_[self.intercept_ != 0]
+        w = np.concatenate([used, [weight for _, weight in self._chosen_]])
+        complexity = np.concatenate([np.zeros(used.size), known.complexity])
+        beta = bounds.structural_beta(complexity, known.n_sets, known.samples.effective, delta)
+        return bounds.LossBound(
+            self.loss_ - known.prior_loss,
+            float(np.sum(beta * np.abs(w))),
+            delta,
+            assumes="the labels are independent given the samples",
+            on="new labels of these samples",
+        )
 
     def _scores(self, X: Any) -> Array:
         check_is_fitted(self)
@@ -414,6 +486,20 @@ class ChosenFeature:
     level: int
     output: int
     beta: float
+
+
+@io.register
+@dataclass(frozen=True, eq=False)
+class LabelEvidence:
+    """What a bound knows: the samples, sets of features for all classes, and the prior's loss.
+
+    ``complexity`` is `B_k` of each feature in use.
+    """
+
+    samples: Evidence
+    n_sets: int
+    complexity: Array
+    prior_loss: float
 
 
 class _Candidate(NamedTuple):
@@ -448,6 +534,7 @@ class _ClassGrowth:
         self,
         model: StructMaxentClassifier,
         families: Sequence[Family],
+        entropy: Entropy,
         cells: Cells,
         labels: Array,
         weight: Array,
@@ -455,7 +542,7 @@ class _ClassGrowth:
     ) -> None:
         self.model, self.families, schema = model, families, model.schema_
         self.searches = [family.search(cells, schema) for family in families]
-        self.entropy = model._entropy()
+        self.entropy, self._samples, self._factors = entropy, weight, factors
         n_classes = model.classes_.size
         self.observed = np.eye(n_classes)[labels]
         self.weight = weight * factors / (weight @ factors)
@@ -472,6 +559,7 @@ class _ClassGrowth:
         self.outputs = [1] if n_classes == 2 else list(range(n_classes))
         beta = float(model.beta)
         self.chosen = [ChosenFeature("1", "constant", 0, y, beta) for y in self.outputs]
+        self._sets: list[tuple[int, int]] = [(-1, 0)] * len(self.outputs)  # family and k
         self.w = np.zeros(len(self.outputs))
         self._terms: dict[tuple[int, int], tuple[Terms, list[int]]] = {}  # by family and class
         self.history: list[dict[str, float]] = []
@@ -510,6 +598,24 @@ class _ClassGrowth:
             if used.size and operator is not None:
                 parts.append((output, operator.restrict(used), mine[used]))
         return parts
+
+    def evidence(self, kept: Array) -> LabelEvidence | None:
+        """What (9) needs to know of the features in use; None where classes have weights."""
+        if np.ptp(self._factors):
+            return None
+        records = RecordWeights.from_counts(np.ones(self._samples.size), self._samples)
+        families, schema = self.families, self.model.schema_
+        sets = [self._sets[j] for j in kept if self.chosen[j].level]
+        known = {
+            (f, k): records.complexity(partial(families[f].complexity_of, k, schema))
+            for f, k in set(sets)
+        }
+        return LabelEvidence(
+            records.evidence(),
+            len(self.outputs) * (1 + sum(family.max_level for family in families)),
+            np.array([known[one] for one in sets]),
+            self._constant,
+        )
 
     # -- how it grows --------------------------------------------------------------------------
 
@@ -664,7 +770,7 @@ class _ClassGrowth:
 
     def _settled(self) -> bool:
         objective = [record["objective"] for record in self.history[-2:]]
-        return len(objective) == 2 and objective[0] - objective[1] < CHANGE
+        return len(objective) == 2 and objective[0] - objective[1] < self.model.least_change
 
     def _add(self, candidate: _Candidate) -> int:
         """Take a feature in with weight 0; its number."""
@@ -678,6 +784,7 @@ class _ClassGrowth:
         (name,) = proposal.operator.names()
         kind = type(self.families[family]).__name__
         self.chosen.append(ChosenFeature(name, kind, proposal.level, output, candidate.beta))
+        self._sets.append((family, proposal.level))
         self.w = np.append(self.w, 0.0)
         return index[-1]
 

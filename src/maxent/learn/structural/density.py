@@ -29,6 +29,7 @@ from maxent.density.recipe import named_entropy
 from maxent.families import Family, Monomials, Search, Trees, empirical_complexity
 from maxent.families.blocked import BlockGrowth, GrowthBlock
 from maxent.families.growth import (
+    RANGE,
     RULES,
     Candidate,
     CellGrowth,
@@ -42,8 +43,8 @@ from maxent.features.cells import not_used
 from maxent.learn.delegated import Delegated
 from maxent.learn.density.base import COLUMNS, DensityEstimator
 from maxent.learn.structural.base import (
-    CHANGE,
     FEWEST,
+    LEAST_CHANGE,
     PROOF_BUDGET,
     OfLevel,
     bound_complexity,
@@ -163,10 +164,16 @@ class StructMaxent(GrownDensity):
         the worst feature, new or old; "line-search" takes the exact step.
     complexity : "bound" or "empirical", default "bound"
         "bound" takes `B_k` from (15), "empirical" the Rademacher complexity of the records by
-        simulation (an estimate from below for greedy families).
+        simulation (an estimate from below for greedy families), without absolute value.
     rounds : int, default 500
-        Rounds at most; the paper's 500. A fit ends when a round changes the objective by less than
-        1e-5 or no feature that violates optimality is found.
+        Rounds at most; the paper's 500.
+    feature_bound : float, default None
+        `Lambda` of "structmaxent1" and "structmaxent2", whose features lie in `[-Lambda, Lambda]`:
+        1 gives the steps as the figures print them. None takes [0, 1], where all features here lie;
+        steps are up to four times as long.
+    least_change : float, default 1e-5
+        A round that changes the objective by less ends the fit; the paper's 1e-5. A smaller one
+        follows steps further, 0 until nothing found violates optimality or rounds are used up.
     searches : int, default 5
         Longer searches at most, of the corrective rule where proposals bring no more; 0 is the
         paper's greedy search alone.
@@ -174,7 +181,8 @@ class StructMaxent(GrownDensity):
         Visits of cells that the bounds may take, for each family; seconds at most for the default.
         More makes bounds closer, none makes them wrong.
     entropy : str or Entropy, default "shannon"
-        "shannon", or an Entropy with ``rule="corrective"`` (Bregman generalization, §5).
+        "shannon", or with ``rule="corrective"`` an Entropy, relative to the default density (see
+        ``Relative``). Where that is uniform it is the Bregman divergence of §5, times a constant.
     categorical : iterable of str or int, default ()
         Columns that are categories whatever their type; those of type category or string always
         are.
@@ -205,7 +213,8 @@ class StructMaxent(GrownDensity):
         Duality gap over the features that came in.
     family_gap_ : float
         Duality gap over all features of the families, found or not, from ``family_bounds_``. Large
-        where a bound is loose, as for large trees on many cells.
+        where a bound is loose, as for large trees on many cells. ``Trees`` of two nodes and more
+        have the thresholds of their ``bins``, and no others.
     violation_ : float
         By how much any feature of the families, found or not, violates optimality at most.
     violation_found_ : float
@@ -223,7 +232,7 @@ class StructMaxent(GrownDensity):
         - "converged": no feature violates optimality by more than 1e-6, or than those that came in
           do at ``tol``, proved for all;
         - "unproved": none is found, and ``violation_`` says what could not be ruled out;
-        - "small_change": the paper's rule ended the fit;
+        - "small_change": a round changed the objective by less than ``least_change``;
         - "max_iter": after all rounds, or after all searches where ``violation_found_`` says that
           more can be gained.
     n_iter_ : int
@@ -269,6 +278,8 @@ class StructMaxent(GrownDensity):
         rule: str = "corrective",
         complexity: str = "bound",
         rounds: int = 500,
+        feature_bound: float | None = None,
+        least_change: float = LEAST_CHANGE,
         searches: int = 5,
         proof_budget: float = PROOF_BUDGET,
         entropy: EntropyLike = "shannon",
@@ -284,6 +295,8 @@ class StructMaxent(GrownDensity):
         self.rule = rule
         self.complexity = complexity
         self.rounds = rounds
+        self.feature_bound = feature_bound
+        self.least_change = least_change
         self.searches = searches
         self.proof_budget = proof_budget
         self.entropy = entropy
@@ -431,12 +444,18 @@ class StructMaxent(GrownDensity):
         return {"values": any("values" in names for names in looks_at), "products": False}
 
     def _check(self) -> None:
-        check_not_negative(lam=self.lam, beta=self.beta, proof_budget=self.proof_budget)
+        names = ("lam", "beta", "least_change", "proof_budget")
+        check_not_negative(**{name: getattr(self, name) for name in names})
         check_rule(self.rule, RULES)
         if self.complexity not in ("bound", "empirical"):
             raise ValueError(f'complexity must be "bound" or "empirical", got {self.complexity!r}')
         positive("rounds", self.rounds)
         check_searches(self.searches)
+        if self.feature_bound is not None and not self.feature_bound >= 1:
+            raise ValueError(
+                f"feature_bound must be None or a number >= 1, got {self.feature_bound!r}: "
+                "features lie in [0, 1], which [-Lambda, Lambda] must hold"
+            )
         entropy = named_entropy(self.entropy)
         required_power(entropy)
         if self.rule != "corrective" and not isinstance(entropy, Shannon):
@@ -458,7 +477,8 @@ class _Rounds:
 
     def __init__(self, model: StructMaxent, growth: DensityGrowth, quiet: bool) -> None:
         self.model, self.growth, self.quiet = model, growth, quiet
-        self.step = StepRule(model.rule)
+        self.step, bound = StepRule(model.rule), model.feature_bound
+        self.range = RANGE if bound is None else (-float(bound), float(bound))
         self.history: list[dict[str, float]] = []
         self.begin = perf_counter()
         self.found = np.inf  # the largest violation found at the weights
@@ -479,7 +499,7 @@ class _Rounds:
                 before, objective = objective, self.growth.objective()
                 self._record(objective)
                 progress.update(f"round {count + 1}, violation {self.found:.1e}")
-                little = before - objective < CHANGE
+                little = before - objective < self.model.least_change
                 if little and (longer or not self._may_search()):
                     self.status = Status.SMALL_CHANGE
                     break
@@ -549,7 +569,7 @@ class _Rounds:
             j, violation = growth.add(best), best.violation
         if violation <= 0:
             return False
-        growth.descend(j, self.step)
+        growth.descend(j, self.step, self.range)
         return True
 
     def _record(self, objective: float) -> None:

@@ -14,7 +14,7 @@ from maxent.density import Table
 from maxent.evaluation import PresenceKFold
 from maxent.families import Family
 from maxent.learn.density.base import COLUMNS
-from maxent.learn.structural.base import PROOF_BUDGET
+from maxent.learn.structural.base import LEAST_CHANGE, PROOF_BUDGET
 from maxent.learn.structural.density import GrownDensity, StructMaxent
 from maxent.rows.arrays import Array
 from maxent.rows.blocks.table import is_blocked
@@ -52,10 +52,16 @@ class StructMaxentCV(GrownDensity):
         the worst feature, new or old; "line-search" takes the exact step.
     complexity : "bound" or "empirical", default "bound"
         "bound" takes `B_k` from (15), "empirical" the Rademacher complexity of the records by
-        simulation (an estimate from below for greedy families).
+        simulation (an estimate from below for greedy families), without absolute value.
     rounds : int, default 500
-        Rounds at most; the paper's 500. A fit ends when a round changes the objective by less than
-        1e-5 or no feature that violates optimality is found.
+        Rounds at most; the paper's 500.
+    feature_bound : float, default None
+        `Lambda` of "structmaxent1" and "structmaxent2", whose features lie in `[-Lambda, Lambda]`:
+        1 gives the steps as the figures print them. None takes [0, 1], where all features here lie;
+        steps are up to four times as long.
+    least_change : float, default 1e-5
+        A round that changes the objective by less ends the fit; the paper's 1e-5. A smaller one
+        follows steps further, 0 until nothing found violates optimality or rounds are used up.
     searches : int, default 5
         Longer searches at most, of the corrective rule where proposals bring no more; 0 is the
         paper's greedy search alone.
@@ -63,7 +69,8 @@ class StructMaxentCV(GrownDensity):
         Visits of cells that the bounds may take, for each family; seconds at most for the default.
         More makes bounds closer, none makes them wrong.
     entropy : str or Entropy, default "shannon"
-        "shannon", or an Entropy with ``rule="corrective"`` (Bregman generalization, §5).
+        "shannon", or with ``rule="corrective"`` an Entropy, relative to the default density (see
+        ``Relative``). Where that is uniform it is the Bregman divergence of §5, times a constant.
     categorical : iterable of str or int, default ()
         Columns that are categories whatever their type; those of type category or string always
         are.
@@ -102,7 +109,8 @@ class StructMaxentCV(GrownDensity):
         Duality gap over the features that came in.
     family_gap_ : float
         Duality gap over all features of the families, found or not, from ``family_bounds_``. Large
-        where a bound is loose, as for large trees on many cells.
+        where a bound is loose, as for large trees on many cells. ``Trees`` of two nodes and more
+        have the thresholds of their ``bins``, and no others.
     violation_ : float
         By how much any feature of the families, found or not, violates optimality at most.
     violation_found_ : float
@@ -120,7 +128,7 @@ class StructMaxentCV(GrownDensity):
         - "converged": no feature violates optimality by more than 1e-6, or than those that came in
           do at ``tol``, proved for all;
         - "unproved": none is found, and ``violation_`` says what could not be ruled out;
-        - "small_change": the paper's rule ended the fit;
+        - "small_change": a round changed the objective by less than ``least_change``;
         - "max_iter": after all rounds, or after all searches where ``violation_found_`` says that
           more can be gained.
     n_iter_ : int
@@ -170,6 +178,8 @@ class StructMaxentCV(GrownDensity):
         rule: str = "corrective",
         complexity: str = "bound",
         rounds: int = 500,
+        feature_bound: float | None = None,
+        least_change: float = LEAST_CHANGE,
         searches: int = 5,
         proof_budget: float = PROOF_BUDGET,
         entropy: EntropyLike = "shannon",
@@ -189,6 +199,8 @@ class StructMaxentCV(GrownDensity):
         self.rule = rule
         self.complexity = complexity
         self.rounds = rounds
+        self.feature_bound = feature_bound
+        self.least_change = least_change
         self.searches = searches
         self.proof_budget = proof_budget
         self.entropy = entropy
@@ -265,6 +277,7 @@ class StructMaxentCV(GrownDensity):
         shared = (
             *("families", "rule", "complexity", "rounds", "entropy", "categorical", "tol"),
             *("missing", "prevalence", "verbose", "searches", "proof_budget"),
+            *("least_change", "feature_bound"),
         )
         return StructMaxent(lam=lam, beta=beta, **{name: getattr(self, name) for name in shared})
 
