@@ -89,6 +89,23 @@ PAIRS = {
         mx.CumulantPrior(lambda eta: eta**2 / 2, lambda eta: eta),
         lambda r: (cp.sum_squares(r) / 2, []),
     ),
+    # weights of -1 or 1: means end there, and K* has no gradient
+    "coins": (
+        mx.CumulantPrior(lambda eta: np.logaddexp(eta, -eta) - np.log(2), np.tanh),
+        lambda r: (cp.sum(cp.logistic(2 * r) - r) - SIZE * np.log(2), []),
+    ),
+    "moved coins": (
+        mx.Centred(
+            mx.CumulantPrior(lambda eta: np.logaddexp(eta, -eta) - np.log(2), np.tanh),
+            0.5 * CENTRE,
+        ),
+        lambda r: (cp.sum(cp.logistic(2 * r) - r) - SIZE * np.log(2) - 0.5 * CENTRE @ r, []),
+    ),
+    # means are positive: 0 lies at an end of the domain
+    "counts": (
+        mx.CumulantPrior(np.expm1, np.exp),
+        lambda r: (cp.sum(cp.exp(-r) - 1), []),
+    ),
 }
 # kinks on both sides, and no programme that solves them: by smoothing, to fewer digits
 HARD = {("hinge", "SquaredNormPotential"), ("hinge", "Families")}
@@ -137,6 +154,39 @@ def test_every_potential_is_paired():
         if isinstance(getattr(mx.potentials, name), type) and name not in ABSTRACT
     }
     assert potentials == public
+
+
+def _slack_by_enumeration(kind, potential, rate):
+    """D1 of the paper: multipliers of all paths, whose sum m is priced U*(m)."""
+    multipliers = [cp.Variable(len(v), nonneg=True) for v in VERTICES]
+    value, moments = 0, 0
+    for x, path, vertices, alpha in zip(X, PATHS, VERTICES, multipliers, strict=True):
+        images = np.array([mx.ChainMap([x], STATES).moments(CHAIN.tie(v[None])) for v in vertices])
+        truth = np.asarray(CHAIN.encode([path]).values)
+        right = mx.ChainMap([x], STATES).moments(CHAIN.tie(truth[None]))
+        wrong = len(path) - vertices[:, : len(path) * STATES] @ truth[: len(path) * STATES]
+        moments = moments + A * ((images - right).T @ alpha)
+        mass = cp.sum(alpha)
+        price = cp.square(mass) / 2 if kind == "squared" else -cp.log(1 - mass) / rate
+        value = value + A * (price - wrong @ alpha)
+    extra, limits = PAIRS[potential][1](moments)
+    problem = cp.Problem(cp.Minimize(value + extra), limits)
+    problem.solve(solver=cp.CLARABEL)
+    assert problem.status == "optimal"
+    return -problem.value
+
+
+@pytest.mark.parametrize("kind", ["squared", "kl"])
+@pytest.mark.parametrize("potential", PAIRS)
+def test_slack_and_potential_against_enumeration(kind, potential):
+    """Definition 1 with every prior and every function of the slacks."""
+    given = {"slack_rate": 3.0} if kind == "kl" else {}
+    model = mx.ChainClassifier("hinge", PAIRS[potential][0], slack=kind, tol=1e-7, **given)
+    model.fit(X, PATHS)
+    assert model.objective_ == pytest.approx(
+        _slack_by_enumeration(kind, potential, 3.0), abs=2e-6
+    )
+    assert model.gap_ <= 1e-7
 
 
 @pytest.mark.parametrize("loss", LOSSES)
