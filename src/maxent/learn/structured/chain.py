@@ -472,9 +472,25 @@ class ChainModel(ChainSettings, SolvesProblem, SavesFields, BaseEstimator):
         return float(np.mean(log_partition - row_dot(scores, vertices)))
 
 
+@dataclass(eq=False, repr=False)
+class MarginSettings:
+    """What the margins of a hinge are made of; see ``ChainClassifier``."""
+
+    _: KW_ONLY
+    cost: ArrayLike | None = None
+    slack: str = "linear"
+    slack_rate: float | None = None
+
+    def _cost(self) -> Any:
+        return self.cost
+
+    def _slack(self) -> tuple[str, float]:
+        return slack_of(self.slack, self.slack_rate)
+
+
 @io.register
 @dataclass(eq=False, repr=False)
-class ChainClassifier(ChainModel):
+class ChainClassifier(MarginSettings, ChainModel):
     """Labels of every position of a sequence, with scores of neighbouring labels.
 
     A path y through a sequence scores `sum_t <w, x_t (x) y_t> + sum_t T(y_t, y_{t+1})`. Minimises
@@ -557,19 +573,9 @@ class ChainClassifier(ChainModel):
 
     loss: Any = "crf"
     potential: PotentialLike = None
-    _: KW_ONLY
-    cost: ArrayLike | None = None
-    slack: str = "linear"
-    slack_rate: float | None = None
 
     def _recipe(self, total: float) -> tuple[Any, Potential]:
         return self.loss, as_potential(self.potential)
-
-    def _cost(self) -> Any:
-        return self.cost
-
-    def _slack(self) -> tuple[str, float]:
-        return slack_of(self.slack, self.slack_rate)
 
 
 def chain_entropy(loss: Any, chain: Chain) -> Entropy:

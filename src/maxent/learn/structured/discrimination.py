@@ -27,7 +27,7 @@ from maxent.core.potentials import (
 from maxent.core.problem import Problem
 from maxent.core.solvers import Solution
 from maxent.learn.parameters import positive
-from maxent.learn.structured.chain import ChainModel
+from maxent.learn.structured.chain import ChainModel, MarginSettings
 from maxent.rows.arrays import Array
 
 
@@ -409,7 +409,7 @@ class L1M3N(ChainModel):
 
 @io.register
 @dataclass(eq=False, repr=False)
-class LaplaceMEDN(ChainModel):
+class LaplaceMEDN(MarginSettings, ChainModel):
     """Maximum-entropy discrimination Markov network with a Laplace prior.
 
     Learns a distribution p(w) of weights near the prior
@@ -431,6 +431,14 @@ class LaplaceMEDN(ChainModel):
         See above.
     rounds : int, default None
         Rounds of "variational"; refused with "exact", where it is of no use.
+    cost : array (n_classes, n_classes), default None
+        What it costs in training to label a position j where i is right, in the order of
+        ``classes_``. None is 1 for any wrong label with "hinge" and "softmax-margin", else 0.
+    slack : "linear", "squared" or "kl", default "linear"
+        How a slack xi of "hinge" counts: "linear", "squared" (`xi^2 / 2`), or "kl", the price of
+        uncertain slacks with an exponential prior of rate ``slack_rate``; see ``Slack``.
+    slack_rate : float, default None
+        Rate of the prior of "kl" slacks; None is 1.
     transitions : "constant" or "input", default "constant"
         "input" has scores of two labels that depend on the features of the second's position as
         well.
