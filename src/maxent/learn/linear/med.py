@@ -16,8 +16,16 @@ from maxent.core.entropies import Entropy, Shifted, Slack, Zero
 from maxent.core.maps import SampleMap
 from maxent.core.potentials import CumulantPrior, LaplacePrior, Potential, Quadratic, scaled
 from maxent.core.problem import Problem
+from maxent.core.solvers import Solution
 from maxent.learn.parameters import positive, slack_of
-from maxent.learn.solving import CERTIFICATE, Posed, StructuredEstimator, mean_weights
+from maxent.learn.solving import (
+    CERTIFICATE,
+    NO_SUPPORT,
+    Posed,
+    StructuredEstimator,
+    certified,
+    mean_weights,
+)
 from maxent.rows.arrays import Array
 from maxent.typing import ArrayLike, PotentialLike, SolverLike, TableLike
 
@@ -69,6 +77,11 @@ class MED(ClassifierMixin, StructuredEstimator):
         `KL(p || p_0)`, what ``bounds.margin_bound`` asks for.
     variance_ : array (n_classes, n_features)
         The posterior variance; None for a prior that tells none.
+    multipliers_ : array (n_samples, n_classes)
+        Dual variables `alpha_i(y)` of the margins (Theorem 2), those below 1e-6 of C as 0; not kept
+        in files.
+    support_ : array
+        The samples whose multipliers are not 0.
     loss_ : float
         Mean loss over the samples.
     objective_ : float
@@ -160,6 +173,16 @@ class MED(ClassifierMixin, StructuredEstimator):
             None if variance is None else np.array(variance.reshape(shape).T, order="C")
         )
         self.divergence_ = prior.conjugate(-w)
+
+    def _keep_dual(self, problem: Problem, solution: Solution, sample_weight: Any) -> None:
+        """alpha_i = C a_i p_i of the classes other than y_i."""
+        entropy = problem.entropy
+        right = entropy.observed if isinstance(entropy, Slack) else problem.observed
+        share = np.where(right > 0, 0.0, np.asarray(solution.p) * certified(problem, solution.p))
+        share[share <= NO_SUPPORT] = 0.0
+        weight = masses("sample_weight", sample_weight, len(share))
+        self.multipliers_ = positive("C", self.C) * weight[:, None] * share
+        self.support_ = np.flatnonzero(self.multipliers_.any(axis=1))
 
     def decision_function(self, X: TableLike) -> Array:
         """Mean scores of each class; with two classes the second's less the first's."""

@@ -6,13 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from maxent import io
 from maxent.core.domains import Domain
 from maxent.rows.arrays import Array, Ragged, Rows
 from maxent.structured.trees.tree import Tree
 
 
-@io.register
 @dataclass(frozen=True)
 class TreeRows(Domain):
     """The assignments of one tree per row, in the order of the trees.
