@@ -143,8 +143,8 @@ def penalty_of(potential: Potential, n: int) -> Penalty | None:
         mirrored = inside and inside.mirrored()
         return mirrored and replace(mirrored, linear=mirrored.linear - potential.reference)
     everywhere = np.arange(n)
-    inside = potential.smooth_conjugate or (potential.smooth and potential.decomposable)
-    if inside and potential.conjugate_hessian(np.zeros(n)) is not None:
+    curved = potential.smooth_conjugate or (potential.smooth and potential.decomposable)
+    if curved and potential.conjugate_hessian(np.zeros(n)) is not None:
         return _plain(n, smooth=(Smooth(everywhere, potential),))
     if isinstance(potential, Families):
         parts = [

@@ -147,7 +147,7 @@ class ChainModel(ChainSettings, SolvesProblem, SavesFields, BaseEstimator):
         """
         self._check_settings()
         for earlier in ("multipliers_", "support_"):
-            vars(self).pop(earlier, None)
+            self.__dict__.pop(earlier, None)
         if is_blocked(X):
             self._learn(self._problem_in_blocks(X, y, sample_weight))
             return self
