@@ -6,7 +6,11 @@ is for training and all the others for testing, as in the paper (and Taskar et a
 - ``ocr_folds``: train on fold 1 and test on the rest; train on folds 1 to 9 and test on fold 0.
 - ``ocr_sizes`` (Fig. 7): OCR100 to OCR250, N words of each fold; train on one fold's, test on the
   other nine folds', ten times.
-- ``ocr_constants`` (Fig. 9): OCR100 over the constants of each model, the paper's grids.
+- ``ocr_constants`` (Fig. 9): OCR100 over the constants of each model, the paper's grids; L1-M3N
+  over prices of its norm, whose fits have a gap, and not over radii (the norm is a column).
+- ``ocr_traces`` (Fig. 8): OCR100, test error of the three CRFs during training: the constants
+  are those that ``ocr_sizes`` chose, and the steps are counted, not the relative changes
+  of the likelihood by which the paper's left plot is drawn.
 - ``ocr_chosen``: beyond the paper, fold 1 with the constants that a user gets without a thought and
   those that ``M3NCV`` and ``L2CRFCV`` choose, and what the choice costs: CPU time, and iterations
   (passes over the words), those of a fold counted by its share of the words. Both are of the whole
@@ -18,10 +22,14 @@ Constants are chosen by five folds within training words: those of fold 1 in ``o
 for the nine folds: c1, c2 and C stand beside sums of losses and so stay what they are), those of
 the first run in ``ocr_sizes``. The paper fixes its own (beta = 4 or 2, lambda = 36), in units of
 its subgradient method.
+
+``--models L1-M3N`` fits some models again in ``ocr_sizes`` and ``ocr_constants``, and keeps the
+rows of the others.
 """
 
 from __future__ import annotations
 
+import argparse
 import csv
 import itertools
 import time
@@ -35,7 +43,7 @@ from sklearn.base import clone
 from sklearn.model_selection import KFold
 
 import maxent as mx
-from experiments.run import run_parts, write_rows
+from experiments.run import RESULTS, write_rows
 from experiments.south_america import DATA
 
 FILE = DATA / "ocr_letters" / "letters.npz"
@@ -43,28 +51,31 @@ SIZES = (100, 150, 200, 250)
 FOLDS = 10
 TOL = 1e-2  # of a mean loss of a few units: errors do not change any more
 LOOSE = 0.1  # for l1, whose last digits are dear
-STEPS = 40  # of the projected subgradient method, which the paper takes for the l1 ball
+
+
+def l1_network(C: float) -> Any:
+    """To a few per cent of an objective that falls like 1 / C where labels are separable."""
+    return mx.L1M3N(C, solver=mx.Reweighted(), tol=LOOSE * min(1.0, 1 / C))
+
+
 MODELS: dict[str, list[Any]] = {
     "CRF": [mx.CRF(tol=TOL)],
     "L1-CRF": [mx.L1CRF(c, tol=LOOSE) for c in (0.1, 0.3, 1.0)],
     "L2-CRF": [mx.L2CRF(c, tol=TOL) for c in (0.3, 1.0, 4.0)],
     "M3N": [mx.M3N(C, tol=TOL) for C in (0.03, 0.1, 0.3)],
-    "L1-M3N": [mx.L1M3N(C, tol=LOOSE, max_iter=60) for C in (0.5, 1.5)],
+    "L1-M3N": [l1_network(C) for C in (0.15, 0.3, 0.6, 1.2)],
     "Laplace MEDN": [mx.LaplaceMEDN(1.0, lam, tol=TOL) for lam in (16.0, 36.0, 64.0)],
     "Laplace MEDN, 3 rounds": [
         mx.LaplaceMEDN(0.5, lam / 4, "variational", tol=TOL) for lam in (16.0, 36.0, 64.0)
     ],
 }
-# the constants of Fig. 9; a constant of L1-M3N is the radius of its ball
+# the constants of Fig. 9, but for L1-M3N
 SENSITIVITY: dict[str, list[Any]] = {
     "L1-CRF": [mx.L1CRF(c, tol=LOOSE) for c in (1e-4, 1e-3, 1e-2, 0.1, 1.0, 4.0, 9.0, 16.0, 25.0)],
     "L2-CRF": [mx.L2CRF(c, tol=TOL) for c in (1e-4, 1e-3, 1e-2, 0.1, 1.0, 4.0, 9.0, 16.0, 25.0)],
     "M3N": [mx.M3N(float(k * k), tol=TOL) for k in range(1, 10)],
     "Laplace MEDN": [mx.LaplaceMEDN(1.0, float(k * k), tol=TOL) for k in range(1, 10)],
-    "L1-M3N": [
-        mx.L1M3N(None, float(k * k), solver=mx.Subgradient(), tol=LOOSE, max_iter=STEPS)
-        for k in range(13, 22)
-    ],
+    "L1-M3N": [l1_network(C) for C in (0.15, 0.3, 0.6, 1.2, 2.5, 5.0, 10.0)],
 }
 
 
@@ -177,39 +188,102 @@ def chosen(data: Words, fold: np.ndarray) -> Iterator[dict[str, Any]]:
         yield row(type(search).__name__, search, alone)
 
 
-def sizes(data: Words, fold: np.ndarray) -> Iterator[dict[str, Any]]:
+def sizes(
+    data: Words, fold: np.ndarray, names: tuple[str, ...] = tuple(MODELS)
+) -> Iterator[dict[str, Any]]:
     for size in SIZES:
         rng = np.random.default_rng(size)
         parts = [rng.choice(np.flatnonzero(fold == f), size, replace=False) for f in range(FOLDS)]
-        for name, candidates in MODELS.items():
-            chosen = data.choose(candidates, parts[0])
+        for name in names:
+            chosen = data.choose(MODELS[name], parts[0])
             for run, train in enumerate(parts):
                 test = np.concatenate([p for f, p in enumerate(parts) if f != run])
-                error = data.error(data.fit(chosen, train), test)
+                model = data.fit(chosen, train)
                 yield {
                     "size": size,
                     "model": name,
                     "constants": _constants(chosen),
                     "run": run,
-                    "error": error,
+                    "error": data.error(model, test),
+                    "objective": model.objective_,
+                    "gap": model.gap_,
                 }
 
 
-def constants(data: Words, fold: np.ndarray, runs: int = FOLDS) -> Iterator[dict[str, Any]]:
+def constants(
+    data: Words, fold: np.ndarray, names: tuple[str, ...] = tuple(SENSITIVITY), runs: int = FOLDS
+) -> Iterator[dict[str, Any]]:
     rng = np.random.default_rng(100)
     parts = [rng.choice(np.flatnonzero(fold == f), 100, replace=False) for f in range(FOLDS)]
-    for name, models in SENSITIVITY.items():
-        for place, model in enumerate(models):
+    for name in names:
+        for place, model in enumerate(SENSITIVITY[name]):
             for run in range(runs):
                 test = np.concatenate([p for f, p in enumerate(parts) if f != run])
-                error = data.error(data.fit(model, parts[run]), test)
+                fitted = data.fit(model, parts[run])
                 yield {
                     "model": name,
                     "place": place,
                     "constants": _constants(model),
                     "run": run,
-                    "error": error,
+                    "error": data.error(fitted, test),
+                    "objective": fitted.objective_,
+                    "gap": fitted.gap_,
+                    "norm": float(np.abs(fitted.weights_).sum()),
                 }
+
+
+TRACED: dict[str, tuple[Any, Any]] = {  # potential of a mean over 100 words, and solver
+    "CRF": (mx.Equality(), mx.LBFGS),
+    "L1-CRF": (mx.Box(0.1 / 100), mx.OWLQN),
+    "L2-CRF": (mx.Quadratic(2 * 1.0 / 100), mx.LBFGS),
+}
+STEPS = (1, 2, 3, 5, 8, 12, 20, 30, 50, 80, 120, 200, 300, 500)
+
+
+class Traced:
+    """Training and test error of a model of some words, step by step."""
+
+    def __init__(self, data: Words, train: np.ndarray, test: np.ndarray) -> None:
+        self.classes = np.unique(np.concatenate([data.y[i] for i in train]))
+        self.chain = mx.Chain(len(self.classes))
+        self.words = [data.X[i] for i in train]
+        self.paths = [np.searchsorted(self.classes, data.y[i]) for i in train]
+        self.others = mx.ChainMap([data.X[i] for i in test], len(self.classes))
+        self.truth = np.concatenate([data.y[i] for i in test])
+
+    def follow(self, potential: Any, solver: Any) -> Iterator[dict[str, Any]]:
+        """A row at each of STEPS; where a solver ends before, its last again."""
+        problem = mx.Problem(
+            mx.Shannon(domain=self.chain),
+            mx.ChainMap(self.words, len(self.classes)),
+            potential,
+            observed=self.chain.encode(self.paths, tied=True),
+        )
+        seen = {0: self.look(problem.origin())}
+
+        def look(step: int, state: Any) -> None:
+            if step in STEPS:
+                seen[step] = self.look(state)
+
+        solver(tol=0.0, max_iter=max(STEPS), verbose=0).run(problem, callback=look)
+        for step in STEPS:
+            yield {"steps": step} | seen[max(done for done in seen if done <= step)]
+
+    def look(self, state: Any) -> dict[str, Any]:
+        loss = len(self.words) * (state.smooth + state.problem.observed_value)
+        best = np.concatenate(self.chain.decode(self.chain.argmax(self.others.scores(state.w))))
+        error = float(np.mean(self.classes[best] != self.truth))
+        return {"negative_log_likelihood": float(loss), "error": error}
+
+
+def traces(data: Words, fold: np.ndarray) -> Iterator[dict[str, Any]]:
+    rng = np.random.default_rng(100)
+    parts = [rng.choice(np.flatnonzero(fold == f), 100, replace=False) for f in range(FOLDS)]
+    for run, train in enumerate(parts):
+        traced = Traced(data, train, np.concatenate([p for f, p in enumerate(parts) if f != run]))
+        for name, (potential, solver) in TRACED.items():
+            for row in traced.follow(potential, solver):
+                yield {"model": name, "run": run} | row
 
 
 def features(data: Words, fold: np.ndarray) -> Iterator[dict[str, Any]]:
@@ -272,8 +346,9 @@ def figure(results: Path) -> Path:
             for i in range(len(models))
         ]
         span = f"{_constants(models[0])} to {_constants(models[-1])}"
-        right.plot(range(1, len(models) + 1), mean, marker="o", label=f"{name}: {span}")
-    right.set(xlabel="place in the grid", title="Fig. 9, OCR100")
+        where = np.linspace(0, 1, len(models))
+        right.plot(where, mean, marker="o", label=f"{name}: {span}")
+    right.set(xlabel="place in the grid, from its first value to its last", title="Fig. 9, OCR100")
     right.legend(fontsize=8)
     path = results / "ocr_letters.png"
     figure.savefig(path, dpi=120)
@@ -286,21 +361,44 @@ PARTS = {
     "ocr_chosen": chosen,
     "ocr_sizes": sizes,
     "ocr_constants": constants,
+    "ocr_traces": traces,
     "ocr_features": features,
 }
 
 
-def run(results: Path, parts: tuple[str, ...] = tuple(PARTS)) -> list[Path]:
+def again(
+    path: Path, rows: Callable[..., Iterator[dict[str, Any]]], data: Words, fold: np.ndarray,
+    names: tuple[str, ...],
+) -> Path:  # fmt: skip
+    """Write a csv with new rows of some models after the old ones of the others."""
+    with path.open() as file:
+        kept = [row for row in csv.DictReader(file) if row["model"] not in names]
+    new = list(rows(data, fold, names))
+    empty = dict.fromkeys(new[0], "")
+    return write_rows(path, iter([*(empty | row for row in kept), *new]))
+
+
+def run(
+    results: Path, parts: tuple[str, ...] = tuple(PARTS), names: tuple[str, ...] = ()
+) -> list[Path]:
     if not FILE.exists():
         print("ocr_letters needs the OCR letters; nothing written")
         return []
     X, y, fold = words()
     data = Words(X, y)
-    written = [write_rows(results / f"{part}.csv", PARTS[part](data, fold)) for part in parts]
+    if names:
+        written = [again(results / f"{part}.csv", PARTS[part], data, fold, names) for part in parts]
+    else:
+        written = [write_rows(results / f"{part}.csv", PARTS[part](data, fold)) for part in parts]
     if (results / "ocr_sizes.csv").exists() and (results / "ocr_constants.csv").exists():
         written.append(figure(results))
     return written
 
 
 if __name__ == "__main__":
-    run_parts(__doc__, PARTS, run)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="all by default")
+    parser.add_argument("--models", nargs="*", default=[], help="those to fit again, by name")
+    given = parser.parse_args()
+    for path in run(RESULTS, tuple(given.parts) or tuple(PARTS), tuple(given.models)):
+        print(f"written: {path.relative_to(RESULTS.parent.parent)}")

@@ -40,6 +40,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
+from math import isfinite
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
@@ -122,7 +123,8 @@ def averaged(found: Iterable[Row], keys: list[str]) -> list[Row]:
             if all(map(_is_number, entries)):
                 numbers = [float(entry) for entry in entries]
                 mean[column] = repr(fmean(numbers))
-                error = stdev(numbers) / len(numbers) ** 0.5 if len(numbers) > 1 else float("nan")
+                known = len(numbers) > 1 and all(map(isfinite, numbers))  # a gap may be inf
+                error = stdev(numbers) / len(numbers) ** 0.5 if known else float("nan")
                 mean[f"{column}_se"] = repr(error)
         means.append(mean)
     return means

@@ -327,9 +327,29 @@ def test_subgradients_agree_with_cutting_planes(online, settings):
     assert -1e-9 <= solution.objective - best <= 1e-2
 
 
-def test_a_pass_of_single_sequences_is_the_written_out_recursion():
+UNEQUAL = np.linspace(0.05, 0.4, D * K + K * K)  # one over the variances of section 5
+
+
+def _onto_the_l1_ball(w, radius):
+    """Duchi et al. (2008), by sorting."""
+    size = np.sort(np.abs(w))[::-1]
+    above = (np.cumsum(size) - radius) / np.arange(1, w.size + 1)
+    cut = above[np.flatnonzero(size > above)[-1]]
+    return w if size.sum() <= radius else np.sign(w) * np.maximum(np.abs(w) - cut, 0)
+
+
+@pytest.mark.parametrize(
+    ("potential", "penalized"),
+    [
+        (mx.Quadratic(0.3), lambda w, step: w / (1 + 0.3 * step)),
+        (mx.Quadratic(UNEQUAL), lambda w, step: w / (1 + UNEQUAL * step)),
+        (mx.DualBall(0.5, p=1), lambda w, step: _onto_the_l1_ball(w, 0.5)),
+    ],
+    ids=["one strength", "unequal variances", "l1 ball"],
+)
+def test_a_pass_of_single_sequences_is_the_written_out_recursion(potential, penalized):
     weights = np.linspace(0.05, 0.2, len(LENGTHS))
-    problem = _problem("sparse", strength=0.3, weights=weights)
+    problem = _problem("sparse", strength=0.3, weights=weights).with_potential(potential)
     solver = mx.Subgradient(tol=0.0, max_iter=1, online=True, average=False, looks=1)
     w = np.zeros(problem.features.n_features)
     order = np.random.default_rng(0).permutation(len(LENGTHS))
@@ -343,14 +363,22 @@ def test_a_pass_of_single_sequences_is_the_written_out_recursion():
         )
         g = len(LENGTHS) * weights[i] * problem.features.take(np.array([i])).moments(answer - right)
         step = 1 / (2 * np.sqrt(t))
-        w = (w - step * g) / (1 + 0.3 * step)
+        w = penalized(w - step * g, step)
     np.testing.assert_allclose(solver.run(problem).w, w, atol=1e-12)
 
 
-def test_projected_subgradients_stay_in_the_l1_ball():
+def test_single_sequences_with_unequal_variances_agree_with_cutting_planes():
+    problem = _problem(strength=0.1).with_potential(mx.Quadratic(UNEQUAL))
+    solution = problem.solve(mx.Subgradient(tol=1e-2, online=True))
+    best = problem.solve(mx.CuttingPlane(tol=1e-9)).objective
+    assert -1e-9 <= solution.objective - best <= solution.gap <= 1e-2
+
+
+@pytest.mark.parametrize("online", [False, True], ids=["batch", "online"])
+def test_projected_subgradients_stay_in_the_l1_ball(online):
     cp = needs("cvxpy")
     problem = _problem(strength=0.1).with_potential(mx.DualBall(2.0, p=1))
-    solution = problem.solve(mx.Subgradient(tol=5e-3))
+    solution = problem.solve(mx.Subgradient(tol=5e-3, online=online))
     assert solution.gap <= 5e-3
     assert np.abs(solution.w).sum() <= 2 + 1e-9
     # the same hinge with the ball as a constraint, path by path
@@ -370,8 +398,10 @@ def test_projected_subgradients_stay_in_the_l1_ball():
 def test_subgradients_say_what_they_need():
     with pytest.raises(TypeError, match="has a gradient"):
         _field().solve("subgradient")
-    with pytest.raises(TypeError, match="Quadratic with one strength"):
-        _problem().solve(mx.Subgradient(online=True))
+    samples = mx.SampleMap(np.eye(3), 2)
+    hinge = mx.Problem(mx.Zero(), samples, mx.Quadratic(0.1), observed=np.array([0, 1, 0]))
+    with pytest.raises(TypeError, match="tied transitions"):
+        hinge.solve(mx.Subgradient(online=True))
     for wrong in ({"beta": 0.0}, {"step": -1.0}, {"looks": 0}):
         with pytest.raises(ValueError, match=r"must be >"):
             mx.Subgradient(**wrong)

@@ -74,9 +74,16 @@ def test_an_incompatible_solver_says_what_is_missing(solver, potential, entropy,
         solver.solve(_density(potential, entropy))
 
 
+class _Unknown(mx.CumulantPrior):
+    """Means that end, and a curvature that nobody knows."""
+
+    def conjugate_hessian(self, v):
+        return None
+
+
 def test_no_solver_fits_lists_every_reason():
     ranks = mx.Zero(domain=mx.Permutahedron([2.0, 1.0, 0.0]))
-    fair_coin = mx.CumulantPrior(lambda eta: np.logaddexp(eta, -eta) - np.log(2), np.tanh)
+    fair_coin = _Unknown(lambda eta: np.logaddexp(eta, -eta) - np.log(2), np.tanh)
     problem = mx.Problem(ranks, np.eye(3), fair_coin, np.ones(3))
     with pytest.raises(TypeError, match=r"prox-newton[\s\S]*lbfgs[\s\S]*fista[\s\S]*cutting-plane"):
         problem.solve()

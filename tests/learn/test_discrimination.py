@@ -141,6 +141,104 @@ def test_one_node_networks_are_crammer_and_singers_machine():
     assert (node.predict(points) == machine.predict(points)).all()
 
 
+def _eta(model, X, y):
+    """sum alpha (f(x, y_i) - f(x, y)) of the attributes' weights, from the multipliers."""
+    alpha = model.multipliers_.toarray()
+    labels = np.concatenate(y)
+    right = np.eye(2)[labels] * alpha.sum(axis=1, keepdims=True)
+    return np.concatenate(X).T @ (right - alpha)
+
+
+@pytest.mark.parametrize("C", [0.02, 0.5])
+def test_multipliers_of_networks_give_their_means(C):
+    """Theorems 2, 3, 5 and Corollary 7: the posterior mean from eta alone."""
+    m3n = mx.M3N(C, tol=1e-9).fit(X, Y)
+    np.testing.assert_allclose(_eta(m3n, X, Y), m3n.coef_.T, atol=1e-4)
+    np.testing.assert_array_equal(m3n.variance_, np.ones(10))
+    laplace = mx.LaplaceMEDN(C, 4.0, tol=1e-9).fit(X, Y)
+    np.testing.assert_allclose(laplace.shrinkage(_eta(laplace, X, Y)), laplace.coef_.T, atol=1e-3)
+    l1 = mx.L1M3N(C, tol=1e-9).fit(X, Y)
+    eta = _eta(l1, X, Y)
+    assert np.abs(eta).max() <= 0.5 + 1e-6  # appendix A
+    used = np.abs(l1.coef_.T) > 1e-6
+    np.testing.assert_allclose(eta[used], 0.5 * np.sign(l1.coef_.T[used]), atol=1e-4)
+    for model in (m3n, laplace, l1):
+        mass = model.multipliers_.sum(axis=1)
+        assert mass.max() <= C * (1 + 1e-9)
+        # complementary slackness: multipliers but where a margin is violated or just kept
+        slack = np.array([term.value for term in _slacks(X, Y, cp.Constant(model.weights_))])
+        beyond = np.setdiff1d(np.arange(len(X)), model.support_)
+        np.testing.assert_allclose(slack[beyond], 0, atol=1e-4)
+    assert len(mx.M3N(C, tol=1e-9).fit(X, Y, sample_weight=np.arange(12) % 2).support_) <= 6
+
+
+def test_easy_sequences_are_not_in_the_support():
+    """Dual sparsity: rows far beyond their margin have no multiplier, and can be left out."""
+    far = [10 * x for x in X[:6]]
+    easy = [(x[:, 0] - x[:, 1] > 0).astype(int) for x in far]
+    model = mx.M3N(1.0, tol=1e-9).fit(X + far, Y + easy)
+    outside = np.setdiff1d(np.arange(18), model.support_)
+    assert outside.size >= 3
+    keep = [i for i in range(18) if i not in outside]
+    again = mx.M3N(1.0, tol=1e-9).fit([(X + far)[i] for i in keep], [(Y + easy)[i] for i in keep])
+    np.testing.assert_allclose(again.weights_, model.weights_, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["linear", "squared", "kl"])
+@pytest.mark.parametrize(
+    ("prior", "mean", "cumulant"),
+    [
+        ("gaussian", lambda eta: eta, lambda eta: eta**2 / 2),
+        ("laplace", lambda eta: 2 * eta / (1 - eta**2), lambda eta: -np.log(1 - eta**2)),
+        (
+            mx.CumulantPrior(lambda eta: np.logaddexp(eta, -eta) - np.log(2), np.tanh),
+            np.tanh,
+            lambda eta: np.log(np.cosh(eta)),
+        ),
+    ],
+    ids=["gaussian", "laplace", "coins"],
+)
+def test_multipliers_of_classes_solve_the_dual_of_theorem_2(kind, prior, mean, cumulant):
+    rng, C, n = np.random.default_rng(3), 0.7, 14
+    points = rng.normal(size=(n, 3))
+    classes = np.argmax(points + 0.8 * rng.normal(size=(n, 3)), axis=1)
+    rate = {"slack_rate": 3.0} if kind == "kl" else {}
+    model = mx.MED(C, prior, slack=kind, tol=1e-9, solver="column-generation", **rate)
+    model.fit(points, classes)
+    alpha = model.multipliers_
+    assert (alpha >= 0).all()
+    assert not alpha[np.arange(n), classes].any()
+    if kind == "linear":
+        assert alpha.sum(axis=1).max() <= C * (1 + 1e-9)
+    right = np.eye(3)[classes] * alpha.sum(axis=1, keepdims=True)
+    eta = (points.T @ (right - alpha)).T
+    np.testing.assert_allclose(mean(eta), model.coef_, atol=1e-4)
+    # D1 at the multipliers is the smallest value of P1; U*(m) of C U is C U*(m / C)
+    mass = alpha.sum(axis=1) / C
+    price = 0.0
+    if kind != "linear":
+        price = np.sum(mass**2 / 2 if kind == "squared" else -np.log1p(-mass) / 3.0)
+    dual = alpha.sum() - cumulant(eta).sum() - C * price
+    assert model.objective_ * C * n == pytest.approx(dual, abs=1e-5)
+    np.testing.assert_array_equal(model.support_, np.flatnonzero(mass > 0))
+
+
+def test_algorithm_1_as_printed():
+    """The recursion of section 5 by CVXPY; printed, a T counts rounds from 1 to T - 1."""
+    C, lam = 0.7, 3.0
+    mean, variance = np.zeros(10), np.ones(10)
+    for rounds in (1, 2, 3):
+        w = cp.Variable(10)
+        step_1 = cp.sum(cp.multiply(1 / variance, cp.square(w))) / 2
+        slacks = cp.sum(cp.hstack(_slacks(X, Y, w)))
+        cp.Problem(cp.Minimize(step_1 + C * slacks)).solve(solver=cp.CLARABEL)
+        mean, used = w.value, variance
+        variance = np.sqrt((variance + mean**2) / lam)  # step 2, (11)
+        model = mx.LaplaceMEDN(C, lam, "variational", rounds, tol=1e-9).fit(X, Y)
+        np.testing.assert_allclose(model.weights_, mean, atol=2e-4)
+        np.testing.assert_allclose(model.variance_, used, atol=2e-4)
+
+
 def test_large_lambda_tends_to_the_l1_network():
     lam = 1e8
     laplace = mx.LaplaceMEDN(2 * np.sqrt(lam), lam, tol=1e-7).fit(

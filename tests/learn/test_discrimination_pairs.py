@@ -89,6 +89,23 @@ PAIRS = {
         mx.CumulantPrior(lambda eta: eta**2 / 2, lambda eta: eta),
         lambda r: (cp.sum_squares(r) / 2, []),
     ),
+    # weights of -1 or 1: means end there, and K* has no gradient
+    "coins": (
+        mx.CumulantPrior(lambda eta: np.logaddexp(eta, -eta) - np.log(2), np.tanh),
+        lambda r: (cp.sum(cp.logistic(2 * r) - r) - SIZE * np.log(2), []),
+    ),
+    "moved coins": (
+        mx.Centred(
+            mx.CumulantPrior(lambda eta: np.logaddexp(eta, -eta) - np.log(2), np.tanh),
+            0.5 * CENTRE,
+        ),
+        lambda r: (cp.sum(cp.logistic(2 * r) - r) - SIZE * np.log(2) - 0.5 * CENTRE @ r, []),
+    ),
+    # means are positive: 0 lies at an end of the domain
+    "counts": (
+        mx.CumulantPrior(np.expm1, np.exp),
+        lambda r: (cp.sum(cp.exp(-r) - 1), []),
+    ),
 }
 # kinks on both sides, and no programme that solves them: by smoothing, to fewer digits
 HARD = {("hinge", "SquaredNormPotential"), ("hinge", "Families")}
@@ -137,6 +154,120 @@ def test_every_potential_is_paired():
         if isinstance(getattr(mx.potentials, name), type) and name not in ABSTRACT
     }
     assert potentials == public
+
+
+def _chain_rows(cost):
+    """f(x, y) - f(x, y_i) and the cost of every path y, for each chain."""
+    rows = []
+    for x, path, vertices in zip(X, PATHS, VERTICES, strict=True):
+        images = np.array([mx.ChainMap([x], STATES).moments(CHAIN.tie(v[None])) for v in vertices])
+        truth = np.asarray(CHAIN.encode([path]).values)
+        right = mx.ChainMap([x], STATES).moments(CHAIN.tie(truth[None]))
+        paths = CHAIN.decode(mx.Ragged.from_rows(list(vertices)))
+        rows.append((images - right, np.array([cost[path, labels].sum() for labels in paths])))
+    return rows
+
+
+def _dual(rows, potential, kind="linear", rate=1.0):
+    """-D1 of the paper over multipliers of all outputs, whose sum m in a row is priced U*(m)."""
+    value, moments = 0, 0
+    limits, share = [], 1 / len(rows)
+    for differences, cost in rows:
+        alpha = cp.Variable(len(cost), nonneg=True)
+        mass = cp.sum(alpha)
+        moments = moments + share * (differences.T @ alpha)
+        if kind == "linear":
+            limits.append(mass <= 1)
+            price = 0
+        else:
+            price = cp.square(mass) / 2 if kind == "squared" else -cp.log(1 - mass) / rate
+        value = value + share * (price - cost @ alpha)
+    extra, more = potential(moments)
+    problem = cp.Problem(cp.Minimize(value + extra), limits + more)
+    problem.solve(solver=cp.CLARABEL)
+    assert problem.status == "optimal"
+    return -problem.value
+
+
+def _settings(kind):
+    return {"slack": kind, "tol": 1e-7} | ({"slack_rate": 3.0} if kind == "kl" else {})
+
+
+@pytest.mark.parametrize("kind", ["squared", "kl"])
+@pytest.mark.parametrize("potential", PAIRS)
+def test_slack_and_potential_against_enumeration(kind, potential):
+    """Definition 1 with every prior and every function of the slacks."""
+    prior, by_hand = PAIRS[potential]
+    model = mx.ChainClassifier("hinge", prior, **_settings(kind)).fit(X, PATHS)
+    value = _dual(_chain_rows(1 - np.eye(STATES)), by_hand, kind, 3.0)
+    assert model.objective_ == pytest.approx(value, abs=2e-6)
+    assert model.gap_ <= 1e-7
+
+
+COSTLY = np.array([[0.0, 2.5], [0.5, 0.0]])
+
+
+@pytest.mark.parametrize("kind", ["linear", "squared", "kl"])
+def test_laplace_networks_with_costs_and_slacks(kind):
+    C, lam = 0.8, 3.0
+    model = mx.LaplaceMEDN(C, lam, cost=COSTLY, **_settings(kind)).fit(X, PATHS)
+    share = 1 / (C * len(X))
+    laplace = lambda r: (-share * cp.sum(cp.log(1 - cp.square(r / share) / lam)), [])  # noqa: E731
+    value = _dual(_chain_rows(COSTLY), laplace, kind, 3.0)
+    assert model.objective_ == pytest.approx(value, abs=2e-6)
+    assert model.gap_ <= 1e-7
+    plain = mx.LaplaceMEDN(C, lam, **_settings(kind)).fit(X, PATHS)
+    assert abs(plain.objective_ - model.objective_) > 1e-3
+
+
+@pytest.mark.parametrize("kind", ["linear", "squared", "kl"])
+def test_trees_with_costs_and_slacks(kind):
+    """The slack of every tree by itself, all labellings listed."""
+    parents = [[-1], [-1, 0, 0], [-1, 0, 1], [-1, 0, 0, 1]]
+    rng = np.random.default_rng(5)
+    features = [rng.normal(size=(len(p), FEATURES)) for p in parents]
+    labels = [rng.integers(0, 2, size=len(p)) for p in parents]
+    rows = []
+    for x, above, truth in zip(features, parents, labels, strict=True):
+        child = np.flatnonzero(np.array(above) >= 0)
+        parent = np.array(above)[child]
+
+        def image(y, x=x, parent=parent, child=child):
+            tables = np.zeros((2, 2))
+            np.add.at(tables, (y[parent], y[child]), 1)
+            return np.concatenate([(x.T @ np.eye(2)[y]).ravel(), tables.ravel()])
+
+        outputs = [np.array(y) for y in np.ndindex(*(2,) * len(above))]
+        differences = np.array([image(y) - image(truth) for y in outputs])
+        rows.append((differences, np.array([COSTLY[truth, y].sum() for y in outputs])))
+    prior, by_hand = PAIRS["LaplacePrior"]
+    model = mx.TreeClassifier("hinge", prior, cost=COSTLY, **_settings(kind))
+    model.fit(list(zip(features, parents, strict=True)), labels)
+    assert model.objective_ == pytest.approx(_dual(rows, by_hand, kind, 3.0), abs=2e-6)
+    assert model.gap_ <= 1e-7
+    with pytest.raises(ValueError, match='is for loss="hinge"'):
+        mx.TreeClassifier("crf", slack="squared").fit(
+            list(zip(features, parents, strict=True)), labels
+        )
+
+
+@pytest.mark.parametrize("kind", ["linear", "squared", "kl"])
+@pytest.mark.parametrize(
+    "potential", ["QuadraticForm", "LaplacePrior", "coins", "counts", "Centred"]
+)
+def test_priors_and_slacks_of_classes(kind, potential):
+    """MED for two classes of points, whose posterior mean has SIZE entries."""
+    rng = np.random.default_rng(6)
+    points, classes = rng.normal(size=(5, SIZE // 2)), np.array([0, 1, 1, 0, 1])
+    rows = []
+    for x, y in zip(points, classes, strict=True):
+        images = [np.outer(x, np.eye(2)[c]).ravel() for c in (0, 1)]
+        rows.append((np.array([f - images[y] for f in images]), 1.0 - np.eye(2)[y]))
+    prior, by_hand = PAIRS[potential]
+    C = 1 / len(points)  # the problem of the mean, less a factor
+    model = mx.MED(C, prior, **_settings(kind)).fit(points, classes)
+    assert model.objective_ == pytest.approx(_dual(rows, by_hand, kind, 3.0), abs=2e-6)
+    assert model.gap_ <= 1e-7
 
 
 @pytest.mark.parametrize("loss", LOSSES)

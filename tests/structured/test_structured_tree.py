@@ -5,6 +5,7 @@ import pytest
 
 import maxent as mx
 from maxent.structured import Chain, Tree
+from maxent.structured.trees.rows import TreeRows
 from maxent.testing import check_domain
 
 STAR = Tree([(0, 1), (0, 2), (3, 0)], (2, 3, 1, 2))
@@ -106,3 +107,20 @@ def test_no_rows():
 def test_saved_and_loaded(tmp_path):
     mx.save(STAR, tmp_path / "tree.json")
     assert mx.load(tmp_path / "tree.json") == STAR
+
+
+def test_a_tree_for_every_row():
+    rows = TreeRows((STAR, Tree([(1, 0)], (2, 3)), STAR))
+    rng = np.random.default_rng(2)
+    theta = mx.Ragged.from_rows([rng.normal(size=tree.size) for tree in rows.trees])
+    for tree, score, best in zip(rows.trees, theta.rows(), rows.argmax(theta).rows(), strict=True):
+        np.testing.assert_array_equal(best, tree.argmax(score))
+    assert rows.contains(rows.argmax(theta)).all()
+    assert rows.contains(theta).sum() == 0
+    assert len(rows.vertices(rows.trees[1].size)) == 6
+    with pytest.raises(ValueError, match="2 trees have rows of"):
+        rows.vertices(STAR.size)
+    with pytest.raises(ValueError, match="3 trees, got 1 rows"):
+        rows.argmax(mx.Ragged.from_rows([theta.rows()[0]]))
+    with pytest.raises(TypeError, match="a Tree for every row"):
+        TreeRows(())

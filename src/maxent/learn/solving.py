@@ -11,11 +11,13 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from maxent.core.potentials.parameters import ROUNDING
 from maxent.core.problem import Problem
 from maxent.core.solvers import Solution, choose
 from maxent.learn.saving import SavesFields
 from maxent.typing import SolverLike
 
+NO_SUPPORT = 1e-6  # share of its largest value below which a multiplier counts as 0
 CERTIFICATE = ("loss_", "objective_", "gap_", "optimality_", "n_iter_")
 
 
@@ -112,6 +114,9 @@ class StructuredEstimator(SolvesProblem, SavesFields, BaseEstimator):
     def _keep(self, w: Any) -> None:
         """Set the fitted attributes that hold the weights."""
 
+    def _keep_dual(self, problem: Problem, solution: Solution, sample_weight: Any) -> None:
+        """Set those that hold the dual variables, where an estimator has some."""
+
     def _fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the weights; a fit that fails leaves the estimator as it was."""
         self._check_settings()
@@ -121,6 +126,7 @@ class StructuredEstimator(SolvesProblem, SavesFields, BaseEstimator):
             solver = suited if self.solver is None else None
             solution = self._solve(problem, solver=solver, samples=samples, stacklevel=2)
             self._keep(solution.w)
+            self._keep_dual(problem, solution, sample_weight)
             self._certify(problem, solution, samples)
         except BaseException:
             self.__dict__ = before
@@ -136,6 +142,14 @@ class StructuredEstimator(SolvesProblem, SavesFields, BaseEstimator):
             )
         if len(y) != len(inputs):
             raise ValueError(f"X has {len(inputs)} {names[0]}, y {len(y)} {names[1]}")
+
+
+def certified(problem: Problem, p: Any) -> float:
+    """The share of p that certifies the weights: s, with which s (F p - mu) is in dom V."""
+    potential = problem.potential
+    gauge = potential.gauge(problem.moments(p) - problem.target)
+    inside = gauge < 1 if potential.open_domain else gauge <= 1
+    return 1.0 if inside else (1 - ROUNDING) / gauge
 
 
 def mean_weights(weight: Any, name: str) -> Any:

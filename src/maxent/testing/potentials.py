@@ -250,16 +250,19 @@ class _Check:
 
     def _hessian(self, directions: list[Array]) -> None:
         V = self.potential
+        slopes = V.conjugate_gradient if V.smooth_conjugate else lambda v: V.conjugate_terms(v)[1]
         for v in self.points[:4]:
             hessian = V.conjugate_hessian(v)
             if hessian is None:
                 return
+            if not np.isfinite(hessian).all():  # outside the domain
+                continue
             if hessian.shape not in (v.shape, 2 * v.shape):
                 _fail(V, f"conjugate_hessian returns shape {hessian.shape}", v=v)
-            start = np.abs(V.conjugate_gradient(np.zeros_like(v)))  # part of every slope
+            start = np.abs(slopes(np.zeros_like(v)))  # part of every slope
             for d in directions:
                 h = 1e-6 * (float(np.linalg.norm(v)) or self.scale) / float(np.linalg.norm(d))
-                ends = V.conjugate_gradient(v + h * d), V.conjugate_gradient(v - h * d)
+                ends = slopes(v + h * d), slopes(v - h * d)
                 measured = (ends[0] - ends[1]) / (2 * h)
                 stated = hessian * d if hessian.ndim == 1 else hessian @ d
                 rounding = 1e-15 * (np.abs(ends[0]) + np.abs(ends[1]) + start) / h

@@ -18,6 +18,7 @@ from maxent.core.entropies.base import Entropy, positive
 from maxent.core.entropies.wrappers import Shifted, Zero
 from maxent.rows.arrays import Array, Ragged, Rows, Tied, as_float, row_dot, row_scale, row_sum
 from maxent.structured.chain.domain import Chain
+from maxent.structured.trees.rows import TreeRows
 from maxent.structured.trees.tree import Tree
 
 SLACKS = ("squared", "kl")
@@ -48,7 +49,7 @@ class DifferenceCone(Domain):
     rows_alike = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.inside, Simplex | Chain | Tree):
+        if not isinstance(self.inside, Simplex | Chain | Tree | TreeRows):
             raise TypeError(
                 f"differences are for Simplex, Chain and Tree, got {self.inside!r}: of other "
                 "domains the entries alone do not tell how large a difference is"

@@ -91,7 +91,7 @@ class Potential(ABC):
         raise TypeError(f"the penalty of {self!r} has no gradient everywhere")
 
     def conjugate_hessian(self, v: Array) -> Array | None:
-        """Hessian of `V*`, a vector where it is diagonal; None where it is unknown or infinite."""
+        """Hessian of `V*`, a vector where it is diagonal, inf outside dom `V*`; None if unknown."""
         return None
 
     def strong_convexity(self) -> float:

@@ -28,6 +28,8 @@ _EDGE = 1 - 1e-15  # of an open domain, where a root is looked for
 _MISSED = 1e-12  # by which a mean that the prior can have may be missed
 _ANY = 1e6  # a mean that large under the steepest tilt counts as without a limit
 _FAR = 1e305  # beyond which a cumulant function without a bound is not followed
+_STEP = 1e-5  # of differences of K', in units of 1 / the prior's deviation
+_TRIES = 8  # to find that unit
 
 
 @io.register
@@ -175,6 +177,7 @@ class CumulantPrior(Separable):
     bound: float = np.inf
     smooth = True
     _steep: bool = field(init=False, repr=False, default=True)
+    _unit: float = field(init=False, repr=False, default=1.0)  # of eta
     __unsaved__ = (
         "it holds Python functions (the cumulant and its derivative), and a model file holds "
         "numbers only; save the other parts and make the prior again"
@@ -199,6 +202,13 @@ class CumulantPrior(Separable):
         with np.errstate(over="ignore", invalid="ignore"):
             limits = np.asarray(self.mean(np.array([-edge, edge])))
         object.__setattr__(self, "_steep", bool(limits[0] < -_ANY and limits[1] > _ANY))
+        unit = min(self.bound, 1.0)
+        for _ in range(_TRIES):
+            object.__setattr__(self, "_unit", unit)
+            spread = float(self.posterior_variance(np.zeros(1))[0])
+            if not 0 < spread < np.inf:
+                break
+            unit = min(self.bound, 1 / float(np.sqrt(spread)))
 
     @property
     def smooth_conjugate(self) -> bool:
@@ -254,6 +264,23 @@ class CumulantPrior(Separable):
     def conjugate_gradient(self, v: Array) -> Array:
         """The r with `V'(r) = v`."""
         return self._root(v, 0.0) if self._steep else super().conjugate_gradient(v)
+
+    def posterior_variance(self, r: Array) -> Array:
+        """`K''(-r)`, the variance of the tilted prior, by differences of K'."""
+        eta = -np.asarray(r, dtype=np.float64)
+        step = _STEP * np.maximum(self._unit, np.abs(eta))
+        step = np.minimum(step, 0.1 * np.maximum(self.bound - np.abs(eta), 0.0))
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            ends = np.asarray(self.mean(eta + step)) - np.asarray(self.mean(eta - step))
+            return np.asarray(ends / (2 * step))
+
+    def conjugate_hessian(self, v: Array) -> Array | None:
+        """`1 / K''`, inf where no tilted prior has that mean."""
+        r = self._root(v, 0.0)
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            bends = 1 / self.posterior_variance(r)
+            short = np.abs(v - self.grad(r)) > _MISSED * (1 + np.abs(v))
+        return np.where(short | ~np.isfinite(bends), np.inf, bends)
 
     def conjugate_terms(self, v: Array) -> tuple[Array, Array]:
         """The terms of the penalty and their derivatives, at the end of `K*` the largest r."""

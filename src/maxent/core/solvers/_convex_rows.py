@@ -54,10 +54,25 @@ class Norm:
 
 @dataclass(frozen=True)
 class Smooth:
-    """A smooth potential of some weights."""
+    """A potential of some weights whose penalty is smooth inside its domain."""
 
     where: Array
     potential: Potential
+
+    @property
+    def start(self) -> Array:
+        """Weights inside the domain: 0, or where the penalty is least."""
+        zero = np.zeros(self.where.size)
+        return zero if self.potential.smooth_conjugate else -self.potential.grad(zero)
+
+    def curve(self, v: Array) -> tuple[Array, Array]:
+        """Slopes and curvatures of V* at v; no slope is a number outside its domain."""
+        hessian = self.potential.conjugate_hessian(v)
+        assert hessian is not None
+        if self.potential.smooth_conjugate:
+            return self.potential.conjugate_gradient(v), hessian
+        slopes = self.potential.conjugate_terms(v)[1]
+        return np.where(np.isfinite(hessian), slopes, np.nan), hessian
 
 
 @dataclass(frozen=True)
@@ -128,7 +143,8 @@ def penalty_of(potential: Potential, n: int) -> Penalty | None:
         mirrored = inside and inside.mirrored()
         return mirrored and replace(mirrored, linear=mirrored.linear - potential.reference)
     everywhere = np.arange(n)
-    if potential.smooth_conjugate and potential.conjugate_hessian(np.zeros(n)) is not None:
+    curved = potential.smooth_conjugate or (potential.smooth and potential.decomposable)
+    if curved and potential.conjugate_hessian(np.zeros(n)) is not None:
         return _plain(n, smooth=(Smooth(everywhere, potential),))
     if isinstance(potential, Families):
         parts = [
@@ -261,6 +277,8 @@ class ConvexRows(RowMaster):
         self.reach = self.times * unit
         reach = min([unit, *(norm.radius / (4 * n) for norm in penalty.norms)])
         a = np.where(fold.split, reach, 0.0)
+        for part in penalty.smooth:
+            a[part.where] = part.start
         slope = fold.signed(penalty.linear - self.problem.target)
         slope[fold.split] += fold.both(penalty.l1)[fold.split]
         draft = _Draft(fold.columns(planes), h, row, a, slope, fold.both(penalty.l2))
@@ -399,10 +417,8 @@ def _price(slope: Array, bends: Array, smooth: tuple[Smooth, ...]) -> Curve:
     def curve(a: Array) -> tuple[Array, Array]:
         slopes, curved = slope + bends * a, bends.copy()
         for part in smooth:
-            at = -a[part.where]
-            hessian = part.potential.conjugate_hessian(at)
-            assert hessian is not None
-            slopes[part.where] -= part.potential.conjugate_gradient(at)
+            rises, hessian = part.curve(-a[part.where])
+            slopes[part.where] -= rises
             if hessian.ndim > 1 and curved.ndim == 1:
                 curved = np.diag(curved)
             if curved.ndim == 1:
@@ -420,6 +436,8 @@ def _levelling(slope: Array, smooth: tuple[Smooth, ...]) -> Levelling | None:
     """What slopes of smooth penalties tend to, where they do."""
     steepest = np.full(slope.size, np.inf)
     for part in smooth:
+        if not part.potential.smooth_conjugate:  # slopes have no end
+            continue
         near, far = np.zeros(part.where.size), np.full(part.where.size, _FAR)
         gradient = part.potential.conjugate_gradient
         up, down = gradient(far), gradient(-far)

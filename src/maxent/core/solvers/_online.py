@@ -41,16 +41,27 @@ class OnlineChains:
 
     def pass_over(self, order: Array, steps: Array, first: int = 1) -> None:
         """A step for each row of the order; the t-th of all counts t times its length."""
+        shares = steps * np.arange(first, first + steps.size)
+        if self.strength is not None:
+            self.scale = self._steps(order, steps, shares, self.strength)
+            return
+        for t, step in enumerate(steps):  # the prox of the whole penalty after every row
+            one = slice(t, t + 1)
+            self._steps(order[one], steps[one], shares[one], 0.0)
+            self.v[:] = self.problem.prox(self.v, float(step))
+
+    def _steps(self, order: Array, steps: Array, shares: Array, strength: float) -> float:
+        """The scale of the weights after a step for each row under a squared norm."""
         from maxent.structured.chain.kernels.online_steps import online_pass
 
         parts = self.parts
         unary, edges = parts.split(self.v)
-        shares = steps * np.arange(first, first + steps.size)
-        self.scale = online_pass(
-            order, steps, shares, self.kind, self.heat, self.strength, parts.tokens, parts.chains,
+        scale = online_pass(
+            order, steps, shares, self.kind, self.heat, strength, parts.tokens, parts.chains,
             unary, edges, self.scale, self.ones, self.goal, self.edge_goal, self.point,
             self.edge_point, self.mass, parts.longest,
         )  # fmt: skip
+        return float(scale)
 
     def mean(self) -> Rows:
         """The average of the answers of each row; the observed one where there are none."""
@@ -66,10 +77,9 @@ class OnlineChains:
         return Tied(Ragged(unary.reshape(-1), offsets), edges.reshape(-1, k * k))
 
 
-def online_lack(problem: Problem, kind: type[Entropy]) -> str | None:
+def online_lack(problem: Problem, kind: type[Entropy], any_penalty: bool = False) -> str | None:
     """What steps of single sequences need that the problem does not have."""
-    elastic = problem.potential.elastic(problem.features.n_features)
-    if elastic is None or elastic[0].any() or np.ptp(elastic[1]) or not elastic[1][0] > 0:
+    if not any_penalty and _strength(problem) is None:
         return f"steps of single sequences need Quadratic with one strength, got {problem!r}"
     if problem.observed is None or layout(problem, kind) is None:
         return (
@@ -79,7 +89,9 @@ def online_lack(problem: Problem, kind: type[Entropy]) -> str | None:
     return None
 
 
-def _strength(problem: Problem) -> float:
+def _strength(problem: Problem) -> float | None:
+    """That of a squared norm; None for any other penalty."""
     elastic = problem.potential.elastic(problem.features.n_features)
-    assert elastic is not None
+    if elastic is None or elastic[0].any() or np.ptp(elastic[1]) or not elastic[1][0] > 0:
+        return None
     return float(elastic[1][0])

@@ -70,7 +70,9 @@ class NewtonCG(Solver):
     @classmethod
     def missing(cls, problem: Problem) -> str | None:
         """A differentiable conjugate of the entropy, a second derivative of the penalty."""
-        if problem.potential.conjugate_hessian(np.zeros(problem.features.n_features)) is None:
+        potential = problem.potential
+        curved = potential.conjugate_hessian(np.zeros(problem.features.n_features)) is not None
+        if not (potential.smooth_conjugate and curved):
             return (
                 f"the penalty of {problem.potential!r} has no second derivative; use ProxNewton or "
                 "FISTA, or a smooth penalty such as Quadratic or SmoothBox"

@@ -73,6 +73,7 @@ class StochasticGradient(Solver):
         rng = np.random.default_rng(self.random_state)
         first = self.first_step or self._calibrated(problem, state, rng)
         chains = OnlineChains(problem, Shannon, state.w, average=False)
+        assert chains.strength is not None  # StochasticGradient.missing
         done = 0
         while True:
             order = rng.permutation(chains.counted)

@@ -14,12 +14,22 @@ from maxent import io
 from maxent._support.checks import masses
 from maxent.core.entropies import Entropy, Shifted, Slack, Zero
 from maxent.core.maps import SampleMap
-from maxent.core.potentials import LaplacePrior, Potential, Quadratic, scaled
+from maxent.core.potentials import CumulantPrior, LaplacePrior, Potential, Quadratic, scaled
 from maxent.core.problem import Problem
+from maxent.core.solvers import Solution
 from maxent.learn.parameters import positive, slack_of
-from maxent.learn.solving import CERTIFICATE, Posed, StructuredEstimator, mean_weights
+from maxent.learn.solving import (
+    CERTIFICATE,
+    NO_SUPPORT,
+    Posed,
+    StructuredEstimator,
+    certified,
+    mean_weights,
+)
 from maxent.rows.arrays import Array
 from maxent.typing import ArrayLike, PotentialLike, SolverLike, TableLike
+
+_FEW = 10_000  # samples times weights that interior points are fast with
 
 
 @io.register
@@ -43,13 +53,13 @@ class MED(ClassifierMixin, StructuredEstimator):
     lam : float, default None
         Parameter of the "laplace" prior, where None is 1; refused with other priors.
     slack : "linear", "squared" or "kl", default "linear"
-        How a slack counts, as in ``ChainClassifier``; the last two are solved by cutting planes
-        under the normal prior or an l1 penalty.
+        How a slack counts, as in ``ChainClassifier``.
     slack_rate : float, default None
         Rate of the prior of "kl" slacks; None is 1.
     solver : str or Solver, default None
         How to solve the problem; see ``Problem.solve``. None is ``Smoothing``, which features far
-        from 0 do not slow, and "auto" with other slacks.
+        from 0 do not slow, and "auto" with other slacks, and with few samples where the penalty of
+        the prior has kinks or an end.
     tol : float, default 1e-4
         Duality gap at which to stop.
     max_iter : int, default None
@@ -67,6 +77,11 @@ class MED(ClassifierMixin, StructuredEstimator):
         `KL(p || p_0)`, what ``bounds.margin_bound`` asks for.
     variance_ : array (n_classes, n_features)
         The posterior variance; None for a prior that tells none.
+    multipliers_ : array (n_samples, n_classes)
+        Dual variables `alpha_i(y)` of the margins (Theorem 2), those below 1e-6 of C as 0; not kept
+        in files.
+    support_ : array
+        The samples whose multipliers are not 0.
     loss_ : float
         Mean loss over the samples.
     objective_ : float
@@ -146,7 +161,9 @@ class MED(ClassifierMixin, StructuredEstimator):
             observed=observed if kind == "linear" else 0 * observed,
             weights=mean_weights(weight, "samples"),
         )
-        return Posed(problem, solver="smoothing" if kind == "linear" else "auto")
+        bent = not prior.smooth_conjugate and prior.elastic(problem.features.n_features) is None
+        few = samples.shape[0] * problem.features.n_features <= _FEW
+        return Posed(problem, solver="auto" if kind != "linear" or (bent and few) else "smoothing")
 
     def _keep(self, w: Array) -> None:
         prior, shape = self._potential(), (self.n_features_in_, self.classes_.size)
@@ -156,6 +173,16 @@ class MED(ClassifierMixin, StructuredEstimator):
             None if variance is None else np.array(variance.reshape(shape).T, order="C")
         )
         self.divergence_ = prior.conjugate(-w)
+
+    def _keep_dual(self, problem: Problem, solution: Solution, sample_weight: Any) -> None:
+        """alpha_i = C a_i p_i of the classes other than y_i."""
+        entropy = problem.entropy
+        right = entropy.observed if isinstance(entropy, Slack) else problem.observed
+        share = np.where(right > 0, 0.0, np.asarray(solution.p) * certified(problem, solution.p))
+        share[share <= NO_SUPPORT] = 0.0
+        weight = masses("sample_weight", sample_weight, len(share))
+        self.multipliers_ = positive("C", self.C) * weight[:, None] * share
+        self.support_ = np.flatnonzero(self.multipliers_.any(axis=1))
 
     def decision_function(self, X: TableLike) -> Array:
         """Mean scores of each class; with two classes the second's less the first's."""
@@ -175,5 +202,7 @@ def _variance(prior: Potential, w: Array) -> Array | None:
     """Posterior variances, the curvature of the cumulant function."""
     if isinstance(prior, LaplacePrior):
         return prior.posterior_variance(prior.conjugate_gradient(w))
+    if isinstance(prior, CumulantPrior):
+        return prior.posterior_variance(prior.conjugate_terms(-w)[1])
     hessian = prior.conjugate_hessian(-w)  # the inverse of that curvature
     return None if hessian is None or hessian.ndim > 1 else 1 / np.broadcast_to(hessian, w.shape)

@@ -146,6 +146,8 @@ class ChainModel(ChainSettings, SolvesProblem, SavesFields, BaseEstimator):
         the workers: see docs/scale.md. Labels are then all known, and the slacks of a hinge linear.
         """
         self._check_settings()
+        for earlier in ("multipliers_", "support_"):
+            self.__dict__.pop(earlier, None)
         if is_blocked(X):
             self._learn(self._problem_in_blocks(X, y, sample_weight))
             return self
@@ -154,8 +156,16 @@ class ChainModel(ChainSettings, SolvesProblem, SavesFields, BaseEstimator):
             self._refuse_checkpoint("hidden labels")
             self._complete(labels, *parts)
         else:
-            self._learn(self._problem(labels, *parts))
+            problem = self._problem(labels, *parts)
+            solution = self._learn(problem)
+            weight = masses("sample_weight", sample_weight, len(labels.lengths))
+            self._keep_multipliers(problem, solution, labels, weight)
         return self
+
+    def _keep_multipliers(
+        self, problem: Problem, solution: Solution, labels: Labels, weight: Array
+    ) -> None:
+        """Keep what a model tells of the constraints on its margins."""
 
     def _check_settings(self) -> None:
         super()._check_settings()
@@ -245,10 +255,11 @@ class ChainModel(ChainSettings, SolvesProblem, SavesFields, BaseEstimator):
         """Whether cutting planes solve a hinge under a potential."""
         return isinstance(potential, Quadratic | Box)
 
-    def _learn(self, problem: Problem) -> None:
+    def _learn(self, problem: Problem) -> Solution:
         solution = self._optimise(problem)
         if isinstance(problem.potential, Equality):
             self._look_for_an_optimum(problem.state(solution.w))
+        return solution
 
     def _look_for_an_optimum(self, state: State) -> None:
         """Without a penalty: say that the optimum is at infinity, or bound the distance from it."""
@@ -472,9 +483,25 @@ class ChainModel(ChainSettings, SolvesProblem, SavesFields, BaseEstimator):
         return float(np.mean(log_partition - row_dot(scores, vertices)))
 
 
+@dataclass(eq=False, repr=False)
+class MarginSettings:
+    """What the margins of a hinge are made of; see ``ChainClassifier``."""
+
+    _: KW_ONLY
+    cost: ArrayLike | None = None
+    slack: str = "linear"
+    slack_rate: float | None = None
+
+    def _cost(self) -> Any:
+        return self.cost
+
+    def _slack(self) -> tuple[str, float]:
+        return slack_of(self.slack, self.slack_rate)
+
+
 @io.register
 @dataclass(eq=False, repr=False)
-class ChainClassifier(ChainModel):
+class ChainClassifier(MarginSettings, ChainModel):
     """Labels of every position of a sequence, with scores of neighbouring labels.
 
     A path y through a sequence scores `sum_t <w, x_t (x) y_t> + sum_t T(y_t, y_{t+1})`. Minimises
@@ -557,19 +584,9 @@ class ChainClassifier(ChainModel):
 
     loss: Any = "crf"
     potential: PotentialLike = None
-    _: KW_ONLY
-    cost: ArrayLike | None = None
-    slack: str = "linear"
-    slack_rate: float | None = None
 
     def _recipe(self, total: float) -> tuple[Any, Potential]:
         return self.loss, as_potential(self.potential)
-
-    def _cost(self) -> Any:
-        return self.cost
-
-    def _slack(self) -> tuple[str, float]:
-        return slack_of(self.slack, self.slack_rate)
 
 
 def chain_entropy(loss: Any, chain: Chain) -> Entropy:

@@ -11,7 +11,7 @@ from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy import special
+from scipy import sparse, special
 from sklearn.utils.validation import check_is_fitted
 
 from maxent import io
@@ -27,8 +27,10 @@ from maxent.core.potentials import (
 from maxent.core.problem import Problem
 from maxent.core.solvers import Solution
 from maxent.learn.parameters import positive
-from maxent.learn.structured.chain import ChainModel
-from maxent.rows.arrays import Array
+from maxent.learn.solving import NO_SUPPORT, certified
+from maxent.learn.structured.chain import ChainModel, MarginSettings
+from maxent.learn.structured.sequences import Labels
+from maxent.rows.arrays import Array, Tied
 
 
 @io.register
@@ -248,9 +250,36 @@ class L1CRF(ChainModel):
         return "crf", Box(positive("c1", self.c1) / total)
 
 
+class MaxMarginModel(ChainModel):
+    """A network that also tells the multipliers of its margins."""
+
+    C: float | None
+    multipliers_: Any
+    support_: Array
+
+    def _keep_multipliers(
+        self, problem: Problem, solution: Solution, labels: Labels, weight: Array
+    ) -> None:
+        """alpha_i = C a_i p_i on the paths other than y_i, as marginals of single labels."""
+        count, p = len(labels.classes), solution.p
+        rows = (p.own if isinstance(p, Tied) else p).rows()
+        pairs = zip(rows, labels.lengths, strict=True)
+        share = np.concatenate([row[: n * count] for row, n in pairs]).reshape(-1, count)
+        share[np.arange(len(share)), labels.states] = 0.0
+        share *= self._pull(problem, p)
+        share[share <= NO_SUPPORT] = 0.0
+        each = np.repeat((1.0 if self.C is None else float(self.C)) * weight, labels.lengths)
+        self.multipliers_ = sparse.csr_array(each[:, None] * share)
+        sequence = np.repeat(np.arange(len(labels.lengths)), labels.lengths)
+        self.support_ = np.unique(sequence[np.diff(self.multipliers_.indptr) > 0])
+
+    def _pull(self, problem: Problem, p: Any) -> float:
+        return certified(problem, p)
+
+
 @io.register
 @dataclass(eq=False, repr=False)
-class M3N(ChainModel):
+class M3N(MaxMarginModel):
     """Max-margin Markov network: the Gaussian maximum-entropy discrimination network (Theorem 3).
 
     Minimises `1/2 ||w||^2 + C sum_i xi_i`,
@@ -297,6 +326,14 @@ class M3N(ChainModel):
         Where the labels of each attribute start in ``state_``; None if every pair has a weight.
     state_ : array
         Labels that each attribute has a weight for; None if every pair has one.
+    variance_ : array
+        The posterior variance of every weight.
+    multipliers_ : sparse array (n_positions, n_classes)
+        Dual variables (Theorem 2), summed over the paths with a wrong label at a position, for the
+        positions of all sequences one after another; not kept in files, nor known of hidden labels
+        and blocks.
+    support_ : array
+        The sequences whose multipliers are not 0, or above 1e-6 of C.
     loss_ : float
         Mean loss on the training data.
     objective_ : float
@@ -322,10 +359,16 @@ class M3N(ChainModel):
     def _recipe(self, total: float) -> tuple[str, Potential]:
         return "hinge", Quadratic(1 / (total * positive("C", self.C)))
 
+    @property
+    def variance_(self) -> Array:
+        """That of the prior, 1 for every weight (Theorem 3)."""
+        check_is_fitted(self)
+        return np.ones_like(self.weights_)
+
 
 @io.register
 @dataclass(eq=False, repr=False)
-class L1M3N(ChainModel):
+class L1M3N(MaxMarginModel):
     """Max-margin Markov network with few weights other than 0 (appendix A of the paper).
 
     Minimises  `1/2 ||w||_1 + C sum_i xi_i`,  see ``M3N``; with a ``radius`` instead of C the slacks
@@ -373,6 +416,12 @@ class L1M3N(ChainModel):
         Where the labels of each attribute start in ``state_``; None if every pair has a weight.
     state_ : array
         Labels that each attribute has a weight for; None if every pair has one.
+    multipliers_ : sparse array (n_positions, n_classes)
+        Dual variables (Theorem 2), summed over the paths with a wrong label at a position, for the
+        positions of all sequences one after another; not kept in files, nor known of hidden labels
+        and blocks.
+    support_ : array
+        The sequences whose multipliers are not 0, or above 1e-6 of C.
     loss_ : float
         Mean loss on the training data.
     objective_ : float
@@ -409,7 +458,7 @@ class L1M3N(ChainModel):
 
 @io.register
 @dataclass(eq=False, repr=False)
-class LaplaceMEDN(ChainModel):
+class LaplaceMEDN(MarginSettings, MaxMarginModel):
     """Maximum-entropy discrimination Markov network with a Laplace prior.
 
     Learns a distribution p(w) of weights near the prior
@@ -431,6 +480,14 @@ class LaplaceMEDN(ChainModel):
         See above.
     rounds : int, default None
         Rounds of "variational"; refused with "exact", where it is of no use.
+    cost : array (n_classes, n_classes), default None
+        What it costs in training to label a position j where i is right, in the order of
+        ``classes_``. None is 1 for any wrong label with "hinge" and "softmax-margin", else 0.
+    slack : "linear", "squared" or "kl", default "linear"
+        How a slack xi of "hinge" counts: "linear", "squared" (`xi^2 / 2`), or "kl", the price of
+        uncertain slacks with an exponential prior of rate ``slack_rate``; see ``Slack``.
+    slack_rate : float, default None
+        Rate of the prior of "kl" slacks; None is 1.
     transitions : "constant" or "input", default "constant"
         "input" has scores of two labels that depend on the features of the second's position as
         well.
@@ -471,6 +528,12 @@ class LaplaceMEDN(ChainModel):
         "variational" that of the normal posterior.
     variance_ : array
         The posterior variance of every weight.
+    multipliers_ : sparse array (n_positions, n_classes)
+        Dual variables (Theorem 2), summed over the paths with a wrong label at a position, for the
+        positions of all sequences one after another; not kept in files, nor known of hidden labels
+        and blocks.
+    support_ : array
+        The sequences whose multipliers are not 0, or above 1e-6 of C.
     loss_ : float
         Mean loss on the training data.
     objective_ : float
@@ -518,6 +581,9 @@ class LaplaceMEDN(ChainModel):
 
     def _has_planes(self, potential: Potential) -> bool:
         return self.method == "variational"  # a series of M3Ns
+
+    def _pull(self, problem: Problem, p: Any) -> float:
+        return 1.0 if self.method == "variational" else super()._pull(problem, p)
 
     def _optimise(self, problem: Problem, w0: Any = None) -> Solution:
         potential = problem.potential

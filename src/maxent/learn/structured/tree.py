@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from maxent import io
 from maxent.core.domains import Simplex
-from maxent.core.entropies import Entropy, Shannon, Shifted, SmoothedMax, unwrap
-from maxent.core.maps import TreeMap
+from maxent.core.entropies import Entropy, Shannon, Shifted, Slack, SmoothedMax, Zero, unwrap
+from maxent.core.maps import RaggedMap, TreeMap
 from maxent.core.potentials import scaled
 from maxent.core.problem import Problem
 from maxent.learn.linear.base import as_potential
-from maxent.learn.parameters import as_cost
+from maxent.learn.parameters import as_cost, slack_of
 from maxent.learn.solving import CERTIFICATE, Posed, StructuredEstimator
 from maxent.learn.structured.chain import LOSSES
 from maxent.learn.structured.sequences import look_up, number_labels, read_labels, split, stack
-from maxent.rows.arrays import Array, row_dot
+from maxent.rows.arrays import Array, Ragged, row_dot
 from maxent.structured import Tree
+from maxent.structured.trees.rows import TreeRows
 from maxent.typing import ArrayLike, PotentialLike, SequencesLike
 
 
@@ -36,6 +39,47 @@ class Nodes:
     def tree(self, n_states: int) -> Tree:
         """One forest of all nodes."""
         return Tree(tuple(map(tuple, self.edges.tolist())), (n_states,) * int(self.lengths.sum()))
+
+    @cached_property
+    def _cuts(self) -> tuple[Array, Array]:
+        """Where the nodes of each tree end, and its edges."""
+        ends = np.cumsum(self.lengths)
+        return ends, np.searchsorted(self.edges[:, 1], ends)
+
+    def rows(self, n_states: int) -> TreeRows:
+        """Every tree by itself."""
+        ends, last = self._cuts
+        trees = []
+        for edges, length, end in zip(
+            np.split(self.edges, last[:-1]), self.lengths, ends, strict=True
+        ):
+            own = (edges - (end - length)).tolist()
+            trees.append(Tree(tuple(map(tuple, own)), (n_states,) * int(length)))
+        return TreeRows(tuple(trees))
+
+    def cut(self, row: Array, n_states: int) -> Ragged:
+        """A row of the forest as rows of its trees."""
+        ends, last = self._cuts
+        unary, tables = np.split(row, [int(ends[-1]) * n_states])
+        own = zip(
+            np.split(unary, ends[:-1] * n_states),
+            np.split(tables, last[:-1] * n_states**2),
+            strict=True,
+        )
+        return Ragged.from_rows([np.concatenate(parts) for parts in own])
+
+    def row_map(self, n_states: int) -> RaggedMap:
+        """The scores of ``TreeMap``, tree by tree."""
+        ends, last = self._cuts
+        kinds = np.eye(int(self.kinds.max(initial=0)) + 1)[self.kinds]
+        nodes, edges = sparse.csr_array(self.X), sparse.csr_array(kinds)
+        nodes = sparse.csr_array(sparse.kron(nodes, sparse.eye_array(n_states)))
+        edges = sparse.csr_array(sparse.kron(edges, sparse.eye_array(n_states**2)))
+        blocks, u, e = [], 0, 0
+        for node_end, edge_end in zip(ends * n_states, last * n_states**2, strict=True):
+            blocks.append(sparse.block_diag([nodes[u:node_end], edges[e:edge_end]], "csr"))
+            u, e = node_end, edge_end
+        return RaggedMap(blocks)
 
 
 @io.register
@@ -56,6 +100,10 @@ class TreeClassifier(StructuredEstimator):
         V, whose conjugate `V*` is the penalty on the weights; a number s for ``Quadratic(s)``.
     cost : array (n_classes, n_classes), default None
         What it costs in training to label a node j where i is right, as for ``ChainClassifier``.
+    slack : "linear", "squared" or "kl", default "linear"
+        How the slack of a tree counts with "hinge", as for ``ChainClassifier``.
+    slack_rate : float, default None
+        Rate of the prior of "kl" slacks; None is 1.
     tables : "one" or "depth", default "one"
         "one" table for all edges, or one for each "depth" of the child, where labels mean something
         else on each level.
@@ -106,6 +154,8 @@ class TreeClassifier(StructuredEstimator):
     potential: PotentialLike = None
     _: KW_ONLY
     cost: ArrayLike | None = None
+    slack: str = "linear"
+    slack_rate: float | None = None
     tables: str = "one"
     tol: float = 1e-4
 
@@ -128,6 +178,9 @@ class TreeClassifier(StructuredEstimator):
         if labels.hidden:
             raise ValueError("TreeClassifier needs a label for every node, y has None")
         self.classes_, k = labels.classes, len(labels.classes)
+        kind, rate = slack_of(self.slack, self.slack_rate)
+        if kind != "linear" and self.loss != "hinge":
+            raise ValueError(f'slack={kind!r} is for loss="hinge", got {self.loss!r}')
         tree = nodes.tree(k)
         observed = tree.encode(labels.states[None])[0]
         entropy = tree_entropy(self.loss, tree)
@@ -137,6 +190,11 @@ class TreeClassifier(StructuredEstimator):
         if cost is not None:
             row = np.zeros(tree.size)
             row[: labels.states.size * k] = as_cost(cost, labels.classes)[labels.states].ravel()
+            if kind != "linear":  # of every tree by itself
+                right = nodes.cut(observed, k)
+                hinge = Shifted(Zero(domain=nodes.rows(k)), nodes.cut(row, k))
+                entropy, potential = Slack(hinge, right, kind, rate), as_potential(self.potential)
+                return Posed(Problem(entropy, nodes.row_map(k), potential, observed=0 * right))
             entropy = Shifted(entropy, row)
         count = float(len(nodes.lengths))
         features = TreeMap(nodes.X, nodes.kinds, k)

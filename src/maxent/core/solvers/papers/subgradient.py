@@ -41,8 +41,9 @@ class Subgradient(Solver):
     average : bool, default True
         Whether the solution is the average of the weights, with weights `t s_t`.
     online : bool, default False
-        One sequence per step, compiled, for chains with tied transitions under Quadratic with one
-        strength; else all rows at once.
+        One sequence per step, compiled, for chains with tied transitions; else all rows at once.
+        Steps are fastest under Quadratic with one strength; another penalty is applied to all
+        weights after each of them, the projection on an l1 ball, for instance.
     verbose : int, default 1
         0 silences the progress line that appears on standard error after a few seconds.
     checkpoint : path, default None
@@ -114,7 +115,7 @@ class Subgradient(Solver):
     def _sequences(self, problem: Problem, state: State) -> Iterator[State]:
         from maxent.core.solvers._online import OnlineChains, online_lack
 
-        lack = online_lack(problem, Zero)
+        lack = online_lack(problem, Zero, any_penalty=True)
         if lack:
             raise TypeError(f"Subgradient(online=True) cannot solve this problem: {lack}")
         rng = np.random.default_rng(self.random_state)
