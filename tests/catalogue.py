@@ -37,6 +37,7 @@ ENTROPIES = [
     *[(mx.Tsallis(alpha), 5) for alpha in (1.0, 1.0001, 1.33, 1.5, 2.0, 2.7, 6.0)],
     *[(mx.NormEntropy(q), 5) for q in (1.3, 2.0, 4.0, INF)],
     *[(mx.SquaredNorm(q), 5) for q in (1.2, 1.5, 2.0)],
+    *[(mx.Bregman(mx.Tsallis(a), [0.4, 0.3, 0.15, 0.1, 0.05]), 5) for a in (1.0, 1.5, 2.7)],
     (mx.SquaredNorm(domain=mx.Cube()), 4),
     (mx.SquaredNorm(domain=mx.NonNegative()), 4),
     (mx.SquaredNorm(domain=mx.Euclidean()), 4),
