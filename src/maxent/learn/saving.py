@@ -18,6 +18,7 @@ class SavesFields:
 
     _fitted_fields: ClassVar[tuple[str, ...]]  # in the order in which ``fit`` sets them
     _optional_fields: ClassVar[tuple[str, ...]] = ("feature_names_in_",)  # of them: null if not set
+    _unsaved_fields: ClassVar[tuple[str, ...]] = ()  # as long as the training data
     _retired_fields: ClassVar[tuple[str, ...]] = ()  # in older files, of no use today
 
     def __getmodel__(self) -> dict[str, Any]:

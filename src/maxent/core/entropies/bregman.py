@@ -56,7 +56,9 @@ class Bregman(Wrapper):
         p0 = np.asarray(self.p0, dtype=np.float64)
         if p0.ndim != 1 or not (np.isfinite(p0).all() and (p0 > 0).all() and p0.size):
             raise ValueError(f"p0 must be a row of positive masses, got shape {p0.shape}")
-        p0 = p0 / p0.sum()
+        total = float(p0.sum())
+        if abs(total - 1) > p0.size * np.finfo(float).eps:  # else it was normalised before
+            p0 = p0 / total
         gradient = self._gradient(p0, power)
         object.__setattr__(self, "p0", p0)
         object.__setattr__(self, "_shifted", Shifted(self.entropy, gradient))

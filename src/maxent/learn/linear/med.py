@@ -104,6 +104,7 @@ class MED(ClassifierMixin, StructuredEstimator):
     (True, True)
     """
 
+    _unsaved_fields = ("multipliers_", "support_")
     _fitted_fields = (
         *("n_features_in_", "classes_", "coef_", "variance_", "divergence_"),
         *CERTIFICATE,

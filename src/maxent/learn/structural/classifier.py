@@ -178,7 +178,7 @@ class StructMaxentClassifier(ClassifierMixin, SavesFields, BaseEstimator):
     _fitted_fields = (
         *("feature_names_in_", "n_features_in_", "classes_", "schema_", "intercept_", "_parts_"),
         *("_chosen_", "n_features_", "objective_", "gap_", "violation_found_", "violation_"),
-        *("family_gap_", "guarantees_", "loss_", "n_rounds_", "history_", "_evidence_"),
+        *("family_gap_", "guarantees_", "_evidence_", "loss_", "n_rounds_", "history_"),
     )
     _optional_fields = ("feature_names_in_", "_evidence_")
 

@@ -146,7 +146,7 @@ class ChainModel(ChainSettings, SolvesProblem, SavesFields, BaseEstimator):
         the workers: see docs/scale.md. Labels are then all known, and the slacks of a hinge linear.
         """
         self._check_settings()
-        for earlier in ("multipliers_", "support_"):
+        for earlier in self._unsaved_fields:
             self.__dict__.pop(earlier, None)
         if is_blocked(X):
             self._learn(self._problem_in_blocks(X, y, sample_weight))

@@ -253,6 +253,7 @@ class L1CRF(ChainModel):
 class MaxMarginModel(ChainModel):
     """A network that also tells the multipliers of its margins."""
 
+    _unsaved_fields: ClassVar[tuple[str, ...]] = ("multipliers_", "support_")
     C: float | None
     multipliers_: Any
     support_: Array
