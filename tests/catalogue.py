@@ -1,6 +1,7 @@
 """Every public class, with instances to test: a class missing here fails test_catalogue."""
 
 import numpy as np
+from scipy import special
 
 import maxent as mx
 from maxent.features import Schema, bind, fit_operators
@@ -63,6 +64,10 @@ ENTROPIES = [
     (mx.FermiDirac(), 4),
     (mx.BinaryGini(), 4),
     (mx.OneVsAll(mx.Tsallis(1.5)), 3),
+    (mx.SeparableEntropy(lambda t: 2 * t**0.5 - 2, lambda s: (1 + s / 2) ** 2), 5),
+    (mx.SeparableEntropy(np.log, np.exp, lambda t: special.xlogy(t, t) - t), 5),
+    (mx.SeparableEntropy(special.logit, special.expit, domain=mx.Cube()), 4),
+    (mx.SeparableEntropy(lambda t: t**3, np.cbrt, domain=mx.NonNegative()), 3),
     (mx.Zero(), 5),
     (mx.Zero(domain=mx.Chain(2)), 14),
     (mx.Zero(domain=mx.Arborescence()), 16),

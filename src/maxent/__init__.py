@@ -58,6 +58,7 @@ PUBLIC = {
         "FermiDirac",
         "BinaryGini",
         "OneVsAll",
+        "SeparableEntropy",
         "Zero",
         "Shifted",
         "Relative",

@@ -45,6 +45,7 @@ from maxent.core.entropies import PairwiseHinge as PairwiseHinge
 from maxent.core.entropies import Relative as Relative
 from maxent.core.entropies import Renyi as Renyi
 from maxent.core.entropies import Scaled as Scaled
+from maxent.core.entropies import SeparableEntropy as SeparableEntropy
 from maxent.core.entropies import Shannon as Shannon
 from maxent.core.entropies import Shifted as Shifted
 from maxent.core.entropies import Slack as Slack

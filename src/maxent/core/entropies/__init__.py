@@ -5,6 +5,7 @@ from maxent.core.entropies.hinge import PairwiseHinge, Youngized, fenchel_youngi
 from maxent.core.entropies.mean import MeanEntropy
 from maxent.core.entropies.norms import NormEntropy, SquaredNorm
 from maxent.core.entropies.renyi import Renyi
+from maxent.core.entropies.root_finding import SeparableEntropy
 from maxent.core.entropies.separable import BinaryGini, FermiDirac, OneVsAll
 from maxent.core.entropies.simplex import Shannon, Tsallis
 from maxent.core.entropies.slack import DifferenceCone, Slack
@@ -24,6 +25,7 @@ __all__ = [
     "Relative",
     "Renyi",
     "Scaled",
+    "SeparableEntropy",
     "Shannon",
     "Shifted",
     "Slack",
