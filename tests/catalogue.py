@@ -102,6 +102,7 @@ ENTROPIES = [
     (mx.SmoothedMax(mx.Tsallis(1.5), mx.Chain(2)), 14),
     (mx.SmoothedMax(mx.Tsallis(1.5), mx.Tree([(0, 1), (0, 2)], (2, 3, 2))), 17),
     (mx.SmoothedMax(mx.Tsallis(1.5), mx.Alignment(2, 3)), 6),
+    (mx.DistributionEntropy(mx.Tsallis(2.0), mx.Arborescence()), 9),
     (mx.Scaled(mx.Shannon(), 0.1), 5),
     (mx.Scaled(mx.Tsallis(1.5), 3.0), 5),
     (mx.fenchel_youngize(_hinge_loss, 3), 3),

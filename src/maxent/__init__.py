@@ -64,6 +64,7 @@ PUBLIC = {
         "Relative",
         "Scaled",
         "SmoothedMax",
+        "DistributionEntropy",
         "Slack",
         "DifferenceCone",
         "Youngized",

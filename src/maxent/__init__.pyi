@@ -35,6 +35,7 @@ from maxent.core.domains import StructuredDomain as StructuredDomain
 from maxent.core.domains import SumProductDomain as SumProductDomain
 from maxent.core.entropies import BinaryGini as BinaryGini
 from maxent.core.entropies import DifferenceCone as DifferenceCone
+from maxent.core.entropies import DistributionEntropy as DistributionEntropy
 from maxent.core.entropies import Entropy as Entropy
 from maxent.core.entropies import FermiDirac as FermiDirac
 from maxent.core.entropies import MeanEntropy as MeanEntropy

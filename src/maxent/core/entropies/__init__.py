@@ -1,6 +1,7 @@
 """Entropies: convex regularisers Omega, each with its map, conjugate, derivative and prox."""
 
 from maxent.core.entropies.base import Entropy, MeasuredEntropy
+from maxent.core.entropies.distribution import DistributionEntropy
 from maxent.core.entropies.hinge import PairwiseHinge, Youngized, fenchel_youngize
 from maxent.core.entropies.mean import MeanEntropy
 from maxent.core.entropies.norms import NormEntropy, SquaredNorm
@@ -15,6 +16,7 @@ from maxent.core.entropies.wrappers import Relative, Scaled, Shifted, Zero, unwr
 __all__ = [
     "BinaryGini",
     "DifferenceCone",
+    "DistributionEntropy",
     "Entropy",
     "FermiDirac",
     "MeanEntropy",
