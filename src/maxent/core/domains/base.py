@@ -183,8 +183,8 @@ class Domain(ABC):
 
     @property
     def has_project_kl(self) -> bool:
-        """Whether ``project_kl`` is there, which ``MeanEntropy`` needs: on bounded domains."""
-        return self.bounded or type(self)._project_kl is not Domain._project_kl
+        """Whether ``project_kl`` has a method of its own, and needs no search by ``argmax``."""
+        return type(self)._project_kl is not Domain._project_kl
 
     def project_kl(self, theta: Any) -> Rows:
         """`argmax_p <theta, p> - sum p log p`: the Kullback-Leibler projection of `exp(theta)`."""

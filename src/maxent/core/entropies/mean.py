@@ -38,7 +38,7 @@ class MeanEntropy(Entropy):
     domain: Domain = Simplex()
 
     def __post_init__(self) -> None:
-        if not self.domain.has_project_kl:
+        if not (self.domain.has_project_kl or self.domain.bounded):
             raise TypeError(
                 f"MeanEntropy needs a bounded domain, or one with a Kullback-Leibler projection "
                 f"(project_kl); {self.domain} is not. SquaredNorm(domain=...) regularizes the mean "
