@@ -36,6 +36,7 @@ from maxent.core.domains import SumProductDomain as SumProductDomain
 from maxent.core.entropies import BinaryGini as BinaryGini
 from maxent.core.entropies import Bregman as Bregman
 from maxent.core.entropies import DifferenceCone as DifferenceCone
+from maxent.core.entropies import DistributionEntropy as DistributionEntropy
 from maxent.core.entropies import Entropy as Entropy
 from maxent.core.entropies import FermiDirac as FermiDirac
 from maxent.core.entropies import MeanEntropy as MeanEntropy
@@ -46,6 +47,7 @@ from maxent.core.entropies import PairwiseHinge as PairwiseHinge
 from maxent.core.entropies import Relative as Relative
 from maxent.core.entropies import Renyi as Renyi
 from maxent.core.entropies import Scaled as Scaled
+from maxent.core.entropies import SeparableEntropy as SeparableEntropy
 from maxent.core.entropies import Shannon as Shannon
 from maxent.core.entropies import Shifted as Shifted
 from maxent.core.entropies import Slack as Slack

@@ -14,9 +14,9 @@ POINTS = np.concatenate([np.eye(4), RNG.dirichlet(np.full(4, 0.7), size=8)])
 # symmetric entropies of the simplex (Omega = -H), strictly convex but for the last ones
 STRICT = [
     mx.Shannon(),
-    *(mx.Tsallis(a) for a in (1.2, 1.5, 2.0, 3.0)),
+    *(mx.Tsallis(a) for a in (0.5, 1.2, 1.5, 2.0, 3.0)),
     *(mx.NormEntropy(q) for q in (1.5, 2.0, 5.0)),
-    *(mx.SquaredNorm(q) for q in (1.3, 2.0)),
+    *(mx.SquaredNorm(q) for q in (1.3, 2.0, 4.0)),
     mx.Renyi(0.5),
     mx.PairwiseHinge("smooth", 4),
     mx.PairwiseHinge("squared", 4),
@@ -440,7 +440,7 @@ def test_section_6_2_relu():
 MARGINS = [
     *((mx.Tsallis(a), 1 / (a - 1)) for a in (1.2, 1.5, 2.0, 3.0)),
     *((mx.NormEntropy(q), 1.0) for q in (1.3, 2.0, 5.0, INF)),
-    *((mx.SquaredNorm(q), 1.0) for q in (1.3, 2.0)),
+    *((mx.SquaredNorm(q), 1.0) for q in (1.3, 2.0, 4.0)),
     (mx.PairwiseHinge("hinge", 4), 4.0),
     (mx.PairwiseHinge("smooth", 4), 3.5),
     (mx.PairwiseHinge("squared", 4), 8.0),
@@ -490,6 +490,10 @@ def test_no_margin_for_essentially_smooth_entropies():
     """Prop. 5: Shannon's loss is positive however far the scores; H/(1 - max p) is unbounded."""
     for entropy in (mx.Shannon(), mx.Tsallis(1.0), mx.Renyi(0.5), mx.FermiDirac()):
         assert entropy.margin is None
+    heavy = mx.Tsallis(0.5)  # the loss falls as a power of the score
+    assert heavy.margin is None
+    far = np.array([[1e2, 0.0, 0.0], [1e4, 0.0, 0.0]])
+    np.testing.assert_allclose(loss_of(heavy, far, np.zeros(2, int)), 8 / far[:, 0], rtol=0.05)
     theta = np.array([[30.0, 0.0, 0.0]])
     assert float(loss_of(mx.Shannon(), theta, np.zeros(1, int))[0]) > 1e-14
     masses = np.array([1e-2, 1e-5, 1e-8])
@@ -796,6 +800,9 @@ def _crammer_singer(theta):
     ("entropy", "size", "margin"),
     [
         (mx.Renyi(2.0), 2, 2.0),  # beta / (beta - 1), towards the vertex
+        (mx.Renyi(np.inf), 2, 2 * np.log(2)),  # H / (1 - max p) at the uniform distribution
+        (mx.Renyi(np.inf), 5, 1.25 * np.log(5)),
+        (mx.Tsallis(0.5), 4, np.inf),
         (mx.MeanEntropy(domain=mx.Permutahedron([3.0, 2.0, 1.0])), 3, np.log(2)),
         (mx.fenchel_youngize(_crammer_singer, 3), 3, 2.0),
         (mx.Shannon(), 4, np.inf),

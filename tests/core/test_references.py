@@ -129,9 +129,10 @@ ON = HOLED[HOLED > 0]
 
 CASES = [
     case(mx.Shannon(), 5, simplex(shannon)),
+    case(mx.Tsallis(0.3), 4, simplex(tsallis(0.3)), 3e-5),
     *[
         case(mx.Tsallis(a), d, simplex(tsallis(a)))
-        for a, d in ((1.1, 3), (1.33, 4), (1.5, 5), (2.0, 6), (2.7, 4), (4.0, 3))
+        for a, d in ((0.8, 5), (1.1, 3), (1.33, 4), (1.5, 5), (2.0, 6), (2.7, 4), (4.0, 3))
     ],
     *[
         case(mx.NormEntropy(q), d, simplex(lambda cp, p, q=q: norm(q)(cp, p) - 1))
@@ -140,7 +141,7 @@ CASES = [
     case(mx.NormEntropy(INF), 5, simplex(lambda cp, p: cp.max(p) - 1)),
     *[
         case(mx.SquaredNorm(q), d, simplex(lambda cp, p, q=q: 0.5 * cp.square(norm(q)(cp, p))))
-        for q, d in ((1.2, 4), (1.5, 5))
+        for q, d in ((1.2, 4), (1.5, 5), (3.0, 5), (6.0, 4))
     ],
     case(mx.SquaredNorm(), 6, simplex(half_square)),
     case(mx.SquaredNorm(domain=mx.Cube()), 4, cube(half_square)),
@@ -202,7 +203,10 @@ CASES = [
         mx.Scaled(mx.BinaryGini(), 2.0), 3, cube(lambda cp, p: 2 * (cp.sum_squares(p) - cp.sum(p)))
     ),
     case(mx.Relative(mx.Shannon(), Q0), 5, simplex(lambda cp, p: cp.sum(cp.rel_entr(p, Q0)))),
-    *[case(mx.Relative(mx.Tsallis(a), Q0), 5, simplex(tsallis(a, Q0))) for a in (1.5, 2.0, 3.0)],
+    *[
+        case(mx.Relative(mx.Tsallis(a), Q0), 5, simplex(tsallis(a, Q0)))
+        for a in (0.5, 1.5, 2.0, 3.0)
+    ],
     case(mx.Relative(mx.NormEntropy(2.0), Q0), 5, simplex(lambda cp, p: norm(2.0, Q0)(cp, p) - 1)),
     case(mx.Relative(mx.NormEntropy(INF), Q0), 5, simplex(lambda cp, p: cp.max(p / Q0) - 1)),
     *[
@@ -211,17 +215,20 @@ CASES = [
             5,
             simplex(lambda cp, p, q=q: 0.5 * cp.square(norm(q, Q0)(cp, p))),
         )
-        for q in (1.5, 2.0)
+        for q in (1.5, 2.0, 4.0)
     ],
     case(mx.Relative(mx.Renyi(0.5), Q0), 5, simplex(renyi(0.5, Q0))),
     case(mx.Relative(mx.Shannon(), HOLED), 4, holed(lambda cp, p: cp.sum(cp.rel_entr(p, ON)))),
-    case(mx.Relative(mx.Tsallis(1.5), HOLED), 4, holed(tsallis(1.5, ON))),
+    *[case(mx.Relative(mx.Tsallis(a), HOLED), 4, holed(tsallis(a, ON))) for a in (0.5, 1.5)],
     case(mx.Relative(mx.NormEntropy(3.0), HOLED), 4, holed(lambda cp, p: norm(3.0, ON)(cp, p) - 1)),
-    case(
-        mx.Relative(mx.SquaredNorm(1.5), HOLED),
-        4,
-        holed(lambda cp, p: 0.5 * cp.square(norm(1.5, ON)(cp, p))),
-    ),
+    *[
+        case(
+            mx.Relative(mx.SquaredNorm(q), HOLED),
+            4,
+            holed(lambda cp, p, q=q: 0.5 * cp.square(norm(q, ON)(cp, p))),
+        )
+        for q in (1.5, 4.0)
+    ],
     case(mx.Relative(mx.Renyi(0.5), HOLED), 4, holed(renyi(0.5, ON))),
 ]
 
@@ -317,13 +324,15 @@ def brute_force(objective, size, steps, zooms=12):
 
 def renyi_entropy(p, beta, q=None):
     q = np.ones(p.shape[-1]) if q is None else q
+    if beta == INF:
+        return -np.log(np.max(p / q, axis=1))
     return np.log(np.sum(q ** (1 - beta) * p**beta, axis=1)) / (1 - beta)
 
 
-@pytest.mark.parametrize("beta", [0.3, 0.9, 1.5, 3.0, 5.0, 20.0])
+@pytest.mark.parametrize("beta", [0.3, 0.9, 1.5, 3.0, 5.0, 20.0, INF])
 @pytest.mark.parametrize("size", [2, 3])
 def test_renyi_is_the_global_maximum(beta, size):
-    rng = np.random.default_rng(int(10 * beta))
+    rng = np.random.default_rng(int(10 * min(beta, 1e3)))
     theta = rng.normal(size=(8, size)) * np.repeat([0.3, 1.0], 4)[:, None]
     values, p = mx.Renyi(beta).conjugate(theta)
     for row, value, point in zip(theta, values, p, strict=True):
@@ -349,7 +358,7 @@ def test_renyi_is_not_fooled_by_minima(beta):
     np.testing.assert_allclose(attained, values, atol=1e-12)
 
 
-@pytest.mark.parametrize("beta", [0.5, 3.0, 20.0])
+@pytest.mark.parametrize("beta", [0.5, 3.0, 20.0, INF])
 def test_relative_renyi_is_the_global_maximum(beta):
     q = np.array([0.2, 0.5, 0.3])
     theta = np.random.default_rng(3).normal(size=(6, 3))
@@ -357,6 +366,39 @@ def test_relative_renyi_is_the_global_maximum(beta):
     for row, value in zip(theta, values, strict=True):
         best, _ = brute_force(lambda x, row=row: x @ row + renyi_entropy(x, beta, q), 3, 300)
         assert abs(value - best) < 1e-9
+
+
+@pytest.mark.parametrize("size", [2, 7, 40])
+def test_the_min_entropy_is_a_linear_programme_at_every_largest_entry(size):
+    """max_m (max <theta, p> over p <= m) - log m on a grid of m that has all 1/k."""
+    rng = np.random.default_rng(size)
+    theta = rng.normal(size=(5, size)) * np.array([0.01, 0.3, 1.0, 3.0, 10.0])[:, None]
+    values, p = mx.Renyi(INF).conjugate(theta)
+    largest = np.concatenate([1 / np.arange(1, size + 1), rng.uniform(1 / size, 1, 50)])
+    for row, value, point in zip(-np.sort(-theta), values, p, strict=True):
+        full = np.clip(1 - largest[:, None] * np.arange(size), 0, largest[:, None])
+        assert value == pytest.approx(np.max(full @ row - np.log(largest)), abs=1e-12)
+        assert np.ptp(point[point > 0]) <= 1e-15
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.5, 0.95])
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3, 1e9])
+def test_tsallis_below_1_by_bisection(alpha, scale):
+    """Prop. 9 with scipy's root of sum_i (1 + (1 - alpha)(tau - theta_i))^(-1/(1-alpha)) = 1."""
+    theta = scale * np.random.default_rng(7).normal(size=(4, 30))
+    values, p = mx.Tsallis(alpha).conjugate(theta)
+    a = 1 - alpha
+    top = theta.max(axis=1)
+    for row, above, point in zip(theta - top[:, None], values - top, p, strict=True):
+
+        def density(s, row=row):
+            return (s - a * row) ** (-1 / a)
+
+        s = optimize.brentq(lambda s: density(s).sum() - 1, 1.0, 30.0**a, xtol=1e-15, rtol=1e-15)
+        np.testing.assert_allclose(point, density(s), rtol=1e-11)
+        assert (point > 0).all()  # dense, with tails that fall as a power
+        omega = np.sum(point**alpha - point) / (alpha * (alpha - 1))
+        assert above == pytest.approx(point @ row - omega, rel=1e-9, abs=1e-15 * scale)
 
 
 # losses for fenchel_youngize: theta -> (values, jacobian)

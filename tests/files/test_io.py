@@ -393,7 +393,11 @@ def behaviour(model):
 
 
 LISTED = [
-    *(entropy for entropy, _ in catalogue.ENTROPIES if not isinstance(entropy, mx.Youngized)),
+    *(
+        entropy
+        for entropy, _ in catalogue.ENTROPIES
+        if not isinstance(entropy, mx.Youngized | mx.SeparableEntropy)
+    ),
     *(domain for domain, _ in catalogue.DOMAINS),
     *(p for p in catalogue.POTENTIALS if not isinstance(p, mx.CumulantPrior)),
     *(catalogue.SOLVERS + catalogue.MAPS + catalogue.OTHERS),
@@ -477,7 +481,11 @@ def test_every_public_class_is_here_or_refused():
     data = {n for n in mx.__all__ if isinstance(getattr(mx, n), type)} - catalogue.ABSTRACT
     # an OperatorMap holds cells; its operators are what is saved
     refused = {"ConvergenceWarning", "Interrupted", "OperatorMap", "State", "Youngized"}
-    refused |= {"CumulantPrior", "SeparableWarning"}  # functions, and a word of warning
+    refused |= {
+        "CumulantPrior",
+        "SeparableEntropy",
+        "SeparableWarning",
+    }  # functions, and a word of warning
     refused |= {"DensityTask", "Explanation", "Points"}  # hold cells; the fitted density is saved
     refused |= {"FrankWolfeResult", "StructureDistribution"}  # answers, not models
     assert data - refused <= seen

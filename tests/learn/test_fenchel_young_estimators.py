@@ -842,7 +842,7 @@ X0, Y0 = samples()
     [
         ({"entropy": "softmax"}, ValueError, 'entropy must be "tsallis", "shannon" or'),
         ({"entropy": mx.FermiDirac()}, ValueError, "Entropy of the simplex"),
-        ({"alpha": 0.5}, ValueError, "alpha >= 1, got 0.5"),
+        ({"alpha": -0.5}, ValueError, "alpha > 0, got -0.5"),
         ({"alpha": "2"}, TypeError, "alpha must be a single number"),
         ({"potential": -1.0}, ValueError, "potential must be a Potential"),
         ({"potential": "l2"}, ValueError, "potential must be a Potential"),

@@ -126,6 +126,7 @@ def test_scratch_folders_are_gone_with_their_blocks(tmp_path):
         {"entropy": Tsallis(1.5)},
         {"entropy": Tsallis(2.0), "features": "lq"},
         {"entropy": Tsallis(1.2)},
+        {"entropy": Tsallis(0.6)},
         {"potential": "quadratic"},
         {"potential": "elastic", "multiplier": 2.0},
     ],
@@ -284,7 +285,7 @@ def test_what_needs_all_rows_says_so(cells):
         _ = solution.p
 
 
-@pytest.mark.parametrize("entropy", [Shannon(), Tsallis(1.5), Tsallis(2.0), Tsallis(3.0)], ids=str)
+@pytest.mark.parametrize("entropy", [Shannon(), *map(Tsallis, (0.5, 1.5, 2.0, 3.0))], ids=str)
 @pytest.mark.parametrize("potential", [Box(0.02), Quadratic(0.1), ElasticNet(0.01, 0.1)], ids=str)
 def test_a_problem_takes_a_dask_array(entropy, potential):
     da = needs("dask.array")

@@ -79,6 +79,13 @@ def _few_tsallis(theta: Array, alpha: float) -> tuple[Array, Array] | None:
     return value[:, 0], w.astype(theta.dtype)
 
 
+def dense_tsallis_map(theta: Array, alpha: float, q: Array | None = None) -> tuple[Array, Array]:
+    """Conjugate value and maximiser of the (relative) Tsallis entropy, 0 < alpha < 1."""
+    from maxent.core.kernels.dense_tsallis import dense_tsallis_rows
+
+    return _run(dense_tsallis_rows, theta, float(alpha), q)
+
+
 def norm_map(theta: Array, q_norm: float, q: Array | None = None) -> tuple[Array, Array]:
     """Conjugate value and maximiser of the (relative) norm entropy ||p||_q - 1."""
     from maxent.core.kernels.threshold import norm_rows

@@ -9,6 +9,7 @@ import numpy as np
 
 from maxent.core.domains import StructuredDomain
 from maxent.rows.arrays import Array, Rows, row_scale
+from maxent.structured.alignment.domain import Alignment
 
 if TYPE_CHECKING:
     from maxent.core.entropies import Entropy
@@ -41,7 +42,7 @@ class StructureDistribution:
 
 
 def sparse_distribution(
-    domain: StructuredDomain,
+    domain: StructuredDomain | Alignment,
     theta: Any,
     entropy: Entropy,
     k: int = 16,
@@ -49,13 +50,13 @@ def sparse_distribution(
 ) -> StructureDistribution:
     """`argmax_q <q, scores> - Omega(q)` over distributions q on all structures, by the k best.
 
-    With a sparse entropy (Tsallis with `alpha > 1`, sparsemax at 2; Fenchel-Young paper, §7.2) few
+    With a sparse entropy (Tsallis with `alpha > 1`, sparsemax at 2; Fenchel-Young paper, §7.1) few
     structures have positive probability, and scores alone decide which: if the k-th best gets none,
     no worse one does, and the answer is exact. k doubles until then.
 
     Parameters
     ----------
-    domain : StructuredDomain
+    domain : StructuredDomain or Alignment
         A domain with the k best structures.
     theta : array
         Scores, one row or several.
@@ -84,11 +85,14 @@ def sparse_distribution(
         if exact.all() or k >= max_k:
             break
         k = min(2 * k, max_k)
-    mean, largest = row_scale(structures[0], probabilities[:, 0]), structures[0]
+    mean = row_scale(structures[0], probabilities[:, 0])
+    least = largest = structures[0]
     for rank in range(1, k):
         if probabilities[:, rank].any():
             mean = mean + row_scale(structures[rank], probabilities[:, rank])
             largest = np.maximum(largest, structures[rank])
-    # the sum of the probabilities may round up, which takes no entry beyond all structures'
-    mean = np.minimum(mean, largest)
+            used = probabilities[:, rank] > 0  # else the row may be one of zeros, after the last
+            least = np.minimum(least, structures[rank] + row_scale(largest, 1.0 * ~used))
+    # the sum of the probabilities may be off by a rounding, which takes no entry beyond structures'
+    mean = np.maximum(np.minimum(mean, largest), least)
     return StructureDistribution(structures, probabilities, mean, value, exact)

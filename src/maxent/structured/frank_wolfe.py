@@ -20,6 +20,7 @@ Objective = Callable[[Array], tuple[float, Array]]
 Variant = Literal["plain", "away", "pairwise", "corrective"]
 _VARIANTS = ("plain", "away", "pairwise", "corrective")
 _NOTHING = 1e-15  # a weight this small is 0
+_CORRECTIONS = 10_000  # steps within a hull at most, before the next vertex
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +83,7 @@ def frank_wolfe(
     variant : "plain", "away", "pairwise" or "corrective", default "pairwise"
         "plain" moves towards the best vertex; "away" also away from the worst active one;
         "pairwise" moves weight from the worst to the best; "corrective" minimises over the hull of
-        the active vertices before it asks for another one.
+        the active vertices, until half of tol is to gain there, before it asks for another one.
     tol : float, default 1e-9
         Gap at which to stop.
     max_iter : int, default 10000
@@ -117,7 +118,7 @@ def frank_wolfe(
         history.append(mixture.gap(best))
         if history[-1] <= tol:
             break
-        if not mixture.step(best, variant, history[-1]):
+        if not mixture.step(best, variant, tol / 2):
             break  # rounding: no weight moves any more
     return FrankWolfeResult(
         mixture.p,
@@ -158,19 +159,20 @@ class _Mixture:
         """<-gradient, best - p>, at least the distance of the value from the optimum."""
         return max(float(self.gradient @ (self.p - best)), 0.0)
 
-    def step(self, best: Array, variant: str, gap: float) -> bool:
-        """One step of a variant; whether anything moved."""
+    def step(self, best: Array, variant: str, enough: float) -> bool:
+        """One step of a variant; whether anything moved. ``enough`` : gap within the hull."""
         target = self._index(best)
         if variant == "plain":
             return self._move(target, None, 1.0)
         if variant == "corrective":
             moved = self._pairwise(target)
-            while True:  # until the hull holds less than half of what was to gain
+            for _ in range(_CORRECTIONS):
                 scores = self._scores()
                 inside = scores.max() - self._mean(scores)
-                if inside <= gap / 2 or not self._pairwise(int(scores.argmax())):
-                    return moved
+                if inside <= enough or not self._pairwise(int(scores.argmax())):
+                    break
                 moved = True
+            return moved
         scores = self._scores()
         worst = self._worst(scores)
         if variant == "pairwise":

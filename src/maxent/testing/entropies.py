@@ -302,7 +302,7 @@ def _check_link(entropy: Entropy, theta: Array) -> None:
             continue
         else:
             ends = np.array([ratio[score == low][0], ratio.max()]) ** power
-            line = ends[1] + (ends[1] - ends[0]) * (score - high) / (high - low)
+            line = ends[0] + (ends[1] - ends[0]) * (score - low) / (high - low)
             expected = np.where(score >= low, np.maximum(line, 1e-300) ** (1 / power), 0.0)
             _fail_if(
                 bool((line[~inside] > 1e-9).any()),

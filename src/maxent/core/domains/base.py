@@ -10,6 +10,7 @@ import numpy as np
 from scipy import optimize, special
 
 from maxent.core.domains.active_set import Support, mixtures, support_by_argmax
+from maxent.core.domains.kl_by_argmax import project_kl_jvp_row, project_kl_row
 from maxent.rows.arrays import (
     Array,
     Ragged,
@@ -182,7 +183,7 @@ class Domain(ABC):
 
     @property
     def has_project_kl(self) -> bool:
-        """Whether ``project_kl`` is there, which ``MeanEntropy`` needs."""
+        """Whether ``project_kl`` has a method of its own, and needs no search by ``argmax``."""
         return type(self)._project_kl is not Domain._project_kl
 
     def project_kl(self, theta: Any) -> Rows:
@@ -191,11 +192,25 @@ class Domain(ABC):
         return like(self._project_kl(self.check_rows(theta)), theta)
 
     def _project_kl(self, theta: Rows) -> Rows:
-        raise TypeError(f"{self} has no Kullback-Leibler projection")
+        return self._row_by_row(lambda row: project_kl_row(self._argmax, row), theta)
 
     def project_kl_jvp(self, theta: Rows, p: Rows, v: Rows) -> Rows:
-        """Derivative of ``project_kl`` at theta along v; central differences unless overridden."""
-        return central_difference(self._project_kl, theta, v)
+        """Derivative of ``project_kl`` at theta along v."""
+        if type(self)._project_kl is not Domain._project_kl:
+            return central_difference(self._project_kl, theta, v)
+        return self._row_by_row(
+            lambda row, q, u: project_kl_jvp_row(self._argmax, row, q, u), theta, p, v
+        )
+
+    def _row_by_row(self, solve: Callable[..., Array], theta: Rows, *others: Rows) -> Rows:
+        """What ``solve`` makes of the rows of some batches, one at a time."""
+        if not (self.bounded and self.rows_alike) or isinstance(theta, Tied):
+            raise TypeError(f"{self} has no Kullback-Leibler projection of such rows")
+        batches = [[row.astype(np.float64) for row in each_row(x)] for x in (theta, *others)]
+        points = [solve(*rows).astype(theta.dtype) for rows in zip(*batches, strict=True)]
+        if isinstance(theta, Ragged):
+            return Ragged.from_rows(points)
+        return np.array(points, dtype=theta.dtype).reshape(theta.shape)
 
 
 class _NoEnd(Exception):

@@ -2,10 +2,12 @@
 
 from maxent.core.entropies.base import Entropy, MeasuredEntropy
 from maxent.core.entropies.bregman import Bregman
+from maxent.core.entropies.distribution import DistributionEntropy
 from maxent.core.entropies.hinge import PairwiseHinge, Youngized, fenchel_youngize
 from maxent.core.entropies.mean import MeanEntropy
 from maxent.core.entropies.norms import NormEntropy, SquaredNorm
 from maxent.core.entropies.renyi import Renyi
+from maxent.core.entropies.root_finding import SeparableEntropy
 from maxent.core.entropies.separable import BinaryGini, FermiDirac, OneVsAll
 from maxent.core.entropies.simplex import Shannon, Tsallis
 from maxent.core.entropies.slack import DifferenceCone, Slack
@@ -17,6 +19,7 @@ __all__ = [
     "BinaryGini",
     "Bregman",
     "DifferenceCone",
+    "DistributionEntropy",
     "Entropy",
     "FermiDirac",
     "MeanEntropy",
@@ -27,6 +30,7 @@ __all__ = [
     "Relative",
     "Renyi",
     "Scaled",
+    "SeparableEntropy",
     "Shannon",
     "Shifted",
     "Slack",

@@ -26,6 +26,8 @@ _MAX_PIECES = 4000
 
 def negative_renyi(p: Rows, beta: float, q: Array | None) -> Array:
     """-H of each row, log(sum_j q_j (p_j/q_j)^beta) / (beta - 1), beta != 1."""
+    if np.isinf(beta):  # the logarithm of the largest density
+        return np.log(measure_norm(np.maximum(p, 0), beta, q))
     p = np.maximum(p, 0).astype(np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = log_ratio(p, q)
@@ -55,6 +57,33 @@ def maximise(theta: Array, beta: float, q: Array | None) -> tuple[Array, Array]:
     with np.errstate(over="ignore", invalid="ignore"):
         shifted = np.where(p > 0, x - top, 0.0)
     return top[:, 0] + row_dot(shifted, p) - negative_renyi(p, beta, q), p
+
+
+def maximise_min_entropy(theta: Array, q: Array | None) -> tuple[Array, Array]:
+    """Conjugate value and maximiser of each row at beta = inf, Omega(p) = log max p/q.
+
+    At a given largest density the best p fills the best scores up to it: <theta, p> is linear in
+    it while the same entry is the last one, -log of it is convex, so the maximum is where all
+    entries are full: max_k E[theta of the k best] + log of their mass.
+    """
+    x = theta.astype(np.float64)
+    mass = np.broadcast_to(1.0 if q is None else q, x.shape)
+    x = np.where(mass > 0, x, -np.inf)
+    top = x.max(axis=1, keepdims=True)
+    order = np.argsort(-x, axis=1, kind="stable")
+    mass = np.where(x > -np.inf, mass, 0.0)
+    with np.errstate(over="ignore"):
+        below = np.maximum(np.take_along_axis(x, order, axis=1) - top, -1e300)
+    weight = np.take_along_axis(mass, order, axis=1)
+    filled = np.cumsum(weight, axis=1)
+    with np.errstate(over="ignore"):
+        value = np.cumsum(weight * below, axis=1) / filled + np.log(filled)
+    best = np.argmax(np.where(weight > 0, value, -np.inf), axis=1)[:, None]
+    inside = np.arange(x.shape[1]) <= best
+    p = np.zeros_like(x)
+    np.put_along_axis(p, order, np.where(inside, weight, 0.0), axis=1)
+    p /= p.sum(axis=1, keepdims=True)
+    return top[:, 0] + np.take_along_axis(value, best, axis=1)[:, 0], same_type(p, theta)
 
 
 def _best_row(theta: Array, beta: float, q: Array | None) -> Array:

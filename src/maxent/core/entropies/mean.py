@@ -16,16 +16,17 @@ from maxent.rows.arrays import Array, Ragged, Rows, row_dot, row_sum
 @io.register
 @dataclass(frozen=True)
 class MeanEntropy(Entropy):
-    """`Omega(p) = sum_i p_i log p_i` of the mean parameters, on any domain with ``project_kl``.
+    """`Omega(p) = sum_i p_i log p_i` of the mean parameters, on any bounded domain.
 
     Its map is the Kullback-Leibler projection: the softmax on the simplex, Sinkhorn's on
     ``Birkhoff()`` and ``Transport(a, b)``, where the entropy of the distribution (Shannon) would
-    be a permanent. Every entry that may be positive is (§7.3).
+    be a permanent. On other structures (``Chain``, ``Alignment``, ``Arborescence``, your own) it
+    takes nothing but their argmax, row by row (§7.2). Every entry that may be positive is (§7.3).
 
     Parameters
     ----------
     domain : Domain, default Simplex()
-        Domain with ``project_kl``.
+        A bounded domain whose points have no negative entry.
 
     Examples
     --------
@@ -37,11 +38,11 @@ class MeanEntropy(Entropy):
     domain: Domain = Simplex()
 
     def __post_init__(self) -> None:
-        if not self.domain.has_project_kl:
+        if not (self.domain.has_project_kl or self.domain.bounded):
             raise TypeError(
-                f"MeanEntropy needs a domain with a Kullback-Leibler projection (project_kl); "
-                f"{self.domain} has none. Shannon(domain=...) regularizes the distribution where "
-                "there is a log-partition, SquaredNorm(domain=...) the mean everywhere"
+                f"MeanEntropy needs a bounded domain, or one with a Kullback-Leibler projection "
+                f"(project_kl); {self.domain} is not. SquaredNorm(domain=...) regularizes the mean "
+                "everywhere"
             )
 
     @property

@@ -11,7 +11,8 @@ import numpy as np
 
 from maxent import io
 from maxent.core.domains import Domain, Simplex
-from maxent.core.entropies._measures import measure_norm, of_rows, separable_prox
+from maxent.core.entropies._measures import measure_norm, of_rows
+from maxent.core.entropies._steep_norm import steep_norm_map
 from maxent.core.entropies.base import MeasuredEntropy, number, same_type
 from maxent.core.entropies.simplex import Tsallis
 from maxent.core.prediction_maps import norm_map, squared_norm_map
@@ -92,16 +93,17 @@ class NormEntropy(MeasuredEntropy):
 @io.register
 @dataclass(frozen=True)
 class SquaredNorm(MeasuredEntropy):
-    """`Omega(p) = 1/2 ||p||_q^2`, `q in (1, 2]`.
+    """`Omega(p) = 1/2 ||p||_q^2`, `q in (1, inf)`.
 
     `q = 2` is the projection onto any domain: sparsemax on the simplex, relu on the cone, the
-    squared loss on `R^d`, SparseMAP on a structure. `q < 2` lives on the simplex, where
-    `H = 1/2 - Omega` is the squared norm entropy of §4.3.
+    squared loss on `R^d`, SparseMAP on a structure. Other q live on the simplex, where
+    `H = 1/2 - Omega` is the squared norm entropy of §4.3; beyond 2 it is strictly but not
+    strongly convex, and the map is steep where an entry becomes 0.
 
     Parameters
     ----------
     q : float, default 2.0
-        Order of the norm, in (1, 2]; below 2 on the simplex only.
+        Order of the norm, > 1; other than 2 on the simplex only.
     domain : Domain, default Simplex()
         Where p lies.
 
@@ -117,9 +119,9 @@ class SquaredNorm(MeasuredEntropy):
 
     def __post_init__(self) -> None:
         number("SquaredNorm's q", self.q)
-        if not 1 < self.q <= 2:
-            raise ValueError(f"SquaredNorm needs 1 < q <= 2, got {self.q!r}")
-        if self.q < 2 and not isinstance(self.domain, Simplex):
+        if not 1 < self.q < np.inf:
+            raise ValueError(f"SquaredNorm needs a finite q > 1, got {self.q!r}")
+        if self.q != 2 and not isinstance(self.domain, Simplex):
             raise ValueError(
                 f"SquaredNorm(q={self.q}) is defined on the simplex only; q = 2 works on "
                 f"{self.domain}"
@@ -137,8 +139,8 @@ class SquaredNorm(MeasuredEntropy):
 
     @property
     def smoothness(self) -> float:
-        """`1/(q - 1)`: `Omega` is (q-1)-strongly convex in the q-norm, above the 2-norm."""
-        return 1 / (self.q - 1)
+        """`1/(q - 1)` up to 2, where `Omega` is (q-1)-strongly convex in the q-norm; else inf."""
+        return 1 / (self.q - 1) if self.q <= 2 else np.inf
 
     @property
     def link_power(self) -> float | None:
@@ -159,6 +161,8 @@ class SquaredNorm(MeasuredEntropy):
             p = self.domain.project(theta)
             with np.errstate(over="ignore", invalid="ignore"):
                 return row_dot(p, theta - 0.5 * p), p
+        if self.q > 2:
+            return steep_norm_map(theta, self.q, q)
         return squared_norm_map(theta, self.q, q)
 
     def _hvp(self, theta: Rows, p: Rows, v: Rows, q: Array | None = None) -> Rows:
@@ -169,9 +173,9 @@ class SquaredNorm(MeasuredEntropy):
         base = np.ones((1, 1)) if q is None else np.atleast_2d(q)
         norm = measure_norm(p, self.q, q)[:, None]
         ratio = np.where(on, p, 1.0) / np.where(base > 0, base, 1.0)
-        inverse = np.where(
-            on, base * ratio ** (2 - self.q) / ((self.q - 1) * norm ** (2 - self.q)), 0.0
-        )
+        with np.errstate(over="ignore"):  # beyond q = 2 an entry near 0 is as steep as need be
+            steep = np.minimum((ratio / norm) ** (2 - self.q), 1e200)
+        inverse = np.where(on, base * steep / (self.q - 1), 0.0)
         g = np.where(on, ratio ** (self.q - 1) * norm ** (1 - self.q), 0.0)
         coefficient = 2 - self.q
 
@@ -181,8 +185,11 @@ class SquaredNorm(MeasuredEntropy):
             scale = coefficient * row_dot(g, y) / (1 + coefficient * row_dot(g, k))
             return y - scale[:, None] * k
 
+        v = np.asarray(v, dtype=np.float64)
+        if self.q > 2:  # one entry may be far steeper than the others: its own v cancels
+            v = v - np.take_along_axis(v, inverse.argmax(axis=1)[:, None], axis=1)
         one = solve(on.astype(np.float64))
-        y = solve(np.asarray(v, dtype=np.float64))
+        y = solve(v)
         return same_type(y - one * (row_sum(y) / row_sum(one))[:, None], p)
 
     def curvature(self, theta: Rows, p: Rows, q: Array | None = None) -> tuple[Array, Array | None]:
@@ -194,33 +201,41 @@ class SquaredNorm(MeasuredEntropy):
     def _prox(self, eta: Rows, tau: float, q: Array | None = None) -> Rows:
         if self.q == 2 and q is None:
             return self.domain.project(eta / (1 + tau))
+        if self.q > 2:
+            return _prox_of_norm(eta, tau, self.q, q, 2.0)
         return super()._prox(eta, tau, q)
 
 
-def _prox_of_norm(eta: Rows, tau: float, order: float, q: Array | None) -> Rows:
-    """The proximity operator of a norm entropy of order > 2, whose map is too steep for Newton.
+def _prox_of_norm(eta: Rows, tau: float, order: float, q: Array | None, power: float = 1.0) -> Rows:
+    """prox of a norm of order > 2, or half its square (power 2): too steep for Newton's method.
 
-    p + tau N^(1-order) (p/q)^(order-1) = eta - nu with N the norm of p: separable for a given N,
-    and a larger N gives a p of larger norm. The answer is the one N that is the norm of its p.
+    p + tau N^(power-order) (p/q)^(order-1) = eta - nu with N the norm of p: separable for a given
+    N, and a larger N gives a p of larger norm. The answer is the one N that is the norm of its p.
     """
     base = np.ones((1, eta.shape[1])) if q is None else np.atleast_2d(q)
     off, a = base == 0, order - 1
     safe = np.where(off, 1.0, base)
 
     def point(norm: Array, rows: Array) -> Array:
-        weight = tau * (norm[:, None] * of_rows(safe, rows)) ** -a
-        closed = np.broadcast_to(of_rows(off, rows), eta[rows].shape)
+        x = eta[rows].astype(np.float64)
+        x = np.where(np.isfinite(x), x, -1e300)
+        weight = tau * norm[:, None] ** (power - order) * of_rows(safe, rows) ** -a
+        closed, weight = (np.broadcast_to(z, x.shape) for z in (of_rows(off, rows), weight))
 
-        def inverse(y: Array, inner: Array) -> Array:
+        def entries(t: Array, inner: Array) -> Array:
+            """p where nu leaves t to the best entry (Prop. 9, where nu is far larger than t)."""
+            t = t[:, None]
+            with np.errstate(over="ignore"):
+                slope = np.where(closed[inner], np.inf, t + weight[inner] * t**a)
+            y = x[inner] - np.max(x[inner] - slope, axis=1, keepdims=True)
             p, on = np.zeros_like(y), (y > 0) & ~closed[inner]
             p[on] = linear_plus_power(y[on], 1.0, weight[inner][on], a)
             return p
 
-        def slope(t: float) -> Array:
-            return np.where(closed, np.inf, t + weight * t**a)
-
-        weight = np.broadcast_to(weight, closed.shape)
-        return separable_prox(eta[rows].astype(np.float64), inverse, slope)
+        ends = np.full(len(x), 1 / x.shape[1]), np.ones(len(x))
+        t = bracketed_root(lambda t, inner: 1 - entries(t, inner).sum(axis=1), *ends)
+        p = entries(t, np.arange(len(x)))
+        return p / p.sum(axis=1, keepdims=True)
 
     def excess(norm: Array, rows: Array) -> Array:
         return measure_norm(point(norm, rows), order, of_rows(base, rows)) - norm

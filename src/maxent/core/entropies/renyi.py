@@ -8,7 +8,11 @@ import numpy as np
 
 from maxent import io
 from maxent.core.entropies._measures import log_ratio, measure_norm
-from maxent.core.entropies._renyi_search import maximise, negative_renyi
+from maxent.core.entropies._renyi_search import (
+    maximise,
+    maximise_min_entropy,
+    negative_renyi,
+)
 from maxent.core.entropies.base import MeasuredEntropy, positive, same_type
 from maxent.core.entropies.simplex import Shannon
 from maxent.core.prediction_maps import renyi_map
@@ -22,12 +26,13 @@ class Renyi(MeasuredEntropy):
 
     `beta in (0, 1]` is convex and dense; `beta = 1` is Shannon. Beyond 1 `Omega` is not convex:
     the maximiser is found by an exact one-dimensional search (docs, "Differences from the
-    papers") and the loss is still convex and non-negative.
+    papers") and the loss is still convex and non-negative. `beta = inf` is the min-entropy
+    `H(p) = -log max_j p_j`, whose best distribution is uniform on the best k entries.
 
     Parameters
     ----------
     beta : float
-        Order, > 0; convex up to 1.
+        Order, in (0, inf]; convex up to 1.
 
     Examples
     --------
@@ -38,7 +43,8 @@ class Renyi(MeasuredEntropy):
     beta: float
 
     def __post_init__(self) -> None:
-        positive("Renyi's beta", self.beta)
+        if self.beta != np.inf:
+            positive("Renyi's beta", self.beta)
 
     @property
     def convex(self) -> bool:
@@ -62,7 +68,7 @@ class Renyi(MeasuredEntropy):
 
     def link_slope(self, p: Array, q: Array) -> float | None:
         """`(beta - 1) / beta sum_i q_i (p_i / q_i)^beta`, from the gradient of `Omega`."""
-        if self.beta == 1:
+        if self.beta in (1, np.inf):
             return None
         norm = measure_norm(p[None], self.beta, q)[0]
         return float((self.beta - 1) / self.beta * norm**self.beta)
@@ -75,6 +81,8 @@ class Renyi(MeasuredEntropy):
     def _conjugate(self, theta: Rows, q: Array | None = None) -> tuple[Array, Rows]:
         if self.beta == 1:
             return Shannon()._conjugate(theta, q)
+        if np.isinf(self.beta):
+            return maximise_min_entropy(theta, q)
         if self.beta > 1:
             return maximise(theta, self.beta, q)
         return renyi_map(theta, self.beta, q)
@@ -82,6 +90,8 @@ class Renyi(MeasuredEntropy):
     def _hvp(self, theta: Rows, p: Rows, v: Rows, q: Array | None = None) -> Rows:
         if self.beta == 1:
             return Shannon()._hvp(theta, p, v)
+        if np.isinf(self.beta):
+            return np.zeros_like(p)  # flat between the jumps
         if self.beta > 1:
             return super()._hvp(theta, p, v, q)
         # p_i ~ q_i d_i^-m under E_p[d] = m - 1, where 1/d_i ~ slope_i = (p_i/q_i)^(1-beta) / mean

@@ -15,7 +15,7 @@ from maxent import io
 from maxent.core.domains import Cube, Domain, Simplex, SumProductDomain
 from maxent.core.entropies._measures import log_ratio, of_rows, separable_prox
 from maxent.core.entropies.base import MeasuredEntropy, finite, number, same_type
-from maxent.core.prediction_maps import softmax_map, tsallis_map
+from maxent.core.prediction_maps import dense_tsallis_map, softmax_map, tsallis_map
 from maxent.core.roots import bracketed_root
 from maxent.rows.arrays import Array, Rows, row_dot, row_sum
 
@@ -115,16 +115,17 @@ class Shannon(MeasuredEntropy):
 @io.register
 @dataclass(frozen=True)
 class Tsallis(MeasuredEntropy):
-    """`Omega(p) = sum_j (p_j^alpha - p_j) / (alpha (alpha - 1))`, `alpha >= 1`.
+    """`Omega(p) = sum_j (p_j^alpha - p_j) / (alpha (alpha - 1))`, `alpha > 0`.
 
     Softmax at `alpha = 1`, 1.5-entmax, sparsemax at 2, towards argmax as alpha grows; every
-    `alpha > 1` gives exact zeros. Exact at 1, 1.5 and 2, safeguarded root finding otherwise
-    (Prop. 9).
+    `alpha > 1` gives exact zeros. Below 1 every entry is positive, with heavy tails:
+    `p_j = [1 + (1 - alpha)(tau - theta_j)]^(-1/(1 - alpha))` falls as a power of its score.
+    Exact at 1, 1.5 and 2, safeguarded root finding otherwise (Prop. 9).
 
     Parameters
     ----------
     alpha : float
-        Index, >= 1.
+        Index, > 0; sparse above 1.
 
     Examples
     --------
@@ -138,15 +139,15 @@ class Tsallis(MeasuredEntropy):
 
     def __post_init__(self) -> None:
         number("Tsallis's alpha", self.alpha)
-        if not (np.isfinite(self.alpha) and self.alpha >= 1):
+        if not (np.isfinite(self.alpha) and self.alpha > 0):
             raise ValueError(
-                f"Tsallis needs a finite alpha >= 1, got {self.alpha!r}; "
-                "below 1 use Renyi(beta), for the limit alpha = inf use Zero()"
+                f"Tsallis needs a finite alpha > 0, got {self.alpha!r}; "
+                "for the limit alpha = inf use Zero()"
             )
 
     @property
     def margin(self) -> float | None:
-        """`1 / (alpha - 1)`, eq. (24); none for Shannon."""
+        """`1 / (alpha - 1)`, eq. (24); none for Shannon and below."""
         return 1 / (self.alpha - 1) if self.alpha > 1 else None
 
     @property
@@ -177,6 +178,8 @@ class Tsallis(MeasuredEntropy):
     def _conjugate(self, theta: Rows, q: Array | None = None) -> tuple[Array, Rows]:
         if self.alpha == 1:
             return Shannon()._conjugate(theta, q)
+        if self.alpha < 1:
+            return dense_tsallis_map(theta, self.alpha, q)
         return tsallis_map(theta, self.alpha, q)
 
     def _sensitivity(self, p: Rows, q: Array | None) -> Array:
@@ -261,6 +264,15 @@ def _inverse_tsallis(y: Array, tau: float, a: float, q: Array) -> Array:
         half = tau / np.sqrt(q)
         return (room / (np.sqrt(room + half**2) + half)) ** 2
     flat_y, flat_q = y.ravel(), np.broadcast_to(q, y.shape).ravel()
+    if a < 0:  # p > 0 is a power of y where y is far below 0: its logarithm, between bounds
+        log_q = np.log(flat_q)
+
+        def excess_at(u: Array, rows: Array) -> Array:
+            return flat_y[rows] - np.exp(u) - tau * np.expm1(a * (u - log_q[rows])) / a
+
+        low = log_q + np.log1p(np.maximum(flat_q - flat_y, 0.0) * (-a / tau)) / a
+        high = np.log(np.maximum(flat_y, flat_q))
+        return np.exp(bracketed_root(excess_at, low, high)).reshape(y.shape)
 
     def excess(p: Array, rows: Array) -> Array:
         with np.errstate(divide="ignore"):

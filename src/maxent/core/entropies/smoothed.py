@@ -6,6 +6,7 @@ entropy (Tsallis with alpha > 1) makes most structures impossible, exactly.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -191,15 +192,20 @@ class SmoothedMax(Entropy):
     def _value_by_conjugate(self, row: int, p: Array) -> float:
         """Omega(p) = max_theta <theta, p> - Omega*(theta)."""
         shape = self._shape(row, p.size)
+        return value_by_conjugate(lambda theta: self._programme(theta, shape), p)
 
-        def negative(theta: Array) -> tuple[float, Array]:
-            value, point = self._programme(theta[None], shape)
-            return float(value[0] - theta @ p), point[0] - p
 
-        options = {"ftol": 1e-15, "gtol": 1e-10, "maxiter": 10_000, "maxfun": 20_000}
-        start = np.zeros(p.size)
-        best = optimize.minimize(negative, start, jac=True, method="L-BFGS-B", options=options)
-        return -float(best.fun)
+def value_by_conjugate(conjugate: Callable[[Array], tuple[Array, Any]], p: Array) -> float:
+    """max_theta <theta, p> - Omega*(theta), from the conjugate of a batch of one row."""
+
+    def negative(theta: Array) -> tuple[float, Array]:
+        value, point = conjugate(theta[None])
+        return float(value[0] - theta @ p), np.asarray(point)[0] - p
+
+    options = {"ftol": 1e-15, "gtol": 1e-10, "maxiter": 10_000, "maxfun": 20_000}
+    start = np.zeros(p.size)
+    best = optimize.minimize(negative, start, jac=True, method="L-BFGS-B", options=options)
+    return -float(best.fun)
 
 
 def _require_structure(values: Array) -> None:

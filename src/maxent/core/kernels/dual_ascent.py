@@ -41,6 +41,17 @@ def _inverse(y, tau, a):
     if a == 0.0:
         p = tau * _omega(y / tau - math.log(tau))
         return p, p / (p + tau)
+    if a < 0.0:  # concave in p, so that Newton's method climbs from a lower bound
+        p = math.exp(math.log1p(max(1.0 - y, 0.0) * (-a / tau)) / a)
+        if p == 0.0:
+            return 0.0, 0.0
+        for _ in range(100):
+            power = p ** (a - 1.0)
+            step = (y - p - tau * math.expm1(a * math.log(p)) / a) / (1.0 + tau * power)
+            if not step > _ROUNDING * p:
+                break
+            p += step
+        return p, 1.0 / (1.0 + tau * p ** (a - 1.0))
     room = y + tau / a
     if room <= 0.0:
         return 0.0, 0.0

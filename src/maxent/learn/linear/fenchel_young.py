@@ -115,8 +115,8 @@ class FenchelYoungClassifier(Classifies, FenchelYoungModel):
     entropy : str or Entropy, default "tsallis"
         "tsallis", "shannon" or an Entropy of the simplex.
     alpha : float, default 1.5
-        Index of "tsallis", >= 1: 1 is logistic regression, 2 sparsemax; over 1 probabilities can be
-        exactly 0.
+        Index of "tsallis", > 0: 1 is logistic regression, 2 sparsemax; over 1 probabilities can be
+        exactly 0, below 1 they fall slowly.
     potential : Potential, float or dict, default Quadratic(1e-3)
         V, whose conjugate `V*` is the penalty on the weights: any Potential; a number s for
         ``Quadratic(s)``, `s/2 ||W||^2`, 0 for no penalty; a dict {columns: potential} for groups of
@@ -270,8 +270,8 @@ class FenchelYoungRegressor(RegressorMixin, MultiOutputMixin, FenchelYoungModel)
     entropy : str or Entropy, default "tsallis"
         "tsallis", "shannon" or an Entropy of the simplex.
     alpha : float, default 1.5
-        Index of "tsallis", >= 1: 1 is logistic regression, 2 sparsemax; over 1 proportions can be
-        exactly 0.
+        Index of "tsallis", > 0: 1 is logistic regression, 2 sparsemax; over 1 proportions can be
+        exactly 0, below 1 they fall slowly.
     potential : Potential, float or dict, default Quadratic(1e-3)
         V, whose conjugate `V*` is the penalty on the weights, as for ``FenchelYoungClassifier``.
         Potentials with one number per weight take W (features, columns of Y) row by row.

@@ -11,7 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxent import io
 from maxent._support.checks import masses
-from maxent.core.entropies import Entropy, Shannon, Shifted, SquaredNorm, Zero
+from maxent.core.domains import Simplex
+from maxent.core.entropies import DistributionEntropy, Entropy, Shannon, Shifted, SquaredNorm, Zero
 from maxent.core.maps import RaggedMap
 from maxent.core.problem import Problem
 from maxent.evaluation import alignment_overlap
@@ -42,9 +43,10 @@ class Aligner(StructuredEstimator):
         (minus the squared difference of each channel's slope), "diagonal" (minus the squared
         distance from the diagonal), "length" (1 for each pair: longer or shorter paths); or a
         function (first, second) -> (n, m, features).
-    entropy : "shannon", "squared-norm" or "zero", default "shannon"
+    entropy : "shannon", "squared-norm", "zero" or Entropy, default "shannon"
         "shannon" (conditional random field), "squared-norm" (SparseMAP), "zero" (perceptron, with a
-        cost the structured hinge).
+        cost the structured hinge); or an Entropy of the simplex such as ``Tsallis(2.0)``, taken of
+        the distribution over alignments (``DistributionEntropy``).
     potential : Potential or float, default Quadratic(1e-3)
         V, whose conjugate `V*` is the penalty on the weights of the features, each divided by
         ``scale_``; a number s for ``Quadratic(s)``.
@@ -97,7 +99,7 @@ class Aligner(StructuredEstimator):
     )
 
     features: Any = ("squared", "slopes", "diagonal", "length")
-    entropy: str = "shannon"
+    entropy: str | Entropy = "shannon"
     potential: PotentialLike = None
     _: KW_ONLY
     cost: float = 0.0
@@ -125,7 +127,7 @@ class Aligner(StructuredEstimator):
             raise ValueError("the function of features gives a different number for some pairs")
         weight = mean_weights(weight, "pairs")
         scale = _scale(blocks, weight)
-        entropy: Entropy = ENTROPIES[self.entropy](domain=domain)
+        entropy = self._entropy(domain)
         if self.cost:
             entropy = Shifted(entropy, self.cost * (1 - 2 * observed))
         features = RaggedMap([block / scale for block in blocks])
@@ -133,14 +135,22 @@ class Aligner(StructuredEstimator):
         potential = as_potential(self.potential)
         return Posed(Problem(entropy, features, potential, observed=observed, weights=weight))
 
+    def _entropy(self, domain: Alignment) -> Entropy:
+        if isinstance(self.entropy, Entropy):
+            return DistributionEntropy(self.entropy, domain)
+        chosen: Entropy = ENTROPIES[self.entropy](domain=domain)
+        return chosen
+
     def _keep(self, w: Array) -> None:
         self.coef_ = w / self.scale_
 
     def _check_settings(self) -> None:
         super()._check_settings()
-        if not (isinstance(self.entropy, str) and self.entropy in ENTROPIES):
+        own = isinstance(self.entropy, Entropy) and isinstance(self.entropy.domain, Simplex)
+        if not own and not (isinstance(self.entropy, str) and self.entropy in ENTROPIES):
             raise ValueError(
-                f"entropy must be one of {', '.join(map(repr, ENTROPIES))}, got {self.entropy!r}"
+                f"entropy must be one of {', '.join(map(repr, ENTROPIES))} or an Entropy of the "
+                f"simplex, got {self.entropy!r}"
             )
         if not (isinstance(self.cost, Real) and 0 <= self.cost < np.inf):
             raise ValueError(f"cost must be a number >= 0, got {self.cost!r}")
@@ -223,7 +233,7 @@ class Aligner(StructuredEstimator):
         return [row.reshape(domain.shape(i)) for i, row in enumerate(rows)]
 
     def _prediction(self, domain: Alignment, theta: Ragged) -> Ragged:
-        return ENTROPIES[self.entropy](domain=domain).conjugate(theta)[1]
+        return self._entropy(domain).conjugate(theta)[1]
 
     def _rows(self, X: Any) -> tuple[Alignment, Ragged]:
         tables = self.decision_function(X)

@@ -106,6 +106,8 @@ class TsallisLaw(RowLaw):
         a = self.alpha - 1
         low, high = -np.inf, top - np.expm1(-a * np.log(total)) / a  # where every h is 1 / total
         tau = min(log_mass, high)  # that of Shannon is a fair guess
+        if a < 0:  # h is infinite at -1/a and nowhere below exp: two lower bounds
+            low, tau = max(log_mass, top + 1 / a), high
         for _ in range(_ROUNDS):
             mass, slope = masses(tau)
             if abs(mass - 1) <= _EXACT:

@@ -15,6 +15,7 @@ from maxent.core.domains import SumProductDomain
 from maxent.core.domains.active_set import Support
 from maxent.core.domains.base import each_row
 from maxent.rows.arrays import Array, Ragged, Rows, as_rows, flat, leading, like
+from maxent.structured.alignment.best import best_paths
 from maxent.structured.alignment.small import align_few
 
 _DIAGONAL = 100  # millionths of a second that numpy takes for one
@@ -152,6 +153,31 @@ class Alignment(SumProductDomain):
             np.argwhere(values[a : a + n * m].reshape(n, m) > 0)
             for a, n, m in zip(starts, ns, ms, strict=True)
         ]
+
+    def kbest(self, theta: Any, k: int) -> tuple[Array, list[Rows]]:
+        """Scores (rows, k) of the k best alignments of each row, falling, and k batches of them.
+
+        Where a row has fewer than k alignments, the rest score -inf and are rows of zeros.
+
+        >>> Alignment(2, 2).kbest([1.0, 0.5, -1.0, 0.0], 4)[0]
+        array([ 1.5,  1. ,  0. , -inf])
+        """
+        theta = self.check_scores(theta)
+        if not isinstance(k, int | np.integer) or k < 1:
+            raise ValueError(f"kbest needs an integer k >= 1, got {k!r}")
+        rows = self.check_rows(theta)
+        starts, ns, ms = self._shapes(rows)
+        values = flat(rows)
+        scores = np.full((len(ns), k), -np.inf)
+        found = np.zeros((k, values.size), rows.dtype)
+        for i, (a, n, m) in enumerate(zip(starts, ns, ms, strict=True)):
+            cells = values[a : a + n * m].reshape(n, m).astype(np.float64)
+            best, paths = best_paths(np.where(self.inside(n, m), cells, -np.inf), int(k))
+            scores[i, : len(best)] = best
+            found[: len(best), a : a + n * m] = paths.reshape(len(best), n * m)
+        self._check_possible(np.flatnonzero(scores[:, 0] == -np.inf))
+        shape = (*leading(scores[:, 0], theta).shape, int(k))
+        return scores.reshape(shape), [like(_cut(batch, rows), theta) for batch in found]
 
     @property
     def _band(self) -> int:
