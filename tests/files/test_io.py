@@ -117,6 +117,7 @@ MODELS = [
     mx.Arborescence(4, root="multi"),
     mx.Alignment((3, 2), (2, 3)),
     mx.SmoothedMax(mx.Tsallis(1.5), mx.Alignment(2, 3)),
+    mx.DistributionEntropy(mx.Tsallis(2.0), mx.Alignment(2, 3)),
     mx.Tied(mx.Ragged.from_rows([[1.0], [2.0, 3.0]]), np.ones((1, 4))),
     mx.Permutahedron([3, 2, 1, 1, 0, 0]),
     mx.Birkhoff(),
