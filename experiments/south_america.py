@@ -226,7 +226,7 @@ def panels(land: Landscape, path: Path, species: str = "bradypus_variegatus") ->
             coarse(land, land.X[layer].to_numpy()),
             "coolwarm",
             (None, None),
-            f"annual temperature ({layer})",
+            f"annual temperature, as stored ({layer})",
         ),
         (
             coarse(land, model.predict(land.X, output="cloglog")),
