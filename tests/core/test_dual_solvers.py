@@ -231,11 +231,6 @@ def _chain_labels():
 
 
 def test_searches_row_by_row_are_left_to_others():
-    crf = mx.Problem(
-        mx.Shannon(domain=mx.Chain(2)), _chain(), mx.Quadratic(0.5), observed=_chain_labels()
-    )
-    with pytest.raises(TypeError, match=r"no closed proximity operator.*BlockFrankWolfe"):
-        crf.solve(SDCA())
     with pytest.raises(TypeError, match=r"a linear programme for each row.*CuttingPlane"):
         _problem(mx.fenchel_youngize(_perceptron, 4)).solve(BCFW())
 
@@ -261,8 +256,9 @@ def test_no_formula_for_the_entropy_of_sums_of_transitions():
         (BCFW(tol=2e-3), mx.Zero(domain=mx.Chain(2)), True),
         (BCFW(tol=1e-5), mx.Shannon(domain=mx.Chain(2)), False),
         (SDCA(tol=1e-5), mx.SquaredNorm(domain=mx.Chain(2)), False),
+        (SDCA(tol=1e-5), mx.Shannon(domain=mx.Chain(2)), False),
     ],
-    ids=["M3N", "M3N tied", "CRF", "SparseMAP"],
+    ids=["M3N", "M3N tied", "CRF", "SparseMAP", "CRF by its prox"],
 )
 def test_structured_models_go_row_by_row(solver, entropy, tied):
     cost = _chain_cost()

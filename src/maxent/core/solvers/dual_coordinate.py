@@ -36,7 +36,8 @@ class DualCoordinateAscent(DualSolver):
 
     Compiled for samples, elastic penalties and Shannon, Tsallis, FermiDirac, BinaryGini or Zero
     (also shifted or scaled); any other entropy goes through its ``prox``, row by row, a search of a
-    few milliseconds where it has no closed form. A row that did not move rests until the next look
+    few milliseconds where it has no closed form: entropies of structures too, where
+    ``BlockFrankWolfe`` and ``LBFGS`` are faster. A row that did not move rests until the next look
     at the certificate.
 
     Parameters
@@ -66,11 +67,6 @@ class DualCoordinateAscent(DualSolver):
         inside = unwrap(problem.entropy).entropy
         if lack is None and not inside.has_prox:
             return f"{inside!r} has no proximity operator; use BlockFrankWolfe"
-        if lack is None and inside.domain.ragged and not isinstance(inside, Zero | SquaredNorm):
-            return (
-                f"{inside!r} has no closed proximity operator, and a search for each row of a "
-                "structure takes too long; use BlockFrankWolfe or LBFGS"
-            )
         size = problem.features.n_features
         if lack is None and isinstance(problem.features.scores(np.zeros(size)), Tied):
             return (
