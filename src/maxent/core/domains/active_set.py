@@ -164,7 +164,7 @@ class _Hull:
         store(vertex, self.room, self.count)
 
     def advance(self, vertex: Array) -> bool:
-        """Take in a best vertex for the current direction; False if the set is done or too large."""
+        """Take in a best vertex; False if the point is optimal or the set too large."""
         from maxent.core.kernels.active_set import OPTIMAL, advance
 
         if self.count == 0:

@@ -16,7 +16,7 @@ from maxent.core.domains import StructuredDomain
 from maxent.core.domains.active_set import max_steps, small_supports_by_argmax
 from maxent.rows.arrays import Array, Ragged, Rows, as_float, as_rows, flat, leading, like, row_dot
 
-_ROUNDED = 1e-12  # a violation of the cuts, or a gap, that is nothing but rounding
+_ROUNDED = 1e-12  # a violation of the cuts that is nothing but rounding
 _SPARSE = 1.5  # heads of a node on average, so few that an active set of trees is faster than cuts
 _PER_NODE = 2  # trees in an active set, from where on cuts are faster
 
@@ -226,37 +226,19 @@ class Arborescence(StructuredDomain):
         return _with_cuts(out, theta)
 
     def _by_cuts(self, theta: Rows, sparse: float, settled: Array, out: Array) -> None:
-        """Project rows not yet settled by cuts; settled are those of no gap to the best vertex."""
+        """Project rows not yet settled by cuts."""
         from maxent.structured.trees.kernels.tree_projection import project_rows
 
-        tried = np.flatnonzero(~settled)
-        if not tried.size:
-            return
-        self._over_rows(project_rows, theta, out, sparse, settled)
-        tried = tried[settled[tried]]
-        if tried.size:
-            offsets, _ = self._cuts(theta)
-            rows = _each(theta)
-            point = Ragged.from_rows([out[offsets[i] : offsets[i + 1]] for i in tried])
-            slope = Ragged.from_rows([rows[i] for i in tried]) - point
-            settled[tried] = self._no_gap(slope, point)
-
-    def _no_gap(self, slope: Ragged, p: Ragged) -> Array:
-        """Whether no vertex v has a <slope, v - p> above 0, up to rounding."""
-        apart = self._argmax(slope).values - p.values
-        terms = np.zeros(apart.size)
-        np.multiply(slope.values, apart, out=terms, where=apart != 0)
-        begin = p.offsets[:-1]
-        size = 1.0 + np.add.reduceat(np.abs(terms), begin)
-        return np.asarray(np.add.reduceat(terms, begin) <= _ROUNDED * size)
+        if not settled.all():
+            self._over_rows(project_rows, theta, out, sparse, settled)
 
     def _by_trees(self, theta: Rows, settled: Array, out: Array, per_node: int | None) -> None:
         """Project rows not yet settled by an active set, of a number of trees per node at most."""
+        if settled.all():
+            return
+        tried = np.flatnonzero(~settled)
         offsets, nodes = self._cuts(theta)
         rows = _each(theta)
-        tried = np.flatnonzero(~settled)
-        if not tried.size:
-            return
         batch = Ragged.from_rows([rows[i] for i in tried])
         most = [max_steps() if per_node is None else per_node * int(n) for n in nodes[tried]]
         supports = small_supports_by_argmax(self._argmax, batch, most)

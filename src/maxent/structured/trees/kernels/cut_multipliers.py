@@ -34,6 +34,7 @@ class Cuts(NamedTuple):
 
 @njit(cache=True, helper=True, nogil=True)
 def room_for_cuts(capacity, n):
+    """No cuts yet."""
     return Cuts(np.ones((capacity, n)), np.zeros(capacity), np.zeros(capacity))
 
 

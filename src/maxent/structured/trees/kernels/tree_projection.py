@@ -25,6 +25,7 @@ from maxent.structured.trees.kernels.cut_multipliers import (
     room_for_cuts,
     solve_dependent,
 )
+from maxent.structured.trees.kernels.spanning_trees import argmax_rows
 
 _SMALL = 24  # nodes: cuts are faster, however few the trees
 _ROUNDS = 300  # of cuts
@@ -38,7 +39,8 @@ def project_rows(theta, offsets, nodes, single, sparse, settled, out, start, sto
     """Write the nearest points of rows not yet ``settled``.
 
     Rows stay open where they are not small and their columns, each projected for itself, have up
-    to ``sparse`` heads on average, which few trees make up; and where multipliers are not found.
+    to ``sparse`` heads on average, which few trees make up; and where the best vertex shows that
+    the nearest point was not found.
     """
     for row in range(start, stop):
         if settled[row]:
@@ -56,6 +58,23 @@ def project_rows(theta, offsets, nodes, single, sparse, settled, out, start, sto
         for i in range(n):
             for j in range(n):
                 point[i, j] = min(p[j, i], 1.0)
+        if settled[row]:
+            own = theta[offsets[row] : offsets[row + 1]]
+            settled[row] = _no_gap(own, out[offsets[row] : offsets[row + 1]], n, single)
+
+
+@njit(cache=True, nogil=True)
+def _no_gap(theta, p, n, single):
+    """Whether the best vertex v has no <theta - p, v - p> above 0, up to rounding."""
+    slope, vertex = theta - p, np.empty(theta.size)
+    argmax_rows(slope, np.array([0, theta.size]), np.array([n]), single, vertex, 0, 1)
+    gap, size = 0.0, 1.0
+    for i in range(theta.size):
+        if vertex[i] != p[i]:
+            term = slope[i] * (vertex[i] - p[i])
+            gap += term
+            size += abs(term)
+    return gap <= TIGHT * size
 
 
 @njit(cache=True, nogil=True)
