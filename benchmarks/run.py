@@ -34,6 +34,7 @@ SUITES = (
     "structured_ranking",
     "structured_transport",
     "structured_trees",
+    "flat_trees",
     "tagging",
     "max_margin",
     "tuning",

@@ -67,6 +67,21 @@ def test_derivatives(root, lengths) -> None:
 
 
 @pytest.mark.parametrize("root", ROOTS)
+def test_derivatives_of_flat_scores(root) -> None:
+    """Words that are heads of all others, as before training: many cuts, and very many trees."""
+    scores = (0.3 * normal(2, 12, 1) + 0.05 * normal(2, 12, 12)).requires_grad_()
+    lengths = torch.tensor([12, 9])
+    assert torch.autograd.gradcheck(
+        lambda x: mts.arborescence_sparsemap(x, lengths, root), scores, eps=1e-6, atol=1e-8
+    )
+    heads = torch.zeros(2, 12, dtype=torch.long)
+    heads[:, 2:] = 1
+    assert torch.autograd.gradcheck(
+        lambda x: mts.arborescence_sparsemap_loss(x, heads, lengths, root), scores
+    )
+
+
+@pytest.mark.parametrize("root", ROOTS)
 @pytest.mark.parametrize("kind", ["crf", "sparsemap", "hinge", "perceptron"])
 def test_losses(root, kind) -> None:
     """0 at the least, with the gradient of their differences; 0 far on the side of the tree."""

@@ -71,9 +71,33 @@ def support_by_argmax(
     argmax: Callable[[Rows], Rows], theta: Rows, start: Sequence[Support] | None = None
 ) -> list[Support]:
     """The supports of the projections, from those of similar rows where they are known."""
+    return [support_of(h.room, h.count, h.theta.size) for h in _hulls(argmax, theta, start, None)]
+
+
+def small_supports_by_argmax(
+    argmax: Callable[[Rows], Rows], theta: Rows, most: Sequence[int]
+) -> list[Support | None]:
+    """The supports of the projections; None for a row that comes to hold more than ``most``."""
+    return [
+        support_of(hull.room, hull.count, hull.theta.size) if hull.count <= number else None
+        for hull, number in zip(_hulls(argmax, theta, None, most), most, strict=True)
+    ]
+
+
+def _hulls(
+    argmax: Callable[[Rows], Rows],
+    theta: Rows,
+    start: Sequence[Support] | None,
+    most: Sequence[int] | None,
+) -> list[_Hull]:
+    """The active sets of all rows at the nearest points, or at the first with more vertices."""
     rows = _split(theta)
     starts = [None] * len(rows) if start is None else start
-    hulls = [_Hull(row.astype(np.float64), s) for row, s in zip(rows, starts, strict=True)]
+    limits = [_MAX_STEPS] * len(rows) if most is None else most
+    hulls = [
+        _Hull(row.astype(np.float64), s, limit)
+        for row, s, limit in zip(rows, starts, limits, strict=True)
+    ]
     active, moving = hulls, None
     for _ in range(_MAX_STEPS):
         if not active:
@@ -86,7 +110,7 @@ def support_by_argmax(
         active = [h for h, vertex in zip(active, vertices, strict=True) if h.advance(vertex)]
     else:
         raise _never_settled()
-    return [support_of(hull.room, hull.count, hull.theta.size) for hull in hulls]
+    return hulls
 
 
 def max_steps() -> int:
@@ -112,10 +136,10 @@ def _join(rows: list[Array], template: Rows) -> Rows:
 class _Hull:
     """The active vertices of one row and the nearest point of their convex hull."""
 
-    def __init__(self, theta: Array, start: Support | None) -> None:
+    def __init__(self, theta: Array, start: Support | None, most: int) -> None:
         from maxent.core.kernels.active_set import hull, resume
 
-        self.theta = theta
+        self.theta, self.most = theta, most
         self.direction = theta.copy()  # theta - point
         self.count, self.shift = 0, 1.0
         self.room = hull(16, 1, theta.size)
@@ -140,7 +164,7 @@ class _Hull:
         store(vertex, self.room, self.count)
 
     def advance(self, vertex: Array) -> bool:
-        """Take in a best vertex for the current direction; False if the point is optimal."""
+        """Take in a best vertex; False if the point is optimal or the set too large."""
         from maxent.core.kernels.active_set import OPTIMAL, advance
 
         if self.count == 0:
@@ -150,7 +174,7 @@ class _Hull:
         if count == OPTIMAL:
             return False
         self.count = count
-        return True
+        return count <= self.most
 
 
 def _squares(vertex: Array) -> float:

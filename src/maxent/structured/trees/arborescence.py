@@ -13,9 +13,12 @@ from scipy import optimize
 from maxent import io
 from maxent._support.threads import over_rows
 from maxent.core.domains import StructuredDomain
+from maxent.core.domains.active_set import max_steps, small_supports_by_argmax
 from maxent.rows.arrays import Array, Ragged, Rows, as_float, as_rows, flat, leading, like, row_dot
 
 _ROUNDED = 1e-12  # a violation of the cuts that is nothing but rounding
+_SPARSE = 1.5  # heads of a node on average, so few that an active set of trees is faster than cuts
+_PER_NODE = 2  # trees in an active set, from where on cuts are faster
 
 
 @io.register
@@ -209,28 +212,45 @@ class Arborescence(StructuredDomain):
             )
 
     def _project(self, theta: Rows) -> Rows:
-        from maxent.structured.trees.kernels.tree_projection import project_rows
-
         wide = theta.astype(np.float64)
         best = self._argmax(wide)
         # a tree that stays the best one when it is taken off the scores is the nearest point
         apart = best - self._argmax(wide - best)
         settled = row_dot(apart, apart) == 0
         out = flat(best).copy()
-        self._over_rows(project_rows, wide, out, settled)
-        offsets, _ = self._cuts(theta)
-        rows = _each(theta)
-        many = np.flatnonzero(~settled)  # cuts, but few trees: the active set finds those
-        if many.size:
-            batch = Ragged.from_rows([rows[i].astype(np.float64) for i in many])
-            for i, point in zip(many, super()._project(batch).rows(), strict=True):
-                out[offsets[i] : offsets[i + 1]] = point
+        # many arcs: cuts; few: an active set of trees, and cuts where these become too many
+        self._by_cuts(wide, _SPARSE, settled, out)
+        self._by_trees(wide, settled, out, _PER_NODE)
+        self._by_cuts(wide, 0.0, settled, out)
+        self._by_trees(wide, settled, out, None)
         return _with_cuts(out, theta)
+
+    def _by_cuts(self, theta: Rows, sparse: float, settled: Array, out: Array) -> None:
+        """Project rows not yet settled by cuts."""
+        from maxent.structured.trees.kernels.tree_projection import project_rows
+
+        if not settled.all():
+            self._over_rows(project_rows, theta, out, sparse, settled)
+
+    def _by_trees(self, theta: Rows, settled: Array, out: Array, per_node: int | None) -> None:
+        """Project rows not yet settled by an active set, of a number of trees per node at most."""
+        if settled.all():
+            return
+        tried = np.flatnonzero(~settled)
+        offsets, nodes = self._cuts(theta)
+        rows = _each(theta)
+        batch = Ragged.from_rows([rows[i] for i in tried])
+        most = [max_steps() if per_node is None else per_node * int(n) for n in nodes[tried]]
+        supports = small_supports_by_argmax(self._argmax, batch, most)
+        for i, support in zip(tried, supports, strict=True):
+            if support is not None:
+                out[offsets[i] : offsets[i + 1]] = support.point()
+                settled[i] = True
 
     def project_jvp(self, theta: Rows, p: Rows, v: Rows) -> Rows:
         """v projected on the directions of the face of p, given by its zeros and its cuts.
 
-        Rows with many cuts take central differences.
+        Rows whose cuts are not found take central differences.
         """
         from maxent.structured.trees.kernels.tree_projection import tangent_rows
 

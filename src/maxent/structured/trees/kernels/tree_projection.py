@@ -3,51 +3,45 @@
 The polytope is {p >= 0, every column sums to 1, sum of p over the arcs into S >= 1 for all sets S
 of nodes without the root} (Edmonds 1967); a single root makes the cut of all nodes an equality.
 Without cuts the projection is one onto a simplex for each column. Cuts come in where a largest flow
-from the root finds them violated, and their multipliers solve the concave, piecewise quadratic
-dual by Newton's method, so that the answer is exact to rounding. Dense points, which would be
-mixtures of very many trees, need few cuts or none.
+from the root finds them violated, and go where their multiplier is 0 and they have slack.
+
+Of the smallest cuts the one with the fewest nodes is taken. A node that heads no other node never
+belongs to it, so that a column without a part in a cycle stays as it is, and the cuts are few even
+where the point would be a mixture of thousands of trees.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 import numpy as np
 
 from maxent._support.compiling.kernels import njit
-from maxent.structured.trees.kernels.spanning_trees import flow_to
+from maxent.structured.trees.kernels.cut_multipliers import (
+    NEAR,
+    TIGHT,
+    curvature,
+    maximise,
+    over_cut,
+    raise_cut,
+    room_for_cuts,
+    solve_dependent,
+)
+from maxent.structured.trees.kernels.spanning_trees import argmax_rows
 
-_TIGHT = 1e-12  # violation of a cut that is rounding
-_NEAR = 1e-9  # what is accepted where rounding allows no more
-_DEPENDENT = 1e-11  # a pivot this small, relative to its diagonal, is 0
-_STEPS = 60  # of Newton's method between two rounds of cuts
-_MOST = 16  # cuts of a sparse point: an active set of few trees finds it sooner
+_SMALL = 24  # nodes: cuts are faster, however few the trees
+_ROUNDS = 300  # of cuts
+_PER_NODE = 6  # cuts there is room for; sets that do not cross are fewer than 2 per node
+_LOOSE = 0.1  # multipliers are found to this share of the last violation, at the end to rounding
 _FAR = 100.0  # scores so far apart round more than that: their projection is projected once more
-_SHARE = 4  # a dense one, of many trees, may have one cut for so many of its degrees of freedom
-
-
-class Cuts(NamedTuple):
-    """Sets of nodes and the multipliers of their cuts; the first is an equality or unused."""
-
-    beyond: Any  # (capacity, n), whether a node is in the set
-    multiplier: Any
-    excess: Any  # 1 - sum of p over the arcs of the cut
-    step: Any
 
 
 @njit(cache=True, nogil=True)
-def _room(capacity, n):
-    return Cuts(
-        np.zeros((capacity, n), np.bool_),
-        np.zeros(capacity),
-        np.empty(capacity),
-        np.empty(capacity),
-    )
+def project_rows(theta, offsets, nodes, single, sparse, settled, out, start, stop):
+    """Write the nearest points of rows not yet ``settled``.
 
-
-@njit(cache=True, nogil=True)
-def project_rows(theta, offsets, nodes, single, settled, out, start, stop):
-    """Write the nearest points of rows not yet ``settled``; those of too many cuts stay open."""
+    Rows stay open where they are not small and their columns, each projected for itself, have up
+    to ``sparse`` heads on average, which few trees make up; and where the best vertex shows that
+    the nearest point was not found.
+    """
     for row in range(start, stop):
         if settled[row]:
             continue
@@ -55,48 +49,65 @@ def project_rows(theta, offsets, nodes, single, settled, out, start, stop):
         point = out[offsets[row] : offsets[row + 1]].reshape(n, n)
         score = _columns_of(theta[offsets[row] : offsets[row + 1]].reshape(n, n))
         p = np.zeros((n, n))
-        _, _, settled[row] = _project(score, single, p)
+        _, _, settled[row] = _project(score, single, sparse * n if n > _SMALL else 0.0, p)
         if settled[row] and _reach(score) > _FAR:
             for i in range(n):
                 for j in range(n):
                     score[i, j] = p[i, j] if score[i, j] > -np.inf else -np.inf
-            _, _, settled[row] = _project(score, single, p)
+            _, _, settled[row] = _project(score, single, 0.0, p)
         for i in range(n):
             for j in range(n):
                 point[i, j] = min(p[j, i], 1.0)
+        if settled[row]:
+            own = theta[offsets[row] : offsets[row + 1]]
+            settled[row] = _no_gap(own, out[offsets[row] : offsets[row + 1]], n, single)
+
+
+@njit(cache=True, nogil=True)
+def _no_gap(theta, p, n, single):
+    """Whether the best vertex v has no <theta - p, v - p> above 0, up to rounding."""
+    slope, vertex = theta - p, np.empty(theta.size)
+    argmax_rows(slope, np.array([0, theta.size]), np.array([n]), single, vertex, 0, 1)
+    gap, size = 0.0, 1.0
+    for i in range(theta.size):
+        if vertex[i] != p[i]:
+            term = slope[i] * (vertex[i] - p[i])
+            gap += term
+            size += abs(term)
+    return gap <= TIGHT * size
 
 
 @njit(cache=True, nogil=True)
 def tangent_rows(theta, offsets, nodes, single, known, v, settled, out, start, stop):
     """Write v projected on the directions of the face of each nearest point.
 
-    They are 0 where p is 0, and keep the sums of the columns and of the cuts in use; ``known``
-    are the nearest points. Rows of too many cuts are marked as not ``settled``.
+    They are 0 where p is 0, and keep the sums of the columns and of the tight cuts; ``known`` are
+    the nearest points. Rows whose multipliers are not found are marked as not ``settled``.
     """
     for row in range(start, stop):
         n = nodes[row]
         first, last = offsets[row], offsets[row + 1]
         if _is_vertex(known[first:last]):
-            out[first:last] = 0.0
+            for i in range(first, last):
+                out[i] = 0.0
             continue
         score = _columns_of(theta[first:last].reshape(n, n))
         p = np.zeros((n, n))
-        cuts, m, settled[row] = _project(score, single, p)
+        cuts, m, settled[row] = _project(score, single, 0.0, p)
         change = np.ascontiguousarray(v[first:last].reshape(n, n).T)
         used = np.empty(m, np.int64)
         count = 0
         for s in range(m):
-            tight = cuts.multiplier[s] > 0.0 and abs(cuts.excess[s]) <= _NEAR
-            if tight or (s == 0 and single):
+            if abs(cuts.excess[s]) <= NEAR:
                 used[count] = s
                 count += 1
         _centre(p, change)
         rates = np.empty(count)
         for a in range(count):
-            rates[a] = _over_cut(cuts.beyond[used[a]], change)
-        _solve(_curvature(p, cuts, used, count), rates, count, 0.0)
+            rates[a] = over_cut(cuts.outside[used[a]], change)
+        solve_dependent(curvature(p, cuts, used, count), rates, count)
         for a in range(count):
-            _raise(cuts.beyond[used[a]], -rates[a], change)
+            raise_cut(cuts.outside[used[a]], -rates[a], change)
         _centre(p, change)
         tangent = out[first:last].reshape(n, n)
         for i in range(n):
@@ -129,37 +140,6 @@ def _columns_of(theta):
 
 
 @njit(cache=True, nogil=True)
-def _project(score, single, p):
-    """Write the nearest point [dependent, head]; the cuts, their number, whether it holds."""
-    n = len(score)
-    cuts = _room(_MOST + n * n // _SHARE + n, n)
-    cuts.beyond[0, 1:] = True
-    m = 1
-    reach = _reach(score)
-    residual, vectors = np.empty((n, n)), np.empty((2, n), np.int64)
-    shifted = np.empty((n, n))
-    most = _MOST
-    while m <= most:
-        amiss = _maximise(score, single, reach, cuts, m, shifted, p)
-        known = m
-        most = max(_MOST, (np.count_nonzero(p) - n) // _SHARE)
-        capacity = np.ascontiguousarray(p.T)
-        done = np.zeros(n, np.bool_)
-        for sink in range(1, n):
-            if done[sink] or flow_to(capacity, sink, _TIGHT, residual, vectors) >= 1.0:
-                continue
-            for j in range(n):
-                cuts.beyond[m, j] = vectors[0, j] < 0
-                done[j] = done[j] or cuts.beyond[m, j]
-            cuts.multiplier[m] = 0.0
-            if _is_new(cuts.beyond, m):
-                m += 1
-        if m == known or amiss > _NEAR:
-            return cuts, m, amiss <= _NEAR
-    return cuts, m, False
-
-
-@njit(cache=True, nogil=True)
 def _reach(score):
     """How far finite scores lie below the largest, which is 0, and 1 more."""
     lowest = 0.0
@@ -171,146 +151,167 @@ def _reach(score):
 
 
 @njit(cache=True, nogil=True)
-def _is_new(beyond, m):
+def _project(score, single, sparse, p):
+    """Write the nearest point [dependent, head]; the cuts, their number, whether it holds.
+
+    It does not where up to ``sparse`` arcs are used when there are no cuts yet.
+    """
+    n = len(score)
+    cuts = room_for_cuts(_PER_NODE * n + 1, n)
+    if sparse > 0.0:
+        maximise(score, 0, cuts, 0, p, TIGHT)
+        used = 0
+        for j in range(1, n):
+            for i in range(n):
+                used += p[j, i] > 0.0
+        if used <= sparse:
+            return cuts, 0, False
+    equal = 1 if single and n > 1 else 0
+    for j in range(1, n):
+        cuts.outside[0, j] = 1.0 - equal
+    m, violated = equal, 1.0
+    for _ in range(_ROUNDS):
+        tolerance = max(TIGHT / 10.0, _LOOSE * violated)
+        amiss = maximise(score, equal, cuts, m, p, tolerance)
+        if amiss > max(tolerance, NEAR):
+            break
+        m = _without_slack(cuts, m, equal)
+        known = m
+        m, violated = _violated(p, cuts, m, max(TIGHT, 2.0 * amiss))
+        if m == len(cuts.multiplier):
+            break
+        if m == known and tolerance <= TIGHT:
+            return cuts, m, True
+    return cuts, m, False
+
+
+@njit(cache=True, nogil=True)
+def _without_slack(cuts, m, equal):
+    """Keep the cuts of a multiplier and the tight ones; how many these are."""
+    kept = equal
+    for s in range(equal, m):
+        if cuts.multiplier[s] > 0.0 or cuts.excess[s] > -NEAR:
+            cuts.multiplier[kept], cuts.excess[kept] = cuts.multiplier[s], cuts.excess[s]
+            for j in range(cuts.outside.shape[1]):
+                cuts.outside[kept, j] = cuts.outside[s, j]
+            kept += 1
+    return kept
+
+
+@njit(cache=True, nogil=True)
+def _violated(p, cuts, m, atol):
+    """Write cuts violated by more than atol behind the m known ones; their number, the largest.
+
+    A node of a violated set that has no dependent in it can be left out, so that only nodes with
+    dependents are sinks. Nodes of a set just found wait for the next round.
+    """
+    n = len(p)
+    near, degree = np.empty((n, n), np.int32), np.zeros(n, np.int64)
+    heads = np.zeros(n, np.bool_)
+    for j in range(1, n):
+        for i in range(n):
+            if p[j, i] > 0.0:
+                heads[i] = True
+                near[j, degree[j]] = i
+                degree[j] += 1
+                if not p[i, j] > 0.0:
+                    near[i, degree[i]] = j
+                    degree[i] += 1
+    residual, vectors = np.empty((n, n)), np.empty((4, n), np.int64)
+    largest = 0.0
+    for sink in range(1, n):
+        if not heads[sink] or m == len(cuts.multiplier):
+            continue
+        flow = _flow_from_root(p, near, degree, sink, atol, residual, vectors)
+        if flow >= 1.0:
+            continue
+        largest = max(largest, 1.0 - flow)
+        for j in range(n):
+            cuts.outside[m, j] = 1.0 if vectors[0, j] < 0 else 0.0
+            heads[j] = heads[j] and vectors[0, j] < 0
+        if _is_new(cuts.outside, m):
+            cuts.multiplier[m] = 0.0
+            cuts.excess[m] = 1.0 - flow
+            m += 1
+    return m, largest
+
+
+@njit(cache=True, nogil=True)
+def _flow_from_root(p, near, degree, sink, atol, residual, vectors):
+    """A flow from node 0 to the sink by Dinic's method, largest up to atol or >= 1.
+
+    ``near`` are the neighbours of a node in the support. Where the flow is below 1, the smallest
+    set beyond a smallest cut has ``vectors[0]``, the number of arcs to the sink, of 0 and more.
+    """
+    n = len(p)
+    level, queue, turn, path = vectors[0], vectors[1], vectors[2], vectors[3]
+    for j in range(n):
+        for k in range(degree[j]):
+            residual[j, near[j, k]] = p[j, near[j, k]]
+    total, negligible = 0.0, atol / (n * n)
+    while total < 1.0 - atol:
+        for j in range(n):
+            level[j], turn[j] = -1, 0
+        level[sink], queue[0] = 0, sink
+        seen, read = 1, 0
+        while read < seen and level[0] < 0:
+            j = queue[read]
+            read += 1
+            for k in range(degree[j]):
+                i = near[j, k]
+                if level[i] < 0 and residual[j, i] > negligible:
+                    level[i] = level[j] + 1
+                    queue[seen] = i
+                    seen += 1
+        if level[0] < 0:
+            return total
+        path[0], length = 0, 0
+        while total < 1.0 - atol:
+            i = path[length]
+            if i == sink:
+                step, first = np.inf, 0
+                for k in range(length):
+                    if residual[path[k + 1], path[k]] < step:
+                        step, first = residual[path[k + 1], path[k]], k
+                for k in range(length):
+                    residual[path[k + 1], path[k]] -= step
+                    residual[path[k], path[k + 1]] += step
+                total += step
+                length = first  # go on from where the path is used up
+                continue
+            while turn[i] < degree[i]:
+                j = near[i, turn[i]]
+                if level[j] == level[i] - 1 and residual[j, i] > negligible:
+                    break
+                turn[i] += 1
+            if turn[i] < degree[i]:
+                length += 1
+                path[length] = near[i, turn[i]]
+            elif i == 0:
+                break
+            else:
+                length -= 1
+                turn[path[length]] += 1
+    return 1.0
+
+
+@njit(cache=True, nogil=True)
+def _is_new(outside, m):
     for s in range(m):
         same = True
-        for j in range(beyond.shape[1]):
-            same = same and beyond[s, j] == beyond[m, j]
+        for j in range(outside.shape[1]):
+            same = same and outside[s, j] == outside[m, j]
         if same:
             return False
     return True
 
 
 @njit(cache=True, nogil=True)
-def _maximise(score, single, reach, cuts, m, shifted, p):
-    """Newton's steps on the dual of the first m cuts; what is left of its gradient."""
-    value = _dual(score, cuts, cuts.multiplier, m, shifted, p)
-    trial = np.empty(m)
-    used = np.empty(m, np.int64)
-    best = np.inf
-    for _ in range(_STEPS):
-        count = 0
-        worst = 0.0
-        for s in range(m):
-            excess = 1.0 - _over_cut(cuts.beyond[s], p)
-            cuts.excess[s] = excess
-            free = s == 0 and single
-            if free or cuts.multiplier[s] > 0.0 or excess > 0.0:
-                part = abs(excess)
-                if not free and excess < 0.0:
-                    part = min(part, cuts.multiplier[s])
-                worst = max(worst, part)
-                used[count] = s
-                cuts.step[count] = excess
-                count += 1
-        if worst <= _TIGHT / 10.0 or (worst <= _NEAR and worst > 0.5 * best):
-            return worst
-        best = min(best, worst)
-        _solve(_curvature(p, cuts, used, count), cuts.step, count, 1.0 / reach)
-        slope, longest = 0.0, 0.0
-        for a in range(count):
-            longest = max(longest, abs(cuts.step[a]))
-        shrink = min(1.0, 2.0 * reach / max(longest, 1e-300))
-        for a in range(count):
-            cuts.step[a] *= shrink
-            slope += cuts.step[a] * cuts.excess[used[a]]
-        if not slope > 0.0:
-            return worst
-        part = 1.0
-        for _ in range(60):
-            for s in range(m):
-                trial[s] = cuts.multiplier[s]
-            for a in range(count):
-                s = used[a]
-                trial[s] += part * cuts.step[a]
-                if trial[s] < 0.0 and not (s == 0 and single):
-                    trial[s] = 0.0
-            new = _dual(score, cuts, trial, m, shifted, p)
-            onward = 0.0
-            for a in range(count):
-                s = used[a]
-                if trial[s] > 0.0 or (s == 0 and single):
-                    onward += cuts.step[a] * (1.0 - _over_cut(cuts.beyond[s], p))
-            rounding = 1e-15 * (abs(value) + 1.0)
-            if new >= value + 1e-4 * part * slope - rounding:
-                break
-            # the slope falls along the step: where a line through its ends is 0, with safeguards
-            ratio = slope / (slope - onward) if onward < 0.0 else 0.5
-            part *= min(0.7, max(0.05, ratio))
-        value = new
-        for s in range(m):
-            cuts.multiplier[s] = trial[s]
-    return np.inf
-
-
-@njit(cache=True, nogil=True)
-def _dual(score, cuts, multiplier, m, shifted, p):
-    """Write p for the multipliers; min_p sum (p^2/2 - p score) - sum multiplier (p(cut) - 1)."""
-    n = len(score)
-    value = 0.0
-    for j in range(1, n):
-        for i in range(n):
-            shifted[j, i] = score[j, i]
-    for s in range(m):
-        if multiplier[s] != 0.0:
-            value += multiplier[s]
-            _raise(cuts.beyond[s], multiplier[s], shifted)
-    for j in range(1, n):
-        _onto_simplex(shifted[j], p[j])
-        for i in range(n):
-            if p[j, i] > 0.0:
-                value += p[j, i] * (0.5 * p[j, i] - shifted[j, i])
-    return value
-
-
-@njit(cache=True, nogil=True)
-def _raise(beyond, amount, columns):
-    """Add an amount to the arcs of a cut."""
-    for j in range(len(beyond)):
-        if beyond[j]:
-            for i in range(len(beyond)):
-                if not beyond[i]:
-                    columns[j, i] += amount
-
-
-@njit(cache=True, nogil=True)
-def _over_cut(beyond, columns):
-    """The sum over the arcs of a cut."""
-    total = 0.0
-    for j in range(len(beyond)):
-        if beyond[j]:
-            for i in range(len(beyond)):
-                if not beyond[i]:
-                    total += columns[j, i]
-    return total
-
-
-@njit(cache=True, nogil=True)
-def _onto_simplex(x, p):
-    """Write the nearest point of the simplex; entries leave until none lies below the threshold."""
-    top = -np.inf
-    for i in range(len(x)):
-        top = max(top, x[i])
-    lower = -1.0  # relative to the largest: the threshold is at least 1 below it
-    while True:
-        total, count = 0.0, 0
-        for i in range(len(x)):
-            if x[i] - top > lower:
-                total += x[i] - top
-                count += 1
-        threshold = (total - 1.0) / count
-        if threshold <= lower:
-            break
-        lower = threshold
-    for i in range(len(x)):
-        p[i] = max(0.0, x[i] - top - threshold)
-
-
-@njit(cache=True, nogil=True)
 def _centre(p, change):
     """Project on the directions of the columns' faces: 0 where p is 0, sums 0."""
     n = len(p)
-    change[0] = 0.0
+    for i in range(n):
+        change[0, i] = 0.0
     for j in range(1, n):
         total, count = 0.0, 0
         for i in range(n):
@@ -319,63 +320,3 @@ def _centre(p, change):
                 count += 1
         for i in range(n):
             change[j, i] = change[j, i] - total / count if p[j, i] > 0.0 else 0.0
-
-
-@njit(cache=True, nogil=True)
-def _curvature(p, cuts, used, count):
-    """A C A' for the cuts A in use, C centring the supported entries of each column."""
-    n = len(p)
-    matrix = np.zeros((count, count))
-    outside = np.empty(count)
-    support = np.empty(n, np.int64)
-    inside = np.empty(count, np.int64)
-    for j in range(1, n):
-        size, number = 0, 0
-        for i in range(n):
-            if p[j, i] > 0.0:
-                support[size] = i
-                size += 1
-        for a in range(count):
-            if not cuts.beyond[used[a], j]:
-                continue
-            inside[number] = a
-            number += 1
-            outside[a] = 0.0
-            for i in support[:size]:
-                outside[a] += not cuts.beyond[used[a], i]
-        for a in inside[:number]:
-            for b in inside[:number]:
-                if b > a:
-                    break
-                both = 0.0
-                for i in support[:size]:
-                    both += not (cuts.beyond[used[a], i] or cuts.beyond[used[b], i])
-                matrix[a, b] += both - outside[a] * outside[b] / size
-    return matrix
-
-
-@njit(cache=True, nogil=True)
-def _solve(matrix, x, n, pivot):
-    """Solve in place by Cholesky's factor of the lower half; what is 0 there becomes ``pivot``.
-
-    Unknowns of a pivot 0 are 0.
-    """
-    for a in range(n):
-        whole = matrix[a, a]
-        for b in range(a):
-            total = matrix[a, b]
-            for c in range(b):
-                total -= matrix[a, c] * matrix[b, c]
-            matrix[a, b] = total / matrix[b, b] if matrix[b, b] > 0.0 else 0.0
-        rest = whole
-        for b in range(a):
-            rest -= matrix[a, b] * matrix[a, b]
-        matrix[a, a] = np.sqrt(rest if rest > _DEPENDENT * max(whole, 1.0) else pivot)
-        total = x[a]
-        for b in range(a):
-            total -= matrix[a, b] * x[b]
-        x[a] = total / matrix[a, a] if matrix[a, a] > 0.0 else 0.0
-    for a in range(n - 1, -1, -1):
-        x[a] = x[a] / matrix[a, a] if matrix[a, a] > 0.0 else 0.0
-        for b in range(a):
-            x[b] -= matrix[a, b] * x[a]

@@ -1,0 +1,89 @@
+"""SparseMAP on dependency trees of flat and of peaked scores, beside the active set of trees."""
+
+from __future__ import annotations
+
+import math
+from time import process_time
+
+import numpy as np
+
+import maxent as mx
+from benchmarks.report import Row, compared
+from benchmarks.timing import in_turns
+from maxent.core.domains.active_set import project_by_argmax
+
+SUITE = "flat_trees"
+FLAT, PEAKED = (20, 40, 80, 103, 136, 160), (20, 40, 80, 160)
+STEPS = 5000  # of the active set, after which it is stopped
+OURS, ACTIVE = "maxent", "maxent (active set alone)"
+
+
+def flat(n: int) -> np.ndarray:
+    """As before training: some words are better heads for all others, and there is little noise."""
+    rng = np.random.default_rng(n)
+    return (0.23 * rng.normal(size=(n, 1)) + 0.08 * rng.normal(size=(n, n))).reshape(1, -1)
+
+
+def peaked(n: int) -> np.ndarray:
+    return 10 * np.random.default_rng(n).normal(size=(1, n * n))
+
+
+class _Stopped(Exception):
+    pass
+
+
+class _ActiveSet:
+    """The projection by best trees alone; the point and the steps that it took."""
+
+    def __init__(self, trees: mx.Arborescence, theta: np.ndarray) -> None:
+        self.trees, self.theta = trees, theta
+
+    def __call__(self) -> None:
+        self.steps = 0
+        self.point = project_by_argmax(self._argmax, self.theta)
+
+    def _argmax(self, slope: np.ndarray) -> np.ndarray:
+        if self.steps == STEPS:
+            raise _Stopped
+        self.steps += 1
+        return np.asarray(self.trees.argmax(slope))
+
+
+def _gap(trees: mx.Arborescence, theta: np.ndarray, p: np.ndarray) -> float:
+    """max_v <theta - p, v - p>, inf for a point outside the polytope."""
+    if not trees.contains(p).all():
+        return math.inf
+    slope = theta - p
+    return float(((np.asarray(trees.argmax(slope)) - p) * slope).sum())
+
+
+def _rows(problem: str, theta: np.ndarray) -> list[Row]:
+    trees = mx.Arborescence()
+    active = _ActiveSet(trees, theta)
+    begin = process_time()
+    try:
+        active()
+    except _Stopped:
+        seconds = process_time() - begin
+        times = in_turns({OURS: lambda: trees.project(theta)}, 5, clock=process_time)
+        gap = {OURS: _gap(trees, theta, trees.project(theta))}
+        note = f"not settled after {STEPS} steps, which took these seconds"
+        stopped = Row(SUITE, problem, ACTIVE, status="NC", seconds=seconds, repeats=1, note=note)
+        return [*compared(SUITE, problem, times, OURS, gap, {}), stopped]
+    times = in_turns({OURS: lambda: trees.project(theta), ACTIVE: active}, 5, clock=process_time)
+    gaps = {
+        OURS: _gap(trees, theta, trees.project(theta)),
+        ACTIVE: _gap(trees, theta, active.point),
+    }
+    return compared(SUITE, problem, times, OURS, gaps, {})
+
+
+def run(quick: bool = False) -> list[Row]:
+    """CPU seconds of one projection; the accuracy is the gap to the best vertex."""
+    _rows("compiling", flat(30))
+    rows = []
+    for n in FLAT[:2] if quick else FLAT:
+        rows += _rows(f"flat scores, n={n}", flat(n))
+    for n in PEAKED[:2] if quick else PEAKED:
+        rows += _rows(f"peaked scores, n={n}", peaked(n))
+    return rows
