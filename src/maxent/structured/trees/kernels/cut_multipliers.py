@@ -19,7 +19,7 @@ TIGHT = 1e-12  # violation of a cut that is rounding
 NEAR = 1e-9  # what is accepted where rounding allows no more
 _DEPENDENT = 1e-11  # a pivot this small, relative to its diagonal, is 0
 _STEPS = 300  # of Newton's method between two rounds of cuts
-_STALLS = 4  # steps that do not halve what is left: it is rounding
+_STALLS = 20  # steps in which what is left is not halved: it is rounding
 _DAMPING, _LEAST, _MOST = 1e-3, 1e-8, 1.0  # at first, and its range
 _FLAT = 0.1  # a line has been followed far enough when its slope has fallen to this share
 
@@ -56,8 +56,10 @@ def maximise(score, equal, cuts, m, p, tolerance):
             if s >= equal and excess < 0.0:
                 part = min(part, cuts.multiplier[s])
             worst = max(worst, part)
-        stalls = stalls + 1 if worst > 0.5 * best else 0
-        best = min(best, worst)
+        if worst <= 0.5 * best:
+            best, stalls = worst, 0
+        else:
+            stalls += 1
         if worst <= tolerance or (worst <= NEAR and stalls >= _STALLS):
             return worst
         _bounded_step(curvature(p, cuts, every, m), cuts, m, equal, damping, step)

@@ -71,9 +71,9 @@ def _no_gap(theta, p, n, single):
     gap, size = 0.0, 1.0
     for i in range(theta.size):
         if vertex[i] != p[i]:
-            term = slope[i] * (vertex[i] - p[i])
-            gap += term
-            size += abs(term)
+            gap += slope[i] * (vertex[i] - p[i])
+        if vertex[i] + p[i] > 0.0:
+            size += abs(slope[i]) * (vertex[i] + p[i])
     return gap <= TIGHT * size
 
 
