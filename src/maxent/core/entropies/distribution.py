@@ -44,7 +44,7 @@ class DistributionEntropy(Entropy):
     >>> from maxent.structured import Chain
     >>> entropy = DistributionEntropy(Tsallis(2.0), Chain(2))
     >>> entropy.conjugate([1.0, 0.5, 0.0, 0.2, 0, 0, 0, 0])[1][:4].round(3)
-    array([0.7, 0.3, 0.4, 0.6])
+    array([0.933, 0.067, 0.367, 0.633])
     """
 
     entropy: Entropy
