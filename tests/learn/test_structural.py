@@ -341,6 +341,7 @@ def test_bad_input(cells):
         ({"rule": "newton"}, X, y, "rule must be one of"),
         ({"least_change": -1e-5}, X, y, "least_change must be a number >= 0"),
         ({"feature_bound": 0.5}, X, y, "feature_bound must be None or a number >= 1"),
+        ({"feature_bound": 1.0}, X, y, "has no effect with rule='corrective'"),
         ({"least_change": np.nan}, X, y, "least_change must be a number >= 0"),
         ({"complexity": "vc"}, X, y, "complexity must be"),
         ({"rounds": 0}, X, y, "rounds must be a positive number"),

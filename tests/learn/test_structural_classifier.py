@@ -740,6 +740,7 @@ def test_free_constants_have_no_finite_gap_but_an_optimum():
         ({"lam": -1.0}, "lam must be a number >= 0, got -1.0"),
         ({"beta": "small"}, "beta must be a number >= 0"),
         ({"least_change": -1}, "least_change must be a number >= 0"),
+        ({"least_change": 1e-3}, "has no effect with rule='corrective'"),
         ({"rounds": 0}, "rounds must be an integer >= 1, got 0"),
         ({"per_round": 1.5}, "per_round must be an integer >= 1"),
         ({"rule": "newton"}, "rule must be one of corrective, line-search"),

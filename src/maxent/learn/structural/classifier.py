@@ -332,6 +332,11 @@ class StructMaxentClassifier(ClassifierMixin, SavesFields, BaseEstimator):
         check_not_negative(**{name: getattr(self, name) for name in names})
         check_rule(self.rule, RULES)
         check_searches(self.searches)
+        if self.least_change != LEAST_CHANGE and self.rule != "line-search":
+            raise ValueError(
+                f"least_change={self.least_change!r} has no effect with rule={self.rule!r}, which "
+                "ends at tol: leave it out"
+            )
         for name in ("rounds", "per_round"):
             value = getattr(self, name)
             if not (isinstance(value, Integral) and int(value) >= 1):

@@ -456,6 +456,11 @@ class StructMaxent(GrownDensity):
                 f"feature_bound must be None or a number >= 1, got {self.feature_bound!r}: "
                 "features lie in [0, 1], which [-Lambda, Lambda] must hold"
             )
+        if self.feature_bound is not None and self.rule not in ("structmaxent1", "structmaxent2"):
+            raise ValueError(
+                f"feature_bound={self.feature_bound!r} has no effect with rule={self.rule!r}, "
+                "whose steps are exact: leave it out"
+            )
         entropy = named_entropy(self.entropy)
         required_power(entropy)
         if self.rule != "corrective" and not isinstance(entropy, Shannon):
