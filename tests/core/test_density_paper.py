@@ -100,6 +100,38 @@ def test_the_smoothed_box_is_within_its_bounds():
     assert smooth.value(beta * [1, -1, 1]) == pytest.approx(most, rel=1e-12)
 
 
+def test_a_sharper_smoothed_box_is_worse_conditioned_where_l1_has_zeros():
+    """End of §5.2: the condition number of the Hessian at the optimum grows as alpha falls."""
+
+    def condition(beta, alpha):
+        problem = density(mx.SmoothBox(beta, alpha))
+        fit = problem.solve(tol=TOL)
+        X = problem.features.X - fit.p @ problem.features.X
+        penalty = beta / alpha / np.cosh(fit.w / alpha) ** 2
+        return float(np.linalg.cond((X * fit.p[:, None]).T @ X + np.diag(penalty)))
+
+    assert not density(mx.Box(0.1)).solve().w.all()
+    assert condition(0.1, 0.1) > 2 * condition(0.1, 1.0)
+    assert condition(0.1, 0.01) > 10 * condition(0.1, 0.1)
+    # without a zero the penalty is straight around every weight
+    assert density(mx.Box(0.03)).solve().w.all()
+    assert condition(0.03, 0.01) == pytest.approx(condition(0.03, 0.1), rel=1e-3)
+
+
+@pytest.mark.parametrize("orders", [(2, 2), (1.5, 3), (INF, 1)])
+def test_a_norm_plus_a_square_is_below_both(orders):
+    """§5.7: U(u) <= min{I_B(u), ||u||^2 / (2 alpha)}."""
+    p, squared_p = orders
+    both = mx.NormPlusSquare(0.4, 0.8, p, squared_p)
+    region, square = mx.NormBall(0.4, p), mx.SquaredNormPotential(0.8, squared_p)
+    rng = np.random.default_rng(15)
+    inside = 0
+    for r in rng.normal(size=(40, 3)) * rng.choice([0.1, 0.5, 2.0], size=(40, 1)):
+        assert both.value(r) <= min(region.value(r), square.value(r)) + 1e-12
+        inside += region.value(r) == 0
+    assert 5 < inside < 35
+
+
 @pytest.mark.parametrize("alpha", [0.01, 0.3])
 def test_quadratic_fits_move_no_further_than_their_moments(alpha):
     """(47): the stability that Lemma 12 rests on."""

@@ -330,8 +330,8 @@ def hoeffding_beta(n: int, m: float, delta: float, diameter: float = 1.0) -> flo
 def vc_beta(d: int, m: int, delta: float) -> float:
     """`beta = sqrt((d log(e m^2/d) + log(1/delta) + log(4 e^8)) / 2m)`, Corollary 6.
 
-    For binary features of a class of VC dimension `d <= m^2`, however many. For thresholds
-    ``dkw_beta`` is less than half as large.
+    For binary features of a class of VC dimension `d <= m^2`, however many. For thresholds of fewer
+    than 10,000 variables ``dkw_beta`` is smaller.
 
     Parameters
     ----------
@@ -359,7 +359,7 @@ def bernstein_beta(sd: Numbers, n: int, m: int, delta: float) -> Array:
 
     For n features in [0, 1] with sample standard deviations `sd_j` (divisor m - 1), one number or a
     vector: features that vary little may deviate little. Corollary 7 as its proof in Appendix A
-    has it; the printed line lost the extent of the root.
+    has it; copies as plain text lose the extent of the root.
 
     Parameters
     ----------
@@ -1087,7 +1087,7 @@ def elastic_parameters(
 
     The beta and strength alpha of ``ElasticNet`` in Theorem 15, for `||w*||_2 <= L_2` =
     ``l2_norm``, `D_inf` = ``diameter`` and `D_2` = ``l2_diameter``. alpha is printed with a further
-    1/2, from which the stated expectation does not follow.
+    1/2; the stated bounds hold with either (docs/differences.md).
 
     Parameters
     ----------
