@@ -221,7 +221,7 @@ def differences(table: pd.DataFrame) -> pd.DataFrame:
         *(("Laplace, exact", "M3N"), ("Laplace, 3 rounds", "M3N"), ("L1-M3N", "M3N")),
         *(("Laplace, exact", "L1-M3N"), ("Laplace, exact", "L1-CRF"), ("L1-M3N", "L1-CRF")),
         *(("Laplace, 3 rounds", "Laplace, exact"), ("Laplace, large lam", "Laplace, exact")),
-        *(("Laplace, large lam", "L1-M3N"), ("M3N", "L2-CRF")),
+        *(("Laplace, large lam", "L1-M3N"), ("M3N", "L2-CRF"), ("Laplace, exact", "L2-CRF")),
         *(("L1-CRF", "CRF"), ("L2-CRF", "CRF"), ("M3N", "CRF")),
     )
     keys = ["features", "relevant", "size"]

@@ -551,6 +551,21 @@ def test_laplace_with_large_lam_is_an_absolute_value():
         assert LaplacePrior(lam).conjugate(v) == pytest.approx(expected, rel=40 / np.sqrt(lam))
 
 
+@pytest.mark.parametrize("lam", [0.5, 36.0])
+def test_the_kl_norm_grows_from_its_value_at_0(lam):
+    # discrimination paper, footnotes 2 and 3: a share of ||w||_KL as printed, and its dual
+    prior, w = LaplacePrior(lam), np.linspace(0, 5, 101)
+    root = np.sqrt(lam * w**2 + 1)
+    norm = np.sqrt(w**2 + 1 / lam) - np.log((root + 1) / 2) / np.sqrt(lam)
+    ours = np.array([prior.conjugate(np.array([x])) for x in w]) / np.sqrt(lam)
+    np.testing.assert_allclose(ours + 1 / np.sqrt(lam), norm, atol=1e-12)
+    assert (np.diff(ours) > 0).all()
+    assert norm[0] == pytest.approx(1 / np.sqrt(lam))
+    assert abs(ours[80] - 2 * ours[40]) > 1e-3  # no norm: 4.0 is twice 2.0
+    eta = np.linspace(-0.99, 0.99, 101) * np.sqrt(lam)
+    assert (np.diff([prior.value(np.array([x])) for x in eta], 2) > 0).all()
+
+
 @pytest.mark.parametrize("lam", [0.5, 3.0])
 def test_laplace_scaling_of_the_variational_solution(lam):
     # V*_lam(2 w) = V*_{4 lam}(w), discrimination paper §3.3 (docs/differences.md)

@@ -114,6 +114,7 @@ def test_algorithm_1_converges_to_the_exact_model_with_twice_c_and_four_times_la
     for m in rounds:
         assert 0 <= m.kl_norm_ <= _bound_of_section_5(m, lam)
     small = np.abs(variational.weights_) < 1e-3
+    assert small.any()
     np.testing.assert_allclose(variational.variance_[small], 1 / lam, rtol=1e-2)
 
 
@@ -182,6 +183,32 @@ def test_easy_sequences_are_not_in_the_support():
     keep = [i for i in range(18) if i not in outside]
     again = mx.M3N(1.0, tol=1e-9).fit([(X + far)[i] for i in keep], [(Y + easy)[i] for i in keep])
     np.testing.assert_allclose(again.weights_, model.weights_, atol=1e-4)
+
+
+def test_multipliers_that_sum_to_c_are_another_model():
+    """Theorem 3 prints = C, where the conjugate over slacks of at least 0 is <= C."""
+    points, classes, C = np.array([[1.0, 0.2], [-1.0, 0.3], [4.0, -1.0]]), np.array([0, 1, 0]), 2.0
+    model = mx.MED(C, tol=1e-9).fit(points, classes)
+    signs = np.where(classes == 0, 1.0, -1.0)
+    means = []
+    for equal in (False, True):
+        alpha = cp.Variable(3, nonneg=True)
+        eta = (signs[:, None] * points).T @ alpha  # of class 0, and minus that of class 1
+        limits = [alpha == C if equal else alpha <= C]
+        cp.Problem(cp.Maximize(cp.sum(alpha) - cp.sum_squares(eta)), limits).solve(
+            solver=cp.CLARABEL
+        )
+        means.append(np.array([eta.value, -eta.value]))
+    np.testing.assert_allclose(model.coef_, means[0], atol=1e-4)
+    assert np.abs(model.coef_ - means[1]).max() > 1
+    assert model.multipliers_.sum(axis=1).min() < 1e-6 * C  # the third is far beyond its margin
+
+
+def test_a_laplace_prior_sets_no_weight_to_0():
+    laplace, l1 = mx.LaplaceMEDN(0.4, 3.0, tol=1e-9).fit(X, Y), mx.L1M3N(1.0, tol=1e-9).fit(X, Y)
+    assert np.abs(laplace.weights_).min() > 1e-3
+    assert (np.abs(l1.weights_) < 1e-6).any()
+    assert laplace.sparsity(0.05) > 0
 
 
 @pytest.mark.parametrize("kind", ["linear", "squared", "kl"])

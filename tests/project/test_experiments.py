@@ -72,6 +72,8 @@ def test_what_the_readme_says_of_the_paired_differences():
     assert counts["L1-M3N", "L1-CRF"] == (0, 12)
     assert counts["M3N", "L2-CRF"] == (0, 13)
     assert counts["M3N", "CRF"] == (0, 10)
+    assert counts["Laplace, exact", "L2-CRF"] == (2, 7)
+    assert found["correlated", "Laplace, exact", "L2-CRF"] == (0, 5)
     assert counts["Laplace, large lam", "Laplace, exact"] == (13, 0)
 
 
