@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy import optimize, special
+from scipy import integrate, optimize, special
 
 import maxent as mx
 
@@ -325,6 +325,20 @@ def _sparse_map_loss(theta, y, vertices):
 # Sections 3.3, 3.4 and 4.2
 
 
+@each("entropy", SYMMETRIC)
+def test_eq_14_and_15_the_loss_of_a_label(entropy):
+    """Omega*(theta) - theta_k = Omega*(theta - theta_k), and not below the perceptron's."""
+    constant = float(entropy.value(np.eye(4)[0]))
+    for k in range(4):
+        right = THETA[:, k]
+        found = loss_of(entropy, THETA, np.full(len(THETA), k))
+        plain = entropy.conjugate(THETA)[0] - right + constant
+        shifted = entropy.conjugate(THETA - right[:, None])[0] + constant
+        np.testing.assert_allclose(found, plain, atol=1e-11)
+        np.testing.assert_allclose(found, shifted, atol=1e-11)
+        assert np.all(found >= THETA.max(axis=1) - right - 1e-12)
+
+
 @each("entropy", STRICT)
 def test_eq_12_and_16_expected_loss(entropy):
     eye = np.eye(4)
@@ -473,16 +487,24 @@ def test_prop_5_margin_by_definition_and_by_eq_22(entropy, margin):
 
 @pytest.mark.parametrize("alpha", [1.5, 2.0, 3.0])
 def test_prop_7_margin_by_derivatives(alpha):
-    """(24): h'(0) - h'(1) = -int h''. (23): the same from the gradient at a vertex."""
+    """(24): h'(0) - h'(1) = -int h'', also below 2, where h'' has no limit at 0."""
 
     def slope(t):
         return (1 - alpha * t ** (alpha - 1)) / (alpha * (alpha - 1))
 
-    assert mx.Tsallis(alpha).margin == pytest.approx(slope(0.0) - slope(1.0))
-    step = 1e-7
     entropy = mx.Tsallis(alpha)
-    toward = np.array([1 - step, step, 0.0])  # along e_j - e_k
-    rise = float(bayes(entropy, toward)) / step
+    assert entropy.margin == pytest.approx(slope(0.0) - slope(1.0))
+    assert entropy.margin == pytest.approx(integrate.quad(lambda t: t ** (alpha - 2), 0, 1)[0])
+
+
+@each(
+    "entropy",
+    [mx.Tsallis(1.5), mx.Tsallis(3.0), mx.NormEntropy(1.5), mx.NormEntropy(4.0), mx.SquaredNorm(3)],
+)
+def test_prop_7_margin_by_the_gradient_at_a_vertex(entropy):
+    """(23), for norms too, which are not separable: the rise of H along e_j - e_k."""
+    step = 1e-7
+    rise = float(bayes(entropy, np.array([1 - step, step, 0.0]))) / step
     assert rise == pytest.approx(entropy.margin, rel=2e-3)
 
 
@@ -715,6 +737,22 @@ def test_relative_does_not_see_a_split_cell(entropy):
     np.testing.assert_allclose(split_p[:, 3:], p[:, 3:] / 2 * np.ones(2), atol=1e-9)
     divided = np.concatenate([POINTS[:, :3], POINTS[:, 3:] / 2, POINTS[:, 3:] / 2], axis=1)
     np.testing.assert_allclose(parts.value(divided), whole.value(POINTS), atol=1e-13)
+
+
+@pytest.mark.parametrize("width", [1.0, 10.0])
+def test_fenchel_youngization_does_not_see_the_scale_of_the_scores(width):
+    """App. A.2: a hinge of margin ``width`` gives margin 2; the larger one is not 0 where L is."""
+
+    def hinge(theta):
+        slack = 1 + (theta[::-1] - theta) / width
+        slope = np.array([[-1.0, 1.0], [1.0, -1.0]]) / width
+        return np.maximum(slack, 0), slope * (slack > 0)[:, None]
+
+    loss = mx.FenchelYoungLoss(mx.fenchel_youngize(hinge, 2))
+    assert loss.margin(2) == pytest.approx(2.0, rel=1e-6)
+    lead = np.array([5.0, 0.0])
+    assert float(loss.value(lead, 0)) == pytest.approx(0, abs=1e-9)
+    assert hinge(lead)[0][0] == max(0, 1 - 5 / width)
 
 
 def test_fenchel_youngization_of_the_logistic_loss_gives_shannon_back():

@@ -358,6 +358,32 @@ def test_renyi_is_not_fooled_by_minima(beta):
     np.testing.assert_allclose(attained, values, atol=1e-12)
 
 
+@pytest.mark.parametrize(("size", "limit"), [(2, 2.0), (3, 1.8092), (4, 1.6811)])
+def test_renyi_is_concave_up_to_its_limit(size, limit):
+    """H is concave iff sum p^beta sum p^(2 - beta) <= beta, by differences along random lines."""
+    rng = np.random.default_rng(size)
+    mass = np.logspace(-4, -0.3, 200)[:, None]
+    near = np.concatenate([1 - mass, np.repeat(mass / (size - 1), size - 1, axis=1)], axis=1)
+    p = np.concatenate([near, rng.dirichlet(np.full(size, 0.5), size=4000)])
+    p = p[p.min(axis=1) > 1e-5]
+    v = rng.normal(size=p.shape)
+    v[: len(near)] = near[0] - near[1]  # towards the vertex
+    v -= v.mean(axis=1, keepdims=True)
+    step = 1e-2 * p.min(axis=1, keepdims=True) * v / np.abs(v).max(axis=1, keepdims=True)
+
+    def bend(beta):
+        ends = renyi_entropy(p + step, beta) + renyi_entropy(p - step, beta)
+        return (ends - 2 * renyi_entropy(p, beta)) / np.sum(step**2, axis=1)
+
+    def criterion(beta):
+        return np.sum(p**beta, axis=1) * np.sum(p ** (2 - beta), axis=1) / beta
+
+    assert bend(limit - 0.02).max() < 0
+    assert criterion(limit - 0.02).max() < 1
+    assert bend(limit + 0.02).max() > 0
+    assert criterion(limit + 0.02).max() > 1
+
+
 @pytest.mark.parametrize("beta", [0.5, 3.0, 20.0, INF])
 def test_relative_renyi_is_the_global_maximum(beta):
     q = np.array([0.2, 0.5, 0.3])

@@ -473,6 +473,21 @@ def test_temperature():
     np.testing.assert_allclose(uniform, 1 / 3, atol=1e-4)
 
 
+@pytest.mark.parametrize("t", [0.3, 4.0])
+def test_temperature_and_strength_are_redundant_in_training(t):
+    """§8.1: t L(W x / t; y) + lambda/2 ||W||^2 is least at W = t W', W' that of lambda t."""
+    X, y = samples(n=60)
+    entropy, strength = mx.Tsallis(1.5), 0.05
+    settings = {"fit_intercept": False, "tol": 1e-11}
+    hot = mx.FenchelYoungClassifier(mx.Scaled(entropy, t), potential=strength, **settings)
+    plain = mx.FenchelYoungClassifier(entropy, potential=strength * t, **settings)
+    np.testing.assert_allclose(hot.fit(X, y).coef_, t * plain.fit(X, y).coef_, atol=1e-4)
+    zeros = [
+        int((plain.set_params(temperature=s).predict_proba(X) == 0).sum()) for s in (0.3, 1.0, 3.0)
+    ]
+    assert zeros[0] > zeros[1] > zeros[2]  # the colder, the sparser
+
+
 def test_labels_of_any_kind():
     X, y = samples()
     names = np.array(["ash", "birch", "cedar"])[y]

@@ -143,6 +143,21 @@ def test_losses():
     assert mx.FenchelYoungLoss(squared).value(0.9 * y, y) > 1e-3
 
 
+@pytest.mark.parametrize(
+    ("item", "low", "high"), [(0, 1.0, 3.0), (1, -np.inf, 2.0), (2, 2.0, np.inf)]
+)
+def test_figure_7_the_loss_is_0_while_the_ranking_is_right(item, low, high):
+    """theta = y but for one score, without a regularizer."""
+    domain, y = mx.Permutahedron([3, 2, 1]), np.array([2.0, 1.0, 3.0])
+    grid = np.linspace(-2, 6, 81)
+    theta, right = np.tile(y, (81, 1)), np.tile(y, (81, 1))
+    theta[:, item] = grid
+    found = mx.FenchelYoungLoss(mx.Zero(domain=domain)).value(theta, right)
+    within = (grid >= low - 1e-9) & (grid <= high + 1e-9)
+    np.testing.assert_array_equal(found < 1e-9, within)
+    assert found[~within].min() > 0.05
+
+
 def test_saved_and_loaded(tmp_path):
     domain = mx.Permutahedron([3, 2, 0.5])
     mx.save(mx.SquaredNorm(domain=domain), tmp_path / "entropy.json")

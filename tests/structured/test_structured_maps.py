@@ -236,8 +236,26 @@ def test_structured_sparsemax_by_enumeration(structure, size):
     np.testing.assert_allclose(entropy.hvp(theta, p, v), jacobian, atol=1e-12)
 
 
+def test_the_hessian_is_a_covariance_for_shannon_alone():
+    """§7.1: cov(Y) under p* is the derivative of the mean, but not for structured sparsemax."""
+    chain = mx.Chain(2)
+    vertices, rng = chain.vertices(14), np.random.default_rng(11)
+    theta, v = 0.5 * rng.normal(size=(3, 14)), rng.normal(size=(3, 14))
+    sparse = mx.DistributionEntropy(mx.Tsallis(2.0), chain, k=2)
+    for outer, inner, same in (
+        (mx.Shannon(domain=chain), mx.Shannon(), True),
+        (sparse, mx.Tsallis(2.0), False),
+    ):
+        q = inner.conjugate(theta @ vertices.T)[1]
+        along = v @ vertices.T
+        covariance = (q * (along - np.sum(q * along, axis=1, keepdims=True))) @ vertices
+        found = outer.hvp(theta, outer.conjugate(theta)[1], v)
+        assert np.allclose(found, covariance, atol=1e-10) == same
+        assert same or np.abs(found - covariance).max() > 0.1
+
+
 def test_structured_sparsemax_learns():
-    """Loss, Problem and estimators: a fit whose objective is that of all enumerated paths."""
+    """Estimators reach their optimum, and the loss is that of all enumerated paths."""
     rng = np.random.default_rng(9)
     X = [rng.normal(size=(3, 2)) for _ in range(8)]
     y = [(x[:, 0] > 0).astype(int) for x in X]

@@ -24,15 +24,15 @@ from maxent.rows.arrays import Array, Rows, row_dot
 class Renyi(MeasuredEntropy):
     """`Omega(p) = -H(p)` with `H(p) = log(sum_j p_j^beta) / (1 - beta)`, `beta > 0`.
 
-    `beta in (0, 1]` is convex and dense; `beta = 1` is Shannon. Beyond 1 `Omega` is not convex:
-    the maximiser is found by an exact one-dimensional search (docs, "Differences from the
-    papers") and the loss is still convex and non-negative. `beta = inf` is the min-entropy
+    `beta in (0, 1]` is convex and dense; `beta = 1` is Shannon. Beyond 1 `Omega` is in general
+    not convex: the maximiser is found by an exact one-dimensional search (docs, "Differences from
+    the papers") and the loss is still convex and non-negative. `beta = inf` is the min-entropy
     `H(p) = -log max_j p_j`, whose best distribution is uniform on the best k entries.
 
     Parameters
     ----------
     beta : float
-        Order, in (0, inf]; convex up to 1.
+        Order, in (0, inf]; convex up to 1 for any number of entries.
 
     Examples
     --------
@@ -48,7 +48,7 @@ class Renyi(MeasuredEntropy):
 
     @property
     def convex(self) -> bool:
-        """True up to `beta = 1`."""
+        """True up to `beta = 1`, where it holds for any number of entries."""
         return self.beta <= 1
 
     @property
