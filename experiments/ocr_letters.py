@@ -67,7 +67,7 @@ def field(c1: float = 0.0, c2: float = 0.0) -> Any:
 
 MODELS: dict[str, list[Any]] = {
     "CRF": [mx.CRF(tol=TOL)],
-    "L1-CRF": [mx.L1CRF(c, tol=LOOSE) for c in (0.1, 0.3, 1.0)],
+    "L1-CRF": [field(c1=c) for c in (0.03, 0.1, 0.3, 1.0, 3.0)],
     "L2-CRF": [mx.L2CRF(c, tol=TOL) for c in (0.3, 1.0, 4.0)],
     "M3N": [mx.M3N(C, tol=TOL) for C in (0.03, 0.1, 0.3)],
     "L1-M3N": [l1_network(C) for C in (0.15, 0.3, 0.6, 1.2)],
