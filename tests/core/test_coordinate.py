@@ -378,6 +378,27 @@ def test_the_steps_taken_are_those_of_the_paper(rule):
         np.testing.assert_allclose(new, w, rtol=0, atol=1e-12)
 
 
+def test_the_steepest_coordinate_may_gain_less_than_22_asks():
+    """Structural paper, (22): said to hold for all coordinates, and Theorem 3 holds without it."""
+    X = np.array(list(itertools.product([0.0, 1.0], repeat=2)))
+    w, beta, width = np.array([0.01, 0.0]), 0.1, 0.5
+    p = softmax(X @ w)
+    mu = p @ X - [0.0, 0.18]  # slopes 0.1 and 0.08
+    problem = mx.Problem(mx.Shannon(), X, mx.Box(beta), target=mu)
+    slopes = steps.violation(w, problem.state(w).gradient, beta)
+    np.testing.assert_allclose(slopes, [0.1, 0.08], rtol=1e-12)
+    found = []
+    with pytest.warns(mx.ConvergenceWarning):
+        mx.CoordinateDescent(tol=0, max_iter=1, rule="structmaxent2", sweep=1).solve(
+            problem, w, callback=lambda k, state: found.append(state.w)
+        )
+    np.testing.assert_array_equal(found[0], [0.0, 0.0])  # the steeper one, to its best place
+    asked = slopes[1] ** 2 / (2 * width**2)  # what the bound falls by along the other
+    assert 0 < problem.dual(w) - problem.dual(found[0]) < asked / 10
+    solution = mx.CoordinateDescent(rule="structmaxent2").solve(problem, w)
+    assert solution.objective == pytest.approx(problem.solve(tol=1e-12).objective, abs=1e-8)
+
+
 @pytest.mark.parametrize("rule", RULES)
 def test_the_gap_falls_exponentially(rule):
     X, observed = unit_features(seed=3, cells=200, features=12)

@@ -342,6 +342,22 @@ def test_the_path_stops_where_a_row_without_prior_mass_needs_some(name, way):
         mx.solve_relaxed(prior, observed, 1.01 * stop)
 
 
+def test_mu_jumps_where_only_rows_without_prior_mass_are_free():
+    """Lemma 4.1 needs a positive prior: mu is neither continuous nor unique at nu = 5."""
+    prior, observed = [1, 3, 3, 3, 0, 0, 0, 0], [6, 0, 0, 0, 1, 1, 1, 1]
+    path = mx.RelaxationPath(prior, observed).fit()
+    u, q = np.array(prior) / 10, np.array(observed) / 10
+    assert path.nu[-1] == pytest.approx(5, rel=TOL)
+    assert path.mu[-1] == pytest.approx(20, rel=TOL)
+    before = (path.active(4.999).zero[:, None] == np.arange(8)).any(axis=0)
+    left = (5 * q[before].sum() + 1) / u[before].sum()  # (10) with M = -1
+    assert left == pytest.approx(10 / 3)
+    for mu in np.linspace(left, 20, 7):
+        assert np.clip(mu * u - 5 * q, -1, 1).sum() == pytest.approx(0, abs=TOL)
+    near, at, beyond = path.distribution_at([5 - 1e-9, 5.0, 5 + 1e-9])
+    np.testing.assert_allclose([near, beyond], [at, at], atol=1e-9)
+
+
 def test_rows_with_neither_prior_nor_observation_have_no_probability():
     path = mx.RelaxationPath([1, 0, 2], [2, 0, 1]).fit()
     assert path.nu_stop == inf
