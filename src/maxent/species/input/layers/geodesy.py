@@ -25,7 +25,7 @@ _STEP = 2.0  # km: derivatives by differences of so much are right to 1e-7
 _AREA_ERROR = 1e-5  # of interpolated areas of cells, relative
 _NODES = (5, 9, 17, 33)  # of an interpolated window, along each side
 _FEWEST = 24  # cells along a side: smaller windows are computed cell by cell
-_PIECES = 128  # at most, along the longer side of a shape whose area is added up
+_PIECES = 64  # at most, along the longer side of a shape whose area is added up
 _PIECE = 30.0  # km: the areal scale changes evenly within them, to 1e-6
 _NEARLY_ALL = 0.98  # chords below this share of a distance belong to shorter ways
 
@@ -238,7 +238,7 @@ class Earth:
             middle = np.array([1.0, 0.0, 0.0])
         (longitude,), (latitude,) = self.from_space(middle[None])
         plane = geo("pyproj").Proj(
-            f"+proj=laea +lon_0={longitude!r} +lat_0={latitude!r} "
+            f"+proj=laea +lon_0={longitude:.17g} +lat_0={latitude:.17g} "
             f"+a={self.geod.a!r} +b={self.geod.b!r} +units=km"
         )
         return np.column_stack(plane(*self.degrees(x, y)))
@@ -541,7 +541,9 @@ def area_km2(shape: Any, grid: Grid) -> float:
     """
     shapely, earth = geo("shapely"), Earth.under(grid)
     if not earth.in_degrees:
-        pieces = _pieces(shape, _PIECE / earth.largest_scale(shape))
+        parts = shapely.get_parts(shape)
+        pieces = [_pieces(part, _PIECE / earth.largest_scale(part)) for part in parts if part.area]
+        pieces = np.concatenate([np.empty(0, object), *pieces])
         middle = shapely.centroid(pieces)
         scale = earth.areal_scale(shapely.get_x(middle), shapely.get_y(middle))
         return float(np.nansum(shapely.area(pieces) * scale))

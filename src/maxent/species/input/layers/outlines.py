@@ -158,7 +158,10 @@ def buffered(shape: Any, km: float, grid: Grid) -> Any:
         return shapely.buffer(shape, km / unit, quad_segs=_VERTICES // 4)
     unit = _km_per_unit(line, earth)
     line = shapely.segmentize(shapely.simplify(line, km / 200 / unit), km / _STEPS / unit)
-    points = np.unique(shapely.get_coordinates(line), axis=0)
+    points = shapely.get_coordinates(line)
+    # one place may have many coordinates, above all a pole
+    same = np.rint(earth.space(*points.T) / (km / 1000))
+    points = points[np.unique(same, axis=0, return_index=True)[1]]
     outlines = _circles(np.column_stack(earth.degrees(*points.T)), km, earth.geod)
     which = np.repeat(np.arange(len(outlines)), [len(ring) for ring in outlines])
     circles = shapely.polygons(shapely.linearrings(np.concatenate(outlines), indices=which))
