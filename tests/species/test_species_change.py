@@ -10,8 +10,8 @@ from maxent import cli
 from maxent.datasets.landscape import virtual_landscape, write_landscape
 from maxent.species.comparing.overlap import niche_overlap
 from maxent.species.fitting.results import read_result
-from maxent.species.input.layers.areas import cell_areas
-from maxent.species.input.layers.grid import Grid
+from maxent.species.input.layers.geodesy import cell_areas
+from maxent.species.input.layers.grid import Grid, Window
 from tools import needs
 
 rasterio = needs("rasterio")
@@ -57,7 +57,7 @@ def test_change_of_two_scenarios(run, maps, tmp_path):
     assert [tags[f"CLASS_{i}"] for i in range(4)] == ["absent in both", "lost", "kept", "gained"]
     code, _ = _read(out / "change_hot.tif")
     assert code.tolist() == [[1, 1, 3], [3, 255, 2]]
-    upper, lower = cell_areas(Grid("EPSG:4326", DEGREES, 3, 2))
+    upper, lower = cell_areas(Grid("EPSG:4326", DEGREES, 3, 2)).read(Window(0, 0, 2, 3))[:, 0]
     with (out / "range_change.csv").open() as file:
         warm, hot = csv.DictReader(file)
     assert warm["scenario"] == "warm"

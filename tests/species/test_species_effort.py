@@ -6,11 +6,12 @@ from typer.testing import CliRunner
 
 import maxent as mx
 from maxent import cli, species
-from maxent.species.input.layers.grid import EARTH_RADIUS, Grid, Window
+from maxent.species.input.layers.grid import Grid, Window
 from maxent.species.study.effort import RecordEffort
 from tools import needs
 
 rasterio = needs("rasterio")
+pyproj = needs("pyproj")
 
 pytestmark = pytest.mark.usefixtures("sketches")
 
@@ -27,11 +28,11 @@ def _read(path):
 
 
 def _arcs(x, y, other_x, other_y):
-    """Great-circle distances in km, by the haversine formula."""
-    x, y, other_x, other_y = (np.radians(a) for a in (x, y, other_x, other_y))
-    half = np.sin((y[:, None] - other_y) / 2) ** 2
-    half = half + np.cos(y)[:, None] * np.cos(other_y) * np.sin((x[:, None] - other_x) / 2) ** 2
-    return 2 * EARTH_RADIUS * np.arcsin(np.sqrt(half))
+    """Lengths of geodesics in km, from each of some places to each of others."""
+    pairs = np.repeat(x, len(other_x)), np.repeat(y, len(other_x))
+    pairs += np.tile(other_x, len(x)), np.tile(other_y, len(x))
+    metres = pyproj.Geod(ellps="WGS84").inv(*pairs)[2]
+    return np.reshape(metres, (len(x), len(other_x))) / 1e3
 
 
 def _fit(data, out, *options):
@@ -39,7 +40,7 @@ def _fit(data, out, *options):
     return _run(*args, *options)
 
 
-def test_density_on_the_sphere_is_that_of_great_circles():
+def test_density_in_degrees_is_that_of_geodesics():
     grid = Grid("EPSG:4326", (0.5, 0.0, 170.0, 0.0, -0.5, 65.0), width=40, height=30)
     rng = np.random.default_rng(0)
     x, y = 180 + rng.normal(0, 2, 50), 58 + rng.normal(0, 2, 50)
@@ -63,16 +64,21 @@ def test_density_on_the_sphere_is_that_of_great_circles():
     np.testing.assert_allclose(part, found[3:8, 7:13])
 
 
-def test_density_in_the_plane_crosses_no_date_line():
-    feet = Grid("EPSG:2227", (1000.0, 0.0, 6e6, 0.0, -1000.0, 2e6), 30, 20)
-    x, y = np.array([6.0052e6, 6.0207e6]), np.array([1.9958e6, 1.9901e6])
-    effort = RecordEffort.from_records(x, y, feet, "records", "2")
+@pytest.mark.parametrize("crs", ["EPSG:3857", "EPSG:2227", "EPSG:3995"])
+def test_density_on_other_maps_is_that_of_geodesics(crs):
+    """Also where a metre of the map is half a metre of ground, in feet, and near a pole."""
+    corner = {"EPSG:3857": (1e6, 8.4e6), "EPSG:2227": (6e6, 2e6), "EPSG:3995": (-2e5, 1e5)}[crs]
+    side = 3000.0
+    grid = Grid(crs, (side, 0.0, corner[0], 0.0, -side, corner[1]), 30, 20)
+    x, y = grid.centres(np.array([4 * 30 + 5, 9 * 30 + 20]))
+    effort = RecordEffort.from_records(x, y, grid, "records", "6")
     values, _ = effort.read(Window(0, 0, 20, 30))
-    km = 0.3048006096  # of a thousand US survey feet
-    row, column = np.mgrid[:20, :30]
-    squared = [((row - r) ** 2 + (column - c) ** 2) * km**2 for r, c in ((4, 5), (9, 20))]
-    density = sum(np.exp(-s / (2 * 2.0**2)) for s in squared)
-    np.testing.assert_allclose(values, np.maximum(density / density[4, 5], 1e-3), rtol=1e-6)
+    to_degrees = pyproj.Transformer.from_crs(crs, "EPSG:4326", always_xy=True)
+    cells = to_degrees.transform(*grid.centres(np.arange(grid.size)))
+    km = _arcs(*map(np.array, cells), *to_degrees.transform(x, y))
+    density = np.exp(-(km**2) / (2 * 6.0**2)).sum(axis=1).reshape(20, 30)
+    largest = max(density[4, 5], density[9, 20])
+    np.testing.assert_allclose(values, np.maximum(density / largest, 1e-3), rtol=1e-4)
 
 
 def test_background_follows_the_records(data, tmp_path):

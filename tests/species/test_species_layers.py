@@ -10,7 +10,7 @@ import pytest
 
 from maxent import load, save
 from maxent.species.input.crs import same_crs, short_crs
-from maxent.species.input.layers.grid import EARTH_RADIUS, OUTSIDE, Grid, Window, great_circle
+from maxent.species.input.layers.grid import OUTSIDE, Grid, Window
 from maxent.species.input.layers.layers import Layers
 from maxent.species.input.layers.placement import same_grid
 from maxent.species.input.layers.sources import raster_files
@@ -108,20 +108,6 @@ def test_bounds_crop_and_description(tmp_path):
     )
     save(grid, tmp_path / "grid.json")
     assert load(tmp_path / "grid.json") == grid
-
-
-def test_chords_of_the_sphere_give_great_circle_distances():
-    longitude, latitude = np.array([2.35, -74.0, 2.35, -177.65]), np.array([48.86, 40.7, 0.0, 0.0])
-    points = great_circle(longitude, latitude)
-    chord = np.linalg.norm(points[0] - points[1])
-    a, b = np.radians(latitude[:2])
-    angle = np.arccos(
-        np.sin(a) * np.sin(b) + np.cos(a) * np.cos(b) * np.cos(np.radians(longitude[0] + 74.0))
-    )
-    assert 2 * EARTH_RADIUS * np.arcsin(chord / 2 / EARTH_RADIUS) == pytest.approx(
-        EARTH_RADIUS * angle
-    )
-    assert np.linalg.norm(points[2] - points[3]) == pytest.approx(2 * EARTH_RADIUS)
 
 
 # -- formats -------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from maxent.species.input.crs import is_geographic
-from maxent.species.input.layers.grid import EARTH_RADIUS, Grid
+from maxent.species.input.layers.grid import Grid
 from maxent.species.input.records.cleaning import clean, thin
 from maxent.species.input.records.locating import located
 from maxent.species.input.records.occurrences import Occurrences, read_occurrences
@@ -537,7 +537,7 @@ def test_at_most_five_examples_and_no_step_without_records():
 
 
 def test_cleaning_thins_last():
-    # 30.0 and 70.0 km between neighbours along a meridian of 111.19 km a degree
+    # 29.9 and 69.7 km between neighbours along a meridian
     y = np.array([0.0, 0.27, 0.9, 5.0])
     fine = Grid("EPSG:4326", (0.1, 0.0, -80.0, 0.0, -0.1, 10.0), width=100, height=200)
     cleaned = clean(_records(np.full(4, -75.05), y), fine, _everywhere, thin_km=40)
@@ -605,32 +605,39 @@ def test_all_records_in_one_cell(keep):
 # -- thinning ------------------------------------------------------------------------------------
 
 
-def _haversine(x, y):
-    x, y = np.radians(x), np.radians(y)
-    h = (
-        np.sin((y[:, None] - y) / 2) ** 2
-        + np.cos(y[:, None]) * np.cos(y) * np.sin((x[:, None] - x) / 2) ** 2
-    )
-    return 2 * EARTH_RADIUS * np.arcsin(np.sqrt(np.clip(h, 0, 1)))
-
-
-@pytest.mark.parametrize("geographic", [True, False])
+@pytest.mark.parametrize("crs", ["EPSG:4326", "EPSG:3857", "EPSG:3413", None])
 @pytest.mark.parametrize("distance", [30.0, 400.0, 40000.0])
-def test_thinning_is_maximal(geographic, distance):
+def test_thinning_is_maximal(crs, distance):
+    pyproj = needs("pyproj")
     rng = np.random.default_rng(3)
-    if geographic:  # across the date line and near the pole
-        x, y = rng.uniform(170, 190, 300), rng.uniform(60, 89, 300)
-        between = _haversine(x, y)
-    else:
+    if crs is None:
         x, y = rng.uniform(0, 2000, (2, 300))
         between = np.hypot(x[:, None] - x, y[:, None] - y)
-    kept = thin(x, y, distance, geographic=geographic, seed=1)
+    else:  # across the date line and near the pole
+        longitude, latitude = rng.uniform(170, 190, 300), rng.uniform(60, 85, 300)
+        pairs = [np.tile(v, 300) for v in (longitude, latitude)]
+        pairs += [np.repeat(v, 300) for v in (longitude, latitude)]
+        between = np.reshape(pyproj.Geod(ellps="WGS84").inv(*pairs)[2], (300, 300)) / 1e3
+        to_map = pyproj.Transformer.from_crs("EPSG:4326", crs, always_xy=True)
+        x, y = to_map.transform(longitude, latitude)
+    kept = thin(x, y, distance, crs=crs, seed=1)
     assert np.array_equal(kept, np.unique(kept))
     among = between[np.ix_(kept, kept)] + np.where(np.eye(len(kept)) > 0, np.inf, 0)
-    assert among.min() >= distance * (1 - 1e-9)
+    assert among.min() >= distance * (1 - 1e-7)
     others = np.setdiff1d(np.arange(300), kept)
-    assert (between[np.ix_(others, kept)].min(axis=1) < distance).all()
-    assert np.array_equal(kept, thin(x, y, distance, geographic=geographic, seed=1))
+    assert (between[np.ix_(others, kept)].min(axis=1) < distance * (1 + 1e-7)).all()
+    assert np.array_equal(kept, thin(x, y, distance, crs=crs, seed=1))
+
+
+def test_thinning_is_exact_at_the_limit():
+    """A hundredth of a km on either side of the geodesic, where chords cannot tell."""
+    pyproj = needs("pyproj")
+    for latitude in (0.0, 60.0):
+        _, _, metres = pyproj.Geod(ellps="WGS84").inv(178.0, latitude, -176.5, latitude)
+        for off, left in ((-0.01, 2), (0.01, 1)):
+            km = metres / 1e3 + off
+            kept = thin([178.0, -176.5], [latitude] * 2, km, crs="EPSG:4326")
+            assert kept.size == left
 
 
 def test_thinning_tries_several_orders():
@@ -638,14 +645,14 @@ def test_thinning_tries_several_orders():
     angle = np.arange(5) * 2 * np.pi / 5
     x, y = np.append(0, np.cos(angle)), np.append(0, np.sin(angle))
     for seed in range(20):
-        assert thin(x, y, 1.1, geographic=False, seed=seed).tolist() == [1, 2, 3, 4, 5]
+        assert thin(x, y, 1.1, seed=seed).tolist() == [1, 2, 3, 4, 5]
     with pytest.raises(ValueError, match="must be positive, got 0"):
-        thin(x, y, 0.0, geographic=False)
+        thin(x, y, 0.0)
 
 
 def test_points_at_the_distance_itself_stay():
-    assert thin([0.0, 1.0, 2.0], [0.0] * 3, 1.0, geographic=False).tolist() == [0, 1, 2]
-    assert thin([0.0, 0.0], [0.0, 0.0], 1.0, geographic=False).size == 1
+    assert thin([0.0, 1.0, 2.0], [0.0] * 3, 1.0).tolist() == [0, 1, 2]
+    assert thin([0.0, 0.0], [0.0, 0.0], 1.0).size == 1
 
 
 # -- samples with data ---------------------------------------------------------------------------

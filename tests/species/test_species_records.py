@@ -288,8 +288,8 @@ def test_uncertain_places_and_bases_of_record(data, run, tmp_path):
     path = _table(tmp_path / "gbif.csv", GBIF, rows)
     hinted = run("fit", path, data, *QUICK, "-o", tmp_path / "hinted")
     assert hinted.exit_code == 0, hinted.output
-    # a degree of the sphere of 6371.0088 km
-    cell = 6371008.8 * np.pi / 180
+    # that of the cell in the middle
+    cell = needs("pyproj").Geod(ellps="WGS84").inv(6, 5.5, 7, 5.5)[2]
     assert f"5 of 20 records are uncertain by more than a cell ({cell:.0f} m)" in hinted.output
     assert "bases of record: 14 HUMAN_OBSERVATION, 6 FOSSIL_SPECIMEN; choose" in hinted.output
     args = ["--max-uncertainty", "1000", "--basis", "human observation"]

@@ -60,6 +60,8 @@ class Sample:
     background : array (n_rows,) or None
         Which rows stand for the region (a presence outside the drawn background is a point of the
         domain, but no background point in evaluations).
+    crs : str or None
+        CRS of the coordinates, None where it is not known.
     """
 
     X: Any
@@ -67,6 +69,7 @@ class Sample:
     coordinates: Array | None = None
     prior: Array | None = None
     background: Array | None = None
+    crs: str | None = None
 
     @property
     def at_background(self) -> Array:
@@ -85,6 +88,7 @@ class Sample:
             part(self.coordinates),
             part(self.prior),
             part(self.background),
+            self.crs,
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from maxent.features import Cells, Schema
 from maxent.rows.arrays import Array
 from maxent.species.fitting.results import Replicates, Sample
 from maxent.species.judging.refits import check_whole, coarse, deviation, per_record
+from maxent.species.judging.spatial_folds import blocks, checkerboard
 
 _NAMES = {  # of a replicate, by kind
     "blocks": "block",
@@ -31,7 +32,6 @@ _SCORES = (
     *("train_auc", "test_auc", "auc_difference", "test_gain", "boyce"),
     *("omission_minimum", "omission_10_percentile", "gain", "gap"),
 )
-_SQUARES = range(4, 9)  # squares of a checkerboard along the longer side of the records
 _RATES = np.linspace(0, 1, 101)
 _CUMULATIVE = np.linspace(0, 100, 101)
 
@@ -231,31 +231,12 @@ def _spatial_splits(sample: Sample, kind: str, n: int) -> list[Split]:
             f'kind="{kind}" needs the places of the rows, and the sample has no coordinates; '
             'use kind="random"'
         )
-    splitter = (
-        metrics.SpatialBlocks(sample.coordinates, n_splits=n)
-        if kind == "blocks"
-        else checkerboard(sample, n)
-    )
+    splitter = blocks(sample, n) if kind == "blocks" else checkerboard(sample, n)
     splits = []
     for train, test in splitter.split(None, sample.counts):
         domain, block = (np.isin(np.arange(len(sample.counts)), rows) for rows in (train, test))
         splits.append(Split(sample.counts * domain, sample.counts * block, domain))
     return splits
-
-
-def checkerboard(sample: Sample, n: int) -> metrics.Checkerboard:
-    """The board of 4 to 8 squares along the records whose smallest set holds most of them."""
-    if n not in (2, 4):
-        raise ValueError(f'kind="checkerboard" makes n = 2 or 4 replicates, got n={n}')
-    places = np.asarray(sample.coordinates)
-    presence = sample.counts > 0
-    side = float(np.ptp(places[presence], axis=0).max())
-    if side == 0:
-        raise ValueError("all records are at one place, which no checkerboard can divide")
-    levels: Literal[1, 2] = 1 if n == 2 else 2
-    boards = [metrics.Checkerboard(places, side / k, levels=levels) for k in _SQUARES]
-    least = [np.bincount(b.folds(sample.counts)[presence], minlength=n).min() for b in boards]
-    return boards[int(np.argmax(least))]
 
 
 # -- scores ------------------------------------------------------------------------------------

@@ -547,4 +547,5 @@ def _sample(region: Region, cells: Array, background: Array) -> Sample:
         np.column_stack([x, y]),
         prior,
         background[rows],
+        region.grid.crs,
     )

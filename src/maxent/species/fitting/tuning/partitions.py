@@ -11,7 +11,7 @@ from maxent import evaluation
 from maxent.rows.arrays import Array
 from maxent.species.fitting.results import Sample
 from maxent.species.fitting.tuning_settings import TuningSettings
-from maxent.species.judging.replicates import checkerboard
+from maxent.species.judging.spatial_folds import blocks, checkerboard, unrolled
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +73,7 @@ def partition(
         raise ValueError(f"{kind} need the places of the records; use --partition random")
     splitter: evaluation.SpatialBlocks | evaluation.Checkerboard
     if kind == "blocks":
-        splitter = evaluation.SpatialBlocks(sample.coordinates, n_splits=settings.n_folds)
+        splitter = blocks(sample, settings.n_folds)
     elif settings.squares is None:
         splitter = checkerboard(sample, 2 if kind == "checkerboard" else 4)
     else:
@@ -81,10 +81,10 @@ def partition(
             raise ValueError("squares are counted in cells: give cell_size, that of the grid")
         side = [settings.squares * length for length in cell_size]
         levels: Literal[1, 2] = 1 if kind == "checkerboard" else 2
-        splitter = evaluation.Checkerboard(sample.coordinates, side, levels=levels)
+        splitter = evaluation.Checkerboard(unrolled(sample), side, levels=levels)
     word = "block" if kind == "blocks" else "squares"
-    blocks = [_only(presence, test) for _, test in splitter.split(None, sample.counts)]
-    return [Fold(f"{word} {i + 1}", block & presence, block) for i, block in enumerate(blocks)]
+    parts = [_only(presence, test) for _, test in splitter.split(None, sample.counts)]
+    return [Fold(f"{word} {i + 1}", part & presence, part) for i, part in enumerate(parts)]
 
 
 def _only(like: Array, rows: Array) -> Array:
