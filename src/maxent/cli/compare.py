@@ -46,7 +46,7 @@ def change(
 ) -> None:
     """What a species gains, keeps and loses, in km2, as maps and a table; several scenarios too."""
     from maxent.species.comparing.change import compare_maps
-    from maxent.species.comparing.folders import DEFAULT_RULE, maps_of, named
+    from maxent.species.comparing.folders import DEFAULT_RULE, maps_of, named, similarities
     from maxent.species.fitting.model import load_model
     from maxent.species.fitting.results import read_result
 
@@ -72,18 +72,38 @@ def change(
                 "of a folder of results"
             ) from None
         now, others = present, named(futures)
+    similar = similarities(now, others)
     found = compare_maps(
-        now, others, value, out, rule=rule, overwrite=overwrite, verbose=0 if quiet else 1
+        now,
+        others,
+        value,
+        out,
+        rule=rule,
+        similarity=similar,
+        overwrite=overwrite,
+        verbose=0 if quiet else 1,
     )
     if quiet:
         return
+    unknown = [name for name in others if name not in similar]
+    if unknown:
+        notes.append(
+            f"how many cells of {', '.join(unknown)} extrapolate is not known: no map of MESS "
+            "(mess.tif, or NAME_mess.tif) lies beside it"
+        )
     show_notes([*notes, *found.remarks()], console(stderr=True))
     table = Table(title=found.unit(), title_justify="left")
-    for name in ("scenario", *found.changes[0].ranges(), "change"):
+    further = ("extrapolate", "change without") if similar else ()
+    for name in ("scenario", *found.changes[0].ranges(), "change", *further):
         table.add_column(name, justify="left" if name == "scenario" else "right")
     for one in found.changes:
         ranges = (f"{value:,.0f}" for value in one.ranges().values())
-        table.add_row(escape(one.scenario), *ranges, f"{one.change:+.1%}")
+        without = ("", "")
+        if one.within is not None:
+            without = (f"{one.share:.1%}", f"{one.within.change:+.1%}")
+        table.add_row(
+            escape(one.scenario), *ranges, f"{one.change:+.1%}", *(without if further else ())
+        )
     screen = console()
     screen.print(table)
     for name in found.files.values():

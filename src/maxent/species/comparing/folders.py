@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from maxent.density import OUTPUTS
+from maxent.species.comparing.map_files import on_one_grid
 from maxent.species.fitting.results import MapFiles, read_result
 
 DEFAULT_RULE = "10 percentile training presence"
 OUTPUT = "cloglog"
+_KINDS = (*OUTPUTS, "presence")
 
 
 def maps_of(folder: Path) -> tuple[Path, dict[str, Path]]:
@@ -37,6 +40,20 @@ def map_of(place: Path) -> Path:
 
 def _path(folder: Path, written: MapFiles) -> Path:
     return folder / written.files[OUTPUT]
+
+
+def similarities(now: Path, others: Mapping[str, Path]) -> dict[str | None, Path]:
+    """The maps of MESS that were written beside maps, by scenario, and by None that of the first.
+
+    ``cloglog.tif`` has ``mess.tif`` beside it, ``future.tif`` has ``future_mess.tif``.
+    """
+    found: dict[str | None, Path] = {}
+    for name, path in ((None, now), *others.items()):
+        stem = "mess" if path.stem in _KINDS else f"{path.stem}_mess"
+        beside = path.with_name(f"{stem}{path.suffix}")
+        if path.is_file() and beside.is_file() and on_one_grid(path, beside):
+            found[name] = beside
+    return found
 
 
 def named(maps: Sequence[Path]) -> dict[str, Path]:

@@ -13,5 +13,7 @@
 ``layers.py``         all layers of a region, read one window at a time
 ``background.py``     the cells that stand for the region
 ``similarity.py``     how similar another place is to the region
+``extrapolation.py``  which combinations of variables it does not have
+``units.py``          whether other layers are in the units of those of the fit
 ====================  ============================================================================
 """

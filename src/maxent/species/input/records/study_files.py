@@ -130,6 +130,13 @@ def read_polygons(path: str, grid: Grid) -> tuple[Array, list[str]]:
     return shapes, said
 
 
+def read_extent(path: str, grid: Grid) -> tuple[StudyRegion, list[str]]:
+    """The polygons of a file that maps on a grid are cut to, and notes on how they got there."""
+    polygons, notes = read_polygons(path, grid)
+    nowhere = np.empty(0)
+    return StudyChoice("polygons", polygons, path, None).around(nowhere, nowhere, grid), notes
+
+
 def _reprojected(shapes: Array, crs: str, target: str) -> Array:
     """With vertices close enough that straight sides stay where they are."""
     shapely, pyproj = geo("shapely"), geo("pyproj")
