@@ -100,9 +100,9 @@ def change(
         ranges = (f"{value:,.0f}" for value in one.ranges().values())
         without = ("", "")
         if one.within is not None:
-            without = (f"{one.share:.1%}", f"{one.within.change:+.1%}")
+            without = (f"{one.share:.1%}", one.within.change_in_words())
         table.add_row(
-            escape(one.scenario), *ranges, f"{one.change:+.1%}", *(without if further else ())
+            escape(one.scenario), *ranges, one.change_in_words(), *(without if further else ())
         )
     screen = console()
     screen.print(table)

@@ -158,6 +158,7 @@ def project(
             extras=EXTRAS if similarity else (),
             extent=inside,
             region=fitted.study,
+            units=fitted.layers,
             name=opened.sources[0],
             overwrite=overwrite,
             verbose=0 if quiet else 1,

@@ -39,7 +39,7 @@ from maxent.species.fitting.results import (
     read_result,
 )
 from maxent.species.fitting.settings import Settings
-from maxent.species.input.files import LayerFiles
+from maxent.species.input.files import LayerFiles, by_folder
 from maxent.species.input.layers.extrapolation import Extrapolation
 from maxent.species.input.layers.grid import Grid
 from maxent.species.input.layers.layers import Layers
@@ -47,6 +47,7 @@ from maxent.species.input.layers.placement import same_grid
 from maxent.species.input.layers.similarity import Reference
 from maxent.species.input.records.occurrences import Occurrences
 from maxent.species.judging import fit_sample
+from maxent.species.libraries import geo
 from maxent.species.projecting import project
 from maxent.species.report import tables
 from maxent.species.study.all_cells import WholeLayers
@@ -197,7 +198,6 @@ def _write_species(
         result.selection,
         Extrapolation.from_table(points, result.categorical),
     )
-    io.save(model, place / MODEL)
     extra_files = {"model": MODEL}
     if shared.lambdas:
         write_lambdas(result.model, place / f"{slug(result.species)}.lambdas")
@@ -206,6 +206,7 @@ def _write_species(
     start = perf_counter()
     kernel = None if region is None else region.kernel
     maps, notes = _write_maps(model, models, shared, place, kernel)
+    io.save(_with_layers(model, maps), place / MODEL)
     change = _write_change(model, maps, settings, place)
     result.seconds["maps"] = perf_counter() - start
     (place / "tables").mkdir()
@@ -244,7 +245,8 @@ def _write_maps(
             model, shared, shared.layers, place, "maps", TRAINING, replicates, effort
         )
         maps.append(drawn)
-    for name, files in _named(shared.projections).items():
+        model = _with_layers(model, maps)
+    for name, files in by_folder(shared.projections).items():
         folder = f"projections/{slug(name)}"
         drawn, more = _write_map(model, shared, files, place, folder, name, replicates)
         maps.append(drawn)
@@ -257,15 +259,6 @@ def _write_maps(
                 f"out (--mask {drawn.mask})"
             )
     return maps, notes
-
-
-def _named(projections: Sequence[LayerFiles]) -> dict[str, LayerFiles]:
-    """By the name of the folder, or by its whole path where two share a name."""
-    names = [Path(files.sources[0]).name for files in projections]
-    return {
-        name if names.count(name) == 1 else files.sources[0]: files
-        for name, files in zip(names, projections, strict=True)
-    }
 
 
 def _write_map(
@@ -301,12 +294,22 @@ def _write_map(
             extent=extent,
             region=model.study,
             compare_units=name != TRAINING,
+            units=model.layers,
             name=name,
             verbose=settings.verbose,
         )
         notes = [*layers.notes, *told]
     beside = {what: f"{folder}/{Path(file).name}" for what, file in written.files.items()}
     return replace(written, files=beside), notes
+
+
+def _with_layers(model: SpeciesModel, maps: Sequence[MapFiles]) -> SpeciesModel:
+    """With what the training layers hold, where the background is of a part of them."""
+    drawn = next((written for written in maps if written.training), None)
+    if model.study is None or drawn is None or not drawn.quantiles:
+        return model
+    table = geo("pandas").DataFrame(drawn.quantiles)
+    return replace(model, layers=Reference.from_table(table))
 
 
 def _extent(

@@ -211,9 +211,7 @@ class _Tally:
     def _counted(self, key: tuple[str, bool]) -> RangeChange:
         counts, areas = self.cells[key].tolist(), self.km2[key].tolist()
         scenario, _ = key
-        return RangeChange(
-            scenario, float(self.threshold), sum(counts), *counts[1:], *areas[1:]
-        )
+        return RangeChange(scenario, float(self.threshold), sum(counts), *counts[1:], *areas[1:])
 
 
 def _csv(changes: tuple[RangeChange, ...]) -> bytes:

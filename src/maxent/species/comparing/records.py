@@ -75,11 +75,18 @@ class RangeChange:
 
     @property
     def change(self) -> float:
-        """Future over present range, minus 1; inf where there was none before."""
+        """Future over present range, minus 1; inf where there was none before, NaN without any."""
         ranges = self.ranges()
         if not ranges["present"]:
-            return np.inf if ranges["future"] else 0.0
+            return np.inf if ranges["future"] else np.nan
         return ranges["future"] / ranges["present"] - 1
+
+    def change_in_words(self) -> str:
+        """The change in percent, or why there is none."""
+        change = self.change
+        if np.isfinite(change):
+            return f"{change:+.1%}"
+        return "no range in either" if np.isnan(change) else "no range before"
 
     @property
     def share(self) -> float:
@@ -105,13 +112,15 @@ class RangeChange:
 
         >>> inside = RangeChange("wet", 0.5, 4, 1, 3, 0, 1.0, 3.0, 0.0)
         >>> RangeChange("wet", 0.5, 9, 1, 3, 5, 1.0, 3.0, 5.0, 5, inside).describe()
-        'wet: range +100.0 %, 5 of 9 cells (56 %) extrapolate; without them -25.0 %'
+        'wet: range +100.0%, 5 of 9 cells (56%) extrapolate; without them -25.0%'
         """
-        said = f"{self.scenario}: range {100 * self.change:+.1f} %"
+        said = f"{self.scenario}: range {self.change_in_words()}"
         if self.within is None:
             return f"{said}; how many cells extrapolate is not known"
-        share = f"{self.extrapolating:,} of {self.cells:,} cells ({100 * self.share:.0f} %)"
-        return f"{said}, {share} extrapolate; without them {100 * self.within.change:+.1f} %"
+        if not self.extrapolating:
+            return f"{said}, none of {self.cells:,} cells extrapolates"
+        share = f"{self.extrapolating:,} of {self.cells:,} cells ({self.share:.0%})"
+        return f"{said}, {share} extrapolate; without them {self.within.change_in_words()}"
 
 
 @io.register

@@ -41,6 +41,9 @@ class SpeciesModel:
     extrapolation : Extrapolation or None
         The combinations of variables of the fit, for maps of ExDet; None where they are not known,
         or no variable is a number.
+    layers : Reference or None
+        What the layers of the fit hold, coarsely, where the study region is a part of them: units
+        of other layers are compared with it. None where ``reference`` says as much.
     """
 
     species: str
@@ -51,6 +54,7 @@ class SpeciesModel:
     study: StudyRegion | None = field(default=None, metadata=io.LATER)
     selection: Selection | None = field(default=None, metadata=io.LATER)
     extrapolation: Extrapolation | None = field(default=None, metadata=io.LATER)
+    layers: Reference | None = field(default=None, metadata=io.LATER)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "density", fitted_density(self.density))
@@ -66,9 +70,7 @@ class SpeciesModel:
         """The study region on a grid of the same CRS, to cut maps to."""
         if self.study is None:
             raise ValueError(f"{self.species} was fitted without a study region")
-        if self.study.crs != grid.crs and not (
-            self.study.crs and grid.crs and same_crs(self.study.crs, grid.crs)
-        ):
+        if not same_crs(self.study.crs, grid.crs):
             raise ValueError(
                 f"the study region of the fit is in {short_crs(self.study.crs)}, the layers are in "
                 f"{short_crs(grid.crs)}: give its polygons as a file (--extent FILE), or all of "

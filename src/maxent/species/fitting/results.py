@@ -371,6 +371,8 @@ class MapFiles:
         ``present_km2`` and ``judged_km2``. Empty without a region.
     unlike : tuple of UnlikeUnits
         Variables that seem to be in other units than at the fit.
+    quantiles : dict of array (101,)
+        Of each variable of numbers its quantiles at 0, 1 ... 100 % over (a sample of) the cells.
     """
 
     name: str
@@ -390,6 +392,7 @@ class MapFiles:
     extent: str = field(default="", metadata=io.LATER)
     region: dict[str, Any] = field(default_factory=dict, metadata=io.LATER)
     unlike: tuple[UnlikeUnits, ...] = field(default=(), metadata=io.LATER)
+    quantiles: dict[str, Array] = field(default_factory=dict, metadata=io.LATER)
 
     def presence_in_words(self) -> str:
         """Rule, value and area of the map of presence, in all and in the region; "" without one."""
@@ -417,9 +420,9 @@ class MapFiles:
         if self.n_extrapolated is not None:
             words += f", of which {self.n_extrapolated:,} cells extrapolate (MESS below 0)"
         inside = self.region
-        if not inside:
+        if not inside or inside["cells"] == self.n_cells:
             return words
-        words += f"; the study region: {_cells(inside['cells'], inside.get('km2'))}"
+        words += f"; in the study region {_cells(inside['cells'], inside.get('km2'))}"
         if "extrapolated" in inside:
             words += f", of which {inside['extrapolated']:,} cells extrapolate"
         return words

@@ -56,6 +56,7 @@ def project(
     extent: StudyRegion | None = None,
     region: StudyRegion | None = None,
     compare_units: bool = True,
+    units: Reference | None = None,
     name: str = TRAINING,
     tags: Mapping[str, str] | None = None,
     cog: bool = True,
@@ -108,6 +109,9 @@ def project(
         The region of the fit, in which cells and areas are counted once more.
     compare_units : bool, default True
         Whether to warn of variables that seem to be in other units than at the fit.
+    units : Reference, default None
+        What the layers of the fit hold, for this, where the study region was a part of them;
+        values are compared with ``reference`` too.
     name : str, default "training layers"
         What the result calls these layers.
     tags : dict, default None
@@ -125,7 +129,7 @@ def project(
     start = perf_counter()
     plan = Plan.from_options(
         model, layers, outputs, clamp, reference, threshold, replicates, extras, extrapolation,
-        mask, effort, extent, region, compare_units,
+        mask, effort, extent, region, (units, reference),
     )  # fmt: skip
     threads = num_threads() if threads is None else max(1, int(threads))
     targets = geotiff.targets(Path(out), plan.maps)
@@ -150,7 +154,7 @@ def project(
         stage.publish()
         earlier_maps.unmark(folder, [target.name for target in targets.values()])
     tally.warn()
-    unlike = _told_of_units(plan, tally, name)
+    unlike = _told_of_units(plan, tally, name) if compare_units else []
     return MapFiles(
         name=name,
         files={what: target.name for what, target in targets.items()},
@@ -169,6 +173,7 @@ def project(
         extent="" if extent is None else extent.description,
         region=_region(plan, tally),
         unlike=tuple(unlike),
+        quantiles=tally.quantiles(),
     )
 
 
@@ -265,8 +270,9 @@ def project_xarray(
         0 silences the progress line of long maps.
     """
     plan = Plan.from_options(
-        model, layers, outputs, clamp, reference, threshold, replicates, extras, extrapolation, mask
-    )
+        model, layers, outputs, clamp, reference, threshold, replicates, extras, extrapolation,
+        mask, units=(reference,),
+    )  # fmt: skip
     threads = num_threads() if threads is None else max(1, int(threads))
     grid = plan.layers.grid
     shape = (grid.height, grid.width)

@@ -18,7 +18,7 @@ from maxent.rows.arrays import Array
 from maxent.species.input.crs import same_crs
 from maxent.species.input.layers.areas import cell_areas
 from maxent.species.input.layers.extrapolation import Extrapolation
-from maxent.species.input.layers.grid import Grid, Window
+from maxent.species.input.layers.grid import Window
 from maxent.species.input.layers.layers import Block, Layers
 from maxent.species.input.layers.similarity import Reference, codes_of
 from maxent.species.input.layers.units import UnlikeUnits, unlike_units
@@ -108,6 +108,15 @@ class Tally:
         for name, parts in other.values.items():
             self.values.setdefault(name, []).extend(parts)
 
+    def quantiles(self) -> dict[str, Array]:
+        """Of each variable, at 0, 1 ... 100 % of the cells whose values were kept."""
+        together = {name: np.concatenate(parts) for name, parts in self.values.items()}
+        return {
+            name: np.percentile(values, np.arange(101), method="inverted_cdf")
+            for name, values in together.items()
+            if values.size
+        }
+
     def warn(self) -> None:
         """One warning for all categories that the model does not know."""
         if not self.unseen:
@@ -140,7 +149,7 @@ class Plan:
     effort: RecordEffort | None = None
     extent: StudyRegion | None = None  # where the maps are drawn, None for all of the layers
     region: StudyRegion | None = None  # where cells and areas are counted once more
-    units: Reference | bool = False  # the fit that units are compared with, True without its values
+    units: tuple[Reference, ...] = ()  # what the layers of the fit hold, or its background
 
     @classmethod
     def from_options(
@@ -158,7 +167,7 @@ class Plan:
         effort: RecordEffort | None = None,
         extent: StudyRegion | None = None,
         region: StudyRegion | None = None,
-        compare_units: bool = True,
+        units: Sequence[Reference | None] = (),
     ) -> Plan:
         """A plan from options, which are checked."""
         _check_listed("outputs", outputs, OUTPUTS)
@@ -192,12 +201,11 @@ class Plan:
         combined = extrapolation is not None and ("exdet" in wanted or mask == "exdet")
         maps += [] if effort is None else [Map("effort", tags={"EFFORT": effort.label})]
         needed = _needed(layers, model.schema)
-        known = None if reference is None else reference.only(names)
         return cls(
             needed,
             fitted,
             others,
-            known if similar else None,
+            reference.only(names) if reference is not None and similar else None,
             extrapolation if combined else None,
             mask,
             clamp,
@@ -206,8 +214,8 @@ class Plan:
             cell_areas(needed.grid),
             None if effort is None else effort.on(needed.grid),
             extent,
-            _on_grid(region, needed.grid),
-            compare_units and (True if known is None else known),
+            region if region is not None and same_crs(region.crs, needed.grid.crs) else None,
+            tuple(known for known in units if known is not None),
         )
 
     def classes(self) -> dict[int, str]:
@@ -243,8 +251,6 @@ class Plan:
 
     def _look_at(self, block: Block, known: Array, tally: Tally) -> None:
         """Keep the values of some cells, the same ones whatever the windows are."""
-        if self.units is False:
-            return
         grid, (row, column, _, width) = self.layers.grid, block.window
         cell = (row + known // width) * grid.width + column + known % width
         mixed = cell.astype(np.uint64) * np.uint64(2654435761) % np.uint64(1 << 32)
@@ -259,7 +265,7 @@ class Plan:
         return unlike_units(
             {name: np.concatenate(parts) for name, parts in tally.values.items()},
             {name: (float(low), float(high)) for name, low, high in ends},
-            self.units if isinstance(self.units, Reference) else None,
+            self.units,
             tally.outside,
             tally.counts["cells"],
         )
@@ -363,7 +369,7 @@ class Plan:
         limits = self.model.scorer.limits(cells.values.dtype)
         outside = int(count_outside(cells.values, *limits))
         tally.counts["outside"] += outside
-        if outside and self.units is not False:
+        if outside:
             low, high = (limit[:, None] for limit in limits)
             beyond = ((cells.values < low) | (cells.values > high)).sum(axis=1)
             names = self.model.density.schema.continuous
@@ -377,13 +383,6 @@ class Plan:
             if where.any():
                 levels = np.unique(columns[name][where])
                 tally.unseen.setdefault(name, set()).update(levels.tolist())
-
-
-def _on_grid(region: StudyRegion | None, grid: Grid) -> StudyRegion | None:
-    """A region in the coordinates of a grid; those of another CRS say nothing there."""
-    if region is None or region.crs is None or grid.crs is None:
-        return region if region is None or region.crs == grid.crs else None
-    return region if same_crs(region.crs, grid.crs) else None
 
 
 def _check_listed(what: str, given: Sequence[str], known: Sequence[str]) -> None:

@@ -6,7 +6,7 @@ that means nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -21,6 +21,7 @@ _PERCENTS = np.array([5.0, 25.0, 50.0, 75.0, 95.0])
 _MOST = 0.5  # share of cells outside the range of the fit that is worth a word by itself
 _WITHIN = 0.9  # share that a conversion must bring inside
 _CLOSE, _CLOSER = 0.35, 0.1  # furthest quantile, in widths: where most is outside, and elsewhere
+_PART = 0.05  # of what quantiles were apart before that may be left, up to their width
 _FAR = 0.5  # of quantiles that are called different
 
 
@@ -45,7 +46,9 @@ CONVERSIONS = (
     Conversion("divided by 1000", 0.001),
     Conversion("plus 273.15 (degrees Celsius to kelvin)", 1.0, 273.15),
     Conversion("minus 273.15 (kelvin to degrees Celsius)", 1.0, -273.15),
-    Conversion("divided by 10 and minus 273.15 (tenths of kelvin to degrees Celsius)", 0.1, -273.15),
+    Conversion(
+        "divided by 10 and minus 273.15 (tenths of kelvin to degrees Celsius)", 0.1, -273.15
+    ),
     Conversion(
         "plus 273.15 and multiplied by 10 (degrees Celsius to tenths of kelvin)", 10.0, 2731.5
     ),
@@ -93,7 +96,8 @@ class UnlikeUnits:
     def describe(self, name: str) -> str:
         """A note for the user; ``name`` is that of the other layers.
 
-        >>> print(UnlikeUnits("bio5", 80, 80, (12, 31), (130, 300), "divided by 10").describe("wet"))
+        >>> found = UnlikeUnits("bio5", 80, 80, (12, 31), (130, 300), "divided by 10")
+        >>> print(found.describe("wet"))
         caution: wet: bio5 lies outside its range at the fit in 80 of 80 cells: 12 to 31 at the \
 fit, mostly 130 to 300 here. Are its units others? Divided by 10, its values would agree with \
 those of the fit. Until they do, the map and its range change mean nothing
@@ -117,15 +121,16 @@ those of the fit. Until they do, the map and its range change mean nothing
 def unlike_units(
     values: Mapping[str, Array],
     ranges: Mapping[str, tuple[float, float]],
-    reference: Reference | None = None,
+    references: Sequence[Reference] = (),
     outside: Mapping[str, int] | None = None,
     cells: int | None = None,
 ) -> list[UnlikeUnits]:
     """The variables most of whose cells lie outside the range of the fit, or in other units.
 
     A change of units is proposed where one of ``CONVERSIONS`` brings nine tenths of the values into
-    the range of the fit and the quantiles at 5, 25, 50, 75 and 95 % close to those of the fit, as
-    no change does; quantiles must be closer where most values are within the range anyway.
+    the range of a reference and the quantiles at 5, 25, 50, 75 and 95 % close to its own: within
+    0.35 of the width from the first to the last of these (or a twentieth of what they were apart
+    before, up to that width), and within 0.1 where most values are inside the range anyway.
 
     Parameters
     ----------
@@ -133,8 +138,9 @@ def unlike_units(
         Values of the other layers (or of a sample of their cells) by variable.
     ranges : dict of tuple
         Smallest and largest value of each variable at the fit.
-    reference : Reference, default None
-        The environment of the fit; without it nothing is proposed.
+    references : sequence of Reference, default ()
+        What the background of the fit, or the layers that it was drawn from, hold: values may be
+        like either. Without any nothing is proposed.
     outside : dict of int, default None
         Cells outside the range, where more were counted than ``values`` holds.
     cells : int, default None
@@ -144,9 +150,9 @@ def unlike_units(
     --------
     >>> fitted = np.linspace(-5.0, 30.0, 500)
     >>> reference = Reference.from_table(fitted[:, None])
-    >>> (found,) = unlike_units({"x0": 10 * fitted + 20}, {"x0": (-5.0, 30.0)}, reference)
+    >>> (found,) = unlike_units({"x0": 10 * fitted + 20}, {"x0": (-5.0, 30.0)}, [reference])
     >>> found.guess, found.outside
-    ('divided by 10', 439)
+    ('divided by 10', 450)
     """
     found = []
     for name, (low, high) in ranges.items():
@@ -159,25 +165,26 @@ def unlike_units(
         if outside is not None:
             beyond = int(outside.get(name, 0))
         most = beyond > _MOST * n
-        guess = "" if reference is None else _guessed(column, low, high, reference, name, most)
+        guesses = (_guessed(column, known, name, most) for known in references)
+        guess = next((words for words in guesses if words), "")
         if most or guess:
             here = np.percentile(column, [5, 95], method="inverted_cdf").tolist()
             found.append(UnlikeUnits(name, n, beyond, (low, high), (here[0], here[1]), guess))
     return found
 
 
-def _guessed(
-    values: Array, low: float, high: float, reference: Reference, name: str, most: bool
-) -> str:
+def _guessed(values: Array, reference: Reference, name: str, most: bool) -> str:
     """The conversion that makes values like those of the fit, in words; "" without any."""
     if name not in reference.values:
         return ""
+    low, high = reference.values[name][[0, -1]]
     there = reference.quantiles(name, _PERCENTS)
     width = there[-1] - there[0]
     here = np.percentile(values, _PERCENTS, method="inverted_cdf")
-    if not width > 0 or np.abs(here - there).max() < _FAR * width:
+    before = float(np.abs(here - there).max()) / width if width > 0 else 0.0
+    if before < _FAR:
         return ""
-    best, words = _CLOSE if most else _CLOSER, ""
+    best, words = max(_CLOSE, min(1.0, _PART * before)) if most else _CLOSER, ""
     for conversion in CONVERSIONS:
         apart = float(np.abs(conversion.of(here) - there).max()) / width
         if apart < best:

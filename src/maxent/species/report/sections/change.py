@@ -59,7 +59,7 @@ def _ranges(found: Comparison) -> Html:
         [
             change.scenario,
             *(count(round(value)) for value in change.ranges().values()),
-            f"{change.change:+.1%}",
+            change.change_in_words(),
             *_without(change),
         ]
         for change in found.changes
@@ -71,7 +71,7 @@ def _without(change: RangeChange) -> tuple[str, str]:
     """The share of cells that extrapolate, and the change without them."""
     if change.within is None:
         return "not known", "not known"
-    return f"{change.share:.1%}", f"{change.within.change:+.1%}"
+    return f"{change.share:.1%}", change.within.change_in_words()
 
 
 def _files(found: Comparison) -> Html:
