@@ -8,6 +8,7 @@ from pathlib import Path
 from maxent.density import OUTPUTS
 from maxent.species.comparing.map_files import on_one_grid
 from maxent.species.fitting.results import MapFiles, read_result
+from maxent.species.input.file_access import open_raster
 
 DEFAULT_RULE = "10 percentile training presence"
 OUTPUT = "cloglog"
@@ -28,14 +29,22 @@ def maps_of(folder: Path) -> tuple[Path, dict[str, Path]]:
     return _path(folder, now[0]), {written.name: _path(folder, written) for written in others}
 
 
-def map_of(place: Path) -> Path:
-    """A map itself, or that of the training layers of a folder."""
+def map_of(place: Path, output: str = OUTPUT) -> Path:
+    """A map itself, or that of the training layers of a folder, of an output."""
     if not place.is_dir():
         return place
     for written in read_result(place).maps:
-        if written.training and OUTPUT in written.files:
-            return _path(place, written)
-    raise ValueError(f"{place} has no map of {OUTPUT}: fit again with maps")
+        if written.training and output in written.files:
+            return place / written.files[output]
+    how = "with maps" if output == OUTPUT else f"with --output {output}"
+    raise ValueError(f"{place} has no map of {output}: fit again {how}")
+
+
+def output_of(path: Path) -> str:
+    """The output that a map holds, as its band says, "" where it does not."""
+    with open_raster(path) as file:
+        said = file.descriptions[0] or ""
+    return said if said in OUTPUTS else ""
 
 
 def _path(folder: Path, written: MapFiles) -> Path:

@@ -269,6 +269,17 @@ class Selection:
     dropped: dict[str, str]
     steps: list[dict[str, Any]] = field(default_factory=list)
 
+    def describe(self) -> str:
+        """What was left out and why, in one sentence.
+
+        >>> Selection("vif", ("a", "b"), {"c": "VIF 12.0, above 10"}).describe()
+        '--select vif leaves out c (VIF 12.0, above 10) and uses a, b'
+        """
+        lost = ", ".join(f"{name} ({why})" for name, why in self.dropped.items())
+        return (
+            f"--select {self.rule} leaves out {lost or 'nothing'} and uses {', '.join(self.kept)}"
+        )
+
 
 @io.register
 @dataclass(frozen=True, eq=False)

@@ -8,6 +8,7 @@
 ``alignment.py``      one grid for sources that come on several
 ``array_sources.py``  planes of xarray objects
 ``naming.py``         layers chosen and named by the user
+``dates.py``          names of the layers of a file with time
 ``areas.py``          square kilometres of cells
 ``hints.py``          what looks like a slip
 ``layers.py``         all layers of a region, read one window at a time
