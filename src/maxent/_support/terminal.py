@@ -6,6 +6,7 @@ import traceback
 from pathlib import Path
 
 FAILED, PARTLY, INTERRUPTED = 1, 3, 130  # exit codes; 2, wrong usage, is typer's
+CAUTION = "caution: "  # how a note begins that nobody should miss
 
 # what the interpreter raises where the code is wrong: its words mean nothing to a user
 _SLIPS = (ArithmeticError, AssertionError, AttributeError, LookupError, NameError)

@@ -19,7 +19,7 @@ from rich.table import Table
 from maxent._support.compiling import switches
 from maxent._support.progress import EVENTS
 from maxent._support.progress import Progress as LogLines
-from maxent._support.terminal import PARTLY
+from maxent._support.terminal import CAUTION, PARTLY
 from maxent.cli._console import compiling_words, complain, console
 
 _TOLD = ("species", "status", "folder", "n_records", "auc", "test_auc", "gap", "seconds", "error")
@@ -95,9 +95,11 @@ class Screen:
 
 
 def show_notes(notes: Iterable[str], screen: Console) -> None:
-    """One line each."""
+    """One line each; a caution stands out."""
     for note in notes:
-        screen.print(f"[yellow]note:[/] {escape(note)}", soft_wrap=True)
+        loud = note.startswith(CAUTION)
+        word = "[bold red]caution:[/]" if loud else "[yellow]note:[/]"
+        screen.print(f"{word} {escape(note.removeprefix(CAUTION))}", soft_wrap=True)
 
 
 def conclude(rows: Sequence[dict[str, Any]], out: Path, notes: Iterable[str], quiet: bool) -> None:
@@ -117,8 +119,9 @@ def conclude(rows: Sequence[dict[str, Any]], out: Path, notes: Iterable[str], qu
         if fitted:
             console().print(_scores(fitted))
         for row in fitted:
-            for said in row.get("presence", ()):
-                console().print(escape(f"{row['species']}, {said}"), soft_wrap=True)
+            for what in ("maps", "presence", "change"):
+                for said in row.get(what, ()):
+                    console().print(escape(f"{row['species']}, {said}"), soft_wrap=True)
         page = out / ("report.html" if len(rows) == 1 else "index.html")
         console().print(f"open {escape(str(page))}", soft_wrap=True)
     if failed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -46,7 +47,7 @@ def change(
 ) -> None:
     """What a species gains, keeps and loses, in km2, as maps and a table; several scenarios too."""
     from maxent.species.comparing.change import compare_maps
-    from maxent.species.comparing.folders import DEFAULT_RULE, maps_of, named
+    from maxent.species.comparing.folders import DEFAULT_RULE, maps_of, named, similarities
     from maxent.species.fitting.model import load_model
     from maxent.species.fitting.results import read_result
 
@@ -72,18 +73,38 @@ def change(
                 "of a folder of results"
             ) from None
         now, others = present, named(futures)
+    similar = similarities(now, others)
     found = compare_maps(
-        now, others, value, out, rule=rule, overwrite=overwrite, verbose=0 if quiet else 1
+        now,
+        others,
+        value,
+        out,
+        rule=rule,
+        similarity=similar,
+        overwrite=overwrite,
+        verbose=0 if quiet else 1,
     )
     if quiet:
         return
+    unknown = [name for name in others if name not in similar]
+    if unknown:
+        notes.append(
+            f"how many cells of {', '.join(unknown)} extrapolate is not known: no map of MESS "
+            "(mess.tif, or NAME_mess.tif) lies beside it"
+        )
     show_notes([*notes, *found.remarks()], console(stderr=True))
     table = Table(title=found.unit(), title_justify="left")
-    for name in ("scenario", *found.changes[0].ranges(), "change"):
+    further = ("extrapolate", "change without") if similar else ()
+    for name in ("scenario", *found.changes[0].ranges(), "change", *further):
         table.add_column(name, justify="left" if name == "scenario" else "right")
     for one in found.changes:
         ranges = (f"{value:,.0f}" for value in one.ranges().values())
-        table.add_row(escape(one.scenario), *ranges, f"{one.change:+.1%}")
+        without = ("", "")
+        if one.within is not None:
+            without = (f"{one.share:.1%}", one.within.change_in_words())
+        table.add_row(
+            escape(one.scenario), *ranges, one.change_in_words(), *(without if further else ())
+        )
     screen = console()
     screen.print(table)
     for name in found.files.values():
@@ -94,6 +115,13 @@ def change(
 def overlap(
     one: Annotated[Path, typer.Argument(help="A folder of `maxent fit`, or a map (.tif).")],
     other: Annotated[Path, typer.Argument(help="Compare it with this one, on the same grid.")],
+    output: Annotated[
+        str | None,
+        typer.Option(
+            help="Compare the maps of this output of two folders: cloglog, raw, logistic or "
+            "cumulative [default: cloglog]."
+        ),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Write the numbers to this .csv file.")
     ] = None,
@@ -104,15 +132,25 @@ def overlap(
 ) -> None:
     """Niche overlap of two models: Schoener's D and Warren's I of their maps."""
     from maxent import io
-    from maxent.species.comparing.folders import map_of
+    from maxent.species.comparing.folders import OUTPUT, map_of, output_of
     from maxent.species.comparing.overlap import niche_overlap
 
     if quiet and out is None:
         raise typer.BadParameter("--quiet without --out would say nothing")
     if out is not None:
         check_free_file(out, [path for path in (one, other) if path.is_file()], overwrite)
-    found = niche_overlap(map_of(one), map_of(other))
+    if output not in (None, "cloglog", "raw", "logistic", "cumulative"):
+        raise typer.BadParameter(
+            f"--output must be cloglog, raw, logistic or cumulative, got {output!r}"
+        )
+    if output is not None and not (one.is_dir() or other.is_dir()):
+        raise typer.BadParameter("--output is for folders of `maxent fit`; a map is what it is")
+    maps = [map_of(place, output or OUTPUT) for place in (one, other)]
+    found = niche_overlap(*maps)
+    outputs = [output_of(path) for path in maps]
+    said = _compared(outputs, maps)
     values = {
+        "output": outputs[0],
         "schoener_d": found.d,
         "warren_i": found.i,
         "correlation": found.correlation,
@@ -124,9 +162,28 @@ def overlap(
     if not quiet:
         table = Table(show_header=False, box=None)
         names = ("Schoener's D", "Warren's I", "correlation of the maps", "cells in common")
-        for name, value in zip(names, values.values(), strict=True):
+        for name, value in zip(names, list(values.values())[1:], strict=True):
             table.add_row(name, f"{value:.4f}" if isinstance(value, float) else f"{value:,}")
         console().print(table)
+        show_notes([said], console(stderr=True))
+
+
+def _compared(outputs: Sequence[str], maps: Sequence[Path]) -> str:
+    """On which output D and I were computed; two of different outputs are refused."""
+    one, other = outputs
+    if one and other and one != other:
+        raise ValueError(
+            f"{maps[0]} is a map of {one} and {maps[1]} one of {other}: D and I compare like with "
+            "like; give two maps of one output (--output)"
+        )
+    if not (one and other):
+        return "D and I are of the values as they are: the maps do not say of which output"
+    if one == "raw":
+        return "D and I are of the raw output, the density that was fitted"
+    return (
+        f"D and I are of the {one} output; papers often use raw, and values differ: see --output "
+        "raw, after `maxent fit --output raw`"
+    )
 
 
 def add_to(main: typer.Typer) -> None:

@@ -43,8 +43,10 @@ from maxent.species.fitting.tuning_settings import TuningSettings as TuningSetti
 from maxent.species.input.checking import LayerCheck as LayerCheck
 from maxent.species.input.checking import LayerFacts as LayerFacts
 from maxent.species.input.checking import RecordFates as RecordFates
+from maxent.species.input.checking import ScenarioCheck as ScenarioCheck
 from maxent.species.input.checking import check_layers as check_layers
 from maxent.species.input.checking import check_records as check_records
+from maxent.species.input.checking import check_scenarios as check_scenarios
 from maxent.species.input.files import LayerFiles as LayerFiles
 from maxent.species.input.files import RecordFile as RecordFile
 from maxent.species.input.files import StudyFiles as StudyFiles
@@ -54,6 +56,8 @@ from maxent.species.input.layers.grid import Window as Window
 from maxent.species.input.layers.layers import Block as Block
 from maxent.species.input.layers.layers import Layers as Layers
 from maxent.species.input.layers.similarity import Reference as Reference
+from maxent.species.input.layers.units import UnlikeUnits as UnlikeUnits
+from maxent.species.input.layers.units import unlike_units as unlike_units
 from maxent.species.input.records.cleaning import Cleaned as Cleaned
 from maxent.species.input.records.cleaning import clean as clean
 from maxent.species.input.records.cleaning import thin as thin

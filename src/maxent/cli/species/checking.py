@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io as text
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -32,7 +33,7 @@ from maxent.species.fitting.settings import Settings
 from maxent.species.input.files import check_there, raster_parts
 
 if TYPE_CHECKING:
-    from maxent.species.input.checking import LayerCheck, RecordFates
+    from maxent.species.input.checking import LayerCheck, RecordFates, ScenarioCheck
 
 _CLOSE = 0.7  # correlations above it are shown
 
@@ -50,6 +51,14 @@ def check(
     make_settings: Annotated[
         Callable[..., Settings], Fields(Settings, "keep_duplicates", "thin", "seed")
     ],
+    project: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--project",
+            "-p",
+            help="Also compare the layers of this folder with those of the fit; repeat for more.",
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", help="Write the fate of every record to this .csv file."),
@@ -63,8 +72,8 @@ def check(
     opened = make_layers(paths(layers))
     if not opened.sources:
         raise typer.BadParameter("give the layers after the records")
-    check_there(occurrences, rasters=opened.sources)
-    from maxent.species.input.checking import check_layers, check_records
+    check_there(occurrences, rasters=[*opened.sources, *(project or [])])
+    from maxent.species.input.checking import check_layers, check_records, check_scenarios
 
     if out is not None:
         check_free_file(out, [occurrences, *raster_parts(opened.sources)], overwrite)
@@ -78,6 +87,10 @@ def check(
                 f"{odd.name} is not on the grid of the other layers: {odd.difference}. Let --align "
                 "first, finest or coarsest resample it"
             )
+        scenarios = [replace(opened, sources=(str(folder),), layer=()) for folder in project or ()]
+        for scenario in check_scenarios(opened, scenarios):
+            console().print(_scenario_table(scenario))
+            show_notes([*scenario.notes, *_of_scenario(scenario)], console(stderr=True))
         fates, told = check_records(
             make_records(str(occurrences)),
             opened,
@@ -107,6 +120,28 @@ def _layer_table(compared: LayerCheck) -> Table:
         numbers = ("" if v != v else f"{v:.4g}" for v in (fact.low, fact.high, fact.vif))
         table.add_row(escape(fact.name), *numbers, escape("; ".join(remarks)))
     return table
+
+
+def _scenario_table(scenario: ScenarioCheck) -> Table:
+    table = Table(title=f"{escape(scenario.name)}, beside the layers", title_justify="left")
+    for name in ("layer", "from", "to", "from, here", "to, here", "outside"):
+        table.add_column(name, justify="left" if name == "layer" else "right")
+    for name, share in scenario.outside.items():
+        ends = (f"{value:.4g}" for value in (*scenario.fitted[name], *scenario.found[name]))
+        table.add_row(escape(name), *ends, f"{share:.1%}")
+    return table
+
+
+def _of_scenario(scenario: ScenarioCheck) -> list[str]:
+    """What is wrong with the layers of a scenario, or may be."""
+    notes = [one.describe(scenario.name) for one in scenario.unlike]
+    if scenario.lacking:
+        lacking = ", ".join(scenario.lacking)
+        notes.append(f"{scenario.name} has no layer {lacking}: a model that uses it needs it there")
+    for name, levels in scenario.new_levels.items():
+        some = ", ".join(f"{level:g}" for level in levels[:10])
+        notes.append(f"{scenario.name}: {name} has categories that the layers do not have: {some}")
+    return notes
 
 
 def _close(compared: LayerCheck) -> list[str]:

@@ -39,6 +39,7 @@ from maxent.cli.species.arguments import (
 )
 from maxent.species.batch.cluster import ClusterSettings
 from maxent.species.fitting.options import ALWAYS, CHECKS, DATA, NEVER, OUTPUT
+from maxent.species.fitting.settings import NO_REGION
 from maxent.species.input.files import check_there
 
 
@@ -108,12 +109,16 @@ def fit(
 ) -> None:
     """From occurrence records and rasters to a map and a report, for one species or many."""
     settings, cluster = make_settings(verbose=0), make_cluster()
+    extent_given = given(context, "extent")
     check_cluster(context, cluster)
     check_effort(settings, bias, target_group)
-    if settings.mask is not None and not project:
-        raise typer.BadParameter(
-            "--mask has no effect without --project: the training layers are what is known"
-        )
+    study = make_study()
+    if not maps and not project:
+        for flag, typed in (("--mask", settings.mask is not None), ("--extent", extent_given)):
+            if typed:
+                raise typer.BadParameter(f"{flag} has no effect without maps (--no-maps)")
+    if settings.extent == "region" and study.kind is None:
+        raise typer.BadParameter(f"--{NO_REGION}")
     opened = make_layers(paths(layers))
     files = opened.sources
     if not files:
@@ -132,10 +137,11 @@ def fit(
     grouped = target_group or background_records is not None
     check_memory(cluster, settings, bias=bias is not None, group=grouped)
     tables = [occurrences, *([layers[0]] if swd and layers else []), test, background_records]
+    tables += [] if settings.extent in ("layers", "region") else [Path(settings.extent)]
     check_there(*tables, rasters=[*(() if swd else files), bias, *(project or [])])
     from maxent.species.batch import workflow
 
-    study, records = make_study(), make_records(str(occurrences))
+    records = make_records(str(occurrences))
     shared: dict[str, Any] = {
         "species": species or (),
         "projections": [

@@ -57,6 +57,13 @@ def project(
         Callable[..., Settings],
         Fields(Settings, "clamp", "mask", clamp={"group": None}, mask={"group": None}),
     ],
+    extent: Annotated[
+        str,
+        typer.Option(
+            help="Draw all of the layers, the study region of the fit alone (region), or what lies "
+            "within the polygons of this file."
+        ),
+    ] = "layers",
     similarity: Annotated[
         bool, typer.Option(help="Also map clamping, MESS, the most dissimilar variable and ExDet.")
     ] = True,
@@ -79,6 +86,7 @@ def project(
     from maxent.species.batch.cluster import check_files, spread
     from maxent.species.batch.outputs import check_unread, locked
     from maxent.species.fitting.model import load_model
+    from maxent.species.input.records.study_files import read_extent
     from maxent.species.projecting import EXTRAS
     from maxent.species.projecting import project as draw
     from maxent.species.projecting.geotiff import targets
@@ -93,7 +101,7 @@ def project(
         raise typer.BadParameter(f"--{error}") from None
     if swd:
         of_rasters = ("align", "resampling", "layers_crs", "nodata", "layer")
-        for name in (*of_rasters, "dask", "workers", "dashboard"):
+        for name in (*of_rasters, "dask", "workers", "dashboard", "extent"):
             if given(context, name):
                 flag = "--" + name.replace("_", "-")
                 raise typer.BadParameter(f"{flag} has no effect with --swd")
@@ -112,12 +120,17 @@ def project(
             threshold=None if threshold is None else fitted.threshold(threshold),
         )
         return
+    if extent == "region" and fitted.study is None:
+        raise typer.BadParameter("--extent region: the model was fitted without a study region")
+    cut = extent not in ("layers", "region")
+    check_there(extent if cut else None)
     opened = make_layers(paths(layers), categorical=density.schema.categorical)
     outputs = tuple(output or ["cloglog"])
     rule, value = ("", None) if threshold is None else fitted.rule(threshold)
     rasters = raster_parts(opened.sources)  # with those that the model does not need
+    read = [*rasters, *([extent] if cut else [])]
     for target in targets(out, [*outputs, *EXTRAS, "presence"]).values():
-        check_unread(target, rasters)
+        check_unread(target, read)
     with (
         locked(out),
         recorded_warnings() as notes,
@@ -126,6 +139,11 @@ def project(
         opened.open(only=density.schema.names) as stack,
     ):
         check_files(client, None, rasters)
+        inside, told = None, []
+        if extent == "region":
+            inside = fitted.study_on(stack.grid)
+        elif cut:
+            inside, told = read_extent(extent, stack.grid)
         written = draw(
             density,
             stack,
@@ -138,6 +156,9 @@ def project(
             threshold=value,
             rule=rule,
             extras=EXTRAS if similarity else (),
+            extent=inside,
+            region=fitted.study,
+            units=fitted.layers,
             name=opened.sources[0],
             overwrite=overwrite,
             verbose=0 if quiet else 1,
@@ -145,8 +166,9 @@ def project(
     if quiet:
         return
     screen = console()
-    show_notes([*stack.notes, *notes], screen)
+    show_notes([*stack.notes, *told, *notes], screen)
     screen.print(_encountered(written, settings.clamp))
+    screen.print(escape(written.extent_in_words()), soft_wrap=True)
     if written.presence:
         screen.print(escape(written.presence_in_words()), soft_wrap=True)
     if similarity and fitted.reference is None:

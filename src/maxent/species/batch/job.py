@@ -25,7 +25,7 @@ from maxent.species.batch.keeping import SUMMARY, files_in, renew_manifest
 from maxent.species.batch.outputs import MODEL, RESULT, staged
 from maxent.species.batch.slugs import slug
 from maxent.species.comparing.change import compare_maps
-from maxent.species.comparing.folders import DEFAULT_RULE, OUTPUT
+from maxent.species.comparing.folders import DEFAULT_RULE, OUTPUT, similarities
 from maxent.species.comparing.map_files import on_one_grid
 from maxent.species.comparing.records import Comparison
 from maxent.species.fitting.model import SpeciesModel
@@ -39,16 +39,21 @@ from maxent.species.fitting.results import (
     read_result,
 )
 from maxent.species.fitting.settings import Settings
-from maxent.species.input.files import LayerFiles
+from maxent.species.input.files import LayerFiles, by_folder
 from maxent.species.input.layers.extrapolation import Extrapolation
+from maxent.species.input.layers.grid import Grid
+from maxent.species.input.layers.layers import Layers
+from maxent.species.input.layers.placement import same_grid
 from maxent.species.input.layers.similarity import Reference
 from maxent.species.input.records.occurrences import Occurrences
 from maxent.species.judging import fit_sample
-from maxent.species.projecting import EXTRAS, project
+from maxent.species.libraries import geo
+from maxent.species.projecting import project
 from maxent.species.report import tables
 from maxent.species.study.all_cells import WholeLayers
 from maxent.species.study.effort import RecordEffort
 from maxent.species.study.samples import Prepared, Region, Regions, prepare
+from maxent.species.study.study_region import StudyRegion
 
 _HELD_OUT = {  # whose AUC is shown where there are no test records
     "blocks": "block CV",
@@ -65,7 +70,8 @@ class Shared:
 
     ``inputs`` is the digest of the files that they share, see ``fingerprints.py``; ``lenders`` are
     the densities of the species that lend strength to each other; ``whole`` the layers whose cells
-    are fitted in windows, None where those of the regions are fitted.
+    are fitted in windows, None where those of the regions are fitted; ``grid`` that of the layers,
+    and ``extent`` the polygons that maps are cut to, None for none.
     """
 
     settings: Settings
@@ -79,6 +85,8 @@ class Shared:
     inputs: str = ""
     lenders: Mapping[str, FittedDensity] = field(default_factory=dict)
     whole: WholeLayers | None = None
+    grid: Grid | None = None
+    extent: StudyRegion | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,7 +198,6 @@ def _write_species(
         result.selection,
         Extrapolation.from_table(points, result.categorical),
     )
-    io.save(model, place / MODEL)
     extra_files = {"model": MODEL}
     if shared.lambdas:
         write_lambdas(result.model, place / f"{slug(result.species)}.lambdas")
@@ -199,6 +206,7 @@ def _write_species(
     start = perf_counter()
     kernel = None if region is None else region.kernel
     maps, notes = _write_maps(model, models, shared, place, kernel)
+    io.save(_with_layers(model, maps), place / MODEL)
     change = _write_change(model, maps, settings, place)
     result.seconds["maps"] = perf_counter() - start
     (place / "tables").mkdir()
@@ -237,26 +245,20 @@ def _write_maps(
             model, shared, shared.layers, place, "maps", TRAINING, replicates, effort
         )
         maps.append(drawn)
-    for name, files in _named(shared.projections).items():
+        model = _with_layers(model, maps)
+    for name, files in by_folder(shared.projections).items():
         folder = f"projections/{slug(name)}"
         drawn, more = _write_map(model, shared, files, place, folder, name, replicates)
         maps.append(drawn)
         notes += more
+    for drawn in maps:
+        notes += [one.describe(drawn.name) for one in drawn.unlike]
         if drawn.mask is not None:
             notes.append(
-                f"{name}: {drawn.n_masked} of {drawn.n_cells} cells extrapolate and are left out "
-                f"(--mask {drawn.mask})"
+                f"{drawn.name}: {drawn.n_masked} of {drawn.n_cells} cells extrapolate and are left "
+                f"out (--mask {drawn.mask})"
             )
     return maps, notes
-
-
-def _named(projections: Sequence[LayerFiles]) -> dict[str, LayerFiles]:
-    """By the name of the folder, or by its whole path where two share a name."""
-    names = [Path(files.sources[0]).name for files in projections]
-    return {
-        name if names.count(name) == 1 else files.sources[0]: files
-        for name, files in zip(names, projections, strict=True)
-    }
 
 
 def _write_map(
@@ -275,6 +277,7 @@ def _write_map(
         rule, threshold = model.rule(settings.threshold)
     (place / folder).mkdir(parents=True)
     with files.open(only=model.density.schema.names) as layers:
+        extent, told = _extent(model, shared, layers, name)
         written = project(
             model.density,
             layers,
@@ -285,16 +288,45 @@ def _write_map(
             threshold=threshold,
             rule=rule,
             replicates=replicates,
-            extras=() if files is shared.layers else EXTRAS,
             extrapolation=model.extrapolation,
-            mask=None if files is shared.layers else settings.mask,
+            mask=settings.mask,
             effort=effort,
+            extent=extent,
+            region=model.study,
+            compare_units=name != TRAINING,
+            units=model.layers,
             name=name,
             verbose=settings.verbose,
         )
-        notes = list(layers.notes)
+        notes = [*layers.notes, *told]
     beside = {what: f"{folder}/{Path(file).name}" for what, file in written.files.items()}
     return replace(written, files=beside), notes
+
+
+def _with_layers(model: SpeciesModel, maps: Sequence[MapFiles]) -> SpeciesModel:
+    """With what the training layers hold, where the background is of a part of them."""
+    drawn = next((written for written in maps if written.training), None)
+    if model.study is None or drawn is None or not drawn.quantiles:
+        return model
+    table = geo("pandas").DataFrame(drawn.quantiles)
+    return replace(model, layers=Reference.from_table(table))
+
+
+def _extent(
+    model: SpeciesModel, shared: Shared, layers: Layers, name: str
+) -> tuple[StudyRegion | None, list[str]]:
+    """What the maps of layers are cut to, None for nothing; and what is to be said of it.
+
+    Other layers on the grid of the fit are cut like it, so that like stands beside like.
+    """
+    asked, grid = shared.settings.extent, shared.grid
+    if asked == "layers" or grid is None:
+        return None, []
+    if not same_grid(layers.grid, grid):
+        return None, [f"{name}: on another grid than the training layers, so drawn whole"]
+    if asked != "region":
+        return shared.extent, []
+    return model.study_on(layers.grid), []
 
 
 def _write_change(
@@ -311,7 +343,15 @@ def _write_change(
     if now is None or not futures:
         return None
     rule, value = model.rule(settings.threshold or DEFAULT_RULE)
-    return compare_maps(now, futures, value, place / "change", rule=rule, verbose=settings.verbose)
+    return compare_maps(
+        now,
+        futures,
+        value,
+        place / "change",
+        rule=rule,
+        similarity=similarities(now, futures),
+        verbose=settings.verbose,
+    )
 
 
 def _write_pages(result: SpeciesResult, folder: Path) -> list[Path]:
@@ -359,9 +399,11 @@ def _summary(result: SpeciesResult, folder: Path, seconds: float) -> dict[str, A
         "gain": result.model.certificate.gain,
         "gap": result.model.certificate.gap,
         "seconds": seconds,
+        "maps": [f"{drawn.name}: {drawn.extent_in_words()}" for drawn in result.maps],
         "presence": [
             f"{drawn.name}: {drawn.presence_in_words()}" for drawn in result.maps if drawn.presence
         ],
+        "change": [] if result.change is None else [c.describe() for c in result.change.changes],
         "sharing": None if result.sharing is None else _sharing(result.sharing),
         "results": [{k: _plain(v) for k, v in r.items()} for r in tables.results_rows(result)],
     }

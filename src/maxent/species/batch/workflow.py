@@ -31,7 +31,7 @@ from maxent.species.batch.outputs import (
     resolved,
 )
 from maxent.species.batch.slugs import slugs
-from maxent.species.fitting.settings import Settings
+from maxent.species.fitting.settings import NO_REGION, Settings
 from maxent.species.input.files import (
     LayerFiles,
     RecordFile,
@@ -42,6 +42,7 @@ from maxent.species.input.files import (
 from maxent.species.input.records.columns import listed
 from maxent.species.input.records.names import find_name
 from maxent.species.input.records.occurrences import Occurrences
+from maxent.species.input.records.study_files import read_extent
 from maxent.species.input.records.swd import swd_rows, swd_sample
 from maxent.species.report import tables
 from maxent.species.study.all_cells import small_cache, whole_layers
@@ -154,8 +155,12 @@ def fit_files(
     """
     order = _Order.checked(out, settings, jobs, cluster, overwrite, resume, listener)
     settings = order.settings
+    has_region = study is not None and study.kind is not None
+    if settings.extent == "region" and not has_region:
+        raise ValueError(NO_REGION)
+    cut = None if settings.extent in ("layers", "region") else settings.extent
     read = [file.path for file in (records, test, group, study) if file is not None]
-    tables_read = [path for path in read if path is not None]
+    tables_read = [path for path in (*read, cut) if path is not None]
     rasters = [bias] if bias is not None else []
     files_read = [*tables_read, *raster_parts([*rasters, *_sources(layers, *projections)])]
     within = nullcontext() if cluster is None or cluster.memory is None else small_cache()
@@ -175,6 +180,8 @@ def fit_files(
         )
         names = chosen_species(surveyed.records.names(), species, records.path)
         notes = [*surveyed.notes, *_untested(names, surveyed.tests)]
+        extent, more = (None, []) if cut is None else read_extent(cut, surveyed.grid)
+        notes += more
         if settings.share and group is None and bias is None and settings.bias_kernel is None:
             notes.append(_WHERE_PEOPLE_LOOKED)
         region = surveyed.regions.shared  # None where each species has its own
@@ -188,8 +195,10 @@ def fit_files(
             command,
             lambdas,
             maps,
-            _shared_inputs(layers, bias, surveyed.group, projections, study),
+            _shared_inputs(layers, bias, surveyed.group, projections, study, cut),
             whole=whole,
+            grid=surveyed.grid,
+            extent=extent,
         )
         queue = [
             Job(
@@ -518,6 +527,7 @@ def _shared_inputs(
     group: Occurrences | None,
     projections: Sequence[LayerFiles],
     study: StudyFiles | None = None,
+    extent: str | None = None,
 ) -> str:
     """The digest of what all species are fitted to and drawn on."""
     rasters = [files.sources for files in (layers, *projections) if files is not None]
@@ -525,6 +535,7 @@ def _shared_inputs(
     digests = [of_rasters(sources) for sources in rasters]
     if study is not None and study.kind is not None:
         digests += [repr(study), *([] if study.path is None else [of_file(study.path)])]
+    digests += [] if extent is None else [of_file(extent)]
     return of_values(digests, *(() if group is None else (group.x, group.y)))
 
 

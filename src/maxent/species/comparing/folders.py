@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from maxent.density import OUTPUTS
+from maxent.species.comparing.map_files import on_one_grid
 from maxent.species.fitting.results import MapFiles, read_result
+from maxent.species.input.file_access import open_raster
 
 DEFAULT_RULE = "10 percentile training presence"
 OUTPUT = "cloglog"
+_KINDS = (*OUTPUTS, "presence")
 
 
 def maps_of(folder: Path) -> tuple[Path, dict[str, Path]]:
@@ -25,18 +29,40 @@ def maps_of(folder: Path) -> tuple[Path, dict[str, Path]]:
     return _path(folder, now[0]), {written.name: _path(folder, written) for written in others}
 
 
-def map_of(place: Path) -> Path:
-    """A map itself, or that of the training layers of a folder."""
+def map_of(place: Path, output: str = OUTPUT) -> Path:
+    """A map itself, or that of the training layers of a folder, of an output."""
     if not place.is_dir():
         return place
     for written in read_result(place).maps:
-        if written.training and OUTPUT in written.files:
-            return _path(place, written)
-    raise ValueError(f"{place} has no map of {OUTPUT}: fit again with maps")
+        if written.training and output in written.files:
+            return place / written.files[output]
+    how = "with maps" if output == OUTPUT else f"with --output {output}"
+    raise ValueError(f"{place} has no map of {output}: fit again {how}")
+
+
+def output_of(path: Path) -> str:
+    """The output that a map holds, as its band says, "" where it does not."""
+    with open_raster(path) as file:
+        said = file.descriptions[0] or ""
+    return said if said in OUTPUTS else ""
 
 
 def _path(folder: Path, written: MapFiles) -> Path:
     return folder / written.files[OUTPUT]
+
+
+def similarities(now: Path, others: Mapping[str, Path]) -> dict[str | None, Path]:
+    """The maps of MESS that were written beside maps, by scenario, and by None that of the first.
+
+    ``cloglog.tif`` has ``mess.tif`` beside it, ``future.tif`` has ``future_mess.tif``.
+    """
+    found: dict[str | None, Path] = {}
+    for name, path in ((None, now), *others.items()):
+        stem = "mess" if path.stem in _KINDS else f"{path.stem}_mess"
+        beside = path.with_name(f"{stem}{path.suffix}")
+        if path.is_file() and beside.is_file() and on_one_grid(path, beside):
+            found[name] = beside
+    return found
 
 
 def named(maps: Sequence[Path]) -> dict[str, Path]:

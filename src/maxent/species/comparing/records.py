@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,10 @@ class RangeChange:
         Their area.
     gained_km2 : float
         Their area.
+    extrapolating : int or None
+        How many of the cells extrapolate in one of the maps (MESS below 0), None where not known.
+    within : RangeChange or None
+        The same without these cells, None where they are not known.
     """
 
     scenario: str
@@ -52,6 +56,8 @@ class RangeChange:
     lost_km2: float
     kept_km2: float
     gained_km2: float
+    extrapolating: int | None = field(default=None, metadata=io.LATER)
+    within: RangeChange | None = field(default=None, metadata=io.LATER)
 
     @property
     def measured(self) -> bool:
@@ -69,15 +75,52 @@ class RangeChange:
 
     @property
     def change(self) -> float:
-        """Future over present range, minus 1; inf where there was none before."""
+        """Future over present range, minus 1; inf where there was none before, NaN without any."""
         ranges = self.ranges()
         if not ranges["present"]:
-            return np.inf if ranges["future"] else 0.0
+            return np.inf if ranges["future"] else np.nan
         return ranges["future"] / ranges["present"] - 1
 
+    def change_in_words(self) -> str:
+        """The change in percent, or why there is none."""
+        change = self.change
+        if np.isfinite(change):
+            return f"{change:+.1%}"
+        return "no range in either" if np.isnan(change) else "no range before"
+
+    @property
+    def share(self) -> float:
+        """The share of the cells that extrapolate, NaN where it is not known."""
+        if self.extrapolating is None:
+            return np.nan
+        return self.extrapolating / self.cells if self.cells else 0.0
+
     def row(self) -> dict[str, Any]:
-        """As a line of a table."""
-        return {**asdict(self), "change_percent": 100 * self.change}
+        """As a line of a table: all cells, then those alone that extrapolate in neither map."""
+        counted = {k: v for k, v in vars(self).items() if k not in ("extrapolating", "within")}
+        line = {**counted, "change_percent": 100 * self.change}
+        line |= {"extrapolating_cells": self.extrapolating}
+        line |= {"extrapolating_percent": 100 * self.share}
+        if self.within is None:
+            return line
+        names = [name for name in counted if name.endswith(("_cells", "_km2"))]
+        line |= {f"{name}_within": getattr(self.within, name) for name in names}
+        return {**line, "change_percent_within": 100 * self.within.change}
+
+    def describe(self) -> str:
+        """The change, with and without the cells that extrapolate, in one sentence.
+
+        >>> inside = RangeChange("wet", 0.5, 4, 1, 3, 0, 1.0, 3.0, 0.0)
+        >>> RangeChange("wet", 0.5, 9, 1, 3, 5, 1.0, 3.0, 5.0, 5, inside).describe()
+        'wet: range +100.0%, 5 of 9 cells (56%) extrapolate; without them -25.0%'
+        """
+        said = f"{self.scenario}: range {self.change_in_words()}"
+        if self.within is None:
+            return f"{said}; how many cells extrapolate is not known"
+        if not self.extrapolating:
+            return f"{said}, none of {self.cells:,} cells extrapolates"
+        share = f"{self.extrapolating:,} of {self.cells:,} cells ({self.share:.0%})"
+        return f"{said}, {share} extrapolate; without them {self.within.change_in_words()}"
 
 
 @io.register

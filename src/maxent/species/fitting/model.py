@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from maxent import io
 from maxent.density import FittedDensity, fitted_density, read_lambdas
 from maxent.species.fitting.results import Selection
+from maxent.species.input.crs import same_crs, short_crs
 from maxent.species.input.layers.extrapolation import Extrapolation
+from maxent.species.input.layers.grid import Grid
 from maxent.species.input.layers.similarity import Reference
 from maxent.species.study.study_region import StudyRegion
 
@@ -39,6 +41,9 @@ class SpeciesModel:
     extrapolation : Extrapolation or None
         The combinations of variables of the fit, for maps of ExDet; None where they are not known,
         or no variable is a number.
+    layers : Reference or None
+        What the layers of the fit hold, coarsely, where the study region is a part of them: units
+        of other layers are compared with it. None where ``reference`` says as much.
     """
 
     species: str
@@ -49,6 +54,7 @@ class SpeciesModel:
     study: StudyRegion | None = field(default=None, metadata=io.LATER)
     selection: Selection | None = field(default=None, metadata=io.LATER)
     extrapolation: Extrapolation | None = field(default=None, metadata=io.LATER)
+    layers: Reference | None = field(default=None, metadata=io.LATER)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "density", fitted_density(self.density))
@@ -59,6 +65,18 @@ class SpeciesModel:
             f"<SpeciesModel: {self.species}, {int(density.n_presences)} records, "
             f"{', '.join(density.schema.names)}>"
         )
+
+    def study_on(self, grid: Grid) -> StudyRegion:
+        """The study region on a grid of the same CRS, to cut maps to."""
+        if self.study is None:
+            raise ValueError(f"{self.species} was fitted without a study region")
+        if not same_crs(self.study.crs, grid.crs):
+            raise ValueError(
+                f"the study region of the fit is in {short_crs(self.study.crs)}, the layers are in "
+                f"{short_crs(grid.crs)}: give its polygons as a file (--extent FILE), or all of "
+                "the layers"
+            )
+        return replace(self.study, description=f"the study region ({self.study.description})")
 
     def threshold(self, rule: str) -> float:
         """The cloglog value of a rule, by its name or the start of it, or of a number."""

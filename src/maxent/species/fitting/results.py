@@ -18,6 +18,7 @@ from maxent.rows.arrays import Array
 from maxent.species.batch.outputs import RESULT
 from maxent.species.comparing.records import Comparison
 from maxent.species.input.layers.grid import Grid
+from maxent.species.input.layers.units import UnlikeUnits
 from maxent.species.study.study_region import StudyRegion
 
 TRAINING = "training layers"
@@ -272,6 +273,17 @@ class Selection:
     dropped: dict[str, str]
     steps: list[dict[str, Any]] = field(default_factory=list)
 
+    def describe(self) -> str:
+        """What was left out and why, in one sentence.
+
+        >>> Selection("vif", ("a", "b"), {"c": "VIF 12.0, above 10"}).describe()
+        '--select vif leaves out c (VIF 12.0, above 10) and uses a, b'
+        """
+        lost = ", ".join(f"{name} ({why})" for name, why in self.dropped.items())
+        return (
+            f"--select {self.rule} leaves out {lost or 'nothing'} and uses {', '.join(self.kept)}"
+        )
+
 
 @io.register
 @dataclass(frozen=True, eq=False)
@@ -324,6 +336,10 @@ class Response:
     high: Array | None = None
 
 
+def _cells(cells: int, km2: float | None) -> str:
+    return f"{cells:,} cells" if km2 is None else f"{cells:,} cells, {km2:,.0f} km2"
+
+
 @io.register
 @dataclass(frozen=True, eq=False)
 class MapFiles:
@@ -360,6 +376,18 @@ class MapFiles:
         none.
     n_masked : int
         How many they are.
+    km2 : float or None
+        Area of the known cells, None where the CRS is not known.
+    extent : str
+        What the maps were cut to, in words; "" for all of the layers.
+    region : dict
+        Of the part inside the study region of the fit: cells, km2 of them, how many are
+        ``extrapolated`` and, with a map of presence, ``present`` and ``judged`` (not masked) with
+        ``present_km2`` and ``judged_km2``. Empty without a region.
+    unlike : tuple of UnlikeUnits
+        Variables that seem to be in other units than at the fit.
+    quantiles : dict of array (101,)
+        Of each variable of numbers its quantiles at 0, 1 ... 100 % over (a sample of) the cells.
     """
 
     name: str
@@ -375,19 +403,44 @@ class MapFiles:
     n_novel: int | None = field(default=None, metadata=io.LATER)
     mask: str | None = field(default=None, metadata=io.LATER)
     n_masked: int = field(default=0, metadata=io.LATER)
+    km2: float | None = field(default=None, metadata=io.LATER)
+    extent: str = field(default="", metadata=io.LATER)
+    region: dict[str, Any] = field(default_factory=dict, metadata=io.LATER)
+    unlike: tuple[UnlikeUnits, ...] = field(default=(), metadata=io.LATER)
+    quantiles: dict[str, Array] = field(default_factory=dict, metadata=io.LATER)
 
     def presence_in_words(self) -> str:
-        """Rule, value and area of the map of presence; "" without one."""
+        """Rule, value and area of the map of presence, in all and in the region; "" without one."""
         if not self.presence:
             return ""
         said = self.presence
         area = "area not known, as the layers have no CRS"
         if "km2" in said:
             area = f"{said['km2']:,.0f} of {said['known_km2']:,.0f} km2"
-        return (
+        words = (
             f"presence by {said['rule']}, cloglog {said['threshold']:.4f} or more: "
             f"{said['cells']} of {self.n_cells - self.n_masked} cells, {area}"
         )
+        inside = self.region
+        if "present" not in inside or inside["cells"] == self.n_cells:
+            return words
+        words += f"; in the study region {inside['present']} of {inside['judged']} cells"
+        if "present_km2" in inside:
+            words += f", {inside['present_km2']:,.0f} of {inside['judged_km2']:,.0f} km2"
+        return words
+
+    def extent_in_words(self) -> str:
+        """Cells and area of the maps, beside those of the study region, and what extrapolates."""
+        words = f"{self.extent or 'all of the layers'}, {_cells(self.n_cells, self.km2)}"
+        if self.n_extrapolated is not None:
+            words += f", of which {self.n_extrapolated:,} cells extrapolate (MESS below 0)"
+        inside = self.region
+        if not inside or inside["cells"] == self.n_cells:
+            return words
+        words += f"; in the study region {_cells(inside['cells'], inside.get('km2'))}"
+        if "extrapolated" in inside:
+            words += f", of which {inside['extrapolated']:,} cells extrapolate"
+        return words
 
     @property
     def training(self) -> bool:

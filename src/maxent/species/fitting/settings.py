@@ -39,6 +39,10 @@ RULES = (  # of the table of thresholds
 _LETTERS = "lqpthc"
 _POTENTIALS = ("box", "ball", "quadratic", "elastic", "smooth-box", "laplace", "equality")
 VIF = 10.0  # a usual limit
+NO_REGION = (
+    "extent region needs a study region: give one (--region, --buffer, --hull or --ecoregions), "
+    "or draw all of the layers (--extent layers)"
+)
 _CV = ("auto", "blocks", "checkerboard", "random", "none")
 _REPLICATES = ("bootstrap", "subsample", "crossvalidate")
 
@@ -124,8 +128,11 @@ class Settings:
     clamp : bool, default True
         Whether to hold variables in their ranges in maps.
     mask : "mess" or "exdet", default None
-        Leave cells that extrapolate out of projections: a variable outside its range, or for
-        "exdet" also a new combination of variables.
+        Leave cells that extrapolate out of maps: a variable outside its range, or for "exdet" also
+        a new combination of variables.
+    extent : str, default "layers"
+        What the map of the training layers, and maps of other layers on their grid, are cut to:
+        "layers" (nothing), "region" (the study region), or a file of polygons.
     threshold : str, default None
         Rule of the thresholds table (or a number) for a map of presence.
     seed : int, default 0
@@ -249,11 +256,17 @@ class Settings:
     clamp: bool = option(True, "Hold variables in their ranges.", OUTPUT, with_swd=FOR_MAPS)
     mask: str | None = option(
         None,
-        "Leave out of projections where they extrapolate: mess (a variable outside its range) or "
+        "Leave out of maps where they extrapolate: mess (a variable outside its range) or "
         "exdet (also a new combination of variables).",
         OUTPUT,
         choices=(None, "mess", "exdet"),
         with_swd=FOR_MAPS,
+    )
+    extent: str = option(
+        "layers",
+        "Draw the map on all of the layers, on the study region alone (region), or within the "
+        "polygons of this file.",
+        OUTPUT,
     )
     threshold: str | None = option(
         None,
@@ -283,6 +296,8 @@ class Settings:
             raise ValueError(
                 f"background must be a number of cells, or None for all, got {self.background!r}"
             )
+        if not isinstance(self.extent, str) or not self.extent:
+            raise ValueError(f"extent must be layers, region or a file, got {self.extent!r}")
         _check_rule(self.threshold)
         _check_bandwidth(self.bias_kernel)
         if self.select is not None:

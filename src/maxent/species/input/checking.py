@@ -15,12 +15,20 @@ from maxent.rows.arrays import Array
 from maxent.species.fitting.results import Collinearity, Sample
 from maxent.species.fitting.settings import VIF, Settings
 from maxent.species.input.crs import short_crs
-from maxent.species.input.files import LayerFiles, RecordFile, StudyFiles, chosen_species
+from maxent.species.input.files import (
+    LayerFiles,
+    RecordFile,
+    StudyFiles,
+    by_folder,
+    chosen_species,
+)
 from maxent.species.input.layers.alignment import difference, share_crs
 from maxent.species.input.layers.grid import Grid
 from maxent.species.input.layers.hints import looks_categorical
 from maxent.species.input.layers.layers import Layers
 from maxent.species.input.layers.placement import same_grid
+from maxent.species.input.layers.similarity import Reference
+from maxent.species.input.layers.units import UnlikeUnits, unlike_units
 from maxent.species.input.records.cleaning import sifted
 from maxent.species.input.records.occurrences import Occurrences
 from maxent.species.judging.collinearity import collinearity
@@ -242,6 +250,91 @@ def check_layers(layers: LayerFiles, *, vif: float = VIF, cells: int = _CELLS) -
         dropped = by_vif(sample, continuous, vif)
         told = [_described(fact, drawn.X[fact.name], found, dropped) for fact in facts]
         return LayerCheck(told, opened.grid, found, list(opened.notes))
+
+
+@dataclass(frozen=True, eq=False)
+class ScenarioCheck:
+    """The layers of a scenario beside those of the fit.
+
+    Attributes
+    ----------
+    name : str
+        Name of the scenario.
+    fitted : dict of tuple
+        Smallest and largest value of each layer of numbers, where the model is fitted.
+    found : dict of tuple
+        The same in the scenario.
+    outside : dict of float
+        Share of the scenario's cells with a value outside the first of these.
+    lacking : tuple of str
+        Layers that the scenario does not have.
+    new_levels : dict of tuple
+        Of layers of categories, those that are not there where the model is fitted.
+    unlike : tuple of UnlikeUnits
+        Layers that seem to be in other units.
+    notes : tuple of str
+        What was assumed.
+    """
+
+    name: str
+    fitted: dict[str, tuple[float, float]]
+    found: dict[str, tuple[float, float]]
+    outside: dict[str, float]
+    lacking: tuple[str, ...]
+    new_levels: dict[str, tuple[float, ...]]
+    unlike: tuple[UnlikeUnits, ...]
+    notes: tuple[str, ...]
+
+
+def check_scenarios(
+    layers: LayerFiles, scenarios: Sequence[LayerFiles], *, cells: int = _CELLS
+) -> list[ScenarioCheck]:
+    """Compare the values of other layers with those that a model would be fitted to.
+
+    Parameters
+    ----------
+    layers : LayerFiles
+        The layers of the fit.
+    scenarios : sequence of LayerFiles
+        Those to project to.
+    cells : int, default 10000
+        Random cells of each whose values are looked at.
+    """
+    with layers.open() as opened:
+        X = draw_background(opened, cells, verbose=0).X
+    return [
+        _compared(name, files, layers, X, cells) for name, files in by_folder(scenarios).items()
+    ]
+
+
+def _compared(
+    name: str, scenario: LayerFiles, layers: LayerFiles, X: Any, cells: int
+) -> ScenarioCheck:
+    bands = scenario.bands()
+    there = {band.name for band in bands}
+    for band in bands:
+        band.close()
+    shared = [variable for variable in X.columns if variable in there]
+    categorical = tuple(c for c in layers.categorical if c in shared)
+    lacking = tuple(variable for variable in X.columns if variable not in there)
+    if not shared:
+        return ScenarioCheck(name, {}, {}, {}, lacking, {}, (), ())
+    with replace(scenario, categorical=categorical).open(only=shared) as opened:
+        other = draw_background(opened, cells, verbose=0).X
+        notes = opened.notes
+    numbers = [variable for variable in shared if variable not in categorical]
+    fitted, found = (
+        {v: (float(table[v].min()), float(table[v].max())) for v in numbers} for table in (X, other)
+    )
+    values = {v: np.asarray(other[v], np.float64) for v in numbers}
+    outside = {
+        v: float(np.mean((values[v] < low) | (values[v] > high)))
+        for v, (low, high) in fitted.items()
+    }
+    new = {v: tuple(sorted(set(other[v].tolist()) - set(X[v].tolist()))) for v in categorical}
+    unlike = unlike_units(values, fitted, [Reference.from_table(X[shared], categorical)])
+    levels = {v: some for v, some in new.items() if some}
+    return ScenarioCheck(name, fitted, found, outside, lacking, levels, tuple(unlike), notes)
 
 
 def _described(

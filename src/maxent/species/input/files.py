@@ -146,6 +146,19 @@ class LayerFiles:
         )
 
 
+def by_folder(given: Sequence[LayerFiles]) -> dict[str, LayerFiles]:
+    """Sets of layers by the name of their folder, or by its whole path where two share a name.
+
+    >>> list(by_folder([LayerFiles(("a/wet",)), LayerFiles(("b/wet",)), LayerFiles(("dry",))]))
+    ['a/wet', 'b/wet', 'dry']
+    """
+    names = [os.path.basename(os.path.normpath(files.sources[0])) for files in given]
+    return {
+        name if names.count(name) == 1 else files.sources[0]: files
+        for name, files in zip(names, given, strict=True)
+    }
+
+
 @dataclass(frozen=True)
 class RecordFile:
     """A file of records and the names of its columns, where they are not to be guessed.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
@@ -25,11 +26,13 @@ from maxent.species.input.layers.extrapolation import Extrapolation
 from maxent.species.input.layers.grid import Grid, Window
 from maxent.species.input.layers.layers import Layers
 from maxent.species.input.layers.similarity import Reference
+from maxent.species.input.layers.units import UnlikeUnits
 from maxent.species.libraries import geo
 from maxent.species.projecting import geotiff
 from maxent.species.projecting.plan import EXTRAS, Plan, Tally
 from maxent.species.study.background import why_no_cell
 from maxent.species.study.effort import RecordEffort
+from maxent.species.study.study_region import StudyRegion
 
 _CELLS = 1 << 20  # of all windows that are read at one time
 _CACHE = 1 << 27  # bytes of blocks that GDAL keeps
@@ -50,6 +53,10 @@ def project(
     extrapolation: Extrapolation | None = None,
     mask: str | None = None,
     effort: RecordEffort | None = None,
+    extent: StudyRegion | None = None,
+    region: StudyRegion | None = None,
+    compare_units: bool = True,
+    units: Reference | None = None,
     name: str = TRAINING,
     tags: Mapping[str, str] | None = None,
     cog: bool = True,
@@ -96,6 +103,15 @@ def project(
         also a new combination) out of the maps of suitability.
     effort : RecordEffort, default None
         Sampling effort from records: also the map "effort".
+    extent : StudyRegion, default None
+        Draw only the cells whose centre lies inside; None for all of the layers.
+    region : StudyRegion, default None
+        The region of the fit, in which cells and areas are counted once more.
+    compare_units : bool, default True
+        Whether to warn of variables that seem to be in other units than at the fit.
+    units : Reference, default None
+        What the layers of the fit hold, for this, where the study region was a part of them;
+        values are compared with ``reference`` too.
     name : str, default "training layers"
         What the result calls these layers.
     tags : dict, default None
@@ -113,7 +129,7 @@ def project(
     start = perf_counter()
     plan = Plan.from_options(
         model, layers, outputs, clamp, reference, threshold, replicates, extras, extrapolation,
-        mask, effort,
+        mask, effort, extent, region, (units, reference),
     )  # fmt: skip
     threads = num_threads() if threads is None else max(1, int(threads))
     targets = geotiff.targets(Path(out), plan.maps)
@@ -138,6 +154,7 @@ def project(
         stage.publish()
         earlier_maps.unmark(folder, [target.name for target in targets.values()])
     tally.warn()
+    unlike = _told_of_units(plan, tally, name) if compare_units else []
     return MapFiles(
         name=name,
         files={what: target.name for what, target in targets.items()},
@@ -152,7 +169,36 @@ def project(
         mask=mask,
         n_masked=tally.counts["masked"],
         presence=presence,
+        km2=tally.km2.get("cells"),
+        extent="" if extent is None else extent.description,
+        region=_region(plan, tally),
+        unlike=tuple(unlike),
+        quantiles=tally.quantiles(),
     )
+
+
+def _told_of_units(plan: Plan, tally: Tally, name: str) -> list[UnlikeUnits]:
+    """A warning for each variable in other units."""
+    unlike = plan.unlike(tally)
+    for one in unlike:
+        warnings.warn(one.describe(name), stacklevel=3)
+    return unlike
+
+
+def _region(plan: Plan, tally: Tally) -> dict[str, Any]:
+    """What lies in the study region of the fit, empty where none of it is drawn."""
+    counts, km2 = tally.counts, tally.km2
+    if not counts["region_cells"]:
+        return {}
+    said: dict[str, Any] = {"cells": counts["region_cells"]}
+    said |= {"km2": km2["region_cells"]} if plan.areas is not None else {}
+    if "mess" in plan.maps:
+        said["extrapolated"] = counts["region_extrapolated"]
+    if plan.threshold is not None:
+        said |= {"present": counts["region_present"], "judged": counts["region_judged"]}
+        if plan.areas is not None:
+            said |= {f"{what}_km2": km2[f"region_{what}"] for what in ("present", "judged")}
+    return said
 
 
 def _presence(plan: Plan, tally: Tally, rule: str) -> dict[str, Any]:
@@ -162,8 +208,7 @@ def _presence(plan: Plan, tally: Tally, rule: str) -> dict[str, Any]:
     said = {"rule": rule, "threshold": float(plan.threshold), "cells": tally.counts["present"]}
     if plan.areas is None:
         return said
-    km2, known = tally.km2.tolist()
-    return said | {"km2": km2, "known_km2": known}
+    return said | {"km2": tally.km2["present"], "known_km2": tally.km2["judged"]}
 
 
 def _presence_tags(said: Mapping[str, Any]) -> dict[str, str]:
@@ -225,8 +270,9 @@ def project_xarray(
         0 silences the progress line of long maps.
     """
     plan = Plan.from_options(
-        model, layers, outputs, clamp, reference, threshold, replicates, extras, extrapolation, mask
-    )
+        model, layers, outputs, clamp, reference, threshold, replicates, extras, extrapolation,
+        mask, units=(reference,),
+    )  # fmt: skip
     threads = num_threads() if threads is None else max(1, int(threads))
     grid = plan.layers.grid
     shape = (grid.height, grid.width)
@@ -240,6 +286,7 @@ def project_xarray(
     with closing(Progress("map", verbose)) as progress:
         tally = _run(plan, _windows(plan.layers, threads), threads, keep, progress)
     tally.warn()
+    _told_of_units(plan, tally, "layers")
     return _dataset(arrays, plan, tally)
 
 
@@ -275,6 +322,11 @@ def _run(
                 use(window, maps)
             progress.update(f"{done + 1} of {len(windows)} windows")
     if not total.counts["cells"]:
+        if plan.extent is not None:
+            raise ValueError(
+                f"{plan.extent.description}: no cell with data of the layers has its centre inside "
+                "(--extent); draw all of the layers, or give another extent"
+            )
         raise ValueError(why_no_cell(plan.layers, None, 0))
     return total
 

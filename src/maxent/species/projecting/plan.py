@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,12 +15,15 @@ from maxent.features import Schema
 from maxent.features.cells import UNKNOWN, Cells
 from maxent.features.scoring import Scorer
 from maxent.rows.arrays import Array
+from maxent.species.input.crs import same_crs
 from maxent.species.input.layers.extrapolation import Extrapolation
 from maxent.species.input.layers.geodesy import CellAreas, cell_areas
 from maxent.species.input.layers.grid import Window
 from maxent.species.input.layers.layers import Block, Layers
 from maxent.species.input.layers.similarity import Reference, codes_of
+from maxent.species.input.layers.units import UnlikeUnits, unlike_units
 from maxent.species.study.effort import RecordEffort
+from maxent.species.study.study_region import StudyRegion
 
 EXTRAS = ("clamping", "mess", "mod", "exdet")
 MASKS = ("mess", "exdet")
@@ -32,6 +35,7 @@ STATISTICS: dict[str, Callable[[Array], Array]] = {
     "replicates_median": lambda y: np.median(y, axis=0),
 }
 _CHUNK = 1 << 16  # cells scored at once
+_LOOKED_AT = 20_000  # cells whose values are compared with those of the fit
 _SHOWN = 10  # unseen levels that a message names
 
 
@@ -89,14 +93,29 @@ class Tally:
 
     counts: Counter[str] = field(default_factory=Counter)
     unseen: dict[str, set[float]] = field(default_factory=dict)
-    km2: Array = field(default_factory=lambda: np.zeros(2))  # of presence, of known cells
+    km2: dict[str, float] = field(default_factory=dict)  # of some of the counts
+    outside: Counter[str] = field(default_factory=Counter)  # cells beyond the range, by variable
+    values: dict[str, list[Array]] = field(default_factory=dict)  # of some cells, by variable
 
     def add(self, other: Tally) -> None:
         """Add what another window encountered."""
         self.counts.update(other.counts)
-        self.km2 += other.km2
+        self.outside.update(other.outside)
+        for what, area in other.km2.items():
+            self.km2[what] = self.km2.get(what, 0.0) + area
         for name, levels in other.unseen.items():
             self.unseen.setdefault(name, set()).update(levels)
+        for name, parts in other.values.items():
+            self.values.setdefault(name, []).extend(parts)
+
+    def quantiles(self) -> dict[str, Array]:
+        """Of each variable, at 0, 1 ... 100 % of the cells whose values were kept."""
+        together = {name: np.concatenate(parts) for name, parts in self.values.items()}
+        return {
+            name: np.percentile(values, np.arange(101), method="inverted_cdf")
+            for name, values in together.items()
+            if values.size
+        }
 
     def warn(self) -> None:
         """One warning for all categories that the model does not know."""
@@ -128,6 +147,9 @@ class Plan:
     maps: dict[str, Map]
     areas: CellAreas | None
     effort: RecordEffort | None = None
+    extent: StudyRegion | None = None  # where the maps are drawn, None for all of the layers
+    region: StudyRegion | None = None  # where cells and areas are counted once more
+    units: tuple[Reference, ...] = ()  # what the layers of the fit hold, or its background
 
     @classmethod
     def from_options(
@@ -143,6 +165,9 @@ class Plan:
         extrapolation: Extrapolation | None = None,
         mask: str | None = None,
         effort: RecordEffort | None = None,
+        extent: StudyRegion | None = None,
+        region: StudyRegion | None = None,
+        units: Sequence[Reference | None] = (),
     ) -> Plan:
         """A plan from options, which are checked."""
         _check_listed("outputs", outputs, OUTPUTS)
@@ -186,8 +211,11 @@ class Plan:
             clamp,
             threshold,
             {m.what: m for m in maps},
-            None if threshold is None else cell_areas(needed.grid),
+            cell_areas(needed.grid),
             None if effort is None else effort.on(needed.grid),
+            extent,
+            region if region is not None and same_crs(region.crs, needed.grid.crs) else None,
+            tuple(known for known in units if known is not None),
         )
 
     def classes(self) -> dict[int, str]:
@@ -198,11 +226,15 @@ class Plan:
     def draw(self, window: Window) -> tuple[Window, dict[str, Array], Tally]:
         """The maps of a window; none where no cell is known."""
         block = self.layers.read(window)
+        if self.extent is not None:
+            inside = self.extent.cells(self.layers.grid, window)
+            block = replace(block, valid=block.valid & inside)
         tally = Tally()
         known = np.flatnonzero(block.valid)
         tally.counts["cells"] = known.size
         if not known.size:
             return window, {}, tally
+        self._look_at(block, known, tally)
         drawn = {what: np.empty(known.size, m.dtype) for what, m in self.maps.items()}
         for start in range(0, known.size, _CHUNK):
             part = slice(start, start + _CHUNK)
@@ -214,17 +246,48 @@ class Plan:
         if self.effort is not None:
             drawn["effort"][:] = self.effort.read(window)[0].ravel()[known]
         maps = {what: self._spread(block, known, what, values) for what, values in drawn.items()}
-        if self.threshold is not None:
-            self._measure(window, maps["presence"], tally)
+        self._measure(block, maps, tally)
         return window, maps, tally
 
-    def _measure(self, window: Window, presence: Array, tally: Tally) -> None:
-        """Add up cells and areas of presence, and the area of all known cells."""
-        present, known = presence == 1, presence != self.maps["presence"].nodata
-        tally.counts["present"] += int(present.sum())
-        if self.areas is not None:
-            km2 = self.areas.read(window)
-            tally.km2 += [km2[present].sum(), km2[known].sum()]
+    def _look_at(self, block: Block, known: Array, tally: Tally) -> None:
+        """Keep the values of some cells, the same ones whatever the windows are."""
+        grid, (row, column, _, width) = self.layers.grid, block.window
+        cell = (row + known // width) * grid.width + column + known % width
+        mixed = cell.astype(np.uint64) * np.uint64(2654435761) % np.uint64(1 << 32)
+        chosen = known[mixed < np.uint64((1 << 32) * min(1.0, _LOOKED_AT / grid.size))]
+        for name in self.model.density.schema.continuous:
+            tally.values[name] = [block.values[name].ravel()[chosen].astype(np.float64)]
+
+    def unlike(self, tally: Tally) -> list[UnlikeUnits]:
+        """The variables whose units seem to be others than at the fit."""
+        density = self.model.density
+        ends = zip(density.schema.continuous, density.low, density.high, strict=True)
+        return unlike_units(
+            {name: np.concatenate(parts) for name, parts in tally.values.items()},
+            {name: (float(low), float(high)) for name, low, high in ends},
+            self.units,
+            tally.outside,
+            tally.counts["cells"],
+        )
+
+    def _measure(self, block: Block, maps: Mapping[str, Array], tally: Tally) -> None:
+        """Add up areas of what is drawn, and cells and areas of presence and of the region."""
+        counted = {"cells": block.valid}
+        if self.threshold is not None:
+            presence = maps["presence"]
+            counted["present"] = presence == 1
+            counted["judged"] = presence != self.maps["presence"].nodata
+        if self.region is not None:
+            inside = self.region.cells(self.layers.grid, block.window)
+            if "mess" in maps:
+                counted["extrapolated"] = maps["mess"] < 0
+            counted |= {f"region_{what}": where & inside for what, where in counted.items()}
+        km2 = None if self.areas is None else self.areas.read(block.window)
+        for what, where in counted.items():
+            if what not in ("cells", "extrapolated"):  # which are counted already
+                tally.counts[what] += int(where.sum())
+            if km2 is not None:
+                tally.km2[what] = float(km2[where].sum())
 
     def _spread(self, block: Block, known: Array, what: str, values: Array) -> Array:
         if known.size == block.valid.size:
@@ -305,6 +368,11 @@ class Plan:
         limits = self.model.scorer.limits(cells.values.dtype)
         outside = int(count_outside(cells.values, *limits))
         tally.counts["outside"] += outside
+        if outside:
+            low, high = (limit[:, None] for limit in limits)
+            beyond = ((cells.values < low) | (cells.values > high)).sum(axis=1)
+            names = self.model.density.schema.continuous
+            tally.outside.update(dict(zip(names, beyond.tolist(), strict=True)))
         tally.counts["clamped"] += outside if self.clamp else 0
         unknown = cells.codes == UNKNOWN
         if not unknown.any():

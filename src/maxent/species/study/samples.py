@@ -326,6 +326,7 @@ class Surveyed:
     tests: Occurrences | None
     group: Occurrences | None
     notes: tuple[str, ...]
+    grid: Grid
 
     def tests_of(self, species: str) -> Occurrences | None:
         """The test records of a species, None without any."""
@@ -366,7 +367,7 @@ def survey_files(
             fixed = None if choice is None else choice.around(nowhere, nowhere, opened.grid)
             shared = survey(opened, asked, settings, bias=effort, group=others, study=fixed)
     regions = Regions(shared, layers, settings, bias, others, choice)
-    return Surveyed(regions, everything, tests, others, tuple(notes))
+    return Surveyed(regions, everything, tests, others, tuple(notes), opened.grid)
 
 
 def together(one: Occurrences, other: Occurrences) -> Occurrences:

@@ -32,11 +32,13 @@ def selected(prepared: Prepared, settings: Settings, categorical: tuple[str, ...
         dropped, steps = forward(sample, settings, categorical)
     kept = [name for name in sample.X.columns if name not in dropped]
     test = prepared.test
+    chosen = Selection(settings.select, tuple(kept), dropped, steps)
     return replace(
         prepared,
+        notes=[*prepared.notes, f"{prepared.species}: {chosen.describe()}"],
         train=replace(sample, X=sample.X[kept]),
         test=None if test is None else replace(test, X=test.X[kept]),
-        selection=Selection(settings.select, tuple(kept), dropped, steps),
+        selection=chosen,
     )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from maxent.rows.arrays import Array
 from maxent.species.input.layers.alignment import difference
+from maxent.species.input.layers.dates import dated_note, dates_of
 from maxent.species.input.layers.grid import Grid, Window
 from maxent.species.input.layers.placement import SAME, same_grid
 from maxent.species.input.layers.sources import Coding, Source, check_names
@@ -43,7 +44,11 @@ def array_sources(data: Any) -> list[Source]:
     for name, array in arrays:
         x = _dimension(array, ("x", "longitude", "lon"))
         y = _dimension(array, ("y", "latitude", "lat"))
-        sources += [_plane(label, p, x, y) for label, p in _planes(name, array, {x, y})]
+        planes = [_plane(label, p, x, y) for label, p in _planes(name, array, {x, y})]
+        if len(planes) > 1 and any(_are_dates(array[d]) for d in array.dims if d in array.coords):
+            for plane in planes:
+                plane.remark = dated_note(name, [one.name for one in planes])
+        sources += planes
     if not sources:
         raise ValueError("no layer with two dimensions in the xarray object")
     check_names(sources)
@@ -102,6 +107,9 @@ def _planes(name: str, array: Any, plane: set[str]) -> Iterator[tuple[str, Any]]
     (other,) = others
     size = array.sizes[other]
     bands = list(np.asarray(array[other])) if other in array.coords else list(range(1, size + 1))
+    if other in array.coords and _are_dates(array[other]):
+        bands = dates_of(np.asarray(array[other]))
+        bands = [f"{name}_{date}" for date in bands]
     long_names = array.attrs.get("long_name", ())
     for i, band in enumerate(bands):
         if size == 1:
@@ -111,6 +119,14 @@ def _planes(name: str, array: Any, plane: set[str]) -> Iterator[tuple[str, Any]]
         else:
             label = band if isinstance(band, str) else f"{name}_{band}"
         yield str(label), array.isel({other: i})
+
+
+def _are_dates(coordinate: Any) -> bool:
+    """Whether the values are dates, of numpy or cftime."""
+    values = np.asarray(coordinate)
+    return values.dtype.kind == "M" or (
+        values.dtype.kind == "O" and values.size > 0 and hasattr(values.flat[0], "isoformat")
+    )
 
 
 def _transform(x: Array, y: Array, label: str) -> tuple[float, ...]:

@@ -179,7 +179,7 @@ class Layers:
         if not bands:
             raise ValueError("no layers given: the files hold none, or only= is empty")
         check_names(bands)
-        notes: list[str] = []
+        notes = list(dict.fromkeys(band.remark for band in bands if band.remark))
         bands = share_crs(bands, like, notes)
         grid = target_grid(bands, align, notes) if like is None else with_crs(like, bands)
         check_cells(grid.size, f"the grid of {bands[0].label}, {grid.describe()},", ON_DISK)
@@ -201,7 +201,8 @@ class Layers:
         Coordinates x and y (or longitude and latitude) are the centres of cells; the CRS is
         rioxarray's.
         """
-        return cls(array_sources(data), categorical)
+        sources = array_sources(data)
+        return cls(sources, categorical, list(dict.fromkeys(s.remark for s in sources if s.remark)))
 
     def __enter__(self) -> Layers:
         return self

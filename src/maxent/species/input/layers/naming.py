@@ -84,7 +84,7 @@ def renamed(sources: Sequence[FileSource], path: Path, named: Sequence[Named]) -
     mine = [one for one in named if os.path.realpath(one.path) == os.path.realpath(path)]
     if not mine:
         return list(sources)
-    return [replace(_band(sources, one), name=one.name) for one in mine]
+    return [replace(_band(sources, one), name=one.name, remark="") for one in mine]
 
 
 def _band(sources: Sequence[FileSource], named: Named) -> FileSource:

@@ -113,6 +113,16 @@ class Reference:
             {name: self.levels[name] for name in variables if name in self.levels},
         )
 
+    def quantiles(self, variable: str, percents: Array) -> Array:
+        """The smallest values of a continuous variable that so many percent do not exceed.
+
+        >>> reference = Reference.from_table(np.array([[1.0], [2.0], [3.0], [5.0]]))
+        >>> reference.quantiles("x0", np.array([5.0, 50.0, 75.0, 95.0]))
+        array([1., 2., 3., 5.])
+        """
+        place = np.searchsorted(self.below[variable], percents, side="left") - 1
+        return self.values[variable][np.maximum(place, 0)]
+
     def similarity(self, values: Mapping[str, Any]) -> tuple[Array, Array]:
         """MESS and the index in ``variables`` of the variable with the smallest similarity.
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from maxent.rows.arrays import Array
 from maxent.species.input.file_access import open_raster
+from maxent.species.input.layers.dates import dated_note, dates_of, decoded
 from maxent.species.input.layers.grid import Grid, Window
 from maxent.species.input.layers.placement import same_grid, shift
 from maxent.species.libraries import geo
@@ -75,6 +76,7 @@ class Source(ABC):
     name: str
     label: str  # what messages call it: file and band
     grid: Grid
+    remark: str = ""  # what is to be said of its file
 
     @abstractmethod
     def read(self, window: Window) -> tuple[Array, Array]:
@@ -207,6 +209,7 @@ class FileSource(Source):
     coding: Coding
     masked: bool  # the file holds a mask beside its values
     shift: tuple[int, int] = (0, 0)  # of the grid in the file, rows and columns
+    remark: str = ""
 
     def read(self, window: Window) -> tuple[Array, Array]:
         """Values and where they are known."""
@@ -342,6 +345,7 @@ def _layers_of(
     grid = Grid(known, transform, dataset.width, dataset.height)
     file = _File(path)
     bands = [b for b in dataset.indexes if dataset.colorinterp[b - 1] != enums.ColorInterp.alpha]
+    dates, remark = _dates(dataset, bands, stem, label)
     sources = []
     for band in bands:
         i = band - 1
@@ -349,7 +353,7 @@ def _layers_of(
         alone = len(bands) == 1
         sources.append(
             FileSource(
-                stem if alone else described or f"{stem}_{band}",
+                stem if alone else described or dates.get(band) or f"{stem}_{band}",
                 str(label) if alone else f"{label}, band {band}",
                 grid,
                 file,
@@ -357,9 +361,40 @@ def _layers_of(
                 np.dtype(dataset.dtypes[i]),
                 Coding(dataset.nodatavals[i], dataset.scales[i], dataset.offsets[i]),
                 masked=enums.MaskFlags.per_dataset in dataset.mask_flag_enums[i],
+                remark=remark,
             )
         )
     return sources
+
+
+def _dates(
+    dataset: Any, bands: Sequence[int], stem: str, label: str | Path
+) -> tuple[dict[int, str], str]:
+    """Names that carry the dates of a NetCDF with a dimension of time, and what is said of them."""
+    about = dataset.tags()
+    others = [name for name in about.get("NETCDF_DIM_EXTRA", "").strip("{}").split(",") if name]
+    times = [name for name in others if " since " in about.get(f"{name}#units", "")]
+    if not times or len(bands) < 2:
+        return {}, ""
+    (time, *_), keys = times, [f"NETCDF_DIM_{name}" for name in others]
+    at = {band: dataset.tags(band) for band in bands}
+    if not all(key in tags for tags in at.values() for key in keys):
+        return {}, ""
+    units, calendar = about[f"{time}#units"], about.get(f"{time}#calendar", "standard")
+    numbers = [float(tags[f"NETCDF_DIM_{time}"]) for tags in at.values()]
+    dates = decoded(numbers, units, calendar)
+    if dates is None:
+        return {}, (
+            f"{label}: its times ({units}, calendar {calendar}) could not be read as dates, so "
+            f"layers are numbered, {stem}_{bands[0]} to {stem}_{bands[-1]}; calendars of climate "
+            "models need `pip install cftime`"
+        )
+    rest = [key for key, name in zip(keys, others, strict=True) if name != time]
+    names = {
+        band: "_".join([stem, date, *(tags[key] for key in rest)])
+        for (band, tags), date in zip(at.items(), dates_of(dates), strict=True)
+    }
+    return names, dated_note(label, list(names.values()))
 
 
 def _check_length(dataset: Any, label: str | Path) -> None:

@@ -143,3 +143,10 @@ def read_polygons(path: str, grid: Grid) -> tuple[Array, list[str]]:
         shapes = brought(shapes, crs, grid)
         said.append(f"{path}: reprojected from {short_crs(crs)} to {short_crs(grid.crs)}")
     return shapes, said
+
+
+def read_extent(path: str, grid: Grid) -> tuple[StudyRegion, list[str]]:
+    """The polygons of a file that maps on a grid are cut to, and notes on how they got there."""
+    polygons, notes = read_polygons(path, grid)
+    nowhere = np.empty(0)
+    return StudyChoice("polygons", polygons, path, None).around(nowhere, nowhere, grid), notes

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from maxent.species.fitting.results import MapFiles, Replicates, SpeciesResult
+from maxent.species.projecting.plan import EXTRAS
 from maxent.species.report import maps
 from maxent.species.report.figures import Picture
 from maxent.species.report.markup import Html, element
@@ -49,8 +50,14 @@ class Context:
 
 
 def further(written: MapFiles) -> list[str]:
-    """The maps shown beside that of suitability."""
-    return [kind for kind in FURTHER if kind in written.files]
+    """The maps shown beside that of suitability.
+
+    Those of novelty only where there is any, on the training layers: often there is none.
+    """
+    kinds = [kind for kind in FURTHER if kind in written.files]
+    if written.training and not (written.n_outside or written.n_extrapolated or written.n_novel):
+        return [kind for kind in kinds if kind not in EXTRAS]
+    return kinds
 
 
 def figure(picture: Picture, alt: str, caption: Any, class_: str | None = None) -> Html:

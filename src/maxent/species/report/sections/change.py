@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from maxent.species.comparing.records import CLASSES, ENSEMBLE, Comparison
+from maxent.species.comparing.records import CLASSES, ENSEMBLE, Comparison, RangeChange
 from maxent.species.report import maps
 from maxent.species.report.figures import Picture
 from maxent.species.report.markup import Html, count, element, joined, key, link, paragraph, table
@@ -34,6 +34,12 @@ def range_change(context: Context) -> Html | None:
         "count; areas are on the sphere where layers are in degrees, else by the units of their "
         "CRS. `maxent change` repeats this with another threshold."
     )
+    if any(change.within is not None for change in found.changes):
+        says += (
+            " Where a variable lies outside its range at the fit, now or then, the map is a guess "
+            "(MESS below 0): the last columns say how many of the cells that is, and what the "
+            "change is without them."
+        )
     pictures = [_map(context, found, change.scenario) for change in found.changes]
     pictures += [_ensemble(context, found, what) for what in ENSEMBLE if what in found.files]
     return joined(
@@ -48,15 +54,24 @@ def range_change(context: Context) -> Html | None:
 
 def _ranges(found: Comparison) -> Html:
     head = ["Projection", "Present", "Future", "Lost", "Kept", "Gained", "Change"]
+    head += ["Cells that extrapolate", "Change without them"]
     rows = [
         [
             change.scenario,
             *(count(round(value)) for value in change.ranges().values()),
-            f"{change.change:+.1%}",
+            change.change_in_words(),
+            *_without(change),
         ]
         for change in found.changes
     ]
-    return table(f"Suitable range in {found.unit()}", head, rows, right=range(1, 7))
+    return table(f"Suitable range in {found.unit()}", head, rows, right=range(1, 9))
+
+
+def _without(change: RangeChange) -> tuple[str, str]:
+    """The share of cells that extrapolate, and the change without them."""
+    if change.within is None:
+        return "not known", "not known"
+    return f"{change.share:.1%}", change.within.change_in_words()
 
 
 def _files(found: Comparison) -> Html:

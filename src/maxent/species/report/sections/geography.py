@@ -199,11 +199,11 @@ def _extrapolation(written: MapFiles) -> Html | None:
         parts.append(f"{count(n)} ({percent(n, total)}) have a category without training points")
     if not parts:
         return None
-    left = ""
+    left = "".join(f" {one.describe(written.name)}." for one in written.unlike)
     if written.mask is not None:
         told = {"mess": "MESS below 0", "exdet": "ExDet below 0 or above 1"}[written.mask]
         n = written.n_masked
-        left = (
+        left += (
             f" The map leaves out {count(n)} ({percent(n, total)}) that extrapolate ({told}, or a "
             "category without training points)."
         )
@@ -212,5 +212,5 @@ def _extrapolation(written: MapFiles) -> Html | None:
 
 def _map_files(written: MapFiles) -> Html:
     rows = [[_FILES.get(kind, kind), link(file)] for kind, file in written.files.items()]
-    caption = f"Rasters of {written.name}: {count(written.n_cells)} cells with data"
+    caption = f"Rasters of {written.name}: {written.extent_in_words()}"
     return table(caption, ["Holds", "File"], rows, class_="settings")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from maxent._support.terminal import CAUTION
 from maxent.species.fitting.results import SpeciesResult
 from maxent.species.report.markup import (
     Html,
@@ -35,12 +36,28 @@ def summary(context: Context) -> Html:
     return joined(
         [
             tiles(_numbers(result)),
-            element("div", element("h3", "Notes"), listed(result.notes), class_="notes")
-            if result.notes
-            else None,
+            _notes(result),
             _cleaning(result),
         ]
     )
+
+
+def _notes(result: SpeciesResult) -> Html | None:
+    """What was assumed; what nobody should miss comes first."""
+    if not result.notes:
+        return None
+    loud = [note for note in result.notes if note.startswith(CAUTION)]
+    rest = [note for note in result.notes if note not in loud]
+    shown = [*(element("strong", note) for note in loud), *rest]
+    return element("div", element("h3", "Notes"), listed(shown), class_="notes")
+
+
+def _map(result: SpeciesResult) -> list[tuple[str, str, str]]:
+    """How far the map of the training layers reaches, beside the study region."""
+    drawn = next((written for written in result.maps if written.training), None)
+    if drawn is None:
+        return []
+    return [("Map", f"{count(drawn.n_cells)} cells", drawn.extent_in_words())]
 
 
 def _numbers(result: SpeciesResult) -> list[tuple[str, str, str]]:
@@ -53,6 +70,7 @@ def _numbers(result: SpeciesResult) -> list[tuple[str, str, str]]:
         ("Background points", count(result.n_background), _points(result)),
         ("AUC, training", fixed(scores.get("auc")), "1 is perfect, 0.5 is random"),
     ]
+    shown[2:2] = _map(result)
     if result.n_cells is not None:
         shown.insert(1, ("Cells", count(result.n_cells), "all with data: the density's points"))
     if "auc" in tests:

@@ -11,7 +11,7 @@ import numpy as np
 from maxent import io
 from maxent.rows.arrays import Array
 from maxent.species.batch.slugs import slug
-from maxent.species.fitting.results import Jackknife, Sample, SpeciesResult
+from maxent.species.fitting.results import Jackknife, MapFiles, Sample, SpeciesResult
 from maxent.species.report.tables.jar_results import RESULTS, joined, results_rows, write_results
 from maxent.species.report.tables.odmap import HEADER, odmap_rows
 from maxent.species.report.tables.text import csv_bytes
@@ -45,6 +45,22 @@ _RULES = {  # the headings of the jar's report
 }
 _RESPONSES = ("variable", "kind", "x", "y", "low", "high")
 _MEASURES = ("contribution", "permutation", "permutation_sd", "auc_drop", "auc_drop_sd")
+_MAPS = (
+    "map",
+    "extent",
+    "cells",
+    "km2",
+    "extrapolating_cells",
+    "new_combination_cells",
+    "masked_cells",
+    "present_cells",
+    "present_km2",
+    "region_cells",
+    "region_km2",
+    "region_extrapolating_cells",
+    "region_present_cells",
+    "region_present_km2",
+)
 _JACKKNIFE_HEADER = ("score", "variable", "only", "without", "all")
 
 
@@ -127,6 +143,8 @@ def _of_the_report(result: SpeciesResult) -> Iterator[_Table]:
     if result.replicates:
         entries = [{"kind": part.kind, **row} for part in result.replicates for row in part.table]
         yield _Table("replicates", "replicates.csv", *joined(entries))
+    if result.maps:
+        yield _Table("maps", "maps.csv", _MAPS, [_map_row(written) for written in result.maps])
     yield _Table("odmap", "odmap.csv", HEADER, odmap_rows(result))
     model = result.model
     names = [feature for operator in model.operators for feature in operator.names()]
@@ -135,6 +153,16 @@ def _of_the_report(result: SpeciesResult) -> Iterator[_Table]:
 
 
 # -- rows ------------------------------------------------------------------------------------------
+
+
+def _map_row(written: MapFiles) -> list[Any]:
+    """How much a map shows, in all and in the study region: like beside like."""
+    inside, present = written.region, written.presence
+    in_all = [written.n_cells, written.km2, written.n_extrapolated, written.n_novel]
+    in_all += [written.n_masked, present.get("cells"), present.get("km2")]
+    region = ("cells", "km2", "extrapolated", "present", "present_km2")
+    extent = written.extent or "all of the layers"
+    return [written.name, extent, *in_all, *(inside.get(what) for what in region)]
 
 
 def _predictions(result: SpeciesResult, sample: Sample, label: str) -> list[list[Any]]:

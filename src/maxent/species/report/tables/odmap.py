@@ -121,7 +121,8 @@ def _overview(result: SpeciesResult) -> Iterator[tuple[str, str, str]]:
         yield "Scale of Analysis", "Spatial extent", _extent(result)
         yield "Scale of Analysis", "Spatial resolution", _resolution(result)
         edge = "rectangle: all of the layers" if result.study is None else result.study.describe()
-        yield "Scale of Analysis", "Boundary", edge
+        edges = [edge, *(f"map of the {m.name}: {m.extent_in_words()}" for m in result.maps[:1])]
+        yield "Scale of Analysis", "Boundary", "; ".join(edges)
     yield "Biodiversity data", "Response data type", "presence-only"
     yield "Algorithms", "Modelling techniques", "maximum entropy (Maxent)"
     penalty = f"{asked.get('potential', 'box')}, multiplier {asked.get('multiplier', 1.0):g}"
@@ -199,6 +200,8 @@ def _data(result: SpeciesResult) -> Iterator[tuple[str, str, str]]:
         yield about, "Spatial resolution", _resolution(result)
         yield about, "Coordinate reference system", short_crs(result.grid.crs)
     others = [written for written in result.maps if not written.training]
+    extents = _joined(f"{written.name}: {written.extent_in_words()}" for written in others)
+    yield "Transfer data", "Spatial extent", extents
     yield "Transfer data", "Data sources", ", ".join(written.name for written in others)
     yield "Transfer data", "Quantification of Novelty", _joined(map(_novelty, others))
 
@@ -323,9 +326,14 @@ def _folds(made: Replicates) -> str:
 def _prediction(result: SpeciesResult) -> Iterator[tuple[str, str, str]]:
     about = "Uncertainty quantification"
     yield "Prediction output", "Prediction unit", "relative suitability from 0 to 1 (cloglog)"
-    done = [written.presence_in_words() for written in result.maps if written.presence]
+    done = [
+        f"{written.name}: {written.presence_in_words()}"
+        for written in result.maps
+        if written.presence
+    ]
     done += [f"{m.name}: {m.n_masked} cells that extrapolate left out ({m.mask})"
              for m in result.maps if m.mask is not None]  # fmt: skip
+    done += [change.describe() for change in (result.change.changes if result.change else ())]
     yield "Prediction output", "Post-processing", "; ".join(done)
     told = result.model.certificate
     if told.status is not None:
@@ -340,8 +348,12 @@ def _prediction(result: SpeciesResult) -> Iterator[tuple[str, str, str]]:
     if result.change is not None and len(result.change.changes) > 1:
         n = len(result.change.changes)
         yield about, "Scenario uncertainty", f"mean, spread and agreement of {n} projections"
-    novel = [f"{m.name}: maps of {', '.join(k for k in ('mess', 'mod', 'exdet') if k in m.files)}"
-             for m in result.maps if not m.training and "mess" in m.files]  # fmt: skip
+    novel = [
+        f"{_novelty(m)} (maps of {', '.join(k for k in ('mess', 'mod', 'exdet') if k in m.files)})"
+        for m in result.maps
+        if "mess" in m.files and m.n_extrapolated is not None
+    ]
+    novel += [one.describe(m.name) for m in result.maps for one in m.unlike]
     yield about, "Novel environments", "; ".join(novel)
 
 
