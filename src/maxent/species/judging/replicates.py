@@ -15,7 +15,13 @@ from maxent.density import FittedDensity, Points, Recipe, Table, as_recipe
 from maxent.features import Cells, Schema
 from maxent.rows.arrays import Array
 from maxent.species.fitting.results import Replicates, Sample
-from maxent.species.judging.refits import check_whole, coarse, deviation, per_record
+from maxent.species.judging.refits import (
+    check_whole,
+    coarse,
+    deviation,
+    overfitting,
+    per_record,
+)
 
 _NAMES = {  # of a replicate, by kind
     "blocks": "block",
@@ -112,7 +118,8 @@ def replicate(
     replicates and kinds (what ENMeval calls the full background).
 
     In the table the omission rates are those of test records at two thresholds of the replicate's
-    training records; test_gain is the mean of ln(N raw), raw normalised over all N background rows
+    training records; auc_difference is the absolute difference of training and test AUC;
+    test_gain is the mean of ln(N raw), raw normalised over all N background rows
     of the sample; boyce is of the test records. A replicate that cannot be fitted or scored has
     NaN for scores and the reason under "error", which is "" for the others.
 
@@ -284,7 +291,7 @@ def _scored(refit: Refit, whole: _Whole, split: Split, row: dict[str, Any]) -> _
     scores = {
         "train_auc": train_auc,
         "test_auc": test_auc,
-        "auc_difference": train_auc - test_auc,
+        "auc_difference": overfitting(train_auc, test_auc),
         "test_gain": float(tested.mean() - np.log(everywhere.mean())),
         "boyce": metrics.boyce(
             per_record(cloglog, split.test), cloglog[sample.at_background]
