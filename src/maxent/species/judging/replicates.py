@@ -189,10 +189,22 @@ def replicate(
 # -- splits ------------------------------------------------------------------------------------
 
 
-def suitable_kind(sample: Sample) -> str:
-    """Spatial blocks, or random folds without places or with too few records."""
-    enough = int((sample.counts > 0).sum()) >= _FEW
-    return "blocks" if sample.coordinates is not None and enough else "random"
+def suitable_kind(sample: Sample, n: int = 4) -> tuple[str, str]:
+    """Spatial blocks, or random folds and why no ``n`` blocks can be made."""
+    records = int((sample.counts > 0).sum())
+    if sample.coordinates is None:
+        return "random", "the places of the records are not known"
+    if records < _FEW:
+        return "random", f"blocks need {_FEW} records, there are {records}"
+    try:
+        metrics.SpatialBlocks(sample.coordinates, n_splits=n).split(None, sample.counts)
+    except ValueError:
+        places = np.unique(sample.coordinates[sample.counts > 0], axis=0)
+        return "random", (
+            f"{records} records at {len(places)} places cannot be cut into {n} blocks that hold "
+            "records, and leave background to train on"
+        )
+    return "blocks", ""
 
 
 def split_records(
