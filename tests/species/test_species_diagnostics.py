@@ -383,7 +383,7 @@ def test_a_replicate_is_the_fit_to_its_part(sample, kind):
         assert row["n_test"] == split.test.sum()
         assert row["train_auc"] == pytest.approx(pairwise_auc(train, background), abs=1e-12)
         assert row["test_auc"] == pytest.approx(pairwise_auc(test, reference), abs=1e-12)
-        assert row["auc_difference"] == row["train_auc"] - row["test_auc"]
+        assert row["auc_difference"] == abs(row["train_auc"] - row["test_auc"])
         normalised = 400 * test / raw[:400].sum()
         assert row["test_gain"] == pytest.approx(np.log(normalised).mean(), abs=1e-10)
         assert row["omission_minimum"] == (test < train.min()).mean()

@@ -223,7 +223,7 @@ def test_projecting_to_a_table(tables, fitted, run, tmp_path):
     result = run("project", tmp_path / "out", background, "--swd", *args, "-o", out)
     assert result.exit_code == 0, result.output
     written = pd.read_csv(out)
-    names = ["species", "x", "y", "raw", "cloglog", "presence", "mess", "mod", "exdet"]
+    names = ["row", "species", "x", "y", "raw", "cloglog", "presence", "mess", "mod", "exdet"]
     assert list(written.columns) == names
     for output in ("raw", "cloglog"):
         np.testing.assert_allclose(written[output], fitted.density.predict(points, output))
@@ -239,3 +239,98 @@ def test_projecting_to_a_table(tables, fitted, run, tmp_path):
     result = run("project", tmp_path / "out", tmp_path / "lacking.csv", "--swd", "-o", out,
                  "--overwrite")  # fmt: skip
     assert "lacking.csv has no column 'heat', which the model needs" in result.output
+
+
+def test_a_projected_table_can_be_joined_back(tables, fitted, run, tmp_path):
+    """Every row and every column of the table, whatever they hold."""
+    *_, points = tables
+    sites = points.head(7).assign(
+        plot=[f"P-{i}" for i in range(7)], cloglog="old", lon=[1.5, np.nan, *range(5)], lat=2.0
+    )
+    sites.loc[1, "rain"] = np.nan
+    sites.loc[3, "heat"] = -9999
+    sites.loc[5, "soil"] = ""
+    columns = ["plot", "heat", "cloglog", "soil", "lon", "lat", "rain"]
+    sites[columns].to_csv(tmp_path / "Orte übersicht.csv", index=False, sep=";")
+    out = tmp_path / "predicted.csv"
+    args = ["--threshold", "0.5", "--mask", "mess", "-o", out]
+    result = run("project", tmp_path / "out", tmp_path / "Orte übersicht.csv", "--swd", *args)
+    assert result.exit_code == 0, result.output
+    assert "3 of 7 rows lack a variable; nothing is predicted there" in result.output
+    assert "0 of 7 rows extrapolate" in result.output
+    written = pd.read_csv(out)
+    names = ["row", "x", "y", "plot", "given_cloglog", "cloglog", "presence", "mess", "mod"]
+    assert list(written.columns) == [*names, "exdet"]
+    assert written.row.tolist() == list(range(2, 9))
+    assert written["plot"].tolist() == sites["plot"].tolist()
+    assert (written.given_cloglog == "old").all()
+    np.testing.assert_array_equal(written.x, sites.lon)
+    lost = np.array([False, True, False, True, False, True, False])
+    assert (written[["cloglog", "presence", "mess", "mod"]].isna().all(axis=1) == lost).all()
+    expected = fitted.density.predict(points.head(7)[~lost], "cloglog")
+    np.testing.assert_allclose(written.cloglog[~lost], expected)
+    assert (written.presence[~lost] == (expected >= 0.5)).all()
+    empty = tmp_path / "empty.csv"
+    empty.write_text("rain,heat,soil\n1,,clay\n2,-9999,sand\n", encoding="utf-8")
+    result = run("project", tmp_path / "out", empty, "--swd", "-o", tmp_path / "none.csv")
+    assert result.exit_code == 1
+    assert "the variable with the most gaps, which is 'heat'" in " ".join(result.output.split())
+
+
+def _tables_at(folder, place, **columns):
+    """Samples and background whose coordinates ``place`` gives for their number."""
+    for name, rows in (("s", _rows(30, 1, 1.0)), ("b", _rows(120, 2))):
+        made = rows.drop(columns="soil").assign(**place(len(rows)))
+        made.insert(0, "species", "Aa bb" if name == "s" else "background")
+        made.assign(**columns).to_csv(folder / f"{name}.csv", index=False)
+    return folder / "s.csv", folder / "b.csv"
+
+
+@pytest.mark.parametrize("spots", [0, 3])
+def test_random_folds_stand_in_for_blocks(spots, run, tmp_path):
+    """x = y = 0 throughout, as SWD tables have it, or records of three places alone."""
+
+    def place(n):
+        return {"x": np.arange(n) % spots if spots else 0, "y": 0}
+
+    files = _tables_at(tmp_path, place)
+    quick = [*FAST[:-2], "-o", tmp_path / "out"]
+    result = run("fit", "--swd", *files, *quick)
+    assert result.exit_code == 0, result.output
+    words = " ".join(result.output.split())
+    assert "cross-validation in random folds, not in spatial blocks: " in words
+    result = mx.load(tmp_path / "out" / "result.json")
+    (made,) = result.replicates
+    assert (made.kind, [row["n_test"] for row in made.table]) == ("random", [8, 8, 7, 7])
+    if spots:
+        assert "30 records at 3 places cannot be cut into 4 blocks" in words
+        assert len(result.records["x"]) == 30
+    else:
+        assert "s.csv: x and y are 0 in every row, so places are not used" in words
+        assert len(result.records["x"]) == 0
+    asked = run("fit", "--swd", *files, *FAST[:-2], "--cv", "blocks", "-o", tmp_path / "asked")
+    assert asked.exit_code != 0  # what was asked for is not replaced
+
+
+@pytest.mark.parametrize("typed", [(), ("--species-column", "none")])
+def test_a_table_without_a_species_column(typed, run, tmp_path):
+    rng = np.random.default_rng(0)
+    samples, background = _tables_at(
+        tmp_path, lambda n: dict(zip("xy", rng.random((2, n)), strict=True))
+    )
+    one = tmp_path / "Aus bus.csv"
+    for path, target in ((samples, one), (background, background)):
+        pd.read_csv(path).drop(columns="species").to_csv(target, index=False)
+    # its test table has no such column either, or its column is not asked for
+    test = ["--test", one if not typed else samples]
+    args = ["fit", "--swd", one, background, *FAST, *typed, *test, "-o", tmp_path / "out"]
+    if typed:
+        pd.read_csv(samples).drop(columns="species").to_csv(samples, index=False)
+    result = run(*args)
+    assert result.exit_code == 0, result.output
+    assert "no test records" not in result.output
+    assert mx.load(tmp_path / "out" / "result.json").evaluation.test_scores["n"] == 30
+    assert "Aus bus.csv: 30 rows: all of one species, named after the file" in result.output
+    model = species.load_model(tmp_path / "out")
+    assert (model.species, model.density.n_presences) == ("Aus bus", 30)
+    assert model.density.schema.names == ("rain", "heat")

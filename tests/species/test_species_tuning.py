@@ -53,7 +53,7 @@ def tuned(data, tmp_path_factory):
     """A comparison with null models and partial ROC, made once."""
     out = tmp_path_factory.mktemp("tuned") / "out"
     args = ["tune", data / "occurrences.csv", data / "layers", "-c", "biome", *SMALL]
-    args += ["-o", out, "--null", "4", "--partial-roc", "5", "--scoring", "omission_10,auc"]
+    args += ["-o", out, "--null", "4", "--partial-roc", "40", "--scoring", "omission_10,auc"]
     done = CliRunner().invoke(cli.main, [str(a) for a in args])
     assert done.exit_code == 0, done.output
     return out, done.output
@@ -238,6 +238,7 @@ def test_squares_are_so_many_cells_wide(sample):
         (["--scoring", "auc:-1"], "--scoring takes positive weights"),
         (["--scoring", "partial_roc"], "needs --partial-roc"),
         (["--partial-roc", "100"], "--partial-roc is a percentage"),
+        (["--partial-roc", "0"], "at 0 no map could be worse than chance"),
     ],
 )
 def test_wrong_usage(run, data, tmp_path, options, says):
@@ -362,8 +363,12 @@ def test_partial_roc_integrates_the_curve(error):
         y = np.searchsorted(np.sort(needed), a, "right") / 15
         part = y > 1 - error + 1e-12 if error else y >= 1
         assert ratio == pytest.approx(y[part].mean() / a[part].mean(), rel=1e-3)
-    assert test.ratio == pytest.approx(test.ratios.mean())
-    assert test.p_value == (test.ratios <= 1).mean()
+    if 15 * error > 1:
+        assert test.ratio == pytest.approx(test.ratios.mean())
+        assert test.p_value == (1 + (test.ratios <= 1).sum()) / (1 + 6)
+    else:  # none may be omitted: the curve is 1 throughout
+        assert (test.ratios > 1).all()
+        assert np.isnan([test.ratio, test.p_value]).all()
 
 
 def test_partial_roc_of_a_random_map_is_one():
@@ -372,3 +377,41 @@ def test_partial_roc_of_a_random_map_is_one():
     assert test.ratio == pytest.approx(1, abs=0.03)
     with pytest.raises(ValueError, match="error"):
         evaluation.partial_roc([1.0], [0.0], error=1.0)
+
+
+@pytest.mark.parametrize(("error", "share"), [(0.05, 0.5), (0.1, 0.5), (0.3, 0.5), (0.05, 1.0)])
+def test_partial_roc_needs_enough_records(error, share):
+    """The worst of all maps: every record below all of the background."""
+    fewest = evaluation.fewest_presences(error, share)
+    background = np.linspace(0.5, 1, 50)
+    for n, told in ((1, False), (fewest - 1, False), (fewest, True)):
+        # one record or two below the background, the others amid it
+        worst = np.append(np.full(max(n - 2, 0), 0.51), [0.4, 0.4][: min(n, 2)])
+        test = evaluation.partial_roc(worst, background, error, share, repeats=40)
+        assert np.isfinite([test.ratio, test.p_value]).all() == told
+        known = test.ratios[np.isfinite(test.ratios)]
+        assert told or (known >= 1).all()  # even so
+    assert (known < 1).any()
+    assert math.ceil(share * fewest) * error > 1 >= math.ceil(share * (fewest - 1)) * error - 1e-9
+
+
+def test_a_p_value_is_never_zero():
+    test = evaluation.partial_roc(np.full(60, 0.9), np.linspace(0, 1, 300), repeats=99)
+    assert (test.ratios > 1).all()
+    assert test.p_value == 1 / 100
+
+
+def test_small_folds_have_no_partial_roc(run, data, tmp_path):
+    args = ["tune", data / "occurrences.csv", data / "layers", "-f", "l", "-m", "1"]
+    done = run(*args, "--background", "300", "--partial-roc", "5", "-o", tmp_path / "out")
+    assert done.exit_code == 0, done.output
+    tables = _tables(tmp_path / "out")
+    for row in (*tables["tuning"], *tables["folds"]):
+        assert np.isnan([float(row["partial_roc"]), float(row["partial_roc_p"])]).all()
+    words = "4 of 4 folds have no partial ROC: at 5 % omission it needs 41 records in a fold"
+    assert words in " ".join(done.output.split())
+    (page,) = (tmp_path / "out").glob("*_tuning.html")
+    assert words in page.read_text(encoding="utf-8")
+    done = _tune(run, data, tmp_path / "o", "--partial-roc", "5", "--scoring", "partial_roc")
+    assert done.exit_code != 0
+    assert "more records in a fold" in " ".join(done.output.split())

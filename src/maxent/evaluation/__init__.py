@@ -46,7 +46,7 @@ from maxent.evaluation.metrics import (
     gain,
     log_loss,
 )
-from maxent.evaluation.partial import PartialROC, partial_roc
+from maxent.evaluation.partial import PartialROC, fewest_presences, partial_roc
 from maxent.evaluation.probabilities import Calibration, calibration
 from maxent.evaluation.splitters import (
     BufferedLeaveOneOut,
@@ -80,6 +80,7 @@ __all__ = [
     "calibration",
     "correlation",
     "cumulative",
+    "fewest_presences",
     "gain",
     "log_loss",
     "max_tss",

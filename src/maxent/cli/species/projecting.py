@@ -186,13 +186,15 @@ def _project_rows(
     from maxent.species.input.records.swd import read_swd
     from maxent.species.projecting.rows import project_rows
 
-    rows = read_swd(table, categorical=model.density.schema.categorical, background=True)
+    schema = model.density.schema
+    rows = read_swd(table, categorical=schema.categorical, variables=schema.names)
     for note in (rows.summary(), *rows.notes):
         tell(note)
     frame = project_rows(model, rows, **how)
     io.write_atomically(out, frame.to_csv(index=False, lineterminator="\n").encode())
     if how["mask"] is not None:
-        n = int(frame[how["outputs"][0]].isna().sum())
+        complete = rows.X.notna().all(axis=1)
+        n = int((frame[how["outputs"][0]].isna() & complete).sum())
         tell(f"{n} of {len(frame)} rows extrapolate and are left empty (--mask {how['mask']})")
     tell(f"wrote {len(frame)} rows to {out}")
 

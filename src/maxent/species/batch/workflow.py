@@ -278,6 +278,8 @@ def fit_swd(
         points = replace(file, path=background).read_swd(categorical, background=True)
         tests = None if test is None else replace(file, path=test).read_swd(categorical)
         names = chosen_species(table.names(), species, file.path)
+        if tests is not None and tests.pooled and len(names) == 1:
+            tests = tests.of_one(names[0])
         notes = [
             note
             for read in (table, points, tests)

@@ -206,7 +206,7 @@ def _shared(
         sample,
         own,
         lenders,
-        kind=_folds(sample, settings),
+        kind=_folds(sample, settings)[0],
         n=settings.folds,
         seed=settings.seed,
         judged_on=small,
@@ -215,9 +215,9 @@ def _shared(
     )
 
 
-def _folds(sample: Sample, settings: Settings) -> str:
-    """The kind of cross-validation."""
-    return suitable_kind(sample) if settings.cv == "auto" else settings.cv
+def _folds(sample: Sample, settings: Settings) -> tuple[str, str]:
+    """The kind of cross-validation, and why it is not that of blocks where it was to be chosen."""
+    return suitable_kind(sample, settings.folds) if settings.cv == "auto" else (settings.cv, "")
 
 
 def _remarks(model: FittedDensity, sample: Sample, test: Sample | None) -> list[str]:
@@ -254,7 +254,7 @@ def _replicated(
     refit: Refit | None,
 ) -> tuple[list[Replicates], list[FittedDensity]]:
     made: list[Replicates] = []
-    kind = _folds(sample, settings)
+    kind, why = _folds(sample, settings)
     presences = int((sample.counts > 0).sum())
     how: dict[str, Any] = {
         "seed": settings.seed,
@@ -265,6 +265,8 @@ def _replicated(
     if kind != "none" and presences < settings.folds:
         notes.append(f"no cross-validation: {presences} records for {settings.folds} folds")
     elif kind != "none":
+        if why:
+            notes.append(f"cross-validation in random folds, not in spatial blocks: {why}")
         with clock("cross-validation"):
             made.append(judging.replicate(recipe, sample, kind=kind, n=settings.folds, **how)[0])
     models: list[FittedDensity] = []

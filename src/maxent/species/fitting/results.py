@@ -138,8 +138,8 @@ class Replicates:
     kind : "blocks", "checkerboard", "random", "bootstrap" or "subsample"
         How the records were split.
     table : list of dict
-        One row per replicate: name, n_train, n_test, train_auc, test_auc, auc_difference,
-        test_gain, boyce, omission_minimum, omission_10_percentile, gain, gap.
+        One row per replicate: name, n_train, n_test, train_auc, test_auc, auc_difference
+        (absolute), test_gain, boyce, omission_minimum, omission_10_percentile, gain, gap.
     roc : dict of array
         false_positive_rate, and mean and sd of the true positive rate over replicates.
     omission : dict of array

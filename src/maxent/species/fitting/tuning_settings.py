@@ -112,9 +112,10 @@ class TuningSettings:
             "checkerboard2",
         ):
             raise ValueError(f"validation by partition needs blocks or squares, got {kind}")
-        if self.partial_roc is not None and not 0 <= self.partial_roc < 100:
+        if self.partial_roc is not None and not 0 < self.partial_roc < 100:
             raise ValueError(
-                f"partial_roc is a percentage of omission from 0 to 99, got {self.partial_roc:g}"
+                "partial_roc is a percentage of omission above 0 and below 100, got "
+                f"{self.partial_roc:g}; at 0 no map could be worse than chance"
             )
         _, parts = self.rule()
         if self.partial_roc is None and any(name == "partial_roc" for name, _, _ in parts):

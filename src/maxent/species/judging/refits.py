@@ -50,6 +50,11 @@ def deviation(repeats: Array) -> Array:
     return np.asarray(repeats.std(axis=0, ddof=1))
 
 
+def overfitting(train_auc: float, test_auc: float) -> float:
+    """The AUC difference of every table: absolute, as ENMeval's auc.diff is by default."""
+    return abs(train_auc - test_auc)
+
+
 def check_whole(name: str, value: Any, least: int) -> None:
     """An integer of at least ``least``."""
     if not isinstance(value, int | np.integer) or value < least:

@@ -15,7 +15,7 @@ from maxent.density import FittedDensity, Points, Recipe, Table, as_recipe
 from maxent.features import Cells, Schema
 from maxent.rows.arrays import Array
 from maxent.species.fitting.results import Replicates, Sample
-from maxent.species.judging.refits import check_whole, coarse, deviation, per_record
+from maxent.species.judging.refits import check_whole, coarse, deviation, overfitting, per_record
 from maxent.species.judging.spatial_folds import blocks, checkerboard
 
 _NAMES = {  # of a replicate, by kind
@@ -112,7 +112,8 @@ def replicate(
     replicates and kinds (what ENMeval calls the full background).
 
     In the table the omission rates are those of test records at two thresholds of the replicate's
-    training records; test_gain is the mean of ln(N raw), raw normalised over all N background rows
+    training records; auc_difference is the absolute difference of training and test AUC;
+    test_gain is the mean of ln(N raw), raw normalised over all N background rows
     of the sample; boyce is of the test records. A replicate that cannot be fitted or scored has
     NaN for scores and the reason under "error", which is "" for the others.
 
@@ -182,10 +183,22 @@ def replicate(
 # -- splits ------------------------------------------------------------------------------------
 
 
-def suitable_kind(sample: Sample) -> str:
-    """Spatial blocks, or random folds without places or with too few records."""
-    enough = int((sample.counts > 0).sum()) >= _FEW
-    return "blocks" if sample.coordinates is not None and enough else "random"
+def suitable_kind(sample: Sample, n: int = 4) -> tuple[str, str]:
+    """Spatial blocks, or random folds and why no ``n`` blocks can be made."""
+    records = int((sample.counts > 0).sum())
+    if sample.coordinates is None:
+        return "random", "the places of the records are not known"
+    if records < _FEW:
+        return "random", f"blocks need {_FEW} records, there are {records}"
+    try:
+        metrics.SpatialBlocks(sample.coordinates, n_splits=n).split(None, sample.counts)
+    except ValueError:
+        places = np.unique(sample.coordinates[sample.counts > 0], axis=0)
+        return "random", (
+            f"{records} records at {len(places)} places cannot be cut into {n} blocks that hold "
+            "records, and leave background to train on"
+        )
+    return "blocks", ""
 
 
 def split_records(
@@ -265,7 +278,7 @@ def _scored(refit: Refit, whole: _Whole, split: Split, row: dict[str, Any]) -> _
     scores = {
         "train_auc": train_auc,
         "test_auc": test_auc,
-        "auc_difference": train_auc - test_auc,
+        "auc_difference": overfitting(train_auc, test_auc),
         "test_gain": float(tested.mean() - np.log(everywhere.mean())),
         "boyce": metrics.boyce(
             per_record(cloglog, split.test), cloglog[sample.at_background]

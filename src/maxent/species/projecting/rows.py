@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,11 @@ def project_rows(
     threshold: float | None = None,
     mask: str | None = None,
 ) -> Any:
-    """A table of species, x, y (where known) and one column per output.
+    """A table of row, species, x, y (where known), other columns, and one column per output.
+
+    Every row of ``rows`` has one here, in its order: ``row`` is its line in the file, and outputs
+    are NaN where a variable is missing. A column of the table that has the name of an output, as
+    in a table that was written here before, becomes ``given_NAME``.
 
     Parameters
     ----------
@@ -49,24 +53,43 @@ def project_rows(
     lacking = [name for name in schema.names if name not in rows.X.columns]
     if lacking:
         raise ValueError(f"{rows.source} has no column {listed(lacking)}, which the model needs")
-    X = rows.X[list(schema.names)]
-    columns: dict[str, Any] = {"species": rows.species}
-    if rows.coordinates is not None:
-        columns |= {"x": rows.coordinates[:, 0], "y": rows.coordinates[:, 1]}
-    for output in outputs:
-        columns[output] = model.density.predict(X, output, clamp=clamp)
+    known = rows.X[list(schema.names)].notna().all(axis=1).to_numpy()
+    X = rows.X.loc[known, list(schema.names)]
+    made = {output: model.density.predict(X, output, clamp=clamp) for output in outputs}
     if threshold is not None:
-        columns["presence"] = model.density.predict(X, "cloglog", clamp=clamp) >= threshold
-        columns["presence"] = columns["presence"].astype(np.int64)
+        made["presence"] = model.density.predict(X, "cloglog", clamp=clamp) >= threshold
     novelty = _novelty(model, {name: np.asarray(X[name]) for name in X.columns})
-    table = geo("pandas").DataFrame(columns | (novelty if similarity else {}))
     if mask is not None:
         outside = novelty["mess"] < 0 if mask == "mess" else _outside(novelty)
-        drawn = [*outputs, *([] if threshold is None else ["presence"])]
-        table = table.astype({"presence": "Int64"} if threshold is not None else {})  # with gaps
-        for name in drawn:
-            table[name] = table[name].mask(outside)
+        made = {name: np.where(outside, np.nan, values) for name, values in made.items()}
+    made |= novelty if similarity else {}
+    columns: dict[str, Any] = {} if rows.row is None else {"row": rows.row}
+    columns |= {} if rows.pooled else {"species": rows.species}
+    if rows.coordinates is not None:
+        columns |= {"x": rows.coordinates[:, 0], "y": rows.coordinates[:, 1]}
+    if rows.others is not None:
+        given = _renamed(rows.others.columns, {*columns, *made})
+        columns |= {new: rows.others[old] for old, new in given.items()}
+    for name, values in made.items():
+        columns[name] = np.full(len(known), None if name == "mod" else np.nan)
+        columns[name][known] = values
+    table = geo("pandas").DataFrame(columns)
+    if threshold is not None:
+        gaps = table["presence"].isna().any()
+        table = table.astype({"presence": "Int64" if gaps else "int64"})
     return table
+
+
+def _renamed(names: Iterable[str], taken: set[str]) -> dict[str, str]:
+    """Columns of a table, each with a name that no output has."""
+    given = list(names)
+    new: dict[str, str] = {}
+    for name in given:
+        free = name
+        while free in taken or (free != name and free in given):
+            free = f"given_{free}"
+        new[name] = free
+    return new
 
 
 def _novelty(model: SpeciesModel, values: dict[str, Any]) -> dict[str, Any]:

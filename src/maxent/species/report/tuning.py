@@ -44,7 +44,7 @@ _COLUMNS: dict[str, tuple[str, str, Callable[[Any], str]]] = {
     "test_auc": ("AUC, test", "of held-out records", fixed),
     "auc_difference": (
         "AUC difference",
-        "absolute, training less test records of a fold: how much the fit depends on its records",
+        "absolute, of training and test records of a fold: how much the fit depends on its records",
         fixed,
     ),
     "test_log_density": (
@@ -71,7 +71,7 @@ _COLUMNS: dict[str, tuple[str, str, Callable[[Any], str]]] = {
     ),
     "partial_roc_p": (
         "Partial ROC, p",
-        "share of resamples with a ratio of 1 or less",
+        "share of resamples with a ratio of 1 or less, counting the map itself as one",
         probability,
     ),
     "aicc": ("AICc", "of the fit to all records, over all cells of the study area", fixed),

@@ -67,10 +67,10 @@ def forward(
     """Variables added one at a time, and which were not: by the held-out gain of blocks.
 
     The first is the variable whose model alone has the largest mean test gain over the blocks; then
-    whichever raises it most, until none does. Random folds stand in where there are no places, or
-    fewer than 8 records.
+    whichever raises it most, until none does. Random folds stand in where no blocks can be
+    made: without places, with fewer than 8 records, or with too few places.
     """
-    kind = suitable_kind(sample)
+    kind, _ = suitable_kind(sample, settings.folds)
     chosen: list[str] = []
     steps: list[dict[str, Any]] = []
     waiting = list(sample.X.columns)

@@ -19,7 +19,7 @@ from maxent.rows.arrays import Array
 from maxent.species.fitting.results import Sample
 from maxent.species.fitting.tuning.partitions import Fold
 from maxent.species.fitting.tuning_settings import TuningSettings
-from maxent.species.judging.refits import REFIT_TOL, per_record
+from maxent.species.judging.refits import REFIT_TOL, overfitting, per_record
 
 Totals = Callable[[Sequence[FittedDensity]], Array]
 
@@ -92,7 +92,7 @@ class Trial:
             "test_log_density": float(tested.mean() - _log_sum(log)),
             "train_auc": train_auc,
             "test_auc": test_auc,
-            "auc_difference": abs(train_auc - test_auc),
+            "auc_difference": overfitting(train_auc, test_auc),
             "test_boyce": math.nan,
             "omission_minimum": metrics.omission(tested, cut["Minimum training presence"]),
             "omission_10_percentile": metrics.omission(

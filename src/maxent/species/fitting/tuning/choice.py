@@ -26,8 +26,9 @@ def ranked(rows: Sequence[dict[str, Any]], settings: TuningSettings) -> list[dic
     directed = [sign * np.array([row[name] for row in rows], float) for name, sign, _ in parts]
     if not any(np.isfinite(values).any() for values in directed):
         raise ValueError(
-            f"scoring by {settings.scoring}: no candidate has a value; AICc, for one, needs fewer "
-            "weights than records: try larger multipliers or fewer feature classes"
+            f"scoring by {settings.scoring}: no candidate has a value; AICc needs fewer weights "
+            "than records: try larger multipliers or fewer feature classes; partial ROC needs "
+            "more records in a fold: try fewer folds or a larger --partial-roc"
         )
     keys = directed
     rows = [dict(row) for row in rows]

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from maxent import evaluation as metrics
 from maxent import io
 from maxent._version import __version__
 from maxent.density import FittedDensity
@@ -265,7 +266,7 @@ def tune_files(
             only, place_of_fit = (name, fit / slug) if several else (None, fit)
             where = [*_background(settings, bias, group), *([] if study is None else typed(study))]
             advice = _advice(records, layers, where, only, made.rows[0], place_of_fit)
-            notes = [*ready.new_notes(ready.notes, surveyed.notes), *_remarks(made)]
+            notes = [*ready.new_notes(ready.notes, surveyed.notes), *_remarks(made, tuning)]
             page = _page(name, tuning, ready, made, surveyed.notes, advice, command)
             files = _write(page, made, place, slug)
             tuned.append(
@@ -295,7 +296,7 @@ def _page(
         study=ready.study,
         null_rows=made.nulls,
         null_table=made.null_table,
-        notes=[*notes, *ready.notes, *_remarks(made)],
+        notes=[*notes, *ready.notes, *_remarks(made, settings)],
         advice=advice,
         command=command,
         created=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
@@ -330,14 +331,26 @@ def _picture(page: TuningPage) -> bytes:
     return buffer.getvalue()
 
 
-def _remarks(made: Tuning) -> list[str]:
+def _remarks(made: Tuning, settings: TuningSettings) -> list[str]:
     """What the reader should know about the table."""
+    remarks = []
     many = sum(np.isnan(row["aicc"]) for row in made.rows)
-    if not many:
-        return []
-    return [
-        f"{many} of {len(made.rows)} candidates have no AICc: as many weights as records, or more"
-    ]
+    if many:
+        remarks.append(
+            f"{many} of {len(made.rows)} candidates have no AICc: as many weights as records, or "
+            "more"
+        )
+    if settings.partial_roc is not None:
+        empty = sum(bool(np.isnan(fold["partial_roc"])) for fold in made.rows[0]["folds"])
+        fewest = metrics.fewest_presences(settings.partial_roc / 100)
+        if empty:
+            remarks.append(
+                f"{empty} of {len(made.names)} folds have no partial ROC: at "
+                f"{settings.partial_roc:g} % omission it needs {fewest:.0f} records in a fold, "
+                "since with fewer any map seems better than chance. Make fewer folds, or give a "
+                "larger --partial-roc"
+            )
+    return remarks
 
 
 def _without_folds(row: dict[str, Any]) -> dict[str, Any]:

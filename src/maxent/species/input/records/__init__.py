@@ -1,7 +1,8 @@
 """Occurrence records: read, brought to the grid of the layers, and cleaned.
 
 ==================  ==============================================================================
-``text_table.py``   text tables on disk, whatever their encoding and delimiter
+``text_table.py``   text tables on disk, whatever their delimiter
+``encodings.py``    which encoding a table is in
 ``columns.py``      which columns hold what
 ``names.py``        spellings of one name
 ``selection.py``    which records are used: presences, by basis and uncertainty

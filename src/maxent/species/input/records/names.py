@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 import numpy as np
 
@@ -19,6 +20,16 @@ def spelling_key(name: str) -> str:
     True
     """
     return " ".join(name.replace("_", " ").casefold().split())
+
+
+def file_species(name: str) -> str:
+    """The species of a file without a column of them, by the name of the file.
+
+    >>> file_species("Aus bus.csv.gz")
+    'Aus bus'
+    """
+    path = Path(name)
+    return Path(path.stem).stem if path.suffix.lower() == ".gz" else path.stem
 
 
 def find_name(name: str, present: Iterable[str]) -> str | None:

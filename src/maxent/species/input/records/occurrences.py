@@ -33,7 +33,7 @@ from maxent.species.input.records.columns import (
     chosen_columns,
     listed,
 )
-from maxent.species.input.records.names import find_name, one_spelling
+from maxent.species.input.records.names import file_species, find_name, one_spelling
 from maxent.species.input.records.text_table import (
     Table,
     check_file,
@@ -377,8 +377,7 @@ def _species(values: list[str] | None, row: Array, source: str) -> Array:
     """Names of the species, blank where there is none."""
     species = np.empty(len(row), dtype=object)
     if values is None:
-        name = Path(source)
-        species[:] = Path(name.stem).stem if name.suffix.lower() == ".gz" else name.stem
+        species[:] = file_species(source)
         return species
     species[:] = [value.strip() for value in values]
     if (species == "").all():

@@ -14,6 +14,7 @@ from maxent.rows.arrays import Array
 from maxent.species.fitting.results import Sample
 from maxent.species.input.records import selection
 from maxent.species.input.records.columns import (
+    NO_COLUMN,
     SPECIES_NAMES,
     SPECIES_OPTION,
     X_NAMES,
@@ -24,7 +25,7 @@ from maxent.species.input.records.columns import (
     presence_column,
     recognised,
 )
-from maxent.species.input.records.names import find_name, one_spelling
+from maxent.species.input.records.names import file_species, find_name, one_spelling
 from maxent.species.input.records.text_table import MISSING, Table, check_file, is_number
 from maxent.species.libraries import geo
 
@@ -40,7 +41,8 @@ class SWD:
     species : array (n_rows,)
         Names.
     coordinates : array (n_rows, 2) or None
-        x and y, None where the table does not have them for every row.
+        x and y, None where the table does not have them for every row, or has 0 in all of them;
+        NaN in some rows where all rows were asked for.
     X : table
         One column per variable.
     source : str
@@ -51,6 +53,12 @@ class SWD:
         Which ones hold what.
     absences : SWD or None
         The rows of absence, by a column of presence and absence; None without any.
+    row : array (n_rows,) or None
+        Line of the file (the header is line 1).
+    others : table or None
+        All other columns as text, where the variables were named.
+    pooled : bool
+        Whether no column holds species: all rows are of one, named after the file.
     """
 
     species: Array
@@ -60,6 +68,9 @@ class SWD:
     notes: tuple[str, ...] = ()
     columns: str = ""
     absences: SWD | None = None
+    row: Array | None = None
+    others: Any = None
+    pooled: bool = False
 
     def names(self) -> list[str]:
         """The species, in order of appearance."""
@@ -69,7 +80,18 @@ class SWD:
         """Some of the rows, by a mask."""
         coordinates = None if self.coordinates is None else self.coordinates[rows]
         X = self.X[rows].reset_index(drop=True)
-        return replace(self, species=self.species[rows], coordinates=coordinates, X=X)
+        return replace(
+            self,
+            species=self.species[rows],
+            coordinates=coordinates,
+            X=X,
+            row=None if self.row is None else self.row[rows],
+            others=None if self.others is None else self.others[rows].reset_index(drop=True),
+        )
+
+    def of_one(self, name: str) -> SWD:
+        """All rows as those of one species."""
+        return replace(self, species=np.full(len(self.species), name, dtype=object))
 
     def summary(self) -> str:
         """How many rows, and the columns that they were read from."""
@@ -86,12 +108,15 @@ def read_swd(
     presence: str | None = None,
     background: bool = False,
     absent: bool = False,
+    variables: Sequence[str] | None = None,
 ) -> SWD:
     """Read a table of species, x, y and variables.
 
-    The column of species is recognised by its name, else it is the first; those of coordinates by
-    their names alone, so that a table may do without them. The others are variables. Rows with a
-    missing variable (blank, NaN or -9999) are left out, with a note.
+    The column of species is recognised by its name, else it is the first if that holds text;
+    without any, all rows are of one species, named after the file. Columns of coordinates are
+    recognised by their names alone, so that a table may do without them; x and y that are 0 in
+    every row are none. The others are variables. Rows with a missing variable (blank, NaN or
+    -9999) are left out, with a note.
 
     Parameters
     ----------
@@ -100,7 +125,8 @@ def read_swd(
     categorical : iterable of str, default ()
         Names of the variables that hold categories, as numbers or text.
     species : str, default None
-        Name of the column of species, as for :func:`read_occurrences`.
+        Name of the column of species, "none" for no such column, as for
+        :func:`read_occurrences`.
     x : str, default None
         Name of the column of x.
     y : str, default None
@@ -111,26 +137,40 @@ def read_swd(
         Whether the rows are background points, whatever a column of presence says.
     absent : bool, default False
         Whether they are absences: those that a column of presence marks, or all where none does.
+    variables : sequence of str, default None
+        Names of the variables, as of a model. All other columns are then kept as text, in
+        ``SWD.others``, and so are all rows, with NaN for what is missing.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> sites = pathlib.Path(tempfile.mkdtemp()) / "sites.csv"
+    >>> _ = sites.write_text("plot,rain\\nP1,3.5\\nP2,-9999\\n", encoding="utf-8")
+    >>> rows = read_swd(sites, variables=["rain"])
+    >>> rows.row, rows.X["rain"].tolist(), rows.others["plot"].tolist()
+    (array([2, 3]), [3.5, nan], ['P1', 'P2'])
     """
     path = Path(path)
     check_file(path)
     table = Table.open(path)
-    layout = _layout(table, Asked(species, x, y, presence))
+    layout = _layout(table, Asked(species, x, y, presence), variables)
     names = [table.header[j] for j in layout.variables]
     chosen = _chosen(categorical, names, path)
-    text = [layout.species, *(j for j in layout.variables if table.header[j] in chosen)]
-    text += [] if layout.presence is None else [layout.presence]
+    text = [j for j in layout.variables if table.header[j] in chosen]
+    text += [j for j in (layout.species, layout.presence, *layout.others) if j is not None]
     numbers = [*layout.places, *(j for j in layout.variables if table.header[j] not in chosen)]
-    columns = _read_columns(table, text, numbers)
-    lost = np.zeros(len(columns[layout.species]), dtype=bool)
+    line, columns = _read_columns(table, text, numbers)
+    lost = np.zeros(len(line), dtype=bool)
     for j in layout.variables:
         lost |= _missing(columns[j])
-    notes = [*table.notes, *_dropped(lost, path.name)]
     if lost.all():
         raise ValueError(
             f"{path}: every row lacks a variable (blank, NaN or {NODATA}); leave out the variable "
             f"with the most gaps, which is {_most_gaps(columns, layout.variables, table.header)!r}"
         )
+    if variables is not None:
+        return _every_row(table, layout, line, columns, lost, text)
+    notes = [*table.notes, *_dropped(lost, path.name)]
     kept = {j: column[~lost] for j, column in columns.items()}
     coordinates = None
     if layout.places:
@@ -140,9 +180,12 @@ def read_swd(
             notes.append(
                 f"{path.name}: {incomplete} rows without coordinates, so places are not used"
             )
+        if not incomplete and not coordinates.any():
+            notes.append(f"{path.name}: x and y are 0 in every row, so places are not used")
+            incomplete = len(coordinates)
         coordinates = None if incomplete else coordinates
     X = {table.header[j]: _levels(kept[j]) if j in text else kept[j] for j in layout.variables}
-    spelled, said = one_spelling(kept[layout.species], path.name)
+    spelled, said = one_spelling(_species(layout, kept, path, int((~lost).sum())), path.name)
     rows = SWD(
         spelled,
         coordinates,
@@ -150,6 +193,8 @@ def read_swd(
         path.name,
         (*notes, *said),
         layout.described(table.header),
+        row=line[~lost],
+        pooled=layout.species is None,
     )
     if layout.presence is None or background:
         return rows
@@ -159,6 +204,49 @@ def read_swd(
         wanted, left = selection.marked_absences(codes, column, path.name)
         return replace(rows.take(wanted == selection.PRESENCE), notes=(*rows.notes, *left))
     return _presences(rows, kept[layout.presence], column)
+
+
+def _species(layout: _Layout, columns: dict[int, Array], path: Path, n: int) -> Array:
+    """The name of each row, that of the file without a column."""
+    if layout.species is not None:
+        return columns[layout.species]
+    return np.full(n, file_species(path.name), dtype=object)
+
+
+def _every_row(
+    table: Table,
+    layout: _Layout,
+    line: Array,
+    columns: dict[int, Array],
+    lost: Array,
+    text: Sequence[int],
+) -> SWD:
+    """All rows of a table whose variables were named, NaN where they lack one."""
+    pandas = geo("pandas")
+    X = {}
+    for j in layout.variables:
+        levels = _levels(columns[j][~lost]) if j in text else columns[j][~lost]
+        kind = object if levels.dtype.kind == "O" else np.float64
+        X[table.header[j]] = np.full(len(lost), np.nan, dtype=kind)
+        X[table.header[j]][~lost] = levels
+    name = table.path.name
+    notes = list(table.notes)
+    if lost.any():
+        notes.append(
+            f"{name}: {lost.sum()} of {len(lost)} rows lack a variable; nothing is predicted there"
+        )
+    places = [columns[j] for j in layout.places]
+    return SWD(
+        _species(layout, columns, table.path, len(lost)),
+        np.column_stack(places) if places else None,
+        pandas.DataFrame(X),
+        name,
+        tuple(notes),
+        layout.described(table.header),
+        row=line,
+        others=pandas.DataFrame({table.header[j]: columns[j] for j in layout.others}),
+        pooled=layout.species is None,
+    )
 
 
 def _presences(rows: SWD, status: Array, column: str) -> SWD:
@@ -260,12 +348,14 @@ def write_swd(
 
 
 class _Layout(NamedTuple):
-    """Positions of columns."""
+    """Positions of columns; ``pooled``: why there is none of species."""
 
-    species: int
+    species: int | None
     places: tuple[int, ...]
     presence: int | None
     variables: list[int]
+    others: list[int]
+    pooled: str = ""
 
     def described(self, header: Sequence[str]) -> str:
         """In words, which columns hold what."""
@@ -273,31 +363,47 @@ class _Layout(NamedTuple):
         if self.places:
             places = "coordinates from {!r} and {!r}".format(*(header[j] for j in self.places))
         variables = listed([header[j] for j in self.variables], 6)
-        return f"species from column {header[self.species]!r}, {places}, variables {variables}"
+        names = self.pooled or f"species from column {header[self.species or 0]!r}"
+        return f"{names}, {places}, variables {variables}"
 
 
-def _layout(table: Table, asked: Asked) -> _Layout:
+def _layout(table: Table, asked: Asked, variables: Sequence[str] | None) -> _Layout:
     """Which columns hold what: places by their names alone, the species by its name or first."""
     header, where = table.header, str(table.path)
+    if variables is not None:
+        lacking = [name for name in variables if name not in header]
+        if lacking:
+            raise ValueError(
+                f"{table.path.name} has no column {listed(lacking)}, which the model needs"
+            )
 
     def column(name: str | None, option: str, known: Sequence[str]) -> int | None:
-        return recognised(header, known) if name is None else named(header, name, option, where)
+        found = recognised(header, known) if name is None else named(header, name, option, where)
+        mine = found is not None and variables is not None and header[found] in variables
+        return None if mine and name is None else found
 
     x, y = column(asked.x, "x= (--x)", X_NAMES), column(asked.y, "y= (--y)", Y_NAMES)
     places = () if x is None or y is None else (x, y)
-    presence, _ = presence_column(header, where, asked, None, table.peek)
-    species = column(asked.species, SPECIES_OPTION, SPECIES_NAMES)
-    if species is None and 0 not in (*places, presence) and not _all_numbers(table.peek(0)):
-        species = 0
-    others = (species, *places, presence)
-    variables = [j for j in range(len(header)) if j not in others]
-    if species is None or species in places or not variables:
+    presence = None
+    if variables is None:
+        presence, _ = presence_column(header, where, asked, None, table.peek)
+    species, pooled = None, "all of one species, named after the file"
+    if asked.species != NO_COLUMN or NO_COLUMN in header:
+        species = column(asked.species, SPECIES_OPTION, SPECIES_NAMES)
+        if variables is None and species is None and 0 not in (*places, presence):
+            species = None if _all_numbers(table.peek(0)) else 0
+        pooled += "" if species is not None else ", as no column of species was found"
+    taken = (species, *places, presence)
+    free = [j for j in range(len(header)) if j not in taken]
+    used = free if variables is None else [header.index(name) for name in variables]
+    if species in places or not used:
         raise ValueError(
-            f"{table.path}: the columns are {listed(header)}; expected species, x, y and at least "
-            "one variable (x and y may be missing). Name those that are not recognised with "
-            "--species-column, --x and --y"
+            f"{table.path}: the columns are {listed(header)}; expected at least one variable "
+            "beside species, x and y (which may be missing). Name those that are not recognised "
+            "with --species-column, --x and --y"
         )
-    return _Layout(species, places, presence, variables)
+    others = [j for j in free if j not in used]
+    return _Layout(species, places, presence, used, others, pooled if species is None else "")
 
 
 def _all_numbers(values: Sequence[str]) -> bool:
@@ -315,9 +421,14 @@ def _chosen(categorical: Iterable[str], names: Sequence[str], path: Path) -> set
     return chosen
 
 
-def _read_columns(table: Table, text: Sequence[int], numbers: Sequence[int]) -> dict[int, Array]:
+def _read_columns(
+    table: Table, text: Sequence[int], numbers: Sequence[int]
+) -> tuple[Array, dict[int, Array]]:
+    """The line of each row, and the columns."""
+    line: list[int] = []
     parts: dict[int, list[Array]] = {j: [] for j in (*text, *numbers)}
     for lines, batch in table.batches([*text, *numbers]):
+        line += lines
         for j, values in zip(text, batch, strict=False):
             parts[j].append(np.array([v.strip() for v in values], dtype=object))
         for j, values in zip(numbers, batch[len(text) :], strict=True):
@@ -329,7 +440,7 @@ def _read_columns(table: Table, text: Sequence[int], numbers: Sequence[int]) -> 
                     "(--categorical)"
                 )
             parts[j].append(read)
-    return {j: np.concatenate(part) for j, part in parts.items()}
+    return np.array(line), {j: np.concatenate(part) for j, part in parts.items()}
 
 
 def _check_variables(samples: SWD, background: SWD) -> None:

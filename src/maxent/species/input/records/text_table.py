@@ -19,6 +19,7 @@ import numpy as np
 
 from maxent.rows.arrays import Array
 from maxent.species.input.file_access import check_inside
+from maxent.species.input.records.encodings import one_byte, utf8
 
 MISSING = {"", "na", "n/a", "nan", "null", "none", "\\n"}
 _BATCH = 1 << 16  # rows of a table that are held as text at one time
@@ -142,13 +143,9 @@ def _opened(path: Path, encoding: str) -> io.TextIOWrapper:
 
 
 def _encoding(path: Path) -> tuple[str, tuple[str, ...]]:
-    """UTF-8 (or UTF-16 with its mark), else latin-1, which reads any byte, with a note."""
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    with _unpacked(path) as file:
-        try:
-            head = file.read(1 << 20)
-        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            raise _packing(path, error) from error
+    """UTF-8, UTF-16 with its mark, else the likeliest encoding of single bytes, with a note."""
+    try:
+        head = next(_chunks(path), b"")
         if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             return "utf-16", ()
         if b"\0" in head:
@@ -156,18 +153,18 @@ def _encoding(path: Path) -> tuple[str, tuple[str, ...]]:
                 f"{path}: not a text table but a binary file; unpack an archive, export a "
                 "spreadsheet as CSV"
             )
-        try:
-            while head:
-                decoder.decode(head)
-                head = file.read(1 << 20)
-            decoder.decode(b"", final=True)
-        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            raise _packing(path, error) from error
-        except UnicodeDecodeError:
-            return "latin-1", (
-                f"{path.name}: not UTF-8; read as latin-1, check names with accents",
-            )
-    return "utf-8-sig", ()
+        if utf8(_chunks(path)):
+            return "utf-8-sig", ()
+        encoding, note = one_byte(_chunks(path))
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise _packing(path, error) from error
+    return encoding, (f"{path.name}: {note}",)
+
+
+def _chunks(path: Path) -> Iterator[bytes]:
+    with _unpacked(path) as file:
+        while chunk := file.read(1 << 20):
+            yield chunk
 
 
 def _delimiter(line: str) -> str:

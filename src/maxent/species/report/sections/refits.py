@@ -45,7 +45,7 @@ _HOW = {
 }
 _BACKGROUND = (
     "Every AUC and Boyce index here compares records with the whole background, that of the places "
-    "left out included, so that training and test scores and their difference compare."
+    "left out included, so that training and test scores compare. Their difference is absolute."
 )
 _REPLICATE = {
     "name": "Replicate",

@@ -22,7 +22,7 @@ _PACKAGES = ("numpy", "scipy", "numba", "rasterio", "pandas", "pyproj", "shapely
 _SCORES = {
     "auc": "AUC",
     "test_auc": "AUC",
-    "auc_difference": "AUC difference",
+    "auc_difference": "absolute difference of training and test AUC",
     "boyce": "Boyce index",
     "max_tss": "largest TSS",
     "gain": "gain",
