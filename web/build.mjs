@@ -3,6 +3,7 @@ import { build } from "esbuild";
 import { createHash } from "node:crypto";
 import { cpSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { world } from "./world.mjs";
 
 const page = "../src/maxent/app/page";
 const report = "../src/maxent/species/report/bundle";
@@ -28,6 +29,7 @@ for (const place of places) {
 await build({ ...common, entryPoints: { app: "src/main.tsx" }, outdir: places[0] });
 await build({ ...common, entryPoints: { map: "src/report.tsx" }, outdir: places[1] });
 cpSync("src/index.html", join(places[0], "index.html"));
+writeFileSync(join(places[1], "world.json"), world()); // Python draws it, and cuts it for the pages
 
 // what is inside the bundles, with its licence
 const inside = [];

@@ -11,6 +11,7 @@ const gridFields = {
   width: number,
   height: number,
   crs: maybe(text),
+  definition: maybe(text), // the same for programs
   geographic: flag,
   words: text,
 };
@@ -18,6 +19,16 @@ const grid = fields(gridFields);
 export type Grid = Of<typeof grid>;
 
 const mapFacts = fields({ ...gridFields, zooms: number, size: number, low: number, high: number });
+
+export const world = fields({
+  coast: rings,
+  borders: rings,
+  graticule: list(fields({ label: text, line: list(list(number)) })),
+  x: list(number),
+  y: list(number),
+  metres: list(list(number)), // per unit of x, in rows; 0 where the map is off the earth
+});
+export type World = Of<typeof world>;
 export type MapFacts = Of<typeof mapFacts>;
 
 export type Fields = Record<string, unknown>;
@@ -329,6 +340,8 @@ export const api = {
   map: (file: string, band?: number) => ask(mapFacts, `/api/map?${query({ file, band })}`),
   variable: (of: string, map: string, variable: string) =>
     ask(mapFacts, `/api/map?${query({ run: of, of: map, variable })}`),
+  world: ({ transform, width, height, definition }: Grid) =>
+    send(maybe(world), "/api/world", { transform, width, height, definition }),
   why: (of: string, map: string, x: number, y: number) => ask(why, `/api/why?${query({ run: of, of: map, x, y })}`),
   upload: (into: string, file: File) =>
     ask(uploaded, `/api/upload/${encodeURIComponent(into)}/${encodeURIComponent(file.name)}`, {

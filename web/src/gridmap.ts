@@ -82,7 +82,7 @@ export class GridMap {
   private points = new Map<string, L.LayerGroup>();
   private readonly canvas = L.canvas({ padding: 0.3 });
   private mark: L.CircleMarker | null = null;
-  private gone = false; // another map may have taken its place before all who use it know
+  gone = false; // another map may have taken its place before all who use it know
   readonly zooms: number;
 
   constructor(

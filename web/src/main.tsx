@@ -5,6 +5,7 @@ import { useEffect, useState } from "preact/hooks";
 import "leaflet/dist/leaflet.css";
 import "@geoman-io/leaflet-geoman-free/dist/leaflet-geoman.css";
 import "uplot/dist/uPlot.min.css";
+import "./world.css";
 import "./style.css";
 import "leaflet";
 import "@geoman-io/leaflet-geoman-free";

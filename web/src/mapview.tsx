@@ -2,15 +2,17 @@
 
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { Grid } from "./api";
+import type { Grid, World } from "./api";
 import { CHANGE_NAMES, gradient, PRESENCE, type Style } from "./colours";
 import { short } from "./curves";
 import { GridMap, levels } from "./gridmap";
+import { drawWorld } from "./world";
 
 export function MapView({
   grid,
   zooms,
   label,
+  onWorld,
   onReady,
   children,
   tall,
@@ -18,6 +20,7 @@ export function MapView({
   grid: Grid;
   zooms?: number;
   label: string;
+  onWorld: (grid: Grid) => Promise<World | null>; // asks for what lies under the map
   onReady: (map: GridMap) => void;
   children?: JSX.Element | null;
   tall?: boolean;
@@ -31,6 +34,10 @@ export function MapView({
       setUnder(`${short(x)}, ${short(y)}${value == null ? "" : `: ${short(value)}`}`),
     );
     onReady(map);
+    onWorld(grid).then(
+      (world) => world && !map.gone && drawWorld(map, world),
+      () => undefined, // a map without coasts is a map
+    );
     return () => map.remove();
   }, [key]);
   return (

@@ -4,8 +4,9 @@ import { render, type JSX } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import "leaflet/dist/leaflet.css";
 import "uplot/dist/uPlot.min.css";
+import "./world.css";
 import "./report.css";
-import type { Grid, Response1, Share, Threshold, Why } from "./api";
+import type { Grid, Response1, Share, Threshold, Why, World } from "./api";
 import { styleOf, type Style } from "./colours";
 import { short } from "./curves";
 import { levels, type GridMap, type TileSource } from "./gridmap";
@@ -34,6 +35,7 @@ interface Variable {
 interface Embedded {
   species: string;
   grid: Grid;
+  world: World | null;
   base: number;
   maps: { kind: string; label: string; values: Packed }[];
   variables: Variable[];
@@ -198,7 +200,13 @@ function View({ data }: { data: Embedded }): JSX.Element {
       ) : null}
       <ThresholdControl rules={data.thresholds} cut={cut} onCut={setCut} />
       <div class="pair">
-        <MapView grid={data.grid} label="interactive map; click a place to be told why" onReady={setMap} tall>
+        <MapView
+          grid={data.grid}
+          label="interactive map; click a place to be told why"
+          onWorld={async () => data.world}
+          onReady={setMap}
+          tall
+        >
           <Legend style={style} label={shown.label} />
         </MapView>
         <div aria-live="polite">

@@ -266,6 +266,7 @@ export function ResultMapView({
         zooms={facts?.zooms}
         label={`map of ${shown.label}; click a place to be told why`}
         tall
+        onWorld={api.world}
         onReady={(made) => {
           setMap(made);
           onMap(made);

@@ -782,7 +782,7 @@ export function StepMap({
     );
   }
   return (
-    <MapView grid={grid} label="map of records and layers" onReady={setMap} tall>
+    <MapView grid={grid} label="map of records and layers" onWorld={api.world} onReady={setMap} tall>
       {style && layer && same && style.kind === "ramp" ? <Legend style={style} label={layer.name} /> : null}
     </MapView>
   );

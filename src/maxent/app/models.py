@@ -30,8 +30,23 @@ class Grid(Said):
     width: int
     height: int
     crs: str | None
+    definition: str | None
     geographic: bool
     words: str
+
+
+class Meridian(Said):
+    label: str
+    line: list[list[float]]
+
+
+class World(Said):
+    coast: list[list[list[float]]]
+    borders: list[list[list[float]]]
+    graticule: list[Meridian]
+    x: list[float]
+    y: list[float]
+    metres: list[list[float]]
 
 
 class MapFacts(Grid):
@@ -369,6 +384,13 @@ class AskFit(Said):
 class AskRegion(Said):
     rings: list[list[list[float]]]
     crs: str | None = None
+
+
+class AskWorld(Said):
+    transform: list[float] = Field(min_length=6, max_length=6)
+    width: int = Field(gt=0)
+    height: int = Field(gt=0)
+    definition: str | None
 
 
 class AskProjection(Said):

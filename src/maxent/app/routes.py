@@ -46,6 +46,7 @@ _BODY = 4 << 20  # bytes of a question
 UPLOAD = 2 << 30  # bytes of a file that is brought
 _POLL = 0.25  # seconds between two looks at the folder
 _LOOK = 1.0  # seconds between two searches for results
+_AROUND = 0.3  # of a map's sides, to be drawn beyond them
 _QUIET = 15.0  # seconds after which a stream says that it is alive
 
 
@@ -91,6 +92,7 @@ class Server:
             Route("/api/jobs/{number:int}/stop", self.stop, methods=post),
             Route("/api/result", self.result),
             Route("/api/map", self.map_facts),
+            Route("/api/world", self.world, methods=post),
             Route("/api/tile/{z:int}/{x:int}/{y:int}", self.tile),
             Route("/api/why", self.why),
             Route("/results/{path:path}", self.file),
@@ -389,6 +391,20 @@ class Server:
     async def map_facts(self, request: Request) -> Response:
         """Grid and range of a map, or of the layer of a variable."""
         return await self._json(models.MapFacts, lambda: self.tiles.facts(*self._raster(request)))
+
+    async def world(self, request: Request) -> Response:
+        """Coasts, borders and graticule under a map; null where the map may lie anywhere."""
+        given = schema.asked(models.AskWorld, await _body(request))
+
+        def drawn() -> Any:
+            from maxent.species.input.layers.grid import Grid
+            from maxent.species.report.world import world
+
+            transform = tuple(given.transform)
+            found = world(Grid(given.definition, transform, given.width, given.height), _AROUND)
+            return None if found is None else found.told()
+
+        return await self._json(models.World | None, drawn)
 
     async def tile(self, request: Request) -> Response:
         """Numbers of one tile."""

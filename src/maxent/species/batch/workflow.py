@@ -30,6 +30,7 @@ from maxent.species.batch.outputs import (
     locked,
     resolved,
 )
+from maxent.species.batch.richness import TABLE, Richness, write_richness
 from maxent.species.batch.slugs import slugs
 from maxent.species.fitting.settings import NO_REGION, Settings
 from maxent.species.input.files import (
@@ -397,8 +398,23 @@ def _run(queue: Sequence[Job], shared: Shared, order: _Order, crew: Crew) -> lis
                 written = perf_counter()
     ordered = [rows[job.species] for job in queue]
     if not alone:
-        _write_batch(ordered, out)
+        sums = write_richness(ordered, out, shared.settings.threshold)
+        if sums is not None:
+            listener.note(_richness_in_words(sums, len(ordered)))
+        _write_batch(ordered, out, sums)
     return ordered
+
+
+def _richness_in_words(sums: Richness, asked: int) -> str:
+    left = (
+        "" if sums.n_species == asked else f"; see {TABLE} for the {asked - sums.n_species} others"
+    )
+    (rule, *others) = dict.fromkeys(row["rule"] for row in sums.rows if row["summed"])
+    assert not others
+    return (
+        f"richness_suitability.tif and richness_presences.tif sum {sums.n_species} of {asked} "
+        f"species, present from their own threshold on ({rule}){left}"
+    )
 
 
 def _fitted(
@@ -565,8 +581,9 @@ def _check_out(out: Path, n_species: int, overwrite: bool, resume: bool) -> None
         )
 
 
-def _write_batch(rows: Sequence[dict[str, Any]], out: Path) -> None:
+def _write_batch(rows: Sequence[dict[str, Any]], out: Path, sums: Richness | None = None) -> None:
     """The table and the index page of all species."""
     out.mkdir(parents=True, exist_ok=True)
     tables.write_results([r for row in rows for r in row.get("results", ())], out / tables.RESULTS)
-    report.write_index([{k: v for k, v in row.items() if k != "results"} for row in rows], out)
+    listing = [{k: v for k, v in row.items() if k != "results"} for row in rows]
+    report.write_index(listing, out, richness=None if sums is None else sums.files)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from maxent.io import write_atomically
+from maxent.species.report import maps
+from maxent.species.report.figures import drawing
 from maxent.species.report.markup import (
     Html,
     count,
@@ -25,6 +29,10 @@ _POLICY = (
     "default-src 'none'; img-src 'self' file: data:; style-src 'unsafe-inline'; "
     "script-src 'unsafe-inline'"
 )
+_TITLES = {
+    "richness_suitability": "Sum of suitabilities",
+    "richness_presences": "Number of species present",
+}
 _HEAD = (
     *("Species", "Map", "Status", "Records", "Training AUC", "Test AUC", "Gain"),
     *("Duality gap", "Seconds"),
@@ -32,7 +40,10 @@ _HEAD = (
 
 
 def write_index(
-    rows: list[dict[str, Any]], folder: Path, title: str = "Species distribution models"
+    rows: list[dict[str, Any]],
+    folder: Path,
+    title: str = "Species distribution models",
+    richness: Mapping[str, Mapping[str, Path]] | None = None,
 ) -> Path:
     """Write ``index.html``: one line per species with its scores and a link to its report.
 
@@ -48,6 +59,9 @@ def write_index(
         The folder that holds those of the species.
     title : str, default "Species distribution models"
         Title of the page.
+    richness : dict, default None
+        Maps of the sums over all species by the name of the layers ("" for those of the fit), each
+        a file by its kind.
     """
     folder = Path(folder)
     failed = sum(row["status"] != "ok" for row in rows)
@@ -69,13 +83,46 @@ def write_index(
                 element("div", element("h1", title), paragraph(f"{said}.", class_="when")),
                 class_="top",
             ),
-            element("main", element("section", listing, id="species")),
+            element("main", _richness(richness or {}), element("section", listing, id="species")),
         ],
         "\n",
     )
     path = folder / "index.html"
     write_atomically(path, document(title, body, _POLICY))
     return path
+
+
+def _richness(made: Mapping[str, Mapping[str, Path]]) -> Html | None:
+    """Pictures of the maps of richness, with their files."""
+    shown = []
+    with drawing() if made else nullcontext():
+        dpi = maps.shared_dpi(2 * len(made))
+        for name, files in made.items():
+            for kind, path in files.items():
+                picture = maps.picture(maps.read_raster(path, maps.SMALL), kind, dpi)
+                on = f" on {name}" if name else ""
+                alt = f"Map of the {maps.LABELS[kind]}{on}, from dark (few) to yellow (many)."
+                caption = joined([element("strong", f"{_TITLES[kind]}{on}. "), link(path.name)])
+                shown.append(
+                    element("figure", picture.html(alt, "map"), element("figcaption", caption))
+                )
+    if not shown:
+        return None
+    says = (
+        "The sum of suitabilities is the richness to expect if suitability were the probability of "
+        "presence; the other map counts the species at or above their own threshold (richness.csv "
+        "has the thresholds). Cells that any of the species has no value for are left out."
+    )
+    heading = element("h2", "Richness", id="richness-title")
+    pictures = element("div", *shown, class_="pair")
+    return element(
+        "section",
+        heading,
+        paragraph(says),
+        pictures,
+        id="richness",
+        aria_labelledby="richness-title",
+    )
 
 
 def _row(row: dict[str, Any], folder: Path) -> list[Any]:

@@ -29,10 +29,12 @@ from maxent.species.input.layers.grid_facts import grid_facts
 from maxent.species.input.layers.layers import Layers
 from maxent.species.report import maps
 from maxent.species.report.markup import Html, element, joined, paragraph, resource
+from maxent.species.report.world import world
 
 NUMBERS = 1_500_000  # cells x variables that a page carries at most
 _STEPS = 65_534  # of stored shares; one more means "not known"
 _SCALE = "cloglog"
+_AROUND = 0.3  # of the map's sides: what lies under it goes on beyond them
 
 
 def interactive_map(result: SpeciesResult, folder: Path) -> Html | None:
@@ -97,6 +99,7 @@ def embedded(result: SpeciesResult, model: SpeciesModel, layers: Layers) -> dict
     return {
         "species": result.species,
         "grid": grid_facts(grid),
+        "world": None if (under := world(grid, _AROUND)) is None else under.told(),
         "base": told.base,
         "maps": [
             {

@@ -17,6 +17,7 @@ from maxent.species.input.file_access import open_raster
 from maxent.species.input.layers.grid import Grid
 from maxent.species.libraries import geo
 from maxent.species.report.figures import Picture, drawing
+from maxent.species.report.world import world
 from maxent.species.study.study_region import StudyRegion
 
 NODATA = "#d9dddb"
@@ -28,6 +29,7 @@ _PIXELS = 4.5e6  # of all maps that stand in pairs
 _PAGE_PIXELS_PER_INCH = 135
 TRAIN_DOT, TEST_DOT = "#ffffff", "#d946ef"  # lighter than violet lines, to stand out on dark
 STUDY_LINE = "#ffffff"
+LINE = "#1c2421"  # of coasts, borders and graticules
 CLASS_COLOURS = (
     *("#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#b07aa1", "#76b7b2", "#edc948", "#9c755f"),
     *("#ff9da7", "#1f4e79", "#8cd17d", "#7f3b08", "#d4a6c8", "#2b6b66", "#b6992d", "#79706e"),
@@ -49,6 +51,8 @@ LABELS = {
     "scenarios_mean": "mean suitability (cloglog)",
     "scenarios_sd": "SD of suitability",
     "scenarios_agreement": "scenarios with presence",
+    "richness_suitability": "sum of suitabilities",
+    "richness_presences": "species present",
 }
 CHANGE_COLOURS = ("#f2e3bc", "#c2410c", "#0f766e", "#60a5fa")  # neither, lost, kept, gained
 _LIMITS = dict.fromkeys(
@@ -274,6 +278,8 @@ def _scale(kind: str, values: Array) -> tuple[str, tuple[float, float]]:
         return "RdBu", (-end, end)
     if kind in ("clamping", "replicates_sd", "scenarios_sd"):
         return "magma_r", (0.0, max(float(values.max()), 0.01))
+    if kind.startswith("richness"):
+        return "viridis", (0.0, max(float(values.max()), 1.0))
     low, high = (float(v) for v in np.percentile(values, [2, 98]))
     return "viridis", (low, high if high > low else low + 1)
 
@@ -303,7 +309,75 @@ def _frame(
     ax.grid(False)
     ax.spines[:].set_visible(True)
     _label_axes(ax, raster, width, height)
+    _draw_world(ax, raster)
     return figure, ax
+
+
+def _draw_world(ax: Any, raster: Raster) -> None:
+    """Coasts, borders, graticule and a scale bar, above the map and below its records."""
+    from matplotlib.collections import LineCollection
+    from matplotlib.patheffects import withStroke
+
+    under = world(raster.grid)
+    if under is None:
+        return
+    light = [withStroke(linewidth=1.8, foreground="#ffffff", alpha=0.45)]
+    for lines, width, alpha in ((under.borders, 0.5, 0.75), (under.coast, 0.7, 0.9)):
+        style = {"colors": LINE, "linewidths": width, "alpha": alpha, "path_effects": light}
+        ax.add_collection(LineCollection(lines, zorder=0.8, **style), autolim=False)
+    if raster.unit == "degree":
+        ax.grid(True, color=LINE, alpha=0.25, linewidth=0.4)
+        ax.set_axisbelow(False)
+    else:
+        lines = [line for _, line in under.graticule]
+        ax.add_collection(
+            LineCollection(lines, colors=LINE, linewidths=0.4, alpha=0.3, zorder=0.7), autolim=False
+        )
+        for label, line in under.graticule:
+            _label_line(ax, label, line)
+    bar = under.bar()
+    if bar is not None:
+        _draw_bar(ax, *bar)
+
+
+def _label_line(ax: Any, label: str, line: Array) -> None:
+    """The name of a meridian or parallel where it enters the map, turned to the inside."""
+    from matplotlib.patheffects import withStroke
+
+    (left, right), (low, high) = ax.get_xlim(), ax.get_ylim()
+    x, y = (line[0] - (left, low)) / (right - left, high - low)
+    if not label or not (0.03 < x < 0.97 or 0.03 < y < 0.97):
+        return
+    side = {"ha": "center", "va": "bottom" if y < 0.5 else "top"}
+    if min(x, 1 - x) < min(y, 1 - y):
+        side = {"ha": "left" if x < 0.5 else "right", "va": "center"}
+    light = [withStroke(linewidth=1.5, foreground="white", alpha=0.8)]
+    ax.text(*line[0], f" {label} ", fontsize=6, clip_on=True, path_effects=light, **side)
+
+
+def _draw_bar(ax: Any, length: float, words: str) -> None:
+    """A scale bar in the lower left corner."""
+    left, right = ax.get_xlim()
+    share = length / (right - left)
+    edge, height = 0.025, 4 / (72 * ax.figure.get_figheight() * ax.get_position().height)
+    box = {"facecolor": "white", "alpha": 0.8, "edgecolor": "none", "pad": 2.5}
+    ax.text(
+        *(edge + 0.01, edge + 2.5 * height),
+        *(words,),
+        transform=ax.transAxes,
+        fontsize=7,
+        va="bottom",
+        bbox=box,
+    )
+    for width, colour in ((4.5, "white"), (2.2, "#1c2421")):
+        ax.plot(
+            *([edge, edge + share], [edge + height] * 2),
+            transform=ax.transAxes,
+            color=colour,
+            linewidth=width,
+            solid_capstyle="butt",
+            zorder=2.5,
+        )
 
 
 def _label_axes(ax: Any, raster: Raster, width: float, height: float) -> None:
@@ -347,12 +421,14 @@ def _image(
 
 def _outline(ax: Any, study: StudyRegion | None) -> None:
     """That of a study region: a light line on a dark one, to be seen on any map."""
+    from matplotlib.patheffects import withStroke
+
     if study is None:
         return
+    edge = [withStroke(linewidth=2.2, foreground="black")]
     rings = [ring for polygon in study.polygons for ring in polygon]
-    for width, colour, label in ((2.2, "black", None), (1.0, STUDY_LINE, "study region")):
-        for i, ring in enumerate(rings):
-            ax.plot(*ring.T, color=colour, linewidth=width, label=label if i == 0 else None)
+    for ring, label in zip(rings, ["study region", *[None] * len(rings)], strict=False):
+        ax.plot(*ring.T, color=STUDY_LINE, linewidth=1.0, path_effects=edge, label=label)
 
 
 def _records(ax: Any, result: SpeciesResult, size: float) -> None:
