@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
 from rich.table import Table
 
-from maxent.cli._console import check_free_file, console, one_line_errors
+from maxent.cli._console import check_free_file, console, one_line_errors, recorded_warnings
+from maxent.cli._options import given
 from maxent.cli._screen import show_notes
-from maxent.cli.species.arguments import AllowVrt, Network
+from maxent.cli.species.arguments import AllowVrt, Network, teller
 
+_TESTING = "Tests and environmental space"
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 
 
@@ -113,6 +115,7 @@ def change(
 
 @one_line_errors
 def overlap(
+    context: typer.Context,
     one: Annotated[Path, typer.Argument(help="A folder of `maxent fit`, or a map (.tif).")],
     other: Annotated[Path, typer.Argument(help="Compare it with this one, on the same grid.")],
     output: Annotated[
@@ -123,20 +126,76 @@ def overlap(
         ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Write the numbers to this .csv file.")
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            help="Write the numbers to this .csv file; of a test, null distribution and picture "
+            "beside it.",
+        ),
     ] = None,
+    json: Annotated[
+        Path | None, typer.Option("--json", help="Write everything to this .json file.")
+    ] = None,
+    test: Annotated[
+        str | None,
+        typer.Option(
+            help="Test the overlap against chance: identity (are the two one niche?) or background "
+            "(are they more or less alike than the regions they live in?).",
+            rich_help_panel=_TESTING,
+        ),
+    ] = None,
+    space: Annotated[
+        str,
+        typer.Option(
+            help="Compare niches in geography, on their maps, or in environment, as densities on "
+            "two principal components of the layers.",
+            rich_help_panel=_TESTING,
+        ),
+    ] = "geography",
+    null: Annotated[
+        int,
+        typer.Option(
+            help="Draw this many null models, in each direction.",
+            min=1,
+            rich_help_panel=_TESTING,
+        ),
+    ] = 100,
+    level: Annotated[
+        float,
+        typer.Option(help="Call p small from here on.", rich_help_panel=_TESTING),
+    ] = 0.05,
+    seed: Annotated[
+        int,
+        typer.Option(help="Seed the null models with this.", min=0, rich_help_panel=_TESTING),
+    ] = 0,
+    jobs: Annotated[
+        int,
+        typer.Option(
+            "--jobs", "-j", help="Use this many threads.", min=1, rich_help_panel=_TESTING
+        ),
+    ] = 1,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file.")] = False,
     allow_vrt: AllowVrt = False,
     network: Network = False,
     quiet: Quiet = False,
 ) -> None:
-    """Niche overlap of two models: Schoener's D and Warren's I of their maps."""
+    """Niche overlap of two models: Schoener's D and Warren's I of their maps, and tests of it."""
     from maxent import io
     from maxent.species.comparing.folders import OUTPUT, map_of, output_of
     from maxent.species.comparing.overlap import niche_overlap
 
-    if quiet and out is None:
-        raise typer.BadParameter("--quiet without --out would say nothing")
+    if quiet and out is None and json is None:
+        raise typer.BadParameter("--quiet without --out or --json would say nothing")
+    _check_testing(context, test, space)
+    if json is not None:
+        check_free_file(json, [path for path in (one, other) if path.is_file()], overwrite)
+        if out is not None and json.resolve() == out.resolve():
+            raise typer.BadParameter("--out and --json name the same file")
+    if test is not None or space != "geography":
+        asked = {"test": test, "space": space, "n_null": null, "level": level, "seed": seed}
+        _compare_niches(one, other, asked | {"n_jobs": jobs}, out, json, overwrite, quiet)
+        return
     if out is not None:
         check_free_file(out, [path for path in (one, other) if path.is_file()], overwrite)
     if output not in (None, "cloglog", "raw", "logistic", "cumulative"):
@@ -159,6 +218,10 @@ def overlap(
     if out is not None:
         lines = [",".join(values), ",".join(str(value) for value in values.values()), ""]
         io.write_atomically(out, "\n".join(lines).encode())
+    if json is not None:
+        from maxent.species.comparing.niches.files import write_json
+
+        write_json(values, json)
     if not quiet:
         table = Table(show_header=False, box=None)
         names = ("Schoener's D", "Warren's I", "correlation of the maps", "cells in common")
@@ -184,6 +247,95 @@ def _compared(outputs: Sequence[str], maps: Sequence[Path]) -> str:
         f"D and I are of the {one} output; papers often use raw, and values differ: see --output "
         "raw, after `maxent fit --output raw`"
     )
+
+
+def _check_testing(context: typer.Context, test: str | None, space: str) -> None:
+    """Refuse what does not exist, and what would do nothing."""
+    from maxent.species.comparing.niches.comparison import SPACES
+    from maxent.species.comparing.niches.null_tests import TESTS
+
+    if test is not None and test not in TESTS:
+        raise typer.BadParameter(f"--test must be one of {', '.join(TESTS)}, got {test!r}")
+    if space not in SPACES:
+        raise typer.BadParameter(f"--space must be one of {', '.join(SPACES)}, got {space!r}")
+    for name in ("null", "level", "seed", "jobs"):
+        if test is None and given(context, name):
+            raise typer.BadParameter(f"--{name} has no effect without --test")
+
+
+def _compare_niches(
+    one: Path,
+    other: Path,
+    asked: dict[str, Any],
+    out: Path | None,
+    json: Path | None,
+    overwrite: bool,
+    quiet: bool,
+) -> None:
+    from maxent.species.comparing.niches.comparison import compare_niches
+    from maxent.species.comparing.niches.files import (
+        comparison_files,
+        write_comparison,
+        write_json,
+    )
+
+    planned = [] if json is None else [json]
+    if out is not None:
+        beside = list(comparison_files(out, asked["test"] is not None).values())
+        for path in beside:
+            check_free_file(path, [], overwrite)
+        if len({*beside, *planned}) < len(beside) + len(planned):
+            raise typer.BadParameter(f"--out is a table: give a name that ends in .csv, got {out}")
+        planned += beside
+    for path in planned:  # a test takes minutes
+        if not path.resolve().parent.is_dir():
+            raise FileNotFoundError(f"{path}: there is no folder {path.parent}; create it first")
+    with recorded_warnings() as notes:
+        found = compare_niches(one, other, **asked, verbose=0 if quiet else 1)
+    written = [] if out is None else write_comparison(found, out, teller(quiet))
+    if json is not None:
+        write_json(found.facts(), json)
+        written.append(json)
+    if quiet:
+        return
+    show_notes([*notes, *found.notes], console(stderr=True))
+    screen = console()
+    screen.print(_niche_table(found))
+    for test in found.tests[::2]:
+        screen.print(escape(test.describe()), soft_wrap=True)
+    for path in written:
+        screen.print(f"wrote {escape(str(path))}", soft_wrap=True)
+
+
+def _niche_table(found: Any) -> Table:
+    """D and I, and of a test what the null models had."""
+    records = " and ".join(
+        f"{name} ({n} records)" for name, n in zip(found.species, found.n_records, strict=True)
+    )
+    table = Table(title=escape(f"{records}, in {found.space}"), title_justify="left")
+    if not found.tests:
+        for name in ("Schoener's D", "Warren's I"):
+            table.add_column(name, justify="right")
+        table.add_row(f"{found.d:.4f}", f"{found.i:.4f}")
+        return table
+    maps = found.maps
+    named = {"schoener_d": "Schoener's D", "warren_i": "Warren's I"}
+    of_maps = {} if maps is None else {"schoener_d": maps.d, "warren_i": maps.i}
+    heads = ["null model"] if found.tests[0].direction else []
+    heads += ["", *(["of the maps"] if of_maps else []), "observed", "null mean", "2.5 % to 97.5 %"]
+    for name in (*heads, "p less similar", "p more similar", "p"):
+        left = name in ("null model", "")
+        table.add_column(name, justify="left" if left else "right")
+    for test in found.tests:
+        row = test.row()
+        cells = [escape(test.direction)] if test.direction else []
+        cells.append(named[test.statistic])
+        cells += [f"{of_maps[test.statistic]:.4f}"] if of_maps else []
+        cells += [f"{test.observed:.4f}", f"{row['null_mean']:.4f}"]
+        cells.append(f"{row['null_2.5%']:.4f} to {row['null_97.5%']:.4f}")
+        cells += [f"{p:.3g}" for p in (test.p_different, test.p_similar, test.p_value)]
+        table.add_row(*cells)
+    return table
 
 
 def add_to(main: typer.Typer) -> None:

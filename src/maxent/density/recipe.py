@@ -213,8 +213,7 @@ class Recipe:
         if not isinstance(letters, str):
             return None, ()
         if letters == "auto":
-            m = points.n_presences
-            letters = "l" + "q" * (m >= 10) + "h" * (m >= 15) + "p" * (m >= 80) + "c"
+            letters = auto_letters(points.n_presences)
         if not letters or set(letters) - set(ALL):
             raise ValueError(
                 f'features must be "auto", letters from "{ALL}" or a list of feature classes, got '
@@ -243,6 +242,16 @@ class Recipe:
         if knots is None and named and named.dense:
             knots = _DENSE_KNOTS
         return [LETTERS[letter].make(knots, preset.occupied) for letter in dict.fromkeys(letters)]
+
+
+def auto_letters(n_presences: float) -> str:
+    """The classes of "auto", by the number of presences.
+
+    >>> auto_letters(12), auto_letters(100)
+    ('lqc', 'lqhpc')
+    """
+    m = n_presences
+    return "l" + "q" * (m >= 10) + "h" * (m >= 15) + "p" * (m >= 80) + "c"
 
 
 def named_entropy(entropy: Any) -> Entropy:

@@ -68,13 +68,38 @@ def niche_overlap(one: str | Path, other: str | Path) -> Overlap:
                 raise ValueError(f"{path} is 0 in all cells of both maps: nothing can overlap")
         apart = common = 0.0
         for both in _pairs(stack):
-            p, q = both / sums[:, None]
-            apart += float(np.abs(p - q).sum())
-            common += float(np.sqrt(p * q).sum())
+            parts = _apart_and_common(*(both / sums[:, None]))
+            apart, common = apart + parts[0], common + parts[1]
     covariance = products / cells - np.outer(sums, sums) / cells**2
     spread = np.sqrt(np.maximum(np.diag(covariance), 0.0))
     correlation = float(covariance[0, 1] / spread.prod()) if spread.all() else float("nan")
     return Overlap(1 - apart / 2, common, correlation, cells)
+
+
+def overlap_of(one: Array, other: Array) -> tuple[float, float]:
+    """Schoener's D and Warren's I of two arrays of suitabilities (or densities) of the same cells.
+
+    Parameters
+    ----------
+    one : array (n_cells,)
+        Suitabilities of 0 or more, not all 0; they are scaled to add up to 1.
+    other : array (n_cells,)
+        Another at the same cells.
+
+    Examples
+    --------
+    >>> overlap_of(np.array([1.0, 1.0, 2.0]), np.array([2.0, 2.0, 4.0]))
+    (1.0, 1.0)
+    >>> overlap_of(np.array([1.0, 0.0]), np.array([0.0, 3.0]))
+    (0.0, 0.0)
+    """
+    apart, common = _apart_and_common(one / one.sum(), other / other.sum())
+    return 1 - apart / 2, min(common, 1.0)
+
+
+def _apart_and_common(p: Array, q: Array) -> tuple[float, float]:
+    """`sum |p - q|` and `sum sqrt(p q)`."""
+    return float(np.abs(p - q).sum()), float(np.sqrt(p * q).sum())
 
 
 def _pairs(stack: MapStack) -> Iterator[Array]:
