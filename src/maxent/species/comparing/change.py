@@ -18,7 +18,7 @@ from maxent.species.batch.outputs import check_unread
 from maxent.species.batch.slugs import slugs
 from maxent.species.comparing.map_files import MapStack
 from maxent.species.comparing.records import CLASSES, ENSEMBLE, Comparison, RangeChange
-from maxent.species.input.layers.areas import cell_areas
+from maxent.species.input.layers.geodesy import CellAreas, cell_areas
 from maxent.species.input.layers.grid import Window
 from maxent.species.projecting import geotiff
 from maxent.species.projecting.plan import Map
@@ -107,7 +107,7 @@ def _tags(threshold: float) -> dict[str, str]:
 class _Tally:
     """Cells and areas by class of each scenario, and how many cells each map knows."""
 
-    def __init__(self, names: Mapping[str, str], threshold: float, areas: Array | None) -> None:
+    def __init__(self, names: Mapping[str, str], threshold: float, areas: CellAreas | None) -> None:
         self.names, self.threshold, self.areas = names, threshold, areas
         self.cells = {name: np.zeros(len(CLASSES), np.int64) for name in names}
         self.km2 = {name: np.full(len(CLASSES), np.nan if areas is None else 0.0) for name in names}
@@ -117,15 +117,14 @@ class _Tally:
         """The maps of a window."""
         now, drawn = values[_NOW], {}
         here = self._present(now)
+        km2 = None if self.areas is None else self.areas.read(window)
         for name, file in self.names.items():
             both = ~np.isnan(now) & ~np.isnan(values[name])
             there = self._present(values[name])
             code = np.where(here, np.where(there, 2, 1), np.where(there, 3, 0))
             self.cells[name] += np.bincount(code[both], minlength=len(CLASSES))
-            if self.areas is not None:
-                rows = self.areas[window.row : window.row + window.height, None]
-                weight = np.broadcast_to(rows, code.shape)[both]
-                self.km2[name] += np.bincount(code[both], weight, len(CLASSES))
+            if km2 is not None:
+                self.km2[name] += np.bincount(code[both], km2[both], len(CLASSES))
             self.known[file] += int(both.sum())
             drawn[file] = np.where(both, code, 255).astype(np.uint8)
         if len(self.names) > 1:

@@ -101,11 +101,6 @@ def projected(x: Array, y: Array, source: str, target: str) -> Array:
     return np.array(transformer.transform(x, y))
 
 
-def metres_per_unit(crs: str | None) -> float:
-    """Of coordinates that are lengths; 1 where the CRS is not known."""
-    return 1.0 if crs is None else float(parsed_crs(crs).linear_units_factor[1])
-
-
 def short_crs(crs: str | None) -> str:
     """A CRS in a word or two."""
     if crs is None:

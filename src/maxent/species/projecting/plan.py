@@ -15,8 +15,8 @@ from maxent.features import Schema
 from maxent.features.cells import UNKNOWN, Cells
 from maxent.features.scoring import Scorer
 from maxent.rows.arrays import Array
-from maxent.species.input.layers.areas import cell_areas
 from maxent.species.input.layers.extrapolation import Extrapolation
+from maxent.species.input.layers.geodesy import CellAreas, cell_areas
 from maxent.species.input.layers.grid import Window
 from maxent.species.input.layers.layers import Block, Layers
 from maxent.species.input.layers.similarity import Reference, codes_of
@@ -126,7 +126,7 @@ class Plan:
     clamp: bool
     threshold: float | None
     maps: dict[str, Map]
-    areas: Array | None  # km2 of a cell in each row
+    areas: CellAreas | None
     effort: RecordEffort | None = None
 
     @classmethod
@@ -223,8 +223,8 @@ class Plan:
         present, known = presence == 1, presence != self.maps["presence"].nodata
         tally.counts["present"] += int(present.sum())
         if self.areas is not None:
-            rows = self.areas[window.row : window.row + window.height]
-            tally.km2 += [present.sum(axis=1) @ rows, known.sum(axis=1) @ rows]
+            km2 = self.areas.read(window)
+            tally.km2 += [km2[present].sum(), km2[known].sum()]
 
     def _spread(self, block: Block, known: Array, what: str, values: Array) -> Array:
         if known.size == block.valid.size:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from maxent.rows.arrays import Array
-from maxent.species.input.crs import is_geographic, metres_per_unit
-from maxent.species.input.layers.grid import OUTSIDE, Grid, Window, great_circle
+from maxent.species.input.layers.geodesy import Earth
+from maxent.species.input.layers.grid import OUTSIDE, Grid, Window
 from maxent.species.input.layers.sources import Source
 
 LEAST = 1e-3  # of the largest effort: places far from all records are rarely drawn, not never
@@ -23,9 +23,9 @@ class RecordEffort(Source):
 
     The effort at the centre of a cell is `sum_i exp(-|c - r_i|^2 / 2 h^2)`, divided by the largest
     at any cell with a record, and at least 0.001. Records lie at the centres of their cells.
-    Distances are those in the plane of the map; for degrees they are chords of the sphere, which
-    makes the kernel that of von Mises and Fisher and is within 0.03 % of the way along it up to 500
-    km.
+    Distances are chords of the ellipsoid under the map, within 0.03 % of the way along it up to
+    500 km (on a sphere that makes the kernel of von Mises and Fisher); without a CRS, lengths in
+    the plane.
 
     Attributes
     ----------
@@ -131,8 +131,5 @@ class RecordEffort(Source):
 
 
 def _km(cells: Array, grid: Grid) -> Array:
-    """Centres of cells in km: points of space where coordinates are degrees."""
-    x, y = grid.centres(cells)
-    if is_geographic(grid.crs, grid.bounds):
-        return great_circle(x, y)
-    return np.column_stack([x, y]) * metres_per_unit(grid.crs) / 1e3
+    """Centres of cells as points of space in km."""
+    return Earth.under(grid).space(*grid.centres(cells))

@@ -13,6 +13,7 @@ from maxent import io
 from maxent.rows.arrays import Array
 from maxent.species.input.layers.geodesy import area_km2
 from maxent.species.input.layers.grid import Grid, Window
+from maxent.species.input.layers.outlines import on_grid
 from maxent.species.libraries import geo
 
 
@@ -53,10 +54,12 @@ class StudyRegion:
 
     @classmethod
     def from_shape(cls, kind: str, description: str, shape: Any, grid: Grid) -> StudyRegion:
-        """The part of a shape, in the coordinates of a grid, that the grid covers."""
+        """The part of a shape, in the coordinates of a grid, that the grid covers.
+
+        Where the coordinates go around the earth, also what lies full turns away.
+        """
         shapely = geo("shapely")
-        corners = grid.coordinates([0, 0, grid.height, grid.height], [0, grid.width, grid.width, 0])
-        part = shapely.intersection(shape, shapely.Polygon(np.column_stack(corners)))
+        part = on_grid(shape, grid)
         pieces = [piece for piece in shapely.get_parts(part) if piece.area > 0]
         if not pieces:
             west, south, east, north = shape.bounds

@@ -12,7 +12,6 @@ from maxent import io
 from maxent.rows.arrays import Array
 
 OUTSIDE = -1  # the index of a point that no cell holds
-EARTH_RADIUS = 6371.0088  # km, mean
 
 
 class Window(NamedTuple):
@@ -129,15 +128,3 @@ class Grid:
             f"{self.width} x {self.height} cells of {side}, x {west:.10g} to {east:.10g}, "
             f"y {south:.10g} to {north:.10g}"
         )
-
-
-def great_circle(x: Array, y: Array) -> Array:
-    """Points of the sphere of radius ``EARTH_RADIUS`` in space, from degrees: chords are km."""
-    longitude, latitude = np.radians(x), np.radians(y)
-    return EARTH_RADIUS * np.column_stack(
-        [
-            np.cos(latitude) * np.cos(longitude),
-            np.cos(latitude) * np.sin(longitude),
-            np.sin(latitude),
-        ]
-    )

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.spatial import KDTree
 
 from maxent.rows.arrays import Array
 from maxent.species.fitting.results import CleaningStep
-from maxent.species.input.crs import complete, is_geographic, metres_per_unit
-from maxent.species.input.layers.grid import EARTH_RADIUS, OUTSIDE, Grid, great_circle
+from maxent.species.input.crs import complete
+from maxent.species.input.layers.geodesy import Earth, Neighbours
+from maxent.species.input.layers.grid import OUTSIDE, Grid
 from maxent.species.input.records.occurrences import Occurrences
 
 _EXAMPLES = 5
@@ -148,8 +147,13 @@ def sifted(
     if not keep_duplicates:
         rest = without(rest, _repeated(_cells(rest, grid)), _DUPLICATE)
     if thin_km is not None and len(rest):
-        distance, geographic = _in_units(thin_km, grid, notes)
-        kept = thin(rest.x, rest.y, distance, geographic=geographic, seed=seed)
+        earth = Earth.under(grid)
+        if earth.crs is None:
+            notes.append(
+                f"the layers do not state their unit: thinned as if {thin_km:g} km were "
+                f"{1e3 * thin_km:g}"
+            )
+        kept = _thinned(earth.within(rest.x, rest.y, thin_km), seed)
         crowded = ~np.isin(np.arange(len(rest)), kept)
         rest = without(rest, crowded, f"{_CLOSE} {thin_km:g} km to another")
     return Cleaned(rest, _cells(rest, grid), steps, notes, lost_records)
@@ -204,19 +208,9 @@ def _advice(steps: list[CleaningStep]) -> str:
     return _ADVICE.get(worst.what, "Thin to a smaller distance (--thin)")
 
 
-def _in_units(km: float, grid: Grid, notes: list[str]) -> tuple[float, bool]:
-    """A distance in the unit that :func:`thin` takes, and whether the grid is in degrees."""
-    if is_geographic(grid.crs, grid.bounds):
-        return km, True
-    if grid.crs is None:
-        notes.append(
-            f"the layers do not state their unit: thinned as if {km:g} km were {1e3 * km:g}"
-        )
-        return 1e3 * km, False
-    return 1e3 * km / metres_per_unit(grid.crs), False
-
-
-def thin(x: ArrayLike, y: ArrayLike, distance: float, *, geographic: bool, seed: int = 0) -> Array:
+def thin(
+    x: ArrayLike, y: ArrayLike, distance: float, *, crs: str | None = None, seed: int = 0
+) -> Array:
     """Indices of a maximal set of points of which no two are closer than ``distance``.
 
     Points are taken greedily in random order; of several orders the one that keeps most is
@@ -225,43 +219,47 @@ def thin(x: ArrayLike, y: ArrayLike, distance: float, *, geographic: bool, seed:
     Parameters
     ----------
     x : array (n_points,)
-        x, or longitude in degrees.
+        x, or longitude.
     y : array (n_points,)
-        y, or latitude in degrees.
+        y, or latitude.
     distance : float
-        Smallest distance, in km along great circles where x and y are degrees, else in their unit.
-    geographic : bool
-        Whether x and y are degrees.
+        Smallest distance: in km along geodesics with a CRS, else in the unit of x and y.
+    crs : str, default None
+        The CRS of x and y, such as EPSG:4326; None for lengths in a plane.
     seed : int, default 0
         Seed of the orders.
 
     Examples
     --------
-    >>> thin([0.0, 1.0, 2.0, 9.0], [0.0, 0.0, 0.0, 0.0], 1.5, geographic=False)
+    >>> thin([0.0, 1.0, 2.0, 9.0], [0.0, 0.0, 0.0, 0.0], 1.5)
     array([0, 2, 3])
+    >>> thin([179.9, -179.9], [-16.0, -16.0], 30.0, crs="EPSG:4326").size  # 21 km apart
+    1
     """
     if not distance > 0:
         raise ValueError(f"the thinning distance must be positive, got {distance:g}")
     x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
-    points, radius = np.column_stack([x, y]), distance
-    if geographic:
-        angle = min(distance / EARTH_RADIUS, np.pi)
-        points, radius = great_circle(x, y), 2 * EARTH_RADIUS * np.sin(angle / 2)
-    radius *= 1 - 1e-12  # rounding must not make neighbours of points at the distance itself
-    alone = KDTree(points).query_ball_point(points, radius, return_length=True) == 1
-    crowded = np.flatnonzero(~alone)
-    tree = KDTree(points[crowded])
+    if crs is None:
+        x, y = 1e3 * x, 1e3 * y  # as if the unit were km
+    return _thinned(Earth(crs).within(x, y, distance), seed)
+
+
+def _thinned(places: Neighbours, seed: int) -> Array:
+    """Places of which no two are close: the best of several random orders."""
+    crowd = places.may_have()
+    alone, crowded = np.flatnonzero(~crowd), np.flatnonzero(crowd)
     rng = np.random.default_rng(seed)
-    kept = max((_greedy(tree, radius, rng) for _ in range(_ORDERS)), key=len)
-    return np.sort(np.concatenate([np.flatnonzero(alone), crowded[kept]]))
+    among = places.take(crowded)
+    kept = max((_greedy(among, crowded.size, rng) for _ in range(_ORDERS)), key=len)
+    return np.sort(np.concatenate([alone, crowded[kept]]))
 
 
-def _greedy(tree: Any, radius: float, rng: np.random.Generator) -> Array:
+def _greedy(places: Neighbours, n: int, rng: np.random.Generator) -> Array:
     """Points taken in random order, each of which rules its neighbours out."""
-    free = np.ones(tree.n, dtype=bool)
+    free = np.ones(n, dtype=bool)
     kept = []
-    for i in rng.permutation(tree.n):
+    for i in rng.permutation(n):
         if free[i]:
             kept.append(i)
-            free[tree.query_ball_point(tree.data[i], radius)] = False
+            free[places.of(i)] = False
     return np.array(kept, dtype=np.int64)

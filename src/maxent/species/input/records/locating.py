@@ -16,6 +16,7 @@ from maxent.species.input.crs import (
     short_crs,
     transformed,
 )
+from maxent.species.input.layers.geodesy import Earth
 from maxent.species.input.layers.grid import OUTSIDE, Grid
 from maxent.species.input.records.occurrences import Occurrences
 
@@ -48,7 +49,7 @@ def located(occurrences: Occurrences, grid: Grid) -> tuple[Occurrences, list[str
     def placed(x: Array, y: Array) -> tuple[Array, Array, int]:
         if crs is not None and grid.crs is not None and not same_crs(crs, grid.crs):
             x, y = transformed(x, y, crs, grid.crs)
-        return _turned(x, y, grid) if geographic else (x, y, 0)
+        return _turned(x, y, grid)
 
     new_x, new_y, turned = placed(x, y)
     on_grid = _share(grid, new_x, new_y)
@@ -106,9 +107,10 @@ def _share(grid: Grid, x: Array, y: Array) -> float:
 
 
 def _turned(x: Array, y: Array, grid: Grid) -> tuple[Array, Array, int]:
-    """Longitudes that a full turn brings onto the grid."""
+    """Longitudes, or x of a cylindrical map, that a full turn brings onto the grid."""
     x, count = x.copy(), 0
-    for turn in (-360.0, 360.0):
+    around = Earth.under(grid).turn
+    for turn in (-around, around) if around else ():
         off = np.flatnonzero(grid.cells_at(x, y) == OUTSIDE)
         back = off[grid.cells_at(x[off] + turn, y[off]) != OUTSIDE]
         x[back] += turn

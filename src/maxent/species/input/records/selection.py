@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from maxent.rows.arrays import Array
-from maxent.species.input.crs import is_geographic, metres_per_unit
-from maxent.species.input.layers.grid import EARTH_RADIUS, Grid
+from maxent.species.input.layers.geodesy import cell_metres
+from maxent.species.input.layers.grid import Grid
 from maxent.species.input.records.columns import (
     ABSENT,
     NO_COLUMN,
@@ -142,15 +142,3 @@ def uncertainty_hint(uncertainty: Array | None, grid: Grid, source: str) -> tupl
         f"a cell ({metres:.0f} m); leave them out with max_uncertainty= (--max-uncertainty "
         f"{metres:.0f})",
     )
-
-
-def cell_metres(grid: Grid) -> float | None:
-    """The longer side of a cell in metres, None where the grid does not state its unit."""
-    width, height = grid.cell_size
-    if is_geographic(grid.crs, grid.bounds):
-        _, south, _, north = grid.bounds
-        across = width * np.cos(np.radians((south + north) / 2))
-        return float(1e3 * EARTH_RADIUS * np.radians(max(across, height)))
-    if grid.crs is None:
-        return None
-    return float(max(width, height) * metres_per_unit(grid.crs))

@@ -10,8 +10,15 @@ import numpy as np
 
 from maxent.rows.arrays import Array
 from maxent.species.input.crs import is_geographic, same_crs, short_crs
-from maxent.species.input.layers.geodesy import buffered
+from maxent.species.input.layers.geodesy import Earth
 from maxent.species.input.layers.grid import Grid
+from maxent.species.input.layers.outlines import (
+    across_the_line,
+    brought,
+    buffered,
+    hull,
+    on_grid,
+)
 from maxent.species.input.records.occurrences import read_vector
 from maxent.species.libraries import geo
 from maxent.species.study.study_region import StudyRegion
@@ -26,7 +33,8 @@ class StudyChoice:
     kind : "polygons", "ecoregions", "hull" or "buffer"
         What it is made of.
     polygons : array of shapes
-        Shapes in the coordinates of the grid, of the first two kinds.
+        Shapes in the coordinates of the grid, of the first two kinds; longitudes may lie full
+        turns away from it.
     source : str
         Their file.
     buffer : float or None
@@ -45,21 +53,22 @@ class StudyChoice:
 
     def around(self, x: Array, y: Array, grid: Grid) -> StudyRegion:
         """The study region of records at these places."""
-        shape, words = getattr(self, f"_{self.kind}")(x, y)
+        shape, words = getattr(self, f"_{self.kind}")(x, y, grid)
         if self.buffer is not None:
             shape = buffered(shape, self.buffer, grid)
             if self.kind != "buffer":
                 words += f", and {self.buffer:g} km around"
         return StudyRegion.from_shape(self.kind, words, shape, grid)
 
-    def _polygons(self, x: Array, y: Array) -> tuple[Any, str]:
+    def _polygons(self, x: Array, y: Array, grid: Grid) -> tuple[Any, str]:
         words = f"the {len(self.polygons)} polygons" if len(self.polygons) > 1 else "the polygon"
         return geo("shapely").union_all(self.polygons), f"{words} of {self.source}"
 
-    def _ecoregions(self, x: Array, y: Array) -> tuple[Any, str]:
+    def _ecoregions(self, x: Array, y: Array, grid: Grid) -> tuple[Any, str]:
         shapely = geo("shapely")
         points = shapely.points(x, y)
-        _, found = shapely.STRtree(self.polygons).query(points, predicate="intersects")
+        home = [on_grid(polygon, grid) for polygon in self.polygons]
+        _, found = shapely.STRtree(home).query(points, predicate="intersects")
         holding = np.unique(found)
         if not holding.size:
             raise ValueError(
@@ -70,17 +79,20 @@ class StudyChoice:
         words = f"the {n} of {known} polygons of {self.source} that hold records"
         return shapely.union_all(self.polygons[holding]), words
 
-    def _hull(self, x: Array, y: Array) -> tuple[Any, str]:
-        shapely = geo("shapely")
-        hull = shapely.convex_hull(shapely.multipoints(np.column_stack([x, y])))
-        if hull.area == 0 and self.buffer is None:
+    def _hull(self, x: Array, y: Array, grid: Grid) -> tuple[Any, str]:
+        shape = hull(x, y, grid)
+        words = f"the convex hull of {len(x)} records"
+        if shape is None:
+            whole = geo("shapely").box(*grid.bounds)
+            return whole, f"{words}, which lie all around the earth: all of it"
+        if shape.area == 0 and self.buffer is None:
             raise ValueError(
                 f"the convex hull of {len(x)} records on a line has no area; widen it with buffer= "
                 "(--buffer)"
             )
-        return hull, f"the convex hull of {len(x)} records"
+        return shape, words
 
-    def _buffer(self, x: Array, y: Array) -> tuple[Any, str]:
+    def _buffer(self, x: Array, y: Array, grid: Grid) -> tuple[Any, str]:
         points = geo("shapely").multipoints(np.column_stack([x, y]))
         return points, f"{self.buffer:g} km around {len(x)} records"
 
@@ -114,35 +126,20 @@ def read_polygons(path: str, grid: Grid) -> tuple[Array, list[str]]:
             f"{path}: no coordinate reference system given, taken to be that of the layers, "
             f"{short_crs(grid.crs)}"
         )
-    elif grid.crs is None:
-        if frame.crs.is_geographic != is_geographic(None, grid.bounds):
-            raise ValueError(
-                f"{path}: the polygons are in {short_crs(crs)}, and the layers ({grid.describe()}) "
-                "do not state their coordinate reference system; give it with --layers-crs"
-            )
-    elif not same_crs(crs, grid.crs):
-        shapes = _reprojected(shapes, crs, grid.crs)
-        said.append(f"{path}: reprojected from {short_crs(crs)} to {short_crs(grid.crs)}")
+    elif grid.crs is None and frame.crs.is_geographic != is_geographic(None, grid.bounds):
+        raise ValueError(
+            f"{path}: the polygons are in {short_crs(crs)}, and the layers ({grid.describe()}) do "
+            "not state their coordinate reference system; give it with --layers-crs"
+        )
+    own = Earth.of(crs or grid.crs, shapely.total_bounds(shapes))
+    if own.in_degrees:
+        shapes, jumps = across_the_line(shapes, own.turn)
+        said += [f"{path}: {jump}" for jump in jumps]
     broken = ~shapely.is_valid(shapes)
     if broken.any():
         shapes[broken] = shapely.make_valid(shapes[broken])
         said.append(f"{path}: {int(broken.sum())} polygons that cross themselves were mended")
+    if crs is not None and grid.crs is not None and not same_crs(crs, grid.crs):
+        shapes = brought(shapes, crs, grid)
+        said.append(f"{path}: reprojected from {short_crs(crs)} to {short_crs(grid.crs)}")
     return shapes, said
-
-
-def _reprojected(shapes: Array, crs: str, target: str) -> Array:
-    """With vertices close enough that straight sides stay where they are."""
-    shapely, pyproj = geo("shapely"), geo("pyproj")
-    west, south, east, north = shapely.total_bounds(shapes)
-    shapes = shapely.segmentize(shapes, max(east - west, north - south) / 1000)
-    transformer = pyproj.Transformer.from_crs(crs, target, always_xy=True)
-    moved = shapely.transform(
-        shapes, lambda places: np.column_stack(transformer.transform(*places.T))
-    )
-    beyond = ~np.isfinite(shapely.bounds(moved)).all(axis=1)
-    if beyond.any():
-        raise ValueError(
-            f"polygon {np.flatnonzero(beyond)[0] + 1} of {len(shapes)} lies beyond the reach of "
-            f"{short_crs(target)}, the coordinate reference system of the layers; cut it first"
-        )
-    return np.asarray(moved)
