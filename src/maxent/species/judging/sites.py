@@ -25,11 +25,11 @@ from maxent._support.progress import Progress
 from maxent._support.threads import num_threads
 from maxent.density.posterior import Places, Posterior
 from maxent.rows.arrays import Array
-from maxent.species.batch.outputs import check_unread
 from maxent.species.fitting.model import SpeciesModel
-from maxent.species.input.crs import WGS84
+from maxent.species.input.crs import WGS84, transformed
 from maxent.species.input.layers.geodesy import Earth
 from maxent.species.input.layers.layers import Block, Layers
+from maxent.species.libraries import geo
 from maxent.species.projecting import geotiff
 from maxent.species.projecting.plan import Map
 from maxent.species.study.background import draw_background
@@ -37,7 +37,7 @@ from maxent.species.study.background import draw_background
 CANDIDATES = 20_000  # cells that sites are chosen from, and that stand for the region
 _CHUNK = 1 << 13  # cells whose features are written out at once
 GAIN, DEVIATION = "survey_gain", "suitability_sd"
-TABLE, WAYPOINTS, GEOJSON, PICTURE = "sites.csv", "sites.gpx", "sites.geojson", "sites.png"
+TABLE, WAYPOINTS, GEOJSON = "sites.csv", "sites.gpx", "sites.geojson"
 
 
 @dataclass(frozen=True)
@@ -213,8 +213,7 @@ def plan_survey(
     maps = {what: Map(what) for what in (GAIN, DEVIATION)}
     targets = geotiff.targets(out, maps)
     geotiff.check_targets(targets.values(), layers, overwrite)
-    for name in (TABLE, WAYPOINTS, GEOJSON, PICTURE):
-        check_unread(out / name, [])
+    for name in (TABLE, WAYPOINTS, GEOJSON):
         if (out / name).exists() and not overwrite:
             raise FileExistsError(f"{out / name} is there already; replace it with --overwrite")
     chosen = layers.select(density.schema.names)
@@ -224,11 +223,15 @@ def plan_survey(
     x, y = chosen.grid.centres(drawn.cell)
     earth = Earth.under(chosen.grid)
     notes = _notes(model, drawn.n_known, len(drawn.cell), apart, earth)
+
+    def far(to_x: float, to_y: float) -> Array:
+        return earth.distances(np.full_like(x, to_x), np.full_like(y, to_y), x, y) >= apart
+
     free = None
     if away is not None and apart > 0:
         free = np.ones(len(x), dtype=bool)
         for there in zip(*away, strict=True):
-            free &= earth.distances(there[0], there[1], x, y) >= apart
+            free &= far(*there)
         if not free.any():
             raise ValueError(
                 f"no cell of the region is {apart:g} km from all {len(away[0])} records; lower "
@@ -238,7 +241,7 @@ def plan_survey(
         posterior,
         places,
         count,
-        apart=None if apart == 0 else lambda i: earth.distances(x[i], y[i], x, y) >= apart,
+        apart=None if apart == 0 else lambda row: far(x[row], y[row]),
         free=free,
         detection=detection,
     )
@@ -298,7 +301,7 @@ def _sites(
     suitability = some.suitability
     degrees = None
     if not earth.is_plane:
-        degrees = earth.degrees_of_wgs84(x[rows], y[rows])
+        degrees = transformed(x[rows], y[rows], earth.crs or WGS84, WGS84)
     mess = None
     if model.reference is not None:
         table = X.iloc[list(rows)]
@@ -352,7 +355,7 @@ def _draw_maps(
                 for start in range(0, where.size, _CHUNK):
                     rows = where[start : start + _CHUNK]
                     columns = {name: v.ravel()[rows] for name, v in block.values.items()}
-                    places = posterior.at(_frame(columns))
+                    places = posterior.at(geo("pandas").DataFrame(columns))
                     gain = places.reduction(posterior.covariance, importance, detection)
                     drawn[GAIN][rows] = gain / whole if whole > 0 else 0.0
                     drawn[DEVIATION][rows] = np.sqrt(places.variance(posterior.covariance))
@@ -361,12 +364,6 @@ def _draw_maps(
         for what in maps:
             stage.finish(what, known, True, num_threads())
         stage.publish()
-
-
-def _frame(columns: dict[str, Array]) -> Any:
-    from maxent.species.libraries import geo
-
-    return geo("pandas").DataFrame(columns)
 
 
 def _table(sites: Sequence[Site]) -> bytes:
@@ -408,6 +405,3 @@ def _gpx(sites: Sequence[Site], species: str) -> bytes | None:
             f"{site.deviation:.3f}, gain {100 * site.gain:.2f} %"
         )
     return ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
-
-
-__all__ = ["WGS84", "Site", "SurveyPlan", "choose_sites", "plan_survey"]
