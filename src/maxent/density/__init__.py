@@ -12,6 +12,7 @@ from maxent.density.model import OUTPUTS, Certificate, FittedDensity, fitted_den
 from maxent.density.origin import FromFamilies, Offered
 from maxent.density.points import Points, Table
 from maxent.density.pool import log_pool
+from maxent.density.posterior import Places, Posterior
 from maxent.density.profile import Profile
 from maxent.density.recipe import Recipe, as_recipe
 from maxent.density.sums import DensitySums
@@ -30,7 +31,9 @@ __all__ = [
     "FromFamilies",
     "MeanPlace",
     "Offered",
+    "Places",
     "Points",
+    "Posterior",
     "Profile",
     "Recipe",
     "RecordWeights",

@@ -85,6 +85,7 @@ PUBLIC = {
         "explain_places",
     ],
     "maxent.species.judging.scoring": ["score_records", "score_swd"],
+    "maxent.species.judging.sites": ["Site", "SurveyPlan", "plan_survey"],
     "maxent.species.projecting": ["project", "project_xarray"],
     "maxent.species.projecting.rows": ["project_rows"],
     "maxent.species.comparing.change": ["compare_maps"],

@@ -82,6 +82,9 @@ from maxent.species.judging.explaining import explain_place as explain_place
 from maxent.species.judging.explaining import explain_places as explain_places
 from maxent.species.judging.scoring import score_records as score_records
 from maxent.species.judging.scoring import score_swd as score_swd
+from maxent.species.judging.sites import Site as Site
+from maxent.species.judging.sites import SurveyPlan as SurveyPlan
+from maxent.species.judging.sites import plan_survey as plan_survey
 from maxent.species.projecting import project as project
 from maxent.species.projecting import project_xarray as project_xarray
 from maxent.species.projecting.rows import project_rows as project_rows

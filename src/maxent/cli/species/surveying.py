@@ -1,0 +1,125 @@
+"""maxent sites: where to survey next."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from maxent.cli._console import console, one_line_errors, recorded_warnings
+from maxent.cli._options import given, with_fields
+from maxent.cli.species.arguments import (
+    AllowVrt,
+    MakeModelLayers,
+    MaxCells,
+    MaybeLayers,
+    Model,
+    Network,
+    Overwrite,
+    Quiet,
+    check_layers,
+    paths,
+    teller,
+)
+from maxent.species.input.files import RecordFile, check_there
+
+if TYPE_CHECKING:
+    from maxent.species.judging.sites import SurveyPlan
+
+
+@one_line_errors
+@with_fields
+def sites(
+    context: typer.Context,
+    model: Model,
+    *,
+    layers: MaybeLayers = None,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Write to this folder.")],
+    count: Annotated[int, typer.Option("--sites", help="Choose this many sites.", min=1)] = 20,
+    apart: Annotated[
+        float, typer.Option(help="Keep sites this many km apart, and from --visited.", min=0)
+    ] = 0.0,
+    detection: Annotated[
+        float,
+        typer.Option(help="Chance that one visit finds the species where it lives, above 0 to 1."),
+    ] = 1.0,
+    visited: Annotated[
+        Path | None, typer.Option(help="Keep away from the records of this file (needs --apart).")
+    ] = None,
+    make_layers: MakeModelLayers,
+    seed: Annotated[int, typer.Option(help="Draw candidate cells from this seed.", min=0)] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    overwrite: Overwrite = False,
+    max_cells: MaxCells = None,
+    allow_vrt: AllowVrt = False,
+    network: Network = False,
+    quiet: Quiet = False,
+) -> None:
+    """Choose the places whose visit would make the map most certain: a table, GPX and maps."""
+    files = make_layers(paths(layers)).sources
+    check_layers(files)
+    check_there(model, *([] if visited is None else [visited]), rasters=files)
+    if visited is not None and not given(context, "apart"):
+        raise typer.BadParameter("--visited has no effect without --apart KM")
+    from maxent.species.batch.outputs import locked
+    from maxent.species.fitting.model import load_model
+    from maxent.species.judging.sites import plan_survey
+
+    fitted = load_model(model)
+    schema = fitted.density.schema
+    opened = make_layers(paths(layers), categorical=schema.categorical)
+    tell = teller(quiet)
+    with locked(out), recorded_warnings() as notes, opened.open(only=schema.names) as rasters:
+        away = None
+        if visited is not None:
+            records, told = RecordFile(str(visited)).read(rasters.grid)
+            for note in told:
+                tell(note)
+            away = (records.x, records.y)
+        plan = plan_survey(
+            fitted,
+            rasters,
+            out,
+            count=count,
+            apart=apart,
+            detection=detection,
+            away=away,
+            seed=seed,
+            overwrite=overwrite,
+            verbose=0 if quiet else 1,
+        )
+    for note in (*rasters.notes, *notes, *plan.notes):
+        tell(note)
+    if as_json:
+        typer.echo(json.dumps(asdict(plan), indent=1))
+    elif not quiet:
+        _show(plan, out)
+
+
+def _show(plan: SurveyPlan, out: Path) -> None:
+    screen = console()
+    table = Table()
+    degrees = plan.sites[0].longitude is not None
+    for name in ("", *(("longitude", "latitude") if degrees else ("x", "y"))):
+        table.add_column(name, justify="right")
+    for name in ("suitability", "sd", "gain %", "MESS"):
+        table.add_column(name, justify="right")
+    for site in plan.sites:
+        where = (site.longitude, site.latitude) if degrees else (site.x, site.y)
+        table.add_row(
+            str(site.rank),
+            *(f"{value:.5f}" if degrees else f"{value:.10g}" for value in where),
+            f"{site.suitability:.3f}",
+            f"{site.deviation:.3f}",
+            f"{100 * site.gain:.2f}",
+            "" if site.mess is None else f"{site.mess:.1f}",
+        )
+    screen.print(table)
+    screen.print(plan.describe(), soft_wrap=True)
+    for name in plan.files.values():
+        screen.print(f"wrote {escape(str(out / name))}", soft_wrap=True)
