@@ -25,7 +25,8 @@ def in_km(sample: Sample) -> Array:
     """The rows in a plane of equal areas around the records, in km; as given without a CRS."""
     if sample.crs is None:
         return unrolled(sample)
-    return Earth(sample.crs).flat(*np.asarray(sample.coordinates).T, sample.counts > 0)
+    x, y = np.asarray(sample.coordinates).T
+    return Earth(sample.crs).flat(x, y, sample.counts > 0)
 
 
 def blocks(sample: Sample, n: int) -> evaluation.SpatialBlocks:

@@ -317,9 +317,7 @@ class Earth:
 
     def _derivative(self, x: Array, y: Array, dx: float, dy: float) -> Array:
         """Of points of space in a direction; from one side where the map ends on the other."""
-        axis = self._system.axis_info[0] if not self.in_degrees else None
-        angle = axis is None or self._system.is_geographic
-        step = 0.01 if angle else _STEP / (axis.unit_conversion_factor / 1e3)
+        step = 0.01 if self._system.is_geographic else _STEP / self._km_per_unit
         low, high = (self.space(x + s * step * dx, y + s * step * dy) for s in (-1, 1))
         slope = (high - low) / (2 * step)
         lost = ~np.isfinite(slope).all(axis=1)
@@ -542,8 +540,8 @@ def area_km2(shape: Any, grid: Grid) -> float:
     shapely, earth = geo("shapely"), Earth.under(grid)
     if not earth.in_degrees:
         parts = shapely.get_parts(shape)
-        pieces = [_pieces(part, _PIECE / earth.largest_scale(part)) for part in parts if part.area]
-        pieces = np.concatenate([np.empty(0, object), *pieces])
+        found = [_pieces(part, _PIECE / earth.largest_scale(part)) for part in parts if part.area]
+        pieces = np.concatenate([np.empty(0, object), *found])
         middle = shapely.centroid(pieces)
         scale = earth.areal_scale(shapely.get_x(middle), shapely.get_y(middle))
         return float(np.nansum(shapely.area(pieces) * scale))
