@@ -53,6 +53,7 @@ from maxent.species.study.samples import Prepared, Region, Regions, prepare
 _HELD_OUT = {  # whose AUC is shown where there are no test records
     "blocks": "block CV",
     "checkerboard": "checkerboard CV",
+    "environment": "environmental CV",
     "random": "random CV",
     "bootstrap": "bootstrap",
     "subsample": "subsamples",

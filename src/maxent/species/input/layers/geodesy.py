@@ -230,18 +230,26 @@ class Earth:
         around : array of bool (n,), default None
             Those in whose middle the plane touches the earth; None for all.
         """
-        points = self.space(x, y)
         if self.is_plane:
-            return points
-        middle = points[slice(None) if around is None else around].mean(axis=0)
+            return self.space(x, y)
+        return np.column_stack(self._plane(x, y, around)(*self.degrees(x, y)))
+
+    def unflat(self, lines: Array, x: ArrayLike, y: ArrayLike, around: Array | None) -> Array:
+        """Coordinates of points (n, 2) of the plane that :meth:`flat` makes of places."""
+        if self.is_plane:
+            return np.asarray(lines) / self._km_per_unit
+        plane = self._plane(x, y, around)
+        return np.column_stack(self.coordinates(*plane(*np.asarray(lines).T, inverse=True)))
+
+    def _plane(self, x: ArrayLike, y: ArrayLike, around: Array | None) -> Any:
+        middle = self.space(x, y)[slice(None) if around is None else around].mean(axis=0)
         if not np.linalg.norm(middle) > 1.0:  # km: all around the earth, and no side is nearer
             middle = np.array([1.0, 0.0, 0.0])
         (longitude,), (latitude,) = self.from_space(middle[None])
-        plane = geo("pyproj").Proj(
+        return geo("pyproj").Proj(
             f"+proj=laea +lon_0={longitude:.17g} +lat_0={latitude:.17g} "
             f"+a={self.geod.a!r} +b={self.geod.b!r} +units=km"
         )
-        return np.column_stack(plane(*self.degrees(x, y)))
 
     def unrolled(self, x: ArrayLike, around: Array | None = None) -> Array:
         """x without its jump at the date line, where places lie on both sides of it.
