@@ -137,6 +137,7 @@ PUBLIC = {
     "maxent.evaluation": [
         "BufferedLeaveOneOut",
         "Checkerboard",
+        "EnvironmentalBlocks",
         "PresenceKFold",
         "SpatialBlocks",
     ],

@@ -82,7 +82,7 @@ bar.set_ticks(range(4), labels=["never", "lost", "kept", "gained"])
 # **How to read this.** Orange cells are lost, grey cells stay within the range, blue cells would
 # be gained. The climate and the model are the same in all three maps. Only the rule differs, and
 # with it the share of the range that is lost. So report the rule with the number, and better
-# still, report several. Areas are in km2 on the sphere, because cells in degrees get smaller
+# still, report several. Areas are in km2 on the ground, because cells in degrees get smaller
 # towards the poles.
 
 for rule, change in changes.items():

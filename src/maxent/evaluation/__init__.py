@@ -7,7 +7,9 @@
                       threshold rules
 ``partial.py``        partial ROC: the AUC where few presences are omitted, beside a random one's
 ``probabilities.py``  calibration of probabilities: Brier score, log loss, slope and curve
-``splitters.py``      folds of presences, spatial blocks, checkerboards, buffered leave-one-out
+``splitters.py``      folds of presences, spatial and environmental blocks, checkerboards,
+                      buffered leave-one-out
+``variograms.py``     over what distance values are alike, which says how large blocks should be
 ``alignments.py``     how alike two alignments of sequences are
 ====================  ========================================================================
 
@@ -51,9 +53,11 @@ from maxent.evaluation.probabilities import Calibration, calibration
 from maxent.evaluation.splitters import (
     BufferedLeaveOneOut,
     Checkerboard,
+    EnvironmentalBlocks,
     PresenceKFold,
     SpatialBlocks,
 )
+from maxent.evaluation.variograms import Variogram, variogram
 
 __all__ = [
     "AUC",
@@ -62,6 +66,7 @@ __all__ = [
     "BufferedLeaveOneOut",
     "Calibration",
     "Checkerboard",
+    "EnvironmentalBlocks",
     "MaxTSS",
     "OmissionCurve",
     "PartialROC",
@@ -69,6 +74,7 @@ __all__ = [
     "RocCurve",
     "SpatialBlocks",
     "Threshold",
+    "Variogram",
     "aicc",
     "alignment_deviation",
     "alignment_overlap",
@@ -90,4 +96,5 @@ __all__ = [
     "roc_curve",
     "thresholds",
     "tss",
+    "variogram",
 ]

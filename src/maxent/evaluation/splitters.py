@@ -22,6 +22,7 @@ from maxent.rows.arrays import Array
 
 Split = tuple[Array, Array]
 Background = Literal["training-blocks", "all"]
+_STARTS = 20  # of k-means
 
 
 class _Splitter(ABC):
@@ -130,9 +131,12 @@ class _Spatial(_Splitter):
 
     coordinates: ArrayLike | None = field(repr=False)
 
+    _in_plane = True  # whether coordinates are x and y
+
     def __post_init__(self) -> None:
         if self.coordinates is not None:
-            object.__setattr__(self, "coordinates", _as_coordinates(self.coordinates))
+            made = _as_coordinates(self.coordinates, self._in_plane)
+            object.__setattr__(self, "coordinates", made)
 
     def _places(self, groups: ArrayLike | None, rows: int) -> Array:
         given = self.coordinates if self.coordinates is not None else groups
@@ -141,7 +145,7 @@ class _Spatial(_Splitter):
                 f"{type(self).__name__} needs coordinates: give them when you make it, or as "
                 "groups, one (x, y) per row"
             )
-        places = _as_coordinates(given)
+        places = _as_coordinates(given, self._in_plane)
         if len(places) != rows:
             raise ValueError(
                 f"there are {len(places)} coordinates for {rows} rows; to split subsets of the "
@@ -150,10 +154,11 @@ class _Spatial(_Splitter):
         return places
 
 
-def _as_coordinates(coordinates: ArrayLike) -> Array:
+def _as_coordinates(coordinates: ArrayLike, in_plane: bool) -> Array:
     places = np.array(coordinates, dtype=np.float64)
-    if places.ndim != 2 or places.shape[1] != 2:
-        raise ValueError(f"coordinates must have shape (rows, 2), got {places.shape}")
+    if places.ndim != 2 or (in_plane and places.shape[1] != 2):
+        shape = "(rows, 2)" if in_plane else "(rows, variables)"
+        raise ValueError(f"coordinates must have shape {shape}, got {places.shape}")
     bad = ~np.isfinite(places).all(axis=1)
     if bad.any():
         raise ValueError(
@@ -330,6 +335,74 @@ class Checkerboard(_Blocked):
         cells = _grid_cells(places, self.size)
         fine = cells.sum(axis=1) % 2
         return fine if self.levels == 1 else 2 * fine + (cells // 2).sum(axis=1) % 2
+
+
+@io.register
+@dataclass(frozen=True, eq=False)
+class EnvironmentalBlocks(_Blocked):
+    """Blocks of environment: the model is judged in conditions that it was not trained in.
+
+    The variables are scaled to mean 0 and standard deviation 1, the presences are parted into
+    ``n_splits`` groups by k-means, and every row belongs to the group with the nearest centre
+    (Roberts et al., 2017; blockCV's environmental clusters). Background as in
+    :class:`SpatialBlocks`.
+
+    Parameters
+    ----------
+    coordinates : array (n_rows, n_variables)
+        The environment of every row; None where it is given to ``split`` as ``groups``.
+    n_splits : int, default 4
+        Number of folds.
+    random_state : int or None, default 0
+        Seed of the first centres.
+    background : "training-blocks" or "all", default "training-blocks"
+        Background to train on.
+
+    Examples
+    --------
+    >>> heat = [[0.0], [1.0], [9.0], [10.0], [0.5], [9.5]]
+    >>> blocks = EnvironmentalBlocks(heat, n_splits=2)
+    >>> [test.tolist() for _, test in blocks.split(None, [1, 1, 1, 1, 0, 0])]
+    [[0, 1, 4], [2, 3, 5]]
+    """
+
+    n_splits: int = 4
+    random_state: int | None = 0
+
+    _in_plane = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_folds(self.n_splits)
+
+    def _folds(self, places: Array, presence: Array) -> Array:
+        from scipy.cluster.vq import ClusterError, kmeans2
+        from scipy.spatial import KDTree
+
+        spread = places.std(axis=0)
+        used = spread > 0
+        scaled = (places[:, used] - places[:, used].mean(axis=0)) / spread[used]
+        points = scaled[presence]
+        if len(np.unique(points, axis=0)) < self.n_splits:
+            raise ValueError(
+                f"the presences have too few different environments for n_splits={self.n_splits}; "
+                "use fewer folds"
+            )
+        rng = np.random.default_rng(self.random_state)
+        found = []
+        for _ in range(_STARTS):
+            try:
+                centres, group = kmeans2(
+                    points, self.n_splits, iter=100, minit="++", missing="raise", rng=rng
+                )
+            except ClusterError:  # a group has lost its last point
+                continue
+            found.append((((points - centres[group]) ** 2).sum(), centres))
+        if not found:
+            raise ValueError(f"k-means finds no {self.n_splits} groups; use fewer folds")
+        _, centres = min(found, key=lambda one: one[0])
+        centres = centres[np.lexsort(centres.T[::-1])]  # a fold's number means something
+        return np.asarray(KDTree(centres).query(scaled)[1])
 
 
 @io.register

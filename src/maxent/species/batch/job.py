@@ -58,6 +58,7 @@ from maxent.species.study.study_region import StudyRegion
 _HELD_OUT = {  # whose AUC is shown where there are no test records
     "blocks": "block CV",
     "checkerboard": "checkerboard CV",
+    "environment": "environmental CV",
     "random": "random CV",
     "bootstrap": "bootstrap",
     "subsample": "subsamples",

@@ -14,11 +14,12 @@ from maxent._support.threads import num_threads
 from maxent._version import __version__
 from maxent.density import FittedDensity, Recipe
 from maxent.species import judging
-from maxent.species.fitting.results import Replicates, Sample, SpeciesResult
+from maxent.species.fitting.results import BlockSize, Replicates, Sample, SpeciesResult
 from maxent.species.fitting.settings import Settings
 from maxent.species.fitting.sharing import Shared, share
 from maxent.species.input.layers.grid import Grid
 from maxent.species.judging.replicates import Refit, suitable_kind
+from maxent.species.judging.spatial_folds import block_size
 from maxent.species.study.samples import Prepared
 from maxent.species.study.selection import selected
 
@@ -79,10 +80,12 @@ def fit_species(
     notes = [*prepared.notes, *more, *_remarks(model, sample, test)]
     n_cells = _more_cells(model, sample)
     small = _thinned(sample, settings)
+    size = _block_size(small, model, settings)
+    notes += [] if size is None else [f"cross-validation: {size.describe()}"]
     sharing, refit = None, None
     if settings.share and lenders is not None:
         with clock("sharing"):
-            model, sharing, refit = _shared(recipe, sample, small, model, lenders, settings)
+            model, sharing, refit = _shared(recipe, sample, small, model, lenders, settings, size)
         notes.append(f"{prepared.species}: {sharing.describe()}")
     with clock("evaluation"):
         evaluation = judging.evaluate(model, sample, test)
@@ -91,7 +94,7 @@ def fit_species(
             f"cross-validation, jackknife and response bands use {len(small.counts)} of the "
             f"{len(sample.counts)} cells"
         )
-    replicates, models = _replicated(recipe, small, settings, clock, notes, refit)
+    replicates, models = _replicated(recipe, small, settings, clock, notes, refit, size)
     if refit is not None:
         notes.append(_OF_OWN)
     result = SpeciesResult(
@@ -200,6 +203,7 @@ def _shared(
     own: FittedDensity,
     lenders: Mapping[str, FittedDensity],
     settings: Settings,
+    size: BlockSize | None,
 ) -> Shared:
     return share(
         recipe,
@@ -212,7 +216,16 @@ def _shared(
         judged_on=small,
         n_jobs=num_threads(),
         verbose=settings.verbose,
+        blocks=size,
     )
+
+
+def _block_size(sample: Sample, model: FittedDensity, settings: Settings) -> BlockSize | None:
+    """The size of blocks, where one was asked for."""
+    if settings.block_size is None:
+        return None
+    names = model.schema.continuous
+    return block_size(sample, settings.block_size, names, lambda: model, settings.seed)
 
 
 def _folds(sample: Sample, settings: Settings) -> tuple[str, str]:
@@ -252,6 +265,7 @@ def _replicated(
     clock: _Clock,
     notes: list[str],
     refit: Refit | None,
+    size: BlockSize | None,
 ) -> tuple[list[Replicates], list[FittedDensity]]:
     made: list[Replicates] = []
     kind, why = _folds(sample, settings)
@@ -268,7 +282,8 @@ def _replicated(
         if why:
             notes.append(f"cross-validation in random folds, not in spatial blocks: {why}")
         with clock("cross-validation"):
-            made.append(judging.replicate(recipe, sample, kind=kind, n=settings.folds, **how)[0])
+            folds: dict[str, Any] = {"kind": kind, "n": settings.folds, "blocks": size}
+            made.append(judging.replicate(recipe, sample, **folds, **how)[0])
     models: list[FittedDensity] = []
     if settings.replicates:
         kind = {"crossvalidate": "random"}.get(settings.replicate_kind, settings.replicate_kind)

@@ -87,6 +87,21 @@ def check_options(instance: Any) -> None:
             raise ValueError(f"{name} must be at least {asked.least}, got {value!r}")
 
 
+BLOCK_SIZES = ("layers", "residuals")
+
+
+def check_block_size(size: str | None) -> None:
+    """Refuse a size of blocks that is neither a distance nor a way to find one."""
+    if size is None or size in BLOCK_SIZES:
+        return
+    try:
+        km = float(size)
+    except ValueError:
+        km = 0.0
+    if not 0 < km <= 20_000:
+        raise ValueError(f"block_size must be km up to 20000, layers or residuals, got {size!r}")
+
+
 def typed(instance: Any) -> list[str]:
     """The options that say the same on the command line; defaults are left out.
 

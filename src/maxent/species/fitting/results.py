@@ -14,6 +14,7 @@ import numpy as np
 
 from maxent import io
 from maxent.density import FittedDensity, fitted_density
+from maxent.evaluation import Variogram
 from maxent.rows.arrays import Array
 from maxent.species.batch.outputs import RESULT
 from maxent.species.comparing.records import Comparison
@@ -130,12 +131,63 @@ class Evaluation:
 
 @io.register
 @dataclass(frozen=True, eq=False)
+class BlockSize:
+    """How large the blocks of a cross-validation are, and how that was chosen.
+
+    Attributes
+    ----------
+    km : float
+        Side of a block on the ground.
+    rule : "given", "layers" or "residuals"
+        Where it comes from: the median range over which layers are alike, or that of the residuals
+        of the fit.
+    variograms : dict of Variogram
+        By layer, or of the residuals; empty where the size was given.
+    reach : float
+        km up to which pairs of places were looked at, 0 where none were.
+    edges : list of array (n, 2)
+        Lines between blocks, in the coordinates of the layers.
+    """
+
+    km: float
+    rule: str
+    variograms: dict[str, Variogram] = field(default_factory=dict)
+    reach: float = 0.0
+    edges: list[Array] = field(default_factory=list)
+
+    def describe(self) -> str:
+        """What it is, in words."""
+        if self.rule == "given":
+            return f"blocks of {self.km:.4g} km"
+        if self.rule == "residuals":
+            return (
+                f"blocks of {self.km:.4g} km, the range over which residuals of the fit are alike"
+            )
+        ranges = [v.range for v in self.variograms.values()]
+        near = [r for r in ranges if 0 < r < np.inf]
+        words = f"blocks of {self.km:.4g} km, the median range over which {len(ranges)} layers are"
+        words += " alike"
+        told = (
+            [" to ".join(f"{r:.4g}" for r in sorted({min(near), max(near)})) + " km"]
+            if near
+            else []
+        )
+        endless, without = sum(r == np.inf for r in ranges), sum(r == 0 for r in ranges)
+        if endless:
+            told.append(f"{endless} beyond the {self.reach:.4g} km looked at, which they count as")
+        if without:
+            told.append(f"{without} without any")
+        return f"{words} ({'; '.join(told)})"
+
+
+@io.register
+@dataclass(frozen=True, eq=False)
 class Replicates:
     """The fit repeated on parts of the records and scored on the rest.
 
     Attributes
     ----------
-    kind : "blocks", "checkerboard", "random", "bootstrap" or "subsample"
+    kind : "blocks", "checkerboard", "environment", "random", "bootstrap" or "subsample"
         How the records were split.
     table : list of dict
         One row per replicate: name, n_train, n_test, train_auc, test_auc, auc_difference
@@ -148,6 +200,8 @@ class Replicates:
         Places of the presences, for a picture of the blocks; None without places.
     fold : array (n_presences,) or None
         Fold of each presence.
+    blocks : BlockSize or None
+        The size of its blocks, where they have one.
     """
 
     kind: str
@@ -156,6 +210,7 @@ class Replicates:
     omission: dict[str, Array] = field(default_factory=dict)
     coordinates: Array | None = None
     fold: Array | None = None
+    blocks: BlockSize | None = field(default=None, metadata=io.LATER)
 
 
 @io.register
@@ -171,7 +226,7 @@ class Sharing:
         Species that lent.
     lenders : dict of float
         Weight of each one's exponent in the others' part.
-    kind : "blocks", "checkerboard" or "random"
+    kind : "blocks", "checkerboard", "environment" or "random"
         How the cross-validation split the records.
     folds : int
         Its number of folds.

@@ -14,6 +14,7 @@ from maxent.species.fitting.options import (
     FOR_MAPS,
     MODEL,
     OUTPUT,
+    check_block_size,
     check_options,
     option,
 )
@@ -43,7 +44,7 @@ NO_REGION = (
     "extent region needs a study region: give one (--region, --buffer, --hull or --ecoregions), "
     "or draw all of the layers (--extent layers)"
 )
-_CV = ("auto", "blocks", "checkerboard", "random", "none")
+_CV = ("auto", "blocks", "checkerboard", "environment", "random", "none")
 _REPLICATES = ("bootstrap", "subsample", "crossvalidate")
 
 
@@ -106,9 +107,12 @@ class Settings:
     test_share : float, default 0.0
         Share of the records held out at random for testing.
     cv : str, default "auto"
-        Cross-validation: "auto", "blocks", "checkerboard", "random" or "none".
+        Cross-validation: "auto", "blocks", "checkerboard", "environment", "random" or "none".
     folds : int, default 4
         Its folds.
+    block_size : str, default None
+        Side of the blocks of "blocks": km, or "layers" or "residuals" for the range over which
+        these are alike; None for blocks of equal numbers of records.
     replicates : int, default 0
         Further refits, with maps of their mean and spread.
     replicate_kind : str, default "bootstrap"
@@ -212,12 +216,19 @@ class Settings:
     )
     cv: str = option(
         "auto",
-        "Cross-validate by auto, blocks, checkerboard, random or none.",
+        "Cross-validate by auto, blocks, checkerboard, environment, random or none.",
         CHECKS,
         choices=_CV,
         with_swd=ALWAYS,
     )
     folds: int = option(4, "Cross-validate in this many folds.", CHECKS, least=2, with_swd=ALWAYS)
+    block_size: str | None = option(
+        None,
+        "Make blocks this many km wide, or as far as layers or residuals are alike [default: "
+        "blocks of equal numbers of records].",
+        CHECKS,
+        with_swd=ALWAYS,
+    )
     replicates: int = option(
         0, "Refit this many times, and map mean and spread.", CHECKS, least=0, with_swd=ALWAYS
     )
@@ -306,6 +317,9 @@ class Settings:
             raise ValueError(f"prevalence must lie between 0 and 1, got {self.prevalence!r}")
         if self.entropy != "shannon":  # which needs no classes: a command starts without them
             parse_entropy(self.entropy)
+        check_block_size(self.block_size)
+        if self.block_size is not None and self.cv != "blocks":
+            raise ValueError(f"block_size has no effect on cv {self.cv}; give --cv blocks")
         if self.share and self.cv == "none":
             raise ValueError("share is decided by cross-validation, so cv cannot be none")
 
@@ -352,7 +366,8 @@ class Settings:
 
     def listed(self) -> dict[str, Any]:
         """By name, for the report."""
-        return {k: v for k, v in asdict(self).items() if k != "verbose"}
+        left = ["verbose"] if self.block_size is not None else ["verbose", "block_size"]
+        return {k: v for k, v in asdict(self).items() if k not in left}
 
 
 def parse_entropy(text: str) -> Entropy:

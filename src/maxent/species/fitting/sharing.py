@@ -30,7 +30,7 @@ from maxent.density import Certificate, FittedDensity, Points, Recipe, Table, as
 from maxent.features import Cells, Operator, Schema, bind, with_weights
 from maxent.features.summing import joint_schema, summed
 from maxent.rows.arrays import Array
-from maxent.species.fitting.results import Sample, Sharing
+from maxent.species.fitting.results import BlockSize, Sample, Sharing
 from maxent.species.judging.refits import REFIT_TOL, per_record
 from maxent.species.judging.replicates import Plain, Split, split_points, split_records
 
@@ -123,6 +123,7 @@ def share(
     judged_on: Sample | None = None,
     n_jobs: int | None = None,
     verbose: int = 1,
+    blocks: BlockSize | None = None,
 ) -> Shared:
     """The species' own density, or its mean with the others', whichever held-out records prefer.
 
@@ -152,6 +153,8 @@ def share(
         Threads.
     verbose : int, default 1
         0 silences progress.
+    blocks : BlockSize, default None
+        The size of the blocks of "blocks"; None for equal numbers of records.
 
     Examples
     --------
@@ -184,7 +187,8 @@ def share(
             return None
 
     with one_blas_thread():
-        splits = split_records(judged, kind, n, seed=seed)
+        how: dict[str, Any] = {"blocks": blocks, "variables": borrower.schema.continuous}
+        splits = split_records(judged, kind, n, seed=seed, **how)
         made = in_threads("sharing", run, splits, n_jobs, verbose)
     folds = [fold for fold in made if fold is not None]
     if not folds:

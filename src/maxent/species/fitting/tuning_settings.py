@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from maxent.species.fitting.options import CHECKS, check_options, option
+from maxent.species.fitting.options import CHECKS, check_block_size, check_options, option
 
-PARTITIONS = ("blocks", "checkerboard", "checkerboard2", "random", "jackknife")
-_OF_N = ("blocks", "random")  # whose number of folds can be chosen
+PARTITIONS = ("blocks", "checkerboard", "checkerboard2", "environment", "random", "jackknife")
+_OF_N = ("blocks", "environment", "random")  # whose number of folds can be chosen
+_PARTS = ("blocks", "checkerboard", "checkerboard2", "environment")  # with background of their own
 
 # statistics of a candidate by the name that is typed: column of the table, and its better direction
 STATISTICS = {
@@ -36,12 +37,15 @@ class TuningSettings:
     Parameters
     ----------
     partition : str, default "blocks"
-        "blocks", "checkerboard" (2 folds), "checkerboard2" (4, on two levels), "random" or
-        "jackknife" (each record alone).
+        "blocks", "checkerboard" (2 folds), "checkerboard2" (4, on two levels), "environment"
+        (groups of like conditions), "random" or "jackknife" (each record alone).
     column : str, default None
         Column of the records that names the fold of each.
     folds : int, default None
-        Folds of blocks and random; None is 4.
+        Folds of blocks, environment and random; None is 4.
+    block_size : str, default None
+        Side of blocks: km, or "layers" or "residuals" for the range over which these are alike;
+        None for blocks of equal numbers of records.
     squares : int, default None
         Cells along a square of a checkerboard; None is so that 4 to 8 squares lie along the
         records.
@@ -67,7 +71,15 @@ class TuningSettings:
     column: str | None = option(
         None, "Take the folds from this column of the records.", CHECKS, "--partition-column"
     )
-    folds: int | None = option(None, "Make this many blocks or random folds [default: 4].", CHECKS)
+    folds: int | None = option(
+        None, "Make this many blocks, groups or random folds [default: 4].", CHECKS
+    )
+    block_size: str | None = option(
+        None,
+        "Make blocks this many km wide, or as far as layers or residuals are alike [default: "
+        "blocks of equal numbers of records].",
+        CHECKS,
+    )
     squares: int | None = option(
         None,
         "Make squares of a checkerboard this many cells wide [default: by the records].",
@@ -101,16 +113,15 @@ class TuningSettings:
                 raise ValueError(f"folds has no effect on {kind}; leave it out")
             if self.folds < 2:
                 raise ValueError(f"folds must be at least 2, got {self.folds}")
+        check_block_size(self.block_size)
+        if self.block_size is not None and kind != "blocks":
+            raise ValueError(f"block_size has no effect on {kind}; leave it out")
         if self.squares is not None:
             if not kind.startswith("checkerboard"):
                 raise ValueError(f"squares has no effect on {kind}; leave it out")
             if self.squares < 1:
                 raise ValueError(f"squares must be at least 1 cell wide, got {self.squares}")
-        if self.validation == "partition" and kind not in (
-            "blocks",
-            "checkerboard",
-            "checkerboard2",
-        ):
+        if self.validation == "partition" and kind not in _PARTS:
             raise ValueError(f"validation by partition needs blocks or squares, got {kind}")
         if self.partial_roc is not None and not 0 < self.partial_roc < 100:
             raise ValueError(
@@ -125,7 +136,7 @@ class TuningSettings:
 
     @property
     def n_folds(self) -> int:
-        """Of blocks and random folds."""
+        """Of blocks, groups and random folds."""
         return 4 if self.folds is None else self.folds
 
     def rule(self) -> tuple[str, list[tuple[str, int, float]]]:

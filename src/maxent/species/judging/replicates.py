@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -14,20 +15,22 @@ from maxent._support.threads import one_blas_thread
 from maxent.density import FittedDensity, Points, Recipe, Table, as_recipe
 from maxent.features import Cells, Schema
 from maxent.rows.arrays import Array
-from maxent.species.fitting.results import Replicates, Sample
+from maxent.species.fitting.results import BlockSize, Replicates, Sample
+from maxent.species.judging import spatial_folds
 from maxent.species.judging.refits import check_whole, coarse, deviation, overfitting, per_record
-from maxent.species.judging.spatial_folds import blocks, checkerboard
 
 _NAMES = {  # of a replicate, by kind
     "blocks": "block",
     "checkerboard": "squares",
+    "environment": "group",
     "random": "fold",
     "subsample": "subsample",
     "bootstrap": "bootstrap",
 }
 _SPATIAL = ("blocks", "checkerboard")
+_BLOCKED = (*_SPATIAL, "environment")  # with a background of their own
 _FEW = 8  # records below which spatial blocks make no sense
-_PARTITIONS = (*_SPATIAL, "random")  # every record is in one test set
+_PARTITIONS = (*_BLOCKED, "random")  # every record is in one test set
 _SCORES = (
     *("train_auc", "test_auc", "auc_difference", "test_gain", "boyce"),
     *("omission_minimum", "omission_10_percentile", "gain", "gap"),
@@ -95,6 +98,7 @@ def replicate(
     verbose: int = 1,
     keep_models: bool = False,
     refit: Refit | None = None,
+    blocks: BlockSize | None = None,
 ) -> tuple[Replicates, list[FittedDensity]]:
     """Fit on some of the records and score on the others, ``n`` times; and the models if kept.
 
@@ -102,7 +106,9 @@ def replicate(
 
     - "blocks": ``n`` contiguous blocks (:class:`maxent.evaluation.SpatialBlocks`);
       "checkerboard": 2 or 4 sets of squares, 4 to 8 squares along the records, whichever leaves
-      most of them in the smallest set. A block is left out of the fit with its background.
+      most of them in the smallest set; "environment": ``n`` groups of records in like conditions
+      (:class:`maxent.evaluation.EnvironmentalBlocks`). A block, or the places with conditions
+      like those of a group, is left out of the fit with its background.
     - "random": ``n`` folds of the rows with records; "subsample": ``n`` times a share
       ``test_share`` of these rows; "bootstrap": records drawn with replacement, and tested with
       the rows that were not drawn. Background rows with held-out records stay, as background.
@@ -142,10 +148,13 @@ def replicate(
         Whether to return the models.
     refit : callable, default None
         Makes the density of some of the points in another way than ``recipe`` alone.
+    blocks : BlockSize, default None
+        The size of the blocks of "blocks"; None for equal numbers of records.
     """
     check_whole("n", n, 1)
-    splits = split_records(sample, kind, n, test_share, seed)
     refit = Plain.from_sample(as_recipe(recipe), sample) if refit is None else refit
+    how: dict[str, Any] = {"blocks": blocks, "variables": refit.schema.continuous}
+    splits = split_records(sample, kind, n, test_share, seed, **how)
     whole = _Whole(sample, refit.schema.read(sample.X))
 
     def run(item: tuple[int, Split]) -> _Scored | dict[str, Any]:
@@ -176,6 +185,7 @@ def replicate(
         omission=_averaged("cumulative", _CUMULATIVE, [s.omission for s in scored]),
         coordinates=places,
         fold=fold,
+        blocks=blocks if kind == "blocks" else None,
     )
     return made, [part.model for part in scored] if keep_models else []
 
@@ -202,13 +212,22 @@ def suitable_kind(sample: Sample, n: int = 4) -> tuple[str, str]:
 
 
 def split_records(
-    sample: Sample, kind: str, n: int, test_share: float = 0.25, seed: int = 0
+    sample: Sample,
+    kind: str,
+    n: int,
+    test_share: float = 0.25,
+    seed: int = 0,
+    *,
+    blocks: BlockSize | None = None,
+    variables: Sequence[str] | None = None,
 ) -> list[Split]:
-    """The splits of :func:`replicate`."""
+    """The splits of :func:`replicate`; ``variables`` are those that tell environments apart."""
     if kind not in _NAMES:
         raise ValueError(f"kind must be one of {', '.join(_NAMES)}, got {kind!r}")
+    if kind == "environment":
+        return _block_splits(sample, spatial_folds.environment(sample, n, variables, seed))
     if kind in _SPATIAL:
-        return _spatial_splits(sample, kind, n)
+        return _block_splits(sample, _spatial(sample, kind, n, blocks, seed))
     counts = sample.counts
     rng = np.random.default_rng(seed)
     if kind == "random":
@@ -238,13 +257,20 @@ def _record_split(sample: Sample, train: Array) -> Split:
     return Split(train, test, (train > 0) | sample.at_background)
 
 
-def _spatial_splits(sample: Sample, kind: str, n: int) -> list[Split]:
+def _spatial(
+    sample: Sample, kind: str, n: int, size: BlockSize | None, seed: int
+) -> metrics.SpatialBlocks | metrics.Checkerboard:
     if sample.coordinates is None:
         raise ValueError(
             f'kind="{kind}" needs the places of the rows, and the sample has no coordinates; '
             'use kind="random"'
         )
-    splitter = blocks(sample, n) if kind == "blocks" else checkerboard(sample, n)
+    if kind == "blocks":
+        return spatial_folds.blocks(sample, n, size, seed)
+    return spatial_folds.checkerboard(sample, n)
+
+
+def _block_splits(sample: Sample, splitter: Any) -> list[Split]:
     splits = []
     for train, test in splitter.split(None, sample.counts):
         domain, block = (np.isin(np.arange(len(sample.counts)), rows) for rows in (train, test))

@@ -14,7 +14,7 @@ import numpy as np
 
 from maxent.evaluation import Calibration
 from maxent.rows.arrays import Array
-from maxent.species.fitting.results import Evaluation, Replicates, Response
+from maxent.species.fitting.results import BlockSize, Evaluation, Replicates, Response
 from maxent.species.report.markup import Html, element, fixed
 
 TRAIN, TEST, AREA, GREY = "#0f766e", "#7c3aed", "#d97706", "#6b7280"
@@ -184,6 +184,24 @@ def replicate_omission(replicates: Replicates) -> Picture:
     _band(ax, curve["cumulative"], curve["mean"], curve["sd"], "mean of the test records")
     ax.set(xlim=(0, 100), ylim=(0, 1))
     ax.legend(loc="upper left")
+    return _svg(figure)
+
+
+def variograms(size: BlockSize) -> Picture:
+    """Variograms and their curves, scaled to their variance, and the size of blocks they make."""
+    figure, ax = _axes("distance in km", "semivariance")
+    fine = np.linspace(0, size.reach, 200)
+    few = len(size.variograms) <= 8
+    for i, (name, made) in enumerate(size.variograms.items()):
+        colour = f"C{i % 10}"
+        label = name if few else None
+        ax.plot(fine, made.curve(fine), color=colour, linewidth=1.2, label=label)
+        ax.plot(made.distance, made.semivariance, ".", color=colour, markersize=4)
+    ax.axvline(size.km, color=GREY, linestyle="--")
+    ax.set(xlim=(0, 1.03 * size.reach))
+    ax.set_ylim(bottom=0)
+    if few:
+        ax.legend(loc="lower right")
     return _svg(figure)
 
 

@@ -169,8 +169,9 @@ def fold_picture(
     backdrop: Raster | None,
     dpi: float,
     study: StudyRegion | None = None,
+    lines: Sequence[Array] = (),
 ) -> tuple[Picture, list[tuple[str, str]]]:
-    """The records, coloured by fold, on the region; and the colour of each fold."""
+    """The records, coloured by fold, on the region, with lines; and the colour of each fold."""
     from matplotlib.colors import ListedColormap
 
     edges = [] if study is None else [ring for part in study.polygons for ring in part]
@@ -182,6 +183,8 @@ def fold_picture(
         )
         _image(ax, backdrop, known, ListedColormap(["#ffffff"]), (0, 1), "nearest")
     _outline(ax, study)
+    for line in lines:
+        ax.plot(*line.T, color="#7d8783", linewidth=0.6)
     folds, place = np.unique(fold, return_inverse=True)
     colours = [CLASS_COLOURS[i % len(CLASS_COLOURS)] for i in range(len(folds))]
     chosen = np.array(colours)[place]

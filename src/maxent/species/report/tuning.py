@@ -11,6 +11,7 @@ import numpy as np
 
 from maxent.io import write_atomically
 from maxent.rows.arrays import Array
+from maxent.species.fitting.results import BlockSize
 from maxent.species.fitting.tuning_settings import TuningSettings
 from maxent.species.report import figures, maps
 from maxent.species.report.markup import (
@@ -30,7 +31,7 @@ from maxent.species.report.markup import (
     tiles,
 )
 from maxent.species.report.page import POLICY, section
-from maxent.species.report.sections.base import figure
+from maxent.species.report.sections.base import block_figure, figure
 from maxent.species.study.study_region import StudyRegion
 
 # column of the table: its heading, what it says, and how it is written
@@ -89,10 +90,16 @@ _KINDS = {
     "checkerboard": "Squares of a checkerboard; their background is held out with them.",
     "checkerboard2": "Squares of two checkerboards, one within the other; their background is held "
     "out with them.",
+    "environment": "Groups of records in like conditions, by k-means of the variables; the "
+    "background in conditions like those of a group is held out with it.",
     "random": "Records dealt to folds at random; all background is in every fit.",
     "jackknife": "Every record held out alone; all background is in every fit.",
     "column": "Folds by a column of the records; all background is in every fit.",
 }
+_SIZED = (
+    "Blocks of one size, dealt to the folds at random so that each has about as many records; the "
+    "background of a block is held out with it."
+)
 _FOLD_COLOURS = 16  # folds that a legend can tell apart
 
 
@@ -107,6 +114,7 @@ class TuningPage:
     coordinates: Array
     fold: Array
     study: StudyRegion | None
+    blocks: BlockSize | None
     null_rows: list[dict[str, float]]
     null_table: list[dict[str, Any]]
     notes: list[str]
@@ -226,7 +234,10 @@ def _folds(page: TuningPage) -> Html:
     if page.settings.validation == "partition":
         against = "the background of its own part of the map"
     names = dict(enumerate(page.folds))
-    picture, colours = maps.fold_picture(page.coordinates, page.fold, names, None, 115, page.study)
+    lines = [] if page.blocks is None else page.blocks.edges
+    picture, colours = maps.fold_picture(
+        page.coordinates, page.fold, names, None, 115, page.study, lines
+    )
     legend = key(colours) if len(colours) <= _FOLD_COLOURS else None
     sizes = np.bincount(page.fold, minlength=len(page.folds))
     caption = joined(
@@ -237,8 +248,13 @@ def _folds(page: TuningPage) -> Html:
         ]
     )
     alt = f"The records in the colours of {len(page.folds)} folds."
-    says = f"{_KINDS[kind]} A held-out record is compared with {against}."
-    return joined([paragraph(says), figure(picture, alt, caption, "map")])
+    how = _KINDS[kind] if page.blocks is None else _SIZED
+    says = f"{how} A held-out record is compared with {against}."
+    shown = figure(picture, alt, caption, "map")
+    curves = block_figure(page.blocks)
+    if curves is not None:
+        shown = element("div", shown, curves, class_="pair")
+    return joined([paragraph(says), shown])
 
 
 def _nulls(page: TuningPage) -> Html | None:

@@ -6,7 +6,7 @@ import csv
 import io as text
 import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from maxent.species.batch.cluster import ClusterSettings, spread
 from maxent.species.batch.outputs import check_unread, locked, staged
 from maxent.species.batch.slugs import slugs
 from maxent.species.fitting.options import typed
-from maxent.species.fitting.results import Sample
+from maxent.species.fitting.results import BlockSize, Sample
 from maxent.species.fitting.settings import Settings
 from maxent.species.fitting.tuning.candidates import Totals, Trial, compare
 from maxent.species.fitting.tuning.choice import ranked
@@ -37,6 +37,8 @@ from maxent.species.input.files import (
     raster_parts,
 )
 from maxent.species.input.records.occurrences import Occurrences, read_column
+from maxent.species.judging import fit_sample
+from maxent.species.judging.spatial_folds import block_size
 from maxent.species.report import figures
 from maxent.species.report.tuning import TuningPage, write_tuning_report
 from maxent.species.study.samples import Prepared, Region, prepare, survey_files
@@ -61,6 +63,8 @@ class Tuning:
         Statistics of each null model.
     null_table : list of dict
         The chosen model beside them.
+    blocks : BlockSize or None
+        The size of the blocks, where they have one.
     """
 
     rows: list[dict[str, Any]]
@@ -68,6 +72,7 @@ class Tuning:
     fold: Array
     nulls: list[dict[str, float]] = field(default_factory=list)
     null_table: list[dict[str, Any]] = field(default_factory=list)
+    blocks: BlockSize | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +149,21 @@ def tune(
     tuning = tuning or TuningSettings()
     sample = prepared.train
     letters = [f + "c" if categorical and "c" not in f else f for f in features]
-    folds = partition(sample, tuning, seed=settings.seed, labels=labels, cell_size=cell_size)
+    variables = [name for name in sample.X.columns if name not in categorical]
+    size = None
+    if tuning.block_size is not None:
+        recipe = settings.recipe(tuple(categorical))
+        how = tuning.block_size, variables, lambda: fit_sample(recipe, sample), settings.seed
+        size = block_size(sample, *how)
+    folds = partition(
+        sample,
+        tuning,
+        seed=settings.seed,
+        labels=labels,
+        cell_size=cell_size,
+        size=size,
+        variables=variables,
+    )
     trial = Trial.from_sample(sample, tuning, folds, categorical, settings.preset)
     rows = compare(
         trial,
@@ -158,12 +177,12 @@ def tune(
     rows = ranked(rows, tuning)
     presence = sample.counts > 0
     fold = np.argmax([f.test[presence] for f in folds], axis=0)
-    made = Tuning(rows, [f.name for f in folds], fold)
+    made = Tuning(rows, [f.name for f in folds], fold, blocks=size)
     if not tuning.null:
         return made
     how: dict[str, Any] = {"seed": settings.seed, "jobs": jobs, "verbose": settings.verbose}
     nulls, table = null_models(trial, rows[0], tuning.null, **how)
-    return Tuning(rows, made.names, fold, nulls, table)
+    return replace(made, nulls=nulls, null_table=table)
 
 
 def tune_files(
@@ -294,6 +313,7 @@ def _page(
         coordinates=np.asarray(ready.train.coordinates)[ready.train.counts > 0],
         fold=made.fold,
         study=ready.study,
+        blocks=made.blocks,
         null_rows=made.nulls,
         null_table=made.null_table,
         notes=[*notes, *ready.notes, *_remarks(made, settings)],
@@ -333,7 +353,7 @@ def _picture(page: TuningPage) -> bytes:
 
 def _remarks(made: Tuning, settings: TuningSettings) -> list[str]:
     """What the reader should know about the table."""
-    remarks = []
+    remarks = [] if made.blocks is None else [f"folds: {made.blocks.describe()}"]
     many = sum(np.isnan(row["aicc"]) for row in made.rows)
     if many:
         remarks.append(

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from maxent import evaluation
 from maxent.rows.arrays import Array
-from maxent.species.fitting.results import Sample
+from maxent.species.fitting.results import BlockSize, Sample
 from maxent.species.fitting.tuning_settings import TuningSettings
-from maxent.species.judging.spatial_folds import blocks, checkerboard, unrolled
+from maxent.species.judging.spatial_folds import blocks, checkerboard, environment, unrolled
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,11 +49,14 @@ def partition(
     seed: int = 0,
     labels: Array | None = None,
     cell_size: tuple[float, float] | None = None,
+    size: BlockSize | None = None,
+    variables: Sequence[str] | None = None,
 ) -> list[Fold]:
     """The folds of a sample.
 
     ``labels`` are those of the rows with records, by a column of the user's; ``cell_size`` that of
-    the grid, for squares of so many cells. A block is held out with its background; random folds,
+    the grid, for squares of so many cells; ``size`` that of blocks, ``variables`` those that tell
+    environments apart. A block is held out with its background; random folds,
     the jackknife and a column of labels leave all background in.
     """
     presence = sample.counts > 0
@@ -69,11 +73,13 @@ def partition(
         folds = evaluation.PresenceKFold(settings.n_folds, random_state=seed)
         parts = [test[presence[test]] for _, test in folds.split(None, sample.counts)]
         return [Fold(f"fold {i + 1}", _only(presence, part)) for i, part in enumerate(parts)]
-    if sample.coordinates is None:
+    splitter: Any
+    if sample.coordinates is None and kind != "environment":
         raise ValueError(f"{kind} need the places of the records; use --partition random")
-    splitter: evaluation.SpatialBlocks | evaluation.Checkerboard
-    if kind == "blocks":
-        splitter = blocks(sample, settings.n_folds)
+    if kind == "environment":
+        splitter = environment(sample, settings.n_folds, variables, seed)
+    elif kind == "blocks":
+        splitter = blocks(sample, settings.n_folds, size, seed)
     elif settings.squares is None:
         splitter = checkerboard(sample, 2 if kind == "checkerboard" else 4)
     else:
@@ -82,7 +88,7 @@ def partition(
         side = [settings.squares * length for length in cell_size]
         levels: Literal[1, 2] = 1 if kind == "checkerboard" else 2
         splitter = evaluation.Checkerboard(unrolled(sample), side, levels=levels)
-    word = "block" if kind == "blocks" else "squares"
+    word = {"blocks": "block", "environment": "group"}.get(kind, "squares")
     parts = [_only(presence, test) for _, test in splitter.split(None, sample.counts)]
     return [Fold(f"{word} {i + 1}", part & presence, part) for i, part in enumerate(parts)]
 

@@ -230,18 +230,26 @@ class Earth:
         around : array of bool (n,), default None
             Those in whose middle the plane touches the earth; None for all.
         """
-        points = self.space(x, y)
         if self.is_plane:
-            return points
-        middle = points[slice(None) if around is None else around].mean(axis=0)
+            return self.space(x, y)
+        return np.column_stack(self._plane(x, y, around)(*self.degrees(x, y)))
+
+    def unflat(self, lines: Array, x: ArrayLike, y: ArrayLike, around: Array | None) -> Array:
+        """Coordinates of points (n, 2) of the plane that :meth:`flat` makes of places."""
+        if self.is_plane:
+            return np.asarray(lines) / self._km_per_unit
+        plane = self._plane(x, y, around)
+        return np.column_stack(self.coordinates(*plane(*np.asarray(lines).T, inverse=True)))
+
+    def _plane(self, x: ArrayLike, y: ArrayLike, around: Array | None) -> Any:
+        middle = self.space(x, y)[slice(None) if around is None else around].mean(axis=0)
         if not np.linalg.norm(middle) > 1.0:  # km: all around the earth, and no side is nearer
             middle = np.array([1.0, 0.0, 0.0])
         (longitude,), (latitude,) = self.from_space(middle[None])
-        plane = geo("pyproj").Proj(
+        return geo("pyproj").Proj(
             f"+proj=laea +lon_0={longitude:.17g} +lat_0={latitude:.17g} "
             f"+a={self.geod.a!r} +b={self.geod.b!r} +units=km"
         )
-        return np.column_stack(plane(*self.degrees(x, y)))
 
     def unrolled(self, x: ArrayLike, around: Array | None = None) -> Array:
         """x without its jump at the date line, where places lie on both sides of it.
@@ -317,9 +325,7 @@ class Earth:
 
     def _derivative(self, x: Array, y: Array, dx: float, dy: float) -> Array:
         """Of points of space in a direction; from one side where the map ends on the other."""
-        axis = self._system.axis_info[0] if not self.in_degrees else None
-        angle = axis is None or self._system.is_geographic
-        step = 0.01 if angle else _STEP / (axis.unit_conversion_factor / 1e3)
+        step = 0.01 if self._system.is_geographic else _STEP / self._km_per_unit
         low, high = (self.space(x + s * step * dx, y + s * step * dy) for s in (-1, 1))
         slope = (high - low) / (2 * step)
         lost = ~np.isfinite(slope).all(axis=1)
@@ -542,8 +548,8 @@ def area_km2(shape: Any, grid: Grid) -> float:
     shapely, earth = geo("shapely"), Earth.under(grid)
     if not earth.in_degrees:
         parts = shapely.get_parts(shape)
-        pieces = [_pieces(part, _PIECE / earth.largest_scale(part)) for part in parts if part.area]
-        pieces = np.concatenate([np.empty(0, object), *pieces])
+        found = [_pieces(part, _PIECE / earth.largest_scale(part)) for part in parts if part.area]
+        pieces = np.concatenate([np.empty(0, object), *found])
         middle = shapely.centroid(pieces)
         scale = earth.areal_scale(shapely.get_x(middle), shapely.get_y(middle))
         return float(np.nansum(shapely.area(pieces) * scale))

@@ -83,7 +83,7 @@ def hull(x: Array, y: Array, grid: Grid) -> Any:
         return _mapped(shapely.Point(line[0]), grid)
     if flat.geom_type == "LineString":
         return _mapped(shapely.LineString(line), grid)
-    (pole,) = [p for p in (-90.0, 90.0) if _sees(flat, middle, plane, p)] or [None]
+    pole = next((p for p in (-90.0, 90.0) if _sees(flat, middle, plane, p)), None)
     ring = line if pole is None else _over_pole(line[:-1], pole)
     return _mapped(shapely.Polygon(ring), grid)
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from maxent.rows.arrays import Array
 from maxent.species.input.crs import projected, same_crs
+from maxent.species.input.layers.geodesy import Earth
 from maxent.species.input.layers.grid import Grid, Window
 
 SAME = 0.01  # cells: grids that differ by less are one grid
@@ -67,9 +68,10 @@ def _reach(grid: Grid, source: Grid) -> tuple[Array, Array]:
     covered = (row >= 0) & (row <= source.height) & (column >= 0) & (column <= source.width)
     down, across = grid.height / _LATTICE, grid.width / _LATTICE
     rows, columns = rows[covered], columns[covered]
-    row, column = grid.positions(
-        *projected(*source.coordinates(*_lattice(source)), source.crs, grid.crs)
-    )
+    x, y = projected(*source.coordinates(*_lattice(source)), source.crs, grid.crs)
+    around = Earth.under(grid).turn  # a grid may go on beyond the date line
+    turns = (-around, 0.0, around) if around else (0.0,)
+    row, column = grid.positions(np.concatenate([x + k for k in turns]), np.tile(y, len(turns)))
     inside = (row >= 0) & (row <= grid.height) & (column >= 0) & (column <= grid.width)
     row, column = row[inside], column[inside]
     # the edge of the source lies beyond its outermost points, by less than one step

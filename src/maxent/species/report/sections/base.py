@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from maxent.species.fitting.results import MapFiles, Replicates, SpeciesResult
+from maxent.species.fitting.results import BlockSize, MapFiles, Replicates, SpeciesResult
 from maxent.species.projecting.plan import EXTRAS
-from maxent.species.report import maps
+from maxent.species.report import figures, maps
 from maxent.species.report.figures import Picture
 from maxent.species.report.markup import Html, element
 
@@ -71,3 +71,18 @@ def mean_sd(made: Replicates, name: str) -> tuple[float, float]:
     values = values[np.isfinite(values)]
     mean = float(values.mean()) if values.size else np.nan
     return mean, float(values.std(ddof=1)) if values.size > 1 else np.nan
+
+
+def block_figure(size: BlockSize | None) -> Html | None:
+    """The variograms behind the size of blocks, where there are any."""
+    if size is None or not size.variograms:
+        return None
+    what = "residuals of the fit" if size.rule == "residuals" else "layers"
+    median = ", the median" if len(size.variograms) > 1 else ""
+    return figure(
+        figures.variograms(size),
+        f"Variograms of {what}, and a line at {size.km:.4g} km.",
+        f"How unlike {what} are by the distance of places, as a share of all variance. Where a "
+        f"curve levels off, places know nothing of each other: blocks are so wide (the dashed "
+        f"line{median}).",
+    )

@@ -18,13 +18,14 @@ from maxent.species.report.markup import (
     small,
     table,
 )
-from maxent.species.report.sections.base import Context, figure, mean_sd
+from maxent.species.report.sections.base import Context, block_figure, figure, mean_sd
 
 _FOLD_COLOURS = 16  # folds that a legend can tell apart
 _FOLD_DPI = 115
 _KINDS = {
     "blocks": "Spatial cross-validation in blocks",
     "checkerboard": "Spatial cross-validation on a checkerboard",
+    "environment": "Cross-validation in groups of like conditions",
     "random": "Cross-validation with random folds",
     "bootstrap": "Bootstrap replicates",
     "subsample": "Subsample replicates",
@@ -35,6 +36,9 @@ _HOW = {
     "it has no data?",
     "checkerboard": "The region is laid out in squares; the records of one set of squares at a "
     "time are kept from the fit, with their background, and then used to test it.",
+    "environment": "The records are parted into groups of like conditions (k-means of the "
+    "variables). Each group in turn is kept from the fit, with the background in such conditions, "
+    "and then used to test it: how well does the model do where conditions are new to it?",
     "random": "The records are dealt to folds at random; each fold in turn is kept from the fit "
     "and then used to test it. Neighbours of a test record may be in the training set, which "
     "flatters the scores.",
@@ -43,6 +47,11 @@ _HOW = {
     "subsample": "The model is fitted again to a random part of the records and tested with the "
     "others.",
 }
+_SIZED = (
+    "The region is cut into blocks of one size, which are dealt to the folds at random so that "
+    "each has about as many records. The blocks of one fold at a time are kept from the fit, with "
+    "their background, and then used to test it."
+)
 _BACKGROUND = (
     "Every AUC and Boyce index here compares records with the whole background, that of the places "
     "left out included, so that training and test scores compare. Their difference is absolute."
@@ -91,10 +100,13 @@ def _replicate(context: Context, made: Replicates) -> Html:
         )
     if made.coordinates is not None and made.fold is not None and len(made.fold):
         shown.append(_fold_map(context, made))
+    curves = block_figure(made.blocks)
+    if curves is not None:
+        shown.append(curves)
     return joined(
         [
             element("h3", _KINDS.get(made.kind, made.kind)),
-            paragraph(_HOW.get(made.kind, "")),
+            paragraph(_HOW.get(made.kind, "") if made.blocks is None else _SIZED),
             _replicate_table(made),
             paragraph(_BACKGROUND, class_="says"),
             element("div", *shown, class_="pair") if shown else None,
@@ -145,8 +157,9 @@ def _fold_map(context: Context, made: Replicates) -> Html:
     assert made.coordinates is not None
     assert made.fold is not None
     names = {i: str(row["name"]) for i, row in enumerate(made.table)}
+    lines = [] if made.blocks is None else made.blocks.edges
     picture, colours = maps.fold_picture(
-        made.coordinates, made.fold, names, context.region, _FOLD_DPI
+        made.coordinates, made.fold, names, context.region, _FOLD_DPI, None, lines
     )
     legend = key(colours) if len(colours) <= _FOLD_COLOURS else None
     return figure(

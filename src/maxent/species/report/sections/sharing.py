@@ -10,6 +10,7 @@ _LENDERS = 10  # shown at most
 _HOW = {
     "blocks": "in spatial blocks",
     "checkerboard": "on a checkerboard",
+    "environment": "in groups of like conditions",
     "random": "with random folds",
 }
 

@@ -270,9 +270,11 @@ def _model(result: SpeciesResult) -> Iterator[tuple[str, str, str]]:
     )
     yield _DOUBLE, "Model averaging", "none"
     yield _DOUBLE, "Model ensembles", "none"
-    blocks = [made.kind for made in result.replicates if made.kind in ("blocks", "checkerboard")]
+    blocks = [made for made in result.replicates if made.kind in ("blocks", "checkerboard")]
     if blocks:
-        yield _DEPEND, "Spatial autocorrelation", f"{blocks[0]} of space in cross-validation"
+        size = blocks[0].blocks
+        what = f"{blocks[0].kind} of space" if size is None else size.describe()
+        yield _DEPEND, "Spatial autocorrelation", f"{what} in cross-validation"
     yield "Threshold selection", "Threshold selection", _threshold(result)
 
 
