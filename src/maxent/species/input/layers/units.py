@@ -14,6 +14,7 @@ import numpy as np
 
 from maxent import io
 from maxent._support.terminal import CAUTION
+from maxent.density import FittedDensity
 from maxent.rows.arrays import Array
 from maxent.species.input.layers.similarity import Reference
 
@@ -116,6 +117,12 @@ those of the fit. Until they do, the map and its range change mean nothing
         else:
             said += "If not, the model extrapolates nearly everywhere"
         return f"{CAUTION}{name}: {said}"
+
+
+def ranges_of(density: FittedDensity) -> dict[str, tuple[float, float]]:
+    """Smallest and largest value of each variable of numbers at the fit."""
+    ends = zip(density.schema.continuous, density.low, density.high, strict=True)
+    return {name: (float(low), float(high)) for name, low, high in ends}
 
 
 def unlike_units(
