@@ -203,3 +203,36 @@ def test_a_folder_is_compared_again_at_another_threshold(fitted, run, tmp_path):
         (row,) = csv.DictReader(file)
     assert float(row["threshold"]) < read_result(fitted).change.changes[0].threshold
     assert run("overlap", fitted, fitted).exit_code == 0
+
+
+def test_overlap_says_of_which_output_it_is(fitted, run, tmp_path):
+    assert "of the cloglog output" in " ".join(run("overlap", fitted, fitted).output.split())
+    missing = run("overlap", fitted, fitted, "--output", "raw")
+    assert missing.exit_code == 1
+    assert "fit again with --output raw" in " ".join(missing.output.split())
+    for name, layers in (("now", "layers"), ("later", "future")):
+        args = ["project", fitted, fitted.parent / layers, "--output", "raw", "--output", "cloglog"]
+        assert run(*args, "-o", tmp_path / name).exit_code == 0
+    out = tmp_path / "raw.csv"
+    result = run("overlap", tmp_path / "now/raw.tif", tmp_path / "later/raw.tif", "-o", out)
+    assert "of the raw output" in " ".join(result.output.split())
+    p, q = (_read(tmp_path / name / "raw.tif")[0].astype(float) for name in ("now", "later"))
+    both = ~np.isnan(p + q)
+    p, q = p[both] / p[both].sum(), q[both] / q[both].sum()
+    with out.open() as file:
+        (row,) = csv.DictReader(file)
+    assert row["output"] == "raw"
+    assert float(row["schoener_d"]) == pytest.approx(1 - np.abs(p - q).sum() / 2)
+    assert float(row["warren_i"]) == pytest.approx(np.sqrt(p * q).sum())
+    mixed = run("overlap", tmp_path / "now/raw.tif", tmp_path / "later/cloglog.tif")
+    assert mixed.exit_code == 1
+    assert "like with like" in " ".join(mixed.output.split())
+    foreign = run("overlap", _write(tmp_path / "a.tif", NOW), _write(tmp_path / "b.tif", WARM))
+    assert "do not say of which output" in " ".join(foreign.output.split())
+    for args, message in (
+        ([tmp_path / "a.tif", tmp_path / "b.tif", "--output", "raw"], "is for folders"),
+        ([fitted, fitted, "--output", "log"], "must be cloglog, raw"),
+    ):
+        result = run("overlap", *args)
+        assert result.exit_code == 2
+        assert message in " ".join(result.output.split())

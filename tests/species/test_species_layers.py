@@ -12,6 +12,7 @@ from maxent import load, save
 from maxent.species.input.crs import same_crs, short_crs
 from maxent.species.input.layers.grid import OUTSIDE, Grid, Window
 from maxent.species.input.layers.layers import Layers
+from maxent.species.input.layers.naming import Named
 from maxent.species.input.layers.placement import same_grid
 from maxent.species.input.layers.sources import raster_files
 from maxent.species.libraries import geo
@@ -242,6 +243,72 @@ def test_variables_of_a_netcdf_file(tmp_path):
         assert layers.labels()["dry"] == f"{tmp_path / 'c.nc'}, dry"
         np.testing.assert_allclose(layers.grid.transform, DEGREES, atol=1e-12)
         check(layers, "dry", ramp() * 2, np.ones((HEIGHT, WIDTH), bool))
+
+
+def _in_time(units, calendar, times, levels=None):
+    """Temperature at some times (and heights), its values those of a ramp and of the band."""
+    xarray = needs("xarray")
+    x, y = -9.75 + 0.5 * np.arange(WIDTH), 49.75 - 0.5 * np.arange(HEIGHT)
+    coordinates = {
+        "time": ("time", times, {"units": units, "calendar": calendar}),
+        "lat": ("lat", y, {"units": "degrees_north", "standard_name": "latitude"}),
+        "lon": ("lon", x, {"units": "degrees_east", "standard_name": "longitude"}),
+    }
+    shape = (len(times),) if levels is None else (len(times), len(levels))
+    if levels is not None:
+        coordinates["height"] = ("height", levels)
+    values = ramp(dtype="float32") + 1000 * np.arange(np.prod(shape)).reshape(*shape, 1, 1)
+    dims = ("time", *(() if levels is None else ("height",)), "lat", "lon")
+    return xarray.Dataset({"tas": (dims, values.astype("float32"))}, coordinates)
+
+
+@pytest.mark.parametrize(
+    ("units", "times", "names"),
+    [
+        ("days since 2050-01-01", [14.0, 45.0, 75.0], ["2050-01", "2050-02", "2050-03"]),
+        ("days since 1850-01-01", [73232.0, 80537.0], ["2050", "2070"]),
+        ("hours since 2050-01-01", [0.0, 24.0], ["2050-01-01", "2050-01-02"]),
+        ("hours since 2050-01-01", [0.0, 6.0], ["2050-01-01T00", "2050-01-01T06"]),
+    ],
+)
+def test_times_of_a_netcdf_are_layers_with_dates(tmp_path, units, times, names):
+    data = _in_time(units, "proleptic_gregorian", times)
+    data.to_netcdf(tmp_path / "tas.nc", engine="scipy")
+    with Layers.open(tmp_path / "tas.nc") as layers:
+        assert layers.names == tuple(f"tas_{name}" for name in names)
+        (note,) = (note for note in layers.notes if "times" in note)
+        assert f"tas.nc: its times became {len(names)} layers: tas_{names[0]}" in note
+        for i, name in enumerate(layers.names):
+            check(layers, name, ramp() + 1000 * i, np.ones((HEIGHT, WIDTH), bool))
+    last = Named("warmth", str(tmp_path / "tas.nc"), f"tas_{names[-1]}")
+    with Layers.open([], named=[last]) as layers:
+        assert layers.names == ("warmth",)
+        assert not any("times" in note for note in layers.notes)
+        check(layers, "warmth", ramp() + 1000 * (len(names) - 1), np.ones((HEIGHT, WIDTH), bool))
+    xarray = needs("xarray")
+    needs("rioxarray")
+    told = Layers.from_xarray(xarray.decode_cf(data))
+    assert told.names == tuple(f"tas_{name}" for name in names)
+    assert "its times became" in told.notes[0]
+
+
+def test_times_and_heights_of_a_netcdf(tmp_path):
+    data = _in_time("days since 2050-01-01", "standard", [0.0, 40.0], [2.0, 10.0])
+    data.to_netcdf(tmp_path / "tas.nc", engine="scipy")
+    names = ("tas_2050-01_2", "tas_2050-01_10", "tas_2050-02_2", "tas_2050-02_10")
+    with Layers.open(tmp_path / "tas.nc") as layers:
+        assert layers.names == names
+
+
+def test_times_that_cannot_be_read_are_numbered_and_said(tmp_path, monkeypatch):
+    from maxent.species.input.layers import sources
+
+    monkeypatch.setattr(sources, "decoded", lambda *time: None)  # as without cftime
+    data = _in_time("days since 2050-01-01", "360_day", [0.0, 30.0])
+    data.to_netcdf(tmp_path / "tas.nc", engine="scipy")
+    with Layers.open(tmp_path / "tas.nc") as layers:
+        assert layers.names == ("tas_1", "tas_2")
+        assert any("calendar 360_day" in note and "cftime" in note for note in layers.notes)
 
 
 @pytest.mark.parametrize(

@@ -134,6 +134,10 @@ def test_the_command_selects(files, run, rule):
     assert "a" in kept
     assert model.selection.kept == result.selection.kept == kept
     assert set(model.selection.dropped) == set(NAMES) - set(kept) != set()
+    lost = ", ".join(f"{name} ({why})" for name, why in model.selection.dropped.items())
+    assert f"Acer: --select {rule} leaves out {lost} and uses {', '.join(kept)}" in " ".join(
+        done.output.split()
+    )
     rows = {row["variable"]: row for row in _rows(out / "tables/selection.csv")}
     assert {n for n, row in rows.items() if row["used"] == "kept"} == set(kept)
     assert {n: row["why"] for n, row in rows.items() if row["why"]} == model.selection.dropped

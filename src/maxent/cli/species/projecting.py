@@ -139,7 +139,7 @@ def project(
         opened.open(only=density.schema.names) as stack,
     ):
         check_files(client, None, rasters)
-        inside, told = None, []
+        inside, told = None, list[str]()
         if extent == "region":
             inside = fitted.study_on(stack.grid)
         elif cut:
@@ -190,6 +190,8 @@ def _project_rows(
     rows = read_swd(table, categorical=schema.categorical, variables=schema.names)
     for note in (rows.summary(), *rows.notes):
         tell(note)
+    for unlike in model.unlike(rows.X):
+        tell(unlike.describe(table.name))
     frame = project_rows(model, rows, **how)
     io.write_atomically(out, frame.to_csv(index=False, lineterminator="\n").encode())
     if how["mask"] is not None:

@@ -208,9 +208,10 @@ class _Tally:
         return replace(every, extrapolating=every.cells - within.cells, within=within)
 
     def _counted(self, key: tuple[str, bool]) -> RangeChange:
-        counts, areas = self.cells[key].tolist(), self.km2[key].tolist()
-        scenario, _ = key
-        return RangeChange(scenario, float(self.threshold), sum(counts), *counts[1:], *areas[1:])
+        _, lost, kept, gained = self.cells[key].tolist()
+        scenario, cells = key[0], int(self.cells[key].sum())
+        areas = self.km2[key][1:].tolist()
+        return RangeChange(scenario, float(self.threshold), cells, lost, kept, gained, *areas)
 
 
 def _csv(changes: tuple[RangeChange, ...]) -> bytes:

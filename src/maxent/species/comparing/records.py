@@ -86,7 +86,7 @@ class RangeChange:
         change = self.change
         if np.isfinite(change):
             return f"{change:+.1%}"
-        return "no range in either" if np.isnan(change) else "no range before"
+        return "no range" if np.isnan(change) else "none before"
 
     @property
     def share(self) -> float:

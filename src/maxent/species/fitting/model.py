@@ -14,6 +14,7 @@ from maxent.species.input.crs import same_crs, short_crs
 from maxent.species.input.layers.extrapolation import Extrapolation
 from maxent.species.input.layers.grid import Grid
 from maxent.species.input.layers.similarity import Reference
+from maxent.species.input.layers.units import UnlikeUnits, ranges_of, unlike_units
 from maxent.species.study.study_region import StudyRegion
 
 
@@ -64,6 +65,15 @@ class SpeciesModel:
         return (
             f"<SpeciesModel: {self.species}, {int(density.n_presences)} records, "
             f"{', '.join(density.schema.names)}>"
+        )
+
+    def unlike(self, table: Any) -> list[UnlikeUnits]:
+        """The variables of a table of other places that seem to be in other units than here."""
+        density = self.density
+        return unlike_units(
+            {name: table[name] for name in density.schema.continuous if name in table},
+            ranges_of(density),
+            [known for known in (self.layers, self.reference) if known is not None],
         )
 
     def study_on(self, grid: Grid) -> StudyRegion:

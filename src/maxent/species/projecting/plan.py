@@ -21,7 +21,7 @@ from maxent.species.input.layers.geodesy import CellAreas, cell_areas
 from maxent.species.input.layers.grid import Window
 from maxent.species.input.layers.layers import Block, Layers
 from maxent.species.input.layers.similarity import Reference, codes_of
-from maxent.species.input.layers.units import UnlikeUnits, unlike_units
+from maxent.species.input.layers.units import UnlikeUnits, ranges_of, unlike_units
 from maxent.species.study.effort import RecordEffort
 from maxent.species.study.study_region import StudyRegion
 
@@ -260,11 +260,9 @@ class Plan:
 
     def unlike(self, tally: Tally) -> list[UnlikeUnits]:
         """The variables whose units seem to be others than at the fit."""
-        density = self.model.density
-        ends = zip(density.schema.continuous, density.low, density.high, strict=True)
         return unlike_units(
             {name: np.concatenate(parts) for name, parts in tally.values.items()},
-            {name: (float(low), float(high)) for name, low, high in ends},
+            ranges_of(self.model.density),
             self.units,
             tally.outside,
             tally.counts["cells"],

@@ -106,10 +106,11 @@ def _planes(name: str, array: Any, plane: set[str]) -> Iterator[tuple[str, Any]]
         )
     (other,) = others
     size = array.sizes[other]
-    bands = list(np.asarray(array[other])) if other in array.coords else list(range(1, size + 1))
-    if other in array.coords and _are_dates(array[other]):
-        bands = dates_of(np.asarray(array[other]))
-        bands = [f"{name}_{date}" for date in bands]
+    bands: list[Any] = list(range(1, size + 1))
+    if other in array.coords:
+        bands = list(np.asarray(array[other]))
+        if _are_dates(array[other]):
+            bands = [f"{name}_{date}" for date in dates_of(np.asarray(array[other]))]
     long_names = array.attrs.get("long_name", ())
     for i, band in enumerate(bands):
         if size == 1:

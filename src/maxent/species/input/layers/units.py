@@ -14,12 +14,13 @@ import numpy as np
 
 from maxent import io
 from maxent._support.terminal import CAUTION
+from maxent.density import FittedDensity
 from maxent.rows.arrays import Array
 from maxent.species.input.layers.similarity import Reference
 
 _PERCENTS = np.array([5.0, 25.0, 50.0, 75.0, 95.0])
 _MOST = 0.5  # share of cells outside the range of the fit that is worth a word by itself
-_WITHIN = 0.9  # share that a conversion must bring inside
+_WITHIN = 0.8  # share that a conversion must bring inside: a warmer climate leaves some outside
 _CLOSE, _CLOSER = 0.35, 0.1  # furthest quantile, in widths: where most is outside, and elsewhere
 _PART = 0.05  # of what quantiles were apart before that may be left, up to their width
 _FAR = 0.5  # of quantiles that are called different
@@ -118,6 +119,12 @@ those of the fit. Until they do, the map and its range change mean nothing
         return f"{CAUTION}{name}: {said}"
 
 
+def ranges_of(density: FittedDensity) -> dict[str, tuple[float, float]]:
+    """Smallest and largest value of each variable of numbers at the fit."""
+    ends = zip(density.schema.continuous, density.low, density.high, strict=True)
+    return {name: (float(low), float(high)) for name, low, high in ends}
+
+
 def unlike_units(
     values: Mapping[str, Array],
     ranges: Mapping[str, tuple[float, float]],
@@ -127,7 +134,7 @@ def unlike_units(
 ) -> list[UnlikeUnits]:
     """The variables most of whose cells lie outside the range of the fit, or in other units.
 
-    A change of units is proposed where one of ``CONVERSIONS`` brings nine tenths of the values into
+    A change of units is proposed where one of ``CONVERSIONS`` brings four fifths of the values into
     the range of a reference and the quantiles at 5, 25, 50, 75 and 95 % close to its own: within
     0.35 of the width from the first to the last of these (or a twentieth of what they were apart
     before, up to that width), and within 0.1 where most values are inside the range anyway.

@@ -52,12 +52,27 @@ def _notes(result: SpeciesResult) -> Html | None:
     return element("div", element("h3", "Notes"), listed(shown), class_="notes")
 
 
-def _map(result: SpeciesResult) -> list[tuple[str, str, str]]:
+def _areas(result: SpeciesResult) -> list[tuple[str, str, str]]:
     """How far the map of the training layers reaches, beside the study region."""
     drawn = next((written for written in result.maps if written.training), None)
     if drawn is None:
         return []
-    return [("Map", f"{count(drawn.n_cells)} cells", drawn.extent_in_words())]
+    shown = [_area("Map", drawn.n_cells, drawn.km2, drawn.n_extrapolated)]
+    shown[0][2] += f"; it covers {drawn.extent or 'all of the layers'}"
+    if drawn.region:
+        inside = drawn.region
+        shown.append(
+            _area("Study region", inside["cells"], inside.get("km2"), inside.get("extrapolated"))
+        )
+    return [(name, value, says) for name, value, says in shown]
+
+
+def _area(name: str, cells: int, km2: float | None, extrapolated: int | None) -> list[str]:
+    value = f"{count(cells)} cells" if km2 is None else f"{count(round(km2))} km²"
+    says = "with data" if km2 is None else f"{count(cells)} cells with data"
+    if extrapolated is not None:
+        says += f", {count(extrapolated)} of them outside what was fitted (MESS below 0)"
+    return [name, value, says]
 
 
 def _numbers(result: SpeciesResult) -> list[tuple[str, str, str]]:
@@ -70,7 +85,7 @@ def _numbers(result: SpeciesResult) -> list[tuple[str, str, str]]:
         ("Background points", count(result.n_background), _points(result)),
         ("AUC, training", fixed(scores.get("auc")), "1 is perfect, 0.5 is random"),
     ]
-    shown[2:2] = _map(result)
+    shown[2:2] = _areas(result)
     if result.n_cells is not None:
         shown.insert(1, ("Cells", count(result.n_cells), "all with data: the density's points"))
     if "auc" in tests:
