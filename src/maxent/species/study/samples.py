@@ -511,6 +511,7 @@ def _cleaned(occurrences: Occurrences, region: Region, settings: Settings, minim
         region.known,
         within=None if region.study is None else region.study.contains,
         keep_duplicates=settings.keep_duplicates,
+        drop_doubtful=settings.clean,
         thin_km=settings.thin,
         minimum=minimum,
         seed=settings.seed,

@@ -10,6 +10,7 @@
 ``occurrences.py``  records of species, from tables and vector files
 ``locating.py``     records in the coordinate reference system of the layers
 ``cleaning.py``     what a fit cannot use is taken out
+``doubts.py``       places that are doubtful: 0, 0, capitals, centroids (``places.csv``)
 ``swd.py``          samples with data: tables that need no rasters
 ==================  ==============================================================================
 """

@@ -40,6 +40,7 @@ from maxent.species.input.records.text_table import (
     check_records,
     frame_numbers,
     is_number,
+    most_decimals,
     no_number,
     texts,
 )
@@ -74,6 +75,8 @@ class Occurrences:
         Uncertainty of the places in metres, NaN where not said; None without such a column.
     absences : Occurrences or None
         The records of absence, by a column of presence and absence; None without any.
+    decimals : array (n_records,) or None
+        Decimals that x or y are written with, whichever has more; None where they are no degrees.
 
     Examples
     --------
@@ -92,6 +95,7 @@ class Occurrences:
     columns: str = ""
     uncertainty: Array | None = None
     absences: Occurrences | None = None
+    decimals: Array | None = None
 
     def __len__(self) -> int:
         return len(self.species)
@@ -116,6 +120,7 @@ class Occurrences:
             y=self.y[index],
             row=self.row[index],
             uncertainty=None if self.uncertainty is None else self.uncertainty[index],
+            decimals=None if self.decimals is None else self.decimals[index],
         )
 
     def summary(self) -> str:
@@ -183,10 +188,11 @@ class Occurrences:
                 if index is not None
             )
         text = {index: texts(column(index)) for index in columns.texts()}
+        shown = ([f"{v:.15g}" for v in values.tolist()] for values in (east, north))
         if geometry:  # its own CRS goes before a column of datums
             columns = columns._replace(datum=None)
         return _assembled(
-            _Fields(row, east, north, text),
+            _Fields(row, east, north, text, most_decimals(*shown)),
             columns,
             header,
             _Choice(tuple(basis), max_uncertainty, absent),
@@ -285,12 +291,13 @@ def read_occurrences(
 
 
 class _Fields(NamedTuple):
-    """The columns in use, read: rows, places, and texts by column."""
+    """The columns in use, read: rows, places, texts by column, and decimals of the places."""
 
     row: Array
     x: Array
     y: Array
     text: dict[int, list[str]]
+    decimals: Array
 
 
 class _Choice(NamedTuple):
@@ -306,6 +313,7 @@ def _read_fields(table: Table, columns: Columns) -> _Fields:
     wanted = columns.texts()
     lines: list[int] = []
     numbers: list[list[Array]] = [[], []]
+    decimals: list[Array] = []
     text: dict[int, list[str]] = {column: [] for column in wanted}
     for line, batch in table.batches([*places, *wanted]):
         for which, values in enumerate(batch[:2]):
@@ -314,11 +322,13 @@ def _read_fields(table: Table, columns: Columns) -> _Fields:
                 name = table.header[places[which]]
                 raise no_number(f"{table.path}, line {line[wrong]}", name, values[wrong])
             numbers[which].append(read)
+        decimals.append(most_decimals(*batch[:2]))
         for column, values in zip(wanted, batch[2:], strict=True):
             text[column] += values
         lines += line
     check_records(len(lines), str(table.path))
-    return _Fields(np.array(lines), np.concatenate(numbers[0]), np.concatenate(numbers[1]), text)
+    x, y = (np.concatenate(parts) for parts in numbers)
+    return _Fields(np.array(lines), x, y, text, np.concatenate(decimals))
 
 
 def _assembled(
@@ -334,7 +344,7 @@ def _assembled(
     def text(column: int | None) -> list[str] | None:
         return None if column is None else fields.text[column]
 
-    row, x, y, _ = fields
+    row, x, y, _, decimals = fields
     species = _species(text(columns.species), row, source)
     notes = columns.notes
     if crs is None:
@@ -361,8 +371,17 @@ def _assembled(
     present = used & (status == selection.PRESENCE)
     if not present.any():
         raise ValueError(f"{source}: no record is left: {'; '.join((*said, *more))}")
+    in_degrees = mostly_degrees(x, y) if crs is None else is_geographic(crs, ())
     everything = Occurrences(
-        species, x, y, crs, row, source, (), columns.described(header), uncertainty
+        species,
+        x,
+        y,
+        crs,
+        row,
+        source,
+        columns=columns.described(header),
+        uncertainty=uncertainty,
+        decimals=decimals if in_degrees else None,
     )
     absent = used & (status == selection.ABSENCE)
     nameless = present & (species == "") & (not choice.absent)

@@ -198,6 +198,22 @@ def _numbers(values: list[str], decimal_comma: bool) -> tuple[Array, int | None]
     return numbers, None
 
 
+def most_decimals(x: Sequence[str], y: Sequence[str]) -> Array:
+    """The decimals that numbers are written with, of each pair the more.
+
+    >>> most_decimals(["12.50", "3", "1e-7"], ["7", "-4,1", "2"])
+    array([ 2,  1, 99], dtype=int8)
+    """
+    return np.maximum(*(np.array([_decimals(v) for v in part], np.int8) for part in (x, y)))
+
+
+def _decimals(text: str) -> int:
+    _, point, rest = text.strip().replace(",", ".").partition(".")
+    if "e" in text.lower():  # as precise as can be
+        return 99
+    return min(len(rest), 99) if point else 0
+
+
 def frame_numbers(values: Array, row: Array, column: str, source: str) -> Array:
     """A column of a frame as numbers, NaN where missing or infinite."""
     with suppress(TypeError, ValueError):
