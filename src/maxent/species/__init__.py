@@ -56,6 +56,7 @@ PUBLIC = {
         "Importance",
         "Jackknife",
         "MapFiles",
+        "Origin",
         "Replicates",
         "Response",
         "Sample",

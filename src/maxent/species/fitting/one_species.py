@@ -126,6 +126,7 @@ def fit_species(
         selection=prepared.selection,
         sharing=sharing,
         n_cells=n_cells,
+        origins=prepared.origins,
     )
     return result, models
 

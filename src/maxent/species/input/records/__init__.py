@@ -3,6 +3,7 @@
 ==================  ==============================================================================
 ``text_table.py``   text tables on disk, whatever their delimiter
 ``encodings.py``    which encoding a table is in
+``archives.py``     Darwin Core archives and GBIF's downloads, with their citation and licences
 ``columns.py``      which columns hold what
 ``names.py``        spellings of one name
 ``selection.py``    which records are used: presences, by basis and uncertainty

@@ -25,6 +25,7 @@ DEGREE = RADIUS * np.pi / 180
 
 ZERO = "at 0, 0"
 SIGN = "perhaps with a lost minus sign"
+FLAGGED = "flagged by GBIF"
 FEW_DECIMALS = "of few decimals"
 # what stands at a place of the table, and how near (km) a record is to be called there
 _NEAR = {
@@ -33,7 +34,7 @@ _NEAR = {
     "country": ("at the centroid of a country", 3.0),
     "province": ("at the centroid of a province", 3.0),
 }
-KINDS = (ZERO, SIGN, *(words for words, _ in _NEAR.values()), FEW_DECIMALS)
+KINDS = (ZERO, SIGN, *(words for words, _ in _NEAR.values()), FLAGGED, FEW_DECIMALS)
 _NOTHING = 1e-3  # degrees within which coordinates are 0
 _SHOWN = 3  # records that a note names
 
@@ -63,8 +64,11 @@ def doubts(records: Occurrences, grid: Grid) -> dict[int, Doubt] | None:
         known = np.flatnonzero(np.isfinite(places).all(axis=1))
         known = np.setdiff1d(known, list(found))
         found |= {int(known[i]): doubt for i, doubt in search(places[known])}
-    for i, doubt in _rounded(records, grid):
-        found.setdefault(i, doubt)
+    if records.flags is not None:
+        for i in np.flatnonzero(records.flags != ""):
+            found.setdefault(int(i), Doubt(FLAGGED, str(records.flags[i])))
+    for at, doubt in _rounded(records, grid):
+        found.setdefault(at, doubt)
     return dict(sorted(found.items()))
 
 

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from maxent.rows.arrays import Array
+from maxent.species.fitting.results import Origin
 from maxent.species.input import file_access
 from maxent.species.input.crs import (
     WGS84,
@@ -26,6 +27,12 @@ from maxent.species.input.crs import (
     transformed,
 )
 from maxent.species.input.records import selection
+from maxent.species.input.records.archives import (
+    open_table,
+    origin_notes,
+    serious_flags,
+    told_by_records,
+)
 from maxent.species.input.records.columns import (
     SPECIES_OPTION,
     Asked,
@@ -77,6 +84,11 @@ class Occurrences:
         The records of absence, by a column of presence and absence; None without any.
     decimals : array (n_records,) or None
         Decimals that x or y are written with, whichever has more; None where they are no degrees.
+    flags : array (n_records,) or None
+        What GBIF found wrong with the place of a record, "" where nothing; None where it does not
+        say.
+    origin : Origin or None
+        Citation, licences and flags, as far as the file says.
 
     Examples
     --------
@@ -96,6 +108,8 @@ class Occurrences:
     uncertainty: Array | None = None
     absences: Occurrences | None = None
     decimals: Array | None = None
+    flags: Array | None = None
+    origin: Origin | None = None
 
     def __len__(self) -> int:
         return len(self.species)
@@ -121,6 +135,7 @@ class Occurrences:
             row=self.row[index],
             uncertainty=None if self.uncertainty is None else self.uncertainty[index],
             decimals=None if self.decimals is None else self.decimals[index],
+            flags=None if self.flags is None else self.flags[index],
         )
 
     def summary(self) -> str:
@@ -197,7 +212,7 @@ class Occurrences:
             header,
             _Choice(tuple(basis), max_uncertainty, absent),
             crs,
-            source,
+            Origin(source),
         )
 
     def to_geopandas(self) -> Any:
@@ -233,8 +248,9 @@ def read_occurrences(
 
     Tables are separated by commas, tabs or semicolons, whatever their name ends in, and may be
     packed (.gz); files ending in .gpkg, .geojson, .json, .shp or .parquet are read by geopandas or
-    pandas, those with a geometry must hold points. Spellings of one name (case, spaces) are one
-    species.
+    pandas, those with a geometry must hold points. Darwin Core archives and the zipped tables of
+    GBIF are read as they are downloaded, and ``Occurrences.origin`` holds their citation and
+    licences. Spellings of one name (case, spaces) are one species.
 
     Parameters
     ----------
@@ -274,7 +290,7 @@ def read_occurrences(
             frame, species=species, x=x, y=y, presence=presence, source=path.name, **how
         )
         return replace(records, notes=(*notes, *records.notes))
-    table = Table.open(path)
+    table, origin = open_table(path)
     columns = chosen_columns(table.header, str(path), Asked(species, x, y, presence), table.peek)
     records = _assembled(
         _read_fields(table, columns),
@@ -282,7 +298,7 @@ def read_occurrences(
         table.header,
         _Choice(tuple(basis), max_uncertainty, absent),
         crs,
-        path.name,
+        origin,
     )
     return replace(records, notes=(*table.notes, *records.notes))
 
@@ -337,7 +353,7 @@ def _assembled(
     header: Sequence[str],
     choice: _Choice,
     crs: str | None,
-    source: str,
+    origin: Origin,
 ) -> Occurrences:
     """Records of what was read: their CRS stated, those not asked for left out."""
 
@@ -345,6 +361,7 @@ def _assembled(
         return None if column is None else fields.text[column]
 
     row, x, y, _, decimals = fields
+    source = origin.source
     species = _species(text(columns.species), row, source)
     notes = columns.notes
     if crs is None:
@@ -382,12 +399,18 @@ def _assembled(
         columns=columns.described(header),
         uncertainty=uncertainty,
         decimals=decimals if in_degrees else None,
+        flags=serious_flags(text(columns.flags)),
     )
     absent = used & (status == selection.ABSENCE)
     nameless = present & (species == "") & (not choice.absent)
+    kept = present & ~nameless
+    of_records = [text(c) for c in (columns.licence, columns.dataset, columns.flags)]
+    origin = told_by_records(origin, *(_only(values, kept) for values in of_records))
+    left = _left_nameless(nameless, row, source)
     return replace(
-        everything.take(present & ~nameless),
-        notes=(*notes, *said, *more, *spelled, *_left_nameless(nameless, row, source)),
+        everything.take(kept),
+        notes=(*notes, *said, *more, *spelled, *left, *origin_notes(origin)),
+        origin=origin,
         absences=everything.take(absent) if absent.any() else None,
     )
 
@@ -405,6 +428,10 @@ def _species(values: list[str] | None, row: Array, source: str) -> Array:
             f"{SPECIES_OPTION}"
         )
     return species
+
+
+def _only(values: list[str] | None, kept: Array) -> list[str]:
+    return [] if values is None else [v for v, keep in zip(values, kept, strict=True) if keep]
 
 
 def _left_nameless(nameless: Array, row: Array, source: str) -> tuple[str, ...]:
@@ -465,7 +492,7 @@ def read_column(path: str, name: str) -> dict[int, str]:
         header = [str(column) for column in frame.columns]
         values = texts(frame.iloc[:, _column_position(header, name, path)])
         return dict(enumerate(value.strip() for value in values))
-    table = Table.open(Path(path))
+    table, _ = open_table(Path(path))
     place = _column_position(table.header, name, path)
     return {
         row: value.strip()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from maxent.species.fitting.results import SpeciesResult
+from maxent.species.fitting.results import SpeciesResult, counts_in_words
 from maxent.species.report.markup import (
     Html,
     count,
@@ -38,6 +38,7 @@ def summary(context: Context) -> Html:
             element("div", element("h3", "Notes"), listed(result.notes), class_="notes")
             if result.notes
             else None,
+            _origins(result),
             _cleaning(result),
         ]
     )
@@ -78,6 +79,23 @@ def _numbers(result: SpeciesResult) -> list[tuple[str, str, str]]:
         each = "each of its two parts is " if model.certificate.parts else ""
         shown.append(("Duality gap", gap, f"{each}solved to within {gap} of the optimum"))
     return shown
+
+
+def _origins(result: SpeciesResult) -> Html | None:
+    rows = [
+        [
+            origin.source,
+            origin.citation,
+            counts_in_words(origin.licences) if origin.licences else origin.licence,
+            counts_in_words(origin.flags),
+        ]
+        for origin in result.origins
+        if origin.describe() or origin.flags
+    ]
+    if not rows:
+        return None
+    head = ["File", "Cite as", "Licences", "Flagged by the publisher"]
+    return table("Where the records come from", head, rows)
 
 
 def _cleaning(result: SpeciesResult) -> Html | None:
