@@ -247,6 +247,7 @@ TYPED = {
     "--bias-as": ("prior", "prior"),
     "--bias-kernel": ("50", "50"),
     "--keep-duplicates": (None, True),
+    "--clean": (None, True),
     "--thin": ("3.5", 3.5),
     "--minimum": ("7", 7),
     "--test-share": ("0.25", 0.25),

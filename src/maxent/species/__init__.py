@@ -59,6 +59,7 @@ PUBLIC = {
         "Importance",
         "Jackknife",
         "MapFiles",
+        "Origin",
         "Replicates",
         "Response",
         "Sample",

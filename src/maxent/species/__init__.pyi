@@ -27,6 +27,7 @@ from maxent.species.fitting.results import Evaluation as Evaluation
 from maxent.species.fitting.results import Importance as Importance
 from maxent.species.fitting.results import Jackknife as Jackknife
 from maxent.species.fitting.results import MapFiles as MapFiles
+from maxent.species.fitting.results import Origin as Origin
 from maxent.species.fitting.results import Replicates as Replicates
 from maxent.species.fitting.results import Response as Response
 from maxent.species.fitting.results import Sample as Sample

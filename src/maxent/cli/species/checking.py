@@ -49,7 +49,8 @@ def check(
     make_layers: MakeLayers,
     make_study: MakeStudy,
     make_settings: Annotated[
-        Callable[..., Settings], Fields(Settings, "keep_duplicates", "thin", "seed")
+        Callable[..., Settings],
+        Fields(Settings, "keep_duplicates", "clean", "thin", "minimum", "seed"),
     ],
     project: Annotated[
         list[Path] | None,
@@ -99,6 +100,7 @@ def check(
             species=species or (),
         )
     console().print(_record_table(fates))
+    told += [note for one in fates for note in one.notes]
     show_notes(dict.fromkeys([*told, *notes]), console(stderr=True))
     if out is not None:
         _write(fates, out)
@@ -173,8 +175,9 @@ def _write(fates: Sequence[RecordFates], out: Path) -> None:
 
     lines = text.StringIO()
     rows = csv.writer(lines, lineterminator="\n")
-    rows.writerow(["species", "row", "x", "y", "fate"])
+    rows.writerow(["species", "row", "x", "y", "fate", "doubt"])
     for one in fates:
-        for row, x, y, fate in zip(one.row, one.x, one.y, one.fate, strict=True):
-            rows.writerow([one.species, row, repr(float(x)), repr(float(y)), fate])
+        doubt = [""] * len(one.row) if one.doubt is None else one.doubt
+        for row, x, y, fate, why in zip(one.row, one.x, one.y, one.fate, doubt, strict=True):
+            rows.writerow([one.species, row, repr(float(x)), repr(float(y)), fate, why])
     write_atomically(out, lines.getvalue().encode())

@@ -77,7 +77,7 @@ def tune(
     memory: Annotated[str | None, typer.Option("--memory", hidden=True)] = None,
     make_settings: Annotated[
         Callable[..., Settings],
-        Fields(Settings, *("thin", "background", "bias", "bias_kernel", "preset", "seed")),
+        Fields(Settings, *("clean", "thin", "background", "bias", "bias_kernel", "preset", "seed")),
     ],
     make_tuning: Annotated[Callable[..., TuningSettings], Fields(TuningSettings)],
     overwrite: Overwrite = False,

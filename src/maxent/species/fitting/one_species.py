@@ -18,6 +18,7 @@ from maxent.species.fitting.results import BlockSize, Replicates, Sample, Specie
 from maxent.species.fitting.settings import Settings
 from maxent.species.fitting.sharing import Shared, share
 from maxent.species.input.layers.grid import Grid
+from maxent.species.judging.refits import sample_task
 from maxent.species.judging.replicates import Refit, suitable_kind
 from maxent.species.judging.spatial_folds import block_size
 from maxent.species.study.samples import Prepared
@@ -77,7 +78,12 @@ def fit_species(
     recipe = settings.recipe(tuple(c for c in categorical if c in sample.X.columns))
     with clock("fit"):
         model, more = _fitted(recipe, sample, whole)
-    notes = [*prepared.notes, *more, *_remarks(model, sample, test)]
+    notes = [
+        *prepared.notes,
+        *more,
+        *_unused(model, recipe, sample),
+        *_remarks(model, sample, test),
+    ]
     n_cells = _more_cells(model, sample)
     small = _thinned(sample, settings)
     size = _block_size(small, model, settings)
@@ -123,6 +129,7 @@ def fit_species(
         selection=prepared.selection,
         sharing=sharing,
         n_cells=n_cells,
+        origins=prepared.origins,
     )
     return result, models
 
@@ -231,6 +238,20 @@ def _block_size(sample: Sample, model: FittedDensity, settings: Settings) -> Blo
 def _folds(sample: Sample, settings: Settings) -> tuple[str, str]:
     """The kind of cross-validation, and why it is not that of blocks where it was to be chosen."""
     return suitable_kind(sample, settings.folds) if settings.cv == "auto" else (settings.cv, "")
+
+
+def _unused(model: FittedDensity, recipe: Recipe, sample: Sample) -> list[str]:
+    """What to say of a model without any weight, and which multiplier would change that."""
+    if model.weights.size:
+        return []
+    problem = sample_task(recipe, sample).problem
+    most = recipe.multiplier * problem.potential.critical_multiplier(problem.origin().gradient)
+    less = f", or lower the multiplier (-m) below {most:.2g}" if 0 < most < np.inf else ""
+    return [
+        f"no variable is used: {model.n_presences:g} records differ too little from the background "
+        "for the penalty, so the gain is 0, the AUC 0.5 and every place equally suitable; add "
+        f"records{less}"
+    ]
 
 
 def _remarks(model: FittedDensity, sample: Sample, test: Sample | None) -> list[str]:

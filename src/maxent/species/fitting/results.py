@@ -6,6 +6,7 @@ can be made again from a saved result.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -253,6 +254,62 @@ class Sharing:
         if self.chosen:
             return f"shared with {self.n_others} other species: {self.reason}"
         return f"not shared with other species: {self.reason}"
+
+
+@io.register
+@dataclass(frozen=True, eq=False)
+class Origin:
+    """Where records come from, as their file says.
+
+    Attributes
+    ----------
+    source : str
+        Name of the file.
+    citation : str
+        How its publisher wants it cited, "" where it does not say.
+    licence : str
+        Its licence, "" where it does not say.
+    licences : dict of int
+        Licences of the single records, and how many have each.
+    datasets : int
+        Datasets that the records are from, 0 where they do not say.
+    flags : dict of int
+        What the publisher found wrong with records, such as GBIF's issues, and how often.
+
+    Examples
+    --------
+    >>> Origin("r.zip", "GBIF.org Download", licences={"CC BY 4.0": 12}, datasets=3).describe()
+    'GBIF.org Download; 3 datasets; licences: 12 CC BY 4.0'
+    """
+
+    source: str
+    citation: str = ""
+    licence: str = ""
+    licences: dict[str, int] = field(default_factory=dict)
+    datasets: int = 0
+    flags: dict[str, int] = field(default_factory=dict)
+
+    def describe(self) -> str:
+        """Citation, datasets and licences, "" where nothing is known of them."""
+        known = [self.citation] if self.citation else []
+        if self.datasets > 1:
+            known.append(f"{self.datasets} datasets")
+        if self.licences:
+            known.append("licences: " + counts_in_words(self.licences))
+        elif self.licence:
+            known.append(f"licence: {self.licence}")
+        return "; ".join(known)
+
+
+def counts_in_words(counts: Mapping[str, int], most: int = 8) -> str:
+    """Counts as a list, the commonest first.
+
+    >>> counts_in_words({"a": 1200, "b": 1})
+    '1,200 a, 1 b'
+    """
+    shown = [f"{n:,} {name}" for name, n in list(counts.items())[:most]]
+    more = f" and {len(counts) - most} more" if len(counts) > most else ""
+    return ", ".join(shown) + more
 
 
 @io.register
@@ -568,6 +625,8 @@ class SpeciesResult:
         Cells that the density is over, where the background points are a sample of them.
     reading : dict or None
         How the layers were read, the fields of ``LayerFiles``; None for tables with data.
+    origins : list of Origin
+        Where the records, and those for testing, come from: citation and licences.
     """
 
     species: str
@@ -599,6 +658,7 @@ class SpeciesResult:
     sharing: Sharing | None = field(default=None, metadata=io.LATER)
     n_cells: int | None = field(default=None, metadata=io.LATER)
     reading: dict[str, Any] | None = field(default=None, metadata=io.LATER)
+    origins: list[Origin] = field(default_factory=list, metadata=io.LATER)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "model", fitted_density(self.model))

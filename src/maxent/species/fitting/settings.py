@@ -100,6 +100,9 @@ class Settings:
         Effort from the records themselves: the bandwidth in km of their kernel density, or "auto".
     keep_duplicates : bool, default False
         Whether to count every record of a cell, not one.
+    clean : bool, default False
+        Whether to leave out records in doubtful places: at 0, 0, perhaps with a lost minus sign, at
+        centroids of countries and provinces, at capitals and institutions, of few decimals.
     thin : float, default None
         Smallest distance between records in km.
     minimum : int, default 3
@@ -209,6 +212,12 @@ class Settings:
         BACKGROUND,
     )
     keep_duplicates: bool = option(False, "Count every record of a cell, not just one.", DATA)
+    clean: bool = option(
+        False,
+        "Leave out records in doubtful places: at 0, 0, at centroids, capitals and museums, with a "
+        "lost minus sign, or of few decimals.",
+        DATA,
+    )
     thin: float | None = option(None, "Keep only records this many km apart.", DATA)
     minimum: int = option(3, "Refuse species with fewer records.", DATA, least=1, with_swd=ALWAYS)
     test_share: float = option(

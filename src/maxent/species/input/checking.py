@@ -29,7 +29,7 @@ from maxent.species.input.layers.layers import Layers
 from maxent.species.input.layers.placement import same_grid
 from maxent.species.input.layers.similarity import Reference
 from maxent.species.input.layers.units import UnlikeUnits, unlike_units
-from maxent.species.input.records.cleaning import sifted
+from maxent.species.input.records.cleaning import check_enough, sifted
 from maxent.species.input.records.occurrences import Occurrences
 from maxent.species.judging.collinearity import collinearity
 from maxent.species.study.background import draw_background
@@ -37,6 +37,7 @@ from maxent.species.study.selection import by_vif
 from maxent.species.study.study_region import StudyRegion
 
 USED = "used"
+TOO_FEW = "too few for a fit"
 _CELLS = 10_000  # that correlations are of
 
 
@@ -55,11 +56,13 @@ class RecordFates:
     row : array (n_records,)
         Its line in the file.
     fate : array (n_records,)
-        "used", or why the record is taken out.
+        "used", or why the record is taken out, or "too few for a fit".
     notes : list of str
-        What was assumed.
+        What was assumed; which records are doubtful; why a fit would refuse the species.
     study : StudyRegion or None
         The region that background would be drawn from, None for all of the layers.
+    doubt : array (n_records,) or None
+        Why a record is doubtful, "" where it is not.
 
     Examples
     --------
@@ -76,6 +79,7 @@ class RecordFates:
     fate: Array
     notes: list[str]
     study: StudyRegion | None = None
+    doubt: Array | None = None
 
     @property
     def counts(self) -> dict[str, int]:
@@ -132,15 +136,22 @@ def _fates(
         keep_duplicates=settings.keep_duplicates,
         thin_km=settings.thin,
         seed=settings.seed,
+        drop_doubtful=settings.clean,
     )
-    parts = [(USED, cleaned.occurrences)]
+    notes, fit_for = list(cleaned.notes), USED
+    try:
+        check_enough(cleaned, records, layers.grid, settings.minimum)
+    except ValueError as error:  # what a fit would say
+        notes, fit_for = [*notes, f"a fit would refuse {error}"], TOO_FEW
+    parts = [(fit_for, cleaned.occurrences)]
     parts += [(step.what, lost) for step, lost in zip(cleaned.steps, cleaned.lost, strict=True)]
     fate = np.concatenate([np.full(len(part), what, dtype=object) for what, part in parts])
     x, y, row = (
         np.concatenate([getattr(part, name) for _, part in parts]) for name in ("x", "y", "row")
     )
     name = records.names()[0] if len(records) else records.source
-    return RecordFates(name, x, y, row, fate, cleaned.notes, study)
+    doubt = np.array([cleaned.doubts.get(int(at), "") for at in row], dtype=object)
+    return RecordFates(name, x, y, row, fate, notes, study, doubt)
 
 
 @dataclass(frozen=True, eq=False)

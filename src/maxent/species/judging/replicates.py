@@ -201,7 +201,7 @@ def suitable_kind(sample: Sample, n: int = 4) -> tuple[str, str]:
     if records < _FEW:
         return "random", f"blocks need {_FEW} records, there are {records}"
     try:
-        metrics.SpatialBlocks(sample.coordinates, n_splits=n).split(None, sample.counts)
+        _spatial_splits(sample, "blocks", n)
     except ValueError:
         places = np.unique(sample.coordinates[sample.counts > 0], axis=0)
         return "random", (

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from maxent.rows.arrays import Array
-from maxent.species.fitting.results import CleaningStep, Sample, Selection
+from maxent.species.fitting.results import CleaningStep, Origin, Sample, Selection
 from maxent.species.fitting.settings import Settings
 from maxent.species.input.files import LayerFiles, RecordFile, StudyFiles
 from maxent.species.input.layers.grid import OUTSIDE, Grid
@@ -378,6 +378,9 @@ def together(one: Occurrences, other: Occurrences) -> Occurrences:
         x=np.concatenate([one.x, other.x]),
         y=np.concatenate([one.y, other.y]),
         row=np.concatenate([one.row, other.row]),
+        uncertainty=None,
+        decimals=None,
+        flags=None,
     )
 
 
@@ -408,6 +411,8 @@ class Prepared:
         File of a bias raster.
     selection : Selection or None
         Which variables were left out.
+    origins : list of Origin
+        Where the records, and those for testing, come from.
     """
 
     species: str
@@ -419,6 +424,7 @@ class Prepared:
     study: StudyRegion | None = None
     effort: str | None = None
     selection: Selection | None = None
+    origins: list[Origin] = field(default_factory=list)
 
     def new_notes(self, notes: Iterable[str], told: Collection[str]) -> list[str]:
         """Those of the notes that were not told yet; of the study region with the species' name."""
@@ -478,7 +484,19 @@ def prepare(
     if test_cell.size:
         tested = _sample(region, test_cell, np.zeros(region.cell.size, bool))
     kept = {"x": x, "y": y, "test": held}
-    return Prepared(name, sample, tested, kept, steps, notes, region.study, region.effort)
+    read = [occurrences.origin, None if test is None else test.origin]
+    origins = [origin for origin in read if origin is not None]
+    return Prepared(
+        name,
+        sample,
+        tested,
+        kept,
+        steps,
+        notes,
+        region.study,
+        region.effort,
+        origins=list({origin.source: origin for origin in origins}.values()),
+    )
 
 
 def prepare_swd(
@@ -512,6 +530,7 @@ def _cleaned(occurrences: Occurrences, region: Region, settings: Settings, minim
         region.known,
         within=None if region.study is None else region.study.contains,
         keep_duplicates=settings.keep_duplicates,
+        drop_doubtful=settings.clean,
         thin_km=settings.thin,
         minimum=minimum,
         seed=settings.seed,

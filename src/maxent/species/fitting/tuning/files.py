@@ -447,7 +447,7 @@ def _background(settings: Settings, bias: str | None, group: RecordFile | None) 
         ("--seed", settings.seed, Settings.seed),
     ):
         words += [] if value == usual else [flag, str(value)]
-    return words
+    return [*words, "--clean"] if settings.clean else words
 
 
 def _advice(

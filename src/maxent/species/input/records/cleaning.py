@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,6 +14,7 @@ from maxent.species.fitting.results import CleaningStep
 from maxent.species.input.crs import complete
 from maxent.species.input.layers.geodesy import Earth, Neighbours
 from maxent.species.input.layers.grid import OUTSIDE, Grid
+from maxent.species.input.records import doubts as doubtful
 from maxent.species.input.records.occurrences import Occurrences
 
 _EXAMPLES = 5
@@ -35,6 +37,8 @@ class Cleaned:
         What was assumed.
     lost : list of Occurrences
         The records of each step.
+    doubts : dict of str
+        Why a record is doubtful, by its row in the file, whether it was taken out or not.
     """
 
     occurrences: Occurrences
@@ -42,6 +46,7 @@ class Cleaned:
     steps: list[CleaningStep]
     notes: list[str]
     lost: list[Occurrences]
+    doubts: dict[int, str] = field(default_factory=dict)
 
 
 _MISSED = "missing coordinates"
@@ -58,6 +63,7 @@ _ADVICE = {
     _UNKNOWN: "Check the nodata values of the layers, and whether the coordinates are precise "
     "enough for their cells",
     _DUPLICATE: "Add records from other cells, or give finer layers",
+    **dict.fromkeys(doubtful.KINDS, "Check these records, or keep them: do without --clean"),
 }
 
 
@@ -71,11 +77,13 @@ def clean(
     thin_km: float | None = None,
     minimum: int = 3,
     seed: int = 0,
+    drop_doubtful: bool = False,
 ) -> Cleaned:
     """Take out the records of one species that a fit on the grid cannot use.
 
-    In this order: missing coordinates, outside the region, outside the study region, in cells
-    without values, all but the first of each cell, too close to each other.
+    In this order: missing coordinates, doubtful places where asked for, outside the region, outside
+    the study region, in cells without values, all but the first of each cell, too close to each
+    other.
 
     Parameters
     ----------
@@ -95,6 +103,9 @@ def clean(
         Smallest number of records to continue with.
     seed : int, default 0
         Seed of the random choice in thinning.
+    drop_doubtful : bool, default False
+        Whether records in doubtful places (0, 0; perhaps a lost minus sign; centroids, capitals,
+        institutions; few decimals) are taken out; else notes tell of them.
     """
     cleaned = sifted(
         occurrences,
@@ -104,15 +115,21 @@ def clean(
         keep_duplicates=keep_duplicates,
         thin_km=thin_km,
         seed=seed,
+        drop_doubtful=drop_doubtful,
     )
+    check_enough(cleaned, occurrences, grid, minimum)
+    return cleaned
+
+
+def check_enough(cleaned: Cleaned, given: Occurrences, grid: Grid, minimum: int) -> None:
+    """Refuse records that are too few for a fit, or all in one place."""
     rest, steps = cleaned.occurrences, cleaned.steps
-    _check_places(cleaned, grid, occurrences, several=minimum > 1)
+    _check_places(cleaned, grid, given, several=minimum > 1)
     if len(rest) < minimum:
         raise ValueError(
-            f"{rest.species[0]}: {len(rest)} of {len(occurrences)} records can be used, at least "
+            f"{rest.species[0]}: {len(rest)} of {len(given)} records can be used, at least "
             f"{minimum} are needed{_losses(steps)}. {_advice(steps)}"
         )
-    return cleaned
 
 
 def sifted(
@@ -124,21 +141,41 @@ def sifted(
     keep_duplicates: bool = False,
     thin_km: float | None = None,
     seed: int = 0,
+    drop_doubtful: bool = False,
 ) -> Cleaned:
     """What :func:`clean` leaves, also where that is too little for a fit."""
     steps: list[CleaningStep] = []
     lost_records: list[Occurrences] = []
     notes: list[str] = []
 
-    def without(records: Occurrences, lost: Array, what: str) -> Occurrences:
+    def without(
+        records: Occurrences, lost: Array, what: str, why: dict[int, str] | None = None
+    ) -> Occurrences:
         where = np.flatnonzero(lost)
         if where.size:
             examples = tuple(records.label(i) for i in where[:_EXAMPLES])
+            if why is not None:
+                told = (why[int(records.row[i])] for i in where)
+                examples = tuple(f"{e}, {w}" for e, w in zip(examples, told, strict=False))
             steps.append(CleaningStep(what, int(where.size), examples))
             lost_records.append(records.take(where))
         return records.take(~lost)
 
     rest = without(occurrences, ~complete(occurrences.x, occurrences.y), _MISSED)
+    found = doubtful.doubts(rest, grid)
+    doubts = {int(rest.row[i]): doubt.words for i, doubt in (found or {}).items()}
+    if not drop_doubtful:
+        notes += doubtful.in_words(rest, found or {})
+    elif found is None:
+        raise ValueError(
+            "clean (--clean) needs longitudes and latitudes, and the layers do not state their "
+            "coordinate reference system; give it with --layers-crs"
+        )
+    else:
+        reason = np.array([found[i].kind if i in found else "" for i in range(len(rest))])
+        for kind in doubtful.KINDS:
+            mine = reason == kind
+            rest, reason = without(rest, mine, kind, doubts), reason[~mine]
     rest = without(rest, _cells(rest, grid) == OUTSIDE, _BEYOND)
     if within is not None and len(rest):
         rest = without(rest, ~within(rest.x, rest.y), NOT_STUDIED)
@@ -156,7 +193,7 @@ def sifted(
         kept = _thinned(earth.within(rest.x, rest.y, thin_km), seed)
         crowded = ~np.isin(np.arange(len(rest)), kept)
         rest = without(rest, crowded, f"{_CLOSE} {thin_km:g} km to another")
-    return Cleaned(rest, _cells(rest, grid), steps, notes, lost_records)
+    return Cleaned(rest, _cells(rest, grid), steps, notes, lost_records, doubts)
 
 
 def _cells(occurrences: Occurrences, grid: Grid) -> Array:

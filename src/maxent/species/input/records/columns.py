@@ -42,6 +42,9 @@ PRESENCE_NAMES = (
 _DATUM = ("geodeticdatum", "datum", "crs")
 _UNCERTAINTY = ("coordinateuncertaintyinmeters", "coordinateuncertainty", "coordinate")
 _BASIS = ("basisofrecord", "basisofrec")
+_FLAGS = ("issue", "issues", "flags")
+_LICENCE = ("license", "licence")
+_DATASET = ("datasetkey", "datasetid", "datasetname")
 # text that is not a name of a species, in tables of records
 _OTHER_TEXT = {
     *("basisofrecord", "basisofrec", "geometry", "wkt", "geom", "habitat", "sex", "lifestage"),
@@ -77,10 +80,14 @@ class Columns(NamedTuple):
     degrees: bool = False
     pooled: str = ""
     notes: tuple[str, ...] = ()
+    flags: int | None = None
+    licence: int | None = None
+    dataset: int | None = None
 
     def texts(self) -> list[int]:
         """Those that are read as text, each once."""
-        wanted = (self.species, self.datum, self.presence, self.uncertainty, self.basis)
+        used = (self.species, self.datum, self.presence, self.uncertainty, self.basis)
+        wanted = (*used, self.flags, self.licence, self.dataset)
         return list(dict.fromkeys(column for column in wanted if column is not None))
 
     def described(self, header: Sequence[str]) -> str:
@@ -185,6 +192,9 @@ def chosen_columns(
         and bare(header[north]) in _LATITUDE,
         pooled,
         notes,
+        recognised(header, _FLAGS),
+        recognised(header, _LICENCE),
+        recognised(header, _DATASET),
     )
 
 

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from maxent.rows.arrays import Array
+from maxent.species.fitting.results import Origin
 from maxent.species.input import file_access
 from maxent.species.input.crs import (
     WGS84,
@@ -26,6 +27,12 @@ from maxent.species.input.crs import (
     transformed,
 )
 from maxent.species.input.records import selection
+from maxent.species.input.records.archives import (
+    open_table,
+    origin_notes,
+    serious_flags,
+    told_by_records,
+)
 from maxent.species.input.records.columns import (
     SPECIES_OPTION,
     Asked,
@@ -40,6 +47,7 @@ from maxent.species.input.records.text_table import (
     check_records,
     frame_numbers,
     is_number,
+    most_decimals,
     no_number,
     texts,
 )
@@ -74,6 +82,13 @@ class Occurrences:
         Uncertainty of the places in metres, NaN where not said; None without such a column.
     absences : Occurrences or None
         The records of absence, by a column of presence and absence; None without any.
+    decimals : array (n_records,) or None
+        Decimals that x or y are written with, whichever has more; None where they are no degrees.
+    flags : array (n_records,) or None
+        What GBIF found wrong with the place of a record, "" where nothing; None where it does not
+        say.
+    origin : Origin or None
+        Citation, licences and flags, as far as the file says.
 
     Examples
     --------
@@ -92,6 +107,9 @@ class Occurrences:
     columns: str = ""
     uncertainty: Array | None = None
     absences: Occurrences | None = None
+    decimals: Array | None = None
+    flags: Array | None = None
+    origin: Origin | None = None
 
     def __len__(self) -> int:
         return len(self.species)
@@ -116,6 +134,8 @@ class Occurrences:
             y=self.y[index],
             row=self.row[index],
             uncertainty=None if self.uncertainty is None else self.uncertainty[index],
+            decimals=None if self.decimals is None else self.decimals[index],
+            flags=None if self.flags is None else self.flags[index],
         )
 
     def summary(self) -> str:
@@ -183,15 +203,16 @@ class Occurrences:
                 if index is not None
             )
         text = {index: texts(column(index)) for index in columns.texts()}
+        shown = ([f"{v:.15g}" for v in values.tolist()] for values in (east, north))
         if geometry:  # its own CRS goes before a column of datums
             columns = columns._replace(datum=None)
         return _assembled(
-            _Fields(row, east, north, text),
+            _Fields(row, east, north, text, most_decimals(*shown)),
             columns,
             header,
             _Choice(tuple(basis), max_uncertainty, absent),
             crs,
-            source,
+            Origin(source),
         )
 
     def to_geopandas(self) -> Any:
@@ -227,8 +248,9 @@ def read_occurrences(
 
     Tables are separated by commas, tabs or semicolons, whatever their name ends in, and may be
     packed (.gz); files ending in .gpkg, .geojson, .json, .shp or .parquet are read by geopandas or
-    pandas, those with a geometry must hold points. Spellings of one name (case, spaces) are one
-    species.
+    pandas, those with a geometry must hold points. Darwin Core archives and the zipped tables of
+    GBIF are read as they are downloaded, and ``Occurrences.origin`` holds their citation and
+    licences. Spellings of one name (case, spaces) are one species.
 
     Parameters
     ----------
@@ -268,7 +290,7 @@ def read_occurrences(
             frame, species=species, x=x, y=y, presence=presence, source=path.name, **how
         )
         return replace(records, notes=(*notes, *records.notes))
-    table = Table.open(path)
+    table, origin = open_table(path)
     columns = chosen_columns(table.header, str(path), Asked(species, x, y, presence), table.peek)
     records = _assembled(
         _read_fields(table, columns),
@@ -276,7 +298,7 @@ def read_occurrences(
         table.header,
         _Choice(tuple(basis), max_uncertainty, absent),
         crs,
-        path.name,
+        origin,
     )
     return replace(records, notes=(*table.notes, *records.notes))
 
@@ -285,12 +307,13 @@ def read_occurrences(
 
 
 class _Fields(NamedTuple):
-    """The columns in use, read: rows, places, and texts by column."""
+    """The columns in use, read: rows, places, texts by column, and decimals of the places."""
 
     row: Array
     x: Array
     y: Array
     text: dict[int, list[str]]
+    decimals: Array
 
 
 class _Choice(NamedTuple):
@@ -306,6 +329,7 @@ def _read_fields(table: Table, columns: Columns) -> _Fields:
     wanted = columns.texts()
     lines: list[int] = []
     numbers: list[list[Array]] = [[], []]
+    decimals: list[Array] = []
     text: dict[int, list[str]] = {column: [] for column in wanted}
     for line, batch in table.batches([*places, *wanted]):
         for which, values in enumerate(batch[:2]):
@@ -314,11 +338,13 @@ def _read_fields(table: Table, columns: Columns) -> _Fields:
                 name = table.header[places[which]]
                 raise no_number(f"{table.path}, line {line[wrong]}", name, values[wrong])
             numbers[which].append(read)
+        decimals.append(most_decimals(*batch[:2]))
         for column, values in zip(wanted, batch[2:], strict=True):
             text[column] += values
         lines += line
     check_records(len(lines), str(table.path))
-    return _Fields(np.array(lines), np.concatenate(numbers[0]), np.concatenate(numbers[1]), text)
+    x, y = (np.concatenate(parts) for parts in numbers)
+    return _Fields(np.array(lines), x, y, text, np.concatenate(decimals))
 
 
 def _assembled(
@@ -327,14 +353,15 @@ def _assembled(
     header: Sequence[str],
     choice: _Choice,
     crs: str | None,
-    source: str,
+    origin: Origin,
 ) -> Occurrences:
     """Records of what was read: their CRS stated, those not asked for left out."""
 
     def text(column: int | None) -> list[str] | None:
         return None if column is None else fields.text[column]
 
-    row, x, y, _ = fields
+    row, x, y, _, decimals = fields
+    source = origin.source
     species = _species(text(columns.species), row, source)
     notes = columns.notes
     if crs is None:
@@ -361,14 +388,29 @@ def _assembled(
     present = used & (status == selection.PRESENCE)
     if not present.any():
         raise ValueError(f"{source}: no record is left: {'; '.join((*said, *more))}")
+    in_degrees = mostly_degrees(x, y) if crs is None else is_geographic(crs, ())
     everything = Occurrences(
-        species, x, y, crs, row, source, (), columns.described(header), uncertainty
+        species,
+        x,
+        y,
+        crs,
+        row,
+        source,
+        columns=columns.described(header),
+        uncertainty=uncertainty,
+        decimals=decimals if in_degrees else None,
+        flags=serious_flags(text(columns.flags)),
     )
     absent = used & (status == selection.ABSENCE)
     nameless = present & (species == "") & (not choice.absent)
+    kept = present & ~nameless
+    of_records = [text(c) for c in (columns.licence, columns.dataset, columns.flags)]
+    origin = told_by_records(origin, *(_only(values, kept) for values in of_records))
+    left = _left_nameless(nameless, row, source)
     return replace(
-        everything.take(present & ~nameless),
-        notes=(*notes, *said, *more, *spelled, *_left_nameless(nameless, row, source)),
+        everything.take(kept),
+        notes=(*notes, *said, *more, *spelled, *left, *origin_notes(origin)),
+        origin=origin,
         absences=everything.take(absent) if absent.any() else None,
     )
 
@@ -386,6 +428,10 @@ def _species(values: list[str] | None, row: Array, source: str) -> Array:
             f"{SPECIES_OPTION}"
         )
     return species
+
+
+def _only(values: list[str] | None, kept: Array) -> list[str]:
+    return [] if values is None else [v for v, keep in zip(values, kept, strict=True) if keep]
 
 
 def _left_nameless(nameless: Array, row: Array, source: str) -> tuple[str, ...]:
@@ -446,7 +492,7 @@ def read_column(path: str, name: str) -> dict[int, str]:
         header = [str(column) for column in frame.columns]
         values = texts(frame.iloc[:, _column_position(header, name, path)])
         return dict(enumerate(value.strip() for value in values))
-    table = Table.open(Path(path))
+    table, _ = open_table(Path(path))
     place = _column_position(table.header, name, path)
     return {
         row: value.strip()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from maxent._support.terminal import CAUTION
-from maxent.species.fitting.results import SpeciesResult
+from maxent.species.fitting.results import SpeciesResult, counts_in_words
 from maxent.species.report.markup import (
     Html,
     count,
@@ -37,6 +37,7 @@ def summary(context: Context) -> Html:
         [
             tiles(_numbers(result)),
             _notes(result),
+            _origins(result),
             _cleaning(result),
         ]
     )
@@ -111,6 +112,23 @@ def _numbers(result: SpeciesResult) -> list[tuple[str, str, str]]:
         each = "each of its two parts is " if model.certificate.parts else ""
         shown.append(("Duality gap", gap, f"{each}solved to within {gap} of the optimum"))
     return shown
+
+
+def _origins(result: SpeciesResult) -> Html | None:
+    rows = [
+        [
+            origin.source,
+            origin.citation,
+            counts_in_words(origin.licences) if origin.licences else origin.licence,
+            counts_in_words(origin.flags),
+        ]
+        for origin in result.origins
+        if origin.describe() or origin.flags
+    ]
+    if not rows:
+        return None
+    head = ["File", "Cite as", "Licences", "Flagged by the publisher"]
+    return table("Where the records come from", head, rows)
 
 
 def _cleaning(result: SpeciesResult) -> Html | None:

@@ -13,7 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from maxent.species.fitting.results import MapFiles, Replicates, SpeciesResult
+from maxent.species.fitting.results import (
+    MapFiles,
+    Replicates,
+    SpeciesResult,
+    counts_in_words,
+)
 from maxent.species.input.crs import short_crs
 
 HEADER = ("section", "subsection", "element", "Value", "filled by")
@@ -162,6 +167,14 @@ def _data(result: SpeciesResult) -> Iterator[tuple[str, str, str]]:
     test = np.asarray(result.records["test"], bool)
     n = int(result.model.n_presences)
     yield about, "Taxon names", result.species
+    known = [(origin.source, origin.describe()) for origin in result.origins]
+    yield about, "Data sources", _joined(f"{name}: {what}" for name, what in known if what)
+    flags = [
+        f"{origin.source}, flagged by the publisher: {counts_in_words(origin.flags)}"
+        for origin in result.origins
+        if origin.flags
+    ]
+    yield about, "Errors and biases", _joined(flags)
     yield about, "Sample size", f"{n} presences to fit" + (f", {test.sum()} to test" if test.any()
                                                           else "")  # fmt: skip
     if result.study is not None:
