@@ -397,6 +397,51 @@ def test_a_niche_that_leaves_its_environment_is_empty_and_overlaps_nothing():
         NicheDensity.from_scores(rng.uniform(0, 0.3, (200, 2)), rng.uniform(0.9, 1, (20, 2)))
 
 
+def test_species_of_different_regions(data, tmp_path):
+    """Each with layers of its own region: comparable in the environment, not on a map."""
+    for name, part in (("Warm", slice(8, WIDTH)), ("Cold", slice(0, 12))):
+        folder = tmp_path / name
+        folder.mkdir()
+        layers = {}
+        for layer, values in _layers().items():
+            layers[layer] = np.full(values.shape, np.nan)
+            layers[layer][:, part] = values[:, part]
+        _write_layers(folder / "whole", layers)
+        (folder / "layers").mkdir()
+        for path in (folder / "whole").iterdir():
+            window = rasterio.windows.Window(part.start, 0, part.stop - part.start, HEIGHT)
+            with rasterio.open(path) as file:
+                profile = file.profile | {
+                    "width": window.width,
+                    "transform": file.window_transform(window),
+                }
+                values = file.read(1, window=window)
+            with rasterio.open(folder / "layers" / path.name, "w", **profile) as file:
+                file.write(values, 1)
+        _write_records(folder / "records.csv", {name: _records()[name]})
+        _fit(folder, folder / "out")
+    folders = tmp_path / "Warm/out", tmp_path / "Cold/out"
+    found = compare_niches(*folders, test="identity", space="environment", n_null=19, verbose=0)
+    layers = {name: v.astype(np.float32) for name, v in _layers().items()}
+    known = ~np.isnan(layers["slope"])
+    column = np.arange(WIDTH) * np.ones((HEIGHT, 1))
+    backgrounds = [
+        np.column_stack([v[known & where].astype(float) for v in layers.values()])
+        for where in (column >= 8, column < 12)
+    ]
+    records = [
+        np.column_stack([v.ravel()[_records()[name]].astype(float) for v in layers.values()])
+        for name in ("Warm", "Cold")
+    ]
+    (a, b, c, d), _ = _unit_scores(backgrounds, records)
+    one, other = (_occupancy(_kernel(x, 100), _kernel(y, 100)) for x, y in ((a, c), (b, d)))
+    assert (found.d, found.i) == pytest.approx(_d_and_i(one, other), rel=1e-4, abs=1e-6)
+    assert found.n_background == tuple(len(part) for part in backgrounds)
+    done = _run("overlap", *folders, "--test", "identity")
+    assert done.exit_code == 1
+    assert "is on another grid than" in done.words
+
+
 # -- the command -----------------------------------------------------------------------------------
 
 

@@ -143,17 +143,8 @@ def evaluate(
 
 _EVALUATED_SWD = {
     *("model", "occurrences", "layers", "swd", "species", "species_column", "x", "y"),
-    *(
-        "presence_column",
-        "absences",
-        "out",
-        "json",
-        "overwrite",
-        "max_cells",
-        "allow_vrt",
-        "network",
-    ),
-    "quiet",
+    *("presence_column", "absences", "out", "json", "overwrite", "max_cells"),
+    *("allow_vrt", "network", "quiet"),
 }
 
 
