@@ -1,6 +1,7 @@
 """`maxent evaluate`: files of absences, options without effect, and the picture of calibration."""
 
 import builtins
+import json
 
 import numpy as np
 import pandas as pd
@@ -132,3 +133,30 @@ def test_without_matplotlib_a_note_says_so(data, tmp_path, monkeypatch):
     assert "no picture of the calibration curve: it needs matplotlib" in words
     assert (tmp_path / "scores_calibration.csv").exists()
     assert not (tmp_path / "scores_calibration.png").exists()
+
+
+def test_scores_and_curves_as_json(data, tmp_path):
+    where = [data / "out", data / "both.csv", data / "layers"]
+    done = _run("evaluate", *where, "-o", tmp_path / "a.csv", "--json", tmp_path / "a.json")
+    assert done.exit_code == 0, done.output
+    told = json.loads((tmp_path / "a.json").read_text())
+    table = pd.read_csv(tmp_path / "a.csv").iloc[0]
+    for name in table.index.drop("species"):
+        assert told[name] == pytest.approx(table[name]), name
+    roc = told["curves"]["roc"]
+    area = np.trapezoid(roc["true_positive_rate"], roc["false_positive_rate"])
+    assert area == pytest.approx(told["auc"])
+    curve = pd.read_csv(tmp_path / "a_calibration.csv")
+    assert told["calibration"]["observed"] == pytest.approx(curve["observed"].tolist())
+    assert "curves" not in done.output
+    where[1] = data / "present.csv"
+    done = _run("evaluate", *where, "--json", tmp_path / "b.json", "--background", "50")
+    assert done.exit_code == 0, done.output
+    told = json.loads((tmp_path / "b.json").read_text())
+    assert told["n_background"] == 50
+    assert len(told["curves"]["boyce"]["ratio"]) == len(told["curves"]["boyce"]["prediction"]) > 0
+    again = _run("evaluate", *where, "--json", tmp_path / "b.json")
+    assert again.exit_code == 1
+    assert "--overwrite" in again.output
+    same = _run("evaluate", *where, "--json", tmp_path / "c", "-o", tmp_path / "c")
+    assert same.exit_code == 2

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Mapping
-from dataclasses import asdict, is_dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -20,9 +19,11 @@ from maxent.species.fitting.results import SpeciesResult, read_result
 from maxent.species.input.file_access import open_raster
 from maxent.species.input.layers.grid_facts import grid_facts
 from maxent.species.report.maps import LABELS
+from maxent.species.report.tables.text import plain_json
 
 PROJECTIONS, CHANGES = "projections", "changes"  # folders beside the results
 _CURVE = 400  # points of a curve that are sent
+plain = plain_json
 
 
 def result_of(folders: Folders, run: str) -> SpeciesResult:
@@ -218,20 +219,3 @@ def _thin(curves: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
             for key, values in columns.items()
         }
     return made
-
-
-def plain(value: Any) -> Any:
-    """As JSON holds it: numbers that are not finite are null, arrays lists."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return plain(asdict(value))
-    if isinstance(value, Mapping):
-        return {str(k): plain(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(v) for v in value]
-    if isinstance(value, np.ndarray):
-        return plain(value.tolist())
-    if isinstance(value, np.generic):
-        return plain(value.item())
-    if isinstance(value, float) and not np.isfinite(value):
-        return None
-    return value if isinstance(value, str | int | float | bool | None) else str(value)

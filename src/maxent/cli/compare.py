@@ -163,7 +163,7 @@ def overlap(
     ] = 100,
     level: Annotated[
         float,
-        typer.Option(help="Call p small from here on.", rich_help_panel=_TESTING),
+        typer.Option(help="Call p small up to this value.", rich_help_panel=_TESTING),
     ] = 0.05,
     seed: Annotated[
         int,
@@ -184,6 +184,7 @@ def overlap(
     from maxent import io
     from maxent.species.comparing.folders import OUTPUT, map_of, output_of
     from maxent.species.comparing.overlap import niche_overlap
+    from maxent.species.report.tables.text import json_bytes
 
     if quiet and out is None and json is None:
         raise typer.BadParameter("--quiet without --out or --json would say nothing")
@@ -219,9 +220,7 @@ def overlap(
         lines = [",".join(values), ",".join(str(value) for value in values.values()), ""]
         io.write_atomically(out, "\n".join(lines).encode())
     if json is not None:
-        from maxent.species.comparing.niches.files import write_json
-
-        write_json(values, json)
+        io.write_atomically(json, json_bytes(values))
     if not quiet:
         table = Table(show_header=False, box=None)
         names = ("Schoener's D", "Warren's I", "correlation of the maps", "cells in common")
@@ -272,12 +271,10 @@ def _compare_niches(
     overwrite: bool,
     quiet: bool,
 ) -> None:
+    from maxent import io
     from maxent.species.comparing.niches.comparison import compare_niches
-    from maxent.species.comparing.niches.files import (
-        comparison_files,
-        write_comparison,
-        write_json,
-    )
+    from maxent.species.comparing.niches.files import comparison_files, write_comparison
+    from maxent.species.report.tables.text import json_bytes
 
     planned = [] if json is None else [json]
     if out is not None:
@@ -294,7 +291,7 @@ def _compare_niches(
         found = compare_niches(one, other, **asked, verbose=0 if quiet else 1)
     written = [] if out is None else write_comparison(found, out, teller(quiet))
     if json is not None:
-        write_json(found.facts(), json)
+        io.write_atomically(json, json_bytes(found.facts()))
         written.append(json)
     if quiet:
         return

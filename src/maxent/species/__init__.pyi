@@ -13,8 +13,15 @@ from maxent.species.batch.job import rewrite_report as rewrite_report
 from maxent.species.batch.workflow import fit_files as fit_files
 from maxent.species.batch.workflow import fit_swd as fit_swd
 from maxent.species.comparing.change import compare_maps as compare_maps
+from maxent.species.comparing.niches.comparison import NicheComparison as NicheComparison
+from maxent.species.comparing.niches.comparison import compare_niches as compare_niches
+from maxent.species.comparing.niches.environment import EnvironmentAxes as EnvironmentAxes
+from maxent.species.comparing.niches.environment import EnvironmentSpace as EnvironmentSpace
+from maxent.species.comparing.niches.environment import NicheDensity as NicheDensity
+from maxent.species.comparing.niches.null_tests import NullTest as NullTest
 from maxent.species.comparing.overlap import Overlap as Overlap
 from maxent.species.comparing.overlap import niche_overlap as niche_overlap
+from maxent.species.comparing.overlap import overlap_of as overlap_of
 from maxent.species.comparing.records import Comparison as Comparison
 from maxent.species.comparing.records import RangeChange as RangeChange
 from maxent.species.fitting.model import SpeciesModel as SpeciesModel

@@ -55,6 +55,10 @@ def evaluate(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Write the scores to this .csv file.")
     ] = None,
+    json: Annotated[
+        Path | None,
+        typer.Option("--json", help="Write scores and curves to this .json file."),
+    ] = None,
     absences: Annotated[
         Path | None,
         typer.Option(
@@ -84,14 +88,19 @@ def evaluate(
         check_layers(files)
     tables = (model, occurrences, absences, *(files if swd else ()))
     check_there(*tables, rasters=() if swd else files)
+    from maxent import io
     from maxent.species.fitting.model import load_model
     from maxent.species.judging import scoring
+    from maxent.species.report.tables.text import json_bytes
 
     fitted = load_model(model)
     records = make_records(str(occurrences))
-    if out is not None:
-        read = [path for path in (model, occurrences, absences) if path is not None]
-        check_free_file(out, [*read, *(files if swd else raster_parts(files))], overwrite)
+    for path in (out, json):
+        if path is not None:
+            read = [path for path in (model, occurrences, absences) if path is not None]
+            check_free_file(path, [*read, *(files if swd else raster_parts(files))], overwrite)
+    if out is not None and json is not None and out.resolve() == json.resolve():
+        raise typer.BadParameter("--out and --json name the same file")
     shared: dict[str, Any] = {"species": tuple(species or ()), "tell": teller(quiet)}
     with recorded_warnings() as notes, _no_effects():
         if swd:
@@ -119,11 +128,13 @@ def evaluate(
         for path in scoring.score_files(scores, out)[1:]:
             check_free_file(path, [model, occurrences], overwrite)
         scoring.write_scores(scores, out, shared["tell"])
+    if json is not None:
+        io.write_atomically(json, json_bytes(scores))
     if not quiet:
         show_notes(notes, console(stderr=True))
         table = Table(show_header=False, box=None)
-        told = scores.pop("calibration", None)
-        for name, value in scores.items():
+        told = scores.get("calibration")
+        for name, value in scoring.numbers(scores).items():
             table.add_row(name, f"{value:.4g}" if isinstance(value, float) else str(value))
         console().print(table)
         if told is not None:
@@ -132,8 +143,8 @@ def evaluate(
 
 _EVALUATED_SWD = {
     *("model", "occurrences", "layers", "swd", "species", "species_column", "x", "y"),
-    *("presence_column", "absences", "out", "overwrite", "max_cells", "allow_vrt", "network"),
-    "quiet",
+    *("presence_column", "absences", "out", "json", "overwrite", "max_cells"),
+    *("allow_vrt", "network", "quiet"),
 }
 
 

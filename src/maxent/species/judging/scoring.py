@@ -30,6 +30,8 @@ _RULES = {
     "omission_minimum": "Minimum training presence",
     "omission_10_percentile": "10 percentile training presence",
 }
+_CURVES = ("calibration", "curves")
+_CURVE = 400  # points of a curve that are kept
 
 
 class NoEffect(ValueError):
@@ -52,7 +54,8 @@ def score_records(
     """AUC, Boyce index, TSS, omission and gain of records against absences or background cells.
 
     Against absences the cloglog output is judged as a probability too, see
-    :func:`maxent.evaluation.calibration`, whose answer is the entry "calibration".
+    :func:`maxent.evaluation.calibration`, whose answer is the entry "calibration". The entry
+    "curves" has the ROC curve and, against background, that of the Boyce index.
 
     Records are compared with ``absences``, else with those that a column of presence and absence
     marks in ``records`` (unless not ``use_absences``), else with background cells. Records on cells
@@ -116,6 +119,7 @@ def _scores(
     auc = evaluation.auc_delong(at_presence, against)
     best = evaluation.max_tss(at_presence, against)
     suitability, other = (_cloglog(model, v) for v in (at_presence, against))
+    curves = {"roc": _thinned(evaluation.roc_curve(suitability, other)._asdict())}
     scores |= {
         "auc": auc.auc,
         "auc_sd": auc.sd,
@@ -133,14 +137,28 @@ def _scores(
             "calibration": told,
         }
     else:
-        scores["boyce"] = evaluation.boyce(suitability, other).index
+        boyce = evaluation.boyce(suitability, other)
+        scores["boyce"] = boyce.index
+        curves["boyce"] = {"prediction": boyce.suitability, "ratio": boyce.ratio}
         top = against.max()
         total = top + np.log(np.exp(against - top).sum())
         scores["gain"] = float(at_presence.mean() - total + np.log(against.size))
     for name, rule in _RULES.items():
         if rule in (model.thresholds or {}):
             scores[name] = evaluation.omission(suitability, model.threshold(rule))
-    return scores
+    return scores | {"curves": curves}
+
+
+def _thinned(curve: dict[str, Array]) -> dict[str, Array]:
+    """At most ``_CURVE`` of its points, both ends among them."""
+    size = len(next(iter(curve.values())))
+    few = np.unique(np.linspace(0, size - 1, min(size, _CURVE)).round().astype(np.intp))
+    return {name: np.asarray(values)[few] for name, values in curve.items()}
+
+
+def numbers(scores: dict[str, Any]) -> dict[str, Any]:
+    """The scores without curves."""
+    return {name: value for name, value in scores.items() if name not in _CURVES}
 
 
 def score_swd(
@@ -224,7 +242,7 @@ def write_scores(
     The picture needs matplotlib; without it ``tell`` is called with a note.
     """
     told = scores.get("calibration")
-    io.write_atomically(path, _csv([{k: v for k, v in scores.items() if v is not told}]))
+    io.write_atomically(path, _csv([numbers(scores)]))
     if told is not None:
         names = ("predicted", "observed", "low", "high", "n")
         columns = zip(*(getattr(told, name) for name in names), strict=True)

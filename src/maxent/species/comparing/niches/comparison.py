@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import math
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from maxent.rows.arrays import Array
 from maxent.species.comparing.folders import OUTPUT, map_of
 from maxent.species.comparing.niches.data import Fit, read_fits, read_niches
 from maxent.species.comparing.niches.environment import EnvironmentSpace
 from maxent.species.comparing.niches.geography import geographic_tests, judged_cells
 from maxent.species.comparing.niches.null_tests import NullTest, check_null
 from maxent.species.comparing.overlap import Overlap, niche_overlap
+from maxent.species.report.tables.text import plain_json
 
 GEOGRAPHY, ENVIRONMENT = "geography", "environment"
 SPACES = (GEOGRAPHY, ENVIRONMENT)
@@ -98,20 +99,16 @@ class NicheComparison:
 
     def facts(self) -> dict[str, Any]:
         """Everything as plain numbers, texts, lists and dicts, for JSON; None for NaN."""
-        names = ("species", "space", "n_records", "n_background", "variables")
-        said: dict[str, Any] = {name: _plain(getattr(self, name)) for name in names}
-        said |= {"schoener_d": self.d, "warren_i": self.i, "output": self.output}
-        said |= {"n_judged": self.n_judged, "notes": list(self.notes)}
-        said["maps"] = None if self.maps is None else _plain(asdict(self.maps))
+        names = ("species", "space", "n_records", "n_background", "variables", "output")
+        said: dict[str, Any] = {name: getattr(self, name) for name in (*names, "n_judged", "notes")}
+        said |= {"schoener_d": self.d, "warren_i": self.i, "maps": self.maps}
         said["tests"] = [
-            _plain(test.row())
-            | {"level": test.level, "sentence": test.describe(), "null": test.null.tolist()}
+            test.row() | {"level": test.level, "sentence": test.describe(), "null": test.null}
             for test in self.tests
         ]
-        said["environment"] = None
-        if self.environment is not None:
-            said["environment"] = _environment_facts(self.environment)
-        return said
+        space = self.environment
+        said["environment"] = None if space is None else _environment_facts(space)
+        return dict(plain_json(said))
 
 
 def compare_niches(
@@ -251,11 +248,11 @@ def _in_environment(
 def _environment_facts(space: EnvironmentSpace) -> dict[str, Any]:
     axes = space.axes
     return {
-        "variables": list(axes.variables),
-        "loadings": axes.loadings.tolist(),
-        "explained": axes.explained.tolist(),
-        "low": axes.low.tolist(),
-        "high": axes.high.tolist(),
+        "variables": axes.variables,
+        "loadings": axes.loadings,
+        "explained": axes.explained,
+        "low": axes.low,
+        "high": axes.high,
         "niches": [
             {
                 "occupancy": _rounded(niche.occupancy / niche.occupancy.max()),
@@ -268,13 +265,5 @@ def _environment_facts(space: EnvironmentSpace) -> dict[str, Any]:
     }
 
 
-def _rounded(values: Any) -> Any:
-    return np.round(np.asarray(values, dtype=np.float64), _DIGITS).tolist()
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _plain(part) for name, part in value.items()}
-    if isinstance(value, tuple | list):
-        return [_plain(part) for part in value]
-    return None if isinstance(value, float) and math.isnan(value) else value
+def _rounded(values: Array) -> Array:
+    return np.round(values, _DIGITS)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io as text
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -61,11 +60,6 @@ def write_comparison(
     return [*written, files["picture"]]
 
 
-def write_json(facts: dict[str, Any], path: Path) -> None:
-    """Plain facts as JSON, without NaN."""
-    io.write_atomically(path, (json.dumps(facts, allow_nan=False) + "\n").encode())
-
-
 def _table(rows: Sequence[dict[str, Any]]) -> bytes:
     return csv_bytes(rows[0], (row.values() for row in rows))
 
@@ -100,8 +94,8 @@ def _draw_null(ax: Any, test: NullTest) -> None:
     low, high = float(values.min()), float(values.max())
     room = max(0.05 * (high - low), 0.005)
     ends = (max(0.0, low - room), min(1.0, high + room))
-    bins = min(25, max(8, test.null.size // 4))
-    ax.hist(test.null, bins=bins, range=ends, color=figures.GREY, alpha=0.6)
+    bins = min(20, max(5, test.null.size // 4))
+    ax.hist(test.null, bins=bins, color=figures.GREY, alpha=0.6)
     ax.axvline(test.observed, color=figures.TEST)
     letter = STATISTICS[test.statistic]
     name = {"D": "Schoener's D", "I": "Warren's I"}[letter]
@@ -129,8 +123,11 @@ def _draw_space(part: Any, space: EnvironmentSpace, species: tuple[str, str]) ->
     part.supxlabel(names[0], fontsize=8.5)
     part.supylabel(names[1], fontsize=8.5)
     lines = [
-        Line2D([], [], color="#333b38", linestyle=style, linewidth=1.2, label=label)
-        for style, label in (("-", "all of the environment"), ("--", "the commonest half of it"))
+        Line2D([], [], color="#333b38", dashes=dashes, linewidth=1.2, label=label)
+        for dashes, label in (
+            ((), "all of the environment"),
+            ((4, 2), "the commonest half of it"),
+        )
     ]
     panels[0].legend(handles=lines, loc="best", fontsize=7.5)
     part.suptitle(f"niches in the environment: D = {space.d:.3f}, I = {space.i:.3f}", fontsize=10)

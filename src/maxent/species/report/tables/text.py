@@ -1,10 +1,12 @@
-"""Tables as text: numbers have ten digits, and what is not known is empty."""
+"""Tables as text: numbers have ten digits, and what is not known is empty; and JSON."""
 
 from __future__ import annotations
 
 import csv
+import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, is_dataclass
 from io import StringIO
 from typing import Any
 
@@ -50,3 +52,31 @@ def plain_cell(value: Any) -> Any:
 def is_known(value: Any) -> bool:
     """Whether a value is neither None nor NaN."""
     return value is not None and not (isinstance(value, float | np.floating) and math.isnan(value))
+
+
+def json_bytes(value: Any) -> bytes:
+    """What :func:`plain_json` makes of a value, as the text of a file."""
+    return (json.dumps(plain_json(value), allow_nan=False) + "\n").encode()
+
+
+def plain_json(value: Any) -> Any:
+    """As JSON holds it: numbers that are not finite are null, arrays lists.
+
+    >>> plain_json({"d": np.array([0.5, np.nan]), "names": ("a", "b")})
+    {'d': [0.5, None], 'names': ['a', 'b']}
+    """
+    if hasattr(value, "_asdict"):  # a NamedTuple
+        return plain_json(value._asdict())
+    if is_dataclass(value) and not isinstance(value, type):
+        return plain_json(asdict(value))
+    if isinstance(value, Mapping):
+        return {str(k): plain_json(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain_json(v) for v in value]
+    if isinstance(value, np.ndarray):
+        return plain_json(value.tolist())
+    if isinstance(value, np.generic):
+        return plain_json(value.item())
+    if isinstance(value, float) and not np.isfinite(value):
+        return None
+    return value if isinstance(value, str | int | float | bool | None) else str(value)
