@@ -557,10 +557,10 @@ def test_a_command_ends_with_its_runner(tmp_path):
 
 def test_settings_have_the_names_of_the_page():
     """Every option that the page has a field for is called by its label there."""
-    page = Path(__file__).parents[2] / "web" / "src" / "steps.tsx"
-    if not page.is_file():
+    pages = sorted((Path(__file__).parents[2] / "web" / "src").glob("*.tsx"))
+    if not pages:
         pytest.skip("the sources of the page are not in an installed package")
-    source = " ".join(page.read_text().split())
+    source = " ".join(" ".join(page.read_text().split()) for page in pages)
     generated = {name.replace("_", " ") for name in options_of(Settings)}
     for flag, label in _labels().items():
         assert label in generated or label in source, (flag, label)

@@ -70,6 +70,7 @@ const choices = fields({
 
 export const draft = fields({
   choices,
+  example: flag, // whether they are those of the example
   command: text,
   script: text,
   lacks: text,
@@ -286,6 +287,13 @@ const result = fields({
 export type Result = Of<typeof result>;
 export type Threshold = Result["evaluation"]["thresholds"][number];
 
+const richness = fields({
+  species: list(
+    fields({ species: text, run: maybe(text), summed: flag, rule: text, threshold: maybe(number), said: text }),
+  ),
+  maps: list(resultMap),
+});
+
 const uploaded = fields({ path: text });
 
 export class Refused extends Error {
@@ -331,12 +339,14 @@ export const api = {
   records: () => ask(recordsAnswer, "/api/records"),
   layers: () => ask(layersAnswer, "/api/layers"),
   draft: (changes: Partial<Choices>) => send(draft, "/api/draft", changes, "PUT"),
+  example: () => send(draft, "/api/example", {}),
   region: (corners: number[][][], crs: string | null) => send(draft, "/api/region", { rings: corners, crs }),
   fit: (resume: boolean) => send(job, "/api/fit", { resume }),
   project: (of: string, layers: string) => send(job, "/api/project", { run: of, layers }),
   change: (of: string, future: string, threshold: number) => send(job, "/api/change", { run: of, future, threshold }),
   stop: (which: number) => send(fields({ asked: flag }), `/api/jobs/${which}/stop`, {}),
   result: (of: string) => ask(result, `/api/result?${query({ run: of })}`),
+  richness: (batch: string) => ask(richness, `/api/richness?${query({ batch })}`),
   map: (file: string, band?: number) => ask(mapFacts, `/api/map?${query({ file, band })}`),
   variable: (of: string, map: string, variable: string) =>
     ask(mapFacts, `/api/map?${query({ run: of, of: map, variable })}`),

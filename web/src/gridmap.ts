@@ -84,6 +84,7 @@ export class GridMap {
   private mark: L.CircleMarker | null = null;
   gone = false; // another map may have taken its place before all who use it know
   readonly zooms: number;
+  private readonly sizes: ResizeObserver;
 
   constructor(
     element: HTMLElement,
@@ -111,7 +112,8 @@ export class GridMap {
       zoomAnimation: !matchMedia("(prefers-reduced-motion: reduce)").matches,
     });
     this.leaflet.fitBounds(bounds);
-    new ResizeObserver(() => this.leaflet.invalidateSize({ pan: false })).observe(element);
+    this.sizes = new ResizeObserver(() => this.leaflet.invalidateSize({ pan: false }));
+    this.sizes.observe(element);
     this.leaflet.createPane("lines").style.zIndex = "450";
   }
 
@@ -284,6 +286,7 @@ export class GridMap {
 
   remove(): void {
     this.gone = true;
+    this.sizes.disconnect(); // its element has no size any more
     this.leaflet.remove();
   }
 }

@@ -9,9 +9,17 @@ import "./world.css";
 import "./style.css";
 import "leaflet";
 import "@geoman-io/leaflet-geoman-free";
+import { Guide, useGuide } from "./guide";
 import { Notes, Trouble, Words } from "./parts";
+import { RichnessView } from "./richness";
 import { ResultView } from "./results";
-import { FitStep, LayersStep, Progress, RecordsStep, RegionStep, SettingsStep, StepMap, useSurveys } from "./steps";
+import { FitStep, Progress } from "./fit";
+import { LayersStep } from "./layers";
+import { RecordsStep } from "./records";
+import { RegionStep } from "./region";
+import { SettingsStep } from "./settings";
+import { StepMap } from "./stepmap";
+import { useSurveys } from "./surveys";
 import { clearTrouble, follow, usePage } from "./store";
 import type { State } from "./api";
 
@@ -34,8 +42,11 @@ function App(): JSX.Element {
     return () => removeEventListener("hashchange", moved);
   }, []);
   const { state } = page;
+  const guide = useGuide(page.runs.length > 0);
+  const batch = place.startsWith("richness=") ? decodeURIComponent(place.slice(9)) : null;
   const wanted = place.startsWith("result=") ? decodeURIComponent(place.slice(7)) : null;
-  const run = wanted ?? (state?.viewing ? (page.runs[0]?.run ?? null) : null);
+  const run = batch !== null ? null : (wanted ?? (state?.viewing ? (page.runs[0]?.run ?? null) : null));
+  const fresh = state !== null && run === null && batch === null && !state.viewing; // the path to a new run
   const go = (to: string): void => {
     location.hash = to;
   };
@@ -48,14 +59,19 @@ function App(): JSX.Element {
         <h1>maxent</h1>
         <nav aria-label="parts">
           {state && !state.viewing ? (
-            <a href="#" aria-current={run === null ? "page" : undefined}>
+            <a href="#" aria-current={fresh ? "page" : undefined}>
               New run
             </a>
           ) : null}
           {page.runs.length ? (
-            <a href={`#result=${encodeURIComponent(run ?? page.runs[0]!.run)}`} aria-current={run === null ? undefined : "page"}>
+            <a href={`#result=${encodeURIComponent(run ?? page.runs[0]!.run)}`} aria-current={fresh ? undefined : "page"}>
               Results ({page.runs.length})
             </a>
+          ) : null}
+          {fresh && !guide.open ? (
+            <button type="button" class="plain" onClick={() => guide.set(true)}>
+              How it goes
+            </button>
           ) : null}
         </nav>
         <span class="soft">{state ? `${state.folders.join(", ")} · version ${state.version}` : ""}</span>
@@ -85,16 +101,18 @@ function App(): JSX.Element {
             <ResultView run={run} runs={page.runs} onRun={(to) => go(`result=${encodeURIComponent(to)}`)} />
           </>
         ) : null}
-        {state && run === null && state.viewing ? <p>No results in this folder.</p> : null}
-        {state && run === null && !state.viewing ? <NewRun state={state} onResult={(to) => go(`result=${encodeURIComponent(to)}`)} /> : null}
+        {state && batch !== null ? <RichnessView key={batch} batch={batch} runs={page.runs} /> : null}
+        {state && run === null && batch === null && state.viewing ? <p>No results in this folder.</p> : null}
+        {fresh && guide.open ? <Guide state={state} onClose={() => guide.set(false)} /> : null}
+        {fresh ? <NewRun state={state} onResult={(to) => go(`result=${encodeURIComponent(to)}`)} /> : null}
       </main>
-      {state && run === null && !state.viewing ? <Words {...state.draft} /> : null}
+      {fresh ? <Words {...state.draft} /> : null}
     </>
   );
 }
 
 function NewRun({ state, onResult }: { state: State; onResult: (run: string) => void }): JSX.Element {
-  const { choices, lacks } = state.draft;
+  const { choices } = state.draft;
   const { runs, settled } = usePage();
   const surveyed = useSurveys(settled ?? choices);
   const [shown, setShown] = useState<string | null>(null);
@@ -136,7 +154,7 @@ function NewRun({ state, onResult }: { state: State; onResult: (run: string) => 
                 {step === "layers" ? <LayersStep choices={choices} surveyed={surveyed} onShow={setShown} /> : null}
                 {step === "region" ? <RegionStep choices={choices} onDraw={setDrawing} /> : null}
                 {step === "settings" ? <SettingsStep choices={choices} options={state.options} rules={state.rules} /> : null}
-                {step === "fit" ? <FitStep choices={choices} lacks={lacks} onResult={finished} /> : null}
+                {step === "fit" ? <FitStep choices={choices} draft={state.draft} onResult={finished} /> : null}
               </div>
             </details>
           </li>

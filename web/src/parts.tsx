@@ -13,7 +13,7 @@ export function Curves({ curve, height }: { curve: Curve; height?: number }): JS
 export function Notes({ notes, title = "Notes" }: { notes: string[]; title?: string }): JSX.Element | null {
   if (!notes.length) return null;
   return (
-    <details class="notes" open={notes.length <= 3}>
+    <details class="notes" open>
       <summary>
         {title} ({notes.length})
       </summary>
@@ -96,12 +96,13 @@ export function Entry({ value, onEnter, ...rest }: EntryProps): JSX.Element {
   );
 }
 
-/** A promise's answer for as long as its key stays the same. */
+/** A promise's answer. That of an earlier key stays until the next is there, unless it is about another subject. */
 export function useAnswer<T>(
   key: string | null,
   ask: () => Promise<T>,
+  subject = "",
 ): { answer: T | null; error: string; busy: boolean; again: () => void } {
-  const [held, setHeld] = useState<{ key: string; answer: T | null; error: string } | null>(null);
+  const [held, setHeld] = useState<{ key: string; subject: string; answer: T | null; error: string } | null>(null);
   const [round, setRound] = useState(0);
   useEffect(() => {
     if (key === null) {
@@ -110,8 +111,8 @@ export function useAnswer<T>(
     }
     let current = true;
     ask().then(
-      (answer) => current && setHeld({ key, answer, error: "" }),
-      (error: Error) => current && setHeld({ key, answer: null, error: error.message }),
+      (answer) => current && setHeld({ key, subject, answer, error: "" }),
+      (error: Error) => current && setHeld({ key, subject, answer: null, error: error.message }),
     );
     return () => {
       current = false;
@@ -119,7 +120,7 @@ export function useAnswer<T>(
   }, [key, round]);
   const fresh = held !== null && held.key === key;
   return {
-    answer: held?.answer ?? null,
+    answer: held?.subject === subject ? held.answer : null,
     error: fresh ? held.error : "",
     busy: key !== null && !fresh,
     again: () => setRound(round + 1),

@@ -10,6 +10,7 @@ import type { GridMap } from "./gridmap";
 import { Legend, MapView } from "./mapview";
 import { Curves, Field, Notes, Trouble, useAnswer, Words } from "./parts";
 import { ResponseCurve } from "./responses";
+import { batchOf } from "./richness";
 import { start, usePage } from "./store";
 import { cutOf, ThresholdControl } from "./threshold";
 import { WhyPanel } from "./why";
@@ -22,6 +23,7 @@ export function ResultView({ run, runs, onRun }: { run: string; runs: Run[]; onR
   const { job } = usePage();
   const { answer: result, error, busy } = useAnswer(`${run} ${written} ${job?.number} ${job?.status}`, () => api.result(run));
   const [other, setOther] = useState("");
+  const batch = batchOf(run, runs);
   return (
     <div class="result">
       <div class="row">
@@ -47,6 +49,11 @@ export function ResultView({ run, runs, onRun }: { run: string; runs: Run[]; onR
           </select>
         </Field>
       </div>
+      {batch ? (
+        <p>
+          <a href={`#richness=${encodeURIComponent(batch)}`}>All species of this run, and their richness</a>
+        </p>
+      ) : null}
       {busy && !result ? <p role="status">Reading the result …</p> : null}
       <Trouble text={error} />
       {result && result.run === run ? (

@@ -79,6 +79,9 @@ export async function start(work: () => Promise<Job>): Promise<void> {
   }
 }
 
+/** Writes the data of the example into the folder and chooses them. */
+export const tryExample = (write: () => Promise<Draft>): Promise<boolean> => change(write);
+
 export const clearTrouble = (): void => set({ trouble: "" });
 
 /** Follows the folder; the browser connects again by itself after a pause. */

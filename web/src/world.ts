@@ -24,14 +24,17 @@ export function drawWorld(map: GridMap, world: World): void {
       for (const line of world[part]) put(groups[part], line, `${part} ${kind}`);
     }
   }
+  const named: L.LatLng[] = [];
   for (const { label, line } of world.graticule) {
     put(groups.graticule, line, "graticule line");
     if (!label) continue;
-    const [x = 0, y = 0] = line.find(([x = 0, y = 0]) => map.inside(map.place(x, y))) ?? line[0]!;
+    const at = entry(map, line);
+    if (!at || named.some((other) => close(map, at, other))) continue;
+    named.push(at);
     const name = document.createElement("span");
     name.textContent = label;
     const icon = L.divIcon({ className: "degree", html: name, iconSize: [0, 0] });
-    L.marker(map.place(x, y), { icon, pane: "world", interactive: false, keyboard: false }).addTo(groups.graticule);
+    L.marker(at, { icon, pane: "world", interactive: false, keyboard: false }).addTo(groups.graticule);
   }
   const choice = L.control.layers(undefined, undefined, { position: "topright" });
   for (const part of Object.keys(PARTS) as Part[]) {
@@ -39,11 +42,26 @@ export function drawWorld(map: GridMap, world: World): void {
     choice.addOverlay(groups[part], PARTS[part]);
   }
   choice.addTo(leaflet);
-  const named = new Map<string, Part>((Object.keys(PARTS) as Part[]).map((part) => [PARTS[part], part]));
-  leaflet.on("overlayadd", (event) => hidden.delete(named.get(event.name)!));
-  leaflet.on("overlayremove", (event) => hidden.add(named.get(event.name)!));
+  const parts = new Map<string, Part>((Object.keys(PARTS) as Part[]).map((part) => [PARTS[part], part]));
+  leaflet.on("overlayadd", (event) => hidden.delete(parts.get(event.name)!));
+  leaflet.on("overlayremove", (event) => hidden.add(parts.get(event.name)!));
   scaleBar(map, world);
 }
+
+/** Where a line enters the cells of the map. */
+function entry(map: GridMap, line: number[][]): L.LatLng | null {
+  for (const [i, [x1 = 0, y1 = 0]] of line.entries()) {
+    const [x2 = x1, y2 = y1] = line[i + 1] ?? [];
+    for (let step = 0; step < 64; step++) {
+      const at = map.place(x1 + ((x2 - x1) * step) / 64, y1 + ((y2 - y1) * step) / 64);
+      if (map.inside(at)) return at;
+    }
+  }
+  return null;
+}
+
+const close = ({ grid }: GridMap, one: L.LatLng, other: L.LatLng): boolean =>
+  Math.abs(one.lat - other.lat) < grid.height / 20 && Math.abs(one.lng - other.lng) < grid.width / 12;
 
 const hidden = new Set<Part>(); // what was switched off
 

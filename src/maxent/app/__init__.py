@@ -6,6 +6,7 @@ what it shows, it reads from the files that the command wrote.
 ===============  =================================================================================
 ``folders.py``   the folders that were opened, and paths that stay inside them
 ``draft.py``     what was chosen so far, as a command and as a script
+``example.py``   data to try the page with
 ``surveys.py``   records and layers looked at before a fit
 ``models.py``    what goes to the page and comes from it
 ``schema.py``    that it does so in no other form

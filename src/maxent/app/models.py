@@ -74,6 +74,7 @@ class Choices(Said):
 
 class Draft(Said):
     choices: Choices
+    example: bool
     command: str
     script: str
     lacks: str
@@ -344,6 +345,20 @@ class ResultMap(Said):
     classes: dict[str, str] | None
 
 
+class RichnessRow(Said):
+    species: str
+    run: str | None
+    summed: bool
+    rule: str
+    threshold: Number
+    said: str
+
+
+class Richness(Said):
+    species: list[RichnessRow]
+    maps: list[ResultMap]
+
+
 class Result(Said):
     run: str
     species: str
@@ -375,6 +390,10 @@ class Result(Said):
 
 
 # -- what the page sends ---------------------------------------------------------------------------
+
+
+class AskNothing(Said):
+    pass
 
 
 class AskFit(Said):

@@ -28,6 +28,7 @@ from maxent._version import __version__
 from maxent.app import models, schema
 from maxent.app.aside import Aside
 from maxent.app.draft import Draft, command_script, drawn_region, read_draft, write_draft
+from maxent.app.example import example_draft, is_example
 from maxent.app.files import KINDS, OTHER, headers_of, result_file
 from maxent.app.folders import Folders, OutsideError, fresh
 from maxent.app.jobs import BusyError, Jobs
@@ -82,6 +83,7 @@ class Server:
             Route("/api/files", self.files),
             Route("/api/upload/{into}/{name}", self.upload, methods=put),
             Route("/api/draft", self.change_draft, methods=put),
+            Route("/api/example", self.example, methods=post),
             Route("/api/region", self.draw_region, methods=post),
             Route("/api/records", self.records),
             Route("/api/layers", self.layers),
@@ -91,6 +93,7 @@ class Server:
             Route("/api/jobs/{number:int}", self.job),
             Route("/api/jobs/{number:int}/stop", self.stop, methods=post),
             Route("/api/result", self.result),
+            Route("/api/richness", self.richness),
             Route("/api/map", self.map_facts),
             Route("/api/world", self.world, methods=post),
             Route("/api/tile/{z:int}/{x:int}/{y:int}", self.tile),
@@ -164,6 +167,7 @@ class Server:
     def _describe_draft(self, draft: Draft) -> dict[str, Any]:
         """A draft with its command and script, or what it lacks."""
         said: dict[str, Any] = {"choices": asdict(draft), "command": "", "script": "", "lacks": ""}
+        said["example"] = is_example(draft)
         said["edits"] = self._edits  # of two drafts that overtake each other, the page keeps one
         try:
             said |= {"command": draft.command(), "script": draft.script()}
@@ -267,6 +271,18 @@ class Server:
     def _keep(self, draft: Draft) -> None:
         write_draft(self.folders, draft)
         self._edits += 1
+
+    async def example(self, request: Request) -> Response:
+        """Data to try the page with: they are written to the folder, and chosen."""
+        schema.asked(models.AskNothing, await _body(request))
+        return await self._json(models.Draft, self._example)
+
+    def _example(self) -> dict[str, Any]:
+        with self._drafting:
+            draft = example_draft(self.folders)
+            draft.check_paths(self.folders)
+            self._keep(draft)
+            return self._describe_draft(draft)
 
     async def draw_region(self, request: Request) -> Response:
         """A polygon drawn on the map becomes a file, and the study region of the draft."""
@@ -387,6 +403,16 @@ class Server:
                 with suppress(ValueError):
                     return Draft.from_page(facts.draft).script()
         return command_script(command)
+
+    async def richness(self, request: Request) -> Response:
+        """The sums over the species of a run."""
+
+        def found() -> dict[str, Any]:
+            from maxent.app import runs
+
+            return runs.richness_of(self.folders, request.query_params.get("batch", ""))
+
+        return await self._json(models.Richness, found)
 
     async def map_facts(self, request: Request) -> Response:
         """Grid and range of a map, or of the layer of a variable."""

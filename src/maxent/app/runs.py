@@ -14,6 +14,7 @@ import numpy as np
 from maxent.app.folders import Folders, OutsideError
 from maxent.app.surveys import layer_file
 from maxent.species.batch.outputs import RESULT
+from maxent.species.batch.richness import PRESENCES, SUITABILITY, TABLE
 from maxent.species.comparing.folders import DEFAULT_RULE
 from maxent.species.fitting.results import SpeciesResult, read_result
 from maxent.species.input.file_access import open_raster
@@ -137,6 +138,39 @@ def _classes(path: Path) -> dict[str, str] | None:
     with open_raster(path) as raster:
         tags = raster.tags(1)
     return {k: v for k, v in tags.items() if k.isdecimal()} or None
+
+
+def richness_of(folders: Folders, batch: str) -> dict[str, Any]:
+    """The sums over the species of a run of many, and what was summed."""
+    folder = folders.find(batch)
+    table = folders.find(str(folder / TABLE))
+    if not table.is_file():
+        raise FileNotFoundError(
+            f"{batch!r} has no maps of richness: `maxent fit` writes them for two species or more"
+        )
+    with open(table, newline="", encoding="utf-8") as file:
+        species = [_summed(folders, folder, row) for row in csv.DictReader(file)]
+    maps = []
+    for kind in (SUITABILITY, PRESENCES):
+        for path in sorted(folder.glob(f"{kind}*.tif")):
+            of = path.stem.removeprefix(kind).removeprefix("_") or "training layers"
+            made = _map(path, kind, of, of == "training layers", None)
+            file = folders.name(made.pop("path"))
+            maps.append({**made, "file": file})
+    return {"species": species, "maps": maps}
+
+
+def _summed(folders: Folders, folder: Path, row: Mapping[str, str]) -> dict[str, Any]:
+    place = folder / row["folder"]
+    there = bool(row["folder"]) and folders.holds(place / RESULT)
+    return {
+        "species": row["species"],
+        "run": folders.name(place) if there else None,
+        "summed": row["summed"] == "yes",
+        "rule": row["rule"],
+        "threshold": None if row["threshold"] == "" else plain(float(row["threshold"])),
+        "said": row["said"],
+    }
 
 
 def later(folders: Folders, run: str, what: str) -> Path:

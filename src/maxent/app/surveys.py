@@ -12,11 +12,12 @@ from maxent.app.draft import Draft
 from maxent.app.folders import Folders
 from maxent.rows.arrays import Array
 from maxent.species.input.checking import RecordFates, check_layers, check_records
+from maxent.species.input.crs import short_crs
 from maxent.species.input.files import LayerFiles, RecordFile
 from maxent.species.input.layers.grid import Grid
 from maxent.species.input.layers.grid_facts import grid_facts
 from maxent.species.input.layers.naming import named_layers
-from maxent.species.input.records.occurrences import read_occurrences
+from maxent.species.input.records.occurrences import Occurrences, read_occurrences
 from maxent.species.input.records.rows import in_words, rows_named
 
 _SIDE = 512  # cells along the longer side of a map without layers
@@ -104,8 +105,18 @@ def _unplaced(file: RecordFile, folders: Folders) -> dict[str, Any]:
     return {
         "species": [_fates(one) for one in fates],
         "notes": [records.summary(), *(folders.without_paths(n) for n in records.notes)],
-        "grid": grid_facts(grid),
+        "grid": {**grid_facts(grid), "words": _around_records(records)},
     }
+
+
+def _around_records(records: Occurrences) -> str:
+    """What a map without layers shows: its cells are nobody's, and are not told."""
+    x, y = records.x[np.isfinite(records.x)], records.y[np.isfinite(records.y)]
+    crs = "" if records.crs is None else f", {short_crs(records.crs)}"
+    return (
+        f"no layers yet; records from x {x.min():.6g} to {x.max():.6g}, "
+        f"y {y.min():.6g} to {y.max():.6g}{crs}"
+    )
 
 
 def _fates(one: RecordFates) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from maxent.species.fitting.options import options_of
 from maxent.species.fitting.settings import Settings
 from maxent.species.input.files import LayerFiles, RecordFile, StudyFiles
 
-# what the page calls a field, where that is not its name; the same words as in web/src/steps.tsx
+# what the page calls a field, where that is not its name; the same words as in web/src
 _RECORDS = {
     "species": "Column of names",
     "x": "Column of longitude or x",

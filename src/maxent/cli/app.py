@@ -24,6 +24,14 @@ def app(
     port: Annotated[
         int, typer.Option(help="Listen on this port; 0 takes any that is free.", min=0, max=65535)
     ] = 0,
+    demo: Annotated[
+        bool,
+        typer.Option(
+            "--demo",
+            help="Open the data of `maxent demo`, with everything chosen: they are written to the "
+            "folder given, or to maxent-demo.",
+        ),
+    ] = False,
     browse: Annotated[bool, typer.Option(help="Open the browser.")] = True,
 ) -> None:
     """Open the whole workflow, or finished results, in a browser on this machine."""
@@ -33,9 +41,13 @@ def app(
     lacking = [name for name in needed if not importlib.util.find_spec(name)]
     if lacking:
         raise ImportError(f"the app needs {', '.join(lacking)}: pip install maxent[app]")
+    from maxent.app.example import FOLDER, open_example
     from maxent.app.serving import open_folders, serve
 
-    opened = open_folders(folders or [])
+    if demo and len(folders or []) > 1:
+        raise ValueError(f"--demo writes its data to one folder, got {len(folders or [])}")
+    places = folders or []
+    opened = open_example([*places, Path(FOLDER)][0]) if demo else open_folders(places)
     with suppress(KeyboardInterrupt):  # the usual way to stop it
         serve(opened, port=port, browse=browse, tell=_show)
 

@@ -19,6 +19,23 @@ from maxent.species.report.markup import Html, element, fixed
 
 TRAIN, TEST, AREA, GREY = "#0f766e", "#7c3aed", "#d97706", "#6b7280"
 _LINES = ("#0f766e", "#7c3aed", "#d97706", "#2563eb", "#be185d", "#4d7c0f", "#57534e", "#0891b2")
+# what each becomes on dark paper
+_DARK = {
+    "#ffffff": "#1b201e",
+    "#1c2421": "#e8ecea",
+    "#333b38": "#c9d1cd",
+    "#8a948f": "#7d8883",
+    "#e6eae8": "#37403c",
+    "#0f766e": "#2dd4bf",
+    "#7c3aed": "#b794f6",
+    "#d97706": "#fbbf24",
+    "#6b7280": "#9ca3af",
+    "#2563eb": "#60a5fa",
+    "#be185d": "#f472b6",
+    "#4d7c0f": "#a3e635",
+    "#57534e": "#a8a29e",
+    "#0891b2": "#22d3ee",
+}
 _SAMPLES = (("", TRAIN, "training records"), ("test_", TEST, "test records"))
 # settings of matplotlib are the process's own: of two reports at once, each would restore its own
 _ONE_AT_A_TIME = threading.RLock()
@@ -334,5 +351,16 @@ def _svg(figure: Any) -> Picture:
     figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     text = buffer.getvalue().decode()
     text = text[text.index("<svg") :].replace("'DejaVu Sans', sans-serif", _FONTS)
+    text = text.replace("</svg>", f"<style>{_dark()}</style></svg>")
     width, height = 72 * _POINTS_TO_PIXELS * figure.get_size_inches()
     return Picture("svg+xml", text.encode(), width, height)
+
+
+def _dark() -> str:
+    """Other colours where the reader's screen is dark; a page passes that on to its pictures."""
+    rules = (
+        f'[style*="{what}: {light}"]{{{what}:{dark}!important}}'
+        for light, dark in _DARK.items()
+        for what in ("fill", "stroke")
+    )
+    return f"@media screen and (prefers-color-scheme:dark){{{''.join(rules)}}}"

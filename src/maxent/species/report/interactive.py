@@ -66,7 +66,8 @@ def interactive_map(result: SpeciesResult, folder: Path) -> Html | None:
         [
             paragraph(
                 "Click a place to be told why it is suitable or not; drag across a response curve "
-                "to see where its variable is in that range. Everything is inside this page."
+                "to see where its variable is in that range. Everything is inside this page.",
+                class_="screen",
             ),
             element("div", id="interactive-map", hidden=""),
             element("style", resource("bundle/map.css")),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from html import escape
 from importlib import resources
@@ -184,9 +185,12 @@ def table(
     """A table that scrolls in a box of its own where it is too wide.
 
     ``right`` are the columns of numbers, ``row_head`` the one that names its row. Without any
-    text in ``head`` there is none.
+    text in ``head`` there is none. With "stacked" in ``class_`` the cells of a row stand below each
+    other on a phone, each with the head of its column.
     """
     numbers = set(right)
+    stacked = "stacked" in (class_ or "").split()
+    labels = [re.sub("<[^>]*>", "", cell) if stacked else None for cell in head]
 
     def line(cells: Sequence[Any], head_of_row: int | None) -> Html:
         return element(
@@ -197,6 +201,7 @@ def table(
                     cell,
                     scope="col" if head_of_row is None else "row" if head_of_row == i else None,
                     class_="n" if i in numbers else None,
+                    data_label=labels[i] if head_of_row not in (None, i) else None,
                 )
                 for i, cell in enumerate(cells)
             ),

@@ -103,6 +103,10 @@ class StudyRegion:
             dtype=bool,
         )
 
+    def in_words(self) -> str:
+        """What it is made of, and its area."""
+        return f"{self.description}, {self.area:,.0f} km²"
+
     def describe(self) -> str:
-        """What it is and its area, in words."""
-        return f"study region: {self.description}, {self.area:,.0f} km²"
+        """The same as a sentence."""
+        return f"study region: {self.in_words()}"

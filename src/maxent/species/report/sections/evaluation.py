@@ -128,7 +128,9 @@ def thresholds(context: Context) -> Html | None:
             "test records or more."
         )
     right = [0, 1, *range(3, len(head))]
-    rules_table = table("Threshold rules", head, rows, right=right, row_head=2, class_="wide")
+    rules_table = table(
+        "Threshold rules", head, rows, right=right, row_head=2, class_="wide stacked"
+    )
     return joined([paragraph(says), rules_table])
 
 

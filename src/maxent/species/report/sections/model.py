@@ -32,7 +32,7 @@ def model(context: Context) -> Html:
             _fit_table(result),
             _feature_table(result),
             _layer_table(result),
-            _plain_table("Settings", "Setting", "Value", result.settings)
+            _plain_table("Settings", "Setting", "Value", _settings(result))
             if result.settings
             else None,
             _seconds(result),
@@ -40,6 +40,14 @@ def model(context: Context) -> Html:
             _command(result.command),
         ]
     )
+
+
+def _settings(result: SpeciesResult) -> dict[str, Any]:
+    """The settings, and where the background was drawn from: that is asked for beside them."""
+    if result.grid is None:
+        return result.settings
+    where = "all of the layers" if result.study is None else result.study.in_words()
+    return {**result.settings, "study region": where}
 
 
 def _fit_table(result: SpeciesResult) -> Html:

@@ -1,0 +1,41 @@
+// The answers about records and layers that the steps share.
+
+import { api, type Choices, type Grid, type LayersAnswer, type RecordsAnswer } from "./api";
+import { useAnswer } from "./parts";
+import { choose } from "./store";
+
+export const BY_HAND = "left out by hand";
+
+export interface Surveyed {
+  records: ReturnType<typeof useAnswer<RecordsAnswer>>;
+  layers: ReturnType<typeof useAnswer<LayersAnswer>>;
+  grid: Grid | null;
+}
+
+export function useSurveys(choices: Choices): Surveyed {
+  const layerKey = choices.layers.sources?.length ? JSON.stringify(choices.layers) : null;
+  const asked = [choices.records, choices.layers, choices.study, choices.settings.thin, choices.settings.keep_duplicates];
+  const recordKey = choices.records.path ? JSON.stringify(asked) : null;
+  const layers = useAnswer(layerKey, api.layers, JSON.stringify(choices.layers.sources));
+  const records = useAnswer(recordKey, api.records, choices.records.path);
+  return { records, layers, grid: layers.answer?.grid ?? records.answer?.grid ?? null };
+}
+
+export const shownSpecies = (answer: RecordsAnswer, chosen: string[]): RecordsAnswer["species"] =>
+  answer.species.filter((one) => !chosen.length || chosen.includes(one.name)).slice(0, 50);
+
+export function fateColour(fate: string): string {
+  if (fate === "used") return "#2dd4bf";
+  if (fate === BY_HAND) return "#ef4444";
+  if (fate.startsWith("duplicates")) return "#facc15";
+  if (fate.startsWith("outside")) return "#fb923c";
+  return "#a78bfa";
+}
+
+export function setSetting(choices: Choices, name: string, value: unknown, usual: unknown = undefined): void {
+  const { [name]: _, ...rest } = choices.settings;
+  const same = value === usual || (value === undefined && usual === undefined);
+  void choose({ settings: same ? rest : { ...rest, [name]: value } });
+}
+
+export const number = (text: string): number | undefined => (text === "" ? undefined : Number(text));
