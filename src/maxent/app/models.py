@@ -70,6 +70,13 @@ class Choices(Said):
     projections: list[str]
     test: str | None
     out: str
+    tuning: dict[str, Scalar | list[str] | list[float]]
+
+
+class TuningDraft(Said):
+    command: str
+    lacks: str
+    notes: list[str]
 
 
 class Draft(Said):
@@ -78,6 +85,7 @@ class Draft(Said):
     command: str
     script: str
     lacks: str
+    tuning: TuningDraft
     edits: int
 
 
@@ -86,7 +94,7 @@ class JobEvent(BaseModel):
 
     model_config = ConfigDict(extra="ignore", strict=True, allow_inf_nan=False)
 
-    kind: Literal["note", "begin", "stage", "done"]
+    kind: Literal["note", "begin", "stage", "done", "progress", "candidate"]
     at: float
     text: str | None = None
     species: str | list[str] | None = None
@@ -94,6 +102,11 @@ class JobEvent(BaseModel):
     status: str | None = None
     error: str | None = None
     auc: Number = None
+    done: int | None = None
+    total: int | None = None
+    features: str | None = None
+    potential: str | None = None
+    multiplier: Number = None
 
 
 class JobFacts(BaseModel):
@@ -389,6 +402,48 @@ class Result(Said):
     files: list[str]
 
 
+# -- comparisons of settings -----------------------------------------------------------------------
+
+
+class ListedTuning(Said):
+    tuning: str
+    written: float
+    species: list[str]
+
+
+class TuningColumn(Said):
+    name: str
+    title: str
+    says: str
+    better: int
+    plotted: bool
+
+
+class TunedPlaces(Said):
+    x: list[float]
+    y: list[float]
+    fold: list[str]
+
+
+class TunedSpecies(Said):
+    species: str
+    columns: list[TuningColumn]
+    rows: list[dict[str, Scalar]]
+    folds: list[dict[str, Scalar]]
+    places: TunedPlaces
+    nulls: list[dict[str, Number]]
+    null_test: list[dict[str, Scalar]]
+    report: str | None
+
+
+class Tuning(Said):
+    tuning: str
+    species: list[TunedSpecies]
+    grid: Grid | None
+    known: bool
+    command: str
+
+
 # -- what the page sends ---------------------------------------------------------------------------
 
 
@@ -398,6 +453,12 @@ class AskNothing(Said):
 
 class AskFit(Said):
     resume: bool = False
+
+
+class AskCandidate(Said):
+    tuning: str = Field(min_length=1)
+    species: str = Field(min_length=1)
+    rank: int = Field(ge=1)
 
 
 class AskRegion(Said):

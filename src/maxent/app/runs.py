@@ -185,11 +185,12 @@ def _changes(folders: Folders, run: str, result: SpeciesResult) -> list[dict[str
     tables = later(folders, run, CHANGES).glob("*/range_change.csv")
     for path in sorted(path for path in tables if folders.holds(path)):
         with open(path, newline="", encoding="utf-8") as file:
-            rows += [{k: _number(v) for k, v in row.items()} for row in csv.DictReader(file)]
+            rows += [{k: number_or_text(v) for k, v in row.items()} for row in csv.DictReader(file)]
     return rows
 
 
-def _number(text: str) -> Any:
+def number_or_text(text: str) -> Any:
+    """A cell of a table; what is not finite is None."""
     try:
         return plain(float(text))
     except ValueError:

@@ -12,7 +12,6 @@ from rich.table import Table
 
 from maxent.cli._console import check_free_file, console, one_line_errors, recorded_warnings
 from maxent.cli._options import Fields, given, with_fields
-from maxent.cli._screen import show_notes
 from maxent.cli.species.arguments import (
     AllowVrt,
     MakeModelLayers,
@@ -28,6 +27,7 @@ from maxent.cli.species.arguments import (
     check_layers,
     like,
     paths,
+    tell_notes,
     teller,
 )
 from maxent.species.fitting.options import DATA
@@ -119,8 +119,8 @@ def evaluate(
         for path in scoring.score_files(scores, out)[1:]:
             check_free_file(path, [model, occurrences], overwrite)
         scoring.write_scores(scores, out, shared["tell"])
+    tell_notes(notes, quiet)
     if not quiet:
-        show_notes(notes, console(stderr=True))
         table = Table(show_header=False, box=None)
         told = scores.pop("calibration", None)
         for name, value in scores.items():
