@@ -44,6 +44,7 @@ export interface Choices {
   projections: string[];
   test: string | null;
   out: string;
+  tuning: Fields & { features?: string[]; multipliers?: number[] };
 }
 
 /** Fields by name: those that the page reads are of their kinds, the others are plain values. */
@@ -66,6 +67,7 @@ const choices = fields({
   projections: texts,
   test: maybe(text),
   out: text,
+  tuning: chosen({ features: texts, multipliers: list(number) }),
 }) as Check<Choices>;
 
 export const draft = fields({
@@ -74,12 +76,13 @@ export const draft = fields({
   command: text,
   script: text,
   lacks: text,
+  tuning: fields({ command: text, lacks: text, notes: texts }),
   edits: number, // how many the server has seen
 });
 export type Draft = Of<typeof draft>;
 
 const jobEvent = fields({
-  kind: oneOf("note", "begin", "stage", "done"),
+  kind: oneOf("note", "begin", "stage", "done", "progress", "candidate"),
   at: number,
   text: optional(text),
   species: optional(either(text, texts)),
@@ -87,6 +90,11 @@ const jobEvent = fields({
   status: optional(text),
   error: optional(text),
   auc: optional(number),
+  done: optional(number),
+  total: optional(number),
+  features: optional(text),
+  potential: optional(text),
+  multiplier: optional(number),
 });
 
 export const job = fields({
@@ -294,6 +302,25 @@ const richness = fields({
   maps: list(resultMap),
 });
 
+const listedTuning = fields({ tuning: text, written: number, species: texts });
+export type ListedTuning = Of<typeof listedTuning>;
+
+const statistics = table(scalar); // a row of a table
+export type Statistics = Of<typeof statistics>;
+const tunedSpecies = fields({
+  species: text,
+  columns: list(fields({ name: text, title: text, says: text, better: number, plotted: flag })),
+  rows: list(statistics),
+  folds: list(statistics),
+  places: fields({ x: list(number), y: list(number), fold: texts }),
+  nulls: list(table(maybe(number))),
+  null_test: list(statistics),
+  report: maybe(text),
+});
+export type TunedSpecies = Of<typeof tunedSpecies>;
+const tuning = fields({ tuning: text, species: list(tunedSpecies), grid: maybe(grid), known: flag, command: text });
+export type Tuning = Of<typeof tuning>;
+
 const uploaded = fields({ path: text });
 
 export class Refused extends Error {
@@ -344,6 +371,10 @@ export const api = {
   fit: (resume: boolean) => send(job, "/api/fit", { resume }),
   project: (of: string, layers: string) => send(job, "/api/project", { run: of, layers }),
   change: (of: string, future: string, threshold: number) => send(job, "/api/change", { run: of, future, threshold }),
+  tunings: () => ask(list(listedTuning), "/api/tunings"),
+  tuning: (of: string) => ask(tuning, `/api/tuning?${query({ tuning: of })}`),
+  tune: () => send(job, "/api/tune", {}),
+  fitCandidate: (of: string, species: string, rank: number) => send(job, "/api/tune/fit", { tuning: of, species, rank }),
   stop: (which: number) => send(fields({ asked: flag }), `/api/jobs/${which}/stop`, {}),
   result: (of: string) => ask(result, `/api/result?${query({ run: of })}`),
   richness: (batch: string) => ask(richness, `/api/richness?${query({ batch })}`),
