@@ -321,6 +321,51 @@ export type TunedSpecies = Of<typeof tunedSpecies>;
 const tuning = fields({ tuning: text, species: list(tunedSpecies), grid: maybe(grid), known: flag, command: text });
 export type Tuning = Of<typeof tuning>;
 
+const afterwards = fields({
+  evaluations: list(fields({ name: text, scores: statistics, calibration: list(table(maybe(number))), file: text })),
+  surveys: list(fields({ name: text, sites: list(statistics), files: texts })),
+});
+export type Afterwards = Of<typeof afterwards>;
+
+const plane = list(list(number));
+const overlap = fields({
+  name: text,
+  space: text,
+  species: maybe(texts),
+  output: text,
+  schoener_d: maybe(number),
+  warren_i: maybe(number),
+  maps: maybe(fields({ schoener_d: maybe(number), warren_i: maybe(number) })),
+  cells: maybe(number),
+  tests: list(
+    fields({
+      test: text,
+      statistic: text,
+      direction: text,
+      observed: number,
+      null_mean: number,
+      p_different: number,
+      p_similar: number,
+      p_value: number,
+      null: list(number),
+      says: text,
+    }),
+  ),
+  environment: maybe(
+    fields({
+      variables: texts,
+      loadings: plane,
+      explained: list(number),
+      low: list(number),
+      high: list(number),
+      niches: list(fields({ occupancy: plane, available: plane, half_of_available: number, records: plane })),
+    }),
+  ),
+  notes: texts,
+  file: text,
+});
+export type Overlap = Of<typeof overlap>;
+
 const uploaded = fields({ path: text });
 
 export class Refused extends Error {
@@ -375,6 +420,13 @@ export const api = {
   tuning: (of: string) => ask(tuning, `/api/tuning?${query({ tuning: of })}`),
   tune: () => send(job, "/api/tune", {}),
   fitCandidate: (of: string, species: string, rank: number) => send(job, "/api/tune/fit", { tuning: of, species, rank }),
+  afterwards: (of: string) => ask(afterwards, `/api/afterwards?${query({ run: of })}`),
+  evaluate: (asked: { run: string; records: string; absences: string | null; presence: string | null; species: string | null }) =>
+    send(job, "/api/evaluate", asked),
+  sites: (asked: { run: string; count: number; apart: number; visited: string | null }) => send(job, "/api/sites", asked),
+  overlaps: (one: string, other: string) => ask(list(overlap), `/api/overlaps?${query({ one, other })}`),
+  overlap: (asked: { one: string; other: string; space: string; test: string | null; null: number }) =>
+    send(job, "/api/overlap", asked),
   stop: (which: number) => send(fields({ asked: flag }), `/api/jobs/${which}/stop`, {}),
   result: (of: string) => ask(result, `/api/result?${query({ run: of })}`),
   richness: (batch: string) => ask(richness, `/api/richness?${query({ batch })}`),

@@ -12,6 +12,7 @@ from typing import Any
 
 from maxent.species.batch.outputs import RESULT
 
+EVALUATIONS, OVERLAPS, SURVEYS = "evaluations", "overlaps", "surveys"  # beside the results
 STATE = ".maxent-app"  # draft and jobs of the page, in the first folder
 _RECORDS = {".csv", ".tsv", ".txt", ".gz", ".gpkg", ".geojson", ".json", ".shp", ".parquet"}
 _RASTERS = {".tif", ".tiff", ".asc", ".grd", ".bil", ".img", ".vrt", ".nc", ".flt", ".sdat"}

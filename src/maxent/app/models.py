@@ -444,6 +444,76 @@ class Tuning(Said):
     command: str
 
 
+# -- what is made of results later on --------------------------------------------------------------
+
+
+class Scores(Said):
+    name: str
+    scores: dict[str, Scalar]
+    calibration: list[dict[str, Number]]
+    file: str
+
+
+class Survey(Said):
+    name: str
+    sites: list[dict[str, Scalar]]
+    files: list[str]
+
+
+class Afterwards(Said):
+    evaluations: list[Scores]
+    surveys: list[Survey]
+
+
+class NullTest(Said):
+    test: str
+    statistic: str
+    direction: str
+    observed: float
+    null_mean: float
+    p_different: float
+    p_similar: float
+    p_value: float
+    null: list[float]
+    says: str
+
+
+class Niche(Said):
+    occupancy: list[list[float]]
+    available: list[list[float]]
+    half_of_available: float
+    records: list[list[float]]
+
+
+class Environment(Said):
+    variables: list[str]
+    loadings: list[list[float]]
+    explained: list[float]
+    low: list[float]
+    high: list[float]
+    niches: list[Niche]
+
+
+class OverlapOfMaps(Said):
+    schoener_d: Number
+    warren_i: Number
+
+
+class Overlap(Said):
+    name: str
+    space: str
+    species: list[str] | None
+    output: str
+    schoener_d: Number
+    warren_i: Number
+    maps: OverlapOfMaps | None
+    cells: int | None
+    tests: list[NullTest]
+    environment: Environment | None
+    notes: list[str]
+    file: str
+
+
 # -- what the page sends ---------------------------------------------------------------------------
 
 
@@ -459,6 +529,30 @@ class AskCandidate(Said):
     tuning: str = Field(min_length=1)
     species: str = Field(min_length=1)
     rank: int = Field(ge=1)
+
+
+class AskEvaluation(Said):
+    run: str = Field(min_length=1)
+    records: str = Field(min_length=1)
+    absences: str | None = None
+    presence: str | None = None
+    species: str | None = None
+
+
+class AskOverlap(Said):
+    one: str = Field(min_length=1)
+    other: str = Field(min_length=1)
+    space: Literal["geography", "environment"] = "geography"
+    test: Literal["identity", "background"] | None = None
+    null: int = Field(default=100, ge=1, le=10_000)
+
+
+class AskSites(Said):
+    run: str = Field(min_length=1)
+    count: int = Field(default=20, ge=1, le=1000)
+    apart: float = Field(default=0, ge=0, le=5000)
+    visited: str | None = None
+    detection: float = Field(default=1, gt=0, le=1)
 
 
 class AskRegion(Said):

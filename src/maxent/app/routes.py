@@ -63,7 +63,15 @@ class Server:
         self._asking = ThreadPoolExecutor(1, thread_name_prefix="answers")
         self._drafting, self._edits = threading.Lock(), 0  # one edit of the draft at a time
         self.stopping = threading.Event()
-        self.analyses = Analyses(folders, self.jobs, self._locked, self._json, _body, self._story)
+        self.analyses = Analyses(
+            folders,
+            self.jobs,
+            self._locked,
+            self._json,
+            _body,
+            self._story,
+            lambda: self.answers,
+        )
         self._runs: tuple[float, list[dict[str, Any]]] = (-_LOOK, [])
 
     # what reads records, layers and results takes a second to load: the page need not wait for it

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from maxent.app.folders import Folders, OutsideError
+from maxent.app.folders import SURVEYS, Folders, OutsideError
 from maxent.app.surveys import layer_file
 from maxent.species.batch.outputs import RESULT
 from maxent.species.batch.richness import PRESENCES, SUITABILITY, TABLE
@@ -106,6 +106,8 @@ def maps_of(folders: Folders, run: str) -> list[dict[str, Any]]:
         for path in sorted(place.glob("*.tif")):
             classes = _classes(path) if path.stem == "mod" else None
             found.append(_map(path, path.stem, place.name, False, classes))
+    for path in sorted(later(folders, run, SURVEYS).glob("*/*.tif")):
+        found.append(_map(path, path.stem, path.parent.name, False, None))
     for place in sorted(later(folders, run, CHANGES).glob("*")):
         changes += place.glob("*.tif")
     for path in sorted(changes):
