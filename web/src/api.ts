@@ -44,6 +44,7 @@ export interface Choices {
   projections: string[];
   test: string | null;
   out: string;
+  tuning: Fields & { features?: string[]; multipliers?: number[] };
 }
 
 /** Fields by name: those that the page reads are of their kinds, the others are plain values. */
@@ -66,6 +67,7 @@ const choices = fields({
   projections: texts,
   test: maybe(text),
   out: text,
+  tuning: chosen({ features: texts, multipliers: list(number) }),
 }) as Check<Choices>;
 
 export const draft = fields({
@@ -74,12 +76,13 @@ export const draft = fields({
   command: text,
   script: text,
   lacks: text,
+  tuning: fields({ command: text, lacks: text, notes: texts }),
   edits: number, // how many the server has seen
 });
 export type Draft = Of<typeof draft>;
 
 const jobEvent = fields({
-  kind: oneOf("note", "begin", "stage", "done"),
+  kind: oneOf("note", "begin", "stage", "done", "progress", "candidate"),
   at: number,
   text: optional(text),
   species: optional(either(text, texts)),
@@ -87,6 +90,11 @@ const jobEvent = fields({
   status: optional(text),
   error: optional(text),
   auc: optional(number),
+  done: optional(number),
+  total: optional(number),
+  features: optional(text),
+  potential: optional(text),
+  multiplier: optional(number),
 });
 
 export const job = fields({
@@ -294,6 +302,70 @@ const richness = fields({
   maps: list(resultMap),
 });
 
+const listedTuning = fields({ tuning: text, written: number, species: texts });
+export type ListedTuning = Of<typeof listedTuning>;
+
+const statistics = table(scalar); // a row of a table
+export type Statistics = Of<typeof statistics>;
+const tunedSpecies = fields({
+  species: text,
+  columns: list(fields({ name: text, title: text, says: text, better: number, plotted: flag })),
+  rows: list(statistics),
+  folds: list(statistics),
+  places: fields({ x: list(number), y: list(number), fold: texts }),
+  nulls: list(table(maybe(number))),
+  null_test: list(statistics),
+  report: maybe(text),
+});
+export type TunedSpecies = Of<typeof tunedSpecies>;
+const tuning = fields({ tuning: text, species: list(tunedSpecies), grid: maybe(grid), known: flag, command: text });
+export type Tuning = Of<typeof tuning>;
+
+const afterwards = fields({
+  evaluations: list(fields({ name: text, scores: statistics, calibration: list(table(maybe(number))), file: text })),
+  surveys: list(fields({ name: text, sites: list(statistics), files: texts })),
+});
+export type Afterwards = Of<typeof afterwards>;
+
+const plane = list(list(number));
+const overlap = fields({
+  name: text,
+  space: text,
+  species: maybe(texts),
+  output: text,
+  schoener_d: maybe(number),
+  warren_i: maybe(number),
+  maps: maybe(fields({ schoener_d: maybe(number), warren_i: maybe(number) })),
+  cells: maybe(number),
+  tests: list(
+    fields({
+      test: text,
+      statistic: text,
+      direction: text,
+      observed: number,
+      null_mean: number,
+      p_different: number,
+      p_similar: number,
+      p_value: number,
+      null: list(number),
+      says: text,
+    }),
+  ),
+  environment: maybe(
+    fields({
+      variables: texts,
+      loadings: plane,
+      explained: list(number),
+      low: list(number),
+      high: list(number),
+      niches: list(fields({ occupancy: plane, available: plane, half_of_available: number, records: plane })),
+    }),
+  ),
+  notes: texts,
+  file: text,
+});
+export type Overlap = Of<typeof overlap>;
+
 const uploaded = fields({ path: text });
 
 export class Refused extends Error {
@@ -344,6 +416,17 @@ export const api = {
   fit: (resume: boolean) => send(job, "/api/fit", { resume }),
   project: (of: string, layers: string) => send(job, "/api/project", { run: of, layers }),
   change: (of: string, future: string, threshold: number) => send(job, "/api/change", { run: of, future, threshold }),
+  tunings: () => ask(list(listedTuning), "/api/tunings"),
+  tuning: (of: string) => ask(tuning, `/api/tuning?${query({ tuning: of })}`),
+  tune: () => send(job, "/api/tune", {}),
+  fitCandidate: (of: string, species: string, rank: number) => send(job, "/api/tune/fit", { tuning: of, species, rank }),
+  afterwards: (of: string) => ask(afterwards, `/api/afterwards?${query({ run: of })}`),
+  evaluate: (asked: { run: string; records: string; absences: string | null; presence: string | null; species: string | null }) =>
+    send(job, "/api/evaluate", asked),
+  sites: (asked: { run: string; count: number; apart: number; visited: string | null }) => send(job, "/api/sites", asked),
+  overlaps: (one: string, other: string) => ask(list(overlap), `/api/overlaps?${query({ one, other })}`),
+  overlap: (asked: { one: string; other: string; space: string; test: string | null; null: number }) =>
+    send(job, "/api/overlap", asked),
   stop: (which: number) => send(fields({ asked: flag }), `/api/jobs/${which}/stop`, {}),
   result: (of: string) => ask(result, `/api/result?${query({ run: of })}`),
   richness: (batch: string) => ask(richness, `/api/richness?${query({ batch })}`),

@@ -20,6 +20,8 @@ export interface Curve {
   mark?: { x: number; y: number | null } | null;
   onRange?: (low: number, high: number) => void;
   steps?: boolean;
+  log?: boolean; // x in equal ratios
+  dots?: boolean; // few values: each is marked
 }
 
 const ink = (name: string): string =>
@@ -81,7 +83,8 @@ function options(curve: Curve, width: number, height: number, reading: HTMLEleme
         stroke: one.colour,
         width: 2,
         dash: one.dash,
-        points: { show: false },
+        points: { show: Boolean(curve.dots), size: 6 },
+        spanGaps: Boolean(curve.dots),
         ...(paths ? { paths } : {}),
       }),
     ),
@@ -99,7 +102,7 @@ function options(curve: Curve, width: number, height: number, reading: HTMLEleme
     height,
     title: curve.title,
     scales: {
-      x: { time: false },
+      x: curve.log ? { time: false, distr: 3, log: 2 } : { time: false },
       y: curve.yRange ? { range: () => curve.yRange! } : {},
     },
     series,

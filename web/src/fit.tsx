@@ -23,7 +23,7 @@ export function FitStep({ choices, draft, onResult }: { choices: Choices; draft:
       <button type="button" class="main" disabled={Boolean(lacks) || busy} onClick={() => void start(() => api.fit(false))}>
         Fit
       </button>
-      {job && (busy || about(job, draft)) ? <Progress onResult={onResult} /> : null}
+      {job && job.kind !== "tune" && (busy || about(job, draft)) ? <Progress onResult={onResult} /> : null}
     </>
   );
 }
@@ -48,6 +48,7 @@ export function Progress({ onResult }: { onResult: (run: string) => void }): JSX
   const total = job.events.find((event) => event.kind === "begin")?.species?.length ?? 1;
   const done = job.events.filter((event) => event.kind === "done");
   const stage = job.events.filter((event) => event.kind === "stage").at(-1);
+  const within = job.events.filter((event) => event.kind === "progress").at(-1);
   const failed = done.filter((event) => event.status !== "ok");
   const seconds = Math.max(0, Math.round(now / 1000 - job.started));
   return (
@@ -57,6 +58,7 @@ export function Progress({ onResult }: { onResult: (run: string) => void }): JSX
           <progress max={total} value={total > 1 ? done.length : undefined} />
           <p role="status">
             {job.kind}: {stage ? `${String(stage.species)}: ${stage.stage}` : "reading files"} · {seconds} s
+            {within ? ` · ${within.stage}: ${within.done} of ${within.total}` : ""}
             {total > 1 ? ` · ${done.length} of ${total} species` : ""}
           </p>
           <button type="button" class="stop" onClick={() => void api.stop(job.number)}>

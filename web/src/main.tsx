@@ -7,6 +7,7 @@ import "@geoman-io/leaflet-geoman-free/dist/leaflet-geoman.css";
 import "uplot/dist/uPlot.min.css";
 import "./world.css";
 import "./style.css";
+import "./analyses.css";
 import "leaflet";
 import "@geoman-io/leaflet-geoman-free";
 import { Guide, useGuide } from "./guide";
@@ -20,16 +21,18 @@ import { RegionStep } from "./region";
 import { SettingsStep } from "./settings";
 import { StepMap } from "./stepmap";
 import { useSurveys } from "./surveys";
+import { TuningStep, TuningView, useTunings } from "./tuning";
 import { clearTrouble, follow, usePage } from "./store";
 import type { State } from "./api";
 
-const STEPS = ["records", "layers", "region", "settings", "fit"] as const;
+const STEPS = ["records", "layers", "region", "settings", "tuning", "fit"] as const;
 type Step = (typeof STEPS)[number];
 const TITLES: Record<Step, string> = {
   records: "Records",
   layers: "Layers",
   region: "Study region and background",
   settings: "Settings",
+  tuning: "Compare settings (if you like)",
   fit: "Fit",
 };
 
@@ -45,8 +48,10 @@ function App(): JSX.Element {
   const guide = useGuide(page.runs.length > 0);
   const batch = place.startsWith("richness=") ? decodeURIComponent(place.slice(9)) : null;
   const wanted = place.startsWith("result=") ? decodeURIComponent(place.slice(7)) : null;
-  const run = batch !== null ? null : (wanted ?? (state?.viewing ? (page.runs[0]?.run ?? null) : null));
-  const fresh = state !== null && run === null && batch === null && !state.viewing; // the path to a new run
+  const tuning = place.startsWith("tuning=") ? decodeURIComponent(place.slice(7)) : null;
+  const tunings = useTunings();
+  const run = batch !== null || tuning !== null ? null : (wanted ?? (state?.viewing ? (page.runs[0]?.run ?? null) : null));
+  const fresh = state !== null && run === null && batch === null && tuning === null && !state.viewing; // the path to a new run
   const go = (to: string): void => {
     location.hash = to;
   };
@@ -64,8 +69,13 @@ function App(): JSX.Element {
             </a>
           ) : null}
           {page.runs.length ? (
-            <a href={`#result=${encodeURIComponent(run ?? page.runs[0]!.run)}`} aria-current={fresh ? undefined : "page"}>
+            <a href={`#result=${encodeURIComponent(run ?? page.runs[0]!.run)}`} aria-current={fresh || tuning !== null ? undefined : "page"}>
               Results ({page.runs.length})
+            </a>
+          ) : null}
+          {tunings.length ? (
+            <a href={`#tuning=${encodeURIComponent(tuning ?? tunings[0]!.tuning)}`} aria-current={tuning === null ? undefined : "page"}>
+              Comparisons ({tunings.length})
             </a>
           ) : null}
           {fresh && !guide.open ? (
@@ -102,7 +112,8 @@ function App(): JSX.Element {
           </>
         ) : null}
         {state && batch !== null ? <RichnessView key={batch} batch={batch} runs={page.runs} /> : null}
-        {state && run === null && batch === null && state.viewing ? <p>No results in this folder.</p> : null}
+        {state && tuning !== null ? <TuningView key={tuning} tuning={tuning} tunings={tunings} state={state} go={go} /> : null}
+        {state && run === null && batch === null && tuning === null && state.viewing ? <p>No results in this folder.</p> : null}
         {fresh && guide.open ? <Guide state={state} onClose={() => guide.set(false)} /> : null}
         {fresh ? <NewRun state={state} onResult={(to) => go(`result=${encodeURIComponent(to)}`)} /> : null}
       </main>
@@ -122,6 +133,7 @@ function NewRun({ state, onResult }: { state: State; onResult: (run: string) => 
     layers: Boolean(surveyed.layers.answer?.fits),
     region: Object.keys(choices.study).length > 0 || choices.background !== "random",
     settings: Object.keys(choices.settings).length > 0,
+    tuning: false,
     fit: false,
   };
   const finished = (out: string): void => {
@@ -154,6 +166,7 @@ function NewRun({ state, onResult }: { state: State; onResult: (run: string) => 
                 {step === "layers" ? <LayersStep choices={choices} surveyed={surveyed} onShow={setShown} /> : null}
                 {step === "region" ? <RegionStep choices={choices} onDraw={setDrawing} /> : null}
                 {step === "settings" ? <SettingsStep choices={choices} options={state.options} rules={state.rules} /> : null}
+                {step === "tuning" ? <TuningStep choices={choices} draft={state.draft} /> : null}
                 {step === "fit" ? <FitStep choices={choices} draft={state.draft} onResult={finished} /> : null}
               </div>
             </details>

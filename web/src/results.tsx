@@ -13,6 +13,9 @@ import { ResponseCurve } from "./responses";
 import { batchOf } from "./richness";
 import { start, usePage } from "./store";
 import { cutOf, ThresholdControl } from "./threshold";
+import { Evaluations } from "./evaluation";
+import { Overlaps } from "./overlap";
+import { Surveys } from "./survey";
 import { WhyPanel } from "./why";
 
 const SUITABILITY = ["cloglog", "replicates_mean", "scenarios_mean"];
@@ -77,6 +80,7 @@ function OneResult({ result, run }: { result: Result; run?: Run }): JSX.Element 
   const [range, setRange] = useState<{ variable: string; low: number; high: number } | null>(null);
   const shown = result.maps.find((one) => one.file === file) ?? null;
   const of = shown?.of ?? "";
+  const viewing = usePage().state?.viewing;
 
   useEffect(() => {
     if (!map) return;
@@ -135,6 +139,8 @@ function OneResult({ result, run }: { result: Result; run?: Run }): JSX.Element 
             </p>
           ) : null}
           {result.grid && shown ? <Projections result={result} /> : null}
+          {result.grid && shown && !viewing ? <Evaluations result={result} /> : null}
+          {result.grid && shown && !viewing ? <Surveys result={result} map={map} /> : null}
         </div>
         <div>
           <section aria-label="why" aria-live="polite">
@@ -568,6 +574,7 @@ function Compare({ one, other }: { one: Result; other: string }): JSX.Element {
           </table>
         </div>
       ) : null}
+      {two ? <Overlaps one={one.run} other={other} /> : null}
     </>
   );
 }

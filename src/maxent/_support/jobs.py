@@ -64,7 +64,7 @@ def in_threads(
     def count() -> None:
         nonlocal done
         done += 1
-        progress.update(f"{done} of {len(jobs)} {unit}".rstrip())
+        progress.update(f"{done} of {len(jobs)} {unit}".rstrip(), done, len(jobs))
 
     try:
         if runner is None or len(jobs) < 2:

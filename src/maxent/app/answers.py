@@ -85,6 +85,10 @@ class Answers:
             raise FileNotFoundError(f"no layer {variable!r} in this result")
         return files[variable]
 
+    def layer_files(self, run: str) -> LayerFiles:
+        """The layers of a fit as they were read, by their real paths."""
+        return self._reading(result_of(self.folders, run), "")
+
     def _opened(self, run: str, of: str) -> _Opened:
         folder = self.folders.find(run)
         path = self.folders.find(str(folder / MODEL))

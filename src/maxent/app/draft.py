@@ -16,6 +16,7 @@ from pydantic_core import from_json
 from maxent.app.aside import Aside
 from maxent.app.folders import Folders, OutsideError
 from maxent.app.schema import chosen
+from maxent.app.tuning import TuningChoices
 from maxent.io import write_atomically
 from maxent.species.fitting.options import typed
 from maxent.species.fitting.settings import Settings
@@ -54,6 +55,8 @@ class Draft:
         A file of records for testing.
     out : str
         Folder for the results, in the first of the opened folders.
+    tuning : dict
+        Fields of ``TuningChoices``, likewise.
     """
 
     records: dict[str, Any] = field(default_factory=dict)
@@ -66,6 +69,7 @@ class Draft:
     projections: tuple[str, ...] = ()
     test: str | None = None
     out: str = "maxent-results"
+    tuning: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def from_page(cls, given: Any) -> Draft:
@@ -148,14 +152,22 @@ class Draft:
                 if os.path.exists(folders.home / crs):
                     raise ValueError(f"{crs!r:.80} names a file; give a code such as EPSG:4326")
 
+    def data_words(self) -> list[str]:
+        """Records, layers, background and region, as commands take them."""
+        records, layers = self.record_file(), self.layer_files()
+        words = [_no_flag(path) for path in (records.path, *layers.sources)] + typed(records)
+        words += [word for name in self.species for word in ("-s", name)]
+        return [*words, *typed(layers), *self._background_words(), *typed(self.study_files())]
+
+    def check_files(self, folders: Folders) -> None:
+        """Refuse a draft that names what is not there any more."""
+        for name in self.files(folders):
+            if not folders.find(name).exists():
+                raise FileNotFoundError(f"{name}: no such file; choose it again")
+
     def argv(self) -> list[str]:
         """The words of the command after ``maxent``."""
-        records, layers = self.record_file(), self.layer_files()
-        files = [_no_flag(path) for path in (records.path, *layers.sources)]
-        words = ["fit", *files, *typed(records)]
-        words += [word for name in self.species for word in ("-s", name)]
-        words += [*typed(layers), *self._background_words(), *typed(self.study_files())]
-        words += typed(self.fit_settings())
+        words = ["fit", *self.data_words(), *typed(self.fit_settings())]
         words += [] if self.test is None else ["--test", self.test]
         words += [word for folder in self.projections for word in ("-p", folder)]
         return [*words, "-o", self.out]
@@ -216,7 +228,10 @@ class Draft:
         return "\n".join(lines) + "\n"
 
 
-_PARTS = {"records": RecordFile, "layers": LayerFiles, "study": StudyFiles, "settings": Settings}
+_PARTS: dict[str, type] = {
+    **{"records": RecordFile, "layers": LayerFiles, "study": StudyFiles},
+    **{"settings": Settings, "tuning": TuningChoices},
+}
 
 
 def _file_of(text: str, folders: Folders) -> str:

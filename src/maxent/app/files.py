@@ -12,7 +12,8 @@ from functools import cache
 from pathlib import Path
 from urllib.parse import quote
 
-from maxent.app.folders import Folders, OutsideError
+from maxent.app.folders import EVALUATIONS, OVERLAPS, SURVEYS, Folders, OutsideError
+from maxent.app.tuning import FILE
 from maxent.species.batch.outputs import RESULT
 
 HTML, OTHER = "text/html; charset=utf-8", "application/octet-stream"
@@ -31,7 +32,9 @@ def result_file(folders: Folders, name: str) -> Path:
     if not path.is_file():
         raise FileNotFoundError(f"{name}: no such file")
     inside = [folder for folder in path.parents if folders.holds(folder)]
-    if not any((folder / RESULT).is_file() for folder in inside):
+    if any(folders.home / made in inside for made in (EVALUATIONS, OVERLAPS, SURVEYS)):
+        return path
+    if not any((folder / held).is_file() for folder in inside for held in (RESULT, FILE)):
         raise OutsideError("only files of results are shown")
     return path
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from maxent.species.batch.outputs import RESULT
 
+EVALUATIONS, OVERLAPS, SURVEYS = "evaluations", "overlaps", "surveys"  # beside the results
 STATE = ".maxent-app"  # draft and jobs of the page, in the first folder
 _RECORDS = {".csv", ".tsv", ".txt", ".gz", ".gpkg", ".geojson", ".json", ".shp", ".parquet"}
 _RASTERS = {".tif", ".tiff", ".asc", ".grd", ".bil", ".img", ".vrt", ".nc", ".flt", ".sdat"}
@@ -136,13 +137,17 @@ class Folders:
 
     def results(self) -> list[Path]:
         """The folders of fitted species, the latest first."""
+        return self.holding(RESULT)
+
+    def holding(self, name: str) -> list[Path]:
+        """The folders that hold a file of this name, the latest first."""
         found: list[Path] = []
         for root in self.roots:
             waiting, visited = [(root, 0)], 0
             while waiting and visited < _VISITED:
                 folder, depth = waiting.pop(0)
                 visited += 1
-                if (folder / RESULT).is_file() and self.holds(folder / RESULT):
+                if (folder / name).is_file() and self.holds(folder / name):
                     found.append(folder)
                     continue
                 if depth < _DEPTH:
@@ -151,7 +156,7 @@ class Folders:
                         for path in _entries(folder)
                         if path.is_dir() and not path.name.startswith(".") and self.holds(path)
                     ]
-        return sorted(dict.fromkeys(found), key=lambda f: -(f / RESULT).stat().st_mtime)
+        return sorted(dict.fromkeys(found), key=lambda f: -(f / name).stat().st_mtime)
 
     # -- what is brought -----------------------------------------------------------------------
 

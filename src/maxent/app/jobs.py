@@ -121,7 +121,7 @@ class Job:
         for line in whole.splitlines():
             with suppress(ValueError):
                 told.append(read(JobEvent, line).model_dump(exclude_none=True))
-        return told
+        return _summed(told)
 
     def story(self) -> dict[str, Any]:
         """All that the page shows of a job."""
@@ -215,6 +215,24 @@ class Jobs:
     def _forget(self) -> None:
         for job in self.all()[_KEPT:]:
             shutil.rmtree(job.folder, ignore_errors=True)
+
+
+def _summed(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One event for each candidate of the species at work, and the latest of any progress."""
+    kept: list[dict[str, Any]] = []
+    counted: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for event in events:
+        if event["kind"] == "stage":
+            counted = {}
+        if event["kind"] not in ("candidate", "progress"):
+            kept.append(event)
+            continue
+        key = tuple(event.get(k) for k in ("kind", "stage", "features", "potential", "multiplier"))
+        before = counted.get(key)
+        if before is not None and event["kind"] == "candidate":
+            event["done"] = before.get("done", 0) + event.get("done", 0)
+        counted[key] = event
+    return [*kept, *counted.values()]
 
 
 def _end_of(path: Path) -> bytes:

@@ -70,6 +70,13 @@ class Choices(Said):
     projections: list[str]
     test: str | None
     out: str
+    tuning: dict[str, Scalar | list[str] | list[float]]
+
+
+class TuningDraft(Said):
+    command: str
+    lacks: str
+    notes: list[str]
 
 
 class Draft(Said):
@@ -78,6 +85,7 @@ class Draft(Said):
     command: str
     script: str
     lacks: str
+    tuning: TuningDraft
     edits: int
 
 
@@ -86,7 +94,7 @@ class JobEvent(BaseModel):
 
     model_config = ConfigDict(extra="ignore", strict=True, allow_inf_nan=False)
 
-    kind: Literal["note", "begin", "stage", "done"]
+    kind: Literal["note", "begin", "stage", "done", "progress", "candidate"]
     at: float
     text: str | None = None
     species: str | list[str] | None = None
@@ -94,6 +102,11 @@ class JobEvent(BaseModel):
     status: str | None = None
     error: str | None = None
     auc: Number = None
+    done: int | None = None
+    total: int | None = None
+    features: str | None = None
+    potential: str | None = None
+    multiplier: Number = None
 
 
 class JobFacts(BaseModel):
@@ -389,6 +402,118 @@ class Result(Said):
     files: list[str]
 
 
+# -- comparisons of settings -----------------------------------------------------------------------
+
+
+class ListedTuning(Said):
+    tuning: str
+    written: float
+    species: list[str]
+
+
+class TuningColumn(Said):
+    name: str
+    title: str
+    says: str
+    better: int
+    plotted: bool
+
+
+class TunedPlaces(Said):
+    x: list[float]
+    y: list[float]
+    fold: list[str]
+
+
+class TunedSpecies(Said):
+    species: str
+    columns: list[TuningColumn]
+    rows: list[dict[str, Scalar]]
+    folds: list[dict[str, Scalar]]
+    places: TunedPlaces
+    nulls: list[dict[str, Number]]
+    null_test: list[dict[str, Scalar]]
+    report: str | None
+
+
+class Tuning(Said):
+    tuning: str
+    species: list[TunedSpecies]
+    grid: Grid | None
+    known: bool
+    command: str
+
+
+# -- what is made of results later on --------------------------------------------------------------
+
+
+class Scores(Said):
+    name: str
+    scores: dict[str, Scalar]
+    calibration: list[dict[str, Number]]
+    file: str
+
+
+class Survey(Said):
+    name: str
+    sites: list[dict[str, Scalar]]
+    files: list[str]
+
+
+class Afterwards(Said):
+    evaluations: list[Scores]
+    surveys: list[Survey]
+
+
+class NullTest(Said):
+    test: str
+    statistic: str
+    direction: str
+    observed: float
+    null_mean: float
+    p_different: float
+    p_similar: float
+    p_value: float
+    null: list[float]
+    says: str
+
+
+class Niche(Said):
+    occupancy: list[list[float]]
+    available: list[list[float]]
+    half_of_available: float
+    records: list[list[float]]
+
+
+class Environment(Said):
+    variables: list[str]
+    loadings: list[list[float]]
+    explained: list[float]
+    low: list[float]
+    high: list[float]
+    niches: list[Niche]
+
+
+class OverlapOfMaps(Said):
+    schoener_d: Number
+    warren_i: Number
+
+
+class Overlap(Said):
+    name: str
+    space: str
+    species: list[str] | None
+    output: str
+    schoener_d: Number
+    warren_i: Number
+    maps: OverlapOfMaps | None
+    cells: int | None
+    tests: list[NullTest]
+    environment: Environment | None
+    notes: list[str]
+    file: str
+
+
 # -- what the page sends ---------------------------------------------------------------------------
 
 
@@ -398,6 +523,36 @@ class AskNothing(Said):
 
 class AskFit(Said):
     resume: bool = False
+
+
+class AskCandidate(Said):
+    tuning: str = Field(min_length=1)
+    species: str = Field(min_length=1)
+    rank: int = Field(ge=1)
+
+
+class AskEvaluation(Said):
+    run: str = Field(min_length=1)
+    records: str = Field(min_length=1)
+    absences: str | None = None
+    presence: str | None = None
+    species: str | None = None
+
+
+class AskOverlap(Said):
+    one: str = Field(min_length=1)
+    other: str = Field(min_length=1)
+    space: Literal["geography", "environment"] = "geography"
+    test: Literal["identity", "background"] | None = None
+    null: int = Field(default=100, ge=1, le=10_000)
+
+
+class AskSites(Said):
+    run: str = Field(min_length=1)
+    count: int = Field(default=20, ge=1, le=1000)
+    apart: float = Field(default=0, ge=0, le=5000)
+    visited: str | None = None
+    detection: float = Field(default=1, gt=0, le=1)
 
 
 class AskRegion(Said):

@@ -25,7 +25,8 @@ from starlette.staticfiles import StaticFiles
 
 from maxent._support.terminal import in_words
 from maxent._version import __version__
-from maxent.app import models, schema
+from maxent.app import models, schema, tuning
+from maxent.app.analyses import Analyses
 from maxent.app.aside import Aside
 from maxent.app.draft import Draft, command_script, drawn_region, read_draft, write_draft
 from maxent.app.example import example_draft, is_example
@@ -62,6 +63,15 @@ class Server:
         self._asking = ThreadPoolExecutor(1, thread_name_prefix="answers")
         self._drafting, self._edits = threading.Lock(), 0  # one edit of the draft at a time
         self.stopping = threading.Event()
+        self.analyses = Analyses(
+            folders,
+            self.jobs,
+            self._locked,
+            self._json,
+            _body,
+            self._story,
+            lambda: self.answers,
+        )
         self._runs: tuple[float, list[dict[str, Any]]] = (-_LOOK, [])
 
     # what reads records, layers and results takes a second to load: the page need not wait for it
@@ -99,6 +109,7 @@ class Server:
             Route("/api/tile/{z:int}/{x:int}/{y:int}", self.tile),
             Route("/api/why", self.why),
             Route("/results/{path:path}", self.file),
+            *self.analyses.routes(),
             Mount("/static", StaticFiles(directory=PAGE, check_dir=False)),
         ]
         handlers: dict[Any, Any] = {HTTPException: self._http_error}
@@ -164,11 +175,18 @@ class Server:
     def _chosen(self) -> Draft:
         return read_draft(self.folders, self.aside)
 
+    def _locked(self) -> Draft:
+        with self._drafting:
+            return self._chosen()
+
     def _describe_draft(self, draft: Draft) -> dict[str, Any]:
         """A draft with its command and script, or what it lacks."""
         said: dict[str, Any] = {"choices": asdict(draft), "command": "", "script": "", "lacks": ""}
         said["example"] = is_example(draft)
         said["edits"] = self._edits  # of two drafts that overtake each other, the page keeps one
+        compared = tuning.describe_draft(draft)
+        compared["lacks"] = self._in_words(compared["lacks"])
+        said["tuning"] = compared | {"notes": [self._in_words(n) for n in compared["notes"]]}
         try:
             said |= {"command": draft.command(), "script": draft.script()}
         except (ValueError, TypeError) as error:
@@ -322,9 +340,7 @@ class Server:
     def _fit(self, resume: bool) -> dict[str, Any]:
         with self._drafting:
             draft = self._chosen()
-            for name in draft.files(self.folders):
-                if not self.folders.find(name).exists():
-                    raise FileNotFoundError(f"{name}: no such file; choose it again")
+            draft.check_files(self.folders)
             if not resume:
                 out = fresh(self.folders.find(draft.out))
                 draft = draft.changed({"out": self.folders.name(out)})

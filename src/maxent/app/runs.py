@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from maxent.app.folders import Folders, OutsideError
+from maxent.app.folders import SURVEYS, Folders, OutsideError
 from maxent.app.surveys import layer_file
 from maxent.species.batch.outputs import RESULT
 from maxent.species.batch.richness import PRESENCES, SUITABILITY, TABLE
@@ -107,6 +107,8 @@ def maps_of(folders: Folders, run: str) -> list[dict[str, Any]]:
         for path in sorted(place.glob("*.tif")):
             classes = _classes(path) if path.stem == "mod" else None
             found.append(_map(path, path.stem, place.name, False, classes))
+    for path in sorted(later(folders, run, SURVEYS).glob("*/*.tif")):
+        found.append(_map(path, path.stem, path.parent.name, False, None))
     for place in sorted(later(folders, run, CHANGES).glob("*")):
         changes += place.glob("*.tif")
     for path in sorted(changes):
@@ -186,11 +188,12 @@ def _changes(folders: Folders, run: str, result: SpeciesResult) -> list[dict[str
     tables = later(folders, run, CHANGES).glob("*/range_change.csv")
     for path in sorted(path for path in tables if folders.holds(path)):
         with open(path, newline="", encoding="utf-8") as file:
-            rows += [{k: _number(v) for k, v in row.items()} for row in csv.DictReader(file)]
+            rows += [{k: number_or_text(v) for k, v in row.items()} for row in csv.DictReader(file)]
     return rows
 
 
-def _number(text: str) -> Any:
+def number_or_text(text: str) -> Any:
+    """A cell of a table; what is not finite is None."""
     try:
         return plain(float(text))
     except ValueError:

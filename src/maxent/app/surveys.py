@@ -87,16 +87,7 @@ def _unplaced(file: RecordFile, folders: Folders) -> dict[str, Any]:
     known = np.isfinite(records.x) & np.isfinite(records.y)
     if not known.any():
         raise ValueError(f"{records.source}: no record has both coordinates; check the columns")
-    x, y = records.x[known], records.y[known]
-    west, east, south, north = x.min(), x.max(), y.min(), y.max()
-    margin = 0.1 * max(east - west, north - south) or 1.0
-    side = (max(east - west, north - south) + 2 * margin) / _SIDE
-    grid = Grid(
-        records.crs,
-        (float(side), 0.0, float(west - margin), 0.0, float(-side), float(north + margin)),
-        int(np.ceil((east - west + 2 * margin) / side)),
-        int(np.ceil((north - south + 2 * margin) / side)),
-    )
+    grid = grid_around(records.x[known], records.y[known], records.crs)
     fates = []
     for name in records.names():
         one = records.of_species(name)
@@ -105,8 +96,32 @@ def _unplaced(file: RecordFile, folders: Folders) -> dict[str, Any]:
     return {
         "species": [_fates(one) for one in fates],
         "notes": [records.summary(), *(folders.without_paths(n) for n in records.notes)],
-        "grid": {**grid_facts(grid), "words": _around_records(records)},
+        "grid": {**grid, "words": _around_records(records)},
     }
+
+
+def grid_around(x: Any, y: Any, crs: str | None) -> dict[str, Any]:
+    """The facts of a grid with points inside, for a map where there are no layers."""
+    x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    west, east, south, north = x.min(), x.max(), y.min(), y.max()
+    margin = 0.1 * max(east - west, north - south) or 1.0
+    side = (max(east - west, north - south) + 2 * margin) / _SIDE
+    grid = Grid(
+        crs,
+        (float(side), 0.0, float(west - margin), 0.0, float(-side), float(north + margin)),
+        int(np.ceil((east - west + 2 * margin) / side)),
+        int(np.ceil((north - south + 2 * margin) / side)),
+    )
+    return grid_facts(grid)
+
+
+def grid_of(draft: Draft, folders: Folders) -> dict[str, Any] | None:
+    """The grid of the layers of a draft; None where they cannot be read any more."""
+    try:
+        with _layers(draft, folders).open() as opened:
+            return grid_facts(opened.grid)
+    except (OSError, ValueError):
+        return None
 
 
 def _around_records(records: Occurrences) -> str:

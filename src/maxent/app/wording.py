@@ -46,6 +46,13 @@ _OTHERS = {
     "--project": "Also map these layers",
     "--out": "Name of the results' folder",
     "--species": "species; fit",
+    "--multipliers": "Multipliers",
+    "--partition": "Hold out",
+    "--squares": "Cells along a square",
+    "--scoring": "Choose by",
+    "--null": "Null models",
+    "--partial-roc": "Partial ROC at this % of omission",
+    "--partition-column": "Column of folds",
 }
 # of these classes the page has all fields, of the others those above
 _WHOLE = (Settings,)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-import os
-import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,8 +14,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from maxent._support.compiling import switches
-from maxent._support.progress import EVENTS
 from maxent._support.progress import Progress as LogLines
+from maxent._support.progress import tell_event
 from maxent._support.terminal import CAUTION, PARTLY
 from maxent.cli._console import compiling_words, complain, console
 
@@ -45,7 +42,6 @@ class Screen:
         self._log = LogLines("maxent", verbose=int(not quiet and not screen.is_terminal))
         self._task: Any = None
         self._done = self._total = 0
-        self._events = os.environ.get(EVENTS)
 
     def __enter__(self) -> Screen:
         self._bar.start()
@@ -57,38 +53,32 @@ class Screen:
     def __exit__(self, *error: object) -> None:
         self._bar.stop()
 
-    def _tell(self, kind: str, **facts: Any) -> None:
-        """One line for a program that watches the run."""
-        if self._events:
-            with open(self._events, "a", encoding="utf-8") as file:
-                file.write(json.dumps({"kind": kind, "at": time.time(), **facts}) + "\n")
-
     def _compiling(self, folder: str | None) -> None:
         text = compiling_words(folder)
-        self._tell("note", text=text)
+        tell_event("note", text=text)
         self._bar.console.print(escape(text), soft_wrap=True)
 
     def note(self, text: str) -> None:
         """A line above the bar."""
-        self._tell("note", text=text)
+        tell_event("note", text=text)
         if not self._quiet:
             show_notes([text], self._bar.console)
 
     def begin(self, species: Sequence[str]) -> None:
         """Know how many there are."""
-        self._tell("begin", species=list(species))
+        tell_event("begin", species=list(species))
         self._total = len(species)
         self._bar.update(self._task, total=self._total, description="")
 
     def stage(self, species: str, name: str) -> None:
         """Show the step."""
-        self._tell("stage", species=species, stage=name)
+        tell_event("stage", species=species, stage=name)
         self._bar.update(self._task, description=name, species=escape(species))
         self._log.update(f"{self._done} of {self._total} done, {species}: {name}")
 
     def done(self, row: dict[str, Any]) -> None:
         """Count it."""
-        self._tell("done", **{key: row.get(key) for key in _TOLD})
+        tell_event("done", **{key: row.get(key) for key in _TOLD})
         self._done += 1
         self._bar.update(self._task, advance=1, species=escape(row["species"]))
         self._log.update(f"{self._done} of {self._total} done")

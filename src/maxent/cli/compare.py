@@ -13,7 +13,7 @@ from rich.table import Table
 from maxent.cli._console import check_free_file, console, one_line_errors, recorded_warnings
 from maxent.cli._options import given
 from maxent.cli._screen import show_notes
-from maxent.cli.species.arguments import AllowVrt, Network, teller
+from maxent.cli.species.arguments import AllowVrt, Network, tell_notes, teller
 
 _TESTING = "Tests and environmental space"
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
@@ -227,7 +227,7 @@ def overlap(
         for name, value in zip(names, list(values.values())[1:], strict=True):
             table.add_row(name, f"{value:.4f}" if isinstance(value, float) else f"{value:,}")
         console().print(table)
-        show_notes([said], console(stderr=True))
+    tell_notes([said], quiet)
 
 
 def _compared(outputs: Sequence[str], maps: Sequence[Path]) -> str:
@@ -293,9 +293,9 @@ def _compare_niches(
     if json is not None:
         io.write_atomically(json, json_bytes(found.facts()))
         written.append(json)
+    tell_notes([*notes, *found.notes], quiet)
     if quiet:
         return
-    show_notes([*notes, *found.notes], console(stderr=True))
     screen = console()
     screen.print(_niche_table(found))
     for test in found.tests[::2]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from maxent._support import limits
+from maxent._support.progress import tell_event
 from maxent.cli._console import console
 from maxent.cli._options import Fields, given
 from maxent.cli._screen import show_notes
@@ -171,4 +172,13 @@ def check_memory(cluster: ClusterSettings, settings: Settings, *, bias: bool, gr
 
 def teller(quiet: bool) -> Callable[[str], None]:
     """Shows notes as they come."""
-    return lambda note: None if quiet else show_notes([note], console(stderr=True))
+    return lambda note: tell_notes([note], quiet)
+
+
+def tell_notes(notes: Iterable[str], quiet: bool) -> None:
+    """Notes for who watches the run, and on the screen."""
+    told = list(notes)
+    for note in told:
+        tell_event("note", text=note)
+    if not quiet:
+        show_notes(told, console(stderr=True))

@@ -12,7 +12,6 @@ from rich.table import Table
 
 from maxent.cli._console import check_free_file, console, one_line_errors, recorded_warnings
 from maxent.cli._options import Fields, given, with_fields
-from maxent.cli._screen import show_notes
 from maxent.cli.species.arguments import (
     AllowVrt,
     MakeModelLayers,
@@ -28,6 +27,7 @@ from maxent.cli.species.arguments import (
     check_layers,
     like,
     paths,
+    tell_notes,
     teller,
 )
 from maxent.species.fitting.options import DATA
@@ -130,8 +130,8 @@ def evaluate(
         scoring.write_scores(scores, out, shared["tell"])
     if json is not None:
         io.write_atomically(json, json_bytes(scores))
+    tell_notes(notes, quiet)
     if not quiet:
-        show_notes(notes, console(stderr=True))
         table = Table(show_header=False, box=None)
         told = scores.get("calibration")
         for name, value in scoring.numbers(scores).items():

@@ -14,7 +14,6 @@ from rich.table import Table
 
 from maxent.cli._console import console, one_line_errors, recorded_warnings
 from maxent.cli._options import Fields, with_fields
-from maxent.cli._screen import show_notes
 from maxent.cli.species.arguments import (
     AllowVrt,
     BackgroundRecords,
@@ -36,6 +35,7 @@ from maxent.cli.species.arguments import (
     check_layers,
     like,
     paths,
+    tell_notes,
     teller,
 )
 from maxent.species.fitting.options import MODEL
@@ -120,10 +120,9 @@ def tune(
             command=shlex.join(["maxent", *sys.argv[1:]]),
             tell=teller(quiet),
         )
+    tell_notes(dict.fromkeys([*(note for one in tuned for note in one.notes), *notes]), quiet)
     if quiet:
         return
-    told = dict.fromkeys([*(note for one in tuned for note in one.notes), *notes])
-    show_notes(told, console(stderr=True))
     screen = console()
     for one in tuned:
         screen.print(_candidates(one.species, one.rows))

@@ -201,7 +201,7 @@ def suitable_kind(sample: Sample, n: int = 4) -> tuple[str, str]:
     if records < _FEW:
         return "random", f"blocks need {_FEW} records, there are {records}"
     try:
-        _spatial_splits(sample, "blocks", n)
+        _block_splits(sample, spatial_folds.blocks(sample, n))
     except ValueError:
         places = np.unique(sample.coordinates[sample.counts > 0], axis=0)
         return "random", (

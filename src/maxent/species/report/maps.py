@@ -53,6 +53,8 @@ LABELS = {
     "scenarios_agreement": "scenarios with presence",
     "richness_suitability": "sum of suitabilities",
     "richness_presences": "species present",
+    "survey_gain": "gain of a visit",
+    "suitability_sd": "SD of suitability",
 }
 CHANGE_COLOURS = ("#f2e3bc", "#c2410c", "#0f766e", "#60a5fa")  # neither, lost, kept, gained
 _LIMITS = dict.fromkeys(

@@ -35,7 +35,7 @@ from maxent.species.report.sections.base import block_figure, figure
 from maxent.species.study.study_region import StudyRegion
 
 # column of the table: its heading, what it says, and how it is written
-_COLUMNS: dict[str, tuple[str, str, Callable[[Any], str]]] = {
+COLUMNS: dict[str, tuple[str, str, Callable[[Any], str]]] = {
     "rank": ("Rank", "", count),
     "features": ("Features", "", str),
     "potential": ("Potential", "", str),
@@ -80,7 +80,7 @@ _COLUMNS: dict[str, tuple[str, str, Callable[[Any], str]]] = {
     "aicc_weight": ("AICc weight", "evidence for each, of all with an AICc", fixed),
     "weighted_score": ("Weighted score", "what chose", fixed),
 }
-_PLOTTED = (
+PLOTTED = (
     *("test_log_density", "test_auc", "auc_difference", "test_boyce", "omission_minimum"),
     *("omission_10_percentile", "partial_roc", "delta_aicc", "n_weights"),
 )
@@ -127,7 +127,7 @@ class TuningPage:
     def columns(self) -> list[str]:
         """The columns of the table that are in use."""
         best = self.rows[0]
-        known = [name for name in _COLUMNS if name in best]
+        known = [name for name in COLUMNS if name in best]
         if {row["potential"] for row in self.rows} == {"box"}:
             known.remove("potential")
         return known
@@ -160,7 +160,7 @@ def _chosen(page: TuningPage) -> Html:
         ("Multiplier", f"{best['multiplier']:g}", f"best of {candidates} candidates"),
     ]
     for name in _TILES:
-        title, says, written = _COLUMNS[name]
+        title, says, written = COLUMNS[name]
         value = written(best[name])
         sd = best.get(f"{name}_sd")
         if sd is not None and np.isfinite(sd):
@@ -194,16 +194,16 @@ def _rule(settings: TuningSettings) -> str:
 
 
 def _title(name: str) -> str:
-    title = _COLUMNS[name][0]
+    title = COLUMNS[name][0]
     return title if title.split(",")[0].isupper() else title[0].lower() + title[1:]
 
 
 def _plots(page: TuningPage) -> Html:
     shown = []
-    for name in _PLOTTED:
+    for name in PLOTTED:
         if name not in page.columns or not any(np.isfinite(row[name]) for row in page.rows):
             continue
-        title, says, _ = _COLUMNS[name]
+        title, says, _ = COLUMNS[name]
         picture = figures.along_multipliers(page.rows, name, title)
         alt = f"{title} of every candidate against its multiplier, one line per set of features."
         shown.append(figure(picture, alt, joined([element("strong", f"{title}: "), f"{says}."])))
@@ -216,14 +216,14 @@ def _table(page: TuningPage) -> Html:
     for row in page.rows:
         cells = []
         for name in page.columns:
-            value = _COLUMNS[name][2](row[name])
+            value = COLUMNS[name][2](row[name])
             sd = row.get(f"{name}_sd")
             title = None if sd is None or not np.isfinite(sd) else f"± {sd:.4g} over folds"
             cells.append(value if title is None else element("span", value, title=title))
         rows.append(cells)
     words = ("features", "potential")
     right = [i for i, name in enumerate(page.columns) if name not in words]
-    head = [element("span", _COLUMNS[n][0], title=_COLUMNS[n][1] or None) for n in page.columns]
+    head = [element("span", COLUMNS[n][0], title=COLUMNS[n][1] or None) for n in page.columns]
     caption = "Candidates, best first; click on a heading to sort"
     return table(caption, head, rows, right=right, class_="sortable wide")
 
@@ -263,7 +263,7 @@ def _nulls(page: TuningPage) -> Html | None:
     head = ["Statistic", "Chosen model", "Null mean", "Null SD", "z", "p", "Share as good"]
     rows = [
         [
-            _COLUMNS[row["statistic"]][0],
+            COLUMNS[row["statistic"]][0],
             *(fixed(row[name]) for name in ("value", "null_mean", "null_sd")),
             fixed(row["z"], 2),
             probability(row["p_value"]),
@@ -283,7 +283,7 @@ def _nulls(page: TuningPage) -> Html | None:
         name, values = row["statistic"], [one[row["statistic"]] for one in page.null_rows]
         known = [value for value in values if np.isfinite(value)]
         if known and np.isfinite(row["value"]):
-            title = _COLUMNS[name][0]
+            title = COLUMNS[name][0]
             picture = figures.null_histogram(known, row["value"], title)
             alt = f"Histogram of {title} of the null models, and a line at that of the model."
             shown.append(figure(picture, alt, element("strong", title)))

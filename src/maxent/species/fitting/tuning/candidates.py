@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -12,6 +12,7 @@ import numpy as np
 
 from maxent import evaluation as metrics
 from maxent._support.jobs import in_threads
+from maxent._support.progress import tell_event
 from maxent._support.threads import one_blas_thread
 from maxent.density import FittedDensity, Recipe, Table
 from maxent.features import Cells, Schema
@@ -60,12 +61,25 @@ class Trial:
         tol: float,
     ) -> list[FittedDensity]:
         """The densities of these occurrences, along multipliers that fall."""
+        return list(self.along(features, potential, multipliers, counts, domain, tol))
+
+    def along(
+        self,
+        features: str,
+        potential: str,
+        multipliers: Sequence[float],
+        counts: Array,
+        domain: Array,
+        tol: float,
+    ) -> Iterator[FittedDensity]:
+        """The same, one after the other."""
         recipe = Recipe(
             features, potential, preset=self.preset, categorical=self.categorical, tol=tol
         )
         table = Table.from_rows(self.sample.X, counts, prior=self.sample.prior)
         points = recipe.points(table.take(np.flatnonzero(domain)), self.schema)
-        return [density for _, density in recipe.task_of(points).path(multipliers)]
+        for _, density in recipe.task_of(points).path(multipliers):
+            yield density
 
     def fold_scores(
         self, model: FittedDensity, fold: Fold, counts: Array, domain: Array
@@ -141,13 +155,20 @@ def compare(
 
     def work(job: tuple[tuple[str, str], Fold | None]) -> list[Any]:
         (letters, potential), fold = job
-        if fold is None:
-            models = trial.path(letters, potential, falling, sample.counts, everywhere, 1e-7)
-            return [(model, trial.whole_scores(model, sample.counts)) for model in models]
-        counts, domain = fold.training(sample)
-        models = trial.path(letters, potential, falling, counts, domain, REFIT_TOL)
-        return [trial.fold_scores(model, fold, counts, domain) for model in models]
+        counts, domain = (sample.counts, everywhere) if fold is None else fold.training(sample)
+        tol = 1e-7 if fold is None else REFIT_TOL
+        made: list[Any] = []
+        for model in trial.along(letters, potential, falling, counts, domain, tol):
+            if fold is None:
+                made.append((model, trial.whole_scores(model, counts)))
+            else:
+                made.append(trial.fold_scores(model, fold, counts, domain))
+            _tell(letters, potential, falling[len(made) - 1], 1, fits)
+        return made
 
+    fits = 1 + len(trial.folds)  # of every candidate
+    for (letters, potential), multiplier in product(kinds, falling):
+        _tell(letters, potential, multiplier, 0, fits)
     tasks = [(kind, fold) for kind in kinds for fold in (None, *trial.folds)]
     with one_blas_thread():
         done = in_threads("tuning", work, tasks, jobs, verbose, "paths")
@@ -170,6 +191,12 @@ def compare(
                 | {"n_folds": len(folds), "folds": by_fold}
             )
     return _with_delta(rows)
+
+
+def _tell(letters: str, potential: str, multiplier: float, done: int, total: int) -> None:
+    """Who watches: so many more of the fits of a candidate are done."""
+    named = {"features": letters, "potential": potential, "multiplier": multiplier}
+    tell_event("candidate", **named, done=done, total=total)
 
 
 def summary(folds: Sequence[dict[str, float]]) -> dict[str, float]:

@@ -15,6 +15,7 @@ import numpy as np
 
 from maxent import evaluation as metrics
 from maxent import io
+from maxent._support.progress import tell_event
 from maxent._version import __version__
 from maxent.density import FittedDensity
 from maxent.rows.arrays import Array
@@ -263,8 +264,10 @@ def tune_files(
         for note in surveyed.notes:
             tell(note)
         names = chosen_species(surveyed.records.names(), species, records.path)
+        tell_event("begin", species=list(names))
         tuned = []
         for name, slug in slugs(names).items():
+            tell_event("stage", species=name, stage="comparing settings")
             mine = surveyed.records.of_species(name)
             region = surveyed.regions.region_of(mine)
             ready = prepare(region, mine, settings)
@@ -291,6 +294,7 @@ def tune_files(
             tuned.append(
                 Tuned(name, made.rows, [out / f for f in files], advice, notes, made.null_table)
             )
+            tell_event("done", species=name, status="ok")
         best = {one.species: {k: one.rows[0][k] for k in _NAMES} for one in tuned}
         io.save(best, place / "tuning.json")
     return tuned
@@ -328,6 +332,12 @@ def _write(page: TuningPage, made: Tuning, place: Path, slug: str) -> list[str]:
     files = {
         f"{slug}_tuning.csv": _csv([_without_folds(row) for row in made.rows]),
         f"{slug}_folds.csv": _csv(_by_fold(made)),
+        f"{slug}_partition.csv": _csv(
+            [
+                {"x": x, "y": y, "fold": made.names[k]}
+                for (x, y), k in zip(page.coordinates.tolist(), made.fold.tolist(), strict=True)
+            ]
+        ),
     }
     if made.nulls:
         files[f"{slug}_null_models.csv"] = _csv(made.nulls)
