@@ -16,9 +16,9 @@ from scipy.spatial import KDTree
 
 from maxent.rows.arrays import Array
 from maxent.species.input.crs import WGS84, is_geographic, transformed
+from maxent.species.input.layers.geodesy import cell_metres
 from maxent.species.input.layers.grid import Grid
 from maxent.species.input.records.occurrences import Occurrences
-from maxent.species.input.records.selection import cell_metres
 
 RADIUS = 6371.0088  # km, of the sphere that distances are measured on
 DEGREE = RADIUS * np.pi / 180
