@@ -147,7 +147,7 @@ def test_few_decimals(tmp_path, cell, doubtful):
     ]
     path = tmp_path / "r.csv"
     path.write_text("species,lon,lat\n" + "".join(f"a,{w}\n" for w in written), encoding="utf-8")
-    grid = Grid("EPSG:4326", (cell, 0.0, 0.0, 0.0, -cell, 60.0), width=9999, height=9999)
+    grid = Grid("EPSG:4326", (cell, 0.0, 0.0, 0.0, -cell, 60.0), width=40, height=40)
     found = doubts.doubts(read_occurrences(path), grid)
     assert [i for i, d in found.items() if d.kind == doubts.FEW_DECIMALS] == doubtful
     frame = {"species": ["a", "a"], "lon": [12.0, 12.3125], "lat": [47.5, 47.0]}

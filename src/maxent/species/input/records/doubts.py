@@ -16,12 +16,9 @@ from scipy.spatial import KDTree
 
 from maxent.rows.arrays import Array
 from maxent.species.input.crs import WGS84, is_geographic, transformed
-from maxent.species.input.layers.geodesy import cell_metres
+from maxent.species.input.layers.geodesy import Earth, cell_metres
 from maxent.species.input.layers.grid import Grid
 from maxent.species.input.records.occurrences import Occurrences
-
-RADIUS = 6371.0088  # km, of the sphere that distances are measured on
-DEGREE = RADIUS * np.pi / 180
 
 ZERO = "at 0, 0"
 SIGN = "perhaps with a lost minus sign"
@@ -53,8 +50,7 @@ class Doubt(NamedTuple):
 def doubts(records: Occurrences, grid: Grid) -> dict[int, Doubt] | None:
     """What is doubtful, by the position of a record of one species; None where none can be known.
 
-    The records are in the CRS of the grid. Each has one reason at most. Distances are along great
-    circles of a sphere of 6371.0088 km.
+    The records are in the CRS of the grid. Each has one reason at most.
     """
     places = _degrees(records, grid)
     if places is None:
@@ -67,7 +63,7 @@ def doubts(records: Occurrences, grid: Grid) -> dict[int, Doubt] | None:
     if records.flags is not None:
         for i in np.flatnonzero(records.flags != ""):
             found.setdefault(int(i), Doubt(FLAGGED, str(records.flags[i])))
-    for at, doubt in _rounded(records, grid):
+    for at, doubt in _rounded(records, places, grid):
         found.setdefault(at, doubt)
     return dict(sorted(found.items()))
 
@@ -145,23 +141,14 @@ def _odd_ones(
 
 def _nearest(places: Array) -> Callable[[Array], Array]:
     """The distance in km from the nearest of some places."""
-    tree = KDTree(_directions(places))
-    return lambda points: _kilometres(tree.query(_directions(points))[0])
+    earth = Earth(WGS84)
+    tree = KDTree(earth.space(*places.T))
 
+    def distances(points: Array) -> Array:
+        at = tree.query(earth.space(*points.T))[1]
+        return earth.distances(*points.T, *places[at].T)
 
-def _directions(places: Array) -> Array:
-    """Points of the unit sphere, from degrees."""
-    x, y = np.radians(places).T
-    return np.column_stack([np.cos(y) * np.cos(x), np.cos(y) * np.sin(x), np.sin(y)])
-
-
-def _kilometres(chord: Array) -> Array:
-    """Along great circles."""
-    return np.asarray(2 * RADIUS * np.arcsin(np.minimum(chord / 2, 1)))
-
-
-def _chord(km: float) -> float:
-    return float(2 * np.sin(km / RADIUS / 2))
+    return distances
 
 
 # -- capitals, institutions, centroids -------------------------------------------------------------
@@ -170,7 +157,7 @@ def _chord(km: float) -> float:
 class _Places(NamedTuple):
     kind: list[str]
     name: list[str]
-    direction: Array
+    degrees: Array
 
 
 @cache
@@ -178,19 +165,19 @@ def _places() -> _Places:
     text = resources.files(__package__).joinpath("places.csv").read_text(encoding="utf-8")
     rows = list(csv.DictReader(line for line in text.splitlines() if not line.startswith("#")))
     at = np.array([[float(row["longitude"]), float(row["latitude"])] for row in rows])
-    return _Places([row["kind"] for row in rows], [row["name"] for row in rows], _directions(at))
+    return _Places([row["kind"] for row in rows], [row["name"] for row in rows], at)
 
 
 def _at_places(places: Array) -> Iterator[tuple[int, Doubt]]:
     if not len(places):
         return
-    table = _places()
-    tree, points = KDTree(table.direction), _directions(places)
-    widest = _chord(max(km for _, km in _NEAR.values()))
+    table, earth = _places(), Earth(WGS84)
+    tree, points = KDTree(earth.space(*table.degrees.T)), earth.space(*places.T)
+    widest = max(km for _, km in _NEAR.values())  # chords are shorter than geodesics
     near = np.isfinite(tree.query(points, distance_upper_bound=widest)[0])
     for i in np.flatnonzero(near):
         at = np.array(tree.query_ball_point(points[i], widest))
-        km = _kilometres(np.linalg.norm(table.direction[at] - points[i], axis=1))
+        km = earth.distances(*np.tile(places[i], (len(at), 1)).T, *table.degrees[at].T)
         for nearest in np.argsort(km, kind="stable"):
             kind, radius = _NEAR[table.kind[at[nearest]]]
             if km[nearest] <= radius:
@@ -206,13 +193,15 @@ def _of(table: _Places, j: int) -> str:
 # -- few decimals ----------------------------------------------------------------------------------
 
 
-def _rounded(records: Occurrences, grid: Grid) -> Iterator[tuple[int, Doubt]]:
+def _rounded(records: Occurrences, places: Array, grid: Grid) -> Iterator[tuple[int, Doubt]]:
     """Degrees with so few decimals that the record may lie in another cell."""
     side = cell_metres(grid)
     if records.decimals is None or side is None:
         return
-    known = np.isfinite(records.x) & np.isfinite(records.y)
-    error = DEGREE / 2 * 10.0 ** -records.decimals.astype(np.float64)
+    known = np.isfinite(places).all(axis=1)
+    x, y = np.where(known[:, None], places, 0.0).T
+    half = 0.5 * 10.0 ** -records.decimals.astype(np.float64)
+    error = Earth(WGS84).distances(x, y, x, y - np.copysign(half, y))  # not beyond a pole
     for i in np.flatnonzero(known & (error > side / 1e3)):
         n = int(records.decimals[i])
         yield (
