@@ -50,6 +50,7 @@ PUBLIC = {
     "maxent.species.fitting.one_call": ["fit"],
     "maxent.species.fitting.one_species": ["fit_species"],
     "maxent.species.fitting.results": [
+        "BlockSize",
         "CleaningStep",
         "Collinearity",
         "Evaluation",
@@ -81,6 +82,7 @@ PUBLIC = {
         "explain_place",
         "explain_places",
     ],
+    "maxent.species.judging.spatial_folds": ["block_size"],
     "maxent.species.judging.scoring": ["score_records", "score_swd"],
     "maxent.species.projecting": ["project", "project_xarray"],
     "maxent.species.projecting.rows": ["project_rows"],

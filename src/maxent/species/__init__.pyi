@@ -21,6 +21,7 @@ from maxent.species.fitting.model import SpeciesModel as SpeciesModel
 from maxent.species.fitting.model import load_model as load_model
 from maxent.species.fitting.one_call import fit as fit
 from maxent.species.fitting.one_species import fit_species as fit_species
+from maxent.species.fitting.results import BlockSize as BlockSize
 from maxent.species.fitting.results import CleaningStep as CleaningStep
 from maxent.species.fitting.results import Collinearity as Collinearity
 from maxent.species.fitting.results import Evaluation as Evaluation
@@ -78,6 +79,7 @@ from maxent.species.judging.explaining import explain_place as explain_place
 from maxent.species.judging.explaining import explain_places as explain_places
 from maxent.species.judging.scoring import score_records as score_records
 from maxent.species.judging.scoring import score_swd as score_swd
+from maxent.species.judging.spatial_folds import block_size as block_size
 from maxent.species.projecting import project as project
 from maxent.species.projecting import project_xarray as project_xarray
 from maxent.species.projecting.rows import project_rows as project_rows

@@ -152,8 +152,13 @@ def tune(
     size = None
     if tuning.block_size is not None:
         recipe = settings.recipe(tuple(categorical))
-        how = tuning.block_size, variables, lambda: fit_sample(recipe, sample), settings.seed
-        size = block_size(sample, *how)
+        size = block_size(
+            sample,
+            tuning.block_size,
+            variables,
+            lambda: fit_sample(recipe, sample),
+            settings.seed,
+        )
     folds = partition(
         sample,
         tuning,
