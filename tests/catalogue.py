@@ -245,6 +245,7 @@ SPLITTERS = [
     mx.PresenceKFold(2),
     mx.SpatialBlocks(PLACES, n_splits=2),
     mx.Checkerboard(PLACES, size=1.0),
+    mx.EnvironmentalBlocks(PLACES, n_splits=2),
     mx.BufferedLeaveOneOut(PLACES, radius=1.0),
 ]
 

@@ -126,6 +126,7 @@ from maxent.density import read_lambdas as read_lambdas
 from maxent.density import write_lambdas as write_lambdas
 from maxent.evaluation import BufferedLeaveOneOut as BufferedLeaveOneOut
 from maxent.evaluation import Checkerboard as Checkerboard
+from maxent.evaluation import EnvironmentalBlocks as EnvironmentalBlocks
 from maxent.evaluation import PresenceKFold as PresenceKFold
 from maxent.evaluation import SpatialBlocks as SpatialBlocks
 from maxent.families import Family as Family

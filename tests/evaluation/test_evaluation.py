@@ -406,6 +406,7 @@ SPLITTERS = [
     mx.SpatialBlocks(PLACES, n_splits=5, size=(1, 2), background="all"),
     mx.SpatialBlocks(PLACES, background="all"),
     mx.Checkerboard(PLACES, 1.0),
+    mx.EnvironmentalBlocks(PLACES, n_splits=3),
     mx.Checkerboard(PLACES, (2.0, 0.7), levels=2),
     mx.Checkerboard(PLACES, 1.0, background="all"),
     mx.BufferedLeaveOneOut(PLACES, 0.8),

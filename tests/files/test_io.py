@@ -98,6 +98,7 @@ MODELS = [
     mx.PresenceKFold(3),
     mx.SpatialBlocks(TABLE[:, :2]),
     mx.Checkerboard(TABLE[:, :2], size=0.2),
+    mx.EnvironmentalBlocks(TABLE[:, :2], n_splits=2),
     mx.BufferedLeaveOneOut(TABLE[:, :2], radius=0.1),
     *FAMILIES,
     ChosenFeature("x0", "Monomials", 1, 0, 0.1),

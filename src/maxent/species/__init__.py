@@ -53,6 +53,7 @@ PUBLIC = {
     "maxent.species.fitting.one_call": ["fit"],
     "maxent.species.fitting.one_species": ["fit_species"],
     "maxent.species.fitting.results": [
+        "BlockSize",
         "CleaningStep",
         "Collinearity",
         "Evaluation",
@@ -85,6 +86,7 @@ PUBLIC = {
         "explain_place",
         "explain_places",
     ],
+    "maxent.species.judging.spatial_folds": ["block_size"],
     "maxent.species.judging.scoring": ["score_records", "score_swd"],
     "maxent.species.judging.sites": ["Site", "SurveyPlan", "plan_survey"],
     "maxent.species.projecting": ["project", "project_xarray"],

@@ -28,6 +28,7 @@ from maxent.species.fitting.model import SpeciesModel as SpeciesModel
 from maxent.species.fitting.model import load_model as load_model
 from maxent.species.fitting.one_call import fit as fit
 from maxent.species.fitting.one_species import fit_species as fit_species
+from maxent.species.fitting.results import BlockSize as BlockSize
 from maxent.species.fitting.results import CleaningStep as CleaningStep
 from maxent.species.fitting.results import Collinearity as Collinearity
 from maxent.species.fitting.results import Evaluation as Evaluation
@@ -93,6 +94,7 @@ from maxent.species.judging.scoring import score_swd as score_swd
 from maxent.species.judging.sites import Site as Site
 from maxent.species.judging.sites import SurveyPlan as SurveyPlan
 from maxent.species.judging.sites import plan_survey as plan_survey
+from maxent.species.judging.spatial_folds import block_size as block_size
 from maxent.species.projecting import project as project
 from maxent.species.projecting import project_xarray as project_xarray
 from maxent.species.projecting.rows import project_rows as project_rows

@@ -100,6 +100,16 @@ def block_size(
         Makes the fit for "residuals".
     seed : int, default 0
         Seed of the draw.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> places = np.random.default_rng(0).uniform([0, 40], [10, 50], (500, 2))
+    >>> X = pd.DataFrame({"heat": np.sin(2 * places[:, 1])})  # a wave of 350 km
+    >>> sample = Sample(X, np.arange(500) < 50, places, crs="EPSG:4326")
+    >>> found = block_size(sample, "layers", ["heat"])
+    >>> found.rule, 80 < found.km < 200
+    ('layers', True)
     """
     if sample.coordinates is None:
         raise ValueError("block_size needs the places of the records, and there are none")
