@@ -262,6 +262,7 @@ TYPED = {
     "--output": ("raw", ("cloglog", "raw")),
     "--no-clamp": (None, False),
     "--mask": ("exdet", "exdet"),
+    "--extent": ("frame.gpkg", "frame.gpkg"),
     "--threshold": ("0.3", "0.3"),
     "--seed": ("11", 11),
 }

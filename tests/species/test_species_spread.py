@@ -162,7 +162,7 @@ def test_a_fit_with_a_mask_says_what_it_left_out(data, tmp_path):
     assert done.exit_code == 0, done.output
     result = mx.load(out / "result.json")
     now, future = result.maps
-    assert (now.mask, now.n_masked) == (None, 0)
+    assert (now.mask, now.n_masked) == ("mess", 0)  # every cell of the layers was background
     lost = np.isnan(_read(out / "projections" / "future" / "cloglog.tif")).sum()
     lost -= np.isnan(_read(out / "projections" / "future" / "mess.tif")).sum()
     assert future.n_masked == future.n_extrapolated == lost > 0
@@ -177,7 +177,7 @@ def test_masks_without_effect_are_wrong_usage(fitted, data, tmp_path):
     bare = tmp_path / "bare.json"
     mx.save(species.load_model(fitted).density, bare)
     for args, message in (
-        (["fit", records, layers, "-c", "biome", "--mask", "mess", *out], "without --project"),
+        (["fit", records, layers, "-c", "biome", "--mask", "mess", "--no-maps", *out], "no effect"),
         (["project", bare, data / "future", "--mask", "exdet", *out], "does not hold"),
         (["project", fitted, data / "future", "--mask", "mop", *out], "--mask must be one of"),
     ):

@@ -32,6 +32,8 @@ from maxent.species.input.files import check_there, raster_parts
 if TYPE_CHECKING:
     from maxent.species.fitting.results import MapFiles
 
+_OF_MAPS = ("clamp", "mask", "extent")
+
 
 @one_line_errors
 @with_fields
@@ -55,15 +57,8 @@ def project(
     ] = None,
     make_settings: Annotated[
         Callable[..., Settings],
-        Fields(Settings, "clamp", "mask", clamp={"group": None}, mask={"group": None}),
+        Fields(Settings, *_OF_MAPS, **{name: {"group": None} for name in _OF_MAPS}),
     ],
-    extent: Annotated[
-        str,
-        typer.Option(
-            help="Draw all of the layers, the study region of the fit alone (region), or what lies "
-            "within the polygons of this file."
-        ),
-    ] = "layers",
     similarity: Annotated[
         bool, typer.Option(help="Also map clamping, MESS, the most dissimilar variable and ExDet.")
     ] = True,
@@ -120,6 +115,7 @@ def project(
             threshold=None if threshold is None else fitted.threshold(threshold),
         )
         return
+    extent = settings.extent
     if extent == "region" and fitted.study is None:
         raise typer.BadParameter("--extent region: the model was fitted without a study region")
     cut = extent not in ("layers", "region")

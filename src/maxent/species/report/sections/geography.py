@@ -192,7 +192,7 @@ def _extrapolation(written: MapFiles) -> Html | None:
     parts = [
         f"{count(n)} ({percent(n, total)}) {what}"
         for file, n, what in said
-        if n or (n is not None and file in written.files)
+        if n or (n is not None and file in written.files and file != "clamping")
     ]
     if written.n_unseen:
         n = written.n_unseen
