@@ -551,7 +551,7 @@ def test_coasts_and_a_scale_under_the_map(tmp_path, tab):
             "bar => [bar.textContent, parseFloat(bar.style.width)]"
         )
         assert width * metres == pytest.approx(1000 * float(said.removesuffix(" km")), rel=0.02)
-        page.locator(".leaflet-control-layers-toggle").hover()
+        page.locator(".leaflet-control-layers").hover()
         page.get_by_label("coasts").uncheck()
         assert page.locator("path.world.coast").count() == 0
         one.sound()
