@@ -523,6 +523,212 @@ def test_a_stopped_server_is_told_and_found_again(study, tab):
         one.page.get_by_text("What becomes of the records").wait_for()
 
 
+def test_coasts_and_a_scale_under_the_map(tmp_path, tab):
+    """Lines of the real world, and a bar that is as long on the ground as it says."""
+    pyproj = needs("pyproj")
+    profile = {"driver": "GTiff", "dtype": "float32", "count": 1, "width": 80, "height": 60}
+    transform = rasterio.transform.from_origin(-10.0, 60.0, 0.25, 0.25)
+    (tmp_path / "layers").mkdir()
+    for name in ("a", "b"):
+        path = tmp_path / "layers" / f"{name}.tif"
+        with rasterio.open(path, "w", crs="EPSG:4326", transform=transform, **profile) as file:
+            file.write(np.random.default_rng(0).random((60, 80), np.float32), 1)
+    with served(tmp_path) as client:
+        client.draft(layers={"sources": ["layers"]})
+        one = tab(client)
+        page = one.page
+        page.locator(".numbers canvas").first.wait_for()
+        page.locator("path.world.coast.line").first.wait_for(state="attached")
+        page.evaluate(STILL)
+        assert page.locator("path.world.borders.line").count() > 3
+        assert page.locator(".degree").first.inner_text().endswith(("°", "°E", "°W", "°N"))
+        tile = page.locator(".numbers canvas").first.evaluate(CORNERS)  # 256 cells of 0.25 degrees
+        frame = page.locator(".map").evaluate(CORNERS)
+        down = (frame[1] + frame[3] / 2 - tile[1]) / tile[3] * 256 * 0.25
+        degree = tile[2] / 64  # pixels
+        metres = pyproj.Geod(ellps="WGS84").inv(0, 60 - down, 1, 60 - down)[2] / degree
+        said, width = page.locator(".scale").evaluate(
+            "bar => [bar.textContent, parseFloat(bar.style.width)]"
+        )
+        assert width * metres == pytest.approx(1000 * float(said.removesuffix(" km")), rel=0.02)
+        page.locator(".leaflet-control-layers-toggle").hover()
+        page.get_by_label("coasts").uncheck()
+        assert page.locator("path.world.coast").count() == 0
+        one.sound()
+
+
+def test_a_first_visit_shows_how(tmp_path, tab):
+    """From nothing to data on the map in one click; Fit and See the result are the other two."""
+    with served(tmp_path) as client:
+        one = tab(client)
+        page = one.page
+        page.get_by_role("region", name="how it goes").wait_for()
+        page.get_by_role("button", name="Try it with example data").click()
+        page.get_by_text("The example is chosen").wait_for()
+        page.locator(".map .numbers canvas").first.wait_for()
+        page.locator("tr", has_text="used").first.wait_for()
+        words = page.locator(".words pre").inner_text()
+        assert words == (
+            "maxent fit maxent-demo/occurrences.csv maxent-demo/layers -c biome "
+            "--background-records maxent-demo/target_group.csv -o example-results"
+        )
+        assert page.get_by_role("button", name="Fit", exact=True).is_enabled()
+        page.get_by_role("button", name="Put this away").click()
+        page.reload()
+        page.get_by_role("button", name="How it goes").click()
+        page.get_by_text("The example is chosen").wait_for()
+        one.sound()
+
+
+@pytest.fixture
+def after_a_fit(finished, tmp_path):
+    """A folder of one's own whose last fit is that of the choices."""
+    folder = tmp_path / "study"
+    shutil.copytree(finished, folder)
+    shutil.copy(folder / "occurrences.csv", folder / "others.csv")
+    return folder
+
+
+def test_what_is_done_is_in_sight_and_goes_with_its_file(after_a_fit, tab):
+    with served(after_a_fit) as client:
+        client.draft(settings={**QUICK, "features": "l"}, out="lines")
+        one = tab(client)
+        page = one.page
+        button = page.get_by_role("button", name="See the result")
+        button.scroll_into_view_if_needed()
+        covered = "b => { const r = b.getBoundingClientRect(); return document.elementFromPoint(r.x + r.width / 2, r.y + r.height / 2) !== b }"  # noqa: E501
+        page.evaluate("window.scrollTo(0, document.body.scrollHeight)")
+        assert not button.evaluate(covered)
+        page.get_by_text("What the program assumed").wait_for()
+        one.choose("Choose a file of records", "others.csv")
+        page.locator(".words pre", has_text="others.csv").wait_for()
+        button.wait_for(state="detached")
+        assert page.get_by_text("fit is done").count() == 0
+        assert page.get_by_text("What the program assumed").count() == 0
+        one.sound()
+
+
+def test_notes_of_another_file_do_not_stay(study, tab):
+    """While the next file is read, what was said of the last one is gone."""
+    shutil.copy(study / "occurrences.csv", study / "others.csv")
+    with served(study) as client:
+        client.draft(records={"path": "occurrences.csv"})
+        one = tab(client)
+        page = one.page
+        page.get_by_text("occurrences.csv: 60 records").wait_for()
+        held = []
+        page.route("**/api/records", lambda route: held.append(route))  # is not answered
+        one.choose("Choose a file of records", "others.csv")
+        page.get_by_text("Reading records").wait_for()
+        page.get_by_text("occurrences.csv: 60 records").wait_for(state="detached")
+        until(lambda: held)
+        held[0].continue_()
+        page.get_by_text("others.csv: 60 records").wait_for()
+        one.sound()
+
+
+@pytest.mark.parametrize("number", [1, 6])
+def test_notes_are_open_few_or_many(study, tab, number):
+    with served(study) as client:
+        client.draft(records={"path": "occurrences.csv"})
+
+        def more(route):
+            told = route.fetch().json()
+            told["notes"] = [f"note {i}" for i in range(number)]
+            route.fulfill(json=told)
+
+        one = tab(client)
+        one.page.route("**/api/records", more)
+        one.page.reload()
+        one.page.get_by_text(f"note {number - 1}").wait_for()
+        assert one.page.get_by_text(f"How the file was read ({number})").is_visible()
+
+
+def test_a_map_without_layers_is_of_the_records(study, tab):
+    """Its caption tells of them, not of cells that nobody gave."""
+    with served(study) as client:
+        client.draft(records={"path": "occurrences.csv"})
+        one = tab(client)
+        told = one.page.locator(".under")
+        told.wait_for()
+        assert "no layers yet; records from x" in told.inner_text()
+        assert "cells" not in told.inner_text()
+        table = pd.read_csv(study / "occurrences.csv")
+        assert f"{table.decimalLongitude.min():.6g} to" in told.inner_text()
+        one.sound()
+
+
+def test_the_command_does_not_cover_the_map_of_a_phone(finished, tab):
+    with served(finished) as client:
+        one = tab(client, "result=whole")
+        page = one.page
+        page.set_viewport_size({"width": 390, "height": 800})
+        page.locator(".map canvas").first.wait_for()
+        frame = page.locator(".map").first
+        frame.evaluate("m => m.scrollIntoView({ block: 'end' })")
+        corner = "m => { const r = m.getBoundingClientRect(); return m.contains(document.elementFromPoint(r.x + r.width / 2, r.bottom - 5)) }"  # noqa: E501
+        assert frame.evaluate(corner)
+
+
+@pytest.fixture(scope="module")
+def several(landscape, tmp_path_factory):
+    """A run of three species, one of which has no record on the layers."""
+    folder = tmp_path_factory.mktemp("several") / "study"
+    shutil.copytree(landscape, folder)
+    table = pd.read_csv(folder / "occurrences.csv")
+    table["scientificName"] = np.where(np.arange(len(table)) % 2, "Aus bus", "Cus dus")
+    table.loc[len(table)] = ["Nowhere rarus", -140.0, 20.0]
+    table.to_csv(folder / "all.csv", index=False)
+    with served(folder) as client:
+        client.draft(
+            records={"path": "all.csv"},
+            layers={"sources": ["layers"], "categorical": ["biome"]},
+            settings={**QUICK, "features": "l"},
+            out="many",
+        )
+        assert client.ended(client.send("/api/fit")["number"])["status"] == "done"
+    return folder
+
+
+def test_many_species_have_colours_and_states(several, tab):
+    with served(several) as client:
+        one = tab(client)
+        page = one.page
+        page.locator(".map .numbers canvas").first.wait_for()
+        dots = page.locator(".species .dot").evaluate_all("all => all.map(d => d.style.background)")
+        assert len(dots) == len(set(dots)) == 3
+        states = page.get_by_role("group", name="species", exact=True).locator("tr")
+        said = {row.locator("th").inner_text(): row.inner_text() for row in states.all()}
+        assert sorted(said) == ["Aus bus", "Cus dus", "Nowhere rarus"]
+        for name in ("Aus bus", "Cus dus"):
+            row = json.loads(
+                (several / "many" / name.replace(" ", "_") / "summary.json").read_text()
+            )
+            assert f"done, AUC {row['row']['auc']:.3f}" in said[name]
+        assert "✗" in said["Nowhere rarus"]
+        one.sound()
+
+
+def test_richness_of_many_species(several, tab):
+    """From a result to the run's list and maps; the colours are those of the sums."""
+    with served(several) as client:
+        one = tab(client, "result=many%2FAus_bus")
+        page = one.page
+        page.get_by_role("link", name="All species of this run").click()
+        page.locator(".numbers canvas").first.wait_for()
+        with rasterio.open(several / "many" / "richness_suitability.tif") as raster:
+            most = float(raster.read(1, masked=True).max())
+        page.locator(".legend", has_text="sum of suitabilities").wait_for()
+        shown = float(page.locator(".legend .n").last.inner_text())
+        assert shown == pytest.approx(max(most, 1), rel=1e-3)
+        page.get_by_label("Show").select_option(label="species present · training layers")
+        page.locator(".legend", has_text="species present").wait_for()
+        assert "failed" in page.locator("tr", has_text="Nowhere rarus").inner_text()
+        page.get_by_role("link", name="Cus dus").click()
+        page.get_by_role("heading", name="Cus dus").wait_for()
+        one.sound()
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("place", ["", "result=whole"])
 def test_a_phone_has_no_sideways_scrolling(finished, tab, place, scheme):
@@ -706,6 +912,34 @@ def test_a_large_grid_has_its_picture_alone(finished, monkeypatch):
     assert "map-data" not in text
     assert "A map to be clicked is left out" in text
     assert 'class="map"' in text
+
+
+def test_the_command_opens_the_example(tmp_path, browser):
+    """`maxent app --demo`: data in a folder of their own, everything chosen; a second time too."""
+    import subprocess
+    import sys
+
+    for _ in range(2):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "maxent.cli", "app", "--demo", "--no-browse"],
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            link = re.search(r"http\S+", process.stdout.readline())[0]
+            page = browser.new_page()
+            page.goto(link)
+            page.get_by_text("The example is chosen").wait_for()
+            fit = page.get_by_role("button", name="Fit", exact=True)
+            page.locator(".words pre", has_text="maxent fit occurrences.csv layers").wait_for()
+            assert fit.is_enabled()
+            page.close()
+        finally:
+            process.terminate()
+            process.wait(timeout=LIMIT)
+            process.stdout.close()
+    assert (tmp_path / "maxent-demo" / "layers" / "biome.tif").is_file()
 
 
 def test_the_command_opens_a_page(study, browser):

@@ -450,7 +450,10 @@ def test_fitted_model(written):
     assert fit["Guarantee"] == result.bound
     assert fit["Solver"] == f"converged after {result.model.certificate.n_iter} iterations"
     settings = dict(page.table("Settings")[1:])
-    assert settings == {"features": "lqhc", "thin": "none", "outputs": "cloglog", "clamp": "yes"}
+    assert settings == {
+        **{"features": "lqhc", "thin": "none", "outputs": "cloglog", "clamp": "yes"},
+        **{"study region": "all of the layers"},
+    }
     assert page.table("Layers")[3] == [VARIABLES[2], "layers/2 & <co>.tif", "categorical"]
     assert page.table("Seconds by stage")[-1] == ["total", "1.75"]
     assert page.table("Data behind")[1] == ["thresholds", "tables/thresholds å.csv"]
@@ -516,12 +519,13 @@ def near(colours, colour, within=14):
 
 
 @pytest.mark.parametrize("way", ["north up", "south up", "turned"])
-def test_map_shows_values_where_they_lie(tmp_path, way):
+def test_map_shows_values_where_they_lie(tmp_path, monkeypatch, way):
     """A raster with its largest value in the north-east, whichever way it lies in the file."""
     needs("matplotlib")
     from maxent.species.report import maps
     from maxent.species.report.figures import drawing
 
+    monkeypatch.setattr(maps, "world", lambda grid: None)  # lines would lie on the cells
     values = np.zeros((20, 30), dtype=np.float32)
     values[:10, 15:] = 1.0
     values[15:, :5] = -9999
@@ -974,6 +978,76 @@ def test_report_prints(written, tmp_path):
     assert data.startswith(b"%PDF-")
     assert data.rstrip().endswith(b"%%EOF")
     assert len(re.findall(rb"/Type\s*/Page\b", data)) >= 2
+
+
+def test_settings_name_the_study_region():
+    """Hull and buffer are asked for beside the settings, and listed with them."""
+    from types import SimpleNamespace
+
+    from maxent.species.report.sections.model import _settings
+
+    hull = mx.species.StudyRegion(
+        "hull", "the convex hull of 9 records, and 50 km around", None, (), 1234.4
+    )
+    asked = SimpleNamespace(settings={"seed": 0}, grid=object(), study=hull)
+    assert _settings(asked)["study region"] == (
+        "the convex hull of 9 records, and 50 km around, 1,234 km²"
+    )
+
+
+@pytest.fixture
+def opened(written, browser):
+    """The report at a width, in light or dark."""
+    contexts = []
+
+    def make(width, scheme):
+        contexts.append(
+            browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        )
+        page = contexts[-1].new_page()
+        page.goto((written[0] / "report.html").as_uri())
+        return page
+
+    yield make
+    for one in contexts:
+        one.close()
+
+
+@pytest.mark.parametrize(("scheme", "paper"), [("light", 255), ("dark", 27)])
+def test_paper_is_dark_in_the_dark(opened, scheme, paper):
+    """The page, and the curves in it: white is nowhere left behind a curve."""
+    page = opened(1280, scheme)
+    background = page.locator("#summary").evaluate("s => getComputedStyle(s).backgroundColor")
+    assert background.startswith(f"rgb({paper},")
+    PIL = needs("PIL.Image")
+    curve = page.locator("img[src^='data:image/svg']").first
+    curve.scroll_into_view_if_needed()
+    shot = PIL.open(BytesIO(curve.screenshot())).convert("RGB")
+    assert shot.getpixel((3, 3))[0] == paper
+
+
+def test_thresholds_fit_a_phone(opened):
+    page = opened(390, "light")
+    box = page.get_by_role("group", name="Threshold rules")
+    assert box.evaluate("b => b.scrollWidth - b.clientWidth") <= 0
+    first = box.locator("tbody tr").first
+    labels = first.locator("td").evaluate_all("cells => cells.map(c => c.dataset.label)")
+    assert labels[:2] == ["Cumulative threshold", "Cloglog threshold"]
+    tops = first.locator("td, th").evaluate_all(
+        "cells => cells.map(c => c.getBoundingClientRect().y)"
+    )
+    assert len(set(tops)) == len(tops)  # below each other
+
+
+def test_printed_pages_are_full(opened):
+    """Pages are as many as all that is printed needs, and one more at most for every six."""
+    page = opened(1280, "light")
+    data = page.pdf(format="A4", prefer_css_page_size=True)
+    pages = len(re.findall(rb"/Type\s*/Page\b", data))
+    page.emulate_media(media="print")
+    page.set_viewport_size({"width": 688, "height": 1017})  # A4 without its margins
+    needed = page.evaluate("document.documentElement.scrollHeight") / 1017
+    assert pages <= np.ceil(needed) + needed / 6
 
 
 def test_pages_are_small_files(written):

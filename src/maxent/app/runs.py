@@ -157,8 +157,8 @@ def richness_of(folders: Folders, batch: str) -> dict[str, Any]:
         for path in sorted(folder.glob(f"{kind}*.tif")):
             of = path.stem.removeprefix(kind).removeprefix("_") or "training layers"
             made = _map(path, kind, of, of == "training layers", None)
-            file = folders.name(made.pop("path"))
-            maps.append({**made, "file": file})
+            name = folders.name(made.pop("path"))
+            maps.append({**made, "file": name})
     return {"species": species, "maps": maps}
 
 

@@ -137,7 +137,7 @@ def _write_sums(
                 total, count = _sums(paths, cuts, window)
                 missing = np.isnan(total)
                 known += int((~missing).sum())
-                drawn = {
+                drawn: dict[str, Array] = {
                     suitability: total.astype(np.float32),
                     presences: np.where(missing, _UNKNOWN, count).astype(np.uint16),
                 }
