@@ -9,12 +9,14 @@ import pandas as pd
 import pytest
 from app_server import served
 from pyproj import Geod
+from test_app_browser import Tab
 
 from maxent.datasets.landscape import virtual_landscape, write_landscape
-from tools import needs
+from tools import needs, needs_node_modules
 
 for name in ("starlette", "uvicorn", "rio_tiler"):
     needs(name)
+needs("playwright.sync_api")
 rasterio = needs("rasterio")
 
 QUICK = {"jackknife": False, "bootstrap": 0, "permutations": 0, "cv": "none", "background": 400}
@@ -166,3 +168,47 @@ def test_a_damaged_overlap_is_told(client, project):
     finally:
         (place / "overlap.json").unlink()
         place.rmdir()
+
+
+# -- in a browser ----------------------------------------------------------------------------------
+
+
+def check(one, page):
+    """Usable by everyone, and on a phone."""
+    page.add_script_tag(path=needs_node_modules() / "axe-core" / "axe.min.js")
+    found = page.evaluate("() => axe.run()")["violations"]
+    assert not [(fault["id"], fault["nodes"][0]["html"][:120]) for fault in found]
+    page.set_viewport_size({"width": 390, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+    page.set_viewport_size({"width": 1280, "height": 900})
+    one.sound()
+
+
+def test_from_a_result_to_scores_sites_and_overlap(client, project, browser):
+    one = Tab(browser, client, "result=two", bypass_csp=True)
+    page = one.page
+    page.locator(".map canvas").first.wait_for()
+    page.locator("summary", has_text="Test it on other records").click()
+    one.choose("Choose records to test with", "surveyed places.csv")
+    page.get_by_role("button", name="Test the model").click()
+    page.locator("caption", has_text="presences against absences").wait_for()
+    (told,) = client.get("/api/afterwards?run=two")["evaluations"]
+    row = page.locator("tr", has_text="AUC").first.inner_text()
+    assert float(row.split()[-1]) == pytest.approx(told["scores"]["auc"], abs=1e-4)
+    page.locator("summary", has_text="Where to survey next").click()
+    page.get_by_label("How many sites").fill("3")
+    page.get_by_role("button", name="Choose sites").click()
+    page.locator("caption", has_text="most telling first").wait_for()
+    with page.expect_download() as got:
+        page.get_by_role("link", name="GPX").click()
+    assert got.value.suggested_filename == "sites.gpx"
+    check(one, page)
+    page.get_by_label("Beside it").select_option("one")
+    page.get_by_label("Compare", exact=True).select_option("environment")
+    page.get_by_label("Test", exact=True).select_option("background")
+    page.get_by_label("Null models").fill("39")
+    page.get_by_label("Null models").press("Tab")
+    page.get_by_role("button", name="Compute overlap").click()
+    page.locator(".found", has_text="background test").locator(".histogram").nth(3).wait_for()
+    check(one, page)
+    one.context.close()

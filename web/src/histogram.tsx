@@ -5,12 +5,20 @@ import { short } from "./curves";
 
 const [WIDE, HIGH, LOW] = [260, 96, 16]; // the drawing, and the room for numbers below
 
-export function Histogram({ title, values, observed, says }: { title: string; values: number[]; observed: number; says?: string }): JSX.Element | null {
+interface Distribution {
+  title: string;
+  values: number[];
+  observed: number;
+  says?: string;
+  limits?: [number, number]; // beyond which nothing can lie
+}
+
+export function Histogram({ title, values, observed, says, limits }: Distribution): JSX.Element | null {
   const known = values.filter(Number.isFinite);
   if (!known.length || !Number.isFinite(observed)) return null;
   const ends = [Math.min(...known, observed), Math.max(...known, observed)] as const;
   const room = Math.max(0.05 * (ends[1] - ends[0]), 1e-3 * Math.max(Math.abs(ends[0]), Math.abs(ends[1])), 1e-9);
-  const [low, high] = [ends[0] - room, ends[1] + room];
+  const [low, high] = [Math.max(ends[0] - room, limits?.[0] ?? -Infinity), Math.min(ends[1] + room, limits?.[1] ?? Infinity)];
   const bins = Math.min(25, Math.max(8, Math.floor(known.length / 4)));
   const counts = new Array<number>(bins).fill(0);
   for (const value of known) counts[Math.min(bins - 1, Math.floor(((value - low) / (high - low)) * bins))]!++;

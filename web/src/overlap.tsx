@@ -119,6 +119,7 @@ function Found({ found }: { found: Overlap }): JSX.Element {
                 values={test.null}
                 observed={test.observed}
                 says={`p ${short(test.p_value)}`}
+                limits={[0, 1]}
               />
             ))}
           </div>

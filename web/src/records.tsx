@@ -4,6 +4,7 @@ import type { JSX } from "preact";
 import type { Choices } from "./api";
 import { Chooser } from "./chooser";
 import { Entry, Field, Notes, Trouble } from "./parts";
+import { RecordSources } from "./sources";
 import { SpeciesList } from "./species";
 import { choose } from "./store";
 import { fateColour, number, setSetting, shownSpecies, type Surveyed } from "./surveys";
@@ -17,13 +18,14 @@ export function RecordsStep({ choices, surveyed }: { choices: Choices; surveyed:
   };
   return (
     <>
-      <p>A table with the places where the species was seen: a CSV file of GBIF or your own.</p>
+      <p>The places where the species was seen: a download of GBIF as it is (zip), or a table of your own.</p>
       <Chooser kind="records" label="Choose a file of records" onChoose={(path) => void choose({ records: { path }, species: [] })} />
       {choices.records.path ? (
         <p class="chosen">
           Records: <code>{choices.records.path}</code>
         </p>
       ) : null}
+      {choices.records.path ? null : <RecordSources />}
       {busy ? <p role="status">Reading records …</p> : null}
       <Trouble text={error} />
       {answer ? (

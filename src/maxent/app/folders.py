@@ -14,7 +14,10 @@ from maxent.species.batch.outputs import RESULT
 
 EVALUATIONS, OVERLAPS, SURVEYS = "evaluations", "overlaps", "surveys"  # beside the results
 STATE = ".maxent-app"  # draft and jobs of the page, in the first folder
-_RECORDS = {".csv", ".tsv", ".txt", ".gz", ".gpkg", ".geojson", ".json", ".shp", ".parquet"}
+_RECORDS = {
+    *(".csv", ".tsv", ".txt", ".gz", ".zip"),
+    *(".gpkg", ".geojson", ".json", ".shp", ".parquet"),
+}
 _RASTERS = {".tif", ".tiff", ".asc", ".grd", ".bil", ".img", ".vrt", ".nc", ".flt", ".sdat"}
 _NAME = re.compile(r"[^\w.() -]", re.ASCII)
 _LISTED = 2000  # entries of one folder that are shown
