@@ -65,7 +65,7 @@ class Earth:
     @classmethod
     def of(cls, crs: str | None, bounds: Sequence[float]) -> Earth:
         """That of a CRS, or of coordinates within bounds (w, s, e, n) where it is not known."""
-        return cls(WGS84 if crs is None and is_geographic(None, bounds) else crs)
+        return _kept(WGS84 if crs is None and is_geographic(None, bounds) else crs)
 
     # -- what kind of coordinates ------------------------------------------------------------------
 
@@ -334,6 +334,12 @@ class Earth:
             sides = (high[lost] - middle) / step, (middle - low[lost]) / step
             slope[lost] = np.where(np.isfinite(sides[0]), sides[0], sides[1])
         return np.asarray(slope)
+
+
+@lru_cache(maxsize=16)
+def _kept(crs: str | None) -> Earth:
+    """One for all who ask: it takes time to find out about a CRS."""
+    return Earth(crs)
 
 
 @dataclass(frozen=True, eq=False)
