@@ -757,10 +757,29 @@ def test_everyone_can_use_it(finished, tab, place, scheme):
             one.click_land(finished / "whole")
             page.locator(".why table").wait_for()
         page.evaluate(STILL)
-        page.add_script_tag(path=axe)
-        found = page.evaluate("() => axe.run()")["violations"]
-        told = [(one["id"], [node["html"][:120] for node in one["nodes"][:3]]) for one in found]
-        assert not told
+        assert not faults(page, axe)
+
+
+def faults(page, axe):
+    """What axe finds, with the first places of each."""
+    page.add_script_tag(path=axe)
+    found = page.evaluate("() => axe.run()")["violations"]
+    return [(one["id"], [node["html"][:120] for node in one["nodes"][:3]]) for one in found]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_everyone_can_use_guide_and_richness(several, tab, scheme):
+    axe = needs_node_modules() / "axe-core" / "axe.min.js"
+    with served(several) as client:
+        one = tab(client, color_scheme=scheme, bypass_csp=True)
+        page = one.page
+        page.get_by_role("button", name="How it goes").click()
+        page.get_by_role("region", name="how it goes").wait_for()
+        page.locator(".map canvas").first.wait_for()
+        assert not faults(page, axe)
+        page.goto(f"{one.base}#richness=many")
+        page.locator(".legend", has_text="sum of suitabilities").wait_for()
+        assert not faults(page, axe)
 
 
 def test_maps_of_a_result(finished, tab):
