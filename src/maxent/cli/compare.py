@@ -193,16 +193,19 @@ def overlap(
         check_free_file(json, [path for path in (one, other) if path.is_file()], overwrite)
         if out is not None and json.resolve() == out.resolve():
             raise typer.BadParameter("--out and --json name the same file")
-    if test is not None or space != "geography":
-        asked = {"test": test, "space": space, "n_null": null, "level": level, "seed": seed}
-        _compare_niches(one, other, asked | {"n_jobs": jobs}, out, json, overwrite, quiet)
-        return
-    if out is not None:
-        check_free_file(out, [path for path in (one, other) if path.is_file()], overwrite)
     if output not in (None, "cloglog", "raw", "logistic", "cumulative"):
         raise typer.BadParameter(
             f"--output must be cloglog, raw, logistic or cumulative, got {output!r}"
         )
+    if test is not None or space != "geography":
+        if output is not None and space != "geography":
+            raise typer.BadParameter("--output has no effect with --space environment")
+        asked = {"test": test, "space": space, "n_null": null, "level": level, "seed": seed}
+        asked |= {"output": output or OUTPUT}
+        _compare_niches(one, other, asked | {"n_jobs": jobs}, out, json, overwrite, quiet)
+        return
+    if out is not None:
+        check_free_file(out, [path for path in (one, other) if path.is_file()], overwrite)
     if output is not None and not (one.is_dir() or other.is_dir()):
         raise typer.BadParameter("--output is for folders of `maxent fit`; a map is what it is")
     maps = [map_of(place, output or OUTPUT) for place in (one, other)]
