@@ -14,7 +14,7 @@ from starlette.routing import Route
 
 from maxent.app import models, schema, tuning
 from maxent.app.draft import Draft
-from maxent.app.folders import Folders, fresh
+from maxent.app.folders import EVALUATIONS, OVERLAPS, SURVEYS, Folders, fresh
 from maxent.app.jobs import Job, Jobs
 from maxent.species.batch.outputs import RESULT
 
@@ -154,7 +154,7 @@ class Analyses:
             def words(out: str) -> list[str]:
                 return afterwards.evaluate_words(self.folders, given, files, out)
 
-            return self._start(given.run, afterwards.EVALUATIONS, name, words)
+            return self._start(given.run, EVALUATIONS, name, words)
 
         return await self.answer(models.Job, start)
 
@@ -171,7 +171,7 @@ class Analyses:
             def words(out: str) -> list[str]:
                 return afterwards.sites_words(self.folders, given, files, out)
 
-            return self._start(given.run, afterwards.SURVEYS, "sites", words)
+            return self._start(given.run, SURVEYS, "sites", words)
 
         return await self.answer(models.Job, start)
 
@@ -201,7 +201,7 @@ class Analyses:
                 return afterwards.overlap_words(given, out)
 
             name = afterwards.against(given.other)
-            return self._start(given.one, afterwards.OVERLAPS, name, words)
+            return self._start(given.one, OVERLAPS, name, words)
 
         return await self.answer(models.Job, start)
 
