@@ -187,9 +187,12 @@ def check(one, page):
 def test_from_a_result_to_scores_sites_and_overlap(client, project, browser):
     one = Tab(browser, client, "result=two", bypass_csp=True)
     page = one.page
+    page.set_default_timeout(50000)
     page.locator(".map canvas").first.wait_for()
     page.locator("summary", has_text="Test it on other records").click()
     one.choose("Choose records to test with", "surveyed places.csv")
+    page.get_by_label("Column of presence and absence").fill("seen")
+    page.get_by_label("Column of presence and absence").press("Tab")
     page.get_by_role("button", name="Test the model").click()
     page.locator("caption", has_text="presences against absences").wait_for()
     (told,) = client.get("/api/afterwards?run=two")["evaluations"]

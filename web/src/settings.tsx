@@ -48,6 +48,7 @@ export function SettingsStep({ choices, options, rules }: { choices: Choices; op
           <option value="auto">automatic</option>
           <option value="blocks">spatial blocks</option>
           <option value="checkerboard">checkerboard</option>
+          <option value="environment">groups of like conditions</option>
           <option value="random">records at random</option>
           <option value="none">not at all</option>
         </select>

@@ -26,6 +26,7 @@ const PARTITIONS: [string, string][] = [
   ["blocks", "spatial blocks of as many records"],
   ["checkerboard", "squares of a checkerboard (2 folds)"],
   ["checkerboard2", "squares on two levels (4 folds)"],
+  ["environment", "groups of like conditions"],
   ["random", "records at random"],
   ["jackknife", "each record alone"],
   ["column", "as a column of the records says"],
