@@ -31,8 +31,8 @@ def range_change(context: Context) -> Html | None:
     threshold = f"{found.changes[0].threshold:.4g}" + (f" ({found.rule})" if found.rule else "")
     says = (
         f"Suitable is a cloglog value of at least {threshold}. Only cells that both maps know "
-        "count; areas are on the sphere where layers are in degrees, else by the units of their "
-        "CRS. `maxent change` repeats this with another threshold."
+        "count; areas are those on the ellipsoid of their CRS. `maxent change` repeats this with "
+        "another threshold."
     )
     if any(change.within is not None for change in found.changes):
         says += (
