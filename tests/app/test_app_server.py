@@ -656,3 +656,48 @@ def test_a_table_of_species_is_one_list(client, project):
     assert job["status"] == "done", job
     runs = [one["run"] for one in client.get("/api/state")["runs"]]
     assert sum(name.startswith("many/") for name in runs) == table.iloc[:, 0].nunique()
+
+
+def test_what_lies_under_a_map(tmp_path):
+    """In any CRS, null where a map may lie anywhere, and refused where the CRS names a file."""
+    grid = {"transform": [1e4, 0, 0, 0, -1e4, 5e6], "width": 300, "height": 200}
+    with served(tmp_path) as client:
+        found = client.send("/api/world", {**grid, "definition": "+proj=laea +lat_0=50 +lon_0=10"})
+        assert len(found["coast"]) > 5
+        assert len(found["metres"]) == len(found["y"])
+        assert client.send("/api/world", {**grid, "definition": None}) is None
+        told = client.send("/api/world", {**grid, "definition": "/etc/passwd"}, status=400)
+        assert "names a file" in told["error"]
+        told = client.send("/api/world", {**grid, "width": 0, "definition": None}, status=400)
+        assert "width" in told["error"]
+
+
+def test_an_example_beside_other_files(tmp_path):
+    """It is written once, and never over files of one's own."""
+    with served(tmp_path) as client:
+        first = client.send("/api/example")
+        assert first["example"]
+        assert first["lacks"] == ""
+        kept = (tmp_path / "maxent-demo" / "occurrences.csv").stat().st_mtime_ns
+        client.send("/api/example")
+        assert (tmp_path / "maxent-demo" / "occurrences.csv").stat().st_mtime_ns == kept
+        changed = client.draft(records={"path": "maxent-demo/target_group.csv"})
+        assert not changed["example"]
+    other = tmp_path / "other"
+    (other / "maxent-demo").mkdir(parents=True)
+    (other / "maxent-demo" / "thesis.txt").write_text("mine")
+    with served(other) as client:
+        told = client.send("/api/example", status=400)
+        assert "holds other files" in told["error"]
+    assert [p.name for p in (other / "maxent-demo").iterdir()] == ["thesis.txt"]
+
+
+def test_the_example_has_one_folder(tmp_path):
+    from typer.testing import CliRunner
+
+    from maxent.cli.command import main
+
+    told = CliRunner().invoke(main, ["app", "--demo", str(tmp_path / "a"), str(tmp_path / "b")])
+    assert told.exit_code == 1
+    assert "--demo writes its data to one folder, got 2" in told.output
+    assert list(tmp_path.iterdir()) == []

@@ -557,7 +557,7 @@ def test_a_command_ends_with_its_runner(tmp_path):
 
 def test_settings_have_the_names_of_the_page():
     """Every option that the page has a field for is called by its label there."""
-    pages = sorted((Path(__file__).parents[2] / "web" / "src").glob("*.tsx"))
+    pages = sorted((Path(__file__).parents[2] / "web" / "src").glob("*.ts*"))
     if not pages:
         pytest.skip("the sources of the page are not in an installed package")
     source = " ".join(" ".join(page.read_text().split()) for page in pages)

@@ -48,7 +48,7 @@ _BODY = 4 << 20  # bytes of a question
 UPLOAD = 2 << 30  # bytes of a file that is brought
 _POLL = 0.25  # seconds between two looks at the folder
 _LOOK = 1.0  # seconds between two searches for results
-_AROUND = 0.3  # of a map's sides, to be drawn beyond them
+_AROUND = 0.5  # of a map's sides, to be drawn beyond them
 _QUIET = 15.0  # seconds after which a stream says that it is alive
 
 

@@ -398,10 +398,11 @@ def _run(queue: Sequence[Job], shared: Shared, order: _Order, crew: Crew) -> lis
                 written = perf_counter()
     ordered = [rows[job.species] for job in queue]
     if not alone:
+        _write_batch(ordered, out)  # whatever becomes of the sums
         sums = write_richness(ordered, out, shared.settings.threshold)
         if sums is not None:
             listener.note(_richness_in_words(sums, len(ordered)))
-        _write_batch(ordered, out, sums)
+            _write_batch(ordered, out, sums)
     return ordered
 
 

@@ -22,7 +22,7 @@ from maxent.species.libraries import geo
 from maxent.species.report.markup import resource
 
 Lines = list[Array]
-_FINE = 75.0  # degrees: a map of at most that many has the finer lines
+_FINE = 60.0  # degrees of latitude: a map that reaches no further has the finer lines
 _LINES = 8  # meridians, or parallels, that a graticule has at most
 _STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 45.0, 60.0)
 _DENSE = 0.5  # degrees between the corners of a line that is bent by a projection
@@ -108,7 +108,7 @@ def world(grid: Grid, margin: float = 0.0) -> World | None:
     if grid.crs is None and not is_geographic(None, grid.bounds):
         return None
     view = _View.from_grid(grid, margin)
-    kinds = _shipped("50m" if view.widest <= _FINE else "110m")
+    kinds = _shipped("50m" if _View.from_grid(grid, 0.0).reach <= _FINE else "110m")
     drawn = {kind: view.placed(lines) for kind, lines in kinds.items()}
     return World(drawn["coast"], drawn["borders"], _graticule(view), *view.ground())
 
@@ -133,6 +133,13 @@ class _View:
     def widest(self) -> float:
         west, south, east, north = self.box
         return max(east - west, north - south)
+
+    @property
+    def reach(self) -> float:
+        """The longer side on the ground, in degrees of latitude."""
+        west, south, east, north = self.box
+        across = (east - west) * np.cos(np.radians((south + north) / 2))
+        return float(max(across, north - south))
 
     def placed(self, lines: Any) -> Lines:
         """Lines in degrees as those of the map, cut at its edges."""
