@@ -187,7 +187,6 @@ def check(one, page):
 def test_from_a_result_to_scores_sites_and_overlap(client, project, browser):
     one = Tab(browser, client, "result=two", bypass_csp=True)
     page = one.page
-    page.set_default_timeout(50000)
     page.locator(".map canvas").first.wait_for()
     page.locator("summary", has_text="Test it on other records").click()
     one.choose("Choose records to test with", "surveyed places.csv")
@@ -207,8 +206,8 @@ def test_from_a_result_to_scores_sites_and_overlap(client, project, browser):
     assert got.value.suggested_filename == "sites.gpx"
     check(one, page)
     page.get_by_label("Beside it").select_option("one")
-    page.get_by_label("Compare", exact=True).select_option("environment")
-    page.get_by_label("Test", exact=True).select_option("background")
+    page.locator(".analysis select").nth(0).select_option("environment")
+    page.locator(".analysis select").nth(1).select_option("background")
     page.get_by_label("Null models").fill("39")
     page.get_by_label("Null models").press("Tab")
     page.get_by_role("button", name="Compute overlap").click()

@@ -27,6 +27,7 @@ from maxent.app import jobs, models, processes  # noqa: E402 - they need the pac
 from maxent.app.draft import Draft, read_draft  # noqa: E402
 from maxent.app.folders import Folders, OutsideError  # noqa: E402
 from maxent.app.schema import DamagedError, encode  # noqa: E402
+from maxent.app.tuning import TuningChoices  # noqa: E402
 from maxent.app.wording import _labels, for_page  # noqa: E402
 from maxent.species.fitting.options import options_of  # noqa: E402
 from maxent.species.fitting.settings import Settings  # noqa: E402
@@ -115,12 +116,15 @@ def test_files_of_results_have_no_rights(folder, name):
 # -- paths of a draft ------------------------------------------------------------------------------
 
 PARTS = {"records": RecordFile, "layers": LayerFiles, "study": StudyFiles, "settings": Settings}
+PARTS |= {"tuning": TuningChoices}
 # texts that name no file: columns, layers, rows, words of a list, and options of the model
 NO_PATHS = {
     *("records.species", "records.x", "records.y", "records.presence", "records.basis"),
     *("records.leave_out", "layers.categorical", "layers.align", "layers.resampling"),
     *("layers.without", "species", "background"),
-    *(f"settings.{f.name}" for f in fields(Settings)),
+    *(f"settings.{f.name}" for f in fields(Settings) if f.name != "extent"),
+    *("tuning.partition", "tuning.column", "tuning.validation", "tuning.scoring"),
+    "tuning.features",
 }
 
 

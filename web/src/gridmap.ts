@@ -288,6 +288,7 @@ export class GridMap {
     this.gone = true;
     this.sizes.disconnect(); // its element has no size any more
     this.leaflet.remove();
+    this.leaflet.off(); // it tells of a change of size a moment later, when it is gone
   }
 }
 

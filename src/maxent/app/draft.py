@@ -129,6 +129,8 @@ class Draft:
         """All files and folders that are to be read; those of layer tables too."""
         named = [self.records.get("path"), *self.layers.get("sources", ()), self.test]
         named += [self.study.get("polygons"), self.study.get("ecoregions"), self.background_file]
+        extent = self.settings.get("extent")
+        named += [] if extent in ("layers", "region") else [extent]
         for text in self.layers.get("layer", ()):
             if "=" not in text and text.lower().endswith(".csv"):
                 table = folders.find(text)
