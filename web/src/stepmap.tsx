@@ -104,7 +104,7 @@ export function StepMap({
         }
         leaveOut(choices, next);
       } else {
-        void drawRegion([corners], grid?.crs ?? null);
+        void drawRegion([corners], grid?.definition ?? null);
       }
       onDrawn();
     };
