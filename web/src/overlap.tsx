@@ -64,7 +64,7 @@ export function Overlaps({ one, other }: { one: string; other: string }): JSX.El
 function Found({ found }: { found: Overlap }): JSX.Element {
   const of = found.space === "environment" ? "in the space of the environment" : `of the maps (${found.output || "values as they are"})`;
   return (
-    <section class="found" aria-label={`overlap ${of}`}>
+    <section class="found" aria-label={`${found.file}: overlap ${of}`}>
       <h4>
         Overlap {of}: D = {told(found.schoener_d)}, I = {told(found.warren_i)}
       </h4>
@@ -82,7 +82,7 @@ function Found({ found }: { found: Overlap }): JSX.Element {
         ))}
       {found.tests.length ? (
         <>
-          <div class="scroll" tabIndex={0} role="region" aria-label={`test ${of}`}>
+          <div class="scroll" tabIndex={0} role="region" aria-label={`${found.file}: test`}>
             <table>
               <caption>{found.tests[0]!.test} test</caption>
               <thead>

@@ -185,7 +185,7 @@ def later(folders: Folders, run: str, what: str) -> Path:
 def _changes(folders: Folders, run: str, result: SpeciesResult) -> list[dict[str, Any]]:
     """Range change by scenario: of the fit, and made later."""
     found = () if result.change is None else result.change.changes
-    rows = [plain(change.row()) for change in found]
+    rows: list[dict[str, Any]] = [plain(change.row()) for change in found]
     tables = later(folders, run, CHANGES).glob("*/range_change.csv")
     for path in sorted(path for path in tables if folders.holds(path)):
         with open(path, newline="", encoding="utf-8") as file:

@@ -198,8 +198,8 @@ def _rounded(records: Occurrences, places: Array, grid: Grid) -> Iterator[tuple[
     side = cell_metres(grid)
     if records.decimals is None or side is None:
         return
-    known = np.isfinite(places).all(axis=1)
-    x, y = np.where(known[:, None], places, 0.0).T
+    known = np.isfinite(places[:, 0]) & np.isfinite(places[:, 1])
+    x, y = np.where(known, places.T, 0.0)
     half = 0.5 * 10.0 ** -records.decimals.astype(np.float64)
     error = Earth(WGS84).distances(x, y, x, y - np.copysign(half, y))  # not beyond a pole
     for i in np.flatnonzero(known & (error > side / 1e3)):
