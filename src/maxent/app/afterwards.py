@@ -15,11 +15,12 @@ from pydantic_core import from_json
 
 from maxent.app import models
 from maxent.app.folders import EVALUATIONS, OVERLAPS, SURVEYS, Folders, fresh
-from maxent.app.runs import later, number_or_text
+from maxent.app.runs import later
 from maxent.species.batch.outputs import MODEL
 from maxent.species.fitting.options import typed
 from maxent.species.input.files import LayerFiles, RecordFile
 from maxent.species.input.layers.naming import named_layers
+from maxent.species.report.tables.text import number_or_text
 
 _SCORES, _OVERLAP, _SITES = "scores.csv", "overlap.json", "sites.csv"
 _MODEL_LAYERS = ("align", "resampling", "crs", "nodata", "layer")  # what a model does not know

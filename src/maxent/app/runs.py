@@ -19,7 +19,7 @@ from maxent.species.fitting.results import SpeciesResult, read_result
 from maxent.species.input.file_access import open_raster
 from maxent.species.input.layers.grid_facts import grid_facts
 from maxent.species.report.maps import LABELS
-from maxent.species.report.tables.text import plain_json
+from maxent.species.report.tables.text import number_or_text, plain_json
 
 PROJECTIONS, CHANGES = "projections", "changes"  # folders beside the results
 _CURVE = 400  # points of a curve that are sent
@@ -191,14 +191,6 @@ def _changes(folders: Folders, run: str, result: SpeciesResult) -> list[dict[str
         with open(path, newline="", encoding="utf-8") as file:
             rows += [{k: number_or_text(v) for k, v in row.items()} for row in csv.DictReader(file)]
     return rows
-
-
-def number_or_text(text: str) -> Any:
-    """A cell of a table; what is not finite is None."""
-    try:
-        return plain(float(text))
-    except ValueError:
-        return text
 
 
 def _response(response: Any) -> dict[str, Any]:

@@ -175,7 +175,7 @@ def _columns(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _rows(folders: Folders, path: Path) -> list[dict[str, Any]]:
     """A table with numbers as numbers; none where there is no such file."""
-    from maxent.app.runs import number_or_text
+    from maxent.species.report.tables.text import number_or_text
 
     if not folders.find(str(path)).is_file():
         return []

@@ -80,3 +80,15 @@ def plain_json(value: Any) -> Any:
     if isinstance(value, float) and not np.isfinite(value):
         return None
     return value if isinstance(value, str | int | float | bool | None) else str(value)
+
+
+def number_or_text(text: str) -> Any:
+    """A cell of a table as JSON has it; a number that is not finite is None.
+
+    >>> number_or_text("1.5"), number_or_text("nan"), number_or_text("Acer")
+    (1.5, None, 'Acer')
+    """
+    try:
+        return plain_json(float(text))
+    except ValueError:
+        return text
