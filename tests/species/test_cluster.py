@@ -331,6 +331,7 @@ def test_many_species(cluster, address, data, run, tmp_path, monkeypatch):
     assert resumed.exit_code == 3, resumed.output
     assert resumed.output.count("(kept)") == 1
     assert (shared / "Arbor_prima" / "report.html").stat().st_mtime_ns == kept
+    assert (shared / "Arbor_secunda" / "result.json").is_file()
     assert_same_files(alone, shared, "model.json", "*.tif")
 
 

@@ -108,11 +108,16 @@ def _keep(home: Path, stage: Path) -> list[str]:
 
 def _another(old: Path, new: Path) -> bool:
     """Whether two summaries are those of runs that were given different things."""
+    one, two = _fingerprint(old), _fingerprint(new)
+    return one is None or one != two
+
+
+def _fingerprint(summary: Path) -> str | None:
+    """Of the run that wrote a summary, None where it is none of ours."""
     try:
-        one, two = (json.loads(p.read_text(encoding="utf-8"))["fingerprint"] for p in (old, new))
+        return str(json.loads(summary.read_text(encoding="utf-8"))["fingerprint"])
     except (OSError, ValueError, TypeError, KeyError):
-        return True
-    return bool(one != two)
+        return None
 
 
 def _names(folder: Path) -> list[str]:
@@ -125,7 +130,8 @@ def check_free(folder: Path, overwrite: bool = False) -> None:
         raise FileExistsError(f"{folder} is a file; give a folder for the results")
     if not folder.is_dir() or not contents(folder):
         return
-    if not any((folder / mark).is_file() for mark in MARKS):
+    ours = any((folder / mark).is_file() for mark in MARKS)
+    if not ours and _fingerprint(folder / SUMMARY) is None:  # results without their result.json
         raise FileExistsError(
             f"{folder} holds other files; give an empty or a new folder for the results"
         )
