@@ -595,9 +595,9 @@ def test_what_is_done_is_in_sight_and_goes_with_its_file(after_a_fit, tab):
         one = tab(client)
         page = one.page
         button = page.get_by_role("button", name="See the result")
-        button.scroll_into_view_if_needed()
         covered = "b => { const r = b.getBoundingClientRect(); return document.elementFromPoint(r.x + r.width / 2, r.y + r.height / 2) !== b }"  # noqa: E501
         page.evaluate("window.scrollTo(0, document.body.scrollHeight)")
+        button.scroll_into_view_if_needed()
         assert not button.evaluate(covered)
         page.get_by_text("What the program assumed").wait_for()
         one.choose("Choose a file of records", "others.csv")

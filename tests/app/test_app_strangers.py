@@ -124,7 +124,7 @@ NO_PATHS = {
     *("layers.without", "species", "background"),
     *(f"settings.{f.name}" for f in fields(Settings) if f.name != "extent"),
     *("tuning.partition", "tuning.column", "tuning.validation", "tuning.scoring"),
-    "tuning.features",
+    *("tuning.features", "tuning.block_size"),
 }
 
 

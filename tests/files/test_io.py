@@ -86,6 +86,9 @@ def parts_of_tagging():
 
 
 MODELS = [
+    mx.evaluation.Variogram(
+        np.array([1.0, 2.0]), np.array([0.1, 0.3]), np.array([9, 8]), "none", 0.1, 0.2, 0.0, 2.0
+    ),
     Checkpoint(3, np.array([1]), np.array([0.5]), [{"seconds": 0.1}], np.array([1.0, 2.0])),
     mx.Linear(),
     mx.Square(),

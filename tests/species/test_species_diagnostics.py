@@ -462,7 +462,9 @@ def test_no_record_left_to_test_with():
 
 
 def test_wrong_replicates(sample):
-    with pytest.raises(ValueError, match="blocks, checkerboard, random, subsample, bootstrap"):
+    with pytest.raises(
+        ValueError, match="blocks, checkerboard, environment, random, subsample, bootstrap"
+    ):
         replicate(density(), sample, kind="crossvalidate")
     with pytest.raises(ValueError, match=r'needs the places.*kind="random"'):
         replicate(density(), replace(sample, coordinates=None))
