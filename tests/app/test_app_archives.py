@@ -12,7 +12,6 @@ from tools import needs
 for name in ("starlette", "uvicorn", "rio_tiler"):
     needs(name)
 needs("playwright.sync_api")
-pytest.importorskip("maxent.species.input.records.archives")
 
 _META = """<?xml version="1.0"?>
 <archive xmlns="http://rs.tdwg.org/dwc/text/" metadata="eml.xml">

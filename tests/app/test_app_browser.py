@@ -3,6 +3,9 @@
 import json
 import re
 import shutil
+import subprocess
+import sys
+from contextlib import contextmanager
 
 import numpy as np
 import pandas as pd
@@ -119,7 +122,10 @@ class Tab:
             row, column = raster.index(record["x"][0], record["y"][0])
             shape = raster.shape
         self.page.evaluate("window.scrollTo(0, 0)")
-        box = self.page.locator(".map canvas").first.evaluate(CORNERS)
+        tile = self.page.locator(".map .numbers canvas").first  # not the canvas of the records
+        tile.wait_for()
+        self.page.evaluate(STILL)
+        box = tile.evaluate(CORNERS)
         at = (column + 0.5) / 256 * box[2], (row + 0.5) / 256 * box[3]
         assert shape[0] <= 256
         self.page.mouse.click(box[0] + at[0], box[1] + at[1])
@@ -318,12 +324,17 @@ def test_stop_and_go_on(study, tab):
         )
         page.reload()  # in the middle of a fit
         stop = page.get_by_role("button", name="Stop")
-        stop.wait_for()
+        stopped = page.get_by_text("Nothing was lost")
         stop.click()
-        page.get_by_text("Nothing was lost").wait_for()
+        stopped.wait_for()
         assert not (study / "maxent-results").exists()
-        client.draft(settings=QUICK)
         page.get_by_role("button", name="Go on").click()
+        stop.click()
+        stopped.wait_for()
+        assert client.get("/api/state")["jobs"][0]["command"].endswith(" --resume")
+        client.draft(settings=QUICK)
+        stopped.wait_for(state="hidden")  # it is of other choices
+        page.get_by_role("button", name="Fit", exact=True).click()
         page.get_by_role("button", name="See the result").wait_for()
         one.sound()
 
@@ -933,53 +944,39 @@ def test_a_large_grid_has_its_picture_alone(finished, monkeypatch):
     assert 'class="map"' in text
 
 
-def test_the_command_opens_the_example(tmp_path, browser):
-    """`maxent app --demo`: data in a folder of their own, everything chosen; a second time too."""
-    import subprocess
-    import sys
-
-    for _ in range(2):
-        process = subprocess.Popen(
-            [sys.executable, "-m", "maxent.cli", "app", "--demo", "--no-browse"],
-            cwd=tmp_path,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        try:
-            link = re.search(r"http\S+", process.stdout.readline())[0]
-            page = browser.new_page()
-            page.goto(link)
-            page.get_by_text("The example is chosen").wait_for()
-            fit = page.get_by_role("button", name="Fit", exact=True)
-            page.locator(".words pre", has_text="maxent fit occurrences.csv layers").wait_for()
-            assert fit.is_enabled()
-            page.close()
-        finally:
-            process.terminate()
-            process.wait(timeout=LIMIT)
-            process.stdout.close()
-    assert (tmp_path / "maxent-demo" / "layers" / "biome.tif").is_file()
-
-
-def test_the_command_opens_a_page(study, browser):
-    """From the command to the first button; the benchmark has the time."""
-    import subprocess
-    import sys
-
+@contextmanager
+def page_of_the_command(browser, folder, *options):
+    """What `maxent app` serves in a folder, opened by the link that it prints."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "maxent.cli", "app", "--no-browse"],
-        cwd=study,
+        [sys.executable, "-m", "maxent.cli", "app", *options, "--no-browse"],
+        cwd=folder,
         stdout=subprocess.PIPE,
         text=True,
     )
     try:
-        link = re.search(r"http\S+", process.stdout.readline())[0]
         page = browser.new_page()
-        page.goto(link)
-        page.get_by_role("button", name="Choose a file of records").wait_for()
-        assert json.loads((study / ".maxent-app" / "server.json").read_text())["port"]
+        page.goto(re.search(r"http\S+", process.stdout.readline())[0])
+        yield page
         page.close()
     finally:
         process.terminate()
         process.wait(timeout=LIMIT)
         process.stdout.close()
+
+
+def test_the_command_opens_the_example(tmp_path, browser):
+    """`maxent app --demo`: data in a folder of their own, everything chosen; a second time too."""
+    for _ in range(2):
+        with page_of_the_command(browser, tmp_path, "--demo") as page:
+            page.get_by_text("The example is chosen").wait_for()
+            fit = page.get_by_role("button", name="Fit", exact=True)
+            page.locator(".words pre", has_text="maxent fit occurrences.csv layers").wait_for()
+            assert fit.is_enabled()
+    assert (tmp_path / "maxent-demo" / "layers" / "biome.tif").is_file()
+
+
+def test_the_command_opens_a_page(study, browser):
+    """From the command to the first button; the benchmark has the time."""
+    with page_of_the_command(browser, study) as page:
+        page.get_by_role("button", name="Choose a file of records").wait_for()
+        assert json.loads((study / ".maxent-app" / "server.json").read_text())["port"]

@@ -408,6 +408,15 @@ def test_a_fit_outlives_its_server(project):
         assert client.ended(number)["status"] == "stopped"
 
 
+def test_a_fit_stopped_at_its_very_start_is_stopped(client):
+    """Before Python has come so far as to write an exit code."""
+    client.draft(records={"path": "occurrences.csv"}, layers={"sources": ["layers"]}, out="begun")
+    for _ in range(3):
+        number = client.send("/api/fit")["number"]
+        client.send(f"/api/jobs/{number}/stop")
+        assert client.ended(number)["status"] == "stopped"
+
+
 def test_a_killed_fit_is_lost(client, project):
     number = slow(client, "killed")
     pid = int((project / ".maxent-app" / "jobs" / str(number) / "pid").read_text().split()[0])

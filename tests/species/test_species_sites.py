@@ -10,9 +10,10 @@ import pytest
 from maxent import MaxentDensity
 from maxent.density import Posterior
 from maxent.species.judging.sites import choose_sites
+from tools import needs
 
-rasterio = pytest.importorskip("rasterio")
-pyproj = pytest.importorskip("pyproj")
+rasterio = needs("rasterio")
+pyproj = needs("pyproj")
 
 
 def test_sites_are_those_of_a_search_that_inverts_every_covariance():

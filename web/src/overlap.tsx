@@ -5,7 +5,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { api, type Overlap } from "./api";
 import { short } from "./curves";
 import { Histogram } from "./histogram";
-import { Entry, Field, Notes, Trouble, useAnswer } from "./parts";
+import { Choice, Entry, Field, Notes, Trouble, useAnswer } from "./parts";
 import { start, usePage } from "./store";
 
 const TESTS: [string, string][] = [
@@ -13,6 +13,10 @@ const TESTS: [string, string][] = [
   ["identity", "identity: are the two one niche?"],
   ["background", "background: more or less alike than their regions?"],
 ];
+const SPACES = [
+  ["geography", "their maps"],
+  ["environment", "their niches in the space of the environment"],
+] as const;
 const COLOURS = ["#0f9f92", "#8b5cf6"];
 const NAMES: Record<string, string> = { schoener_d: "Schoener's D", warren_i: "Warren's I" };
 const SIDE = 220; // pixels of a drawing of the space
@@ -31,19 +35,10 @@ export function Overlaps({ one, other }: { one: string; other: string }): JSX.El
       {state?.viewing ? null : (
         <div class="row">
           <Field label="Compare">
-            <select value={space} onChange={(event) => setSpace(event.currentTarget.value)}>
-              <option value="geography">their maps</option>
-              <option value="environment">their niches in the space of the environment</option>
-            </select>
+            <Choice value={space} of={SPACES} onChoose={setSpace} />
           </Field>
           <Field label="Test">
-            <select value={test} onChange={(event) => setTest(event.currentTarget.value)}>
-              {TESTS.map(([name, words]) => (
-                <option key={name} value={name}>
-                  {words}
-                </option>
-              ))}
-            </select>
+            <Choice value={test} of={TESTS} onChoose={setTest} />
           </Field>
           {test ? (
             <Field label="Null models">

@@ -77,6 +77,27 @@ export function Field({
   );
 }
 
+/** One of several values, each with its words. */
+export function Choice({
+  value,
+  of,
+  onChoose,
+}: {
+  value: string;
+  of: readonly (readonly [string, string])[];
+  onChoose: (value: string) => void;
+}): JSX.Element {
+  return (
+    <select value={value} onChange={(event) => onChoose(event.currentTarget.value)}>
+      {of.map(([name, words]) => (
+        <option key={name} value={name}>
+          {words}
+        </option>
+      ))}
+    </select>
+  );
+}
+
 type EntryProps = { value: string; onEnter: (text: string) => void } & Pick<
   JSX.HTMLAttributes<HTMLInputElement> & JSX.InputHTMLAttributes<HTMLInputElement>,
   "type" | "min" | "max" | "step" | "placeholder"

@@ -9,7 +9,7 @@ import { Progress } from "./fit";
 import type { GridMap } from "./gridmap";
 import { Histogram } from "./histogram";
 import { MapView } from "./mapview";
-import { Copy, Curves, Entry, Field, Notes, Trouble, useAnswer } from "./parts";
+import { Choice, Copy, Curves, Entry, Field, Notes, Trouble, useAnswer } from "./parts";
 import { choose, start, usePage } from "./store";
 
 const CLASSES_OF_FEATURES: [string, string][] = [
@@ -41,6 +41,7 @@ const RULES: [string, string][] = [
   ["aicc", "AICc"],
   ["partial_roc", "partial ROC"],
 ];
+const USUAL_RULE = "log_loss";
 const FOLDED = ["blocks", "random"]; // whose number of folds can be chosen
 const BOARDS = ["checkerboard", "checkerboard2"];
 
@@ -61,6 +62,8 @@ export function TuningStep({ choices, draft }: { choices: Choices; draft: Draft 
   const features = tuning.features ?? USUAL.features;
   const multipliers = tuning.multipliers ?? USUAL.multipliers;
   const partition = own ? "column" : String(tuning.partition ?? "blocks");
+  const scoring = String(tuning.scoring ?? USUAL_RULE);
+  const rules = RULES.some(([name]) => name === scoring) ? RULES : [...RULES, [scoring, scoring] as const];
   const set = (changes: Fields): void => {
     const next = Object.entries({ ...tuning, ...changes }).filter(([, value]) => value !== undefined && value !== "");
     void choose({ tuning: Object.fromEntries(next) });
@@ -113,13 +116,7 @@ export function TuningStep({ choices, draft }: { choices: Choices; draft: Draft 
           <Entry value={multipliers.join(", ")} onEnter={several} />
         </Field>
         <Field label="Hold out">
-          <select value={partition} onChange={(event) => cut(event.currentTarget.value)}>
-            {PARTITIONS.map(([name, words]) => (
-              <option key={name} value={name}>
-                {words}
-              </option>
-            ))}
-          </select>
+          <Choice value={partition} of={PARTITIONS} onChoose={cut} />
         </Field>
         {partition === "column" ? (
           <Field label="Column of folds">
@@ -145,13 +142,7 @@ export function TuningStep({ choices, draft }: { choices: Choices; draft: Draft 
           </Field>
         ) : null}
         <Field label="Choose by">
-          <select value={String(tuning.scoring ?? "log_loss")} onChange={(event) => set({ scoring: event.currentTarget.value === "log_loss" ? undefined : event.currentTarget.value })}>
-            {[...RULES, ...(RULES.some(([name]) => name === (tuning.scoring ?? "log_loss")) ? [] : [[String(tuning.scoring), String(tuning.scoring)] as const])].map(([name, words]) => (
-              <option key={name} value={name}>
-                {words}
-              </option>
-            ))}
-          </select>
+          <Choice value={scoring} of={rules} onChoose={(name) => set({ scoring: name === USUAL_RULE ? undefined : name })} />
         </Field>
         <Field label="Null models" help="The best settings on places drawn at random; 0 for none.">
           <Entry type="number" min="0" max="1000" value={String(tuning.null ?? 0)} onEnter={(text) => set({ null: number(text) || undefined })} />

@@ -31,6 +31,7 @@ from maxent.io import write_atomically
 
 _KEPT = 50  # jobs whose story is kept
 _PID = "pid"
+_STOP = "stop"  # a file that says that its end was asked for
 _UNKNOWN = "unknown"  # when a process began, where the system does not say it
 _NUMBER = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
 _READ = 4 << 20  # bytes of a story that are read
@@ -64,10 +65,17 @@ class Job:
             code = int(_end_of(self.folder / runner.EXIT))
             if code in (0, PARTLY):
                 return "done"
-            return "stopped" if code in (INTERRUPTED, -signal.SIGINT) else "failed"
+            by_signal = code in (INTERRUPTED, -signal.SIGINT)
+            return "stopped" if by_signal or self._asked_to_stop() else "failed"
         if self._recorded_process()[1] == _UNKNOWN:
             return "failed"
-        return "running" if self._alive() else "lost"
+        if self._alive():
+            return "running"
+        return "stopped" if self._asked_to_stop() else "lost"
+
+    def _asked_to_stop(self) -> bool:
+        """A process stopped while Python starts writes no exit code, or that of an error."""
+        return (self.folder / _STOP).is_file()
 
     def _alive(self) -> bool:
         if not (self.folder / _PID).is_file():
@@ -93,6 +101,8 @@ class Job:
         """Ctrl-C for the command, which then leaves things as they were."""
         process = self._process()
         if process is not None:
+            with suppress(OSError):  # a full disk keeps nothing running
+                write_atomically(self.folder / _STOP, b"")
             interrupt(process)
 
     def error(self) -> str:

@@ -51,18 +51,6 @@ class Trial:
         cells = schema.read(sample.X)
         return cls(sample, settings, folds, tuple(categorical), preset, schema, cells)
 
-    def path(
-        self,
-        features: str,
-        potential: str,
-        multipliers: Sequence[float],
-        counts: Array,
-        domain: Array,
-        tol: float,
-    ) -> list[FittedDensity]:
-        """The densities of these occurrences, along multipliers that fall."""
-        return list(self.along(features, potential, multipliers, counts, domain, tol))
-
     def along(
         self,
         features: str,
@@ -72,7 +60,7 @@ class Trial:
         domain: Array,
         tol: float,
     ) -> Iterator[FittedDensity]:
-        """The same, one after the other."""
+        """The densities of these occurrences, one by one, along multipliers that fall."""
         recipe = Recipe(
             features, potential, preset=self.preset, categorical=self.categorical, tol=tol
         )

@@ -78,7 +78,7 @@ def _draw(trial: Trial, sizes: list[int], rng: np.random.Generator) -> list[Arra
 
 
 def _fit(trial: Trial, chosen: dict[str, Any], counts: Array, domain: Array) -> Any:
-    (model,) = trial.path(
+    (model,) = trial.along(
         chosen["features"],
         chosen["potential"],
         [chosen["multiplier"]],
