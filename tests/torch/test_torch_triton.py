@@ -19,7 +19,10 @@ def test_kernels_in_the_interpreter():
     for package in ("torch", "triton"):
         needs(package)
     skip_without_interpreter()
-    modules = [Path(__file__).with_name(name) for name in ("triton_kernels.py", "triton_head.py")]
+    modules = [
+        Path(__file__).with_name(name)
+        for name in ("triton_kernels.py", "triton_head.py", "triton_attention.py")
+    ]
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "ignore"]
     run = subprocess.run(
         [*command, *map(str, modules)],
@@ -186,3 +189,43 @@ def test_the_kernels_of_heads_compile_for_a_device(alpha, dtype, monkeypatch):
         for program in compiler.programs:
             assert program.asm["cubin"]
             assert ".local" not in program.asm["ptx"], name
+
+
+@pytest.mark.parametrize(
+    ("dtype", "alpha", "width", "seen"),
+    [
+        ("bfloat16", 1.5, 128, {}),
+        ("float16", 2.0, 64, {"is_causal": True}),
+        ("float32", 1.33, 80, {"slopes": [0.5, 0.25], "lengths": [300]}),
+    ],
+)
+def test_the_kernels_of_attention_compile_for_a_device(dtype, alpha, width, seen, monkeypatch):
+    torch = needs("torch")
+    needs("triton")
+    from maxent.torch.attention import _inputs, _triton_attention
+
+    programs = {}
+
+    def launch(kernel, grid, arguments, constants, warps, stages=3):
+        compiler = Compiler(kernel)
+        compiler.compile(*arguments, **constants, num_warps=warps, num_stages=stages)
+        (programs[kernel.__name__],) = compiler.programs
+        if kernel is _triton_attention._mark:
+            arguments[8].fill_(1)  # candidates of every query
+
+    monkeypatch.setattr(_inputs, "KEEPERS", {"cpu"})
+    monkeypatch.setattr(_triton_attention, "_launch", launch)
+    seen = {name: x if x is True else torch.tensor(x) for name, x in seen.items()}
+    x = torch.zeros(1, 2, 300, width, dtype=getattr(torch, dtype))
+    options = {"window": None, "lengths": None, "cu_seqlens": None, "key_padding": None}
+    options |= {"slopes": None, "is_causal": False} | seen
+    given, _ = _inputs.checked(x, x, x, alpha, None, scale=None, enable_gqa=False, **options)
+    out, *lists = _triton_attention.forward(given)
+    _triton_attention.backward(given, lists, out)
+    assert len(programs) == 10
+    for name, program in programs.items():
+        assert program.asm["cubin"], name
+        assert ".f64" not in program.asm["ptx"], name
+    if dtype != "float32":
+        for name in ("_bound", "_mark"):
+            assert "wgmma" in programs[name].asm["ptx"], name

@@ -11,6 +11,7 @@ try:
 except ImportError as error:
     raise ImportError("maxent.torch needs torch: pip install maxent[torch]") from error
 
+from maxent.torch.attention import AttentionSupport, entmax_attention
 from maxent.torch.head import (
     LinearFenchelYoungLoss,
     SparseDistribution,
@@ -43,6 +44,7 @@ from maxent.torch.maps.modules import (
 )
 
 __all__ = [
+    "AttentionSupport",
     "Budget",
     "Entmax",
     "Entmax15",
@@ -62,6 +64,7 @@ __all__ = [
     "budget",
     "entmax",
     "entmax15",
+    "entmax_attention",
     "fenchel_young_loss",
     "linear_entmax",
     "linear_fenchel_young_loss",

@@ -1,0 +1,186 @@
+"""Exact sparse attention beside torch's softmax attention and AdaSplash.
+
+python -m benchmarks.gpu.attention [DIRECTORY OF THE PEERS' SOURCES]   (needs a CUDA device)
+
+Times are medians in ms; scores are normal with the given standard deviation ("spread"). Errors are
+those of one head's output and gradients beside float64, by norms. Memory is the peak beside inputs,
+output and gradients, as a share of query, key and value. A peer that does not run is listed with
+its error. AdaSplash is imported from a directory with its sources.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from torch.nn.functional import scaled_dot_product_attention
+from triton.testing import do_bench
+
+import torch
+from torch import Tensor
+
+ROOT = Path(__file__).parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "src")]  # run as a file, nothing is installed there
+
+import maxent.torch as mt  # noqa: E402
+
+SHAPES = (  # heads, tokens, width, causal
+    (16, 8192, 128, False),
+    (16, 8192, 128, True),
+    (16, 4096, 128, True),
+    (32, 2048, 64, True),
+    (8, 16384, 64, True),
+    (4, 32768, 128, True),
+    (1, 131072, 128, True),
+)
+SPREADS = (1.0, 3.0, 0.5, 0.1)
+TARGETS = {  # forward and backward, times torch's; by spread
+    (16, 8192, 128, False): {1.0: 0.6, 0.5: 1.0, 0.1: 1.5},
+    (16, 8192, 128, True): {1.0: 0.65, 0.5: 1.0, 0.1: 1.5},
+    (32, 2048, 64, True): {1.0: 1.0},
+    (4, 32768, 128, True): {1.0: 0.5},
+    (1, 131072, 128, True): {1.0: 0.4},
+}
+FIELDS = (
+    *("heads", "tokens", "width", "causal", "spread", "what", "forward ms", "ms", "times torch"),
+    *("target", "met", "memory", "keys", "out error", "query error", "key error", "value error"),
+)
+_CHECKED = 16384  # tokens up to which a head is compared with float64
+
+Attend = Callable[[Tensor, Tensor, Tensor, bool], Tensor]
+
+
+def adasplash(folder: str) -> Attend | None:
+    """The peer, where its sources are there."""
+    sys.path.insert(0, folder)
+    try:
+        from adasplash import adasplash as attend
+    except ImportError as error:
+        print(f"AdaSplash: {error}")
+        return None
+    return lambda q, k, v, causal: attend(q, k, v, is_causal=causal)
+
+
+def ours(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> Tensor:
+    """1.5-entmax."""
+    return mt.entmax_attention(q, k, v, is_causal=causal)
+
+
+def softmax(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> Tensor:
+    """Torch's."""
+    return scaled_dot_product_attention(q, k, v, is_causal=causal)
+
+
+def exact(q: Tensor, k: Tensor, v: Tensor, g: Tensor, causal: bool) -> list[Tensor]:
+    """Output and gradients of one head in float64, and the mean number of keys."""
+    q, k, v, g = (x[0, 0].double() for x in (q, k, v, g))
+    scale = 1 / math.sqrt(q.shape[-1])
+    made: list[list[Tensor]] = [[], []]
+    dk, dv, kept = torch.zeros_like(k), torch.zeros_like(v), torch.zeros((), device=q.device)
+    for start in range(0, len(q), 2048):
+        rows = slice(start, start + 2048)
+        z = q[rows] @ k.T * (scale / 2)
+        if causal:
+            later = torch.arange(len(k), device=q.device) > torch.arange(
+                start, start + len(z), device=q.device
+            ).unsqueeze(1)
+            z.masked_fill_(later, -math.inf)
+        tau = z.amax(1, keepdim=True) - 1
+        for _ in range(40):
+            r = (z - tau).clamp_(min=0)
+            tau += ((r * r).sum(1, keepdim=True) - 1) / (2 * r.sum(1, keepdim=True))
+        r = (z - tau).clamp_(min=0)
+        dp = g[rows] @ v.T
+        ds = r * (dp - (r * dp).sum(1, keepdim=True) / r.sum(1, keepdim=True)) * scale
+        made[0].append(r**2 @ v)
+        made[1].append(ds @ k)
+        dk += ds.T @ q[rows]
+        dv += (r**2).T @ g[rows]
+        kept += (r > 0).sum()
+    return [torch.cat(made[0]), torch.cat(made[1]), dk, dv, kept / len(q)]
+
+
+def measure(
+    attend: Attend, q: Tensor, k: Tensor, v: Tensor, g: Tensor, causal: bool
+) -> tuple[float, float, float, list[Tensor]]:
+    """Forward ms, forward and backward ms, memory, and output and gradients of one head."""
+    leaves = [x.detach().requires_grad_() for x in (q, k, v)]
+
+    def both() -> list[Tensor]:
+        out = attend(*leaves, causal)
+        return [out, *torch.autograd.grad(out, leaves, g)]
+
+    made = both()
+    first = [x.detach()[0, 0].double() for x in made]
+    held = sum(x.numel() * x.element_size() for x in made)
+    del made
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    made = both()
+    torch.cuda.synchronize()
+    given = sum(x.numel() * x.element_size() for x in leaves)
+    memory = (torch.cuda.max_memory_allocated() - before - held) / given
+    del made
+    with torch.no_grad():
+        forward = do_bench(lambda: attend(*leaves, causal), 25, 100, return_mode="median")
+    return forward, do_bench(both, 25, 150, return_mode="median"), memory, first
+
+
+def main() -> None:
+    """Time, check, print, write."""
+    torch.manual_seed(0)
+    peer = adasplash(sys.argv[1]) if len(sys.argv) > 1 else None
+    ways: dict[str, Attend | None] = {"torch softmax": softmax, "maxent": ours, "AdaSplash": peer}
+    rows = []
+    for heads, tokens, width, causal in SHAPES:
+        for spread in SPREADS:
+            q, k, v, g = (
+                torch.randn(1, heads, tokens, width, device="cuda").bfloat16() for _ in range(4)
+            )
+            q *= spread
+            right = exact(q, k, v, g, causal) if tokens <= _CHECKED else None
+            base = math.nan
+            for what, attend in ways.items():
+                if attend is None:
+                    continue
+                row: dict[str, object] = dict(
+                    zip(FIELDS, (heads, tokens, width, causal, spread, what), strict=False)
+                )
+                try:
+                    forward, time, memory, made = measure(attend, q, k, v, g, causal)
+                except Exception as error:  # a peer's limits are part of the table
+                    row["what"] = f"{what}: {type(error).__name__}"
+                    print(row["what"], str(error)[:200], flush=True)
+                    rows.append(row)
+                    continue
+                base = time if what == "torch softmax" else base
+                row |= {"forward ms": f"{forward:.3f}", "ms": f"{time:.3f}"}
+                row |= {"times torch": f"{time / base:.2f}", "memory": f"{memory:.2f}"}
+                target = TARGETS.get((heads, tokens, width, causal), {}).get(spread)
+                if what == "maxent" and target is not None:
+                    row |= {"target": target, "met": "yes" if time / base <= target else "no"}
+                if right is not None and what != "torch softmax":
+                    errors = [
+                        float((x - y).norm() / y.norm()) for x, y in zip(made, right, strict=False)
+                    ]
+                    names = FIELDS[-4:]
+                    row |= {n: f"{e:.1e}" for n, e in zip(names, errors, strict=True)}
+                    row["keys"] = f"{float(right[-1]):.1f}"
+                rows.append(row)
+                print(" ".join(str(row.get(name, "-")) for name in FIELDS), flush=True)
+                del made
+                torch.cuda.empty_cache()
+    folder = Path(os.environ.get("OUT", ROOT / "benchmarks" / "results"))
+    with open(folder / "gpu_attention.csv", "w", newline="") as file:
+        writer = csv.DictWriter(file, FIELDS)
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+if __name__ == "__main__":
+    main()

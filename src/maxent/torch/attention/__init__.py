@@ -1,0 +1,8 @@
+"""Attention with exactly sparse weights: engines side by side, plain, compiled, triton."""
+
+from __future__ import annotations
+
+from maxent.torch.attention._lists import AttentionSupport
+from maxent.torch.attention.functional import entmax_attention
+
+__all__ = ["AttentionSupport", "entmax_attention"]

@@ -1,0 +1,828 @@
+"""Exact sparse attention as Triton kernels, 1 < alpha <= 2.
+
+With z = (alpha - 1) scale q.k the weights are p = (z - tau)_+^k, k = 1 / (alpha - 1).
+
+1. ``_bound``: a pass over the keys keeps for each query the largest score at each place of the
+   tile. The threshold of these heads is below that of all scores, as that of some always is.
+2. ``_mark``: a second pass marks the scores above the bound, less what rounding can do: the
+   candidates, few more than the support.
+3. ``_attend``: scores of candidates in float32, the threshold by Newton's steps from the bound,
+   which never pass it, and the values' rows.
+4. Backward gathers the same rows: ds = w (dp - c) with w = p^(2 - alpha) and c the mean of dp under
+   w. The forward pass keeps u = sum_j w_j v_j, so that c = g.u / sum w. The lists are turned by
+   counting; those of keys are sorted before they are summed, and sums over very long ones are of
+   whole numbers, so that the order in which programs run changes no bit.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+import torch
+from maxent.torch.attention import _plain_attention
+from maxent.torch.attention._inputs import kept
+from maxent.torch.attention._lists import AttentionSupport
+from maxent.torch.maps._launching import launch
+
+_ROWS = 128  # queries of a tile
+_KEYS = tl.constexpr(128)  # keys of a tile of marks: four words of 32 bits
+_HEADS = 64  # keys of a tile of heads
+_BITS = 1 << 30  # marks held at a time
+_KEPT = 128  # candidates of a query held in registers
+_LIGHT = tl.constexpr(256)  # queries of a key beyond which several programs share them
+_SHORT = tl.constexpr(64)
+_DENSE = 256  # candidates of a query, on average, from which on tiles would be faster
+_BAD = tl.constexpr(1 << 30)  # stands for the candidates of a query with NaN or inf
+_STEPS = 24
+_PROGRAMS = 1024  # that share the pieces of long lists
+_INTERPRETED = tl.constexpr(triton.knobs.runtime.interpret)
+_TYPES = (torch.float16, torch.bfloat16, torch.float32)
+_WIDEST = 256
+
+
+# -- forward ---------------------------------------------------------------------------------------
+
+
+@triton.jit
+def _powers(r, k, KIND: tl.constexpr):
+    """r^k and r^(k - 1) of r >= 0; 0 at 0."""
+    if KIND == 2:
+        return r * r, r
+    if KIND == 1:
+        return r, tl.where(r > 0, 1.0, 0.0)
+    log = tl.log2(tl.where(r > 0, r, 1.0))
+    return tl.where(r > 0, tl.exp2(k * log), 0.0), tl.where(r > 0, tl.exp2((k - 1) * log), 0.0)
+
+
+@triton.jit
+def _step(mass, slope, k, KIND: tl.constexpr):
+    """Newton's step on the k-norm, or on its power where that is as good."""
+    if KIND == 0:
+        step = (1 - tl.exp2(-tl.log2(tl.maximum(mass, 1e-30)) / k)) * mass / slope
+    else:
+        step = (mass - 1) / (k * slope)
+    return tl.where(slope > 0, step, 0.0)
+
+
+@triton.jit
+def _load_rows(X, at, stride, d, n, WIDTH: tl.constexpr, EVEN: tl.constexpr):
+    """Rows of a matrix, zeros beyond its ends."""
+    keep = (at < n)[:, None]
+    if not EVEN:
+        keep = keep & (d < WIDTH)[None, :]
+    return tl.load(X + at.to(tl.int64)[:, None] * stride + d[None, :], mask=keep, other=0.0)
+
+
+@triton.jit
+def _operand(x):
+    """Of a product: float32 is rounded to bfloat16, which Triton's interpreter does not know."""
+    if _INTERPRETED:
+        return x.to(tl.float32)
+    return x.to(tl.bfloat16) if x.dtype == tl.float32 else x
+
+
+@triton.jit
+def _product(
+    q, K, s0, c, d, stride, keys, WIDTH: tl.constexpr, EVEN: tl.constexpr, EDGE: tl.constexpr
+):
+    """Scores of a tile of queries and keys, unscaled; float32 is rounded to bfloat16."""
+    where = K + (s0 + c).to(tl.int64)[None, :] * stride + d[:, None]
+    if EDGE:
+        keep = (s0 + c < keys)[None, :]
+        if not EVEN:
+            keep = keep & (d < WIDTH)[:, None]
+        k = tl.load(where, mask=keep, other=0.0)
+    elif EVEN:
+        k = tl.load(where)
+    else:
+        k = tl.load(where, mask=(d < WIDTH)[:, None], other=0.0)
+    return tl.dot(q, _operand(k))
+
+
+@triton.jit
+def _seen(FIRST, STOP, b, r, queries, keys, SPANS: tl.constexpr, BN: tl.constexpr):
+    """What rows see, and the tiles that some of them, and all of them, see."""
+    if SPANS:
+        at = b.to(tl.int64) * queries + tl.minimum(r, queries - 1)
+        first, stop = tl.load(FIRST + at), tl.minimum(tl.load(STOP + at), keys)
+    else:
+        first, stop = tl.zeros_like(r), tl.zeros_like(r) + keys
+    begin = tl.maximum(tl.min(first, 0), 0) // BN * BN
+    end = tl.max(stop, 0)
+    whole = tl.minimum(tl.cdiv(tl.max(first, 0), BN) * BN, tl.cdiv(end, BN) * BN)
+    whole = tl.maximum(whole, begin)
+    after = tl.maximum(tl.min(stop, 0) // BN * BN, whole)
+    return first, stop, begin, whole, after, end
+
+
+@triton.jit
+def _norms(
+    K, V, KMAX, VMAX, kb, kh, kn, vb, vh, vn, heads, keys,
+    WIDTH: tl.constexpr, D: tl.constexpr, WIDE: tl.constexpr, DV: tl.constexpr, BN: tl.constexpr,
+):  # fmt: skip
+    """The largest norm of a head's keys and of its values, NaN if any is; as bits, which sort."""
+    pair, b = tl.program_id(0), tl.program_id(0) // heads
+    h = pair % heads
+    at = tl.program_id(1) * BN + tl.arange(0, BN)
+    k = _load_rows(
+        K + b.to(tl.int64) * kb + h.to(tl.int64) * kh, at, kn, tl.arange(0, D), keys, WIDTH, False
+    ).to(tl.float32)
+    v = _load_rows(
+        V + b.to(tl.int64) * vb + h.to(tl.int64) * vh, at, vn, tl.arange(0, DV), keys, WIDE, False
+    ).to(tl.float32)
+    k, v = tl.sqrt(tl.sum(k * k, 1)), tl.sqrt(tl.sum(v * v, 1))
+    tl.atomic_max(KMAX + pair, tl.max(k.to(tl.int32, bitcast=True) & 0x7FFFFFFF, 0))
+    tl.atomic_max(VMAX + pair, tl.max(v.to(tl.int32, bitcast=True) & 0x7FFFFFFF, 0))
+
+
+@triton.jit
+def _bound(
+    Q, K, FIRST, STOP, ALPHA, SLOPES, KMAX, QMAX, TAU, qb, qh, qn, kb, kh, kn, b_span,
+    head0, tile1, heads, group, queries, keys, scale,
+    WIDTH: tl.constexpr, D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
+    SPANS: tl.constexpr, SLOPED: tl.constexpr, KIND: tl.constexpr,
+):  # fmt: skip
+    """A lower bound of every threshold, from the largest score at each place of a tile."""
+    pair, m = head0 + tl.program_id(0), tile1 - 1 - tl.program_id(1)
+    b, h = pair // heads, pair % heads
+    EVEN: tl.constexpr = WIDTH == D
+    r, d, c = m * BM + tl.arange(0, BM), tl.arange(0, D), tl.arange(0, BN)
+    q = _load_rows(Q + b.to(tl.int64) * qb + h.to(tl.int64) * qh, r, qn, d, queries, WIDTH, EVEN)
+    K += b.to(tl.int64) * kb + (h // group).to(tl.int64) * kh
+    a = tl.load(ALPHA + h) - 1
+    wide = q.to(tl.float32)
+    norm = tl.sqrt(tl.sum(wide * wide, 1))
+    tl.atomic_max(QMAX + pair, tl.max(norm.to(tl.int32, bitcast=True) & 0x7FFFFFFF, 0))
+    # |rounding| <= |q| |k| times this: sums of products, and operands where they are rounded
+    slack: tl.constexpr = D * 2.0**-22 + (2.0**-7 if q.dtype == tl.float32 else 0.0)
+    q = _operand(q)
+    slope = 0.0
+    if SLOPED:
+        slope = tl.load(SLOPES + h) / scale
+    first, stop, begin, whole, after, end = _seen(
+        FIRST, STOP, b * b_span, r, queries, keys, SPANS, BN
+    )
+    heads_of = tl.full((BM, BN), float("-inf"), tl.float32)
+    for s0 in range(begin, whole, BN):
+        s = _product(q, K, s0, c, d, kn, keys, WIDTH, EVEN, True)
+        if SLOPED:
+            s -= slope * tl.abs(r[:, None] - (s0 + c)[None, :]).to(tl.float32)
+        inside = ((s0 + c)[None, :] >= first[:, None]) & ((s0 + c)[None, :] < stop[:, None])
+        heads_of = tl.maximum(heads_of, tl.where(inside, s, float("-inf")))
+    for s0 in range(whole, after, BN):
+        s = _product(q, K, s0, c, d, kn, keys, WIDTH, EVEN, False)
+        if SLOPED:
+            s -= slope * tl.abs(r[:, None] - (s0 + c)[None, :]).to(tl.float32)
+        heads_of = tl.maximum(heads_of, s)
+    for s0 in range(after, end, BN):
+        s = _product(q, K, s0, c, d, kn, keys, WIDTH, EVEN, True)
+        if SLOPED:
+            s -= slope * tl.abs(r[:, None] - (s0 + c)[None, :]).to(tl.float32)
+        inside = ((s0 + c)[None, :] >= first[:, None]) & ((s0 + c)[None, :] < stop[:, None])
+        heads_of = tl.maximum(heads_of, tl.where(inside, s, float("-inf")))
+    z = heads_of * (scale * a)
+    top = tl.max(z, 1)
+    tau = tl.where(top > float("-inf"), top - 1, 0.0)
+    for _ in range(6):
+        mass, slopes = _powers(tl.maximum(z - tau[:, None], 0.0), 1 / a, KIND)
+        tau += _step(tl.sum(mass, 1), tl.sum(slopes, 1), 1 / a, KIND)
+    reach = norm * tl.load(KMAX + pair // heads * (heads // group) + h // group).to(
+        tl.float32, bitcast=True
+    )
+    if SLOPED:
+        reach += tl.abs(slope) * keys
+    margin = 2 * slack * reach * (scale * a) + 2e-6
+    tau = tl.where(top > float("-inf"), tau - margin, float("inf"))
+    # NaN or inf among the numbers, or an alpha that is not for these kernels
+    limit = tl.where(a > 0, tl.where(a <= 1, 1e30, -1.0), -1.0)
+    tau = tl.where(margin < limit, tau, float("nan"))
+    tl.store(TAU + pair.to(tl.int64) * queries + r, tau, mask=r < queries)
+
+
+@triton.jit
+def _packed(hit, BM: tl.constexpr):
+    """128 marks of a row as four words: a thread packs what it holds, so columns are permuted."""
+    c = tl.arange(0, _KEYS)
+    w = tl.where(hit, (1 << (2 * (c // 8 % 16) + c % 2))[None, :], 0)
+    w = tl.permute(tl.reshape(w, (BM, 16, 4, 2)), (0, 2, 1, 3))
+    return tl.sum(tl.reshape(w, (BM, 4, 32)), 2)
+
+
+@triton.jit
+def _column(word, bit):
+    """The key of a mark."""
+    return word // 4 * 128 + bit // 2 * 8 + word % 4 * 2 + bit % 2
+
+
+@triton.jit
+def _ones(w):
+    """How many bits of a word are set."""
+    n = w - ((w >> 1) & 0x55555555)
+    n = (n & 0x33333333) + ((n >> 2) & 0x33333333)
+    n = (n + (n >> 4)) & 0x0F0F0F0F
+    return ((n * 0x01010101) >> 24) & 0x3F
+
+
+@triton.jit
+def _mark(
+    Q, K, FIRST, STOP, ALPHA, SLOPES, TAU, MARKS, COUNT, qb, qh, qn, kb, kh, kn, b_span,
+    head0, tile0, tile1, heads, group, queries, keys, words, scale,
+    WIDTH: tl.constexpr, D: tl.constexpr, BM: tl.constexpr,
+    SPANS: tl.constexpr, SLOPED: tl.constexpr,
+):  # fmt: skip
+    """Bits of the scores above the bound, and how many there are."""
+    pair, m = head0 + tl.program_id(0), tile1 - 1 - tl.program_id(1)
+    b, h = pair // heads, pair % heads
+    EVEN: tl.constexpr = WIDTH == D
+    r, d, c, y = m * BM + tl.arange(0, BM), tl.arange(0, D), tl.arange(0, _KEYS), tl.arange(0, 4)
+    q = _load_rows(Q + b.to(tl.int64) * qb + h.to(tl.int64) * qh, r, qn, d, queries, WIDTH, EVEN)
+    q = _operand(q)
+    K += b.to(tl.int64) * kb + (h // group).to(tl.int64) * kh
+    row = pair.to(tl.int64) * queries + r
+    bound = tl.load(TAU + row, mask=r < queries, other=float("inf"))
+    tau = bound / (scale * (tl.load(ALPHA + h) - 1))
+    slope = 0.0
+    if SLOPED:
+        slope = tl.load(SLOPES + h) / scale
+    first, stop, begin, whole, after, end = _seen(
+        FIRST, STOP, b * b_span, r, queries, keys, SPANS, _KEYS
+    )
+    local = tl.program_id(0).to(tl.int64) * (tile1 - tile0) * BM + (r - tile0 * BM)
+    MARKS += local[:, None] * words + y[None, :]
+    count = tl.zeros((BM, 4), tl.int32)
+    for s0 in range(begin, whole, _KEYS):
+        s = _product(q, K, s0, c, d, kn, keys, WIDTH, EVEN, True)
+        if SLOPED:
+            s -= slope * tl.abs(r[:, None] - (s0 + c)[None, :]).to(tl.float32)
+        inside = ((s0 + c)[None, :] >= first[:, None]) & ((s0 + c)[None, :] < stop[:, None])
+        w = _packed((s > tau[:, None]) & inside, BM)
+        count += _ones(w)
+        tl.store(MARKS + s0 // 32, w)
+    for s0 in range(whole, after, _KEYS):
+        s = _product(q, K, s0, c, d, kn, keys, WIDTH, EVEN, False)
+        if SLOPED:
+            s -= slope * tl.abs(r[:, None] - (s0 + c)[None, :]).to(tl.float32)
+        w = _packed(s > tau[:, None], BM)
+        count += _ones(w)
+        tl.store(MARKS + s0 // 32, w)
+    for s0 in range(after, end, _KEYS):
+        s = _product(q, K, s0, c, d, kn, keys, WIDTH, EVEN, True)
+        if SLOPED:
+            s -= slope * tl.abs(r[:, None] - (s0 + c)[None, :]).to(tl.float32)
+        inside = ((s0 + c)[None, :] >= first[:, None]) & ((s0 + c)[None, :] < stop[:, None])
+        w = _packed((s > tau[:, None]) & inside, BM)
+        count += _ones(w)
+        tl.store(MARKS + s0 // 32, w)
+    total = tl.where(bound == bound, tl.sum(count, 1), _BAD)
+    tl.store(COUNT + row, total, mask=r < queries)
+
+
+@triton.jit
+def _keys_of_marks(MARKS, COL, low, high, CHUNK: tl.constexpr):
+    """Write the keys of the bits of words from low to high."""
+    done = 0
+    for w0 in range(low, high, CHUNK):
+        p = w0 + tl.arange(0, CHUNK)
+        w = tl.load(MARKS + p, mask=p < high, other=0)
+        ones = _ones(w)
+        to = done + tl.cumsum(ones, 0) - ones
+        for _ in range(tl.max(ones, 0)):
+            lowest = w & (-w)
+            # the exponent of a power of two; that of the sign bit has no positive number
+            bit = (tl.abs(lowest).to(tl.float32).to(tl.int32, bitcast=True) >> 23) - 127
+            bit = tl.where(lowest == -2147483648, 31, bit)
+            tl.store(COL + to, _column(p, bit), mask=w != 0)
+            to += (w != 0).to(tl.int32)
+            w = w ^ lowest
+        done += tl.sum(ones, 0)
+
+
+@triton.jit
+def _attend(
+    Q, K, V, FIRST, STOP, ALPHA, SLOPES, TAU, MARKS, ENDS, COL, ROOT, OWNER, COUNTS,
+    OUT, MEAN, MASS, qb, qh, qn, kb, kh, kn, vb, vh, vn, b_span,
+    head0, row0, rows, marked_rows, heads, group, queries, keys, words, scale,
+    WIDTH: tl.constexpr, D: tl.constexpr, WIDE: tl.constexpr, DV: tl.constexpr,
+    KEPT: tl.constexpr, G: tl.constexpr, STEPS: tl.constexpr,
+    SPANS: tl.constexpr, SLOPED: tl.constexpr, KIND: tl.constexpr,
+):  # fmt: skip
+    """One query: its candidates' scores, threshold and output, and what backward needs."""
+    i, pair = row0 + tl.program_id(0), head0 + tl.program_id(1)
+    b, h = pair // heads, pair % heads
+    row = pair.to(tl.int64) * queries + i
+    ENDS += tl.program_id(1).to(tl.int64) * rows + tl.program_id(0)
+    start = tl.load(ENDS - 1)
+    n = (tl.load(ENDS) - start).to(tl.int32)
+    COL += start
+    ROOT += start
+    OWNER += start
+    low, high = 0, keys
+    if SPANS:
+        at = b.to(tl.int64) * b_span * queries + i
+        low, high = tl.maximum(tl.load(FIRST + at), 0), tl.minimum(tl.load(STOP + at), keys)
+    if n > 0:
+        MARKS += (tl.program_id(1).to(tl.int64) * marked_rows + tl.program_id(0)) * words
+        _keys_of_marks(MARKS, COL, low // 128 * 4, tl.cdiv(high, 128) * 4, 256)
+    tl.debug_barrier()
+    d, e, x = tl.arange(0, D), tl.arange(0, DV), tl.arange(0, KEPT)
+    a = tl.load(ALPHA + h) - 1
+    k = 1 / a
+    Q += b.to(tl.int64) * qb + h.to(tl.int64) * qh + i.to(tl.int64) * qn
+    K += b.to(tl.int64) * kb + (h // group).to(tl.int64) * kh
+    V += b.to(tl.int64) * vb + (h // group).to(tl.int64) * vh
+    q = tl.load(Q + d, mask=d < WIDTH, other=0.0).to(tl.float32)
+    slope = 0.0
+    if SLOPED:
+        slope = tl.load(SLOPES + h) * a
+    for g0 in range(0, n, G):
+        g = g0 + tl.arange(0, G)
+        j = tl.load(COL + g, mask=g < n, other=keys)
+        z = tl.sum(_load_rows(K, j, kn, d, keys, WIDTH, WIDTH == D).to(tl.float32) * q[None, :], 1)
+        z *= scale * a
+        if SLOPED:
+            z -= slope * tl.abs(i - j).to(tl.float32)
+        tl.store(ROOT + g, z, mask=g < n)
+    tl.debug_barrier()
+    tau = tl.load(TAU + row)
+    z = tl.load(ROOT + x, mask=x < n, other=float("-inf"))
+    step = tl.where(n > 0, 1.0, 0.0)
+    steps = 0
+    while (step > 1e-7 * (1 + tl.abs(tau))) & (steps < STEPS):
+        mass, slopes = _powers(tl.maximum(z - tau, 0.0), k, KIND)
+        total, weight = tl.sum(mass, 0), tl.sum(slopes, 0)
+        for x0 in range(KEPT, n, KEPT):
+            more = tl.load(ROOT + x0 + x, mask=x0 + x < n, other=float("-inf"))
+            mass, slopes = _powers(tl.maximum(more - tau, 0.0), k, KIND)
+            total += tl.sum(mass, 0)
+            weight += tl.sum(slopes, 0)
+        step = _step(total, weight, k, KIND)
+        tau += tl.maximum(step, 0.0)
+        steps += 1
+    total, weight = 0.0, 0.0
+    COUNTS += (b * (heads // group) + h // group).to(tl.int64) * keys
+    for x0 in range(0, n, KEPT):
+        some = x0 + x < n
+        r = tl.maximum(tl.load(ROOT + x0 + x, mask=some, other=float("-inf")) - tau, 0.0)
+        mass, slopes = _powers(r, k, KIND)
+        total += tl.sum(mass, 0)
+        weight += tl.sum(slopes, 0)
+        tl.store(ROOT + x0 + x, r, mask=some)
+        tl.store(OWNER + x0 + x, tl.zeros_like(x) + row.to(tl.int32), mask=some)
+        j = tl.load(COL + x0 + x, mask=some, other=0)
+        tl.atomic_add(COUNTS + j, 1, mask=some & (r > 0), sem="relaxed")
+    tl.debug_barrier()
+    out, mean = tl.zeros((DV,), tl.float32), tl.zeros((DV,), tl.float32)
+    for g0 in range(0, n, G):
+        g = g0 + tl.arange(0, G)
+        r = tl.load(ROOT + g, mask=g < n, other=0.0)
+        j = tl.load(COL + g, mask=(g < n) & (r > 0), other=keys)
+        v = _load_rows(V, j, vn, e, keys, WIDE, WIDE == DV).to(tl.float32)
+        mass, slopes = _powers(r, k, KIND)
+        mean += tl.sum(v * slopes[:, None], 0)
+        out += tl.sum(v * mass[:, None], 0)
+    at = row * WIDE + e
+    out *= 1 / tl.maximum(total, 1e-30)
+    tl.store(OUT + at, out.to(OUT.dtype.element_ty), mask=e < WIDE)
+    tl.store(MEAN + at, mean.to(MEAN.dtype.element_ty), mask=e < WIDE)
+    tl.store(MASS + row, weight)
+
+
+# -- backward --------------------------------------------------------------------------------------
+
+
+@triton.jit
+def _centre(
+    GRAD, MEAN, MASS, CENTRE, GMAX, gb, gh, gn, heads, queries,
+    WIDE: tl.constexpr, DV: tl.constexpr, BM: tl.constexpr,
+):  # fmt: skip
+    """c of every query, and the largest norm of a head's gradients."""
+    pair, r, e = tl.program_id(0), tl.program_id(1) * BM + tl.arange(0, BM), tl.arange(0, DV)
+    b, h = pair // heads, pair % heads
+    g = _load_rows(
+        GRAD + b.to(tl.int64) * gb + h.to(tl.int64) * gh, r, gn, e, queries, WIDE, WIDE == DV
+    ).to(tl.float32)
+    row = pair.to(tl.int64) * queries + r
+    mean = _load_rows(
+        MEAN + pair.to(tl.int64) * queries * WIDE, r, WIDE, e, queries, WIDE, WIDE == DV
+    )
+    mass = tl.load(MASS + row, mask=r < queries, other=1.0)
+    c = tl.sum(g * mean.to(tl.float32), 1) / tl.where(mass > 0, mass, 1.0)
+    tl.store(CENTRE + row, c, mask=r < queries)
+    norm = tl.sqrt(tl.sum(g * g, 1))
+    tl.atomic_max(GMAX + pair, tl.max(norm.to(tl.int32, bitcast=True) & 0x7FFFFFFF, 0))
+
+
+@triton.jit
+def _place(COL, ROOT, OWNER, NEXT, LIST, total, heads, group, queries, keys, BLOCK: tl.constexpr):
+    """The places of every key's queries in the lists, in any order."""
+    slot = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    some = slot < total
+    some = some & (tl.load(ROOT + slot, mask=some, other=0.0) > 0)
+    pair = tl.load(OWNER + slot, mask=some, other=0) // queries
+    shared = pair // heads * (heads // group) + pair % heads // group
+    j = tl.load(COL + slot, mask=some, other=0)
+    to = tl.atomic_add(NEXT + shared.to(tl.int64) * keys + j, 1, mask=some, sem="relaxed")
+    tl.store(LIST + to, slot.to(tl.int32), mask=some)
+
+
+@triton.jit
+def _sorted(LIST, n, SIZE: tl.constexpr):
+    a = tl.arange(0, SIZE)
+    tl.store(LIST + a, tl.sort(tl.load(LIST + a, mask=a < n, other=2147483647)), mask=a < n)
+
+
+@triton.jit
+def _entries(
+    Q, GRAD, OWNER, ROOT, CENTRE, LIST, ALPHA, g, n, v, qb, qh, qn, gb, gh, gn, heads, queries,
+    WIDTH: tl.constexpr, D: tl.constexpr, WIDE: tl.constexpr, DV: tl.constexpr, KIND: tl.constexpr,
+):  # fmt: skip
+    """Some of a key's queries: their places, rows of queries and gradients, p and ds."""
+    some = g < n
+    slot = tl.load(LIST + g, mask=some, other=0)
+    owner = tl.load(OWNER + slot, mask=some, other=0)
+    r = tl.load(ROOT + slot, mask=some, other=0.0)
+    c = tl.load(CENTRE + owner, mask=some, other=0.0)
+    pair, i = owner // queries, (owner % queries).to(tl.int64)
+    b, h = (pair // heads).to(tl.int64), pair % heads
+    d, e = tl.arange(0, D), tl.arange(0, DV)
+    keep, keep_wide = some[:, None], some[:, None]
+    if WIDTH != D:
+        keep = keep & (d < WIDTH)[None, :]
+    if WIDE != DV:
+        keep_wide = keep_wide & (e < WIDE)[None, :]
+    at = GRAD + b * gb + h.to(tl.int64) * gh + i * gn
+    grad = tl.load(at[:, None] + e[None, :], mask=keep_wide, other=0.0).to(tl.float32)
+    at = Q + b * qb + h.to(tl.int64) * qh + i * qn
+    q = tl.load(at[:, None] + d[None, :], mask=keep, other=0.0).to(tl.float32)
+    k = 1.0
+    if KIND == 0:
+        k = 1 / (tl.load(ALPHA + h, mask=some, other=2.0) - 1)
+    p, w = _powers(r, k, KIND)
+    return slot, q, grad, p, w * (tl.sum(grad * v[None, :], 1) - c)
+
+
+@triton.jit
+def _columns(
+    Q, V, GRAD, ALPHA, OWNER, ROOT, CENTRE, LIST, NEXT, COUNTS, DS, DK, DV_OUT,
+    qb, qh, qn, vb, vh, vn, gb, gh, gn, heads, shared_heads, queries, keys, scale,
+    WIDTH: tl.constexpr, D: tl.constexpr, WIDE: tl.constexpr, DV: tl.constexpr,
+    G: tl.constexpr, KIND: tl.constexpr,
+):  # fmt: skip
+    """Gradients of one key and its value, from the queries that attend to it, in their order."""
+    j, pair = tl.program_id(0), tl.program_id(1)
+    row = pair.to(tl.int64) * keys + j
+    n = tl.load(COUNTS + row)
+    if n <= _LIGHT:
+        LIST += tl.load(NEXT + row) - n
+        if n > _SHORT:
+            _sorted(LIST, n, _LIGHT)
+        elif n > 1:
+            _sorted(LIST, n, _SHORT)
+        tl.debug_barrier()
+        b, h = (pair // shared_heads).to(tl.int64), (pair % shared_heads).to(tl.int64)
+        d, e = tl.arange(0, D), tl.arange(0, DV)
+        v = tl.load(V + b * vb + h * vh + j.to(tl.int64) * vn + e, mask=e < WIDE, other=0.0)
+        v = v.to(tl.float32)
+        dk, dv = tl.zeros((D,), tl.float32), tl.zeros((DV,), tl.float32)
+        for g0 in range(0, n, G):
+            g = g0 + tl.arange(0, G)
+            slot, q, grad, p, ds = _entries(
+                Q, GRAD, OWNER, ROOT, CENTRE, LIST, ALPHA, g, n, v, qb, qh, qn, gb, gh, gn,
+                heads, queries, WIDTH, D, WIDE, DV, KIND,
+            )  # fmt: skip
+            tl.store(DS + slot, ds, mask=g < n)
+            dv += tl.sum(grad * p[:, None], 0)
+            dk += tl.sum(q * ds[:, None], 0)
+        tl.store(DK + row * WIDTH + d, (dk * scale).to(DK.dtype.element_ty), mask=d < WIDTH)
+        tl.store(DV_OUT + row * WIDE + e, dv.to(DV_OUT.dtype.element_ty), mask=e < WIDE)
+
+
+@triton.jit
+def _units(QMAX, VMAX, GMAX, pair, shared_heads, heads, queries):
+    """Powers of two that make sums of a key's gradients whole numbers below 2^62."""
+    group = heads // shared_heads
+    first = pair // shared_heads * heads + pair % shared_heads * group
+    q, g = 0.0, 0.0
+    for x in range(group):
+        q = tl.maximum(q, tl.load(QMAX + first + x).to(tl.float32, bitcast=True))
+        g = tl.maximum(g, tl.load(GMAX + first + x).to(tl.float32, bitcast=True))
+    v = tl.load(VMAX + pair).to(tl.float32, bitcast=True)
+    many = (queries * group).to(tl.float32)
+    for_k = tl.floor(61 - tl.log2(tl.maximum(2 * g * v * q * many, 1e-30)))
+    for_v = tl.floor(61 - tl.log2(tl.maximum(g * many, 1e-30)))
+    return tl.minimum(for_k, 120.0), tl.minimum(for_v, 120.0)
+
+
+@triton.jit
+def _shared_columns(
+    Q, V, GRAD, ALPHA, OWNER, ROOT, CENTRE, LIST, NEXT, COUNTS, PIECES, NUMBER, DS, SUMS,
+    QMAX, VMAX, GMAX, qb, qh, qn, vb, vh, vn, gb, gh, gn,
+    heads, shared_heads, queries, keys, all_keys,
+    WIDTH: tl.constexpr, D: tl.constexpr, WIDE: tl.constexpr, DV: tl.constexpr,
+    G: tl.constexpr, KIND: tl.constexpr,
+):  # fmt: skip
+    """A piece of the queries of a key that many attend to: sums of whole numbers, in any order."""
+    piece = tl.program_id(0)
+    pieces = tl.load(PIECES + all_keys - 1)
+    while piece < pieces:
+        low, high = 0, all_keys - 1  # the first key whose pieces end after this one
+        while low < high:
+            middle = (low + high) // 2
+            ends = tl.load(PIECES + middle)
+            low, high = (
+                tl.where(ends > piece, low, middle + 1),
+                tl.where(ends > piece, middle, high),
+            )
+        row = low.to(tl.int64)
+        n = tl.load(COUNTS + row)
+        start = (piece - (tl.load(PIECES + row) - tl.cdiv(n, _LIGHT))) * _LIGHT
+        entries = LIST + tl.load(NEXT + row) - n
+        pair, j = row // keys, row % keys
+        b, h = pair // shared_heads, pair % shared_heads
+        d, e = tl.arange(0, D), tl.arange(0, DV)
+        v = tl.load(V + b * vb + h * vh + j * vn + e, mask=e < WIDE, other=0.0).to(tl.float32)
+        for_k, for_v = _units(QMAX, VMAX, GMAX, pair, shared_heads, heads, queries)
+        dk, dv = tl.zeros((D,), tl.int64), tl.zeros((DV,), tl.int64)
+        for g0 in range(start, tl.minimum(start + _LIGHT, n), G):
+            g = g0 + tl.arange(0, G)
+            slot, q, grad, p, ds = _entries(
+                Q, GRAD, OWNER, ROOT, CENTRE, entries, ALPHA, g, n, v, qb, qh, qn, gb, gh, gn,
+                heads, queries, WIDTH, D, WIDE, DV, KIND,
+            )  # fmt: skip
+            tl.store(DS + slot, ds, mask=g < n)
+            dk += tl.sum((q * ds[:, None] * tl.exp2(for_k)).to(tl.int64), 0)
+            dv += tl.sum((grad * p[:, None] * tl.exp2(for_v)).to(tl.int64), 0)
+        SUM = SUMS + (tl.load(NUMBER + row) - 1).to(tl.int64) * (D + DV)
+        tl.atomic_add(SUM + d, dk, sem="relaxed")
+        tl.atomic_add(SUM + D + e, dv, sem="relaxed")
+        piece += tl.num_programs(0)
+
+
+@triton.jit
+def _finish_shared(
+    COUNTS, NUMBER, SUMS, QMAX, VMAX, GMAX, DK, DV_OUT, heads, shared_heads, queries, keys, scale,
+    WIDTH: tl.constexpr, D: tl.constexpr, WIDE: tl.constexpr, DV: tl.constexpr,
+):  # fmt: skip
+    """The gradients of such keys from their sums."""
+    row = tl.program_id(0).to(tl.int64)
+    if tl.load(COUNTS + row) > _LIGHT:
+        d, e = tl.arange(0, D), tl.arange(0, DV)
+        for_k, for_v = _units(QMAX, VMAX, GMAX, row // keys, shared_heads, heads, queries)
+        SUMS += (tl.load(NUMBER + row) - 1).to(tl.int64) * (D + DV)
+        dk = tl.load(SUMS + d).to(tl.float32) * tl.exp2(-for_k) * scale
+        dv = tl.load(SUMS + D + e).to(tl.float32) * tl.exp2(-for_v)
+        tl.store(DK + row * WIDTH + d, dk.to(DK.dtype.element_ty), mask=d < WIDTH)
+        tl.store(DV_OUT + row * WIDE + e, dv.to(DV_OUT.dtype.element_ty), mask=e < WIDE)
+
+
+@triton.jit
+def _queries(
+    K, ENDS, COL, ROOT, DS, DQ, BY_ALPHA, kb, kh, kn, heads, group, queries, keys, scale,
+    WIDTH: tl.constexpr, D: tl.constexpr, G: tl.constexpr, LEARNS: tl.constexpr,
+):  # fmt: skip
+    """The gradient of a query: the rows of its keys times ds. And a^2 times what alpha gets."""
+    i, pair = tl.program_id(0), tl.program_id(1)
+    b, h, d = pair // heads, pair % heads, tl.arange(0, D)
+    row = pair.to(tl.int64) * queries + i
+    start = tl.load(ENDS + row)
+    n = (tl.load(ENDS + row + 1) - start).to(tl.int32)
+    K += b.to(tl.int64) * kb + (h // group).to(tl.int64) * kh
+    dq, by_alpha = tl.zeros((D,), tl.float32), 0.0
+    for g0 in range(0, n, G):
+        g = g0 + tl.arange(0, G)
+        some = g < n
+        r = tl.load(ROOT + start + g, mask=some, other=0.0)
+        some = some & (r > 0)
+        j = tl.load(COL + start + g, mask=some, other=keys)
+        ds = tl.load(DS + start + g, mask=some, other=0.0)
+        dq += tl.sum(
+            _load_rows(K, j, kn, d, keys, WIDTH, WIDTH == D).to(tl.float32) * ds[:, None], 0
+        )
+        if LEARNS:  # dp/dalpha = w (b / w - mean), b / w = -(1 - r + r log r) / a^2
+            m = -tl.log(tl.where(some, r, 1.0))
+            near = tl.exp(-m) * m * m * (0.5 + m * (1 / 6 + m * (1 / 24 + m / 120)))
+            by_alpha -= tl.sum(tl.where(m < 0.1, near, 1 - r * (1 + m)) * ds, 0)
+    tl.store(DQ + row * WIDTH + d, (dq * scale).to(DQ.dtype.element_ty), mask=d < WIDTH)
+    if LEARNS:
+        tl.store(BY_ALPHA + row, by_alpha)
+
+
+# -- what is launched ------------------------------------------------------------------------------
+
+
+def takes(given):
+    """Whether these kernels are for these tensors; a look at an alpha would wait for the device."""
+    q, v = given.query, given.value
+    small = max(q.shape[3], v.shape[3]) <= _WIDEST and q.shape[:3].numel() < 1 << 31
+    alpha = given.alpha
+    right = isinstance(alpha, torch.Tensor) or 1 < alpha <= 2
+    return q.dtype in _TYPES and small and right and given.bias is None and given.scale > 0
+
+
+class _Shape:
+    """Sizes and constants that the kernels share."""
+
+    def __init__(self, given):
+        self.batch, self.heads, self.queries, self.width = given.query.shape
+        self.shared, self.keys = given.key.shape[1:3]
+        self.wide = given.value.shape[3]
+        self.widths = {"WIDTH": self.width, "D": _padded(self.width)}
+        self.wides = {"WIDE": self.wide, "DV": _padded(self.wide)}
+        alpha = 0.0 if isinstance(given.alpha, torch.Tensor) else given.alpha
+        self.kind = {"KIND": {1.5: 2, 2.0: 1}.get(alpha, 0)}
+        self.gathered = {"G": 8 if max(self.width, self.wide) > 64 else 16}
+
+
+def _padded(width):
+    return max(triton.next_power_of_2(width), 16)
+
+
+def _rows_last(x):
+    """Rows without gaps between their numbers."""
+    return x if x.stride(-1) == 1 else x.contiguous()
+
+
+def _chunks(shape):
+    """Heads and tiles of queries whose marks are held at a time, in the order of rows."""
+    tiles = triton.cdiv(shape.queries, _ROWS)
+    one = tiles * _ROWS * triton.cdiv(shape.keys, 128) * 128  # marks of a head
+    pairs = shape.batch * shape.heads
+    if one <= _BITS:
+        step = max(_BITS // one, 1)
+        return [(a, min(a + step, pairs), 0, tiles) for a in range(0, pairs, step)]
+    step = max(_BITS * tiles // one, 1)
+    cuts = range(0, tiles, step)
+    return [(a, a + 1, b, min(b + step, tiles)) for a in range(pairs) for b in cuts]
+
+
+def _launch(kernel, grid, arguments, constants, warps, stages=3):
+    options = {"num_warps": warps, "num_stages": stages}
+    launch(kernel, (*grid, *(1,) * (3 - len(grid))), arguments, constants, options)
+
+
+def forward(given):
+    """The output, and rows of lists: where they begin, keys, and (z - tau)_+ of each.
+
+    Where supports are wide, or numbers are not finite, torch's own operations do it, and the lists
+    have no entries.
+    """
+    shape = _Shape(given)
+    q, k, v = map(_rows_last, (given.query, given.key, given.value))
+    alphas, slopes, first, stop, b_span = _settings(given)
+    mean, mass, counts, norms = (x.zero_() if x.dtype == torch.int32 else x for x in kept(given))
+    kmax, vmax, qmax = _split(norms, shape)
+    tau, count = torch.empty_like(mass), torch.empty_like(mass, dtype=torch.int32)
+    out = v.new_empty(*q.shape[:3], shape.wide)
+    words = triton.cdiv(shape.keys, 128) * 4
+    sizes = shape.heads, given.group, shape.queries, shape.keys
+    places = *q.stride()[:3], *k.stride()[:3]
+    seen = {"SPANS": given.first is not None, "SLOPED": given.slopes is not None}
+    limits = (first, stop, alphas, slopes)
+    _launch(
+        _norms, (len(kmax), triton.cdiv(shape.keys, 64)),
+        (k, v, kmax, vmax, *k.stride()[:3], *v.stride()[:3], shape.shared, shape.keys),
+        shape.widths | shape.wides | {"BN": 64}, 4,
+    )  # fmt: skip
+    lists = []
+    for head0, head1, tile0, tile1 in _chunks(shape):
+        grid = head1 - head0, tile1 - tile0
+        _launch(
+            _bound, grid,
+            (q, k, *limits, kmax, qmax, tau, *places, b_span, head0, tile1, *sizes, given.scale),
+            shape.widths | {"BM": _ROWS, "BN": _HEADS} | seen | shape.kind,
+            8 if seen["SPANS"] else 4,
+        )  # fmt: skip
+        marks = tau.new_empty(grid[0] * grid[1] * _ROWS * words, dtype=torch.int32)
+        _launch(
+            _mark, grid,
+            (q, k, *limits, tau, marks, count, *places, b_span, head0, tile0, tile1, *sizes, words,
+             given.scale),
+            shape.widths | {"BM": _ROWS} | seen, 8, 2 if shape.width > 64 else 3,
+        )  # fmt: skip
+        row0, row1 = tile0 * _ROWS, min(tile1 * _ROWS, shape.queries)
+        begin, end = head0 * shape.queries + row0, (head1 - 1) * shape.queries + row1
+        ends = torch.zeros(end - begin + 1, dtype=torch.int64, device=q.device)
+        torch.cumsum(count[begin:end], 0, out=ends[1:])
+        total = int(ends[-1])  # waits for the device
+        if total > _DENSE * (end - begin):
+            return _plain_attention.forward(given)
+        made = [tau.new_empty(total, dtype=t) for t in (torch.int32, torch.float32, torch.int32)]
+        _launch(
+            _attend, (row1 - row0, grid[0]),
+            (q, k, v, *limits, tau, marks, ends[1:], *made, counts, out, mean, mass, *places,
+             *v.stride()[:3], b_span, head0, row0, row1 - row0, grid[1] * _ROWS, *sizes, words,
+             given.scale),
+            shape.widths | shape.wides | {"KEPT": _KEPT} | shape.gathered | {"STEPS": _STEPS}
+            | seen | shape.kind,
+            1,
+        )  # fmt: skip
+        lists.append((ends, *made))
+    return out, *_joined(lists), mean, mass, counts, norms
+
+
+def _joined(chunks):
+    """Rows of all chunks as one."""
+    if len(chunks) == 1:
+        return chunks[0]
+    begins, used = [chunks[0][0][:1]], 0
+    for ends, col, *_ in chunks:
+        begins.append(ends[1:] + used)
+        used += len(col)
+    return torch.cat(begins), *(
+        torch.cat(parts) for parts in zip(*(c[1:] for c in chunks), strict=True)
+    )
+
+
+def _settings(given):
+    """Alphas, slopes, and what queries see; tensors that are not looked at where there is none."""
+    alphas = given.alphas()
+    slopes = alphas if given.slopes is None else given.slopes.detach().float()
+    if given.first is None:
+        none = torch.empty(0, dtype=torch.int32, device=alphas.device)
+        return alphas, slopes, none, none, 0
+    return alphas, slopes, given.first, given.stop, int(len(given.first) > 1)
+
+
+def _split(norms, shape):
+    """The largest norms of keys, values and queries of each head, as bits."""
+    shared = shape.batch * shape.shared
+    return norms.split([shared, shared, shape.batch * shape.heads])
+
+
+def backward(given, lists, g):
+    """Gradients of query, key, value and, one for each head, of alpha."""
+    shape = _Shape(given)
+    crow, col, root, owner, mean, mass, counts, norms = lists
+    q, k, v, g = map(_rows_last, (given.query, given.key, given.value, g))
+    alphas = given.alphas()
+    _, vmax, qmax = _split(norms, shape)
+    gmax = torch.zeros_like(qmax)
+    centre, total = torch.empty_like(mass), len(col)
+    both = shape.widths | shape.wides
+    _launch(
+        _centre, (len(gmax), triton.cdiv(shape.queries, 16)),
+        (g, mean, mass, centre, gmax, *g.stride()[:3], shape.heads, shape.queries),
+        shape.wides | {"BM": 16}, 2,
+    )  # fmt: skip
+    after = torch.cumsum(counts, 0, dtype=torch.int32) - counts
+    entries = torch.empty_like(col)
+    _launch(
+        _place, (triton.cdiv(total, 1024),),
+        (col, root, owner, after, entries, total, shape.heads, given.group, shape.queries,
+         shape.keys),
+        {"BLOCK": 1024}, 4,
+    )  # fmt: skip
+    ds = torch.empty_like(root)
+    dq, dk, dv = (x.new_empty(x.shape) for x in (q, k, v))
+    places = *q.stride()[:3], *v.stride()[:3], *g.stride()[:3]
+    turned = alphas, owner, root, centre, entries, after, counts
+    sizes = shape.heads, shape.shared, shape.queries, shape.keys
+    gathered = both | shape.gathered | shape.kind
+    _launch(
+        _columns, (shape.keys, shape.batch * shape.shared),
+        (q, v, g, *turned, ds, dk, dv, *places, *sizes, given.scale), gathered, 1,
+    )  # fmt: skip
+    if shape.queries * given.group > _LIGHT.value:
+        long = counts > _LIGHT.value
+        number = torch.cumsum(long, 0, dtype=torch.int32)
+        pieces = torch.cumsum(
+            long * ((counts + _LIGHT.value - 1) // _LIGHT.value), 0, dtype=torch.int32
+        )
+        room = max(total // _LIGHT.value, 1), both["D"] + both["DV"]
+        sums = torch.zeros(room, dtype=torch.int64, device=q.device)
+        _launch(
+            _shared_columns, (_PROGRAMS,),
+            (q, v, g, *turned, pieces, number, ds, sums, qmax, vmax, gmax, *places, *sizes,
+             len(counts)),
+            gathered, 1,
+        )  # fmt: skip
+        _launch(
+            _finish_shared, (len(counts),),
+            (counts, number, sums, qmax, vmax, gmax, dk, dv, *sizes, given.scale), both, 1,
+        )  # fmt: skip
+    learns = isinstance(given.alpha, torch.Tensor)
+    by_alpha = torch.zeros_like(mass)
+    _launch(
+        _queries, (shape.queries, shape.batch * shape.heads),
+        (k, crow, col, root, ds, dq, by_alpha, *k.stride()[:3], shape.heads, given.group,
+         shape.queries, shape.keys, given.scale),
+        shape.widths | shape.gathered | {"LEARNS": learns}, 1,
+    )  # fmt: skip
+    by_head = by_alpha.double().view(shape.batch, shape.heads, -1).sum((0, 2))
+    return dq, dk, dv, by_head / (alphas.double() - 1) ** 2
+
+
+def support(given, lists, shape):
+    """The weights: entries of the lists that are in the support, keys in rising order."""
+    crow, col, root, owner = lists[:4]
+    on = root > 0
+    order = torch.argsort(owner[on].long() * given.key.shape[2] + col[on])
+    col, root, owner = (x[on][order] for x in (col, root, owner))
+    heads = owner // given.query.shape[2] % given.query.shape[1]
+    value = root.double() ** (1 / (given.alphas(torch.float64)[heads] - 1))
+    begins = torch.zeros_like(crow)
+    torch.cumsum(torch.bincount(owner, minlength=len(crow) - 1), 0, out=begins[1:])
+    total = torch.zeros(len(crow) - 1, dtype=torch.float64, device=col.device)
+    value /= total.index_add_(0, owner, value)[owner]
+    return AttentionSupport(begins, col, value.float(), shape)

@@ -1,0 +1,162 @@
+"""Attention whose weights are exactly sparse."""
+
+from __future__ import annotations
+
+from typing import Literal, overload
+
+import torch
+from maxent.torch.attention import _plain_attention
+from maxent.torch.attention._autograd import apply_attention, keeps_lists, support
+from maxent.torch.attention._inputs import Attention, checked
+from maxent.torch.attention._lists import AttentionSupport
+from torch import Tensor
+
+
+@overload
+def entmax_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    alpha: float | Tensor = 1.5,
+    attn_mask: Tensor | None = None,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+    *,
+    window: int | None = None,
+    lengths: Tensor | None = None,
+    cu_seqlens: Tensor | None = None,
+    key_padding: Tensor | None = None,
+    slopes: Tensor | None = None,
+    return_support: Literal[False] = False,
+) -> Tensor: ...
+@overload
+def entmax_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    alpha: float | Tensor = 1.5,
+    attn_mask: Tensor | None = None,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+    *,
+    window: int | None = None,
+    lengths: Tensor | None = None,
+    cu_seqlens: Tensor | None = None,
+    key_padding: Tensor | None = None,
+    slopes: Tensor | None = None,
+    return_support: Literal[True],
+) -> tuple[Tensor, AttentionSupport]: ...
+def entmax_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    alpha: float | Tensor = 1.5,
+    attn_mask: Tensor | None = None,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+    *,
+    window: int | None = None,
+    lengths: Tensor | None = None,
+    cu_seqlens: Tensor | None = None,
+    key_padding: Tensor | None = None,
+    slopes: Tensor | None = None,
+    return_support: bool = False,
+) -> Tensor | tuple[Tensor, AttentionSupport]:
+    """`sum_j p_ij v_j`, `p_i = entmax_alpha(scale q_i K')`: attention to few keys, exactly.
+
+    The signature of ``torch.nn.functional.scaled_dot_product_attention`` (without dropout). Keys
+    outside of a query's support have weight 0 and gradient 0. On CPU and CUDA the support is found
+    with certainty, and everything but the products of queries and keys is done on it alone; the
+    results do not change from run to run. A query without a key to see gets zeros; NaN or +inf
+    among the scores of a query make its output NaN.
+
+    Parameters
+    ----------
+    query : tensor
+        (..., heads, queries, width).
+    key : tensor
+        (..., heads, keys, width).
+    value : tensor
+        (..., heads, keys, value width).
+    alpha : float or tensor, default 1.5
+        A number from 1 (softmax: torch's own attention) on, 2 for sparsemax; or a tensor with one
+        for each head, which learns.
+    attn_mask : tensor, default None
+        Boolean (True = attend), or what is added to the scores; it broadcasts against them. Scores
+        are then held a block of queries at a time, and its own gradient is computed if asked for.
+    is_causal : bool, default False
+        Whether query i sees the keys up to i alone.
+    scale : float, default None
+        Factor of the products; `1 / sqrt(width)` if None.
+    enable_gqa : bool, default False
+        Whether several heads of queries share a head of keys and values.
+    window : int, default None
+        Keys that a query sees: its own place and those before it with ``is_causal``, else as many
+        on either side.
+    lengths : int tensor, default None
+        The number of keys of each sequence of the batch, the others being padding.
+    cu_seqlens : int tensor, default None
+        Where the sequences begin that are packed one after the other along the tokens, and the end
+        of the last: tokens see their own sequence alone.
+    key_padding : bool tensor, default None
+        (batch, keys), True where a key is padding.
+    slopes : tensor, default None
+        One for each head: the score falls by it for each step between query and key (ALiBi).
+    return_support : bool, default False
+        Whether to give the sparse weights too, as an ``AttentionSupport``.
+
+    Examples
+    --------
+    >>> import torch
+    >>> q, k, v = torch.randn(3, 2, 4, 64, 32).unbind()
+    >>> out, support = entmax_attention(q, k, v, is_causal=True, return_support=True)
+    >>> out.shape, bool(support.counts.max() < 64)
+    (torch.Size([2, 4, 64, 32]), True)
+    """
+    query, key, value = _autocast(query, key, value)
+    given, leading = checked(
+        query, key, value, alpha, attn_mask, is_causal, scale, enable_gqa, window, lengths,
+        cu_seqlens, key_padding, slopes,
+    )  # fmt: skip
+    shape = (*leading, given.query.shape[2], given.value.shape[3])
+    lists: tuple[Tensor, ...] = ()
+    if 0 in (query.numel(), key.numel(), value.numel()):
+        nothing = query.sum() + key.sum() + value.sum()  # they have gradients: zeros
+        out = value.new_zeros(shape) + nothing * 0
+    elif not isinstance(given.alpha, Tensor) and given.alpha == 1:
+        out = _softmax(given)
+    elif keeps_lists(given):
+        out, *lists = apply_attention(given)
+    else:
+        out = _plain_attention.attend(given)
+    out = out.reshape(shape)
+    if not return_support:
+        return out
+    whole = torch.Size((*shape[:-1], key.shape[-2]))
+    if lists:
+        return out, support(given, tuple(lists), whole)
+    return out, _plain_attention.support(given, (), whole)
+
+
+def _autocast(*given: Tensor) -> tuple[Tensor, ...]:
+    """In autocast the type is its own, as for torch's attention."""
+    kind = given[0].device.type if isinstance(given[0], Tensor) else "cpu"
+    if not torch.is_autocast_enabled(kind) or given[0].dtype == torch.float64:
+        return given
+    dtype = torch.get_autocast_dtype(kind)
+    return tuple(x.to(dtype) if x.is_floating_point() else x for x in given)
+
+
+def _softmax(given: Attention) -> Tensor:
+    """Torch's attention; a mask says what a query sees where it is not all."""
+    mask = None
+    if not given.plain:
+        heads = given.key.shape[1], given.group
+        zeros = given.query.new_zeros(1, *heads, given.query.shape[2], given.key.shape[2])
+        mask = _plain_attention.added(given, zeros, 0, given.query.shape[2]).flatten(1, 2)
+    return torch.nn.functional.scaled_dot_product_attention(
+        given.query, given.key, given.value, mask, scale=given.scale, enable_gqa=given.group > 1
+    )
