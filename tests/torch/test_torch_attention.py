@@ -237,6 +237,14 @@ def test_checkpoints_and_autocast(place):
     torch.testing.assert_close(out, right)
 
 
+def test_after_inference_mode(place):
+    """What is kept from there must not be part of a later graph."""
+    given = moved(drawn(1, 2, 2, 21, 21, 16, 16), place)
+    with torch.inference_mode():
+        mt.entmax_attention(*given[:3], is_causal=True)
+    assert_right(attend(1.5, place, is_causal=True), given, 1.5, 4e-6, is_causal=True)
+
+
 def test_torch_func(place):
     q, k, v, g = moved(drawn(1, 1, 1, 4, 6, 8, 8, torch.float64), place)
     grad = torch.func.grad(lambda q: (mt.entmax_attention(q, k, v) * g).sum())(q)

@@ -206,7 +206,7 @@ def test_the_kernels_of_attention_compile_for_a_device(dtype, alpha, width, seen
 
     programs = {}
 
-    def launch(kernel, grid, arguments, constants, warps, stages=3):
+    def launch(plan, kernel, grid, arguments, constants, warps, stages=3):
         compiler = Compiler(kernel)
         compiler.compile(*arguments, **constants, num_warps=warps, num_stages=stages)
         (programs[kernel.__name__],) = compiler.programs
@@ -214,7 +214,7 @@ def test_the_kernels_of_attention_compile_for_a_device(dtype, alpha, width, seen
             arguments[8].fill_(1)  # candidates of every query
 
     monkeypatch.setattr(_inputs, "KEEPERS", {"cpu"})
-    monkeypatch.setattr(_triton_attention, "_launch", launch)
+    monkeypatch.setattr(_triton_attention.Plan, "launch", launch)
     seen = {name: x if x is True else torch.tensor(x) for name, x in seen.items()}
     x = torch.zeros(1, 2, 300, width, dtype=getattr(torch, dtype))
     options = {"window": None, "lengths": None, "cu_seqlens": None, "key_padding": None}
@@ -222,7 +222,7 @@ def test_the_kernels_of_attention_compile_for_a_device(dtype, alpha, width, seen
     given, _ = _inputs.checked(x, x, x, alpha, None, scale=None, enable_gqa=False, **options)
     out, *lists = _triton_attention.forward(given)
     _triton_attention.backward(given, lists, out)
-    assert len(programs) == 10
+    assert len(programs) == 11
     for name, program in programs.items():
         assert program.asm["cubin"], name
         assert ".f64" not in program.asm["ptx"], name

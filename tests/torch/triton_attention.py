@@ -71,18 +71,17 @@ def test_the_order_of_programs_changes_no_bit(monkeypatch):
     q, k, v, g = drawn(1, 2, 1, 24, 4, 16, 16, spread=0.5)
     k[..., 1, :], q[..., 0] = 0.5, 3.0
     made = assert_right(attend(1.5), (q, k, v, g), 1.5, 3e-6)
-    plain = _triton_attention._launch
+    plain = _triton_attention.Plan.launch
 
-    def shuffled(kernel, grid, arguments, *rest):
-        plain(kernel, grid, arguments, *rest)
+    def shuffled(plan, kernel, grid, arguments, *rest):
+        plain(plan, kernel, grid, arguments, *rest)
         if kernel is _triton_attention._place:
-            entries, after = arguments[4], arguments[3]
-            stop = after.tolist()
+            entries, stop = arguments[5], arguments[3][0].tolist()
             for a, b in zip([0, *stop], stop, strict=False):
                 entries[a:b] = entries[a:b][torch.randperm(b - a)]
             assert max(np.diff([0, *stop])) > 32 > min(np.diff([0, *stop]))
 
-    monkeypatch.setattr(_triton_attention, "_launch", shuffled)
+    monkeypatch.setattr(_triton_attention.Plan, "launch", shuffled)
     leaves = [x.clone().requires_grad_() for x in (q, k, v)]
     again = torch.autograd.grad(attend(1.5)(*leaves), leaves, g)
     for mine, other in zip(made[1:], again, strict=True):

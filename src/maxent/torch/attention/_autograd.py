@@ -65,7 +65,8 @@ class EntmaxAttentionFunction(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, ...]:
-        out, *lists = _attention_op(*inputs)
+        run = _attention_op if torch.compiler.is_compiling() else _attend  # operators cost time
+        out, *lists = run(*inputs)
         ctx.number, ctx.scale = inputs[4:6]
         ctx.save_for_backward(*inputs[:4], *inputs[6:], *lists)
         ctx.mark_non_differentiable(*lists)
@@ -82,9 +83,32 @@ class EntmaxAttentionFunction(torch.autograd.Function):
                 "attention, or entmax of the scores and a product with the values"
             )
         q, k, v, alpha, *rest = ctx.saved_tensors
-        made = _gradients_op(g, q, k, v, alpha, ctx.number, ctx.scale, *rest[:4], rest[4:])
+        run = _gradients_op if torch.compiler.is_compiling() else _gradients
+        made = run(g, q, k, v, alpha, ctx.number, ctx.scale, *rest[:4], rest[4:])
         by_alpha = None if alpha is None else made[3].to(alpha.dtype)
         return *made[:3], by_alpha, *(None,) * 6
+
+
+_Nine = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]
+
+
+def _attend(*inputs: Any) -> _Nine:
+    given = _given(*inputs)
+    chosen = _engine(_dispatch.backend_of(given.query))
+    if not chosen.takes(given):
+        chosen = _engine("plain")
+    with without_autocast(given.query):
+        made: _Nine = chosen.forward(given)
+    return made
+
+
+def _gradients(g: Tensor, *inputs: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    *rest, lists = inputs
+    given = _given(*rest)
+    made: tuple[Tensor, Tensor, Tensor, Tensor]
+    with without_autocast(g):
+        made = _keeper(tuple(lists)).backward(given, lists, g)
+    return made
 
 
 @torch.library.custom_op("maxent::attention", mutates_args=())
@@ -101,14 +125,7 @@ def _attention_op(
     slopes: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Output; where rows of lists begin, keys, weights, rows of entries; what an engine keeps."""
-    given = _given(query, key, value, alpha, number, scale, first, stop, bias, slopes)
-    chosen = _engine(_dispatch.backend_of(query))
-    if not chosen.takes(given):
-        chosen = _engine("plain")
-    made: tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]
-    with without_autocast(query):
-        made = chosen.forward(given)
-    return made
+    return _attend(query, key, value, alpha, number, scale, first, stop, bias, slopes)
 
 
 @_attention_op.register_fake
@@ -142,11 +159,8 @@ def _gradients_op(
     lists: list[Tensor],
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Gradients of query, key, value and alpha."""
-    given = _given(query, key, value, alpha, number, scale, first, stop, bias, slopes)
-    made: tuple[Tensor, Tensor, Tensor, Tensor]
-    with without_autocast(query):
-        made = _keeper(tuple(lists)).backward(given, lists, g)
-    return made
+    rest = (alpha, number, scale, first, stop, bias, slopes)
+    return _gradients(g, query, key, value, *rest, lists)
 
 
 @_gradients_op.register_fake

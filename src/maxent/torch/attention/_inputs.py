@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from numbers import Real
 
 import torch
@@ -144,6 +145,8 @@ def _said(x: Tensor) -> str:
 def _leading(query: Tensor, key: Tensor, value: Tensor, enable_gqa: bool) -> torch.Size:
     """Dimensions before tokens and width; heads may differ with enable_gqa alone."""
     shapes = [x.shape[:-2] for x in (query, key, value)]
+    if shapes[0] == shapes[1] == shapes[2]:
+        return shapes[0]
     if enable_gqa:
         if any(len(shape) == 0 for shape in shapes):
             raise ValueError(f"{_NAME}: enable_gqa=True needs a dimension of heads")
@@ -161,7 +164,8 @@ def _leading(query: Tensor, key: Tensor, value: Tensor, enable_gqa: bool) -> tor
 
 def _four(x: Tensor, leading: torch.Size) -> Tensor:
     """(batch, heads, tokens, width); dimensions before the heads are one batch."""
-    x = x.expand(*leading, *x.shape[-2:])
+    if x.shape[:-2] != leading:
+        x = x.expand(*leading, *x.shape[-2:])
     if x.ndim < 4:
         return x[(None,) * (4 - x.ndim)]
     return x if x.ndim == 4 else x.reshape(-1, *x.shape[-3:])
@@ -187,8 +191,12 @@ def _spans(
         raise TypeError(f"{_NAME}: window is a number of keys, got {window!r}")
     if window is not None and window < 1:
         raise ValueError(f"{_NAME}: window is a number of keys from 1 on, got {window}")
-    if not is_causal and window is None and lengths is None and cu_seqlens is None:
-        return None, None
+    if lengths is None and cu_seqlens is None:
+        if not is_causal and window is None:
+            return None, None
+        cached = not torch.compiler.is_compiling() and not torch.is_inference_mode_enabled()
+        make = _known_band if cached else _band
+        return make(queries, keys, is_causal, window, query.device)
     at = torch.arange(queries, device=query.device, dtype=torch.int32)[None]
     first, stop = torch.zeros_like(at), torch.full_like(at, keys)
     if cu_seqlens is not None:
@@ -203,6 +211,23 @@ def _spans(
                 "sequences is needed"
             )
         stop = lengths.clamp(0, keys)[:, None].expand(batch, queries)
+    return _narrowed(first, stop, at, is_causal, window)
+
+
+def _band(
+    queries: int, keys: int, is_causal: bool, window: int | None, device: torch.device
+) -> tuple[Tensor, Tensor]:
+    """What queries of every sequence see."""
+    at = torch.arange(queries, device=device, dtype=torch.int32)[None]
+    return _narrowed(torch.zeros_like(at), torch.full_like(at, keys), at, is_causal, window)
+
+
+_known_band = lru_cache(maxsize=64)(_band)  # nothing writes to them
+
+
+def _narrowed(
+    first: Tensor, stop: Tensor, at: Tensor, is_causal: bool, window: int | None
+) -> tuple[Tensor, Tensor]:
     if is_causal:
         stop = torch.minimum(stop, at + 1)
     if window is not None:

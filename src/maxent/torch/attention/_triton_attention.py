@@ -16,6 +16,8 @@ With z = (alpha - 1) scale q.k the weights are p = (z - tau)_+^k, k = 1 / (alpha
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import triton
 import triton.language as tl
 
@@ -23,7 +25,7 @@ import torch
 from maxent.torch.attention import _plain_attention
 from maxent.torch.attention._inputs import kept
 from maxent.torch.attention._lists import AttentionSupport
-from maxent.torch.maps._launching import launch
+from maxent.torch.maps._launching import Plan, alignment
 
 _ROWS = 128  # queries of a tile
 _KEYS = tl.constexpr(128)  # keys of a tile of marks: four words of 32 bits
@@ -33,12 +35,18 @@ _KEPT = 128  # candidates of a query held in registers
 _LIGHT = tl.constexpr(256)  # queries of a key beyond which several programs share them
 _SHORT = tl.constexpr(64)
 _DENSE = 256  # candidates of a query, on average, from which on tiles would be faster
-_BAD = tl.constexpr(1 << 30)  # stands for the candidates of a query with NaN or inf
+_BAD = tl.constexpr(2147483647)  # stands for the candidates of a query with NaN or inf
 _STEPS = 24
 _PROGRAMS = 1024  # that share the pieces of long lists
 _INTERPRETED = tl.constexpr(triton.knobs.runtime.interpret)
 _TYPES = (torch.float16, torch.bfloat16, torch.float32)
 _WIDEST = 256
+_MOST_SHAPES = 1024
+_shapes = {}  # of calls, by what their kernels are compiled for
+
+
+# whole numbers that differ between launches of the same shapes
+_VARYING = ("head0", "tile0", "tile1", "row0", "rows", "marked_rows")
 
 
 # -- forward ---------------------------------------------------------------------------------------
@@ -136,7 +144,7 @@ def _norms(
     tl.atomic_max(VMAX + pair, tl.max(v.to(tl.int32, bitcast=True) & 0x7FFFFFFF, 0))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=_VARYING)
 def _bound(
     Q, K, FIRST, STOP, ALPHA, SLOPES, KMAX, QMAX, TAU, qb, qh, qn, kb, kh, kn, b_span,
     head0, tile1, heads, group, queries, keys, scale,
@@ -224,7 +232,7 @@ def _ones(w):
     return ((n * 0x01010101) >> 24) & 0x3F
 
 
-@triton.jit
+@triton.jit(do_not_specialize=_VARYING)
 def _mark(
     Q, K, FIRST, STOP, ALPHA, SLOPES, TAU, MARKS, COUNT, qb, qh, qn, kb, kh, kn, b_span,
     head0, tile0, tile1, heads, group, queries, keys, words, scale,
@@ -298,7 +306,7 @@ def _keys_of_marks(MARKS, COL, low, high, CHUNK: tl.constexpr):
         done += tl.sum(ones, 0)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=_VARYING)
 def _attend(
     Q, K, V, FIRST, STOP, ALPHA, SLOPES, TAU, MARKS, ENDS, COL, ROOT, OWNER, COUNTS,
     OUT, MEAN, MASS, qb, qh, qn, kb, kh, kn, vb, vh, vn, b_span,
@@ -414,16 +422,31 @@ def _centre(
 
 
 @triton.jit
-def _place(COL, ROOT, OWNER, NEXT, LIST, total, heads, group, queries, keys, BLOCK: tl.constexpr):
+def _tally(COUNTS, TALLY, LEFT, all_keys, BLOCK: tl.constexpr):
+    """What is summed along the keys: queries; and long lists (upper half) and their pieces."""
+    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    n = tl.load(COUNTS + at, mask=at < all_keys, other=0)
+    tl.store(LEFT + at, n, mask=at < all_keys)
+    n = n.to(tl.int64)
+    tl.store(TALLY + at, n, mask=at < all_keys)
+    pieces = tl.where(n > _LIGHT, (1 << 32) + (n + _LIGHT - 1) // _LIGHT, 0)
+    tl.store(TALLY + all_keys + at, pieces, mask=at < all_keys)
+
+
+@triton.jit(do_not_specialize=["total"])
+def _place(
+    COL, ROOT, OWNER, TALLY, LEFT, LIST, total, heads, group, queries, keys, BLOCK: tl.constexpr
+):
     """The places of every key's queries in the lists, in any order."""
     slot = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     some = slot < total
     some = some & (tl.load(ROOT + slot, mask=some, other=0.0) > 0)
     pair = tl.load(OWNER + slot, mask=some, other=0) // queries
     shared = pair // heads * (heads // group) + pair % heads // group
-    j = tl.load(COL + slot, mask=some, other=0)
-    to = tl.atomic_add(NEXT + shared.to(tl.int64) * keys + j, 1, mask=some, sem="relaxed")
-    tl.store(LIST + to, slot.to(tl.int32), mask=some)
+    key = shared.to(tl.int64) * keys + tl.load(COL + slot, mask=some, other=0)
+    left = tl.atomic_add(LEFT + key, -1, mask=some, sem="relaxed")
+    end = tl.load(TALLY + key, mask=some, other=0)
+    tl.store(LIST + end - left, slot.to(tl.int32), mask=some)
 
 
 @triton.jit
@@ -464,7 +487,7 @@ def _entries(
 
 @triton.jit
 def _columns(
-    Q, V, GRAD, ALPHA, OWNER, ROOT, CENTRE, LIST, NEXT, COUNTS, DS, DK, DV_OUT,
+    Q, V, GRAD, ALPHA, OWNER, ROOT, CENTRE, LIST, TALLY, COUNTS, DS, DK, DV_OUT,
     qb, qh, qn, vb, vh, vn, gb, gh, gn, heads, shared_heads, queries, keys, scale,
     WIDTH: tl.constexpr, D: tl.constexpr, WIDE: tl.constexpr, DV: tl.constexpr,
     G: tl.constexpr, KIND: tl.constexpr,
@@ -474,7 +497,7 @@ def _columns(
     row = pair.to(tl.int64) * keys + j
     n = tl.load(COUNTS + row)
     if n <= _LIGHT:
-        LIST += tl.load(NEXT + row) - n
+        LIST += tl.load(TALLY + row) - n
         if n > _SHORT:
             _sorted(LIST, n, _LIGHT)
         elif n > 1:
@@ -516,28 +539,27 @@ def _units(QMAX, VMAX, GMAX, pair, shared_heads, heads, queries):
 
 @triton.jit
 def _shared_columns(
-    Q, V, GRAD, ALPHA, OWNER, ROOT, CENTRE, LIST, NEXT, COUNTS, PIECES, NUMBER, DS, SUMS,
+    Q, V, GRAD, ALPHA, OWNER, ROOT, CENTRE, LIST, TALLY, COUNTS, DS, SUMS,
     QMAX, VMAX, GMAX, qb, qh, qn, vb, vh, vn, gb, gh, gn,
     heads, shared_heads, queries, keys, all_keys,
     WIDTH: tl.constexpr, D: tl.constexpr, WIDE: tl.constexpr, DV: tl.constexpr,
     G: tl.constexpr, KIND: tl.constexpr,
 ):  # fmt: skip
     """A piece of the queries of a key that many attend to: sums of whole numbers, in any order."""
+    PIECES = TALLY + all_keys
     piece = tl.program_id(0)
-    pieces = tl.load(PIECES + all_keys - 1)
+    pieces = (tl.load(PIECES + all_keys - 1) & 0xFFFFFFFF).to(tl.int32)
     while piece < pieces:
         low, high = 0, all_keys - 1  # the first key whose pieces end after this one
         while low < high:
             middle = (low + high) // 2
-            ends = tl.load(PIECES + middle)
-            low, high = (
-                tl.where(ends > piece, low, middle + 1),
-                tl.where(ends > piece, middle, high),
-            )
+            after = (tl.load(PIECES + middle) & 0xFFFFFFFF) > piece
+            low, high = tl.where(after, low, middle + 1), tl.where(after, middle, high)
         row = low.to(tl.int64)
         n = tl.load(COUNTS + row)
-        start = (piece - (tl.load(PIECES + row) - tl.cdiv(n, _LIGHT))) * _LIGHT
-        entries = LIST + tl.load(NEXT + row) - n
+        long = tl.load(PIECES + row)
+        start = (piece - ((long & 0xFFFFFFFF).to(tl.int32) - tl.cdiv(n, _LIGHT))) * _LIGHT
+        entries = LIST + tl.load(TALLY + row) - n
         pair, j = row // keys, row % keys
         b, h = pair // shared_heads, pair % shared_heads
         d, e = tl.arange(0, D), tl.arange(0, DV)
@@ -553,7 +575,7 @@ def _shared_columns(
             tl.store(DS + slot, ds, mask=g < n)
             dk += tl.sum((q * ds[:, None] * tl.exp2(for_k)).to(tl.int64), 0)
             dv += tl.sum((grad * p[:, None] * tl.exp2(for_v)).to(tl.int64), 0)
-        SUM = SUMS + (tl.load(NUMBER + row) - 1).to(tl.int64) * (D + DV)
+        SUM = SUMS + ((long >> 32) - 1) * (D + DV)
         tl.atomic_add(SUM + d, dk, sem="relaxed")
         tl.atomic_add(SUM + D + e, dv, sem="relaxed")
         piece += tl.num_programs(0)
@@ -561,19 +583,24 @@ def _shared_columns(
 
 @triton.jit
 def _finish_shared(
-    COUNTS, NUMBER, SUMS, QMAX, VMAX, GMAX, DK, DV_OUT, heads, shared_heads, queries, keys, scale,
-    WIDTH: tl.constexpr, D: tl.constexpr, WIDE: tl.constexpr, DV: tl.constexpr,
+    COUNTS, TALLY, SUMS, QMAX, VMAX, GMAX, DK, DV_OUT, heads, shared_heads, queries, keys, all_keys,
+    scale, WIDTH: tl.constexpr, D: tl.constexpr, WIDE: tl.constexpr, DV: tl.constexpr,
+    BLOCK: tl.constexpr,
 ):  # fmt: skip
     """The gradients of such keys from their sums."""
-    row = tl.program_id(0).to(tl.int64)
-    if tl.load(COUNTS + row) > _LIGHT:
+    begin = tl.program_id(0) * BLOCK
+    at = begin + tl.arange(0, BLOCK)
+    if tl.max(tl.load(COUNTS + at, mask=at < all_keys, other=0), 0) > _LIGHT:
         d, e = tl.arange(0, D), tl.arange(0, DV)
-        for_k, for_v = _units(QMAX, VMAX, GMAX, row // keys, shared_heads, heads, queries)
-        SUMS += (tl.load(NUMBER + row) - 1).to(tl.int64) * (D + DV)
-        dk = tl.load(SUMS + d).to(tl.float32) * tl.exp2(-for_k) * scale
-        dv = tl.load(SUMS + D + e).to(tl.float32) * tl.exp2(-for_v)
-        tl.store(DK + row * WIDTH + d, dk.to(DK.dtype.element_ty), mask=d < WIDTH)
-        tl.store(DV_OUT + row * WIDE + e, dv.to(DV_OUT.dtype.element_ty), mask=e < WIDE)
+        for x in range(0, tl.minimum(BLOCK, all_keys - begin)):
+            row = begin.to(tl.int64) + x
+            if tl.load(COUNTS + row) > _LIGHT:
+                for_k, for_v = _units(QMAX, VMAX, GMAX, row // keys, shared_heads, heads, queries)
+                SUM = SUMS + ((tl.load(TALLY + all_keys + row) >> 32) - 1) * (D + DV)
+                dk = tl.load(SUM + d).to(tl.float32) * tl.exp2(-for_k) * scale
+                dv = tl.load(SUM + D + e).to(tl.float32) * tl.exp2(-for_v)
+                tl.store(DK + row * WIDTH + d, dk.to(DK.dtype.element_ty), mask=d < WIDTH)
+                tl.store(DV_OUT + row * WIDE + e, dv.to(DV_OUT.dtype.element_ty), mask=e < WIDE)
 
 
 @triton.jit
@@ -620,22 +647,73 @@ def takes(given):
     return q.dtype in _TYPES and small and right and given.bias is None and given.scale > 0
 
 
-class _Shape:
-    """Sizes and constants that the kernels share."""
+class _Shape(Plan):
+    """Sizes, constants and compiled kernels for tensors of the same shapes and kinds."""
 
     def __init__(self, given):
-        self.batch, self.heads, self.queries, self.width = given.query.shape
+        super().__init__()
+        self.batch, self.heads, self.queries, width = given.query.shape
         self.shared, self.keys = given.key.shape[1:3]
-        self.wide = given.value.shape[3]
-        self.widths = {"WIDTH": self.width, "D": _padded(self.width)}
-        self.wides = {"WIDE": self.wide, "DV": _padded(self.wide)}
+        self.group, self.wide = given.group, given.value.shape[3]
+        self.pairs, self.shared_pairs = self.batch * self.heads, self.batch * self.shared
+        self.words = _blocks(self.keys, 128) * 4
+        self.sizes = self.heads, self.group, self.queries, self.keys
+        self.b_span = int(given.first is not None and len(given.first) > 1)
+        self.chunks = self._chunks()
         alpha = 0.0 if isinstance(given.alpha, torch.Tensor) else given.alpha
-        self.kind = {"KIND": {1.5: 2, 2.0: 1}.get(alpha, 0)}
-        self.gathered = {"G": 8 if max(self.width, self.wide) > 64 else 16}
+        widths = {"WIDTH": width, "D": _padded(width)}
+        self.wides = {"WIDE": self.wide, "DV": _padded(self.wide)}
+        self.both = widths | self.wides
+        seen = {"SPANS": given.first is not None, "SLOPED": given.slopes is not None}
+        kind = {"KIND": {1.5: 2, 2.0: 1}.get(alpha, 0)}
+        gathered = {"G": 8 if max(width, self.wide) > 64 else 16}
+        self.warps, self.stages = 8 if seen["SPANS"] else 4, 2 if width > 64 else 3
+        self.bound = widths | {"BM": _ROWS, "BN": _HEADS} | seen | kind
+        self.mark = widths | {"BM": _ROWS} | seen
+        self.attend = self.both | {"KEPT": _KEPT, "STEPS": _STEPS} | gathered | seen | kind
+        self.columns = self.both | gathered | kind
+        self.by_query = widths | gathered | {"LEARNS": isinstance(given.alpha, torch.Tensor)}
+
+    def _chunks(self):
+        """Heads and tiles of queries whose marks are held at a time, in the order of rows."""
+        tiles = _blocks(self.queries, _ROWS)
+        one = tiles * _ROWS * self.words * 32  # marks of a head
+        if one <= _BITS:
+            step = max(_BITS // one, 1)
+            return [(a, min(a + step, self.pairs), 0, tiles) for a in range(0, self.pairs, step)]
+        step = max(_BITS * tiles // one, 1)
+        cuts = range(0, tiles, step)
+        return [(a, a + 1, b, min(b + step, tiles)) for a in range(self.pairs) for b in cuts]
+
+    def split(self, norms):
+        """The largest norms of keys, values and queries of each head, as bits."""
+        return norms.split([self.shared_pairs, self.shared_pairs, self.pairs])
+
+
+def _blocks(number, size):
+    return -(-number // size)
 
 
 def _padded(width):
-    return max(triton.next_power_of_2(width), 16)
+    return max(1 << (width - 1).bit_length(), 16)
+
+
+def _shape_of(given, *tensors):
+    """The shape of a call: one for all of the same kind."""
+    alpha = 0.0 if isinstance(given.alpha, torch.Tensor) else given.alpha
+    key = (
+        alpha if alpha in (1.5, 2.0) else 0.0, isinstance(given.alpha, torch.Tensor),
+        None if given.first is None else len(given.first), given.slopes is None,
+        tensors[0].dtype, tensors[0].get_device(), given.group,
+        *(x.shape for x in tensors), *(x.stride() for x in tensors), alignment(*tensors),
+        *((_ROWS, _HEADS, _KEPT, _BITS, _LIGHT.value) if _INTERPRETED.value else ()),
+    )  # fmt: skip
+    known = _shapes.get(key)
+    if known is None:
+        if len(_shapes) > _MOST_SHAPES:
+            _shapes.clear()
+        known = _shapes[key] = _Shape(given)
+    return known
 
 
 def _rows_last(x):
@@ -643,22 +721,13 @@ def _rows_last(x):
     return x if x.stride(-1) == 1 else x.contiguous()
 
 
-def _chunks(shape):
-    """Heads and tiles of queries whose marks are held at a time, in the order of rows."""
-    tiles = triton.cdiv(shape.queries, _ROWS)
-    one = tiles * _ROWS * triton.cdiv(shape.keys, 128) * 128  # marks of a head
-    pairs = shape.batch * shape.heads
-    if one <= _BITS:
-        step = max(_BITS // one, 1)
-        return [(a, min(a + step, pairs), 0, tiles) for a in range(0, pairs, step)]
-    step = max(_BITS * tiles // one, 1)
-    cuts = range(0, tiles, step)
-    return [(a, a + 1, b, min(b + step, tiles)) for a in range(pairs) for b in cuts]
-
-
-def _launch(kernel, grid, arguments, constants, warps, stages=3):
-    options = {"num_warps": warps, "num_stages": stages}
-    launch(kernel, (*grid, *(1,) * (3 - len(grid))), arguments, constants, options)
+def _of_heads(given):
+    """Alphas and slopes, tensors of their own: they are aligned."""
+    alphas = given.alphas()
+    if isinstance(given.alpha, torch.Tensor) and alphas.data_ptr() & 15:
+        alphas = alphas.clone()
+    slopes = alphas if given.slopes is None else given.slopes.detach().float()
+    return alphas, slopes.clone() if slopes.data_ptr() & 15 else slopes
 
 
 def forward(given):
@@ -667,58 +736,68 @@ def forward(given):
     Where supports are wide, or numbers are not finite, torch's own operations do it, and the lists
     have no entries.
     """
-    shape = _Shape(given)
     q, k, v = map(_rows_last, (given.query, given.key, given.value))
-    alphas, slopes, first, stop, b_span = _settings(given)
-    mean, mass, counts, norms = (x.zero_() if x.dtype == torch.int32 else x for x in kept(given))
-    kmax, vmax, qmax = _split(norms, shape)
-    tau, count = torch.empty_like(mass), torch.empty_like(mass, dtype=torch.int32)
+    with _on(q):
+        return _forward(given, _shape_of(given, q, k, v), q, k, v)
+
+
+def _forward(given, shape, q, k, v):
+    alphas, slopes = _of_heads(given)
+    mean, mass, counts, norms = kept(given)
+    counts.zero_()
+    norms.zero_()
+    kmax, vmax, qmax = shape.split(norms)
+    tau, count = torch.empty_like(mass), counts.new_empty(len(mass))
     out = v.new_empty(*q.shape[:3], shape.wide)
-    words = triton.cdiv(shape.keys, 128) * 4
-    sizes = shape.heads, given.group, shape.queries, shape.keys
     places = *q.stride()[:3], *k.stride()[:3]
-    seen = {"SPANS": given.first is not None, "SLOPED": given.slopes is not None}
-    limits = (first, stop, alphas, slopes)
-    _launch(
-        _norms, (len(kmax), triton.cdiv(shape.keys, 64)),
+    bounds = (counts, counts) if given.first is None else (given.first, given.stop)
+    limits = *bounds, alphas, slopes
+    shape.launch(
+        _norms, (shape.shared_pairs, _blocks(shape.keys, 64)),
         (k, v, kmax, vmax, *k.stride()[:3], *v.stride()[:3], shape.shared, shape.keys),
-        shape.widths | shape.wides | {"BN": 64}, 4,
+        shape.both | {"BN": 64}, 4,
     )  # fmt: skip
     lists = []
-    for head0, head1, tile0, tile1 in _chunks(shape):
+    for head0, head1, tile0, tile1 in shape.chunks:
         grid = head1 - head0, tile1 - tile0
-        _launch(
+        shape.launch(
             _bound, grid,
-            (q, k, *limits, kmax, qmax, tau, *places, b_span, head0, tile1, *sizes, given.scale),
-            shape.widths | {"BM": _ROWS, "BN": _HEADS} | seen | shape.kind,
-            8 if seen["SPANS"] else 4,
-        )  # fmt: skip
-        marks = tau.new_empty(grid[0] * grid[1] * _ROWS * words, dtype=torch.int32)
-        _launch(
-            _mark, grid,
-            (q, k, *limits, tau, marks, count, *places, b_span, head0, tile0, tile1, *sizes, words,
+            (q, k, *limits, kmax, qmax, tau, *places, shape.b_span, head0, tile1, *shape.sizes,
              given.scale),
-            shape.widths | {"BM": _ROWS} | seen, 8, 2 if shape.width > 64 else 3,
+            shape.bound, shape.warps,
+        )  # fmt: skip
+        marks = count.new_empty(grid[0] * grid[1] * _ROWS * shape.words)
+        shape.launch(
+            _mark, grid,
+            (q, k, *limits, tau, marks, count, *places, shape.b_span, head0, tile0, tile1,
+             *shape.sizes, shape.words, given.scale),
+            shape.mark, 8, shape.stages,
         )  # fmt: skip
         row0, row1 = tile0 * _ROWS, min(tile1 * _ROWS, shape.queries)
         begin, end = head0 * shape.queries + row0, (head1 - 1) * shape.queries + row1
         ends = torch.zeros(end - begin + 1, dtype=torch.int64, device=q.device)
         torch.cumsum(count[begin:end], 0, out=ends[1:])
         total = int(ends[-1])  # waits for the device
-        if total > _DENSE * (end - begin):
+        if total > min(_DENSE * (end - begin), _BAD.value - 1):
             return _plain_attention.forward(given)
-        made = [tau.new_empty(total, dtype=t) for t in (torch.int32, torch.float32, torch.int32)]
-        _launch(
+        made = count.new_empty(total), mass.new_empty(total), count.new_empty(total)
+        shape.launch(
             _attend, (row1 - row0, grid[0]),
             (q, k, v, *limits, tau, marks, ends[1:], *made, counts, out, mean, mass, *places,
-             *v.stride()[:3], b_span, head0, row0, row1 - row0, grid[1] * _ROWS, *sizes, words,
-             given.scale),
-            shape.widths | shape.wides | {"KEPT": _KEPT} | shape.gathered | {"STEPS": _STEPS}
-            | seen | shape.kind,
-            1,
+             *v.stride()[:3], shape.b_span, head0, row0, row1 - row0, grid[1] * _ROWS,
+             *shape.sizes, shape.words, given.scale),
+            shape.attend, 1,
         )  # fmt: skip
         lists.append((ends, *made))
     return out, *_joined(lists), mean, mass, counts, norms
+
+
+def _on(x):
+    """Kernels are launched on the current device."""
+    there = x.get_device()
+    if there < 0 or there == torch.cuda.current_device():
+        return nullcontext()
+    return torch.cuda.device(there)
 
 
 def _joined(chunks):
@@ -729,86 +808,69 @@ def _joined(chunks):
     for ends, col, *_ in chunks:
         begins.append(ends[1:] + used)
         used += len(col)
-    return torch.cat(begins), *(
-        torch.cat(parts) for parts in zip(*(c[1:] for c in chunks), strict=True)
-    )
-
-
-def _settings(given):
-    """Alphas, slopes, and what queries see; tensors that are not looked at where there is none."""
-    alphas = given.alphas()
-    slopes = alphas if given.slopes is None else given.slopes.detach().float()
-    if given.first is None:
-        none = torch.empty(0, dtype=torch.int32, device=alphas.device)
-        return alphas, slopes, none, none, 0
-    return alphas, slopes, given.first, given.stop, int(len(given.first) > 1)
-
-
-def _split(norms, shape):
-    """The largest norms of keys, values and queries of each head, as bits."""
-    shared = shape.batch * shape.shared
-    return norms.split([shared, shared, shape.batch * shape.heads])
+    parts = zip(*(chunk[1:] for chunk in chunks), strict=True)
+    return torch.cat(begins), *map(torch.cat, parts)
 
 
 def backward(given, lists, g):
     """Gradients of query, key, value and, one for each head, of alpha."""
-    shape = _Shape(given)
-    crow, col, root, owner, mean, mass, counts, norms = lists
     q, k, v, g = map(_rows_last, (given.query, given.key, given.value, g))
-    alphas = given.alphas()
-    _, vmax, qmax = _split(norms, shape)
+    with _on(q):
+        return _backward(given, lists, _shape_of(given, q, k, v, g), q, k, v, g)
+
+
+def _backward(given, lists, shape, q, k, v, g):
+    crow, col, root, owner, mean, mass, counts, norms = lists
+    alphas, _ = _of_heads(given)
+    _, vmax, qmax = shape.split(norms)
     gmax = torch.zeros_like(qmax)
     centre, total = torch.empty_like(mass), len(col)
-    both = shape.widths | shape.wides
-    _launch(
-        _centre, (len(gmax), triton.cdiv(shape.queries, 16)),
+    shape.launch(
+        _centre, (shape.pairs, _blocks(shape.queries, 16)),
         (g, mean, mass, centre, gmax, *g.stride()[:3], shape.heads, shape.queries),
         shape.wides | {"BM": 16}, 2,
     )  # fmt: skip
-    after = torch.cumsum(counts, 0, dtype=torch.int32) - counts
-    entries = torch.empty_like(col)
-    _launch(
-        _place, (triton.cdiv(total, 1024),),
-        (col, root, owner, after, entries, total, shape.heads, given.group, shape.queries,
-         shape.keys),
+    tally, left = crow.new_empty(2, len(counts)), torch.empty_like(counts)
+    shape.launch(
+        _tally, (_blocks(len(counts), 1024),), (counts, tally, left, len(counts)),
         {"BLOCK": 1024}, 4,
     )  # fmt: skip
-    ds = torch.empty_like(root)
-    dq, dk, dv = (x.new_empty(x.shape) for x in (q, k, v))
-    places = *q.stride()[:3], *v.stride()[:3], *g.stride()[:3]
-    turned = alphas, owner, root, centre, entries, after, counts
-    sizes = shape.heads, shape.shared, shape.queries, shape.keys
-    gathered = both | shape.gathered | shape.kind
-    _launch(
-        _columns, (shape.keys, shape.batch * shape.shared),
-        (q, v, g, *turned, ds, dk, dv, *places, *sizes, given.scale), gathered, 1,
+    torch.cumsum(tally, 1, out=tally)
+    entries, ds = torch.empty_like(col), torch.empty_like(root)
+    shape.launch(
+        _place, (_blocks(total, 1024),),
+        (col, root, owner, tally, left, entries, total, *shape.sizes), {"BLOCK": 1024}, 4,
     )  # fmt: skip
-    if shape.queries * given.group > _LIGHT.value:
-        long = counts > _LIGHT.value
-        number = torch.cumsum(long, 0, dtype=torch.int32)
-        pieces = torch.cumsum(
-            long * ((counts + _LIGHT.value - 1) // _LIGHT.value), 0, dtype=torch.int32
-        )
-        room = max(total // _LIGHT.value, 1), both["D"] + both["DV"]
+    dq, dk, dv = (torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in (q, k, v))
+    places = *q.stride()[:3], *v.stride()[:3], *g.stride()[:3]
+    turned = alphas, owner, root, centre, entries, tally, counts
+    sizes = shape.heads, shape.shared, shape.queries, shape.keys
+    shape.launch(
+        _columns, (shape.keys, shape.shared_pairs),
+        (q, v, g, *turned, ds, dk, dv, *places, *sizes, given.scale), shape.columns, 1,
+    )  # fmt: skip
+    if shape.queries * shape.group > _LIGHT.value:
+        room = max(total // _LIGHT.value, 1) * (shape.both["D"] + shape.both["DV"])
         sums = torch.zeros(room, dtype=torch.int64, device=q.device)
-        _launch(
+        shape.launch(
             _shared_columns, (_PROGRAMS,),
-            (q, v, g, *turned, pieces, number, ds, sums, qmax, vmax, gmax, *places, *sizes,
-             len(counts)),
-            gathered, 1,
+            (q, v, g, *turned, ds, sums, qmax, vmax, gmax, *places, *sizes, len(counts)),
+            shape.columns, 1,
         )  # fmt: skip
-        _launch(
-            _finish_shared, (len(counts),),
-            (counts, number, sums, qmax, vmax, gmax, dk, dv, *sizes, given.scale), both, 1,
+        shape.launch(
+            _finish_shared, (_blocks(len(counts), 64),),
+            (counts, tally, sums, qmax, vmax, gmax, dk, dv, *sizes, len(counts), given.scale),
+            shape.both | {"BLOCK": 64}, 1,
         )  # fmt: skip
     learns = isinstance(given.alpha, torch.Tensor)
-    by_alpha = torch.zeros_like(mass)
-    _launch(
-        _queries, (shape.queries, shape.batch * shape.heads),
-        (k, crow, col, root, ds, dq, by_alpha, *k.stride()[:3], shape.heads, given.group,
-         shape.queries, shape.keys, given.scale),
-        shape.widths | shape.gathered | {"LEARNS": learns}, 1,
+    by_alpha = torch.empty_like(mass) if learns else mass
+    shape.launch(
+        _queries, (shape.queries, shape.pairs),
+        (k, crow, col, root, ds, dq, by_alpha, *k.stride()[:3], *shape.sizes, given.scale),
+        shape.by_query, 1,
     )  # fmt: skip
+    if not learns:
+        return dq, dk, dv, torch.zeros(shape.heads, dtype=torch.float64, device=q.device)
     by_head = by_alpha.double().view(shape.batch, shape.heads, -1).sum((0, 2))
     return dq, dk, dv, by_head / (alphas.double() - 1) ** 2
 

@@ -122,7 +122,7 @@ def entmax_attention(
         cu_seqlens, key_padding, slopes,
     )  # fmt: skip
     shape = (*leading, given.query.shape[2], given.value.shape[3])
-    lists: tuple[Tensor, ...] = ()
+    lists: list[Tensor] = []
     if 0 in (query.numel(), key.numel(), value.numel()):
         nothing = query.sum() + key.sum() + value.sum()  # they have gradients: zeros
         out = value.new_zeros(shape) + nothing * 0

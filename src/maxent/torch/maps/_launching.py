@@ -54,6 +54,46 @@ def again(
     )  # fmt: skip
 
 
+class Plan:
+    """Kernels compiled once, launched again for arguments of the same kinds.
+
+    Whoever keeps a plan vouches for the kinds: for each kernel the same types and alignments, and
+    the same whole numbers but for those that the kernel is not specialised for.
+    """
+
+    def __init__(self) -> None:
+        self.known: dict[Any, tuple[Any, tuple[Any, ...]]] = {}
+
+    def launch(
+        self,
+        kernel: Any,
+        grid: tuple[int] | tuple[int, int],
+        arguments: Sequence[Any],
+        constants: Mapping[str, Any],
+        warps: int,
+        stages: int = 3,
+    ) -> None:
+        """``launch``, on the current device."""
+        whole = (grid[0], grid[1] if len(grid) > 1 else 1, 1)
+        known = self.known.get(kernel)
+        if known is None:
+            options = {"num_warps": warps, "num_stages": stages}
+            known = launch(kernel, whole, arguments, constants, options)
+            if known is not None:
+                self.known[kernel] = known
+            return
+        compiled, tail = known
+        compiled.run(
+            *whole, _stream(torch.cuda.current_device()), compiled.function,
+            compiled.packed_metadata, None, None, None, *arguments, *tail,
+        )  # fmt: skip
+
+
+def alignment(*tensors: Tensor) -> tuple[int, ...]:
+    """What is part of a plan's key: where tensors of others begin."""
+    return tuple(x.data_ptr() & 15 for x in tensors)
+
+
 def _kind(x: Any) -> Any:
     """What Triton compiles anew for: types, alignment, 1 and multiples of 16."""
     if isinstance(x, Tensor):
