@@ -67,7 +67,6 @@ def test_lengths_packed_sequences_and_slopes():
 def test_the_order_of_programs_changes_no_bit(monkeypatch):
     """Lists of keys in another order: short ones are sorted, sums of long ones whole numbers."""
     monkeypatch.setattr(_triton_attention, "_LIGHT", tl.constexpr(32))
-    monkeypatch.setattr(_triton_attention, "_SHORT", tl.constexpr(16))
     q, k, v, g = drawn(1, 2, 1, 24, 4, 16, 16, spread=0.5)
     k[..., 1, :], q[..., 0] = 0.5, 3.0
     made = assert_right(attend(1.5), (q, k, v, g), 1.5, 3e-6)

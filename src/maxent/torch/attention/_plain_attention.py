@@ -14,7 +14,7 @@ from maxent.torch.maps._dispatch import compute_type
 from maxent.torch.maps.functional import entmax
 from torch import Tensor
 
-_ENTRIES = {"cpu": 1 << 23, "cuda": 1 << 27}  # scores of a block
+_ENTRIES = {"cpu": 1 << 23, "cuda": 1 << 25}  # scores of a block
 
 
 def attend(given: Attention) -> Tensor:

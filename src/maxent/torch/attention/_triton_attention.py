@@ -30,10 +30,9 @@ from maxent.torch.maps._launching import Plan, alignment
 _ROWS = 128  # queries of a tile
 _KEYS = tl.constexpr(128)  # keys of a tile of marks: four words of 32 bits
 _HEADS = 64  # keys of a tile of heads
-_BITS = 1 << 30  # marks held at a time
+_BITS = 1 << 32  # marks held at a time
 _KEPT = 128  # candidates of a query held in registers
 _LIGHT = tl.constexpr(256)  # queries of a key beyond which several programs share them
-_SHORT = tl.constexpr(64)
 _DENSE = 256  # candidates of a query, on average, from which on tiles would be faster
 _BAD = tl.constexpr(2147483647)  # stands for the candidates of a query with NaN or inf
 _STEPS = 24
@@ -144,15 +143,15 @@ def _norms(
     tl.atomic_max(VMAX + pair, tl.max(v.to(tl.int32, bitcast=True) & 0x7FFFFFFF, 0))
 
 
-@triton.jit(do_not_specialize=_VARYING)
+@triton.jit
 def _bound(
     Q, K, FIRST, STOP, ALPHA, SLOPES, KMAX, QMAX, TAU, qb, qh, qn, kb, kh, kn, b_span,
-    head0, tile1, heads, group, queries, keys, scale,
+    heads, group, queries, keys, scale,
     WIDTH: tl.constexpr, D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
     SPANS: tl.constexpr, SLOPED: tl.constexpr, KIND: tl.constexpr,
 ):  # fmt: skip
     """A lower bound of every threshold, from the largest score at each place of a tile."""
-    pair, m = head0 + tl.program_id(0), tile1 - 1 - tl.program_id(1)
+    pair, m = tl.program_id(0), tl.num_programs(1) - 1 - tl.program_id(1)
     b, h = pair // heads, pair % heads
     EVEN: tl.constexpr = WIDTH == D
     r, d, c = m * BM + tl.arange(0, BM), tl.arange(0, D), tl.arange(0, BN)
@@ -450,9 +449,17 @@ def _place(
 
 
 @triton.jit
-def _sorted(LIST, n, SIZE: tl.constexpr):
-    a = tl.arange(0, SIZE)
-    tl.store(LIST + a, tl.sort(tl.load(LIST + a, mask=a < n, other=2147483647)), mask=a < n)
+def _sort(LIST, SORTED, n):
+    """Whole numbers of a list in rising order, each at its rank: fast for few."""
+    for x0 in range(0, n, 64):
+        x = x0 + tl.arange(0, 64)
+        one = tl.load(LIST + x, mask=x < n, other=0)
+        rank = tl.zeros((64,), tl.int32)
+        for y0 in range(0, n, 16):
+            y = y0 + tl.arange(0, 16)
+            other = tl.load(LIST + y, mask=y < n, other=2147483647)
+            rank += tl.sum((one[:, None] > other[None, :]).to(tl.int32), 1)
+        tl.store(SORTED + rank, one, mask=x < n)
 
 
 @triton.jit
@@ -487,7 +494,7 @@ def _entries(
 
 @triton.jit
 def _columns(
-    Q, V, GRAD, ALPHA, OWNER, ROOT, CENTRE, LIST, TALLY, COUNTS, DS, DK, DV_OUT,
+    Q, V, GRAD, ALPHA, OWNER, ROOT, CENTRE, LIST, SORTED, TALLY, COUNTS, DS, DK, DV_OUT,
     qb, qh, qn, vb, vh, vn, gb, gh, gn, heads, shared_heads, queries, keys, scale,
     WIDTH: tl.constexpr, D: tl.constexpr, WIDE: tl.constexpr, DV: tl.constexpr,
     G: tl.constexpr, KIND: tl.constexpr,
@@ -497,11 +504,9 @@ def _columns(
     row = pair.to(tl.int64) * keys + j
     n = tl.load(COUNTS + row)
     if n <= _LIGHT:
-        LIST += tl.load(TALLY + row) - n
-        if n > _SHORT:
-            _sorted(LIST, n, _LIGHT)
-        elif n > 1:
-            _sorted(LIST, n, _SHORT)
+        start = tl.load(TALLY + row) - n
+        SORTED += start
+        _sort(LIST + start, SORTED, n)
         tl.debug_barrier()
         b, h = (pair // shared_heads).to(tl.int64), (pair % shared_heads).to(tl.int64)
         d, e = tl.arange(0, D), tl.arange(0, DV)
@@ -511,7 +516,7 @@ def _columns(
         for g0 in range(0, n, G):
             g = g0 + tl.arange(0, G)
             slot, q, grad, p, ds = _entries(
-                Q, GRAD, OWNER, ROOT, CENTRE, LIST, ALPHA, g, n, v, qb, qh, qn, gb, gh, gn,
+                Q, GRAD, OWNER, ROOT, CENTRE, SORTED, ALPHA, g, n, v, qb, qh, qn, gb, gh, gn,
                 heads, queries, WIDTH, D, WIDE, DV, KIND,
             )  # fmt: skip
             tl.store(DS + slot, ds, mask=g < n)
@@ -757,15 +762,15 @@ def _forward(given, shape, q, k, v):
         (k, v, kmax, vmax, *k.stride()[:3], *v.stride()[:3], shape.shared, shape.keys),
         shape.both | {"BN": 64}, 4,
     )  # fmt: skip
+    tiles = _blocks(shape.queries, _ROWS)
+    shape.launch(
+        _bound, (shape.pairs, tiles),
+        (q, k, *limits, kmax, qmax, tau, *places, shape.b_span, *shape.sizes, given.scale),
+        shape.bound, shape.warps,
+    )  # fmt: skip
     lists = []
     for head0, head1, tile0, tile1 in shape.chunks:
         grid = head1 - head0, tile1 - tile0
-        shape.launch(
-            _bound, grid,
-            (q, k, *limits, kmax, qmax, tau, *places, shape.b_span, head0, tile1, *shape.sizes,
-             given.scale),
-            shape.bound, shape.warps,
-        )  # fmt: skip
         marks = count.new_empty(grid[0] * grid[1] * _ROWS * shape.words)
         shape.launch(
             _mark, grid,
@@ -835,7 +840,8 @@ def _backward(given, lists, shape, q, k, v, g):
         _tally, (_blocks(len(counts), 1024),), (counts, tally, left, len(counts)),
         {"BLOCK": 1024}, 4,
     )  # fmt: skip
-    torch.cumsum(tally, 1, out=tally)
+    for sums in tally:  # along two rows at once it is slow
+        torch.cumsum(sums, 0, out=sums)
     entries, ds = torch.empty_like(col), torch.empty_like(root)
     shape.launch(
         _place, (_blocks(total, 1024),),
@@ -843,18 +849,21 @@ def _backward(given, lists, shape, q, k, v, g):
     )  # fmt: skip
     dq, dk, dv = (torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in (q, k, v))
     places = *q.stride()[:3], *v.stride()[:3], *g.stride()[:3]
-    turned = alphas, owner, root, centre, entries, tally, counts
+    ordered = torch.empty_like(entries)
+    lists = alphas, owner, root, centre, entries
+    turned = tally, counts
     sizes = shape.heads, shape.shared, shape.queries, shape.keys
     shape.launch(
         _columns, (shape.keys, shape.shared_pairs),
-        (q, v, g, *turned, ds, dk, dv, *places, *sizes, given.scale), shape.columns, 1,
+        (q, v, g, *lists, ordered, *turned, ds, dk, dv, *places, *sizes, given.scale),
+        shape.columns, 1,
     )  # fmt: skip
     if shape.queries * shape.group > _LIGHT.value:
         room = max(total // _LIGHT.value, 1) * (shape.both["D"] + shape.both["DV"])
         sums = torch.zeros(room, dtype=torch.int64, device=q.device)
         shape.launch(
             _shared_columns, (_PROGRAMS,),
-            (q, v, g, *turned, ds, sums, qmax, vmax, gmax, *places, *sizes, len(counts)),
+            (q, v, g, *lists, *turned, ds, sums, qmax, vmax, gmax, *places, *sizes, len(counts)),
             shape.columns, 1,
         )  # fmt: skip
         shape.launch(
