@@ -307,7 +307,8 @@ def test_the_map_of_the_training_layers_says_where_it_extrapolates(fitted, known
     trained = inside.copy()  # and cells of records, one of which has its centre outside of the box
     records = read_result(out).records
     with rasterio.open(out / "maps" / "exdet.tif") as file:
-        trained[file.index(records["x"], records["y"])] = True
+        for place in zip(records["x"], records["y"], strict=True):
+            trained[file.index(*place)] = True
     assert trained.sum() > inside.sum()
     X = np.column_stack([values[name][trained] for name in LAYERS])
     centred = np.column_stack([values[name][land] for name in LAYERS]) - X.mean(axis=0)
