@@ -37,7 +37,7 @@ from maxent.density import FittedDensity, Posterior
 from maxent.species.judging.sites import choose_sites
 from maxent.species.judging.visits import visit_effort
 
-SHAPE = (40, 52)
+SHAPE, QUICK = (40, 52), (20, 26)
 RECORDS, VISITS, ROUNDS = 20, 10, 3
 LANDSCAPES, DRAWS = 6, 10
 WAYS = ("sites", "random", "suitable", "even")
@@ -54,11 +54,11 @@ class Island(NamedTuple):
     place: np.ndarray
 
     @classmethod
-    def make(cls, seed: int) -> Island:
+    def make(cls, seed: int, shape: tuple[int, int] = SHAPE) -> Island:
         """The island of a seed."""
         import pandas as pd
 
-        made = virtual_landscape(*SHAPE, seed=seed)
+        made = virtual_landscape(*shape, seed=seed)
         land = made.land
         X = pd.DataFrame({name: layer[land] for name, layer in made.layers.items()})
         truth, effort = made.truth[land], made.effort[land]
@@ -136,7 +136,7 @@ def survey(
 def table(quick: bool = False) -> Iterator[dict[str, object]]:
     """One row for each start, use, way and round."""
     landscapes, draws, rounds = (1, 2, 1) if quick else (LANDSCAPES, DRAWS, ROUNDS)
-    islands = [Island.make(seed) for seed in range(landscapes)]
+    islands = [Island.make(seed, QUICK if quick else SHAPE) for seed in range(landscapes)]
     runs = [(k, draw) for k in range(landscapes) for draw in range(draws)]
     for start in ("no bias", "effort known"):
         for use in ("records", "effort"):
@@ -178,7 +178,9 @@ def run(results: Path, quick: bool = False) -> list[Path]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="one landscape, two draws, one round")
+    parser.add_argument(
+        "--quick", action="store_true", help="one small landscape, two draws, one round"
+    )
     for path in run(RESULTS, parser.parse_args().quick):
         print(f"written: {path.relative_to(RESULTS.parent.parent)}")
 

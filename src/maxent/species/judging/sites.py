@@ -43,6 +43,7 @@ CANDIDATES = 20_000  # cells that sites are chosen from, and that stand for the 
 _CHUNK = 1 << 13  # cells whose features are written out at once
 GAIN, DEVIATION, EFFORT = "survey_gain", "suitability_sd", "effort"
 TABLE, WAYPOINTS, GEOJSON = "sites.csv", "sites.gpx", "sites.geojson"
+PICTURE = "sites.png"
 
 
 @dataclass(frozen=True)
@@ -227,7 +228,7 @@ def plan_survey(
     maps = {what: Map(what) for what in (GAIN, DEVIATION, EFFORT)[: 2 if visits is None else 3]}
     targets = geotiff.targets(out, maps)
     geotiff.check_targets(targets.values(), layers, overwrite)
-    for name in (TABLE, WAYPOINTS, GEOJSON):
+    for name in (TABLE, WAYPOINTS, GEOJSON, PICTURE):
         if (out / name).exists() and not overwrite:
             raise FileExistsError(f"{out / name} is there already; replace it with --overwrite")
     chosen = layers.select(density.schema.names)
@@ -299,6 +300,8 @@ def plan_survey(
         if content is not None:
             io.write_atomically(out / name, content)
             files[name] = name
+    _draw_picture(out, model, sites, None if made is None else chosen.grid.centres(made.cell))
+    files[PICTURE] = PICTURE
     if sites[0].longitude is None:
         notes.append(
             f"the layers do not state their CRS, so that {WAYPOINTS} and {GEOJSON}, which are in "
@@ -444,6 +447,15 @@ def _draw_maps(
         for what in maps:
             stage.finish(what, known[what], True, num_threads())
         stage.publish()
+
+
+def _draw_picture(
+    out: Path, model: SpeciesModel, sites: Sequence[Site], visited: tuple[Array, Array] | None
+) -> None:
+    from maxent.species.report.maps import write_sites_png
+
+    places = [(site.x, site.y) for site in sites]
+    write_sites_png(out, GAIN, places, f"{model.species}: where to go", model.study, visited)
 
 
 def _table(sites: Sequence[Site]) -> bytes:
