@@ -22,6 +22,7 @@ EXPERIMENTS = (
     "reference_gains",
     "solver_agreement",
     "species_command",
+    "survey_sites",
     "structural_convergence",
     "structural_guarantee",
     "structural_search",

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tools import long_tests, needs, needs_program
+from tools import needs, needs_program, renewed
 
 collect_ignore = ["project/user_code.py"]  # for type checkers alone
 
@@ -90,22 +90,34 @@ def pytest_configure() -> None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """One that writes down which tests take long."""
-    parser.addoption("--write-slow", action="store_true", help=f"write {SLOW.name} anew")
+    parser.addoption("--write-slow", action="store_true", help=f"renew {SLOW.name} for what runs")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests known to be slow; their files come first, the longest one at the head."""
-    seconds = dict(reversed(line.split(" ", 1)) for line in SLOW.read_text().splitlines())
+    seconds = _known_costs()
     load: Counter[Path] = Counter()
     for item in items:
         if item.nodeid in seconds:
             item.add_marker(pytest.mark.slow)
-            load[item.path] += float(seconds[item.nodeid])
+            load[item.path] += seconds[item.nodeid]
     items.sort(key=lambda item: -load[item.path])
 
 
+def _known_costs() -> dict[str, float]:
+    """CPU seconds of the tests in slow.txt."""
+    lines = (line.split(" ", 1) for line in SLOW.read_text().splitlines())
+    return {name: float(seconds) for seconds, name in lines}
+
+
 _costs: Counter[str] = Counter()
+_left_out: set[str] = set()
+
+
+def pytest_deselected(items: list[pytest.Item]) -> None:
+    """Tests of the files that run which were not asked for."""
+    _left_out.update(item.nodeid for item in items)
 
 
 def _cpu_seconds() -> float:
@@ -140,5 +152,6 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Write the tests that took long, where that was asked for; not in a worker."""
     if session.config.getoption("--write-slow") and not hasattr(session.config, "workerinput"):
-        lines = [f"{t:.2f} {name}" for name, t in sorted(long_tests(_costs).items())]
+        found = renewed(_known_costs(), dict(_costs), _left_out)
+        lines = [f"{t:.2f} {name}" for name, t in sorted(found.items())]
         SLOW.write_text("\n".join(lines) + "\n")

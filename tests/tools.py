@@ -78,3 +78,13 @@ def long_tests(costs: dict[str, float]) -> dict[str, float]:
         cheapest.setdefault(name.split("::")[0], name)
     kept = set(cheapest.values())
     return {name: t for name, t in costs.items() if t >= LONG and name not in kept}
+
+
+def renewed(
+    known: dict[str, float], costs: dict[str, float], left_out: set[str]
+) -> dict[str, float]:
+    """The slow tests after a run: of files that did not run, and of tests left out, as before."""
+    files = {name.split("::")[0] for name in costs}
+    before = {name: t for name, t in known.items() if name in left_out and name not in costs}
+    elsewhere = {name: t for name, t in known.items() if name.split("::")[0] not in files}
+    return elsewhere | long_tests({**before, **costs})

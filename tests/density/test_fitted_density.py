@@ -306,3 +306,15 @@ def test_too_many_variables_in_one_feature():
     )
     with pytest.raises(ValueError, match="uses 13 variables and can be explained with at most 12"):
         wide.explain(X)
+
+
+def test_columns_in_another_order_are_read_by_name():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"a": rng.normal(size=80), "soil": rng.integers(0, 3, 80).astype(str)})
+    X["b"] = 10 * rng.uniform(size=80)
+    y = rng.poisson(np.exp(X["a"] - X["b"] / 5))
+    density = mx.MaxentDensity("lqc").fit(X, y).density_
+    expected = density.predict(X, "raw")
+    np.testing.assert_array_equal(density.predict(X[["soil", "b", "a"]], "raw"), expected)
+    named_otherwise = X.set_axis(["u", "v", "w"], axis=1)  # by place, as an array
+    np.testing.assert_array_equal(density.predict(named_otherwise, "raw"), expected)

@@ -1229,3 +1229,109 @@ def test_no_background(tmp_path):
             draw_background(layers, 0)
         with pytest.raises(ValueError, match="weighted=True needs a bias raster"):
             draw_background(layers, weighted=True)
+
+
+# -- layers that begin at another meridian -------------------------------------------------------
+
+
+def _earth(rng, name, folder, west, step=5.0, lost=()):
+    """A layer of the whole earth that begins at ``west``; its values by longitude from 0."""
+    height, width = int(180 / step), int(360 / step)
+    by_longitude = rng.normal(size=(height, width)).astype(np.float32)
+    for cell in lost:
+        by_longitude[cell] = np.nan
+    longitude = west + step * (np.arange(width) + 0.5)
+    columns = np.rint((longitude % 360) / step - 0.5).astype(int)
+    transform = (step, 0.0, west, 0.0, -step, 90.0)
+    write(folder / f"{name}.tif", by_longitude[:, columns], transform, nodata=np.nan)
+    return by_longitude
+
+
+@pytest.mark.parametrize("wests", [(-180.0, 0.0), (0.0, -180.0), (-180.0, 20.0)])
+def test_a_layer_of_0_to_360_beside_one_of_180_to_180(tmp_path, rng, wests):
+    one = _earth(rng, "a", tmp_path, wests[0])
+    other = _earth(rng, "b", tmp_path, wests[1], lost=[(3, 0), (4, 71), (5, 36)])
+    with Layers.open(tmp_path) as layers:
+        assert layers.grid.bounds == (wests[0], -90.0, wests[0] + 360, 90.0)  # nothing is cut
+        (note,) = layers.notes
+        ends = f"x {wests[1]:g} to {wests[1] + 360:g} is read as {wests[0]:g} to {wests[0] + 360:g}"
+        assert f"b: {ends}" in note.replace(".tif", "")
+        x, _ = layers.grid.centres(np.arange(72))
+        columns = np.rint((x % 360) / 5 - 0.5).astype(int)
+        block = whole(layers)
+        np.testing.assert_array_equal(block.values["a"], one[:, columns])
+        np.testing.assert_array_equal(block.valid, np.isfinite(other[:, columns]))
+        valid = block.valid
+        np.testing.assert_array_equal(block.values["b"][valid], other[:, columns][valid])
+        # windows on both sides of the seam of the file, and across it
+        for column, width in ((0, 20), (30, 12), (35, 1), (36, 36), (70, 2)):
+            part = layers.read(Window(2, column, 5, width))
+            np.testing.assert_array_equal(part.valid, valid[2:7, column : column + width])
+            expected = other[2:7, columns[column : column + width]]
+            np.testing.assert_array_equal(part.values["b"][part.valid], expected[part.valid])
+
+
+def test_a_layer_of_the_pacific_beside_one_of_the_earth(tmp_path, rng):
+    _earth(rng, "earth", tmp_path, -180.0)
+    sea = rng.normal(size=(8, 10)).astype(np.float32)
+    write(tmp_path / "sea.tif", sea, (5.0, 0.0, 155.0, 0.0, -5.0, 20.0))
+    with Layers.open(tmp_path, align="first") as layers:
+        assert layers.grid.bounds == (155.0, -20.0, 205.0, 20.0)  # not cut at the date line
+        np.testing.assert_array_equal(whole(layers).values["sea"], sea)
+        assert not any("resampled" in note for note in layers.notes)
+    east = rng.normal(size=(8, 4)).astype(np.float32)
+    other = tmp_path / "apart"
+    other.mkdir()
+    write(other / "east.tif", east, (5.0, 0.0, -175.0, 0.0, -5.0, 20.0))
+    write(other / "same.tif", 2 * east, (5.0, 0.0, 185.0, 0.0, -5.0, 20.0))
+    finer = np.repeat(np.repeat(east, 2, axis=0), 2, axis=1)
+    write(other / "z_finer.tif", finer, (2.5, 0.0, 185.0, 0.0, -2.5, 20.0))
+    with Layers.open(other, align="first", resampling="average") as layers:
+        assert layers.grid.bounds == (-175.0, -20.0, -155.0, 20.0)
+        values = whole(layers).values
+        np.testing.assert_array_equal(values["same"], 2 * values["east"])
+        np.testing.assert_allclose(values["z_finer"], east, rtol=1e-6)
+
+
+def test_other_cells_on_the_other_side_are_refused_in_words(tmp_path, rng):
+    _earth(rng, "a", tmp_path, -180.0)
+    _earth(rng, "b", tmp_path, 2.5)
+    with pytest.raises(ValueError, match=r"b\.tif is not on the grid of the other layers"):
+        Layers.open(tmp_path)
+    with pytest.raises(ValueError, match=r"b\.tif reaches around the earth .* CENTER_LONG 0"):
+        Layers.open(tmp_path, align="first")
+
+
+def test_records_on_both_sides_of_the_date_line(tmp_path, rng):
+    from typer.testing import CliRunner
+
+    from maxent import cli
+
+    folder = tmp_path / "Fidschi und Samoa"
+    folder.mkdir()
+    values = {"heat": _earth(rng, "heat", folder, -180.0), "rain": _earth(rng, "rain", folder, 0.0)}
+    longitude = np.array([172.5, 177.5, -177.5, -172.5, -167.5, 12.5, -12.5])
+    latitude = np.array([-17.5, -12.5, -17.5, -12.5, -7.5, 2.5, 2.5])
+    lines = [f"Aa bb,{x},{y}" for x, y in zip(longitude, latitude, strict=True)]
+    (folder / "records.csv").write_text("\n".join(["species,longitude,latitude", *lines]) + "\n")
+    options = ["-f", "l", "--multiplier", "0.01", "--cv", "none", "--bootstrap", "0"]
+    typed = ["fit", folder / "records.csv", folder, "-o", tmp_path / "out", "--background", "all"]
+    done = CliRunner().invoke(cli.main, [str(word) for word in [*typed, *options]])
+    assert done.exit_code == 0, done.output
+    result = load(tmp_path / "out" / "result.json")
+    assert len(result.records["x"]) == 7
+    # means of the records, reckoned by hand, are those of the fit
+    row = ((90 - latitude) // 5).astype(int)
+    column = ((longitude % 360) // 5).astype(int)
+    density = result.model
+    X = np.column_stack([values[name].ravel() for name in density.schema.names])
+    raw = density.predict(X, "raw")
+    assert raw.sum() == pytest.approx(1, abs=1e-9)
+    for j, name in enumerate(density.schema.names):
+        mean = float(values[name][row, column].mean())
+        slack = 0.03 * float(np.ptp(X[:, j]))  # of the small penalty
+        assert raw @ X[:, j] == pytest.approx(mean, abs=slack)
+    with rasterio.open(tmp_path / "out" / "maps" / "cloglog.tif") as file:
+        drawn = np.array([v[0] for v in file.sample(zip(longitude, latitude, strict=True))])
+    cloglog = density.predict(X, "cloglog").reshape(values["heat"].shape)
+    np.testing.assert_allclose(drawn, cloglog[row, column], rtol=1e-5)

@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 
+from maxent import load
 from maxent.species.input.crs import is_geographic
 from maxent.species.input.layers.grid import Grid
 from maxent.species.input.records.cleaning import clean, thin
@@ -801,3 +802,66 @@ def test_samples_are_written_as_they_are_read(tmp_path):
     assert path.read_text() == "species,x,y,v\na,,,1.0\nb,,,-9999\n"
     assert read_swd(path).X["v"].tolist() == [1.0]
     assert read_swd(path).coordinates is None
+
+
+# -- test records without a column of species ------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory):
+    """A small landscape, records of one and of two species, and test records without names."""
+    from maxent.datasets.landscape import virtual_landscape, write_landscape
+
+    folder = tmp_path_factory.mktemp("tests")
+    made = virtual_landscape(20, 26, n_occurrences=40, seed=1)
+    write_landscape(made, folder)
+    for name, species in (("one", ["Aa bb"] * 40), ("two", ["Aa bb", "Cc dd"] * 20)):
+        rows = [f"{s},{x},{y}" for s, x, y in zip(species, made.x, made.y, strict=True)]
+        (folder / f"{name}.csv").write_text("\n".join(["species,lon,lat", *rows]) + "\n")
+    rows = [f"{x},{y}" for x, y in zip(made.x[:9], made.y[:9], strict=True)]
+    for name in ("new places.csv", "Cc dd.csv"):
+        (folder / name).write_text("\n".join(["lon,lat", *rows]) + "\n")
+    (folder / "other.csv").write_text("species,lon,lat\nEe ff,75,-30\n")
+    return folder
+
+
+def _fit(run, places, records, test, out, *typed):
+    fast = ["-f", "l", "--cv", "none", "--bootstrap", "0", "--permutations", "0", "--no-jackknife"]
+    layers = [places / "layers" / f"{name}.tif" for name in ("temperature", "precipitation")]
+    asked = ["--test", places / test, "--no-maps", "-o", out, *typed]
+    done = run("fit", places / records, *layers, *fast, *asked)
+    return done, " ".join(done.output.split())
+
+
+@pytest.mark.parametrize(
+    ("records", "test", "typed", "folder"),
+    [
+        ("one.csv", "new places.csv", (), "."),
+        ("two.csv", "new places.csv", ("-s", "Cc dd"), "."),
+        ("two.csv", "Cc dd.csv", (), "Cc_dd"),  # named after the file
+    ],
+)
+def test_test_records_without_names_are_of_the_only_species(
+    run, places, tmp_path, records, test, typed, folder
+):
+    done, words = _fit(run, places, records, test, tmp_path / "out", *typed)
+    assert done.exit_code == 0, done.output
+    assert ("no test records of 'Aa bb'" in words) == (folder != ".")
+    lines = (places / test).read_text().split()[1:]
+    cells = {tuple(float(v) // 0.5 for v in line.split(",")) for line in lines}  # 13 / 26 degrees
+    result = load(tmp_path / "out" / folder / "result.json")
+    assert result.evaluation.test_scores["n"] == len(cells)
+
+
+@pytest.mark.parametrize(
+    ("records", "test", "said"),
+    [
+        ("two.csv", "new places.csv", "has no column of species, so its records could be of any"),
+        ("one.csv", "other.csv", "(--test) has no record of 'Aa bb'; it has 'Ee ff'"),
+    ],
+)
+def test_test_records_of_nobody_are_refused(run, places, tmp_path, records, test, said):
+    done, words = _fit(run, places, records, test, tmp_path / "out")
+    assert done.exit_code == 1
+    assert said in words
+    assert not list((tmp_path / "out").glob("*"))

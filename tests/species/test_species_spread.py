@@ -171,6 +171,70 @@ def test_a_fit_with_a_mask_says_what_it_left_out(data, tmp_path):
     assert "The map leaves out" in (out / "report.html").read_text(encoding="utf-8")
 
 
+def _mess(training, places):
+    """Smallest similarity over variables, by the four cases of the definition."""
+    least = np.full(len(places), np.inf)
+    for name in training:
+        known, value = training[name].to_numpy(float), places[name].to_numpy(float)
+        low, width = known.min(), np.ptp(known)
+        f = 100 * (known[:, None] < value).mean(axis=0)
+        inside = np.where(f <= 50, 2 * f, 2 * (100 - f))
+        beyond = 100 * np.minimum(value - low, low + width - value) / width
+        least = np.minimum(least, np.where((value <= low) | (f == 100), beyond, inside))
+    return least
+
+
+def test_records_belong_to_what_places_are_compared_with(data, tmp_path):
+    out = tmp_path / "few cells"
+    files = [data / "layers" / f"{name}.tif" for name in ("temperature", "precipitation")]
+    args = ["fit", data / "occurrences.csv", *files, *FAST, "--background", "15", "-o", out]
+    done = _run(*args, "--mask", "mess")
+    assert done.exit_code == 0, done.output
+    result = mx.load(out / "result.json")
+    (now, valid), _ = _tables(data)
+    now = now[["temperature", "precipitation"]]
+    with species.Layers.open(files) as layers:
+        known = species.draw_background(layers, 15, verbose=0).cell
+    with rasterio.open(data / "layers" / "temperature.tif") as file:
+        cells = [
+            file.index(x, y) for x, y in zip(result.records["x"], result.records["y"], strict=True)
+        ]
+        known = [divmod(int(cell), file.width) for cell in known]
+    rank = np.cumsum(valid.ravel()).reshape(valid.shape) - 1
+    rows = sorted({int(rank[cell]) for cell in [*cells, *known]})
+    training = now.iloc[rows]
+    mess = _read(out / "maps" / "mess.tif")[valid]
+    np.testing.assert_allclose(mess, _mess(training, now), rtol=1e-4, atol=1e-3)
+    exdet = _read(out / "maps" / "exdet.tif")[valid]
+    expected = _exdet(training.to_numpy(float), now.to_numpy(float))
+    np.testing.assert_allclose(exdet, expected, rtol=1e-4, atol=1e-5)
+    # no record is left out of the map, and what is clamped is what extrapolates
+    drawn = _read(out / "maps" / "cloglog.tif")[valid]
+    at_records = [int(rank[cell]) for cell in cells]
+    assert np.isfinite(drawn[at_records]).all()
+    assert (exdet[at_records] <= 1).all()
+    outside = ((now < training.min()) | (now > training.max())).any(axis=1).to_numpy()
+    np.testing.assert_array_equal(np.isnan(drawn), outside)
+    (told,) = result.maps
+    assert told.n_outside == told.n_extrapolated == told.n_masked == outside.sum() > 0
+    beyond = now.iloc[at_records]
+    alone = now.iloc[[int(rank[cell]) for cell in known]]
+    assert ((beyond < alone.min()) | (beyond > alone.max())).any(axis=None)  # of the background
+
+
+def test_where_every_cell_was_fitted_none_extrapolates():
+    table = pd.DataFrame({"heat": [2.0, 3.0, 5.0], "soil": [1, 2, 2]})
+    reference = species.Reference.from_table(table, ["soil"])
+    wider = reference.reaching({"heat": 1.0}, {"heat": 9.0}, {"soil": (1, 4)})
+    mess, _ = wider.similarity({"heat": np.array([1.0, 1.5, 3.0, 9.0, 9.5]), "soil": [4] * 5})
+    # shares of points are as before, 1 / 3 of them below 3; the range is that of all cells
+    np.testing.assert_allclose(mess, [0, 0, 200 / 3, 0, -100 * 0.5 / 8])
+    exdet = Extrapolation.from_table(table[["heat"]]).reaching({"heat": 1.0}, {"heat": 9.0})
+    found = exdet.novelty({"heat": np.array([0.0, 1.0, 9.0, 11.0])})
+    np.testing.assert_allclose(found[[0, 3]], [-1 / 8, -2 / 8])
+    assert (found[1:3] > 1).all()
+
+
 def test_masks_without_effect_are_wrong_usage(fitted, data, tmp_path):
     out = ["-o", tmp_path / "map.tif"]
     records, layers = data / "occurrences.csv", data / "layers"

@@ -334,3 +334,20 @@ def test_a_table_without_a_species_column(typed, run, tmp_path):
     model = species.load_model(tmp_path / "out")
     assert (model.species, model.density.n_presences) == ("Aus bus", 30)
     assert model.density.schema.names == ("rain", "heat")
+
+
+def test_test_rows_without_names_beside_several_species_are_refused(run, tmp_path):
+    rng = np.random.default_rng(0)
+    samples, background = _tables_at(
+        tmp_path, lambda n: dict(zip("xy", rng.random((2, n)), strict=True))
+    )
+    rows = pd.read_csv(samples)
+    rows.drop(columns="species").to_csv(tmp_path / "new.csv", index=False)
+    rows.assign(species=np.where(rows.index % 2, "Aa bb", "Cc dd")).to_csv(samples, index=False)
+    args = ["fit", "--swd", samples, background, *FAST, "--test", tmp_path / "new.csv"]
+    done = run(*args, "-o", tmp_path / "out")
+    assert done.exit_code == 1
+    assert "new.csv (--test) has no column of species" in " ".join(done.output.split())
+    alone = run(*args, "-s", "Cc dd", "-o", tmp_path / "alone")
+    assert alone.exit_code == 0, alone.output
+    assert mx.load(tmp_path / "alone" / "result.json").evaluation.test_scores["n"] == len(rows)

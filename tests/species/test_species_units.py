@@ -304,12 +304,18 @@ def test_the_map_of_the_training_layers_says_where_it_extrapolates(fitted, known
     mess, _ = _read(out / "maps" / "mess.tif")
     np.testing.assert_array_equal(mess[land] < 0, new[land])
     exdet, _ = _read(out / "maps" / "exdet.tif")
-    X = np.column_stack([values[name][inside] for name in LAYERS])
+    trained = inside.copy()  # and cells of records, one of which has its centre outside of the box
+    records = read_result(out).records
+    with rasterio.open(out / "maps" / "exdet.tif") as file:
+        for place in zip(records["x"], records["y"], strict=True):
+            trained[file.index(*place)] = True
+    assert trained.sum() > inside.sum()
+    X = np.column_stack([values[name][trained] for name in LAYERS])
     centred = np.column_stack([values[name][land] for name in LAYERS]) - X.mean(axis=0)
     inverse = np.linalg.inv(np.cov(X.T))
     distance = np.einsum("ij,jk,ik->i", centred, inverse, centred)
     furthest = np.einsum("ij,jk,ik->i", X - X.mean(axis=0), inverse, X - X.mean(axis=0)).max()
-    beyond = np.any([(values[n] < values[n][inside].min()) | (values[n] > values[n][inside].max())
+    beyond = np.any([(values[n] < values[n][trained].min()) | (values[n] > values[n][trained].max())
                      for n in LAYERS], axis=0)[land]  # fmt: skip
     np.testing.assert_array_equal(exdet[land] < 0, beyond)
     found = exdet[land][~beyond]

@@ -87,7 +87,8 @@ class Schema:
     def read(self, X: Any, missing: bool = False) -> Cells:
         """The cells of a table with this schema; ``missing`` lets missing values pass.
 
-        Levels that were not seen at the fit get no effect, with a warning.
+        Columns of the names of the fit are read by name, in whatever order they come, others by
+        place. Levels that were not seen at the fit get no effect, with a warning.
         """
         names = _names(X)
         if len(names) != len(self.names):
@@ -96,8 +97,11 @@ class Schema:
                 f"{', '.join(self.names[:10])}"
             )
         count = _length(X)
+        place = list(range(len(names)))
+        if len(set(names)) == len(names) and set(names) == set(self.names):
+            place = [names.index(name) for name in self.names]
         order = [j for j, name in enumerate(self.names) if name not in self.categorical]
-        columns = [(j, _column(X, j)) for j in order]
+        columns = [(j, _column(X, place[j])) for j in order]
         kind = np.result_type(np.float32, *(_float_type(c, self.names[j]) for j, c in columns))
         values = np.empty((len(order), count), dtype=kind)
 
@@ -110,7 +114,7 @@ class Schema:
             raise ValueError(self._complaint(values))
         codes = np.empty((len(self.categorical), count), dtype=np.int32)
         for row, (name, levels) in enumerate(zip(self.categorical, self.levels, strict=True)):
-            column = _column(X, self.names.index(name))
+            column = _column(X, place[self.names.index(name)])
             lost = _missing(column)
             if lost.any() and not missing:
                 raise ValueError(

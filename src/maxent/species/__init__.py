@@ -89,6 +89,7 @@ PUBLIC = {
     "maxent.species.judging.spatial_folds": ["block_size"],
     "maxent.species.judging.scoring": ["score_records", "score_swd"],
     "maxent.species.judging.sites": ["Site", "SurveyPlan", "plan_survey"],
+    "maxent.species.judging.visits": ["visit_effort"],
     "maxent.species.projecting": ["project", "project_xarray"],
     "maxent.species.projecting.rows": ["project_rows"],
     "maxent.species.comparing.change": ["compare_maps"],

@@ -95,6 +95,7 @@ from maxent.species.judging.sites import Site as Site
 from maxent.species.judging.sites import SurveyPlan as SurveyPlan
 from maxent.species.judging.sites import plan_survey as plan_survey
 from maxent.species.judging.spatial_folds import block_size as block_size
+from maxent.species.judging.visits import visit_effort as visit_effort
 from maxent.species.projecting import project as project
 from maxent.species.projecting import project_xarray as project_xarray
 from maxent.species.projecting.rows import project_rows as project_rows

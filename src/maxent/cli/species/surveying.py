@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -29,6 +31,8 @@ from maxent.cli.species.arguments import (
 from maxent.species.input.files import RecordFile, check_there
 
 if TYPE_CHECKING:
+    from maxent.rows.arrays import Array
+    from maxent.species.input.layers.layers import Layers
     from maxent.species.judging.sites import SurveyPlan
 
 
@@ -51,6 +55,17 @@ def sites(
     visited: Annotated[
         Path | None, typer.Option(help="Keep away from the records of this file (needs --apart).")
     ] = None,
+    visits: Annotated[
+        Path | None,
+        typer.Option(
+            help="Count these visits since the fit, found or not, as made: choose others, and "
+            "write effort.tif for the next fit."
+        ),
+    ] = None,
+    bias: Annotated[
+        Path | None,
+        typer.Option(help="Raster of the effort that the fit allowed for (needs --visits)."),
+    ] = None,
     make_layers: MakeModelLayers,
     seed: Annotated[int, typer.Option(help="Draw candidate cells from this seed.", min=0)] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
@@ -63,24 +78,32 @@ def sites(
     """Choose the places whose visit would make the map most certain: a table, GPX and maps."""
     files = make_layers(paths(layers)).sources
     check_layers(files)
-    check_there(model, *([] if visited is None else [visited]), rasters=files)
+    check_there(
+        model, *(file for file in (visited, visits) if file is not None), rasters=[*files, bias]
+    )
     if visited is not None and not given(context, "apart"):
         raise typer.BadParameter("--visited has no effect without --apart KM")
+    if bias is not None and visits is None:
+        raise typer.BadParameter("--bias has no effect without --visits FILE")
     from maxent.species.batch.outputs import locked
     from maxent.species.fitting.model import load_model
     from maxent.species.judging.sites import plan_survey
+    from maxent.species.study.samples import open_effort
 
     fitted = load_model(model)
     schema = fitted.density.schema
     opened = make_layers(paths(layers), categorical=schema.categorical)
     tell = teller(quiet)
-    with locked(out), recorded_warnings() as notes, opened.open(only=schema.names) as rasters:
-        away = None
+    with ExitStack() as stack:
+        stack.enter_context(locked(out))
+        notes = stack.enter_context(recorded_warnings())
+        rasters = stack.enter_context(opened.open(only=schema.names))
+        away = made = None
         if visited is not None:
-            records, told = RecordFile(str(visited)).read(rasters.grid)
-            for note in told:
-                tell(note)
-            away = (records.x, records.y)
+            away = _places(RecordFile(str(visited)), rasters, tell)
+        if visits is not None:  # one that found nothing is a visit too
+            made = _places(RecordFile(str(visits), "none", presence="none"), rasters, tell)
+        effort = open_effort(stack, None if bias is None else str(bias), opened, rasters)
         plan = plan_survey(
             fitted,
             rasters,
@@ -89,6 +112,8 @@ def sites(
             apart=apart,
             detection=detection,
             away=away,
+            visits=made,
+            bias=effort,
             seed=seed,
             overwrite=overwrite,
             verbose=0 if quiet else 1,
@@ -99,6 +124,14 @@ def sites(
         typer.echo(json.dumps(asdict(plan), indent=1))
     elif not quiet:
         _show(plan, out)
+
+
+def _places(file: RecordFile, rasters: Layers, tell: Callable[[str], None]) -> tuple[Array, Array]:
+    """x and y of the rows of a table, with a word on how it was read."""
+    records, told = file.read(rasters.grid)
+    for note in told:
+        tell(note)
+    return records.x, records.y
 
 
 def _show(plan: SurveyPlan, out: Path) -> None:

@@ -188,16 +188,16 @@ def _write_species(
     )
     sample, test = (_used(part, result) for part in (prepared.train, prepared.test))
     assert sample is not None
-    points = sample.X[sample.at_background]
+    reference, extrapolation = _training(sample, result)
     model = SpeciesModel(
         result.species,
         result.model,
-        Reference.from_table(points, result.categorical),
+        reference,
         {row["name"]: float(row["value"]) for row in result.evaluation.thresholds},
         None if region is None else region.grid.crs,
         prepared.study,
         result.selection,
-        Extrapolation.from_table(points, result.categorical),
+        extrapolation,
     )
     extra_files = {"model": MODEL}
     if shared.lambdas:
@@ -223,6 +223,22 @@ def _write_species(
     result.seconds["report"] = perf_counter() - start
     io.save(result, place / RESULT)
     return result
+
+
+def _training(sample: Sample, result: SpeciesResult) -> tuple[Reference, Extrapolation | None]:
+    """What other places are compared with: all points of the fit, as far as clamping reaches.
+
+    Where the density is over more cells than the sample has, ranges and levels are those of all.
+    """
+    schema = result.model.schema
+    low, high = (
+        dict(zip(schema.continuous, ends.tolist(), strict=True))
+        for ends in (result.model.low, result.model.high)
+    )
+    levels = dict(zip(schema.categorical, schema.levels, strict=True))
+    reference = Reference.from_table(sample.X, result.categorical).reaching(low, high, levels)
+    extrapolation = Extrapolation.from_table(sample.X, result.categorical)
+    return reference, None if extrapolation is None else extrapolation.reaching(low, high)
 
 
 def _used(sample: Sample | None, result: SpeciesResult) -> Sample | None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from maxent._support.terminal import in_words
 from maxent.density import FittedDensity
@@ -44,11 +44,12 @@ from maxent.species.input.records.columns import listed
 from maxent.species.input.records.names import find_name
 from maxent.species.input.records.occurrences import Occurrences
 from maxent.species.input.records.study_files import read_extent
-from maxent.species.input.records.swd import swd_rows, swd_sample
+from maxent.species.input.records.swd import SWD, swd_rows, swd_sample
 from maxent.species.report import tables
 from maxent.species.study.all_cells import small_cache, whole_layers
 from maxent.species.study.samples import prepare_swd, survey_files
 
+_Tests = TypeVar("_Tests", Occurrences, SWD)
 _EVERY = 10.0  # seconds after which the table of all species is written again
 _WHERE_PEOPLE_LOOKED = (
     "--share also lends where people looked, which records of one group have in common; take that "
@@ -180,6 +181,7 @@ def fit_files(
             records, layers, drawn, test=test, bias=bias, group=group, study=study
         )
         names = chosen_species(surveyed.records.names(), species, records.path)
+        surveyed = replace(surveyed, tests=_tests_of(names, surveyed.tests))
         notes = [*surveyed.notes, *_untested(names, surveyed.tests)]
         extent, more = (None, []) if cut is None else read_extent(cut, surveyed.grid)
         notes += more
@@ -279,8 +281,7 @@ def fit_swd(
         points = replace(file, path=background).read_swd(categorical, background=True)
         tests = None if test is None else replace(file, path=test).read_swd(categorical)
         names = chosen_species(table.names(), species, file.path)
-        if tests is not None and tests.pooled and len(names) == 1:
-            tests = tests.of_one(names[0])
+        tests = _tests_of(names, tests)
         notes = [
             note
             for read in (table, points, tests)
@@ -529,10 +530,29 @@ def _check_share_species(
         )
 
 
-def _untested(names: Sequence[str], tests: Any) -> list[str]:
+def _tests_of(names: Sequence[str], tests: _Tests | None) -> _Tests | None:
+    """Test records by their species; those without a column of species are of the only one."""
+    if tests is None or any(find_name(name, tests.names()) is not None for name in names):
+        return tests
+    if not tests.pooled:
+        raise ValueError(
+            f"{tests.source} (--test) has no record of {listed(names, 5)}; it has "
+            f"{listed(tests.names(), 5)}: give test records of the species that are fitted"
+        )
+    if len(names) == 1:
+        return tests.of_one(names[0])
+    raise ValueError(
+        f"{tests.source} (--test) has no column of species, so its records could be of any of the "
+        f"{len(names)} that are fitted ({listed(names, 5)}): add one, name it with "
+        "--species-column, or fit one species with --species NAME"
+    )
+
+
+def _untested(names: Sequence[str], tests: Occurrences | SWD | None) -> list[str]:
     """What to say of species without records among the tests, where there are tests."""
-    tested = [] if tests is None else tests.names()
-    lacking = [name for name in names if tests is not None and find_name(name, tested) is None]
+    if tests is None:
+        return []
+    lacking = [name for name in names if find_name(name, tests.names()) is None]
     return [f"{tests.source}: no test records of {listed(lacking, 5)}"] if lacking else []
 
 

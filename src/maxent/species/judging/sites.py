@@ -2,7 +2,8 @@
 
 The gain of a visit is what it is expected to take off the mean variance of suitability over the
 study region (``Posterior``). Sites are chosen one after another, each with the posterior that is
-expected after the visits to those before: two sites that tell the same are not both chosen.
+expected after the visits to those before: two sites that tell the same are not both chosen. What
+visits that were made are worth to the next fit is in ``visits.py``.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ import csv
 import io as text
 import json
 import os
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -28,7 +31,9 @@ from maxent.rows.arrays import Array
 from maxent.species.fitting.model import SpeciesModel
 from maxent.species.input.crs import WGS84, transformed
 from maxent.species.input.layers.geodesy import Earth
-from maxent.species.input.layers.layers import Block, Layers
+from maxent.species.input.layers.grid import Window
+from maxent.species.input.layers.layers import Layers
+from maxent.species.judging.visits import Visits, visit_effort
 from maxent.species.libraries import geo
 from maxent.species.projecting import geotiff
 from maxent.species.projecting.plan import Map
@@ -36,8 +41,9 @@ from maxent.species.study.background import draw_background
 
 CANDIDATES = 20_000  # cells that sites are chosen from, and that stand for the region
 _CHUNK = 1 << 13  # cells whose features are written out at once
-GAIN, DEVIATION = "survey_gain", "suitability_sd"
+GAIN, DEVIATION, EFFORT = "survey_gain", "suitability_sd", "effort"
 TABLE, WAYPOINTS, GEOJSON = "sites.csv", "sites.gpx", "sites.geojson"
+PICTURE = "sites.png"
 
 
 @dataclass(frozen=True)
@@ -166,6 +172,8 @@ def plan_survey(
     apart: float = 0.0,
     detection: float = 1.0,
     away: tuple[Array, Array] | None = None,
+    visits: tuple[Array, Array] | None = None,
+    bias: Layers | None = None,
     candidates: int = CANDIDATES,
     seed: int = 0,
     overwrite: bool = False,
@@ -188,7 +196,13 @@ def plan_survey(
     detection : float, default 1.0
         Chance to find the species where it lives, in one visit.
     away : pair of array, default None
-        x and y of places that were visited already.
+        x and y of places to keep away from.
+    visits : pair of array, default None
+        x and y of visits that were made since the fit, whether the species was found or not. Sites
+        are chosen as if the fit knew of them, and ``effort.tif`` says what they are worth to the
+        next fit.
+    bias : Layers, default None
+        With ``visits``, the effort that the fit allowed for, if it did, on the same grid.
     candidates : int, default 20000
         Sites are chosen from so many cells, drawn at random.
     seed : int, default 0
@@ -209,27 +223,49 @@ def plan_survey(
         raise ValueError(
             f"{model.species}: the model uses no variable, so that every place tells the same"
         )
+    _check_effort(model, visits is not None, bias is not None)
     out = Path(out)
-    maps = {what: Map(what) for what in (GAIN, DEVIATION)}
+    maps = {what: Map(what) for what in (GAIN, DEVIATION, EFFORT)[: 2 if visits is None else 3]}
     targets = geotiff.targets(out, maps)
     geotiff.check_targets(targets.values(), layers, overwrite)
-    for name in (TABLE, WAYPOINTS, GEOJSON):
+    for name in (TABLE, WAYPOINTS, GEOJSON, PICTURE):
         if (out / name).exists() and not overwrite:
             raise FileExistsError(f"{out / name} is there already; replace it with --overwrite")
     chosen = layers.select(density.schema.names)
-    drawn = draw_background(chosen, candidates, within=model.study, seed=seed, verbose=verbose)
-    posterior = Posterior.from_density(density, drawn.X)
-    places = posterior.at(drawn.X)
-    x, y = chosen.grid.centres(drawn.cell)
+    made = None if visits is None else Visits.on(chosen.grid, *visits)
+    drawn = draw_background(
+        chosen,
+        candidates,
+        at=None if made is None else made.cell,
+        bias=bias,
+        within=model.study,
+        seed=seed,
+        verbose=verbose,
+    )
+    region, cell = drawn.X[drawn.background], drawn.cell[drawn.background]
+    posterior = Posterior.from_density(density, region)
+    places = posterior.at(region)
+    x, y = chosen.grid.centres(cell)
     earth = Earth.under(chosen.grid)
-    notes = _notes(model, drawn.n_known, len(drawn.cell), apart, earth)
+    notes = _notes(model, drawn.n_known, len(cell), apart, earth)
+    free, effort = np.ones(len(x), dtype=bool), None
+    if made is not None:
+        made = made.known(drawn.cell)
+        visited = drawn.X[np.isin(drawn.cell, made.cell)]
+        known = None if drawn.bias is None else drawn.bias[drawn.background]
+        added = visit_effort(
+            density, visited, region, drawn.n_known, detection=detection, effort=known
+        )
+        effort = partial(_effort_in, made=made, added=added, layers=chosen, bias=bias)
+        again = np.repeat(np.arange(len(visited)), made.counts)
+        posterior = posterior.after(posterior.at(visited).take(again), detection)
+        free &= ~np.isin(cell, made.cell)
+        notes += _visit_notes(made)
 
     def far(to_x: float, to_y: float) -> Array:
         return earth.distances(np.full_like(x, to_x), np.full_like(y, to_y), x, y) >= apart
 
-    free = None
     if away is not None and apart > 0:
-        free = np.ones(len(x), dtype=bool)
         for there in zip(*away, strict=True):
             free &= far(*there)
         if not free.any():
@@ -245,15 +281,16 @@ def plan_survey(
         free=free,
         detection=detection,
     )
+    if not rows:
+        raise ValueError("every cell of the region has been visited; there is no other to choose")
     if len(rows) < count:
-        notes.append(
-            f"{len(rows)} sites instead of {count}: no other cell is {apart:g} km from all of them"
-        )
+        why = f"is {apart:g} km from all of them" if apart else "is left"
+        notes.append(f"{len(rows)} sites instead of {count}: no other cell {why}")
     before = float(np.mean(places.variance(posterior.covariance)))
     after = posterior.after(places.take(rows), detection)
     left = float(np.mean(places.variance(after.covariance)))
-    sites = _sites(model, drawn.X, places, posterior, earth, x, y, rows, gains)
-    _draw_maps(posterior, places, chosen, model, targets, maps, detection, verbose)
+    sites = _sites(model, region, places, posterior, earth, x, y, rows, gains)
+    _draw_maps(posterior, places, chosen, model, targets, maps, detection, effort, verbose)
     files = {what: target.name for what, target in targets.items()}
     for name, content in (
         (TABLE, _table(sites)),
@@ -263,12 +300,40 @@ def plan_survey(
         if content is not None:
             io.write_atomically(out / name, content)
             files[name] = name
+    _draw_picture(out, model, sites, None if made is None else chosen.grid.centres(made.cell))
+    files[PICTURE] = PICTURE
     if sites[0].longitude is None:
         notes.append(
             f"the layers do not state their CRS, so that {WAYPOINTS} and {GEOJSON}, which are in "
             "degrees, are not written; give it with --layers-crs"
         )
     return SurveyPlan(tuple(sites), before**0.5, left**0.5, files, tuple(notes))
+
+
+def _check_effort(model: SpeciesModel, visits: bool, bias: bool) -> None:
+    """Refuse visits beside an effort that is not told, and an effort without effect."""
+    if bias and not visits:
+        raise ValueError("bias (--bias) has no effect without visits (--visits)")
+    if visits and bias != model.density.biased:
+        raise ValueError(
+            f"{model.species}: the fit allowed for sampling effort (--bias-as prior), beside which "
+            "visits are counted; give its raster with --bias"
+            if model.density.biased
+            else f"{model.species}: the fit allowed for no sampling effort; leave out --bias"
+        )
+
+
+def _visit_notes(made: Visits) -> list[str]:
+    n = int(made.counts.sum())
+    if not n:
+        raise ValueError("none of the visits (--visits) lies on a cell with values in all layers")
+    notes = [
+        f"{n} visits to {made.cell.size} cells are counted as made; the next fit knows of them by "
+        "--bias effort.tif --bias-as prior --background all"
+    ]
+    if made.n_lost:
+        notes.append(f"{made.n_lost} visits lie on no cell with values and are left out")
+    return notes
 
 
 def _notes(
@@ -283,6 +348,18 @@ def _notes(
     if apart and earth.is_plane:
         notes.append(f"the layers do not state their unit: {apart:g} km are {1e3 * apart:g} of it")
     return notes
+
+
+def _effort_in(
+    window: Window, made: Visits, added: Array, layers: Layers, bias: Layers | None
+) -> Array:
+    """The effort of the fit, 1 without any, and that of visits; NaN where it is not known."""
+    visited = made.effort_in(window, layers.grid.width, added)
+    if bias is None:
+        return 1 + visited
+    block = bias.read(window)
+    (effort,) = block.values.values()
+    return np.where(block.valid, effort + visited, np.nan)
 
 
 def _sites(
@@ -330,13 +407,17 @@ def _draw_maps(
     targets: dict[str, Path],
     maps: dict[str, Map],
     detection: float,
+    effort: Callable[[Window], Array] | None,
     verbose: int,
 ) -> None:
-    """Gain of one visit (a share of the mean variance) and standard deviation, window by window."""
+    """Gain of one visit (a share of the mean variance), standard deviation and effort.
+
+    Effort is known beyond the study region too: that of the next fit may be another one.
+    """
     importance = region.importance()
     whole = float(np.sum(importance * posterior.covariance))
     folder = next(iter(targets.values())).parent
-    known = 0
+    known: Counter[str] = Counter()
     with (
         closing(Progress("map of the gain", verbose)) as progress,
         geotiff.workspace(folder, layers.grid, maps) as work,
@@ -346,12 +427,11 @@ def _draw_maps(
         with stage.open({"SPECIES": model.species, "DETECTION": repr(float(detection))}):
             for done, window in enumerate(windows, start=1):
                 block = layers.read(window)
+                inside = block.valid
                 if model.study is not None:
-                    inside = block.valid & model.study.cells(layers.grid, window)
-                    block = Block(window, block.values, inside)
-                where = np.flatnonzero(block.valid)
-                known += where.size
-                drawn = {what: np.full(block.valid.size, np.nan, np.float32) for what in maps}
+                    inside = inside & model.study.cells(layers.grid, window)
+                where = np.flatnonzero(inside)
+                drawn = {what: np.full(inside.size, np.nan, np.float32) for what in maps}
                 for start in range(0, where.size, _CHUNK):
                     rows = where[start : start + _CHUNK]
                     columns = {name: v.ravel()[rows] for name, v in block.values.items()}
@@ -359,11 +439,23 @@ def _draw_maps(
                     gain = places.reduction(posterior.covariance, importance, detection)
                     drawn[GAIN][rows] = gain / whole if whole > 0 else 0.0
                     drawn[DEVIATION][rows] = np.sqrt(places.variance(posterior.covariance))
-                stage.write(window, {k: v.reshape(block.valid.shape) for k, v in drawn.items()})
+                if effort is not None:
+                    drawn[EFFORT] = np.where(block.valid, effort(window), np.nan).astype(np.float32)
+                known.update({what: int(np.isfinite(v).sum()) for what, v in drawn.items()})
+                stage.write(window, {k: v.reshape(inside.shape) for k, v in drawn.items()})
                 progress.update(f"{done} of {len(windows)} windows")
         for what in maps:
-            stage.finish(what, known, True, num_threads())
+            stage.finish(what, known[what], True, num_threads())
         stage.publish()
+
+
+def _draw_picture(
+    out: Path, model: SpeciesModel, sites: Sequence[Site], visited: tuple[Array, Array] | None
+) -> None:
+    from maxent.species.report.maps import write_sites_png
+
+    places = [(site.x, site.y) for site in sites]
+    write_sites_png(out, GAIN, places, f"{model.species}: where to go", model.study, visited)
 
 
 def _table(sites: Sequence[Site]) -> bytes:

@@ -53,7 +53,7 @@ LABELS = {
     "scenarios_agreement": "scenarios with presence",
     "richness_suitability": "sum of suitabilities",
     "richness_presences": "species present",
-    "survey_gain": "gain of a visit",
+    "survey_gain": "gain of a visit (share of the variance)",
     "suitability_sd": "SD of suitability",
 }
 CHANGE_COLOURS = ("#f2e3bc", "#c2410c", "#0f766e", "#60a5fa")  # neither, lost, kept, gained
@@ -229,6 +229,54 @@ def write_map_png(result: SpeciesResult, folder: Path) -> Path:
         buffer = io.BytesIO()
         figure.savefig(buffer, format="png", dpi=200)
     path = folder / "map.png"
+    write_atomically(path, buffer.getvalue())
+    return path
+
+
+def write_sites_png(
+    folder: Path,
+    kind: str,
+    places: Sequence[tuple[float, float]],
+    title: str,
+    study: StudyRegion | None = None,
+    visited: tuple[Array, Array] | None = None,
+) -> Path:
+    """Write ``sites.png``: places in their order on the map of ``kind``, for a walk or a slide.
+
+    Parameters
+    ----------
+    folder : path
+        Folder with the map, to write to.
+    kind : str
+        Which map lies below.
+    places : sequence of pairs of float
+        x and y of each, the first to be visited first.
+    title : str
+        What it is of.
+    study : StudyRegion, default None
+        Region to outline.
+    visited : pair of array, default None
+        x and y of places that were visited before.
+    """
+    raster = read_raster(folder / f"{kind}.tif", side=2 * SIDE)
+    sizes = dict.fromkeys(("font.size", "axes.labelsize", "legend.fontsize"), 12)
+    sizes |= dict.fromkeys(("xtick.labelsize", "ytick.labelsize"), 11)
+    with drawing(sizes):
+        figure, ax, _ = _map(raster, kind, box=7.5, scale=1.4, head=0.45, foot=0.35)
+        _outline(ax, study)
+        if visited is not None:
+            ax.scatter(*visited, s=30, marker="x", c="#ffffff", linewidths=3)
+            ax.scatter(*visited, s=22, marker="x", c=LINE, linewidths=1.2, label="visited")
+        letters = float(np.clip(60 / np.sqrt(len(places)), 6, 9))
+        for rank, (x, y) in reversed(list(enumerate(places, start=1))):  # the first on top
+            circle = {"boxstyle": "circle,pad=0.22", "facecolor": "#ffffff", "edgecolor": LINE}
+            ax.text(x, y, str(rank), fontsize=letters, ha="center", va="center", bbox=circle)
+        if visited is not None:
+            figure.legend(loc="lower left", ncols=1)
+        _write_title(figure, title)
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format="png", dpi=200)
+    path = folder / "sites.png"
     write_atomically(path, buffer.getvalue())
     return path
 

@@ -237,7 +237,7 @@ class Fit:
         result, X = self.result, drawn.X[list(self.variables)]
         place = np.minimum(np.searchsorted(drawn.cell, cells), drawn.cell.size - 1)
         lost = int((drawn.cell[place] != cells).sum())
-        self._check_same(X[drawn.background], lost)
+        self._check_same(X, drawn.background, drawn.background | np.isin(drawn.cell, cells), lost)
         settings = Settings(
             **{name: result.settings[name] for name in _MODEL if name in result.settings}, verbose=0
         )
@@ -255,7 +255,7 @@ class Fit:
             drawn.background,
         )
 
-    def _check_same(self, background: Any, lost: int) -> None:
+    def _check_same(self, X: Any, background: Array, used: Array, lost: int) -> None:
         """Refuse a background that is not the one of the fit."""
         if lost:
             raise ValueError(
@@ -265,10 +265,12 @@ class Fit:
         if self.result.n_cells is not None:  # the sample of its windows is drawn otherwise
             return
         then = load_model(self.folder).reference
-        now = Reference.from_table(background, self.result.categorical)
-        same = len(background) == self.result.n_background
-        if then is not None:
-            same = same and all(_alike(now.values[name], then.values[name]) for name in now.values)
+        same = int(background.sum()) == self.result.n_background
+        if then is not None:  # models of before were compared with their background alone
+            same = same and any(
+                _same_values(Reference.from_table(X[rows], self.result.categorical), then)
+                for rows in (used, background)
+            )
         if not same:
             raise ValueError(
                 f"{self.folder}: drawing its background again gives other cells. Either its layers "
@@ -290,6 +292,10 @@ class Fit:
                 f"densities use {_CELLS:,} of them"
             )
         return said
+
+
+def _same_values(now: Reference, then: Reference) -> bool:
+    return all(_alike(now.values[name], then.values[name]) for name in now.values)
 
 
 def _alike(one: Array, other: Array) -> bool:

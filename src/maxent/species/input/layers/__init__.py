@@ -5,6 +5,7 @@
 ``placement.py``      how two grids lie to each other: the same cells, a part, an overlap
 ``sources.py``        bands of files that GDAL opens
 ``missing.py``        values for "not known" in files that do not say so
+``turning.py``        layers that begin at another meridian
 ``alignment.py``      one grid for sources that come on several
 ``array_sources.py``  planes of xarray objects
 ``naming.py``         layers chosen and named by the user

@@ -7,7 +7,7 @@ combinations that the training region does not have, such as hot and wet where i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ _RIDGE = 1e-6  # least eigenvalue, of the largest: what never varied is new beyo
 @io.register
 @dataclass(frozen=True, eq=False)
 class Extrapolation:
-    """Ranges, mean and covariance of the continuous variables of the training region.
+    """Ranges, mean and covariance of the continuous variables of background and records.
 
     ExDet of a place is `NT1 = sum_v min(0, p_v - min_v, max_v - p_v) / (max_v - min_v)` where that
     is negative: a variable is outside its range. Elsewhere it is `NT2 = D^2 / max D^2`, with D the
@@ -97,6 +97,15 @@ class Extrapolation:
             schema.continuous, values.min(axis=1), values.max(axis=1), mean, root,
             float(distances.max(initial=0.0)),
         )  # fmt: skip
+
+    def reaching(self, low: Mapping[str, float], high: Mapping[str, float]) -> Extrapolation:
+        """With ranges that reach at least so far, of points that were not all seen."""
+        names = self.variables
+        return replace(
+            self,
+            low=np.minimum(self.low, [low.get(n, np.inf) for n in names]),
+            high=np.maximum(self.high, [high.get(n, -np.inf) for n in names]),
+        )
 
     def __repr__(self) -> str:
         return f"<Extrapolation: ExDet of {', '.join(self.variables)}>"

@@ -36,6 +36,7 @@ from maxent.species.input.layers.sources import (
     picked,
     raster_files,
 )
+from maxent.species.input.layers.turning import turned
 from maxent.species.libraries import geo
 
 _WINDOW_CELLS = 1 << 19
@@ -180,7 +181,7 @@ class Layers:
             raise ValueError("no layers given: the files hold none, or only= is empty")
         check_names(bands)
         notes = list(dict.fromkeys(band.remark for band in bands if band.remark))
-        bands = share_crs(bands, like, notes)
+        bands = turned(share_crs(bands, like, notes), like, notes)
         grid = target_grid(bands, align, notes) if like is None else with_crs(like, bands)
         check_cells(grid.size, f"the grid of {bands[0].label}, {grid.describe()},", ON_DISK)
         bands = with_missing(bands, nodata, notes)

@@ -27,7 +27,7 @@ NOWHERE = -1  # index of the variable where a value is missing
 @io.register
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """What the training region is like.
+    """What a model was trained on is like: its background, and its records.
 
     For a value p of a variable, with f the percent of reference points strictly below p:
 
@@ -112,6 +112,34 @@ class Reference:
             {name: self.below[name] for name in variables if name in self.below},
             {name: self.levels[name] for name in variables if name in self.levels},
         )
+
+    def reaching(
+        self,
+        low: Mapping[str, float],
+        high: Mapping[str, float],
+        levels: Mapping[str, tuple[Any, ...]] | None = None,
+    ) -> Reference:
+        """With ranges and levels that reach at least so far, of points that were not all seen.
+
+        >>> reference = Reference.from_table(np.array([[1.0], [2.0], [3.0], [5.0]]))
+        >>> wider = reference.reaching({"x0": 0.0}, {"x0": 4.0})
+        >>> wider.similarity({"x0": np.array([0.0, -1.0])})[0]
+        array([  0., -20.])
+        """
+        values, below = dict(self.values), dict(self.below)
+        for name, old in self.values.items():
+            first, last = min(low.get(name, old[0]), old[0]), max(high.get(name, old[-1]), old[-1])
+            if first < old[0]:
+                values[name] = np.concatenate([[first], values[name]])
+                below[name] = np.concatenate([[0.0], below[name]])
+            if last > old[-1]:
+                values[name] = np.append(values[name], last)
+                below[name] = np.append(below[name], 100.0)
+        seen = {
+            name: tuple(sorted({*old, *(levels or {}).get(name, ())}))
+            for name, old in self.levels.items()
+        }
+        return Reference(self.variables, values, below, seen)
 
     def quantiles(self, variable: str, percents: Array) -> Array:
         """The smallest values of a continuous variable that so many percent do not exceed.

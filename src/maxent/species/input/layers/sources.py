@@ -136,12 +136,17 @@ class _Warp:
     source_crs: str | None
     resampling: str
     source_nodata: float | None  # None: what the file states
+    source_transform: tuple[float, ...] | None  # None: what the file states
 
     def warped(self, dataset: Any) -> Any:
         rasterio = geo("rasterio")
         # floats hold every integer of up to 16 bits in 4 bytes, and NaN marks what is beyond
         wide = any(np.dtype(t).itemsize > 2 and t != "float32" for t in dataset.dtypes)
-        stated = {} if self.source_nodata is None else {"src_nodata": self.source_nodata}
+        stated: dict[str, Any] = {}
+        if self.source_nodata is not None:
+            stated["src_nodata"] = self.source_nodata
+        if self.source_transform is not None:
+            stated["src_transform"] = rasterio.Affine(*self.source_transform)
         return geo("rasterio.vrt").WarpedVRT(
             dataset,
             **stated,
@@ -210,6 +215,8 @@ class FileSource(Source):
     masked: bool  # the file holds a mask beside its values
     shift: tuple[int, int] = (0, 0)  # of the grid in the file, rows and columns
     remark: str = ""
+    around: int = 0  # columns of a file that begins again after its last one
+    turned: bool = False  # the grid lies a turn around the earth from where the file says
 
     def read(self, window: Window) -> tuple[Array, Array]:
         """Values and where they are known."""
@@ -220,16 +227,29 @@ class FileSource(Source):
 
     def stored(self, window: Window) -> tuple[Array, Array]:
         """Numbers as they are in the file (or warped), and where a value is known."""
-        rasterio = geo("rasterio")
         row, column = window.row + self.shift[0], window.column + self.shift[1]
-        where = rasterio.windows.Window(column, row, window.width, window.height)
+        height, width = window.height, window.width
+        left = self.around - column % self.around if self.around else width
+        if left >= width:
+            return self._stored(row, column % self.around if self.around else column, height, width)
+        parts = [
+            self._stored(row, self.around - left, height, left),
+            self._stored(row, 0, height, width - left),
+        ]
+        stored, known = (np.concatenate(both, axis=1) for both in zip(*parts, strict=True))
+        return stored, known
+
+    def _stored(self, row: int, column: int, height: int, width: int) -> tuple[Array, Array]:
+        """Of a window of the file."""
+        rasterio = geo("rasterio")
+        where = rasterio.windows.Window(column, row, width, height)
         try:
             dataset = self.file.dataset()
             stored = dataset.read(self.band, window=where)
             mask = dataset.read_masks(self.band, window=where) if self.masked else None
         except (rasterio.errors.RasterioError, rasterio._err.CPLE_BaseError) as error:
             raise OSError(
-                f"{self.label}: rows {row} to {row + window.height - 1} cannot be read "
+                f"{self.label}: rows {row} to {row + height - 1} cannot be read "
                 f"({_reason(error)}); the file seems cut short or damaged: copy or download it "
                 "again"
             ) from error
@@ -244,8 +264,22 @@ class FileSource(Source):
             return self
         moved = shift(self.grid, grid)
         if moved is not None:
-            return replace(self, grid=grid, shift=moved)
-        warp = _Warp(grid, self.grid.crs or grid.crs, resampling, self._only_unknown())
+            rows, columns = np.add(self.shift, moved).tolist()
+            return replace(self, grid=grid, shift=(rows, columns))
+        if self.around:
+            raise ValueError(
+                f"{self.label} reaches around the earth and begins elsewhere than the other layers,"
+                f" and its cells are not theirs ({self.grid.describe()} in their order, expected "
+                f"{grid.describe()}): write it on their grid first, with "
+                f"gdalwarp --config CENTER_LONG {sum(grid.bounds[::2]) / 2:g}"
+            )
+        warp = _Warp(
+            grid,
+            self.grid.crs or grid.crs,
+            resampling,
+            self._only_unknown(),
+            self.grid.transform if self.turned else None,
+        )
         return replace(
             self,
             grid=grid,

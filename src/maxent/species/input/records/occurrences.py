@@ -89,6 +89,8 @@ class Occurrences:
         say.
     origin : Origin or None
         Citation, licences and flags, as far as the file says.
+    pooled : bool
+        Whether no column holds species: all records are of one, named after the file.
 
     Examples
     --------
@@ -110,6 +112,7 @@ class Occurrences:
     decimals: Array | None = None
     flags: Array | None = None
     origin: Origin | None = None
+    pooled: bool = False
 
     def __len__(self) -> int:
         return len(self.species)
@@ -124,6 +127,10 @@ class Occurrences:
         if found is None:
             raise ValueError(f"{self.source}: no record of {name!r}; it has {listed(self.names())}")
         return self.take(np.flatnonzero(self.species == found))
+
+    def of_one(self, name: str) -> Occurrences:
+        """All records as those of one species."""
+        return replace(self, species=np.full(len(self), name, dtype=object))
 
     def take(self, index: Array) -> Occurrences:
         """Some of the records, by position or mask."""
@@ -400,6 +407,7 @@ def _assembled(
         uncertainty=uncertainty,
         decimals=decimals if in_degrees else None,
         flags=serious_flags(text(columns.flags)),
+        pooled=columns.species is None,
     )
     absent = used & (status == selection.ABSENCE)
     nameless = present & (species == "") & (not choice.absent)
