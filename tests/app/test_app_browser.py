@@ -31,6 +31,14 @@ PRESENT = """() => {
   for (let i = 0; i < pixels.length; i += 4) n += pixels[i] === 15 && pixels[i + 3] === 255;
   return n;
 }"""
+DRAWN = """() => {
+  let n = 0;
+  for (const canvas of document.querySelectorAll(".leaflet-lines-pane canvas")) {
+    const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+    for (let i = 3; i < data.length; i += 4) n += data[i] > 0;
+  }
+  return n;
+}"""
 WAIT = LIMIT * 1000  # ms: states and events are waited for, however busy the machine is
 # resolves once the maps have stood still for a while, counted in frames of the page itself
 STILL = """() => new Promise((done) => {
@@ -304,6 +312,49 @@ def test_a_region_is_drawn(study, tab):
         one.click_map(0.7, 0.7)
         page.locator(".words pre", has_text="--region region-").wait_for()
         page.locator("tr", has_text="outside the study region").wait_for()
+        one.sound()
+
+
+def test_where_maps_are_drawn(study, tab):
+    """All of the layers, the study region or the polygons of a file; guesses are left out."""
+    with rasterio.open(study / "layers" / "elevation.tif") as raster:
+        west, south, east, north = raster.bounds
+    low = (south + north) / 2
+    ring = [[west, low], [east, low], [east, north], [west, north], [west, low]]
+    (study / "north.geojson").write_text(json.dumps({"type": "Polygon", "coordinates": [ring]}))
+    with served(study) as client:
+        client.draft(
+            records={"path": "occurrences.csv"},
+            layers={"sources": ["layers"], "categorical": ["biome"]},
+            settings=QUICK,
+            out="cut",
+        )
+        one = tab(client)
+        page, words = one.page, one.page.locator(".words pre")
+        page.locator("#settings > summary").click()
+        where = page.get_by_label("Where maps are drawn")
+        where.select_option(label="in the study region alone")
+        page.get_by_text("There is no study region yet").wait_for()
+        page.get_by_text("Before a fit: maps of the study region alone need one").wait_for()
+        assert page.get_by_role("button", name="Fit", exact=True).is_disabled()
+        page.evaluate(STILL)
+        before = page.evaluate(DRAWN)
+        where.select_option(label="inside the polygons of a file")
+        one.choose("Choose the polygons", "north.geojson")
+        words.filter(has_text="--extent north.geojson").wait_for()
+        page.get_by_text("On the map, dashed").wait_for()
+        page.wait_for_function(f"() => ({DRAWN})() > {before}")
+        unlike = page.get_by_label("Places unlike all that the fit has seen")
+        unlike.select_option(label="left out where a variable is beyond its range")
+        words.filter(has_text="--mask mess --extent north.geojson").wait_for()
+        page.get_by_role("button", name="Fit", exact=True).click()
+        page.get_by_role("button", name="See the result").click()
+        page.locator("summary", has_text="Map this model on other layers").click()
+        code = page.locator(".chosen", has_text="Maps inside").locator("code")
+        assert code.inner_text() == "north.geojson"  # further maps are cut as the first
+        with rasterio.open(study / "cut" / "maps" / "cloglog.tif") as raster:
+            rows, _ = np.nonzero(raster.read_masks(1))
+            assert raster.transform.f + (rows.max() + 0.5) * raster.transform.e > low
         one.sound()
 
 

@@ -230,7 +230,7 @@ export class GridMap {
     this.points.set(name, group);
   }
 
-  setRings(name: string, rings: number[][][]): void {
+  setRings(name: string, rings: number[][][], dash?: string): void {
     if (this.gone) return;
     this.points.get(name)?.remove();
     const group = L.layerGroup();
@@ -238,7 +238,7 @@ export class GridMap {
       const corners = ring.map(([x = 0, y = 0]) => this.place(x, y));
       const both = [
         { color: "#000", weight: 3.5 },
-        { color: "#fff", weight: 1.5 },
+        { color: "#fff", weight: 1.5, dashArray: dash },
       ];
       for (const line of both) {
         L.polygon(corners, { ...line, fill: false, interactive: false, pane: "lines" }).addTo(group);

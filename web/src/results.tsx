@@ -6,6 +6,7 @@ import { api, serverTile, type Result, type ResultMap, type Run, type Why } from
 import { Chooser } from "./chooser";
 import { styleOf, type Style } from "./colours";
 import { short, type Curve } from "./curves";
+import { MapExtent, type Drawn } from "./extent";
 import type { GridMap } from "./gridmap";
 import { Legend, MapView } from "./mapview";
 import { Curves, Field, Notes, Trouble, useAnswer, Words } from "./parts";
@@ -494,15 +495,17 @@ function ChangeTable({ changes }: { changes: Record<string, number | string>[] }
 function Projections({ result }: { result: Result }): JSX.Element {
   const futures = result.maps.filter((one) => !one.training && one.kind === "cloglog");
   const { value } = cutOf(result.evaluation.thresholds, result.default_rule);
+  const [drawn, setDrawn] = useState<Drawn>({ extent: result.extent, mask: result.mask }); // as at the fit
   return (
     <details>
       <summary>Map this model on other layers</summary>
       <p>Another climate, time or place: a folder with rasters of the same names. The maps join the list above.</p>
+      <MapExtent {...drawn} region={result.study.length > 0} onChange={(changes) => setDrawn({ ...drawn, ...changes })} />
       <Chooser
         kind="layers"
         folders
         label="Choose a folder of layers to map"
-        onChoose={(path) => void start(() => api.project(result.run, path))}
+        onChoose={(path) => void start(() => api.project({ run: result.run, layers: path, ...drawn }))}
       />
       {futures.map((one) => (
         <p key={one.file}>

@@ -81,6 +81,9 @@ export function StepMap({
     map.setRings("study", shownSpecies(records, choices.species).flatMap((one) => one.study));
   }, [map, records, choices.species, left]);
 
+  const cut = surveyed.extent.answer;
+  useEffect(() => map?.setRings("extent", cut?.rings ?? [], "6 5"), [map, cut]);
+
   useEffect(() => {
     if (!map || !drawing) return;
     const pm = (map.leaflet as any).pm;

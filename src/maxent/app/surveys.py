@@ -19,6 +19,8 @@ from maxent.species.input.layers.grid_facts import grid_facts
 from maxent.species.input.layers.naming import named_layers
 from maxent.species.input.records.occurrences import Occurrences, read_occurrences
 from maxent.species.input.records.rows import in_words, rows_named
+from maxent.species.input.records.study_files import read_extent
+from maxent.species.study.study_region import StudyRegion
 
 _SIDE = 512  # cells along the longer side of a map without layers
 _SHOWN = 20_000  # records of one species on the map
@@ -136,7 +138,6 @@ def _around_records(records: Occurrences) -> str:
 
 def _fates(one: RecordFates) -> dict[str, Any]:
     few = slice(None, _SHOWN)
-    rings = [] if one.study is None else [r for p in one.study.polygons for r in p]
     return {
         "name": one.species,
         "counts": one.counts,
@@ -145,9 +146,29 @@ def _fates(one: RecordFates) -> dict[str, Any]:
         "row": one.row[few].tolist(),
         "fate": one.fate[few].tolist(),
         "hidden": max(len(one.x) - _SHOWN, 0),
-        "study": [np.asarray(ring).tolist() for ring in rings],
+        "study": _rings(one.study),
         "notes": one.notes,
     }
+
+
+def extent_of(draft: Draft, folders: Folders) -> dict[str, Any]:
+    """The polygons that maps are cut to; refused where the file holds none on the layers."""
+    name = draft.extent_file()
+    if name is None:
+        raise ValueError("maps are not drawn within the polygons of a file")
+    with _layers(draft, folders).open() as opened:
+        extent, notes = read_extent(str(folders.find(name)), opened.grid)
+    return {
+        "words": folders.without_paths(extent.in_words()),
+        "rings": _rings(extent),
+        "notes": [folders.without_paths(note) for note in notes],
+    }
+
+
+def _rings(region: StudyRegion | None) -> list[Any]:
+    """The outlines of polygons and of their holes."""
+    polygons = () if region is None else region.polygons
+    return [np.asarray(ring).tolist() for polygon in polygons for ring in polygon]
 
 
 def layers_of(draft: Draft, folders: Folders) -> dict[str, Any]:
