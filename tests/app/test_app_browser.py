@@ -949,7 +949,25 @@ def test_projections_from_the_page(finished, tab):
         page.get_by_role("button", name=re.compile("what is lost, kept and gained")).click()
         page.get_by_text("change is done").wait_for()
         page.locator("caption", has_text="Range change").wait_for()
+        rows = page.locator(".changes tbody tr").all_inner_texts()
         one.sound()
+    # once more from the maps: with all cells, and without those that extrapolate now or then
+    maps = [finished / "lines" / "maps", finished / "projections" / "lines" / "future"]
+    now, then, like, alike = (
+        rasterio.open(folder / f"{name}.tif").read(1, masked=True).filled(np.nan)
+        for name in ("cloglog", "mess")
+        for folder in maps
+    )
+    rules = mx.load(finished / "lines" / "result.json").evaluation.thresholds
+    (cut,) = [rule["value"] for rule in rules if rule["name"].startswith("10 percentile")]
+    here, there = (values >= np.float32(f"{cut:.6g}") for values in (now, then))
+    known, inside = ~np.isnan(now) & ~np.isnan(then), (like >= 0) & (alike >= 0)
+    n = int((known & ~inside).sum())
+    assert f"without the {n:,} cells ({100 * n / known.sum():.1f} %) that extrapolate" in rows[1]
+    for row, cells in zip(rows, (known, known & inside), strict=True):
+        counts = [(cells & part).sum() for part in (here & ~there, here & there, ~here & there)]
+        assert row.split("\t")[-3:] == [f"{count:,}" for count in counts]
+        assert re.fullmatch(r"[+−][\d.]+ %", row.split("\t")[4])
 
 
 def test_the_report_explains_places(finished, browser):

@@ -3,6 +3,7 @@
 import type { JSX } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { api, serverTile, type Result, type ResultMap, type Run, type Why } from "./api";
+import { ChangeTable } from "./change";
 import { Chooser } from "./chooser";
 import { styleOf, type Style } from "./colours";
 import { short, type Curve } from "./curves";
@@ -446,44 +447,6 @@ function Bars({ title, names, values, all }: { title: string; names: string[]; v
               <td class="n">{short(all)}</td>
             </tr>
           )}
-        </tbody>
-      </table>
-    </div>
-  );
-}
-
-function ChangeTable({ changes }: { changes: Record<string, number | string>[] }): JSX.Element {
-  const km = (value: unknown): string => (typeof value === "number" ? Math.round(value).toLocaleString() : "");
-  return (
-    <div class="scroll">
-      <table>
-        <caption>Range change</caption>
-        <thead>
-          <tr>
-            <th scope="col">scenario</th>
-            {["lost", "kept", "gained"].map((what) => (
-              <th scope="col" class="n" key={what}>
-                {what}, km²
-              </th>
-            ))}
-            {["lost", "kept", "gained"].map((what) => (
-              <th scope="col" class="n" key={what}>
-                {what}, cells
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          {changes.map((row) => (
-            <tr key={String(row.scenario)}>
-              <th scope="row">{String(row.scenario)}</th>
-              {["lost_km2", "kept_km2", "gained_km2", "lost_cells", "kept_cells", "gained_cells"].map((name) => (
-                <td class="n" key={name}>
-                  {km(row[name])}
-                </td>
-              ))}
-            </tr>
-          ))}
         </tbody>
       </table>
     </div>

@@ -15,7 +15,8 @@ export interface Surveyed {
 
 export function useSurveys(choices: Choices): Surveyed {
   const layerKey = choices.layers.sources?.length ? JSON.stringify(choices.layers) : null;
-  const asked = [choices.records, choices.layers, choices.study, choices.settings.thin, choices.settings.keep_duplicates];
+  const { thin, keep_duplicates, clean } = choices.settings;
+  const asked = [choices.records, choices.layers, choices.study, thin, keep_duplicates, clean];
   const recordKey = choices.records.path ? JSON.stringify(asked) : null;
   const layers = useAnswer(layerKey, api.layers, JSON.stringify(choices.layers.sources));
   const records = useAnswer(recordKey, api.records, choices.records.path);

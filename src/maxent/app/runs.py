@@ -202,7 +202,9 @@ def _changes(folders: Folders, run: str, result: SpeciesResult) -> list[dict[str
     tables = later(folders, run, CHANGES).glob("*/range_change.csv")
     for path in sorted(path for path in tables if folders.holds(path)):
         with open(path, newline="", encoding="utf-8") as file:
-            rows += [{k: number_or_text(v) for k, v in row.items()} for row in csv.DictReader(file)]
+            for row in csv.DictReader(file):
+                numbers = {k: number_or_text(v) for k, v in row.items()}
+                rows.append({**numbers, "scenario": row["scenario"]})  # which may be a year
     return rows
 
 
