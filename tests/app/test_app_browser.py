@@ -720,6 +720,24 @@ def test_a_map_without_layers_is_of_the_records(study, tab):
         one.sound()
 
 
+def test_records_on_both_sides_of_the_date_line_are_side_by_side(tmp_path, tab):
+    """The middle of three records lies in the middle of the map, and can be left out there."""
+    (tmp_path / "fiji.csv").write_text("name,lon,lat\na,177.9,-15\na,-179.9,-17\na,-177.7,-19\n")
+    with served(tmp_path) as client:
+        client.draft(records={"path": "fiji.csv"})
+        one = tab(client)
+        told = one.page.locator(".under")
+        told.wait_for()
+        assert "records from x 177.9 to 182.3" in told.inner_text()
+        one.page.locator(".map canvas").first.wait_for()
+        one.page.evaluate(STILL)
+        one.click_map()
+        one.page.locator(".words pre", has_text="# choose").wait_for()
+        until(lambda: client.get("/api/state")["draft"]["choices"]["records"].get("leave_out"))
+        assert client.get("/api/state")["draft"]["choices"]["records"]["leave_out"] == ["3"]
+        one.sound()
+
+
 def test_the_command_does_not_cover_the_map_of_a_phone(finished, tab):
     with served(finished) as client:
         one = tab(client, "result=whole")

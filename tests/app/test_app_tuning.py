@@ -179,6 +179,50 @@ def test_a_comparison_of_the_command_is_shown_too(project, tmp_path):
         assert client.get("/api/tuning?tuning=..", 403)
 
 
+def test_folds_on_both_sides_of_the_date_line_are_side_by_side(tmp_path):
+    """On layers of the whole earth, and where the page does not know the layers any more."""
+    rasterio = needs("rasterio")
+    rng = np.random.default_rng(3)
+    (tmp_path / "layers").mkdir()
+    for name in ("heat", "rain"):
+        values = np.cumsum(rng.normal(size=(60, 360)), axis=1).astype("float32")
+        with rasterio.open(
+            tmp_path / "layers" / f"{name}.tif",
+            "w",
+            driver="GTiff",
+            count=1,
+            dtype="float32",
+            crs="EPSG:4326",
+            width=360,
+            height=60,
+            transform=rasterio.Affine(1, 0, -180, 0, -1, 0),
+        ) as file:
+            file.write(values, 1)
+    places = np.column_stack([180 + rng.uniform(-8, 8, 40), rng.uniform(-25, -5, 40)])
+    places[:, 0] -= 360 * (places[:, 0] > 180)
+    lines = [f"Aus bus,{x:.4f},{y:.4f}" for x, y in places]
+    (tmp_path / "fiji.csv").write_text("\n".join(["species,lon,lat", *lines]))
+    with served(tmp_path) as client:
+        client.draft(
+            records={"path": "fiji.csv"},
+            layers={"sources": ["layers"]},
+            settings={"background": 400},
+            tuning={"features": ["l"], "multipliers": [1], "partition": "random"},
+        )
+        job = client.ended(client.send("/api/tune")["number"])
+        assert job["status"] == "done", job
+        shutil.copytree(tmp_path / "maxent-results-tuning", tmp_path / "copy")
+        for name in ("maxent-results-tuning", "copy"):
+            told = client.get(f"/api/tuning?tuning={name}")
+            x = np.array(told["species"][0]["places"]["x"])
+            assert x.min() < -175
+            assert x.max() > 175
+            a, _, west = told["grid"]["transform"][:3]
+            around = np.where(x < 0, x + 360, x)
+            assert west < around.min() < around.max() < west + a * told["grid"]["width"] < 200
+            assert told["grid"]["turn"] == 360
+
+
 # -- in a browser ----------------------------------------------------------------------------------
 
 

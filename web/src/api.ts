@@ -13,6 +13,7 @@ const gridFields = {
   crs: maybe(text),
   definition: maybe(text), // the same for programs
   geographic: flag,
+  turn: number, // how far along x lies the same place again, once around the earth; 0 for nowhere
   words: text,
 };
 const grid = fields(gridFields);

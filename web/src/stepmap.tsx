@@ -101,7 +101,8 @@ export function StepMap({
           one.x.forEach((x, i) => {
             const y = one.y[i];
             if (x == null || y == null) return;
-            const within = x >= Math.min(...xs) && x <= Math.max(...xs) && y >= Math.min(...ys) && y <= Math.max(...ys);
+            const at = map.turned(x); // where it is drawn
+            const within = at >= Math.min(...xs) && at <= Math.max(...xs) && y >= Math.min(...ys) && y <= Math.max(...ys);
             if (within) next.add(one.row[i]!);
           });
         }

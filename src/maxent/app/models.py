@@ -32,6 +32,7 @@ class Grid(Said):
     crs: str | None
     definition: str | None
     geographic: bool
+    turn: float
     words: str
 
 
