@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -370,7 +371,7 @@ def north_of(project, name, middle=None):
 
 
 def test_maps_are_drawn_where_they_were_asked_for(client, project):
-    """All of the layers, the study region, or polygons: the command follows, and says what lacks."""
+    """All of the layers, the study region, or polygons: the command follows and says what lacks."""
     given = {
         "records": {"path": "occurrences.csv"},
         "layers": {"sources": ["layers"], "categorical": ["biome"]},
@@ -387,7 +388,7 @@ def test_maps_are_drawn_where_they_were_asked_for(client, project):
     assert "--mask mess --extent 'the north.geojson'" in said["command"]
     told = client.get("/api/extent")
     pyproj = needs("pyproj")
-    corners = zip(ring[:-1], ring[1:], strict=True)
+    corners = itertools.pairwise(ring)
     sides = np.concatenate([np.linspace(a, b, 400, endpoint=False) for a, b in corners])
     square_metres, _ = pyproj.Geod(ellps="WGS84").polygon_area_perimeter(*sides.T)
     shown = re.search(r"the north.geojson.*, ([\d,]+) km²", told["words"])[1]
