@@ -847,6 +847,18 @@ def faults(page, axe):
     return [(one["id"], [node["html"][:120] for node in one["nodes"][:3]]) for one in found]
 
 
+def check(page):
+    """Usable by everyone, wide and on a phone, in the light and in the dark."""
+    axe = needs_node_modules() / "axe-core" / "axe.min.js"
+    for width, scheme in ((1280, "light"), (390, "dark")):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.emulate_media(color_scheme=scheme)
+        assert not faults(page, axe), (width, scheme)
+        wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+        assert wide <= 0, (width, scheme)
+    page.set_viewport_size({"width": 1280, "height": 900})
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_everyone_can_use_guide_and_richness(several, tab, scheme):
     axe = needs_node_modules() / "axe-core" / "axe.min.js"
@@ -986,6 +998,28 @@ def test_projections_from_the_page(finished, tab):
         counts = [(cells & part).sum() for part in (here & ~there, here & there, ~here & there)]
         assert row.split("\t")[-3:] == [f"{count:,}" for count in counts]
         assert re.fullmatch(r"[+−][\d.]+ %", row.split("\t")[4])
+
+
+def test_a_caution_stands_out(finished, tab):
+    """A note that nobody should miss, such as that of other units, is not like the others."""
+    job = finished / ".maxent-app" / "jobs" / "999"
+    job.mkdir()
+    facts = {"argv": ["project", "whole/model.json", "future"], "out": "projections/whole/future"}
+    (job / "job.json").write_text(json.dumps({**facts, "started": 1.0, "home": str(finished)}))
+    notes = ["caution: future: temperature lies outside", "future: 7 layers"]
+    lines = [json.dumps({"kind": "note", "at": 1.0, "text": note}) for note in notes]
+    (job / "events.jsonl").write_text("\n".join(lines) + "\n")
+    (job / "exit").write_text("0\n")
+    try:
+        with served(finished) as client:
+            one = tab(client, "result=whole")
+            told = one.page.locator(".progress .notes li")
+            told.first.wait_for()
+            weights = told.evaluate_all("all => all.map(li => getComputedStyle(li).fontWeight)")
+            assert weights == ["600", "400"]
+            one.sound()
+    finally:
+        shutil.rmtree(job)
 
 
 def test_the_report_explains_places(finished, browser):

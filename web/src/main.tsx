@@ -14,7 +14,7 @@ import { Guide, useGuide } from "./guide";
 import { Notes, Trouble, Words } from "./parts";
 import { RichnessView } from "./richness";
 import { ResultView } from "./results";
-import { FitStep, Progress } from "./fit";
+import { FitStep, madeOf, Progress } from "./fit";
 import { LayersStep } from "./layers";
 import { RecordsStep } from "./records";
 import { RegionStep } from "./region";
@@ -107,7 +107,7 @@ function App(): JSX.Element {
         {!state ? <p role="status">Loading …</p> : null}
         {state && run !== null ? (
           <>
-            {page.job?.status === "running" || page.job?.kind !== "fit" ? <Progress onResult={(to) => go(`result=${encodeURIComponent(to)}`)} /> : null}
+            {page.job?.status === "running" || (page.job && madeOf(page.job, run)) ? <Progress onResult={(to) => go(`result=${encodeURIComponent(to)}`)} /> : null}
             <ResultView run={run} runs={page.runs} onRun={(to) => go(`result=${encodeURIComponent(to)}`)} />
           </>
         ) : null}

@@ -460,7 +460,7 @@ function Projections({ result }: { result: Result }): JSX.Element {
   const { value } = cutOf(result.evaluation.thresholds, result.default_rule);
   const [drawn, setDrawn] = useState<Drawn>({ extent: result.extent, mask: result.mask }); // as at the fit
   return (
-    <details>
+    <details class="analysis">
       <summary>Map this model on other layers</summary>
       <p>Another climate, time or place: a folder with rasters of the same names. The maps join the list above.</p>
       <MapExtent {...drawn} region={result.study.length > 0} onChange={(changes) => setDrawn({ ...drawn, ...changes })} />
@@ -525,7 +525,7 @@ function Compare({ one, other }: { one: Result; other: string }): JSX.Element {
         ))}
       </div>
       {two ? (
-        <div class="scroll">
+        <div class="scroll" tabIndex={0} role="region" aria-label="numbers side by side">
           <table>
             <caption>Side by side</caption>
             <tbody>
