@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 from app_server import served
 from pyproj import Geod
-from test_app_browser import Tab
+from test_app_browser import Tab, check
 
 from maxent.datasets.landscape import virtual_landscape, write_landscape
-from tools import needs, needs_node_modules
+from tools import needs
 
 for name in ("starlette", "uvicorn", "rio_tiler"):
     needs(name)
@@ -173,17 +173,6 @@ def test_a_damaged_overlap_is_told(client, project):
 # -- in a browser ----------------------------------------------------------------------------------
 
 
-def check(one, page):
-    """Usable by everyone, and on a phone."""
-    page.add_script_tag(path=needs_node_modules() / "axe-core" / "axe.min.js")
-    found = page.evaluate("() => axe.run()")["violations"]
-    assert not [(fault["id"], fault["nodes"][0]["html"][:120]) for fault in found]
-    page.set_viewport_size({"width": 390, "height": 800})
-    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
-    page.set_viewport_size({"width": 1280, "height": 900})
-    one.sound()
-
-
 def test_from_a_result_to_scores_sites_and_overlap(client, project, browser):
     one = Tab(browser, client, "result=two", bypass_csp=True)
     page = one.page
@@ -197,6 +186,10 @@ def test_from_a_result_to_scores_sites_and_overlap(client, project, browser):
     (told,) = client.get("/api/afterwards?run=two")["evaluations"]
     row = page.locator("tr", has_text="AUC").first.inner_text()
     assert float(row.split()[-1]) == pytest.approx(told["scores"]["auc"], abs=1e-4)
+    page.get_by_text("evaluate is done").wait_for()
+    page.evaluate("location.hash = 'result=one'")
+    page.get_by_text("evaluate is done").wait_for(state="detached")  # it is about the other one
+    page.evaluate("location.hash = 'result=two'")
     page.locator("summary", has_text="Where to survey next").click()
     page.get_by_label("How many sites").fill("3")
     page.get_by_role("button", name="Choose sites").click()
@@ -204,7 +197,8 @@ def test_from_a_result_to_scores_sites_and_overlap(client, project, browser):
     with page.expect_download() as got:
         page.get_by_role("link", name="GPX").click()
     assert got.value.suggested_filename == "sites.gpx"
-    check(one, page)
+    check(page)
+    one.sound()
     page.get_by_label("Beside it").select_option("one")
     page.locator(".analysis select").nth(0).select_option("environment")
     page.locator(".analysis select").nth(1).select_option("background")
@@ -212,5 +206,6 @@ def test_from_a_result_to_scores_sites_and_overlap(client, project, browser):
     page.get_by_role("spinbutton", name="Null models").press("Tab")
     page.get_by_role("button", name="Compute overlap").click()
     page.locator(".found", has_text="background test").locator(".histogram").nth(3).wait_for()
-    check(one, page)
+    check(page)
+    one.sound()
     one.context.close()

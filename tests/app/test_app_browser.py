@@ -31,6 +31,14 @@ PRESENT = """() => {
   for (let i = 0; i < pixels.length; i += 4) n += pixels[i] === 15 && pixels[i + 3] === 255;
   return n;
 }"""
+DRAWN = """() => {
+  let n = 0;
+  for (const canvas of document.querySelectorAll(".leaflet-lines-pane canvas")) {
+    const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+    for (let i = 3; i < data.length; i += 4) n += data[i] > 0;
+  }
+  return n;
+}"""
 WAIT = LIMIT * 1000  # ms: states and events are waited for, however busy the machine is
 # resolves once the maps have stood still for a while, counted in frames of the page itself
 STILL = """() => new Promise((done) => {
@@ -304,6 +312,49 @@ def test_a_region_is_drawn(study, tab):
         one.click_map(0.7, 0.7)
         page.locator(".words pre", has_text="--region region-").wait_for()
         page.locator("tr", has_text="outside the study region").wait_for()
+        one.sound()
+
+
+def test_where_maps_are_drawn(study, tab):
+    """All of the layers, the study region or the polygons of a file; guesses are left out."""
+    with rasterio.open(study / "layers" / "elevation.tif") as raster:
+        west, south, east, north = raster.bounds
+    low = (south + north) / 2
+    ring = [[west, low], [east, low], [east, north], [west, north], [west, low]]
+    (study / "north.geojson").write_text(json.dumps({"type": "Polygon", "coordinates": [ring]}))
+    with served(study) as client:
+        client.draft(
+            records={"path": "occurrences.csv"},
+            layers={"sources": ["layers"], "categorical": ["biome"]},
+            settings=QUICK,
+            out="cut",
+        )
+        one = tab(client)
+        page, words = one.page, one.page.locator(".words pre")
+        page.locator("#settings > summary").click()
+        where = page.get_by_label("Where maps are drawn")
+        where.select_option(label="in the study region alone")
+        page.get_by_text("There is no study region yet").wait_for()
+        page.get_by_text("Before a fit: maps of the study region alone need one").wait_for()
+        assert page.get_by_role("button", name="Fit", exact=True).is_disabled()
+        page.evaluate(STILL)
+        before = page.evaluate(DRAWN)
+        where.select_option(label="inside the polygons of a file")
+        one.choose("Choose the polygons", "north.geojson")
+        words.filter(has_text="--extent north.geojson").wait_for()
+        page.get_by_text("On the map, dashed").wait_for()
+        page.wait_for_function(f"() => ({DRAWN})() > {before}")
+        unlike = page.get_by_label("Places unlike all that the fit has seen")
+        unlike.select_option(label="left out where a variable is beyond its range")
+        words.filter(has_text="--mask mess --extent north.geojson").wait_for()
+        page.get_by_role("button", name="Fit", exact=True).click()
+        page.get_by_role("button", name="See the result").click()
+        page.locator("summary", has_text="Map this model on other layers").click()
+        code = page.locator(".chosen", has_text="Maps inside").locator("code")
+        assert code.inner_text() == "north.geojson"  # further maps are cut as the first
+        with rasterio.open(study / "cut" / "maps" / "cloglog.tif") as raster:
+            rows, _ = np.nonzero(raster.read_masks(1))
+            assert raster.transform.f + (rows.max() + 0.5) * raster.transform.e > low
         one.sound()
 
 
@@ -669,6 +720,24 @@ def test_a_map_without_layers_is_of_the_records(study, tab):
         one.sound()
 
 
+def test_records_on_both_sides_of_the_date_line_are_side_by_side(tmp_path, tab):
+    """The middle of three records lies in the middle of the map, and can be left out there."""
+    (tmp_path / "fiji.csv").write_text("name,lon,lat\na,177.9,-15\na,-179.9,-17\na,-177.7,-19\n")
+    with served(tmp_path) as client:
+        client.draft(records={"path": "fiji.csv"})
+        one = tab(client)
+        told = one.page.locator(".under")
+        told.wait_for()
+        assert "records from x 177.9 to 182.3" in told.inner_text()
+        one.page.locator(".map canvas").first.wait_for()
+        one.page.evaluate(STILL)
+        one.click_map()
+        one.page.locator(".words pre", has_text="# choose").wait_for()
+        until(lambda: client.get("/api/state")["draft"]["choices"]["records"].get("leave_out"))
+        assert client.get("/api/state")["draft"]["choices"]["records"]["leave_out"] == ["3"]
+        one.sound()
+
+
 def test_the_command_does_not_cover_the_map_of_a_phone(finished, tab):
     with served(finished) as client:
         one = tab(client, "result=whole")
@@ -776,6 +845,18 @@ def faults(page, axe):
     page.add_script_tag(path=axe)
     found = page.evaluate("() => axe.run()")["violations"]
     return [(one["id"], [node["html"][:120] for node in one["nodes"][:3]]) for one in found]
+
+
+def check(page):
+    """Usable by everyone, wide and on a phone, in the light and in the dark."""
+    axe = needs_node_modules() / "axe-core" / "axe.min.js"
+    for width, scheme in ((1280, "light"), (390, "dark")):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.emulate_media(color_scheme=scheme)
+        assert not faults(page, axe), (width, scheme)
+        wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+        assert wide <= 0, (width, scheme)
+    page.set_viewport_size({"width": 1280, "height": 900})
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -898,7 +979,47 @@ def test_projections_from_the_page(finished, tab):
         page.get_by_role("button", name=re.compile("what is lost, kept and gained")).click()
         page.get_by_text("change is done").wait_for()
         page.locator("caption", has_text="Range change").wait_for()
+        rows = page.locator(".changes tbody tr").all_inner_texts()
         one.sound()
+    # once more from the maps: with all cells, and without those that extrapolate now or then
+    maps = [finished / "lines" / "maps", finished / "projections" / "lines" / "future"]
+    now, then, like, alike = (
+        rasterio.open(folder / f"{name}.tif").read(1, masked=True).filled(np.nan)
+        for name in ("cloglog", "mess")
+        for folder in maps
+    )
+    rules = mx.load(finished / "lines" / "result.json").evaluation.thresholds
+    (cut,) = [rule["value"] for rule in rules if rule["name"].startswith("10 percentile")]
+    here, there = (values >= np.float32(f"{cut:.6g}") for values in (now, then))
+    known, inside = ~np.isnan(now) & ~np.isnan(then), (like >= 0) & (alike >= 0)
+    n = int((known & ~inside).sum())
+    assert f"without the {n:,} cells ({100 * n / known.sum():.1f} %) that extrapolate" in rows[1]
+    for row, cells in zip(rows, (known, known & inside), strict=True):
+        counts = [(cells & part).sum() for part in (here & ~there, here & there, ~here & there)]
+        assert row.split("\t")[-3:] == [f"{count:,}" for count in counts]
+        assert re.fullmatch(r"[+−][\d.]+ %", row.split("\t")[4])
+
+
+def test_a_caution_stands_out(finished, tab):
+    """A note that nobody should miss, such as that of other units, is not like the others."""
+    job = finished / ".maxent-app" / "jobs" / "999"
+    job.mkdir()
+    facts = {"argv": ["project", "whole/model.json", "future"], "out": "projections/whole/future"}
+    (job / "job.json").write_text(json.dumps({**facts, "started": 1.0, "home": str(finished)}))
+    notes = ["caution: future: temperature lies outside", "future: 7 layers"]
+    lines = [json.dumps({"kind": "note", "at": 1.0, "text": note}) for note in notes]
+    (job / "events.jsonl").write_text("\n".join(lines) + "\n")
+    (job / "exit").write_text("0\n")
+    try:
+        with served(finished) as client:
+            one = tab(client, "result=whole")
+            told = one.page.locator(".progress .notes li")
+            told.first.wait_for()
+            weights = told.evaluate_all("all => all.map(li => getComputedStyle(li).fontWeight)")
+            assert weights == ["600", "400"]
+            one.sound()
+    finally:
+        shutil.rmtree(job)
 
 
 def test_the_report_explains_places(finished, browser):

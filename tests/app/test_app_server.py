@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -358,6 +359,54 @@ def test_a_region_is_drawn(client, project):
     assert "three corners" in client.send("/api/region", {"rings": [[[0, 0]]]}, status=400)["error"]
 
 
+def north_of(project, name, middle=None):
+    """A file with a box over the northern half of the layers; its lowest latitude."""
+    with rasterio.open(project / "layers" / "elevation.tif") as raster:
+        west, south, east, north = raster.bounds
+    low = (south + north) / 2
+    ring = [[west, low], [east, low], [east, north], [west, north], [west, low]]
+    shape = {"type": "Polygon", "coordinates": [ring]}
+    (project / name).write_text(json.dumps(shape))
+    return low, ring
+
+
+def test_maps_are_drawn_where_they_were_asked_for(client, project):
+    """All of the layers, the study region, or polygons: the command follows and says what lacks."""
+    given = {
+        "records": {"path": "occurrences.csv"},
+        "layers": {"sources": ["layers"], "categorical": ["biome"]},
+    }
+    said = client.draft(**given, study={}, settings={"extent": "region"})
+    assert "maps of the study region alone need one" in said["lacks"]
+    assert said["command"] == ""
+    assert said["tuning"]["lacks"] == ""  # a comparison draws no maps
+    said = client.draft(study={"hull": True})
+    assert "--hull --extent region" in said["command"]
+    assert "extent='region'" in said["script"]
+    _, ring = north_of(project, "the north.geojson")
+    said = client.draft(settings={"extent": "the north.geojson", "mask": "mess"}, study={})
+    assert "--mask mess --extent 'the north.geojson'" in said["command"]
+    told = client.get("/api/extent")
+    pyproj = needs("pyproj")
+    corners = itertools.pairwise(ring)
+    sides = np.concatenate([np.linspace(a, b, 400, endpoint=False) for a, b in corners])
+    square_metres, _ = pyproj.Geod(ellps="WGS84").polygon_area_perimeter(*sides.T)
+    shown = re.search(r"the north.geojson.*, ([\d,]+) km²", told["words"])[1]
+    assert float(shown.replace(",", "")) == pytest.approx(abs(square_metres) / 1e6, rel=1e-3)
+    np.testing.assert_allclose(
+        np.sort(np.unique(np.concatenate(told["rings"]), axis=0), axis=0),
+        np.sort(np.unique(ring, axis=0), axis=0),
+    )
+    points = {"type": "MultiPoint", "coordinates": ring}
+    (project / "points.geojson").write_text(json.dumps(points))
+    client.draft(settings={"extent": "points.geojson"})
+    assert "expected polygons, got MultiPoint" in client.get("/api/extent", 400)["error"]
+    client.draft(settings={"extent": "gone.geojson"})
+    assert "gone.geojson" in client.get("/api/extent", 404)["error"]
+    assert "gone.geojson: no such file" in client.send("/api/fit", status=404)["error"]
+    client.draft(settings={})
+
+
 # -- jobs ----------------------------------------------------------------------------------------
 
 
@@ -601,6 +650,36 @@ def test_projections_later_on(client, project):
     assert client.send("/api/change", {"run": "first", "future": "x", "threshold": 2}, status=400)
     x, y = (mx.load(project / "first" / "result.json").records[name][0] for name in "xy")
     assert client.get(f"/api/why?run=first&of=later&x={x}&y={y}")["known"]
+
+
+def test_later_projections_are_cut_as_asked(client, project):
+    """The map holds the cells of the polygons that do not extrapolate, and no others."""
+    low, _ = north_of(project, "half.geojson")
+    given = {"run": "first", "layers": "future", "name": "cut", "mask": "mess"}
+    job = client.send("/api/project", {**given, "extent": "half.geojson"})
+    assert "--mask mess --extent half.geojson" in job["command"]
+    assert client.ended(job["number"])["status"] == "done"
+    maps = {
+        one["kind"]: one["file"]
+        for one in client.get("/api/result?run=first")["maps"]
+        if one["of"] == "cut"
+    }
+    whole = project / "first" / "projections" / "future"
+    with rasterio.open(next(whole.rglob("mess.tif"))) as raster:
+        like = raster.read(1, masked=True).filled(-1) >= 0
+        rows = np.arange(raster.height) + 0.5
+        north = raster.transform.f + rows * raster.transform.e > low
+    with rasterio.open(project / maps["cloglog"]) as raster:
+        known = raster.read_masks(1) > 0
+    assert known.any()
+    np.testing.assert_array_equal(known, like & north[:, None])
+    told = client.get("/api/result?run=first")
+    assert (told["extent"], told["mask"]) == ("layers", None)
+    client.send("/api/project", {**given, "extent": "gone.geojson"}, status=404)
+    client.send("/api/project", {**given, "extent": "../half.geojson"}, status=403)
+    client.send("/api/project", {**given, "mask": "all"}, status=400)
+    job = client.send("/api/project", {**given, "extent": "region"})
+    assert "fitted without a study region" in client.ended(job["number"])["error"]
 
 
 def test_events_tell_of_changes(client):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib.util
+import json
 import os
 import re
 import subprocess
@@ -20,8 +21,10 @@ from catalogue import ESTIMATORS
 from maxent import cli
 from maxent._support.compiling import kernels as compiling
 from maxent._support.compiling import switches
+from maxent._support.progress import EVENTS
 from maxent.cli._console import one_line_errors
 from maxent.cli._options import Fields
+from maxent.cli._screen import Screen
 from maxent.demo import learning as demo
 from maxent.demo.first_fits import FITS
 from maxent.species.fitting.options import GROUPS, options_of
@@ -370,7 +373,28 @@ def test_a_command_says_once_that_it_compiles(quiet, capsys):
             compiling._tell("a folder")
 
     command(quiet=quiet)
-    words = "compiling for this computer, once; kept in a folder\n"
+    words = "compiling for this computer, once; kept for later runs (maxent info says where)\n"
     assert capsys.readouterr().err == ("" if quiet else words)
     compiling._tell("a folder")
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("place", ["home", "elsewhere"])
+def test_where_kernels_are_kept_is_told_without_a_path_of_the_machine(
+    place, tmp_path, monkeypatch, capsys
+):
+    """In the terminal, and in the events that the page shows as notes."""
+    for variable in ("HOME", "USERPROFILE"):
+        monkeypatch.setenv(variable, str(tmp_path / "home"))
+    monkeypatch.setenv(EVENTS, str(tmp_path / "events.jsonl"))
+
+    @one_line_errors
+    def command():
+        with Screen(quiet=False):
+            compiling._tell(str(tmp_path / place / ".cache" / "numba"))
+
+    command()
+    (event,) = map(json.loads, (tmp_path / "events.jsonl").read_text().splitlines())
+    kept = "in ~/.cache/numba" if place == "home" else "for later runs (maxent info says where)"
+    assert event["text"] == f"compiling for this computer, once; kept {kept}"
+    assert event["text"] in capsys.readouterr().err

@@ -1,5 +1,6 @@
 """Blocks of one size, from the data or given, and groups of like conditions."""
 
+import csv
 import re
 
 import numpy as np
@@ -208,6 +209,17 @@ def test_fits_and_tunings_are_tested_in_groups_of_conditions(run, island, tmp_pa
     assert [row["name"] for row in made.table] == ["group 1", "group 2", "group 3"]
     page = (out / "report.html").read_text(encoding="utf-8")
     assert "groups of like conditions" in page
+    # they are no places: neither the first screen nor ODMAP calls them spatial
+    tiles = " ".join(re.sub(r"<[^>]*>", " ", page).split())
+    auc = [row["test_auc"] for row in made.table]
+    mean, sd = np.mean(auc), np.std(auc, ddof=1)
+    assert f"AUC, environmental cross-validation {mean:.3f} ± {sd:.3f} on conditions kept" in tiles
+    assert "spatial cross-validation" not in page.lower()
+    with open(out / "tables" / "odmap.csv", newline="", encoding="utf-8") as file:
+        odmap = {row["element"]: row["Value"] for row in csv.DictReader(file)}
+    assert odmap["Spatial autocorrelation"].startswith("not accounted for: cross-validation holds")
+    assert odmap["Validation data"] == "groups of like conditions, 3 folds"
+    assert f"AUC {mean:.4g}" in odmap["Performance on validation data"]
     tuned = tmp_path / "tuned"
     done = run("tune", *args, "-f", "l", "-m", "1,2", "--partition", "environment", "-o", tuned)
     assert done.exit_code == 0, done.output

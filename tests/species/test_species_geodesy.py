@@ -356,6 +356,30 @@ def test_blocks_do_not_stop_at_the_date_line():
         assert np.ptp(x[rows]) < 12  # of 16 degrees
 
 
+def test_a_picture_of_folds_has_no_gap_at_the_date_line():
+    """Records, region and lines from -180 to 180 are drawn as those from 0 to 360."""
+    needs("matplotlib")
+    from maxent.species.report.maps import fold_picture
+
+    pictures = []
+    for name in ("-180..180", "0..360"):
+        sample, earth = _sample(PACIFIC[name]), Earth(PACIFIC[name].crs)
+        places = np.rint(64 * sample.coordinates[sample.counts > 0]) / 64  # exact sums
+        line = np.array([[179.0, -20.0], [180.0, -15.0], [181.0, -10.0]])
+        parts = [
+            np.array([[a, -20.0], [a, -12.0], [b, -12.0]]) for a, b in ((178, 180), (180, 183))
+        ]
+        if name == "-180..180":
+            line[2, 0] -= 360
+            parts[1][:, 0] -= 360
+        study = species.StudyRegion("polygons", "", earth.crs, ((parts[0],), (parts[1],)), 1.0)
+        fold = np.arange(len(places)) % 3
+        pictures.append(fold_picture(places, fold, {}, None, 60, study, [line], earth.crs)[0])
+    assert pictures[0].data == pictures[1].data
+    world = earth.side_by_side([-170.0, -60.0, 20.0, 100.0, 179.0])
+    assert world.tolist() == [-170.0, -60.0, 20.0, 100.0, 179.0]  # no region: as it is
+
+
 def test_squares_are_square_on_the_ground():
     """At 60 degrees north, twice as many degrees wide as high."""
     pandas = needs("pandas")

@@ -577,8 +577,11 @@ def test_fits_that_cannot_be_compared_say_why(data, tmp_path):
         ((few,), "Few has 4 records to fit"),
         ((other,), "different variables"),
         ((other,), "'slope'"),
-        ((group,), "--target-group"),
-        ((effort,), "--bias-kernel"),
+        ((group,), "is the cells with records of a group (--target-group or"),
+        ((group,), "to new folders without --target-group or --background-records and test those"),
+        ((effort,), "was drawn by sampling effort (--bias or --bias-kernel)"),
+        ((effort,), "to new folders without --bias or --bias-kernel and test those"),
+        ((effort,), "D and I of the maps as they are need no --test"),
         ((warm / "maps/cloglog.tif",), "is no folder"),
         ((tmp_path / "nowhere",), "is no folder"),
     ):
@@ -586,6 +589,9 @@ def test_fits_that_cannot_be_compared_say_why(data, tmp_path):
             done = _run("overlap", warm, *args, "--test", "identity", "--space", space)
             assert done.exit_code == 1, done.output
             assert message in done.words, done.output
+    for folder in (group, effort):  # what the message promises
+        done = _run("overlap", warm, folder)
+        assert done.exit_code == 0, done.output
 
 
 def test_layers_that_changed_or_went_are_refused(data, tmp_path):

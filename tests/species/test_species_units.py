@@ -147,6 +147,49 @@ def test_fit_project_and_check_say_that_units_are_others(place, fitted, tmp_path
     assert f"{beyond[land].mean():.1%}" in done.output
 
 
+@pytest.mark.parametrize("against", ["background", "absences", "tables"])
+def test_evaluate_says_that_units_are_others(place, fitted, tmp_path, against):
+    """Of presences and of what they are compared with; nothing is said in the units of the fit."""
+    model, _ = fitted
+    ends = load_model(model).density
+    at = ends.schema.continuous.index("temperature")
+    table = _rows(place / "occurrences.csv")
+    places = [(float(row["decimalLongitude"]), float(row["decimalLatitude"])) for row in table]
+    names = sorted({*LAYERS, "biome"})
+    for folder in ("in tenths", "layers"):
+        layers = {name: _read(place / folder / f"{name}.tif")[0] for name in names}
+        heat = layers["temperature"]
+        with rasterio.open(place / folder / "temperature.tif") as file:
+            cells = [file.index(x, y) for x, y in places]
+        land = ~np.any([np.isnan(values) for values in layers.values()], axis=0)
+        if against == "background":
+            values = np.array([*(heat[cell] for cell in cells), *heat[land]])
+            given = (place / "occurrences.csv", place / folder, "--background", "all")
+        else:
+            values = np.array([heat[cell] for cell in cells] * 2)
+            given = (place / "occurrences.csv", place / folder)
+            given += ("--absences", place / "occurrences.csv")
+        if against == "tables":
+            lines = [",".join(["species", *names])]
+            lines += [
+                ",".join(["Arbor fictus", *(f"{layers[name][cell]:.6g}" for name in names)])
+                for cell in cells
+            ]
+            (tmp_path / "rows.csv").write_text("\n".join(lines))
+            given = ("--swd", tmp_path / "rows.csv", "--absences", tmp_path / "rows.csv")
+        done = _run("evaluate", model, *given)
+        assert done.exit_code == 0, done.output
+        if folder == "layers":
+            assert "caution" not in done.output
+            continue
+        outside = int(((values < ends.low[at]) | (values > ends.high[at])).sum())
+        words = f"temperature lies outside its range at the fit in {outside:,} of {len(values):,}"
+        assert f"{words} cells" in _words(done.output)
+        guess = "Divided by 10, its values would agree with those of the fit. Until they do, these"
+        if against == "background":  # the records alone are not spread like the layers
+            assert f"{guess} scores mean nothing" in _words(done.output)
+
+
 def test_check_says_what_a_scenario_lacks(place, tmp_path):
     shutil.copytree(place / "future", tmp_path / "part")
     (tmp_path / "part" / "elevation.tif").unlink()

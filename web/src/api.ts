@@ -13,6 +13,7 @@ const gridFields = {
   crs: maybe(text),
   definition: maybe(text), // the same for programs
   geographic: flag,
+  turn: number, // how far along x lies the same place again, once around the earth; 0 for nowhere
   words: text,
 };
 const grid = fields(gridFields);
@@ -244,6 +245,9 @@ const response1 = fields({
 });
 export type Response1 = Of<typeof response1>;
 
+const extent = fields({ words: text, rings, notes: texts });
+export type Extent = Of<typeof extent>;
+
 const resultMap = fields({
   file: text,
   kind: text,
@@ -289,6 +293,8 @@ const result = fields({
   maps: list(resultMap),
   changes: list(table(either(text, value))),
   default_rule: text,
+  extent: text,
+  mask: maybe(text),
   report: maybe(text),
   files: texts,
 });
@@ -410,11 +416,12 @@ export const api = {
   files: (folder: string, kind: string) => ask(listing, `/api/files?${query({ folder, kind })}`),
   records: () => ask(recordsAnswer, "/api/records"),
   layers: () => ask(layersAnswer, "/api/layers"),
+  extent: () => ask(extent, "/api/extent"),
   draft: (changes: Partial<Choices>) => send(draft, "/api/draft", changes, "PUT"),
   example: () => send(draft, "/api/example", {}),
   region: (corners: number[][][], crs: string | null) => send(draft, "/api/region", { rings: corners, crs }),
   fit: (resume: boolean) => send(job, "/api/fit", { resume }),
-  project: (of: string, layers: string) => send(job, "/api/project", { run: of, layers }),
+  project: (asked: { run: string; layers: string; extent: string; mask: string | null }) => send(job, "/api/project", asked),
   change: (of: string, future: string, threshold: number) => send(job, "/api/change", { run: of, future, threshold }),
   tunings: () => ask(list(listedTuning), "/api/tunings"),
   tuning: (of: string) => ask(tuning, `/api/tuning?${query({ tuning: of })}`),

@@ -10,6 +10,10 @@ import { choose, start, usePage } from "./store";
 /** Whether a job is what the choices ask for: what it said is about them. */
 const about = (job: Job, draft: Draft): boolean => job.command.replace(/ --resume$/, "") === draft.command;
 
+/** Whether a job is about a finished run: what is made of one lies in a folder of its name, "evaluations/NAME/...". */
+export const madeOf = (job: Job, run: string): boolean =>
+  job.kind !== "fit" && job.out.split("/")[1] === (run.replaceAll("/", "_").replace(/^\.+/, "") || "result");
+
 export function FitStep({ choices, draft, onResult }: { choices: Choices; draft: Draft; onResult: (run: string) => void }): JSX.Element {
   const { job } = usePage();
   const { lacks } = draft;

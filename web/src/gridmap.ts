@@ -138,6 +138,14 @@ export class GridMap {
     return L.latLng(row, column);
   }
 
+  /** x of a place on the grid, which may lie a turn around the earth away. */
+  turned(x: number): number {
+    const { transform, turn, width } = this.grid;
+    const ends = [transform[2] ?? 0, (transform[2] ?? 0) + (transform[0] ?? 1) * width];
+    if (!turn || (x >= Math.min(...ends) && x <= Math.max(...ends))) return x;
+    return x - turn * Math.round((x - (ends[0]! + ends[1]!) / 2) / turn);
+  }
+
   coordinates(at: L.LatLng): { x: number; y: number } {
     const [a = 1, b = 0, c = 0, d = 0, e = -1, f = 0] = this.grid.transform;
     return { x: a * at.lng + b * at.lat + c, y: d * at.lng + e * at.lat + f };
@@ -208,7 +216,7 @@ export class GridMap {
     this.points.get(name)?.remove();
     const group = L.layerGroup();
     for (const point of points) {
-      const dot = L.circleMarker(this.place(point.x, point.y), {
+      const dot = L.circleMarker(this.place(this.turned(point.x), point.y), {
         renderer: this.canvas,
         radius: point.radius ?? 4,
         color: point.edge ?? "#111",
@@ -230,7 +238,7 @@ export class GridMap {
     this.points.set(name, group);
   }
 
-  setRings(name: string, rings: number[][][]): void {
+  setRings(name: string, rings: number[][][], dash?: string): void {
     if (this.gone) return;
     this.points.get(name)?.remove();
     const group = L.layerGroup();
@@ -238,7 +246,7 @@ export class GridMap {
       const corners = ring.map(([x = 0, y = 0]) => this.place(x, y));
       const both = [
         { color: "#000", weight: 3.5 },
-        { color: "#fff", weight: 1.5 },
+        { color: "#fff", weight: 1.5, dashArray: dash },
       ];
       for (const line of both) {
         L.polygon(corners, { ...line, fill: false, interactive: false, pane: "lines" }).addTo(group);

@@ -28,7 +28,7 @@ export function Histogram({ title, values, observed, says, limits }: Distributio
     <figure class="histogram">
       <figcaption>
         <strong>{title}</strong> <span class="soft">
-          <span class="whole">observed {short(observed)}</span> {says ? <span class="whole">{says}</span> : null}
+          <span class="whole">observed {short(observed)}{says ? "," : ""}</span> {says ? <span class="whole">{says}</span> : null}
         </span>
       </figcaption>
       <svg

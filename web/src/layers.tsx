@@ -69,8 +69,8 @@ export function LayersStep({
         </div>
       ) : null}
       {answer ? (
-        <div class="scroll">
-          <table>
+        <div class="scroll" tabIndex={0} role="region" aria-label="layers side by side">
+          <table class="layers">
             <caption>Layers</caption>
             <thead>
               <tr>
@@ -156,7 +156,7 @@ function Correlations({ of }: { of: NonNullable<LayersAnswer["correlation"]> }):
   return (
     <details>
       <summary>Correlations</summary>
-      <div class="scroll">
+      <div class="scroll" tabIndex={0} role="region" aria-label="correlations">
         <table class="matrix">
           <thead>
             <tr>

@@ -14,7 +14,7 @@ import { Guide, useGuide } from "./guide";
 import { Notes, Trouble, Words } from "./parts";
 import { RichnessView } from "./richness";
 import { ResultView } from "./results";
-import { FitStep, Progress } from "./fit";
+import { FitStep, madeOf, Progress } from "./fit";
 import { LayersStep } from "./layers";
 import { RecordsStep } from "./records";
 import { RegionStep } from "./region";
@@ -107,7 +107,7 @@ function App(): JSX.Element {
         {!state ? <p role="status">Loading …</p> : null}
         {state && run !== null ? (
           <>
-            {page.job?.status === "running" || page.job?.kind !== "fit" ? <Progress onResult={(to) => go(`result=${encodeURIComponent(to)}`)} /> : null}
+            {page.job?.status === "running" || (page.job && madeOf(page.job, run)) ? <Progress onResult={(to) => go(`result=${encodeURIComponent(to)}`)} /> : null}
             <ResultView run={run} runs={page.runs} onRun={(to) => go(`result=${encodeURIComponent(to)}`)} />
           </>
         ) : null}
@@ -165,7 +165,7 @@ function NewRun({ state, onResult }: { state: State; onResult: (run: string) => 
                 ) : null}
                 {step === "layers" ? <LayersStep choices={choices} surveyed={surveyed} onShow={setShown} /> : null}
                 {step === "region" ? <RegionStep choices={choices} onDraw={setDrawing} /> : null}
-                {step === "settings" ? <SettingsStep choices={choices} options={state.options} rules={state.rules} /> : null}
+                {step === "settings" ? <SettingsStep choices={choices} surveyed={surveyed} options={state.options} rules={state.rules} /> : null}
                 {step === "tuning" ? <TuningStep choices={choices} draft={state.draft} /> : null}
                 {step === "fit" ? <FitStep choices={choices} draft={state.draft} onResult={finished} /> : null}
               </div>

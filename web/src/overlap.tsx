@@ -95,7 +95,7 @@ function Found({ found }: { found: Overlap }): JSX.Element {
                 {found.tests.map((test) => (
                   <tr key={test.direction + test.statistic}>
                     <th scope="row">{NAMES[test.statistic] ?? test.statistic}</th>
-                    {test.direction ? <td>{test.direction}</td> : null}
+                    {test.direction ? <td class="direction">{test.direction}</td> : null}
                     {[test.observed, test.null_mean, test.p_different, test.p_similar, test.p_value].map((value, i) => (
                       <td class="n" key={i}>
                         {short(value)}
@@ -150,7 +150,7 @@ function Space({ found }: { found: Overlap }): JSX.Element {
         ))}
       </div>
       <p class="help">
-        Across: {axis(0)}. Up: {axis(1)}. Grey is the environment there is, darker its commonest half; colour is how much of it the
+        Across: {axis(0)}. Up: {axis(1)}. Grey is the environment there is, stronger in its commonest half; colour is how much of it the
         species occupies; dots are records.
       </p>
     </>
@@ -164,21 +164,24 @@ function NichePicture({ niche, space, colour, name }: { niche: Space["niches"][n
   useEffect(() => {
     const drawing = place.current!.getContext("2d")!;
     const size = niche.occupancy.length;
-    const side = SIDE / size;
-    drawing.clearRect(0, 0, SIDE, SIDE);
+    const cells = document.createElement("canvas"); // one pixel each, so that none overlap
+    cells.width = cells.height = size;
+    const pixels = cells.getContext("2d")!;
     for (let i = 0; i < size; i++) {
       for (let j = 0; j < size; j++) {
         const there = niche.available[i]![j]!;
         if (there <= 0) continue;
-        const at = [i * side, SIDE - (j + 1) * side, side + 0.5, side + 0.5] as const;
-        drawing.globalAlpha = there >= niche.half_of_available ? 0.34 : 0.16;
-        drawing.fillStyle = "#808a86";
-        drawing.fillRect(...at);
-        drawing.globalAlpha = niche.occupancy[i]![j]!;
-        drawing.fillStyle = colour;
-        drawing.fillRect(...at);
+        const at = [i, size - 1 - j, 1, 1] as const;
+        pixels.globalAlpha = there >= niche.half_of_available ? 0.5 : 0.2;
+        pixels.fillStyle = "#808a86";
+        pixels.fillRect(...at);
+        pixels.globalAlpha = niche.occupancy[i]![j]!;
+        pixels.fillStyle = colour;
+        pixels.fillRect(...at);
       }
     }
+    drawing.clearRect(0, 0, SIDE, SIDE);
+    drawing.drawImage(cells, 0, 0, SIDE, SIDE);
     drawing.globalAlpha = 0.9;
     const across = (value: number, k: 0 | 1): number => (SIDE * (value - space.low[k]!)) / (space.high[k]! - space.low[k]! || 1);
     for (const [x = 0, y = 0] of niche.records) {

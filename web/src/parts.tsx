@@ -19,7 +19,9 @@ export function Notes({ notes, title = "Notes" }: { notes: string[]; title?: str
       </summary>
       <ul>
         {notes.map((note) => (
-          <li key={note}>{note}</li>
+          <li key={note} class={note.startsWith("caution: ") ? "caution" : undefined}>
+            {note}
+          </li>
         ))}
       </ul>
     </details>

@@ -3,9 +3,11 @@
 import type { JSX } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { api, serverTile, type Result, type ResultMap, type Run, type Why } from "./api";
+import { ChangeTable } from "./change";
 import { Chooser } from "./chooser";
 import { styleOf, type Style } from "./colours";
 import { short, type Curve } from "./curves";
+import { MapExtent, type Drawn } from "./extent";
 import type { GridMap } from "./gridmap";
 import { Legend, MapView } from "./mapview";
 import { Curves, Field, Notes, Trouble, useAnswer, Words } from "./parts";
@@ -451,58 +453,22 @@ function Bars({ title, names, values, all }: { title: string; names: string[]; v
   );
 }
 
-function ChangeTable({ changes }: { changes: Record<string, number | string>[] }): JSX.Element {
-  const km = (value: unknown): string => (typeof value === "number" ? Math.round(value).toLocaleString() : "");
-  return (
-    <div class="scroll">
-      <table>
-        <caption>Range change</caption>
-        <thead>
-          <tr>
-            <th scope="col">scenario</th>
-            {["lost", "kept", "gained"].map((what) => (
-              <th scope="col" class="n" key={what}>
-                {what}, km²
-              </th>
-            ))}
-            {["lost", "kept", "gained"].map((what) => (
-              <th scope="col" class="n" key={what}>
-                {what}, cells
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          {changes.map((row) => (
-            <tr key={String(row.scenario)}>
-              <th scope="row">{String(row.scenario)}</th>
-              {["lost_km2", "kept_km2", "gained_km2", "lost_cells", "kept_cells", "gained_cells"].map((name) => (
-                <td class="n" key={name}>
-                  {km(row[name])}
-                </td>
-              ))}
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
-  );
-}
-
 // -- projections ------------------------------------------------------------------------------------
 
 function Projections({ result }: { result: Result }): JSX.Element {
   const futures = result.maps.filter((one) => !one.training && one.kind === "cloglog");
   const { value } = cutOf(result.evaluation.thresholds, result.default_rule);
+  const [drawn, setDrawn] = useState<Drawn>({ extent: result.extent, mask: result.mask }); // as at the fit
   return (
-    <details>
+    <details class="analysis">
       <summary>Map this model on other layers</summary>
       <p>Another climate, time or place: a folder with rasters of the same names. The maps join the list above.</p>
+      <MapExtent {...drawn} region={result.study.length > 0} onChange={(changes) => setDrawn({ ...drawn, ...changes })} />
       <Chooser
         kind="layers"
         folders
         label="Choose a folder of layers to map"
-        onChoose={(path) => void start(() => api.project(result.run, path))}
+        onChoose={(path) => void start(() => api.project({ run: result.run, layers: path, ...drawn }))}
       />
       {futures.map((one) => (
         <p key={one.file}>
@@ -559,7 +525,7 @@ function Compare({ one, other }: { one: Result; other: string }): JSX.Element {
         ))}
       </div>
       {two ? (
-        <div class="scroll">
+        <div class="scroll" tabIndex={0} role="region" aria-label="numbers side by side">
           <table>
             <caption>Side by side</caption>
             <tbody>

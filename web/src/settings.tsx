@@ -3,13 +3,24 @@
 import type { JSX } from "preact";
 import type { Choices, Option } from "./api";
 import { Chooser } from "./chooser";
-import { Entry, Field } from "./parts";
+import { MapExtent } from "./extent";
+import { Entry, Field, Notes, Trouble } from "./parts";
 import { choose } from "./store";
-import { number, setSetting } from "./surveys";
+import { number, setSetting, type Surveyed } from "./surveys";
 
-const PLAIN = ["features", "multiplier", "cv", "folds", "replicates", "threshold", "background", "thin", "keep_duplicates", "bias_kernel"];
+const PLAIN = ["features", "multiplier", "cv", "replicates", "threshold", "background", "thin", "bias_kernel", "extent", "mask"];
 
-export function SettingsStep({ choices, options, rules }: { choices: Choices; options: Record<string, Option>; rules: string[] }): JSX.Element {
+export function SettingsStep({
+  choices,
+  surveyed,
+  options,
+  rules,
+}: {
+  choices: Choices;
+  surveyed: Surveyed;
+  options: Record<string, Option>;
+  rules: string[];
+}): JSX.Element {
   const set = (name: string, value: unknown): void => setSetting(choices, name, value, options[name]?.default);
   const value = (name: string): unknown => choices.settings[name] ?? options[name]?.default;
   const groups = new Map<string, [string, Option][]>();
@@ -92,6 +103,22 @@ export function SettingsStep({ choices, options, rules }: { choices: Choices; op
         label="Add a folder of future layers"
         onChoose={(path) => void choose({ projections: [...new Set([...choices.projections, path])] })}
       />
+      <MapExtent
+        extent={String(value("extent") ?? "layers")}
+        mask={(value("mask") as string | null | undefined) ?? null}
+        onChange={(changes) => {
+          for (const [name, next] of Object.entries(changes)) set(name, next);
+        }}
+      >
+        <>
+          {surveyed.extent.answer ? <p class="chosen">On the map, dashed: {surveyed.extent.answer.words}</p> : null}
+          <Trouble text={surveyed.extent.error} />
+          <Notes notes={surveyed.extent.answer?.notes ?? []} />
+        </>
+      </MapExtent>
+      {value("extent") === "region" && !Object.keys(choices.study).length ? (
+        <p class="hint">There is no study region yet: choose one in step 3.</p>
+      ) : null}
       <details>
         <summary>All options</summary>
         {[...groups].map(([group, members]) => (

@@ -81,6 +81,9 @@ export function StepMap({
     map.setRings("study", shownSpecies(records, choices.species).flatMap((one) => one.study));
   }, [map, records, choices.species, left]);
 
+  const cut = surveyed.extent.answer;
+  useEffect(() => map?.setRings("extent", cut?.rings ?? [], "6 5"), [map, cut]);
+
   useEffect(() => {
     if (!map || !drawing) return;
     const pm = (map.leaflet as any).pm;
@@ -98,7 +101,8 @@ export function StepMap({
           one.x.forEach((x, i) => {
             const y = one.y[i];
             if (x == null || y == null) return;
-            const within = x >= Math.min(...xs) && x <= Math.max(...xs) && y >= Math.min(...ys) && y <= Math.max(...ys);
+            const at = map.turned(x); // where it is drawn
+            const within = at >= Math.min(...xs) && at <= Math.max(...xs) && y >= Math.min(...ys) && y <= Math.max(...ys);
             if (within) next.add(one.row[i]!);
           });
         }

@@ -1,6 +1,6 @@
 // The answers about records and layers that the steps share.
 
-import { api, type Choices, type Grid, type LayersAnswer, type RecordsAnswer } from "./api";
+import { api, type Choices, type Extent, type Grid, type LayersAnswer, type RecordsAnswer } from "./api";
 import { useAnswer } from "./parts";
 import { choose } from "./store";
 
@@ -9,16 +9,21 @@ export const BY_HAND = "left out by hand";
 export interface Surveyed {
   records: ReturnType<typeof useAnswer<RecordsAnswer>>;
   layers: ReturnType<typeof useAnswer<LayersAnswer>>;
+  extent: ReturnType<typeof useAnswer<Extent>>; // of maps, where a file says it
   grid: Grid | null;
 }
 
 export function useSurveys(choices: Choices): Surveyed {
   const layerKey = choices.layers.sources?.length ? JSON.stringify(choices.layers) : null;
-  const asked = [choices.records, choices.layers, choices.study, choices.settings.thin, choices.settings.keep_duplicates];
+  const { thin, keep_duplicates, clean } = choices.settings;
+  const asked = [choices.records, choices.layers, choices.study, thin, keep_duplicates, clean];
   const recordKey = choices.records.path ? JSON.stringify(asked) : null;
   const layers = useAnswer(layerKey, api.layers, JSON.stringify(choices.layers.sources));
   const records = useAnswer(recordKey, api.records, choices.records.path);
-  return { records, layers, grid: layers.answer?.grid ?? records.answer?.grid ?? null };
+  const { extent = "layers" } = choices.settings;
+  const cut = layerKey && extent !== "layers" && extent !== "region" ? JSON.stringify([choices.layers, extent]) : null;
+  const drawn = useAnswer(cut, api.extent, String(extent));
+  return { records, layers, extent: drawn, grid: layers.answer?.grid ?? records.answer?.grid ?? null };
 }
 
 export const shownSpecies = (answer: RecordsAnswer, chosen: string[]): RecordsAnswer["species"] =>

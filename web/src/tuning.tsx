@@ -42,8 +42,9 @@ const RULES: [string, string][] = [
   ["partial_roc", "partial ROC"],
 ];
 const USUAL_RULE = "log_loss";
-const FOLDED = ["blocks", "random"]; // whose number of folds can be chosen
+const FOLDED = ["blocks", "environment", "random"]; // whose number of folds can be chosen
 const BOARDS = ["checkerboard", "checkerboard2"];
+const PARTED = ["blocks", "environment", ...BOARDS]; // whose folds have background of their own
 
 /** The comparisons of the opened folders; asked for again when a job ends. */
 export function useTunings(): ListedTuning[] {
@@ -77,13 +78,12 @@ export function TuningStep({ choices, draft }: { choices: Choices; draft: Draft 
   const cut = (kind: string): void => {
     setOwn(kind === "column");
     // what has no effect on the other kind is taken back
-    const areas = kind === "blocks" || BOARDS.includes(kind);
     set({
       partition: kind === "column" || kind === "blocks" ? undefined : kind,
       column: undefined,
       folds: FOLDED.includes(kind) ? tuning.folds : undefined,
       squares: BOARDS.includes(kind) ? tuning.squares : undefined,
-      validation: areas ? tuning.validation : undefined,
+      validation: PARTED.includes(kind) ? tuning.validation : undefined,
     });
   };
   const several = (text: string): void => {
@@ -133,7 +133,7 @@ export function TuningStep({ choices, draft }: { choices: Choices; draft: Draft 
             <Entry type="number" min="1" placeholder="by the records" value={String(tuning.squares ?? "")} onEnter={(text) => set({ squares: number(text) })} />
           </Field>
         ) : null}
-        {partition === "blocks" || BOARDS.includes(partition) ? (
+        {PARTED.includes(partition) ? (
           <Field label="Compare test records with">
             <select value={String(tuning.validation ?? "full")} onChange={(event) => set({ validation: event.currentTarget.value === "full" ? undefined : event.currentTarget.value })}>
               <option value="full">all background</option>
@@ -191,7 +191,7 @@ function TuningProgress({ job }: { job: Job }): JSX.Element {
         <Progress onResult={() => undefined} />
       )}
       {job.status !== "done" && fits.length ? (
-        <div class="scroll">
+        <div class="scroll" tabIndex={0} role="region" aria-label="how far the candidates are">
           <table class="candidates">
             <caption>
               Candidates: {done} of {total} fits
@@ -270,7 +270,7 @@ export function TuningView({ tuning, tunings, state, go }: { tuning: string; tun
 function Tuned({ answer, one, state, go }: { answer: Tuning; one: TunedSpecies; state: State; go: (to: string) => void }): JSX.Element {
   const { job } = usePage();
   const best = one.rows[0]!;
-  const folds = [...new Set(one.places.fold)];
+  const folds = [...new Set(one.places.fold)].sort((a, b) => a.localeCompare(b, undefined, { numeric: true }));
   const take = async (row: Statistics): Promise<void> => {
     if (answer.known) {
       await start(() => api.fitCandidate(answer.tuning, one.species, Number(row.rank)));

@@ -66,15 +66,13 @@ class Analyses:
         name = request.query_params.get("tuning", "")
 
         def told() -> dict[str, Any]:
-            from maxent.app.surveys import grid_around, grid_of
+            from maxent.app.surveys import grid_of_places
 
             species = tuning.describe(self.folders, name)
             job = self._tuned(name)
-            places = [one["places"] for one in species]
-            grid = None if job is None else grid_of(Draft.from_page(job.facts.draft), self.folders)
-            if grid is None and any(place["x"] for place in places):
-                x, y = ([v for place in places for v in place[k]] for k in ("x", "y"))
-                grid = grid_around(x, y, None)
+            draft = None if job is None else Draft.from_page(job.facts.draft)
+            x, y = ([v for one in species for v in one["places"][k]] for k in ("x", "y"))
+            grid = grid_of_places(draft, self.folders, x, y) if x else None
             command = "" if job is None else shlex.join(["maxent", *job.facts.argv])
             said = {"tuning": name, "species": species, "grid": grid}
             return {**said, "known": job is not None, "command": command}

@@ -125,12 +125,16 @@ class Draft:
             chosen.setdefault("bias_kernel", "auto")
         return Settings(**chosen)
 
+    def extent_file(self) -> str | None:
+        """The file of polygons that maps are cut to, if it is one."""
+        extent = self.settings.get("extent", "layers")
+        return None if extent in ("layers", "region") else str(extent)
+
     def files(self, folders: Folders) -> list[str]:
         """All files and folders that are to be read; those of layer tables too."""
         named = [self.records.get("path"), *self.layers.get("sources", ()), self.test]
         named += [self.study.get("polygons"), self.study.get("ecoregions"), self.background_file]
-        extent = self.settings.get("extent")
-        named += [] if extent in ("layers", "region") else [extent]
+        named.append(self.extent_file())
         for text in self.layers.get("layer", ()):
             if "=" not in text and text.lower().endswith(".csv"):
                 table = folders.find(text)
@@ -169,7 +173,13 @@ class Draft:
 
     def argv(self) -> list[str]:
         """The words of the command after ``maxent``."""
-        words = ["fit", *self.data_words(), *typed(self.fit_settings())]
+        settings = self.fit_settings()
+        words = ["fit", *self.data_words(), *typed(settings)]
+        if settings.extent == "region" and self.study_files().kind is None:
+            raise ValueError(
+                "maps of the study region alone need one: choose a study region (step 3), or draw "
+                "maps on all of the layers"
+            )
         words += [] if self.test is None else ["--test", self.test]
         words += [word for folder in self.projections for word in ("-p", folder)]
         return [*words, "-o", self.out]

@@ -116,9 +116,7 @@ class Job:
             )
         with suppress(OSError):
             lines = _end_of(self.folder / runner.ERRORS).decode("utf-8", errors="replace")
-            told = [line for line in lines.splitlines() if line.strip()]
-            wrong = [line for line in told if line.startswith("error:")] or told[-1:]
-            return printable(wrong[-1].removeprefix("error:").strip()) if wrong else ""
+            return printable(_complaint(lines))
         return ""
 
     def events(self) -> list[dict[str, Any]]:
@@ -243,6 +241,19 @@ def _summed(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
             event["done"] = before.get("done", 0) + event.get("done", 0)
         counted[key] = event
     return [*kept, *counted.values()]
+
+
+def _complaint(lines: str) -> str:
+    """What a command complained of at last: a line of its own, or what a frame holds.
+
+    >>> _complaint("╭─ Error ──╮\\n│ Invalid value: --buffer has │\\n│ no effect │\\n╰──────────╯")
+    '--buffer has no effect'
+    """
+    told = [line.strip() for line in lines.splitlines() if line.strip()]
+    wrong = [line.removeprefix("error:") for line in told if line.startswith("error:")]
+    framed = [line.strip("│ ") for line in told if line.startswith("│")]
+    usage = " ".join(framed).removeprefix("Invalid value: ")
+    return next((said.strip() for said in (*wrong[-1:], usage, *told[-1:]) if said), "")
 
 
 def _end_of(path: Path) -> bytes:

@@ -32,6 +32,7 @@ class Grid(Said):
     crs: str | None
     definition: str | None
     geographic: bool
+    turn: float
     words: str
 
 
@@ -257,6 +258,12 @@ class Layers(Said):
     notes: list[str]
 
 
+class Extent(Said):
+    words: str
+    rings: list[Ring]
+    notes: list[str]
+
+
 # -- results ---------------------------------------------------------------------------------------
 
 
@@ -398,6 +405,8 @@ class Result(Said):
     maps: list[ResultMap]
     changes: list[dict[str, Scalar]]
     default_rule: str
+    extent: str
+    mask: str | None
     report: str | None
     files: list[str]
 
@@ -571,6 +580,8 @@ class AskProjection(Said):
     run: str = Field(min_length=1)
     layers: str = Field(min_length=1)
     name: str | None = None
+    extent: str = Field(default="layers", min_length=1)
+    mask: Literal["mess", "exdet"] | None = None
 
 
 class AskChange(Said):

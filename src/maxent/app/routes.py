@@ -37,7 +37,7 @@ from maxent.app.listing import listed
 from maxent.app.tiles import Tiles
 from maxent.app.uploads import receive
 from maxent.app.wording import for_page
-from maxent.species.fitting.options import options_of
+from maxent.species.fitting.options import options_of, typed
 from maxent.species.fitting.settings import RULES, Settings
 
 if TYPE_CHECKING:
@@ -97,6 +97,7 @@ class Server:
             Route("/api/region", self.draw_region, methods=post),
             Route("/api/records", self.records),
             Route("/api/layers", self.layers),
+            Route("/api/extent", self.extent),
             Route("/api/fit", self.fit, methods=post),
             Route("/api/project", self.project, methods=post),
             Route("/api/change", self.range_change, methods=post),
@@ -320,6 +321,15 @@ class Server:
         """The layers of the draft side by side."""
         return await self._json(models.Layers, self._layers)
 
+    async def extent(self, request: Request) -> Response:
+        """The polygons that the maps of the draft are cut to."""
+        return await self._json(models.Extent, self._extent)
+
+    def _extent(self) -> dict[str, Any]:
+        from maxent.app.surveys import extent_of
+
+        return extent_of(self._chosen(), self.folders)
+
     def _records(self) -> dict[str, Any]:
         from maxent.app.surveys import records_of
 
@@ -363,10 +373,21 @@ class Server:
                 raise FileNotFoundError(f"{run}: no model, or {layers}: no layers")
             place = runs.later(self.folders, run, runs.PROJECTIONS) / Path(name).name
             out = self.folders.name(fresh(self.folders.find(str(place))))
-            words = ["project", self.folders.name(model), self.folders.name(source), "-o", out]
+            words = ["project", self.folders.name(model), self.folders.name(source)]
+            words += typed(Settings(extent=self._cut_to(given.extent), mask=given.mask))
+            words += ["-o", out]
             return self._story(self.jobs.start(words, out))
 
         return await self._json(models.Job, start)
+
+    def _cut_to(self, extent: str) -> str:
+        """What further maps are cut to, its file as it is typed."""
+        if extent in ("layers", "region"):
+            return extent
+        path = self.folders.find(extent)
+        if not path.is_file():
+            raise FileNotFoundError(f"{extent}: no such file; choose it again")
+        return self.folders.name(path)
 
     async def range_change(self, request: Request) -> Response:
         """What is lost, kept and gained between two maps of suitability."""

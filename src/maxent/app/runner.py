@@ -26,7 +26,8 @@ def run(folder: Path) -> int:
     for name in ("SIGINT", "SIGBREAK"):  # for the command alone; Windows has both
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_IGN)
-    environment = {**os.environ, PROGRESS: str(folder / EVENTS)}
+    # wrong usage is told in a frame, in which no name is to be broken
+    environment = {**os.environ, PROGRESS: str(folder / EVENTS), "TERMINAL_WIDTH": "1000"}
     held: tuple[int, ...] = ()
     if os.name == "posix":  # the command sees our end close however we end, and ends too
         held = (os.pipe()[0],)

@@ -80,6 +80,8 @@ def describe_result(folders: Folders, run: str) -> dict[str, Any]:
         "maps": maps_of(folders, run),
         "changes": _changes(folders, run, result),
         "default_rule": result.settings.get("threshold") or DEFAULT_RULE,
+        "extent": _extent(folders, result),
+        "mask": result.settings.get("mask"),
         "report": f"{run}/report.html" if (folder / "report.html").is_file() else None,
         "files": sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()),
     }
@@ -92,6 +94,17 @@ def _reachable(folders: Folders, result: SpeciesResult) -> bool:
     except (OSError, OutsideError):
         return False
     return bool(found)
+
+
+def _extent(folders: Folders, result: SpeciesResult) -> str:
+    """What the maps of the fit were cut to, for further ones; nothing where its file is gone."""
+    extent = str(result.settings.get("extent", "layers"))
+    if extent in ("layers", "region"):
+        return extent
+    try:
+        return folders.name(folders.locate(extent))
+    except (OSError, OutsideError):
+        return "layers"
 
 
 def maps_of(folders: Folders, run: str) -> list[dict[str, Any]]:
@@ -189,7 +202,9 @@ def _changes(folders: Folders, run: str, result: SpeciesResult) -> list[dict[str
     tables = later(folders, run, CHANGES).glob("*/range_change.csv")
     for path in sorted(path for path in tables if folders.holds(path)):
         with open(path, newline="", encoding="utf-8") as file:
-            rows += [{k: number_or_text(v) for k, v in row.items()} for row in csv.DictReader(file)]
+            for row in csv.DictReader(file):
+                numbers = {k: number_or_text(v) for k, v in row.items()}
+                rows.append({**numbers, "scenario": row["scenario"]})  # which may be a year
     return rows
 
 

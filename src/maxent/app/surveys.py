@@ -14,11 +14,14 @@ from maxent.rows.arrays import Array
 from maxent.species.input.checking import RecordFates, check_layers, check_records
 from maxent.species.input.crs import short_crs
 from maxent.species.input.files import LayerFiles, RecordFile
+from maxent.species.input.layers.geodesy import Earth
 from maxent.species.input.layers.grid import Grid
 from maxent.species.input.layers.grid_facts import grid_facts
 from maxent.species.input.layers.naming import named_layers
 from maxent.species.input.records.occurrences import Occurrences, read_occurrences
 from maxent.species.input.records.rows import in_words, rows_named
+from maxent.species.input.records.study_files import read_extent
+from maxent.species.study.study_region import StudyRegion
 
 _SIDE = 512  # cells along the longer side of a map without layers
 _SHOWN = 20_000  # records of one species on the map
@@ -101,8 +104,11 @@ def _unplaced(file: RecordFile, folders: Folders) -> dict[str, Any]:
 
 
 def grid_around(x: Any, y: Any, crs: str | None) -> dict[str, Any]:
-    """The facts of a grid with points inside, for a map where there are no layers."""
-    x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    """The facts of a grid with points inside, for a map where there are no layers.
+
+    Points on both sides of the date line are neighbours, the shorter way around.
+    """
+    x, y = _side_by_side(x, y, crs), np.asarray(y, dtype=np.float64)
     west, east, south, north = x.min(), x.max(), y.min(), y.max()
     margin = 0.1 * max(east - west, north - south) or 1.0
     side = (max(east - west, north - south) + 2 * margin) / _SIDE
@@ -113,6 +119,22 @@ def grid_around(x: Any, y: Any, crs: str | None) -> dict[str, Any]:
         int(np.ceil((north - south + 2 * margin) / side)),
     )
     return grid_facts(grid)
+
+
+def _side_by_side(x: Any, y: Any, crs: str | None) -> Array:
+    """x of places, some of them beyond the date line where they lie on both its sides."""
+    bounds = (np.min(x), np.min(y), np.max(x), np.max(y))
+    return Earth.of(crs, bounds).side_by_side(x)
+
+
+def grid_of_places(draft: Draft | None, folders: Folders, x: Any, y: Any) -> dict[str, Any]:
+    """The grid of the layers of a draft, or one around places if these lie on both its ends."""
+    grid = None if draft is None else grid_of(draft, folders)
+    if grid is None:
+        return grid_around(x, y, None)
+    crs = grid["definition"]
+    apart = np.ptp(x) > np.ptp(_side_by_side(x, y, crs))
+    return grid_around(x, y, crs) if apart else grid
 
 
 def grid_of(draft: Draft, folders: Folders) -> dict[str, Any] | None:
@@ -126,7 +148,9 @@ def grid_of(draft: Draft, folders: Folders) -> dict[str, Any] | None:
 
 def _around_records(records: Occurrences) -> str:
     """What a map without layers shows: its cells are nobody's, and are not told."""
-    x, y = records.x[np.isfinite(records.x)], records.y[np.isfinite(records.y)]
+    known = np.isfinite(records.x) & np.isfinite(records.y)
+    x, y = records.x[known], records.y[known]
+    x = _side_by_side(x, y, records.crs)
     crs = "" if records.crs is None else f", {short_crs(records.crs)}"
     return (
         f"no layers yet; records from x {x.min():.6g} to {x.max():.6g}, "
@@ -136,7 +160,6 @@ def _around_records(records: Occurrences) -> str:
 
 def _fates(one: RecordFates) -> dict[str, Any]:
     few = slice(None, _SHOWN)
-    rings = [] if one.study is None else [r for p in one.study.polygons for r in p]
     return {
         "name": one.species,
         "counts": one.counts,
@@ -145,9 +168,29 @@ def _fates(one: RecordFates) -> dict[str, Any]:
         "row": one.row[few].tolist(),
         "fate": one.fate[few].tolist(),
         "hidden": max(len(one.x) - _SHOWN, 0),
-        "study": [np.asarray(ring).tolist() for ring in rings],
+        "study": _rings(one.study),
         "notes": one.notes,
     }
+
+
+def extent_of(draft: Draft, folders: Folders) -> dict[str, Any]:
+    """The polygons that maps are cut to; refused where the file holds none on the layers."""
+    name = draft.extent_file()
+    if name is None:
+        raise ValueError("maps are not drawn within the polygons of a file")
+    with _layers(draft, folders).open() as opened:
+        extent, notes = read_extent(str(folders.find(name)), opened.grid)
+    return {
+        "words": folders.without_paths(extent.in_words()),
+        "rings": _rings(extent),
+        "notes": [folders.without_paths(note) for note in notes],
+    }
+
+
+def _rings(region: StudyRegion | None) -> list[Any]:
+    """The outlines of polygons and of their holes."""
+    polygons = () if region is None else region.polygons
+    return [np.asarray(ring).tolist() for polygon in polygons for ring in polygon]
 
 
 def layers_of(draft: Draft, folders: Folders) -> dict[str, Any]:

@@ -35,6 +35,8 @@ _SETTINGS = {
     "cv": "How to test the model",
     "replicates": "Replicates for a map of uncertainty",
     "threshold": "Threshold for a map of presence",
+    "extent": "Where maps are drawn",
+    "mask": "Places unlike all that the fit has seen",
     "background": "How many cells",
     "thin": "Keep records so many km apart",
 }

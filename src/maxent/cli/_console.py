@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -80,9 +81,14 @@ def one_line_errors(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def compiling_words(folder: str | None) -> str:
-    """What a command says, once, before it compiles."""
-    kept = "at every start: see maxent info" if folder is None else f"once; kept in {folder}"
-    return f"compiling for this computer, {kept}"
+    """What a command says, once, before it compiles: a path of the machine is for maxent info."""
+    if folder is None:
+        return "compiling for this computer, at every start: see maxent info"
+    path, home = Path(folder), Path(os.path.expanduser("~"))
+    kept = "for later runs (maxent info says where)"
+    if path.is_relative_to(home):
+        kept = f"in ~/{path.relative_to(home).as_posix()}"
+    return f"compiling for this computer, once; kept {kept}"
 
 
 def _tell_of_compiling(folder: str | None) -> None:

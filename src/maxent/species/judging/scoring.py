@@ -100,15 +100,25 @@ def score_records(
                 "seed has no effect: presences are compared with absences, so no background is "
                 "drawn (one is with --background 10000)"
             )
-        mine = placed.take(np.isin(placed.species.astype(str), names))
-        at_presence, lost = _predictions(model, mine, opened)
+        mine, lost = _values(placed.take(np.isin(placed.species.astype(str), names)), opened)
         if absent is None:
-            drawn = draw_background(opened, background, seed=seed or 0, verbose=verbose)
-            against = model.density.predict(drawn.X, output="log")
+            other = draw_background(opened, background, seed=seed or 0, verbose=verbose).X
         else:
-            against, _ = _predictions(model, absent, opened)
+            other, _ = _values(absent, opened)
+    _tell_of_units(model, mine, other, layers.sources[0], tell)
+    at_presence, against = (model.density.predict(X, output="log") for X in (mine, other))
     counts = {"species": model.species, "n_presences": at_presence.size, "n_without_data": lost}
     return counts | _scores(model, at_presence, against, absences=absent is not None)
+
+
+def _tell_of_units(
+    model: SpeciesModel, mine: Any, other: Any, name: str, tell: Callable[[str], None]
+) -> None:
+    """A note for each variable that is in other units at the places of the scores."""
+    names = model.density.schema.continuous
+    both = {v: np.concatenate([np.asarray(mine[v]), np.asarray(other[v])]) for v in names}
+    for unlike in model.unlike(both):
+        tell(unlike.describe(name, "these scores"))
 
 
 def _scores(
@@ -221,6 +231,7 @@ def score_swd(
             )
         other = read(background, background=True)
     mine = rows.take(np.isin(rows.species.astype(str), names))
+    _tell_of_units(model, mine.X, other.X, samples.path, tell)
     at_presence, against = (
         model.density.predict(part.X[list(schema.names)], output="log") for part in (mine, other)
     )
@@ -335,8 +346,8 @@ def _marked(
     return located(mine, grid)[0]
 
 
-def _predictions(model: SpeciesModel, records: Occurrences, layers: Layers) -> tuple[Array, int]:
-    """Log density at the records, and how many of them lie on cells without values."""
+def _values(records: Occurrences, layers: Layers) -> tuple[Any, int]:
+    """The layers at the records, and how many of these lie on cells without values."""
     cells = layers.grid.cells_at(records.x, records.y)
     inside = cells != OUTSIDE
     X, known = layers.read_cells(cells[inside])
@@ -345,4 +356,4 @@ def _predictions(model: SpeciesModel, records: Occurrences, layers: Layers) -> t
             f"{records.source}: none of its {len(records)} records lies on a cell with data; check "
             "coordinates and CRS (--x, --y, --crs)"
         )
-    return model.density.predict(X[known], output="log"), int(len(records) - known.sum())
+    return X[known], int(len(records) - known.sum())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,9 @@ import numpy as np
 from maxent.io import write_atomically
 from maxent.rows.arrays import Array
 from maxent.species.fitting.results import MapFiles, SpeciesResult
+from maxent.species.input.crs import is_geographic
 from maxent.species.input.file_access import open_raster
+from maxent.species.input.layers.geodesy import Earth
 from maxent.species.input.layers.grid import Grid
 from maxent.species.libraries import geo
 from maxent.species.report.figures import Picture, drawing
@@ -172,12 +174,19 @@ def fold_picture(
     dpi: float,
     study: StudyRegion | None = None,
     lines: Sequence[Array] = (),
+    crs: str | None = None,
 ) -> tuple[Picture, list[tuple[str, str]]]:
-    """The records, coloured by fold, on the region, with lines; and the colour of each fold."""
+    """The records, coloured by fold, on the region, with lines; and the colour of each fold.
+
+    Without a region, those on both sides of the date line are neighbours; ``crs`` is theirs.
+    """
     from matplotlib.colors import ListedColormap
 
-    edges = [] if study is None else [ring for part in study.polygons for ring in part]
-    region = _around(np.concatenate([coordinates, *edges])) if backdrop is None else backdrop
+    region = backdrop
+    if region is None:
+        coordinates, study, lines = _side_by_side(coordinates, study, lines, crs)
+        edges = [] if study is None else [ring for part in study.polygons for ring in part]
+        region = _around(np.concatenate([coordinates, *edges]), crs)
     figure, ax = _frame(region, BOX)
     if backdrop is not None:
         known = np.ma.masked_array(
@@ -502,13 +511,38 @@ def _dot(n: int) -> float:
     return float(np.clip(2500 / max(n, 1), 2.5, 11))
 
 
-def _around(coordinates: Array) -> Raster:
+def _side_by_side(
+    coordinates: Array, study: StudyRegion | None, lines: Sequence[Array], crs: str | None
+) -> tuple[Array, StudyRegion | None, list[Array]]:
+    """Records, region and lines of a map without a raster, with no jump at the date line."""
+    rings = [] if study is None else [ring for part in study.polygons for ring in part]
+    places = np.concatenate([coordinates, *rings])
+    drawn = [coordinates, *rings, *lines]
+    x = np.concatenate([part[:, 0] for part in drawn])
+    earth = Earth.of(crs, (*places.min(axis=0), *places.max(axis=0)))
+    if np.ptp(earth.side_by_side(places[:, 0])) == np.ptp(places[:, 0]):
+        return coordinates, study, list(lines)
+    x = earth.unrolled(x, np.arange(x.size) < len(places))
+    ends = np.cumsum([len(part) for part in drawn])[:-1]
+    moved = [
+        np.column_stack([at, part[:, 1]]) for at, part in zip(np.split(x, ends), drawn, strict=True)
+    ]
+    if study is not None:
+        own = iter(moved[1 : 1 + len(rings)])
+        polygons = tuple(tuple(next(own) for _ in part) for part in study.polygons)
+        study = replace(study, polygons=polygons)
+    return moved[0], study, moved[1 + len(rings) :]
+
+
+def _around(coordinates: Array, crs: str | None) -> Raster:
     """An empty map that holds the points."""
     low, high = coordinates.min(axis=0), coordinates.max(axis=0)
     edge = 0.05 * float((high - low).max()) or 1.0
     width, height = high - low + 2 * edge
     transform = (width, 0.0, low[0] - edge, 0.0, -height, high[1] + edge)
-    return Raster(np.ma.masked_all((1, 1)), Grid(None, transform, 1, 1), None)
+    grid = Grid(crs, transform, 1, 1)
+    unit = "degree" if crs is not None and is_geographic(crs, grid.bounds) else None
+    return Raster(np.ma.masked_all((1, 1)), grid, unit)
 
 
 def _write_title(figure: Any, text: str) -> None:

@@ -112,6 +112,7 @@ class TuningPage:
     settings: TuningSettings
     folds: list[str]
     coordinates: Array
+    crs: str | None
     fold: Array
     study: StudyRegion | None
     blocks: BlockSize | None
@@ -236,7 +237,7 @@ def _folds(page: TuningPage) -> Html:
     names = dict(enumerate(page.folds))
     lines = [] if page.blocks is None else page.blocks.edges
     picture, colours = maps.fold_picture(
-        page.coordinates, page.fold, names, None, 115, page.study, lines
+        page.coordinates, page.fold, names, None, 115, page.study, lines, page.crs
     )
     legend = key(colours) if len(colours) <= _FOLD_COLOURS else None
     sizes = np.bincount(page.fold, minlength=len(page.folds))

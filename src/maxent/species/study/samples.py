@@ -24,6 +24,7 @@ from maxent.species.study.background import draw_background, why_no_cell
 from maxent.species.study.effort import RecordEffort
 from maxent.species.study.study_region import StudyRegion
 
+GROUPED = "cells with records of"  # in the note on a background of a target group
 _FEW_CELLS = 100  # a background of fewer is worth a word
 
 
@@ -236,7 +237,7 @@ def _cells_of_records(
         )
     X, cell, background = X[known].reset_index(drop=True), cell[known], background[known]
     count = int(background.sum())
-    notes.append(f"background: the {count} cells with records of {group.source}")
+    notes.append(f"background: the {count} {GROUPED} {group.source}")
     if count < _FEW_CELLS:
         notes.append(
             f"{group.source}: a background of {count} cells says little of the region; "

@@ -19,6 +19,7 @@ from maxent.species.input.layers.grid import OUTSIDE, Grid
 from maxent.species.input.layers.similarity import Reference
 from maxent.species.input.records.columns import listed
 from maxent.species.study.background import Drawn, draw_background
+from maxent.species.study.samples import GROUPED
 
 LEAST_RECORDS = 5  # fewer make neither a model nor a density that could be tested
 _MODEL = ("features", "potential", "entropy", "multiplier", "preset", "prevalence")
@@ -125,6 +126,17 @@ def read_niches(
     return made[0], made[1], list(dict.fromkeys(notes))
 
 
+def _not_drawn(folder: Path, how: str, options: str) -> ValueError:
+    """Why the null models of a fit cannot be had, and what to do instead."""
+    return ValueError(
+        f"{folder}: its background {how} ({options}), and null models need one that can be drawn "
+        f"again. Fit both species to new folders without {options} and test those; for both, one "
+        "study region (--region) and thinned records (--thin) make up for some of the uneven "
+        "sampling. D and I of the maps as they are need no --test: maxent overlap with the same "
+        "two folders"
+    )
+
+
 @dataclass(frozen=True, eq=False)
 class Fit:
     """A folder of `maxent fit` whose layers can be read again.
@@ -165,10 +177,10 @@ class Fit:
                     "back, or run in the folder where it was fitted"
                 )
         if "bias" in result.settings or result.settings.get("bias_kernel") is not None:
-            raise ValueError(
-                f"{folder} was fitted with sampling effort (--bias, --bias-kernel), whose "
-                "background cannot be drawn again from its folder; fit both species without it"
-            )
+            raise _not_drawn(folder, "was drawn by sampling effort", "--bias or --bias-kernel")
+        if any(GROUPED in note for note in result.notes if note.startswith("background: ")):
+            what = "is the cells with records of a group"
+            raise _not_drawn(folder, what, "--target-group or --background-records")
         return cls(folder, result, layers)
 
     @property
@@ -273,9 +285,8 @@ class Fit:
             )
         if not same:
             raise ValueError(
-                f"{self.folder}: drawing its background again gives other cells. Either its layers "
-                "have changed since the fit (fit again), or its background was the cells of "
-                "records (--target-group, --background-records), which a test cannot draw from"
+                f"{self.folder}: drawing its background again gives other cells, so its layers "
+                "have changed since the fit; fit again"
             )
 
     def notes(self) -> list[str]:

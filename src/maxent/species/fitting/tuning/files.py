@@ -320,6 +320,7 @@ def _page(
         settings=settings,
         folds=made.names,
         coordinates=np.asarray(ready.train.coordinates)[ready.train.counts > 0],
+        crs=ready.train.crs,
         fold=made.fold,
         study=ready.study,
         blocks=made.blocks,

@@ -275,6 +275,12 @@ class Earth:
         cut = (marks[widest] + marks[widest + 1]) / 2
         return x + self.turn * (x < cut)
 
+    def side_by_side(self, x: ArrayLike) -> Array:
+        """x for a map of places alone: unrolled where all lie within half a turn, else as given."""
+        x = np.asarray(x, dtype=np.float64)
+        together = self.unrolled(x)
+        return together if np.ptp(together) <= self.turn / 2 else x
+
     # -- areas -------------------------------------------------------------------------------------
 
     def zones(self, latitude: ArrayLike) -> Array:

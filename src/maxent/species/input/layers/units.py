@@ -94,8 +94,8 @@ class UnlikeUnits:
     found: tuple[float, float]
     guess: str = ""
 
-    def describe(self, name: str) -> str:
-        """A note for the user; ``name`` is that of the other layers.
+    def describe(self, name: str, spoiled: str = "the map and its range change") -> str:
+        """A note for the user; ``name`` is that of the other layers, ``spoiled`` what it spoils.
 
         >>> found = UnlikeUnits("bio5", 80, 80, (12, 31), (130, 300), "divided by 10")
         >>> print(found.describe("wet"))
@@ -112,7 +112,7 @@ those of the fit. Until they do, the map and its range change mean nothing
         if self.guess:
             said += (
                 f"{self.guess[0].upper()}{self.guess[1:]}, its values would agree with those of "
-                "the fit. Until they do, the map and its range change mean nothing"
+                f"the fit. Until they do, {spoiled} mean nothing"
             )
         else:
             said += "If not, the model extrapolates nearly everywhere"

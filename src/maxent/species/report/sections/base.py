@@ -14,7 +14,16 @@ from maxent.species.report import figures, maps
 from maxent.species.report.figures import Picture
 from maxent.species.report.markup import Html, element
 
-SPATIAL = ("blocks", "checkerboard")
+# what is kept together from refits: places, conditions, or records wherever they are
+_PLACES = ("spatial cross-validation", "places")
+HELD_OUT = {
+    "blocks": _PLACES,
+    "checkerboard": _PLACES,
+    "environment": ("environmental cross-validation", "conditions"),
+    "random": ("random cross-validation", "records"),
+    "bootstrap": ("bootstrap", "records"),
+    "subsample": ("subsamples", "records"),
+}  # the hardest test first
 FURTHER = (
     "presence",
     "effort",

@@ -17,7 +17,7 @@ from maxent.species.report.markup import (
     table,
     tiles,
 )
-from maxent.species.report.sections.base import SPATIAL, Context, mean_sd
+from maxent.species.report.sections.base import HELD_OUT, Context, mean_sd
 
 
 def _points(result: SpeciesResult) -> str:
@@ -91,13 +91,10 @@ def _numbers(result: SpeciesResult) -> list[tuple[str, str, str]]:
         shown.insert(1, ("Cells", count(result.n_cells), "all with data: the density's points"))
     if "auc" in tests:
         shown.append(("AUC, test records", fixed(tests["auc"]), "records held out of the fit"))
-    chosen = next((r for r in result.replicates if r.kind in SPATIAL), None) or next(
-        iter(result.replicates), None
-    )
+    chosen = min(result.replicates, key=lambda made: list(HELD_OUT).index(made.kind), default=None)
     if chosen is not None:
         mean, sd = mean_sd(chosen, "test_auc")
-        says = "places" if chosen.kind in SPATIAL else "records"
-        word = "spatial cross-validation" if chosen.kind in SPATIAL else chosen.kind
+        word, says = HELD_OUT[chosen.kind]
         shown.append((f"AUC, {word}", fixed(mean), f"± {fixed(sd)} on {says} kept from the fit"))
     gain = scores.get("unregularized_gain", model.certificate.unregularized_gain)
     if np.isfinite(gain):

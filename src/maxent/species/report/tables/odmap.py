@@ -24,6 +24,7 @@ from maxent.species.input.crs import short_crs
 HEADER = ("section", "subsection", "element", "Value", "filled by")
 PROGRAM, AUTHOR, NEITHER = "maxent", "author", "not applicable"
 _PACKAGES = ("numpy", "scipy", "numba", "rasterio", "pandas", "pyproj", "shapely")
+_REFITS = ("bootstrap", "subsample")  # whose parts are drawn anew, and are no folds
 _SCORES = {
     "auc": "AUC",
     "test_auc": "AUC",
@@ -146,7 +147,10 @@ def _overview(result: SpeciesResult) -> Iterator[tuple[str, str, str]]:
 
 def _workflow(result: SpeciesResult) -> str:
     steps = ["records cleaned", "background drawn", "density fitted"]
-    steps += [f"cross-validated ({made.kind})" for made in result.replicates[:1]]
+    steps += [
+        f"{'refitted' if made.kind in _REFITS else 'cross-validated'} ({_kind(made)})"
+        for made in result.replicates[:1]
+    ]
     steps += ["variables judged"] if result.importance or result.jackknife else []
     steps += [f"drawn on {written.name}" for written in result.maps]
     return "; ".join(steps) + (f". Command: {result.command}" if result.command else "")
@@ -198,7 +202,7 @@ def _data(result: SpeciesResult) -> Iterator[tuple[str, str, str]]:
     yield (
         "Data partitioning",
         "Validation data",
-        _joined(f"{part.kind}, {len(part.table)} folds" for part in made),
+        _joined(map(_parts, made)),
     )
     yield "Data partitioning", "Test data", f"{test.sum()} records held out" if test.any() else ""
     names = [
@@ -288,6 +292,12 @@ def _model(result: SpeciesResult) -> Iterator[tuple[str, str, str]]:
         size = blocks[0].blocks
         what = f"{blocks[0].kind} of space" if size is None else size.describe()
         yield _DEPEND, "Spatial autocorrelation", f"{what} in cross-validation"
+    elif any(made.kind == "environment" for made in result.replicates):
+        said = (
+            "not accounted for: cross-validation holds out groups of like conditions, which are "
+            "no places, so that neighbours of a test record may be in the training set"
+        )
+        yield _DEPEND, "Spatial autocorrelation", said
     yield "Threshold selection", "Threshold selection", _threshold(result)
 
 
@@ -301,7 +311,7 @@ def _threshold(result: SpeciesResult) -> str:
 
 
 def _refits(result: SpeciesResult) -> str:
-    refits = [f"{made.kind}, {len(made.table)} refits" for made in result.replicates[1:]]
+    refits = [_parts(made) for made in result.replicates[1:]]
     bands = int(result.settings.get("bootstrap") or 0)
     refits += [f"{bands} bootstrap refits for the bands of response curves"] if bands else []
     return "; ".join(refits)
@@ -335,7 +345,17 @@ def _folds(made: Replicates) -> str:
         if np.isfinite(values).any():
             means[name] = float(np.nanmean(values))
     means.pop("gain", None)  # that of the fit, not of the records held out
-    return f"{made.kind}, mean over {len(made.table)} folds: {_scores(means)}" if means else ""
+    return f"{_parts(made)}, their mean: {_scores(means)}" if means else ""
+
+
+def _parts(made: Replicates) -> str:
+    """How records were parted, and how often."""
+    return f"{_kind(made)}, {len(made.table)} {'refits' if made.kind in _REFITS else 'folds'}"
+
+
+def _kind(made: Replicates) -> str:
+    """How records were parted, in words."""
+    return "groups of like conditions" if made.kind == "environment" else made.kind
 
 
 def _prediction(result: SpeciesResult) -> Iterator[tuple[str, str, str]]:
