@@ -980,3 +980,17 @@ def test_the_command_opens_a_page(study, browser):
     with page_of_the_command(browser, study) as page:
         page.get_by_role("button", name="Choose a file of records").wait_for()
         assert json.loads((study / ".maxent-app" / "server.json").read_text())["port"]
+
+
+def test_the_command_draws_maps(study, browser):
+    """Under the limits of the command, which are not those of a server in a test's own process."""
+    with page_of_the_command(browser, study) as page:
+        told = page.evaluate(
+            "fetch('/api/tile/0/0/0?file=layers/temperature.tif')"
+            ".then(async (said) => [said.status, [...new Float32Array(await said.arrayBuffer())]])"
+        )
+    assert told[0] == 200
+    with rasterio.open(study / "layers" / "temperature.tif") as raster:
+        expected = raster.read(1, masked=True).filled(np.nan)
+    tile = np.array([np.nan if v is None else v for v in told[1]]).reshape(256, 256)
+    np.testing.assert_array_equal(tile[: expected.shape[0], : expected.shape[1]], expected)

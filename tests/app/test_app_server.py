@@ -489,6 +489,32 @@ def test_tiles_are_the_numbers_of_the_map(client, project):
         assert client.ask(f"/api/tile/{zoom}/0/0?file={path}")[0] == 400
 
 
+def test_pixels_lie_in_their_own_cells(tmp_path):
+    """At every zoom a pixel is a cell of its own block, up to the edges, and beyond them nothing."""
+    height, width = 301, 705
+    numbers = np.arange(height * width, dtype="f4").reshape(height, width)
+    how = {"driver": "GTiff", "dtype": "float32", "crs": "EPSG:4326", "count": 1}
+    how |= {"height": height, "width": width, "transform": rasterio.Affine(0.1, 0, 5, 0, -0.1, 50)}
+    with rasterio.open(tmp_path / "a.tif", "w", **how) as raster:
+        raster.write(numbers, 1)
+    tiles = Tiles()
+    deepest = tiles.facts(tmp_path / "a.tif")["zooms"]
+    for zoom in range(deepest + 1):
+        step = 2 ** (deepest - zoom)
+        size = (-(-height // step), -(-width // step))
+        for y in range(size[0] // 256 + 1):
+            for x in range(size[1] // 256 + 1):
+                content = tiles.tile(tmp_path / "a.tif", zoom, x, y)
+                tile = np.frombuffer(content, "<f4").reshape(256, 256)
+                rows, columns = np.indices(tile.shape) + [[[256 * y]], [[256 * x]]]
+                there = (rows < size[0]) & (columns < size[1])
+                np.testing.assert_array_equal(np.isfinite(tile), there)
+                row, column = np.divmod(tile[there], width)
+                np.testing.assert_array_equal(row // step, rows[there])
+                np.testing.assert_array_equal(column // step, columns[there])
+    tiles.close()
+
+
 def test_any_thread_may_close_what_another_opened(project, tmp_path):
     """GDAL's settings belong to threads; a map that makes room for another must not end them."""
     source = project / "first" / "maps" / "cloglog.tif"
