@@ -84,14 +84,18 @@ def marked_absences(status: Array, column: str, source: str) -> tuple[Array, tup
 
 
 def of_basis(
-    values: Sequence[str] | None, wanted: Sequence[str], source: str
+    values: Sequence[str] | None, wanted: Sequence[str], source: str, asked: Array
 ) -> tuple[Array | None, tuple[str, ...]]:
-    """Which records have one of these bases of record (None: all), and what to say."""
+    """Which records have one of these bases of record (None: all), and what to say of those asked.
+
+    ``asked`` are the presences (or absences) that are read: others are not counted.
+    """
     if values is None:
         if wanted:
             raise ValueError(f"{source}: no column basisOfRecord, which basis= (--basis) asks for")
         return None, ()
-    found = Counter(value.strip() or "blank" for value in values)
+    entries = [value.strip() or "blank" for value in values]
+    found = Counter(entry for entry, one in zip(entries, asked, strict=True) if one)
     shown = ", ".join(f"{count} {name}" for name, count in found.most_common())
     if not wanted:
         if len(found) < 2:
@@ -103,17 +107,20 @@ def of_basis(
             f"{source}: no record of basis {lacking[0]!r} (--basis); it has {listed(list(found))}"
         )
     chosen = {bare(name) for name in wanted}
-    kept = np.array([bare(value.strip() or "blank") in chosen for value in values])
+    kept = np.array([bare(entry) in chosen for entry in entries])
     return kept, (
-        f"{source}: {int((~kept).sum())} of {len(kept)} records left out by their basis (of all: "
+        f"{source}: {int((asked & ~kept).sum())} of {int(asked.sum())} records left out by their basis (of all: "
         f"{shown})",
     )
 
 
 def certain(
-    uncertainty: Array | None, limit: float | None, source: str
+    uncertainty: Array | None, limit: float | None, source: str, asked: Array
 ) -> tuple[Array | None, tuple[str, ...]]:
-    """Which records are not known to be off by more than ``limit`` metres (None: all)."""
+    """Which records are not known to be off by more than ``limit`` metres (None: all).
+
+    Those asked for are counted, as by :func:`of_basis`.
+    """
     if limit is None:
         return None, ()
     if uncertainty is None:
@@ -122,9 +129,9 @@ def certain(
             "(--max-uncertainty) asks for"
         )
     kept = ~(uncertainty > limit)
-    unsaid = int(np.isnan(uncertainty).sum())
+    unsaid = int((asked & np.isnan(uncertainty)).sum())
     return kept, (
-        f"{source}: {int((~kept).sum())} of {len(kept)} records left out, uncertain by more than "
+        f"{source}: {int((asked & ~kept).sum())} of {int(asked.sum())} records left out, uncertain by more than "
         f"{limit:g} m; {unsaid} do not say how certain they are and stay",
     )
 
