@@ -398,7 +398,7 @@ def test_no_records_left_and_a_fit_that_fails(study, tab):
         one.page.locator(".trouble", has_text="at least 5000 are needed").wait_for()
         (study / "far.csv").write_text("species,longitude,latitude\na,170.5,80.1\na,170.6,80.2\n")
         client.draft(records={"path": "far.csv"})
-        one.page.locator("tr", has_text="outside the region").wait_for()
+        one.page.locator("tr", has_text="outside the layers").wait_for()
 
 
 def test_names_are_never_run(study, tab):

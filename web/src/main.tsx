@@ -164,7 +164,7 @@ function NewRun({ state, onResult }: { state: State; onResult: (run: string) => 
                   </>
                 ) : null}
                 {step === "layers" ? <LayersStep choices={choices} surveyed={surveyed} onShow={setShown} /> : null}
-                {step === "region" ? <RegionStep choices={choices} onDraw={setDrawing} /> : null}
+                {step === "region" ? <RegionStep choices={choices} surveyed={surveyed} onDraw={setDrawing} /> : null}
                 {step === "settings" ? <SettingsStep choices={choices} options={state.options} rules={state.rules} /> : null}
                 {step === "tuning" ? <TuningStep choices={choices} draft={state.draft} /> : null}
                 {step === "fit" ? <FitStep choices={choices} draft={state.draft} onResult={finished} /> : null}

@@ -77,6 +77,27 @@ export function Field({
   );
 }
 
+/** Yes or no, with its words beside it. */
+export function Check({
+  label,
+  help,
+  checked,
+  onCheck,
+}: {
+  label: string;
+  help?: string;
+  checked: boolean;
+  onCheck: (on: boolean) => void;
+}): JSX.Element {
+  return (
+    <label class="field">
+      <input type="checkbox" checked={checked} onChange={(event) => onCheck(event.currentTarget.checked)} />{" "}
+      <span class="whole-name">{label}</span>
+      {help ? <span class="help">{help}</span> : null}
+    </label>
+  );
+}
+
 /** One of several values, each with its words. */
 export function Choice({
   value,

@@ -3,11 +3,16 @@
 import type { JSX } from "preact";
 import type { Choices, Option } from "./api";
 import { Chooser } from "./chooser";
-import { Entry, Field } from "./parts";
+import { Choice, Entry, Field } from "./parts";
 import { choose } from "./store";
 import { number, setSetting } from "./surveys";
 
-const PLAIN = ["features", "multiplier", "cv", "folds", "replicates", "threshold", "background", "thin", "keep_duplicates", "bias_kernel"];
+const PLAIN = ["features", "multiplier", "cv", "folds", "replicates", "threshold", "mask", "background", "clean", "thin", "keep_duplicates", "bias_kernel"];
+const MASKS: [string, string][] = [
+  ["", "nothing"],
+  ["mess", "where a variable is outside its range (MESS)"],
+  ["exdet", "also where their combination is new (ExDet)"],
+];
 
 export function SettingsStep({ choices, options, rules }: { choices: Choices; options: Record<string, Option>; rules: string[] }): JSX.Element {
   const set = (name: string, value: unknown): void => setSetting(choices, name, value, options[name]?.default);
@@ -69,6 +74,9 @@ export function SettingsStep({ choices, options, rules }: { choices: Choices; op
             <option key={rule}>{rule}</option>
           ))}
         </select>
+      </Field>
+      <Field label="Leave out of maps" help="Places unlike those that the model was fitted to: it can only guess there.">
+        <Choice value={String(value("mask") ?? "")} of={MASKS} onChoose={(name) => set("mask", name || null)} />
       </Field>
       <Field label="Also map these layers (another time or place)">
         <ul class="plain">

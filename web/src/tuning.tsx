@@ -23,21 +23,21 @@ const CLASSES_OF_FEATURES: [string, string][] = [
 ];
 const USUAL = { features: ["l", "lq", "lqh", "lqph"], multipliers: [0.5, 1, 2, 4, 8] };
 const PARTITIONS: [string, string][] = [
-  ["blocks", "spatial blocks of as many records"],
-  ["checkerboard", "squares of a checkerboard (2 folds)"],
-  ["checkerboard2", "squares on two levels (4 folds)"],
+  ["blocks", "spatial blocks"],
+  ["checkerboard", "checkerboard (2 folds)"],
+  ["checkerboard2", "double board (4 folds)"],
   ["environment", "groups of like conditions"],
   ["random", "records at random"],
   ["jackknife", "each record alone"],
-  ["column", "as a column of the records says"],
+  ["column", "a column of the records"],
 ];
 const RULES: [string, string][] = [
-  ["log_loss", "density at held-out records"],
-  ["auc", "AUC of held-out records"],
-  ["omission_10,auc", "omission at 10 %, then AUC"],
-  ["omission_minimum,auc", "omission at the minimum, then AUC"],
-  ["auc_difference", "smallest difference of AUC"],
-  ["boyce", "Boyce index of held-out records"],
+  ["log_loss", "density at held-out ones"],
+  ["auc", "held-out AUC"],
+  ["omission_10,auc", "omission 10 %, then AUC"],
+  ["omission_minimum,auc", "least omission, then AUC"],
+  ["auc_difference", "difference of AUC"],
+  ["boyce", "held-out Boyce index"],
   ["aicc", "AICc"],
   ["partial_roc", "partial ROC"],
 ];
@@ -270,7 +270,7 @@ export function TuningView({ tuning, tunings, state, go }: { tuning: string; tun
 function Tuned({ answer, one, state, go }: { answer: Tuning; one: TunedSpecies; state: State; go: (to: string) => void }): JSX.Element {
   const { job } = usePage();
   const best = one.rows[0]!;
-  const folds = [...new Set(one.places.fold)];
+  const folds = [...new Set(one.places.fold)].sort((a, b) => a.localeCompare(b, undefined, { numeric: true }));
   const take = async (row: Statistics): Promise<void> => {
     if (answer.known) {
       await start(() => api.fitCandidate(answer.tuning, one.species, Number(row.rank)));

@@ -53,7 +53,7 @@ class Cleaned:
 
 
 _MISSED = "missing coordinates"
-_BEYOND = "outside the region"
+_BEYOND = "outside the layers"
 NOT_STUDIED = "outside the study region"
 _UNKNOWN = "in the sea or under nodata"
 _DUPLICATE = "duplicates in a cell"
@@ -84,7 +84,7 @@ def clean(
 ) -> Cleaned:
     """Take out the records of one species that a fit on the grid cannot use.
 
-    In this order: missing coordinates, doubtful places where asked for, outside the region, outside
+    In this order: missing coordinates, doubtful places where asked for, outside the layers, outside
     the study region, in cells without values, all but the first of each cell, too close to each
     other.
 
