@@ -263,7 +263,7 @@ def test_clean_leaves_them_out_and_counts_each(iberia, run, tmp_path):
 
 def test_what_is_left_out_does_not_widen_the_study_region(iberia, run, tmp_path):
     """The hull is that of the 30 records in their places, in `check` as in `fit`."""
-    folder, kinds = iberia
+    folder, _ = iberia
     shapely = needs("shapely")
     table = pd.read_csv(folder / "Fundorte.csv")
     good, odd = table[:-7], table[-6:]  # not that in the sea

@@ -5,7 +5,7 @@ import { useEffect, useMemo, useState } from "preact/hooks";
 import { api, type Choices, type Draft, type Fields, type Job, type ListedTuning, type State, type Statistics, type TunedSpecies, type Tuning } from "./api";
 import { CLASSES } from "./colours";
 import { short, type Curve } from "./curves";
-import { Progress } from "./fit";
+import { JobNotes, Progress } from "./fit";
 import type { GridMap } from "./gridmap";
 import { Histogram } from "./histogram";
 import { MapView } from "./mapview";
@@ -184,9 +184,12 @@ function TuningProgress({ job }: { job: Job }): JSX.Element {
   return (
     <>
       {job.status === "done" ? (
-        <p role="status">
-          <a href={`#tuning=${encodeURIComponent(job.out)}`}>See the comparison</a> in <code>{job.out}</code>
-        </p>
+        <>
+          <p role="status">
+            <a href={`#tuning=${encodeURIComponent(job.out)}`}>See the comparison</a> in <code>{job.out}</code>
+          </p>
+          <JobNotes job={job} />
+        </>
       ) : (
         <Progress onResult={() => undefined} />
       )}

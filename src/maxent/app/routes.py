@@ -355,7 +355,7 @@ class Server:
         name = given.name or Path(layers).name
 
         def start() -> dict[str, Any]:
-            from maxent.app import runs
+            from maxent.app import afterwards, runs
 
             model = self.folders.find(run) / "model.json"
             source = self.folders.find(layers)
@@ -363,7 +363,7 @@ class Server:
                 raise FileNotFoundError(f"{run}: no model, or {layers}: no layers")
             place = runs.later(self.folders, run, runs.PROJECTIONS) / Path(name).name
             out = self.folders.name(fresh(self.folders.find(str(place))))
-            words = ["project", self.folders.name(model), self.folders.name(source), "-o", out]
+            words = afterwards.project_words(self.folders, run, source, out)
             return self._story(self.jobs.start(words, out))
 
         return await self._json(models.Job, start)
@@ -380,7 +380,7 @@ class Server:
             names = [self.folders.name(path) for path in maps]
             made = runs.later(self.folders, run, runs.CHANGES) / maps[1].parent.name
             out = self.folders.name(fresh(made))
-            words = ["change", *names, "-t", f"{threshold:.6g}", "-o", out]
+            words = ["change", *names, "-t", repr(threshold), "-o", out]
             return self._story(self.jobs.start(words, out))
 
         return await self._json(models.Job, start)

@@ -29,7 +29,7 @@ _LOADING = threading.Lock()
 
 
 def load_rio_tiler() -> Any:
-    """The library, loaded by one thread: its modules need each other, and two would meet halfway."""
+    """The library, loaded by one thread: its modules need each other, two would meet halfway."""
     with _LOADING:
         import rio_tiler.errors
         import rio_tiler.io

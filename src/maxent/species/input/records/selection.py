@@ -109,8 +109,8 @@ def of_basis(
     chosen = {bare(name) for name in wanted}
     kept = np.array([bare(entry) in chosen for entry in entries])
     return kept, (
-        f"{source}: {int((asked & ~kept).sum())} of {int(asked.sum())} records left out by their basis (of all: "
-        f"{shown})",
+        f"{source}: {int((asked & ~kept).sum())} of {int(asked.sum())} records left out by their "
+        f"basis (of all: {shown})",
     )
 
 
@@ -131,8 +131,8 @@ def certain(
     kept = ~(uncertainty > limit)
     unsaid = int((asked & np.isnan(uncertainty)).sum())
     return kept, (
-        f"{source}: {int((asked & ~kept).sum())} of {int(asked.sum())} records left out, uncertain by more than "
-        f"{limit:g} m; {unsaid} do not say how certain they are and stay",
+        f"{source}: {int((asked & ~kept).sum())} of {int(asked.sum())} records left out, uncertain "
+        f"by more than {limit:g} m; {unsaid} do not say how certain they are and stay",
     )
 
 
