@@ -495,7 +495,7 @@ function Projections({ result }: { result: Result }): JSX.Element {
   const futures = result.maps.filter((one) => !one.training && one.kind === "cloglog");
   const { value } = cutOf(result.evaluation.thresholds, result.default_rule);
   return (
-    <details>
+    <details class="analysis">
       <summary>Map this model on other layers</summary>
       <p>Another climate, time or place: a folder with rasters of the same names. The maps join the list above.</p>
       <Chooser

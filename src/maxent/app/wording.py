@@ -47,6 +47,7 @@ _OTHERS = {
     "--target-group": "where any species of the file was recorded",
     "--bias": "drawn in proportion to a raster of sampling effort",
     "--bias-kernel": "drawn where records are dense",
+    "--apart": "At least so many km apart",
     "--project": "Also map these layers",
     "--out": "Name of the results' folder",
     "--species": "species; fit",
