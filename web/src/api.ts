@@ -291,6 +291,7 @@ const result = fields({
   maps: list(resultMap),
   changes: list(table(either(text, value))),
   default_rule: text,
+  mask: maybe(text), // what is left out of maps
   report: maybe(text),
   files: texts,
 });

@@ -1,6 +1,6 @@
 // A map with its legend, opacity and reading of values.
 
-import type { JSX } from "preact";
+import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Grid, World } from "./api";
 import { CHANGE_NAMES, gradient, PRESENCE, type Style } from "./colours";
@@ -22,7 +22,7 @@ export function MapView({
   label: string;
   onWorld: (grid: Grid) => Promise<World | null>; // asks for what lies under the map
   onReady: (map: GridMap) => void;
-  children?: JSX.Element | null;
+  children?: ComponentChildren;
   tall?: boolean;
 }): JSX.Element {
   const place = useRef<HTMLDivElement>(null);

@@ -400,6 +400,7 @@ class Result(Said):
     maps: list[ResultMap]
     changes: list[dict[str, Scalar]]
     default_rule: str
+    mask: str | None
     report: str | None
     files: list[str]
 

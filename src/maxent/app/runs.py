@@ -81,6 +81,7 @@ def describe_result(folders: Folders, run: str) -> dict[str, Any]:
         "maps": maps_of(folders, run),
         "changes": _changes(folders, run, result),
         "default_rule": result.settings.get("threshold") or DEFAULT_RULE,
+        "mask": result.settings.get("mask"),
         "report": f"{run}/report.html" if (folder / "report.html").is_file() else None,
         "files": sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()),
     }

@@ -21,6 +21,8 @@ from maxent.species.input.records.columns import (
 from maxent.species.input.records.text_table import MISSING, is_number
 
 PRESENCE, ABSENCE, UNKNOWN = 1, 0, -1
+LEFT_OUT = "records left out"  # in every note on records that are not read
+OFFERED = "; `maxent evaluate` compares with them"  # how the note on absences ends
 
 
 def statuses(values: Sequence[str], column: str, where: str) -> Array:
@@ -60,13 +62,11 @@ def status_notes(status: Array, column: str, source: str) -> tuple[str, ...]:
     notes = []
     if absent:
         notes.append(
-            f"{source}: {absent} of {len(status)} records left out as absences, by column "
-            f"{column!r}; `maxent evaluate` compares with them"
+            f"{source}: {absent} of {len(status)} {LEFT_OUT} as absences, by column "
+            f"{column!r}{OFFERED}"
         )
     if unknown:
-        notes.append(
-            f"{source}: {unknown} of {len(status)} records left out, column {column!r} is blank"
-        )
+        notes.append(f"{source}: {unknown} of {len(status)} {LEFT_OUT}, column {column!r} is blank")
     return tuple(notes)
 
 
@@ -78,7 +78,7 @@ def marked_absences(status: Array, column: str, source: str) -> tuple[Array, tup
             f"{source}: column {column!r} marks no absence, so all records are taken as absences",
         )
     others = int((~absent).sum())
-    left = (f"{source}: {others} of {len(status)} records left out, no absences by column "
+    left = (f"{source}: {others} of {len(status)} {LEFT_OUT}, no absences by column "
             f"{column!r}",) if others else ()  # fmt: skip
     return np.where(absent, PRESENCE, UNKNOWN), left
 
@@ -109,7 +109,7 @@ def of_basis(
     chosen = {bare(name) for name in wanted}
     kept = np.array([bare(entry) in chosen for entry in entries])
     return kept, (
-        f"{source}: {int((asked & ~kept).sum())} of {int(asked.sum())} records left out by their "
+        f"{source}: {int((asked & ~kept).sum())} of {int(asked.sum())} {LEFT_OUT} by their "
         f"basis (of all: {shown})",
     )
 
@@ -131,7 +131,7 @@ def certain(
     kept = ~(uncertainty > limit)
     unsaid = int((asked & np.isnan(uncertainty)).sum())
     return kept, (
-        f"{source}: {int((asked & ~kept).sum())} of {int(asked.sum())} records left out, uncertain "
+        f"{source}: {int((asked & ~kept).sum())} of {int(asked.sum())} {LEFT_OUT}, uncertain "
         f"by more than {limit:g} m; {unsaid} do not say how certain they are and stay",
     )
 
