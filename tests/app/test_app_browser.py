@@ -901,6 +901,24 @@ def test_projections_from_the_page(finished, tab):
         one.sound()
 
 
+def test_layers_in_other_units_are_told_of_loudly(finished, tab):
+    """Also where a map is made after the fit; what is said of one result is not said of another."""
+    shutil.copytree(finished / "future", finished / "kelvin")
+    with rasterio.open(finished / "kelvin" / "temperature.tif", "r+") as raster:
+        values = raster.read(1, masked=True)
+        raster.write((values + 273.15).filled(raster.nodata), 1)
+    with served(finished) as client:
+        one = tab(client, "result=lines")
+        page = one.page
+        page.locator("summary", has_text="Map this model on other layers").click()
+        one.choose("Choose a folder of layers to map", "kelvin")
+        loud = page.locator(".trouble", has_text="kelvin: temperature lies outside its range")
+        loud.filter(has_text="Are its units others?").wait_for()
+        page.get_by_label("Result").select_option("whole")
+        loud.wait_for(state="hidden")
+        one.sound()
+
+
 def test_the_report_explains_places(finished, browser):
     """The page alone, from the disk: the same numbers as the command's."""
     folder = finished / "whole"

@@ -23,7 +23,7 @@ import { StepMap } from "./stepmap";
 import { useSurveys } from "./surveys";
 import { TuningStep, TuningView, useTunings } from "./tuning";
 import { clearTrouble, follow, usePage } from "./store";
-import type { State } from "./api";
+import type { Job, State } from "./api";
 
 const STEPS = ["records", "layers", "region", "settings", "tuning", "fit"] as const;
 type Step = (typeof STEPS)[number];
@@ -35,6 +35,9 @@ const TITLES: Record<Step, string> = {
   tuning: "Compare settings (if you like)",
   fit: "Fit",
 };
+
+/** Whether a job was done with a result: what it made lies in a folder of that name, as in surveys/RUN/. */
+const madeOf = (job: Job, run: string): boolean => job.out.split("/")[1] === run.replaceAll("/", "_") && job.kind !== "fit";
 
 function App(): JSX.Element {
   const page = usePage();
@@ -107,7 +110,7 @@ function App(): JSX.Element {
         {!state ? <p role="status">Loading …</p> : null}
         {state && run !== null ? (
           <>
-            {page.job?.status === "running" || page.job?.kind !== "fit" ? <Progress onResult={(to) => go(`result=${encodeURIComponent(to)}`)} /> : null}
+            {page.job && (page.job.status === "running" || madeOf(page.job, run)) ? <Progress onResult={(to) => go(`result=${encodeURIComponent(to)}`)} /> : null}
             <ResultView run={run} runs={page.runs} onRun={(to) => go(`result=${encodeURIComponent(to)}`)} />
           </>
         ) : null}

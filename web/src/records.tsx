@@ -18,6 +18,7 @@ export function RecordsStep({ choices, surveyed }: { choices: Choices; surveyed:
     const empty = value === undefined || (typeof value !== "number" && !value.length);
     void choose({ records: empty ? rest : { ...rest, [name]: value } });
   };
+  const several = (answer?.species.length ?? 0) > 1;
   const cleaned = Boolean(choices.settings.clean || choices.settings.thin || basis?.length || uncertainty);
   const told = (notes: string[]): string[] => notes.map((note) => without(note, choices.records.path));
   return (
@@ -36,10 +37,10 @@ export function RecordsStep({ choices, surveyed }: { choices: Choices; surveyed:
         <>
           {answer.species.length > 1 ? <SpeciesList answer={answer} chosen={choices.species} /> : null}
           <table>
-            <caption>What becomes of the records</caption>
+            <caption>What becomes of the records{several ? "" : ` of ${answer.species[0]?.name ?? "no species"}`}</caption>
             <thead>
               <tr>
-                <th scope="col">species</th>
+                {several ? <th scope="col">species</th> : null}
                 <th scope="col" class="n">
                   records
                 </th>
@@ -50,7 +51,7 @@ export function RecordsStep({ choices, surveyed }: { choices: Choices; surveyed:
               {shownSpecies(answer, choices.species).flatMap((one) =>
                 Object.entries(one.counts).map(([fate, count]) => (
                   <tr key={one.name + fate}>
-                    <th scope="row">{one.name}</th>
+                    {several ? <th scope="row">{one.name}</th> : null}
                     <td class="n">{count}</td>
                     <td>
                       <span class="dot" style={{ background: fateColour(fate) }} /> {fate}

@@ -62,8 +62,10 @@ _OTHERS = {
 _COMMANDS = {"`maxent evaluate`": "“Test it on other records”, under a result,"}
 # of these classes the page has all fields, of the others those above
 _WHOLE = (Settings,)
-_KEYWORD = re.compile(r"\b\w+= \((?=--)([^()]*)\)")  # of a function, with its flag
-_FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z](?:[ =](?:[A-Z][A-Z=:_\[\]]+|\d+(?:\.\d+)?)\b)?")
+_KEYWORD = re.compile(r"\b(?:\w+= and )?\w+= \((?=--)([^()]*)\)")  # of a function, with its flag
+_FLAG = re.compile(
+    r"(?<![\w-])--[a-z](?:[a-z-]*[a-z])?(?:[ =](?:[A-Z][A-Z=:_\[\]]+|\d+(?:\.\d+)?)\b)?"
+)
 
 
 @cache
@@ -95,7 +97,9 @@ def for_page(text: str) -> str:
     first, must, rest = text.partition(" must ")
     if must and first.isidentifier():
         text = f"{_SETTINGS.get(first, first.replace('_', ' '))}{must}{rest}"
-    return _FLAG.sub(_field, _KEYWORD.sub(r"\1", text))
+    # what stands between backticks is typed as it is
+    parts = _KEYWORD.sub(r"\1", text).split("`")
+    return "`".join(part if i % 2 else _FLAG.sub(_field, part) for i, part in enumerate(parts))
 
 
 def _field(found: re.Match[str]) -> str:
