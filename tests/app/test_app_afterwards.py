@@ -158,6 +158,15 @@ def test_sites_to_visit(client, project):
         assert [float(row["gain"]) for row in csv.DictReader(file)] == [s["gain"] for s in sites]
 
 
+def test_what_fails_leaves_no_empty_folder(client, project):
+    before = {path.name for path in (project / "surveys").rglob("*")}
+    given = {"run": "one", "count": 3, "apart": 5000, "visited": "occurrences.csv"}
+    job = client.ended(client.send("/api/sites", given)["number"])
+    assert job["status"] == "failed"
+    assert "km from all 60 records; lower “At least so many km apart”" in job["error"]
+    assert {path.name for path in (project / "surveys").rglob("*")} <= before | {"one"}
+
+
 def test_a_damaged_overlap_is_told(client, project):
     place = project / "overlaps" / "one" / "two-7"
     place.mkdir(parents=True)

@@ -449,7 +449,7 @@ def test_no_records_left_and_a_fit_that_fails(study, tab):
         one.page.locator(".trouble", has_text="at least 5000 are needed").wait_for()
         (study / "far.csv").write_text("species,longitude,latitude\na,170.5,80.1\na,170.6,80.2\n")
         client.draft(records={"path": "far.csv"})
-        one.page.locator("tr", has_text="outside the region").wait_for()
+        one.page.locator("tr", has_text="outside the layers").wait_for()
 
 
 def test_names_are_never_run(study, tab):
@@ -1000,26 +1000,22 @@ def test_projections_from_the_page(finished, tab):
         assert re.fullmatch(r"[+−][\d.]+ %", row.split("\t")[4])
 
 
-def test_a_caution_stands_out(finished, tab):
-    """A note that nobody should miss, such as that of other units, is not like the others."""
-    job = finished / ".maxent-app" / "jobs" / "999"
-    job.mkdir()
-    facts = {"argv": ["project", "whole/model.json", "future"], "out": "projections/whole/future"}
-    (job / "job.json").write_text(json.dumps({**facts, "started": 1.0, "home": str(finished)}))
-    notes = ["caution: future: temperature lies outside", "future: 7 layers"]
-    lines = [json.dumps({"kind": "note", "at": 1.0, "text": note}) for note in notes]
-    (job / "events.jsonl").write_text("\n".join(lines) + "\n")
-    (job / "exit").write_text("0\n")
-    try:
-        with served(finished) as client:
-            one = tab(client, "result=whole")
-            told = one.page.locator(".progress .notes li")
-            told.first.wait_for()
-            weights = told.evaluate_all("all => all.map(li => getComputedStyle(li).fontWeight)")
-            assert weights == ["600", "400"]
-            one.sound()
-    finally:
-        shutil.rmtree(job)
+def test_layers_in_other_units_are_told_of_loudly(finished, tab):
+    """Also where a map is made after the fit; what is said of one result is not said of another."""
+    shutil.copytree(finished / "future", finished / "kelvin")
+    with rasterio.open(finished / "kelvin" / "temperature.tif", "r+") as raster:
+        values = raster.read(1, masked=True)
+        raster.write((values + 273.15).filled(raster.nodata), 1)
+    with served(finished) as client:
+        one = tab(client, "result=lines")
+        page = one.page
+        page.locator("summary", has_text="Map this model on other layers").click()
+        one.choose("Choose a folder of layers to map", "kelvin")
+        loud = page.locator(".trouble", has_text="kelvin: temperature lies outside its range")
+        loud.filter(has_text="Are its units others?").wait_for()
+        page.get_by_label("Result").select_option("whole")
+        loud.wait_for(state="hidden")
+        one.sound()
 
 
 def test_the_report_explains_places(finished, browser):
@@ -1101,3 +1097,17 @@ def test_the_command_opens_a_page(study, browser):
     with page_of_the_command(browser, study) as page:
         page.get_by_role("button", name="Choose a file of records").wait_for()
         assert json.loads((study / ".maxent-app" / "server.json").read_text())["port"]
+
+
+def test_the_command_draws_maps(study, browser):
+    """Under the limits of the command, which are not those of a server in a test's own process."""
+    with page_of_the_command(browser, study) as page:
+        told = page.evaluate(
+            "fetch('/api/tile/0/0/0?file=layers/temperature.tif')"
+            ".then(async (said) => [said.status, [...new Float32Array(await said.arrayBuffer())]])"
+        )
+    assert told[0] == 200
+    with rasterio.open(study / "layers" / "temperature.tif") as raster:
+        expected = raster.read(1, masked=True).filled(np.nan)
+    tile = np.array([np.nan if v is None else v for v in told[1]]).reshape(256, 256)
+    np.testing.assert_array_equal(tile[: expected.shape[0], : expected.shape[1]], expected)

@@ -538,6 +538,32 @@ def test_tiles_are_the_numbers_of_the_map(client, project):
         assert client.ask(f"/api/tile/{zoom}/0/0?file={path}")[0] == 400
 
 
+def test_pixels_lie_in_their_own_cells(tmp_path):
+    """At every zoom a pixel is a cell of its own block, up to the edges; beyond is nothing."""
+    height, width = 301, 705
+    numbers = np.arange(height * width, dtype="f4").reshape(height, width)
+    how = {"driver": "GTiff", "dtype": "float32", "crs": "EPSG:4326", "count": 1}
+    how |= {"height": height, "width": width, "transform": rasterio.Affine(0.1, 0, 5, 0, -0.1, 50)}
+    with rasterio.open(tmp_path / "a.tif", "w", **how) as raster:
+        raster.write(numbers, 1)
+    tiles = Tiles()
+    deepest = tiles.facts(tmp_path / "a.tif")["zooms"]
+    for zoom in range(deepest + 1):
+        step = 2 ** (deepest - zoom)
+        size = (-(-height // step), -(-width // step))
+        for y in range(size[0] // 256 + 1):
+            for x in range(size[1] // 256 + 1):
+                content = tiles.tile(tmp_path / "a.tif", zoom, x, y)
+                tile = np.frombuffer(content, "<f4").reshape(256, 256)
+                rows, columns = np.indices(tile.shape) + np.array([y, x]).reshape(2, 1, 1) * 256
+                there = (rows < size[0]) & (columns < size[1])
+                np.testing.assert_array_equal(np.isfinite(tile), there)
+                row, column = np.divmod(tile[there], width)
+                np.testing.assert_array_equal(row // step, rows[there])
+                np.testing.assert_array_equal(column // step, columns[there])
+    tiles.close()
+
+
 def test_any_thread_may_close_what_another_opened(project, tmp_path):
     """GDAL's settings belong to threads; a map that makes room for another must not end them."""
     source = project / "first" / "maps" / "cloglog.tif"
@@ -646,7 +672,7 @@ def test_projections_later_on(client, project):
     job = client.send("/api/change", {"run": "first", "future": future["file"], "threshold": 0.4})
     assert client.ended(job["number"])["status"] == "done"
     told = client.get("/api/result?run=first")
-    assert len(told["changes"]) == 2
+    assert [change["scenario"] for change in told["changes"]] == ["future", "later"]
     assert client.send("/api/change", {"run": "first", "future": "x", "threshold": 2}, status=400)
     x, y = (mx.load(project / "first" / "result.json").records[name][0] for name in "xy")
     assert client.get(f"/api/why?run=first&of=later&x={x}&y={y}")["known"]
@@ -680,6 +706,31 @@ def test_later_projections_are_cut_as_asked(client, project):
     client.send("/api/project", {**given, "mask": "all"}, status=400)
     job = client.send("/api/project", {**given, "extent": "region"})
     assert "fitted without a study region" in client.ended(job["number"])["error"]
+
+
+def test_what_is_drawn_later_is_drawn_like_the_fit_and_says_what_is_odd(client, project):
+    """A mask and ranges left open hold for later maps; layers in other units are told of."""
+    client.draft(
+        records={"path": "occurrences.csv"},
+        layers={"sources": ["layers"], "categorical": ["biome"]},
+        settings={**QUICK, "mask": "mess", "clamp": False},
+        out="masked",
+    )
+    assert client.ended(client.send("/api/fit")["number"])["status"] == "done"
+    shutil.copytree(project / "future", project / "kelvin")
+    with rasterio.open(project / "kelvin" / "temperature.tif", "r+") as raster:
+        values = raster.read(1, masked=True)
+        raster.write((values + 273.15).filled(raster.nodata), 1)
+    job = client.send("/api/project", {"run": "masked", "layers": "kelvin"})
+    ended = client.ended(job["number"])
+    assert ended["status"] == "done"
+    assert {"--mask", "mess", "--no-clamp"} <= set(ended["command"].split())
+    said = [event["text"] for event in ended["events"] if event["kind"] == "note"]
+    assert any(text.startswith("caution: kelvin: temperature lies outside") for text in said)
+    out = project / ended["out"]
+    with rasterio.open(out / "cloglog.tif") as raster, rasterio.open(out / "mess.tif") as mess:
+        known, similar = (r.read(1, masked=True) for r in (raster, mess))
+    assert known.mask[similar.filled(0) < 0].all()
 
 
 def test_events_tell_of_changes(client):

@@ -573,10 +573,12 @@ def test_settings_have_the_names_of_the_page():
 @pytest.mark.parametrize(
     ("said", "shown"),
     [
-        ("give it with crs= (--crs)", "give it with crs= (“Coordinate reference system”)"),
+        ("give it with crs= (--crs)", "give it with “Coordinate reference system”"),
+        ("with x= and y= (--x, --y)", "with “Column of longitude or x”, “Column of latitude or y”"),
         ("use --buffer or --hull", "use “Buffer in km” or “convex hull of the records”"),
         ("multiplier must be a positive number", "Smoothness must be a positive number"),
-        ("draw fewer (--background 1000)", "draw fewer (“How many cells”)"),
+        ("draw fewer (--background 1000)", "draw fewer (“How many cells”: 1000)"),
+        ("see --output raw, of `maxent fit --clean`", "see “outputs” raw, of `maxent fit --clean`"),
         ("use --max-cells 12", "use the option --max-cells 12 of the command"),
     ],
 )

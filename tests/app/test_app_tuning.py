@@ -65,6 +65,20 @@ def test_the_command_of_a_comparison(client):
     assert job["command"] == said["command"]
 
 
+def test_records_are_compared_as_they_are_fitted(tmp_path):
+    """Every setting of the records and the background that both commands know goes to both."""
+    (tmp_path / "r.csv").write_text("x,y\n1,2\n")
+    (tmp_path / "layers").mkdir()
+    settings = {"clean": True, "thin": 5.0, "background": 77, "seed": 3}
+    with served(tmp_path) as client:
+        client.draft(records={"path": "r.csv", "max_uncertainty": 5000.0, "basis": ["A", "B"]})
+        said = client.draft(layers={"sources": ["layers"]}, settings=settings)
+    for command in (said["command"], said["tuning"]["command"]):
+        words = set(command.split(" --"))
+        assert words >= {"basis A", "basis B", "max-uncertainty 5000", "clean", "thin 5"}
+        assert "background 77" in words
+
+
 @pytest.mark.parametrize(
     ("given", "why"),
     [

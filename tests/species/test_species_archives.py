@@ -245,6 +245,8 @@ def test_from_an_archive_to_the_report(run, tmp_path):
         np.arange(len(table)) == 5, "COUNTRY_COORDINATE_MISMATCH", "COORDINATE_ROUNDED"
     )
     table = table.assign(license="CC_BY_NC_4_0", datasetKey="k", issue=flags)
+    fossils = table[:2].assign(basisOfRecord="FOSSIL_SPECIMEN")
+    table = pd.concat([table.assign(basisOfRecord="HUMAN_OBSERVATION"), fossils])
     text = io.StringIO()
     table.to_csv(text, sep="\t", index=False)
     members = {"occurrence.txt": text.getvalue(), "meta.xml": _archive(_meta(list(table.columns))),
@@ -252,6 +254,8 @@ def test_from_an_archive_to_the_report(run, tmp_path):
     path = _zipped(tmp_path / "GBIF März.zip", members)
     quick = ["-f", "l", "--bootstrap", "0", "--permutations", "0", "--no-jackknife", "--cv", "none"]
     args = ["fit", path, tmp_path / "layers", "-c", "biome", *quick, "--no-maps", "--clean"]
+    args += ["--basis", "HUMAN_OBSERVATION"]
+    table = table[:-2]
     done = run(*args, "-o", tmp_path / "out")
     assert done.exit_code == 0, done.output
     assert f"cite as: {CITED}" in " ".join(done.output.split())
@@ -264,6 +268,9 @@ def test_from_an_archive_to_the_report(run, tmp_path):
     value = mine.set_index("element").Value
     assert value["Data sources"] == (f"GBIF März.zip: {CITED}; licences: {len(table)} CC BY-NC 4.0")
     assert f"{len(table) - 1} COORDINATE_ROUNDED" in value["Errors and biases"]
+    left = f"2 of {len(table) + 2} records left out by their basis"
+    assert value["Cleaning"].startswith(f"GBIF März.zip: {left}")
+    assert "flagged by GBIF: 1" in value["Cleaning"]
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     for words in ("Where the records come from", CITED, "CC BY-NC 4.0", "COORDINATE_MISMATCH"):
         assert words in page

@@ -102,6 +102,19 @@ def test_a_threshold_of_another_scale_is_pointed_out(run, maps, tmp_path):
     assert "in every cell" not in fine.output
 
 
+def test_maps_that_have_no_cell_in_common_say_so(run, maps, tmp_path):
+    """As where a mask left out all of a scenario; it is known by its folder, not as cloglog."""
+    (tmp_path / "2070 °C").mkdir()
+    none = _write(tmp_path / "2070 °C" / "cloglog.tif", np.full_like(HOT, np.nan))
+    result = run("change", maps["now"], none, maps["hot"], "-t", "0.5", "-o", tmp_path / "out")
+    assert result.exit_code == 0, result.output
+    said = " ".join(result.output.split())
+    assert "2070 °C has no cell with a value in common with the first map" in said
+    assert "in every cell" not in said
+    with (tmp_path / "out" / "range_change.csv").open(encoding="utf-8") as file:
+        assert [row["scenario"] for row in csv.DictReader(file)] == ["2070 °C", "hot"]
+
+
 def test_bad_comparisons(run, maps, tmp_path):
     moved = _write(tmp_path / "moved.tif", WARM, (0.5, 0.0, -71.0, 0.0, -0.5, 10.0))
     small = _write(tmp_path / "small.tif", WARM[:1])

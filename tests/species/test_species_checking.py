@@ -87,7 +87,7 @@ def test_every_record_has_a_fate(data, tmp_path):
         **dict.fromkeys((2, 3, 4), "used"),
         5: "duplicates in a cell",
         6: "missing coordinates",
-        7: "outside the region",
+        7: "outside the layers",
         8: "in the sea or under nodata",
     }
     assert one.counts["used"] == 3
@@ -110,7 +110,7 @@ def test_none_left_is_told_not_raised(data, tmp_path):
     path = tmp_path / "far.csv"
     path.write_text("species,longitude,latitude\na,170.5,80.1\na,170.6,80.2\n")
     (one,), _ = check_records(RecordFile(str(path)), files(data))
-    assert one.counts == {"outside the region": 2}
+    assert one.counts == {"outside the layers": 2}
 
 
 @pytest.mark.parametrize("words", ["0-", "x", "5-3", "", "1,,2", "-4"])

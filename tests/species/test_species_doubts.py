@@ -112,6 +112,15 @@ def test_lost_minus_signs(signs):
     assert f"sign of its {what} changed" in doubt.words
 
 
+def test_the_sign_that_brings_a_record_nearest_is_named():
+    """Of a species on both sides of the equator, a lost sign of longitude is not called both."""
+    x, y = _andes()
+    y[::2] *= -1
+    x[0], y[0] = -x[1], y[1]
+    doubt = doubts.doubts(_records(x, y), WORLD)[0]
+    assert ", 0 km with the sign of its longitude changed" in doubt.words
+
+
 def test_what_is_no_lost_sign():
     rng = np.random.default_rng(2)
     across = rng.uniform(-4, 4, 80), rng.uniform(44, 50, 80)  # both sides of Greenwich
@@ -250,6 +259,33 @@ def test_clean_leaves_them_out_and_counts_each(iberia, run, tmp_path):
     assert tuned.exit_code == 0, tuned.output
     assert "--clean" in tuned.output  # of the fit that it advises
     assert "1 record at a capital" not in " ".join(tuned.output.split())
+
+
+def test_what_is_left_out_does_not_widen_the_study_region(iberia, run, tmp_path):
+    """The hull is that of the 30 records in their places, in `check` as in `fit`."""
+    folder, _ = iberia
+    shapely = needs("shapely")
+    table = pd.read_csv(folder / "Fundorte.csv")
+    good, odd = table[:-7], table[-6:]  # not that in the sea
+    hull = shapely.MultiPoint(good[["lon", "lat"]].to_numpy()).convex_hull
+    expected = abs(GEOD.geometry_area_perimeter(hull)[0]) / 1e6
+    beyond = ~shapely.contains_xy(hull, odd.lon, odd.lat)
+    assert beyond.sum() >= 4
+    args = [folder / "Fundorte.csv", folder / "layers", "--hull", "--clean"]
+    done = run("fit", *args, *FAST, "--no-maps", "-o", tmp_path / "out")
+    assert done.exit_code == 0, done.output
+    study = mx.load(tmp_path / "out" / "result.json").study
+    assert "the convex hull of 30 records" in study.describe()
+    assert study.area == pytest.approx(expected, rel=1e-3)
+    assert not study.contains(odd.lon[beyond], odd.lat[beyond]).any()
+    (fates,), _ = species.check_records(
+        species.RecordFile(str(args[0])),
+        species.LayerFiles((str(args[1]),)),
+        species.Settings(clean=True),
+        study=species.StudyFiles(hull=True),
+    )
+    assert fates.study.describe() == study.describe()
+    assert fates.counts["used"] == mx.load(tmp_path / "out" / "result.json").model.n_presences
 
 
 @pytest.mark.parametrize(("records", "typed"), [(1, []), (2, []), (4, ["--minimum", "9"])])

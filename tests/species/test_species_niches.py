@@ -507,6 +507,16 @@ def test_the_environment_without_a_test(data, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["env.csv", "env.png"]
 
 
+def test_two_fits_to_the_same_records_say_so(data, tmp_path):
+    """Their niche is one, whatever the settings."""
+    shutil.copytree(data / "out" / "Warm", tmp_path / "again")
+    told = _run("overlap", data / "out" / "Warm", tmp_path / "again", "--space", "environment")
+    assert told.exit_code == 0, told.output
+    assert "both results are of the same records" in " ".join(told.output.split())
+    other = _run("overlap", *(data / "out" / n for n in ("Warm", "Mild")), "--space", "environment")
+    assert "of the same records" not in other.output
+
+
 def test_plain_overlap_as_json(data, tmp_path):
     done = _run(
         "overlap", data / "out/Warm", data / "out/Mild", "-q", "--json", tmp_path / "d.json"

@@ -519,7 +519,7 @@ def test_cleaning_counts_each_reason_and_names_records():
     assert cleaned.cell.tolist() == [0, 9 * 40 + 9, 30 * 40 + 24]
     assert [(s.what, s.records, s.examples) for s in cleaned.steps] == [
         ("missing coordinates", 1, ("records.csv, row 3: (missing, 1)",)),
-        ("outside the region", 1, ("records.csv, row 5: (12, 1)",)),
+        ("outside the layers", 1, ("records.csv, row 5: (12, 1)",)),
         ("in the sea or under nodata", 1, ("records.csv, row 7: (-60.5, 0.5)",)),
         (
             "duplicates in a cell",
@@ -540,7 +540,7 @@ def test_duplicates_can_be_kept():
     assert np.bincount(cleaned.cell)[[0, 369, 1224]].tolist() == [3, 1, 2]
     assert [s.what for s in cleaned.steps] == [
         "missing coordinates",
-        "outside the region",
+        "outside the layers",
         "in the sea or under nodata",
     ]
 
@@ -583,7 +583,7 @@ def test_no_record_left_says_where_they_went():
     records = _records([np.nan, 50.0, 51.0], [0.0, 0.0, 0.0])
     message = (
         r"a: none of 3 records can be used: 1 missing coordinates \(records\.csv, row 2: \(missing,"
-        r" 0\)\); 2 outside the region \(records\.csv, row 3: \(50, 0\)\)\. Check the coordinate "
+        r" 0\)\); 2 outside the layers \(records\.csv, row 3: \(50, 0\)\)\. Check the coordinate "
         r"reference system \(--crs\)"
     )
     with pytest.raises(ValueError, match=message):
@@ -595,7 +595,7 @@ def test_no_record_left_says_where_they_went():
 
 def test_too_few_records():
     records = _records([-70.0, -60.0, -60.1, 50.0], [0.0, 0.5, 0.4, 0.0])
-    message = r"a: 3 of 4 records can be used, at least 4 are needed: 1 outside the region"
+    message = r"a: 3 of 4 records can be used, at least 4 are needed: 1 outside the layers"
     with pytest.raises(ValueError, match=message):
         clean(records, DEGREES, _everywhere, keep_duplicates=True, minimum=4)
     assert len(clean(records, DEGREES, _everywhere).cell) == 3

@@ -303,6 +303,14 @@ def test_uncertain_places_and_bases_of_record(data, run, tmp_path):
     assert wrong.exit_code == 1
     assert "no record of basis 'GUESS' (--basis); it has 'HUMAN_OBSERVATION'" in wrong.output
     plain = _table(tmp_path / "plain.csv", "species,lon,lat", ["a,1,1"])
+    status = ["ABSENT", *["PRESENT"] * 19]
+    rows = [f"{row},{s}" for row, s in zip(rows, status, strict=True)]
+    absent = _table(tmp_path / "absent.csv", f"{GBIF},occurrenceStatus", rows)
+    told = run("check", absent, data)
+    assert "bases of record: 13 HUMAN_OBSERVATION, 6 FOSSIL_SPECIMEN; choose" in told.output
+    told = run("check", absent, data, *args)
+    assert "6 of 19 records left out by their basis (of all: 13 HUMAN" in told.output
+    assert "5 of 19 records left out, uncertain by more than 1000 m; 5 do not say" in told.output
     for option, value in (("--basis", "X"), ("--max-uncertainty", "5")):
         refused = run("fit", plain, data, option, value, "-o", tmp_path / "no")
         assert refused.exit_code == 1

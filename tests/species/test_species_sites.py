@@ -130,6 +130,27 @@ def test_the_picture_numbers_the_sites(run, data, fitted, tmp_path, monkeypatch)
     assert any("km" in text.get_text() for text in texts)  # the scale bar
 
 
+def test_visited_places_without_coordinates_keep_nothing_away(run, data, fitted, tmp_path):
+    """As in a download of GBIF; the sites are those of a table without such rows."""
+    header, *rows = (data / "occurrences.csv").read_text(encoding="utf-8").splitlines()
+    columns = header.split(",")
+    gaps = ",".join("" if name.startswith("decimal") else rows[0].split(",")[i]
+                    for i, name in enumerate(columns))  # fmt: skip
+    tables = {"whole": rows, "gaps": [*rows[:3], gaps, *rows[3:], gaps]}
+    written = []
+    for name, lines in tables.items():
+        path = tmp_path / f"{name}.csv"
+        path.write_text("\n".join([header, *lines]) + "\n", encoding="utf-8")
+        typed = ["sites", fitted, data / "layers", "-o", tmp_path / name, "--sites", 3]
+        done = run(*typed, "--apart", 30, "--visited", path)
+        assert done.exit_code == 0, done.output
+        assert ("2 records to keep away from have no coordinates" in done.output) == (
+            name == "gaps"
+        )
+        written.append((tmp_path / name / "sites.csv").read_text(encoding="utf-8"))
+    assert written[0] == written[1]
+
+
 def test_fewer_sites_than_asked_for_is_said(run, data, fitted, tmp_path):
     done = run("sites", fitted, data / "layers", "-o", tmp_path / "out", "--apart", 1500)
     assert done.exit_code == 0, done.output

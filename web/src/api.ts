@@ -35,7 +35,7 @@ export type MapFacts = Of<typeof mapFacts>;
 export type Fields = Record<string, unknown>;
 
 export interface Choices {
-  records: Fields & { path?: string; leave_out?: string[] };
+  records: Fields & { path?: string; leave_out?: string[]; basis?: string[]; max_uncertainty?: number };
   layers: Fields & { sources?: string[]; categorical?: string[]; without?: string[]; align?: string; crs?: string };
   study: Fields & { polygons?: string; hull?: boolean; buffer?: number; ecoregions?: string };
   settings: Fields;
@@ -58,7 +58,7 @@ const chosen =
   };
 
 const choices = fields({
-  records: chosen({ path: text, leave_out: texts }),
+  records: chosen({ path: text, leave_out: texts, basis: texts, max_uncertainty: optional(number) }),
   layers: chosen({ sources: texts, categorical: texts, without: texts, align: text, crs: optional(text) }),
   study: chosen({ polygons: optional(text), hull: flag, buffer: optional(number), ecoregions: optional(text) }),
   settings: chosen({}),
@@ -166,8 +166,10 @@ const recordsAnswer = fields({
       y: list(maybe(number)),
       row: list(number),
       fate: texts,
+      doubt: texts,
       hidden: number,
       study: rings,
+      region: text, // in words, with its area
       notes: texts,
     }),
   ),
@@ -294,7 +296,7 @@ const result = fields({
   changes: list(table(either(text, value))),
   default_rule: text,
   extent: text,
-  mask: maybe(text),
+  mask: maybe(text), // what is left out of maps
   report: maybe(text),
   files: texts,
 });
@@ -383,6 +385,13 @@ export class Refused extends Error {
   }
 }
 
+/** Why the server refused. */
+async function refusal(answer: Response): Promise<string> {
+  const type = answer.headers.get("content-type") ?? "";
+  const said = type.includes("json") ? (await answer.json()).error : await answer.text();
+  return String(said).trim() || answer.statusText;
+}
+
 async function ask<T>(check: Check<T>, address: string, init: RequestInit = {}): Promise<T> {
   let answer: Response;
   try {
@@ -390,11 +399,7 @@ async function ask<T>(check: Check<T>, address: string, init: RequestInit = {}):
   } catch {
     throw new Refused("The server does not answer. It may have been stopped.", 0);
   }
-  const type = answer.headers.get("content-type") ?? "";
-  if (!answer.ok) {
-    const said = type.includes("json") ? (await answer.json()).error : await answer.text();
-    throw new Refused(String(said).trim() || answer.statusText, answer.status);
-  }
+  if (!answer.ok) throw new Refused(await refusal(answer), answer.status);
   return check(await answer.json(), "answer");
 }
 
@@ -463,6 +468,6 @@ export async function serverTile(
 ): Promise<Float32Array> {
   const address = `/api/tile/${z}/${x}/${y}?${query(asked as Record<string, string>)}`;
   const answer = await fetch(address, { signal });
-  if (!answer.ok) throw new Refused("a piece of the map cannot be read", answer.status);
+  if (!answer.ok) throw new Refused(await refusal(answer), answer.status);
   return new Float32Array(await answer.arrayBuffer());
 }

@@ -4,6 +4,7 @@ import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { api, type Listing } from "./api";
 import { Trouble } from "./parts";
+import { usePage } from "./store";
 
 const megabytes = (bytes: number): string =>
   bytes < 1e5 ? `${Math.ceil(bytes / 1000)} kB` : `${(bytes / 1e6).toFixed(1)} MB`;
@@ -19,6 +20,7 @@ export function Chooser({
   folders?: boolean;
   onChoose: (path: string) => void;
 }): JSX.Element {
+  const { state } = usePage();
   const [open, setOpen] = useState(false);
   const [listing, setListing] = useState<Listing | null>(null);
   const [error, setError] = useState("");
@@ -86,7 +88,7 @@ export function Chooser({
       {open ? (
         <dialog ref={dialog} class="files" onClose={() => setOpen(false)} aria-label={label}>
           <header>
-            <strong>{listing?.folder ?? ""}</strong>
+            <strong>{listing?.folder === "." ? state?.folders[0] : listing?.folder}</strong>
             <button type="button" class="small" onClick={() => setOpen(false)}>
               close
             </button>

@@ -99,10 +99,13 @@ export function Progress({ onResult }: { onResult: (run: string) => void }): JSX
       ) : (
         failed.map((event) => <Trouble key={String(event.species)} text={`${String(event.species)}: ${event.error ?? "failed"}`} />)
       )}
-      <Notes
-        notes={[...new Set(job.events.filter((event) => event.kind === "note").map((event) => event.text ?? ""))]}
-        title="What the program assumed"
-      />
+      <JobNotes job={job} />
     </section>
   );
+}
+
+/** What a command has said so far, each once. */
+export function JobNotes({ job }: { job: Job }): JSX.Element {
+  const said = job.events.filter((event) => event.kind === "note").map((event) => event.text ?? "");
+  return <Notes notes={[...new Set(said)]} title="What the program assumed" />;
 }

@@ -82,6 +82,7 @@ export class GridMap {
   private points = new Map<string, L.LayerGroup>();
   private readonly canvas = L.canvas({ padding: 0.3 });
   private mark: L.CircleMarker | null = null;
+  unreadable: (why: string) => void = () => undefined; // told why a piece cannot be drawn, "" at each new try
   gone = false; // another map may have taken its place before all who use it know
   readonly zooms: number;
   private readonly sizes: ResizeObserver;
@@ -193,6 +194,8 @@ export class GridMap {
       updateWhenIdle: false,
       className: "numbers",
     });
+    layer.on("unreadable", ({ error }: { error: Error }) => this.unreadable(error.message));
+    layer.on("loading", () => this.unreadable(""));
     layer.addTo(this.leaflet);
     this.layers.set(name, layer);
   }

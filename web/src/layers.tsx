@@ -23,6 +23,7 @@ export function LayersStep({
   const toggle = (list: string[], name: string, on: boolean): string[] =>
     on ? [...new Set([...list, name])] : list.filter((other) => other !== name);
   const suggested = answer?.layers.filter((row) => row.drop && !without.includes(row.name)) ?? [];
+  const classes = answer?.layers.filter((row) => row.levels && !row.categorical && !without.includes(row.name)) ?? [];
   return (
     <>
       <p>Rasters of the environment: climate, terrain, land cover. All of one folder are used.</p>
@@ -68,6 +69,17 @@ export function LayersStep({
           </button>
         </div>
       ) : null}
+      {classes.length ? (
+        <div class="hint">
+          <p>
+            {classes.map((row) => `${row.name} has ${row.levels} whole numbers`).join(", ")}. If they are names of classes, such as types
+            of vegetation, and no amounts, say so.
+          </p>
+          <button type="button" onClick={() => change({ categorical: [...categorical, ...classes.map((row) => row.name)] })}>
+            {classes.length === 1 ? "it holds" : "they hold"} categories
+          </button>
+        </div>
+      ) : null}
       {answer ? (
         <div class="scroll" tabIndex={0} role="region" aria-label="layers side by side">
           <table class="layers">
@@ -84,7 +96,7 @@ export function LayersStep({
                   to
                 </th>
                 <th scope="col" class="n">
-                  <abbr title="variance inflation factor: how much the other layers say the same">VIF</abbr>
+                  <abbr title="variance inflation factor: how much the other layers in use say the same">VIF</abbr>
                 </th>
               </tr>
             </thead>

@@ -36,6 +36,8 @@ const TITLES: Record<Step, string> = {
   fit: "Fit",
 };
 
+/** Whether a job was done with a result: what it made lies in a folder of that name, as in surveys/RUN/. */
+
 function App(): JSX.Element {
   const page = usePage();
   const [place, setPlace] = useState(() => location.hash.slice(1));
@@ -107,7 +109,7 @@ function App(): JSX.Element {
         {!state ? <p role="status">Loading …</p> : null}
         {state && run !== null ? (
           <>
-            {page.job?.status === "running" || (page.job && madeOf(page.job, run)) ? <Progress onResult={(to) => go(`result=${encodeURIComponent(to)}`)} /> : null}
+            {page.job && (page.job.status === "running" || madeOf(page.job, run)) ? <Progress onResult={(to) => go(`result=${encodeURIComponent(to)}`)} /> : null}
             <ResultView run={run} runs={page.runs} onRun={(to) => go(`result=${encodeURIComponent(to)}`)} />
           </>
         ) : null}
@@ -164,7 +166,7 @@ function NewRun({ state, onResult }: { state: State; onResult: (run: string) => 
                   </>
                 ) : null}
                 {step === "layers" ? <LayersStep choices={choices} surveyed={surveyed} onShow={setShown} /> : null}
-                {step === "region" ? <RegionStep choices={choices} onDraw={setDrawing} /> : null}
+                {step === "region" ? <RegionStep choices={choices} surveyed={surveyed} onDraw={setDrawing} /> : null}
                 {step === "settings" ? <SettingsStep choices={choices} surveyed={surveyed} options={state.options} rules={state.rules} /> : null}
                 {step === "tuning" ? <TuningStep choices={choices} draft={state.draft} /> : null}
                 {step === "fit" ? <FitStep choices={choices} draft={state.draft} onResult={finished} /> : null}

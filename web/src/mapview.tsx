@@ -1,6 +1,6 @@
 // A map with its legend, opacity and reading of values.
 
-import type { JSX } from "preact";
+import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Grid, World } from "./api";
 import { CHANGE_NAMES, gradient, PRESENCE, type Style } from "./colours";
@@ -22,17 +22,19 @@ export function MapView({
   label: string;
   onWorld: (grid: Grid) => Promise<World | null>; // asks for what lies under the map
   onReady: (map: GridMap) => void;
-  children?: JSX.Element | null;
+  children?: ComponentChildren;
   tall?: boolean;
 }): JSX.Element {
   const place = useRef<HTMLDivElement>(null);
   const [under, setUnder] = useState("");
+  const [wrong, setWrong] = useState("");
   const key = JSON.stringify([grid.transform, grid.width, grid.height, zooms ?? levels(grid)]);
   useEffect(() => {
     const map = new GridMap(place.current!, grid, zooms);
     map.onHover((x, y, value) =>
       setUnder(`${short(x)}, ${short(y)}${value == null ? "" : `: ${short(value)}`}`),
     );
+    map.unreadable = setWrong;
     onReady(map);
     onWorld(grid).then(
       (world) => world && !map.gone && drawWorld(map, world),
@@ -43,6 +45,11 @@ export function MapView({
   return (
     <div class={`mapview${tall ? " tall" : ""}`}>
       <div class="map" ref={place} role="application" aria-label={label} />
+      {wrong ? (
+        <p class="trouble" role="alert">
+          Part of this map cannot be drawn: {wrong}
+        </p>
+      ) : null}
       <p class="under" aria-hidden="true">
         {under || grid.words}
       </p>

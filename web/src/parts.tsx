@@ -10,21 +10,30 @@ export function Curves({ curve, height }: { curve: Curve; height?: number }): JS
   return <div class="curve" ref={place} />;
 }
 
+const CAUTION = "caution: "; // how a note begins that nobody should miss
+
+/** What was assumed, in a list; what nobody should miss above it. */
 export function Notes({ notes, title = "Notes" }: { notes: string[]; title?: string }): JSX.Element | null {
-  if (!notes.length) return null;
+  const loud = notes.filter((note) => note.startsWith(CAUTION));
+  const rest = notes.filter((note) => !note.startsWith(CAUTION));
   return (
-    <details class="notes" open>
-      <summary>
-        {title} ({notes.length})
-      </summary>
-      <ul>
-        {notes.map((note) => (
-          <li key={note} class={note.startsWith("caution: ") ? "caution" : undefined}>
-            {note}
-          </li>
-        ))}
-      </ul>
-    </details>
+    <>
+      {loud.map((note) => (
+        <Trouble key={note} text={note.slice(CAUTION.length)} />
+      ))}
+      {rest.length ? (
+        <details class="notes" open>
+          <summary>
+            {title} ({rest.length})
+          </summary>
+          <ul>
+            {rest.map((note) => (
+              <li key={note}>{note}</li>
+            ))}
+          </ul>
+        </details>
+      ) : null}
+    </>
   );
 }
 
@@ -74,6 +83,27 @@ export function Field({
     <label class="field">
       <span class="name">{label}</span>
       {children}
+      {help ? <span class="help">{help}</span> : null}
+    </label>
+  );
+}
+
+/** Yes or no, with its words beside it. */
+export function Check({
+  label,
+  help,
+  checked,
+  onCheck,
+}: {
+  label: string;
+  help?: string;
+  checked: boolean;
+  onCheck: (on: boolean) => void;
+}): JSX.Element {
+  return (
+    <label class="field">
+      <input type="checkbox" checked={checked} onChange={(event) => onCheck(event.currentTarget.checked)} />{" "}
+      <span class="whole-name">{label}</span>
       {help ? <span class="help">{help}</span> : null}
     </label>
   );

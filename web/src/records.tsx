@@ -3,7 +3,7 @@
 import type { JSX } from "preact";
 import type { Choices } from "./api";
 import { Chooser } from "./chooser";
-import { Entry, Field, Notes, Trouble } from "./parts";
+import { Check, Entry, Field, Notes, Trouble } from "./parts";
 import { RecordSources } from "./sources";
 import { SpeciesList } from "./species";
 import { choose } from "./store";
@@ -12,10 +12,15 @@ import { fateColour, number, setSetting, shownSpecies, type Surveyed } from "./s
 export function RecordsStep({ choices, surveyed }: { choices: Choices; surveyed: Surveyed }): JSX.Element {
   const { answer, error, busy } = surveyed.records;
   const columns = choices.records as Record<string, string | undefined>;
-  const set = (name: string, value: string): void => {
-    const { [name]: _, ...rest } = choices.records;
-    void choose({ records: value ? { ...rest, [name]: value } : rest });
+  const { basis, max_uncertainty: uncertainty } = choices.records;
+  const set = (name: string, value: string | string[] | number | undefined): void => {
+    const { [name as "path"]: _, ...rest } = choices.records;
+    const empty = value === undefined || (typeof value !== "number" && !value.length);
+    void choose({ records: empty ? rest : { ...rest, [name]: value } });
   };
+  const several = (answer?.species.length ?? 0) > 1;
+  const cleaned = Boolean(choices.settings.clean || choices.settings.thin || basis?.length || uncertainty);
+  const told = (notes: string[]): string[] => notes.map((note) => without(note, choices.records.path));
   return (
     <>
       <p>The places where the species was seen: a download of GBIF as it is (zip), or a table of your own.</p>
@@ -32,10 +37,10 @@ export function RecordsStep({ choices, surveyed }: { choices: Choices; surveyed:
         <>
           {answer.species.length > 1 ? <SpeciesList answer={answer} chosen={choices.species} /> : null}
           <table>
-            <caption>What becomes of the records</caption>
+            <caption>What becomes of the records{several ? "" : ` of ${answer.species[0]?.name ?? "no species"}`}</caption>
             <thead>
               <tr>
-                <th scope="col">species</th>
+                {several ? <th scope="col">species</th> : null}
                 <th scope="col" class="n">
                   records
                 </th>
@@ -46,7 +51,7 @@ export function RecordsStep({ choices, surveyed }: { choices: Choices; surveyed:
               {shownSpecies(answer, choices.species).flatMap((one) =>
                 Object.entries(one.counts).map(([fate, count]) => (
                   <tr key={one.name + fate}>
-                    <th scope="row">{one.name}</th>
+                    {several ? <th scope="row">{one.name}</th> : null}
                     <td class="n">{count}</td>
                     <td>
                       <span class="dot" style={{ background: fateColour(fate) }} /> {fate}
@@ -62,12 +67,39 @@ export function RecordsStep({ choices, surveyed }: { choices: Choices; surveyed:
               bring all records back
             </button>
           ) : null}
-          <Notes notes={answer.notes} title="How the file was read" />
+          <Notes notes={told(shownSpecies(answer, choices.species).flatMap((one) => one.notes))} title="Doubtful records" />
+          <Notes notes={told(answer.notes)} title="How the file was read" />
         </>
       ) : null}
       {choices.records.path ? (
+        <details open={cleaned || answer?.species.some((one) => one.notes.length > 0)}>
+          <summary>Cleaning</summary>
+          <Check
+            label="Leave out doubtful places"
+            help="At 0, 0, with a lost minus sign, at capitals, museums or centroids, with few decimals, flagged by GBIF. Each kind is counted."
+            checked={choices.settings.clean === true}
+            onCheck={(on) => setSetting(choices, "clean", on, false)}
+          />
+          <Field label="Leave out places less certain than so many metres" help="By GBIF's column coordinateUncertaintyInMeters; records that do not say stay.">
+            <Entry type="number" min="0" step="any" value={String(uncertainty ?? "")} onEnter={(text) => set("max_uncertainty", number(text))} />
+          </Field>
+          <Field label="Kinds of record to use" help="Bases of record, such as HUMAN_OBSERVATION, separated by commas; empty for all.">
+            <Entry value={(basis ?? []).join(", ")} placeholder="all" onEnter={(text) => set("basis", text.split(/[\s,;]+/).filter(Boolean))} />
+          </Field>
+          <Field label="Keep records so many km apart" help="Thinning, where some places were searched more than others.">
+            <Entry
+              type="number"
+              min="0"
+              step="any"
+              value={String(choices.settings.thin ?? "")}
+              onEnter={(text) => setSetting(choices, "thin", number(text))}
+            />
+          </Field>
+        </details>
+      ) : null}
+      {choices.records.path ? (
         <details>
-          <summary>Columns and cleaning</summary>
+          <summary>Columns</summary>
           {(
             [
               ["species", "Column of names"],
@@ -81,17 +113,16 @@ export function RecordsStep({ choices, surveyed }: { choices: Choices; surveyed:
               <Entry value={columns[name] ?? ""} placeholder="recognised by itself" onEnter={(text) => set(name, text)} />
             </Field>
           ))}
-          <Field label="Keep records so many km apart" help="Thinning, where some places were searched more than others.">
-            <Entry
-              type="number"
-              min="0"
-              step="any"
-              value={String(choices.settings.thin ?? "")}
-              onEnter={(text) => setSetting(choices, "thin", number(text))}
-            />
-          </Field>
         </details>
       ) : null}
     </>
   );
+}
+
+/** A note without the name of the one file that all are about. */
+function without(note: string, path: string | undefined): string {
+  const name = path?.slice(path.lastIndexOf("/") + 1);
+  if (!name) return note;
+  const rest = note.startsWith(`${name}: `) ? note.slice(name.length + 2) : note;
+  return rest.replaceAll(`${name}, row `, "row ");
 }

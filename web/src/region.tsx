@@ -5,19 +5,25 @@ import type { Choices } from "./api";
 import { Chooser } from "./chooser";
 import { Entry, Field } from "./parts";
 import { choose } from "./store";
-import { number, setSetting } from "./surveys";
+import { number, setSetting, shownSpecies, type Surveyed } from "./surveys";
+
+const SHOWN = 5; // regions in words, of many species
 
 export function RegionStep({
   choices,
+  surveyed,
   onDraw,
 }: {
   choices: Choices;
+  surveyed: Surveyed;
   onDraw: (shape: "Polygon" | "Rectangle") => void;
 }): JSX.Element {
   const { study } = choices;
   const kind = study.polygons ? "polygons" : study.hull ? "hull" : study.buffer ? "buffer" : "whole";
   const effort = choices.background;
   const cells = choices.settings.background;
+  const { answer } = surveyed.records;
+  const regions = (answer ? shownSpecies(answer, choices.species) : []).filter((one) => one.region);
   return (
     <>
       <p>Background is what the records are compared with. It should be where the species could have been found.</p>
@@ -63,6 +69,14 @@ export function RegionStep({
             Region: <code>{study.polygons}</code>
           </p>
         ) : null}
+        {kind !== "whole"
+          ? regions.slice(0, SHOWN).map((one) => (
+              <p class="chosen" key={one.name}>
+                {answer!.species.length > 1 ? `${one.name}: ` : ""}
+                {one.region}
+              </p>
+            ))
+          : null}
       </fieldset>
       <fieldset>
         <legend>Background cells</legend>

@@ -21,6 +21,7 @@ import { Surveys } from "./survey";
 import { WhyPanel } from "./why";
 
 const SUITABILITY = ["cloglog", "replicates_mean", "scenarios_mean"];
+const MASKED = ["cloglog", "raw", "logistic", "cumulative", "log", "presence"]; // maps that a mask holds for
 const RANGE = "#e11d48";
 
 export function ResultView({ run, runs, onRun }: { run: string; runs: Run[]; onRun: (run: string) => void }): JSX.Element {
@@ -288,6 +289,11 @@ export function ResultMapView({
         }}
       >
         {style ? <Legend style={style} label={shown.label} names={shown.classes} /> : null}
+        {result.mask && MASKED.includes(shown.kind) ? (
+          <p class="under">
+            Nothing is drawn where the model extrapolates ({result.mask === "exdet" ? "MESS below 0, ExDet above 1" : "MESS below 0"}).
+          </p>
+        ) : null}
       </MapView>
     </>
   );
@@ -399,6 +405,7 @@ function Judgement({ result }: { result: Result }): JSX.Element {
         {gains && result.jackknife ? <Bars title="Jackknife: gain without it" names={result.jackknife.variables} values={gains.without} all={gains.all} /> : null}
       </div>
       {result.changes.length ? <ChangeTable changes={result.changes} /> : null}
+      {result.cleaning.length ? <Fates result={result} /> : null}
       <Notes notes={result.notes} />
       {result.report ? (
         <p>
@@ -410,6 +417,24 @@ function Judgement({ result }: { result: Result }): JSX.Element {
       ) : null}
       <Words command={result.command} script={result.script} lacks="" />
     </>
+  );
+}
+
+/** What became of the records of the file. */
+function Fates({ result }: { result: Result }): JSX.Element {
+  const used = result.records.test.length;
+  return (
+    <table>
+      <caption>What became of the records</caption>
+      <tbody>
+        {[{ what: "used", records: used }, ...result.cleaning].map((step) => (
+          <tr key={step.what}>
+            <th scope="row">{step.what}</th>
+            <td class="n">{step.records.toLocaleString()}</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
   );
 }
 
@@ -528,6 +553,16 @@ function Compare({ one, other }: { one: Result; other: string }): JSX.Element {
         <div class="scroll" tabIndex={0} role="region" aria-label="numbers side by side">
           <table>
             <caption>Side by side</caption>
+            <thead>
+              <tr>
+                <td />
+                {[one, two].map((result) => (
+                  <th scope="col" key={result.run}>
+                    {result.run}
+                  </th>
+                ))}
+              </tr>
+            </thead>
             <tbody>
               {numbers.map(([name, tell]) => (
                 <tr key={name}>

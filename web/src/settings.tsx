@@ -8,7 +8,7 @@ import { Entry, Field, Notes, Trouble } from "./parts";
 import { choose } from "./store";
 import { number, setSetting, type Surveyed } from "./surveys";
 
-const PLAIN = ["features", "multiplier", "cv", "replicates", "threshold", "background", "thin", "bias_kernel", "extent", "mask"];
+const PLAIN = ["features", "multiplier", "cv", "replicates", "threshold", "mask", "extent", "background", "clean", "thin", "bias_kernel"];
 
 export function SettingsStep({
   choices,

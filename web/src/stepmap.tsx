@@ -28,7 +28,8 @@ export function StepMap({
   const [map, setMap] = useState<GridMap | null>(null);
   const grid = surveyed.grid;
   const records = surveyed.records.answer;
-  const layer = surveyed.layers.answer?.layers.find((row) => row.name === shown) ?? surveyed.layers.answer?.layers[0];
+  const rows = surveyed.layers.answer?.layers ?? [];
+  const layer = rows.find((row) => row.name === shown) ?? rows.find((row) => !choices.layers.without?.includes(row.name)) ?? rows[0];
   const background = layer ? JSON.stringify([layer.file, layer.band]) : null;
   const facts = useAnswer(background, () => api.map(layer!.file, layer!.band)).answer;
   const style = useMemo(() => {
@@ -69,7 +70,7 @@ export function StepMap({
           id: one.row[i]!,
           colour: own && (fate === "used" || fate.startsWith("read")) ? own : fateColour(fate),
           faded: fate !== "used" && !(own && fate.startsWith("read")),
-          label: `${one.name}, row ${one.row[i]}: ${fate}`,
+          label: `${one.name}, row ${one.row[i]}: ${fate}${one.doubt[i] ? ` (doubtful: ${one.doubt[i]})` : ""}`,
         });
       });
     }

@@ -15,8 +15,8 @@ export interface Surveyed {
 
 export function useSurveys(choices: Choices): Surveyed {
   const layerKey = choices.layers.sources?.length ? JSON.stringify(choices.layers) : null;
-  const { thin, keep_duplicates, clean } = choices.settings;
-  const asked = [choices.records, choices.layers, choices.study, thin, keep_duplicates, clean];
+  const { clean, thin, keep_duplicates, minimum, seed } = choices.settings; // that decide what becomes of a record
+  const asked = [choices.records, choices.layers, choices.study, clean, thin, keep_duplicates, minimum, seed];
   const recordKey = choices.records.path ? JSON.stringify(asked) : null;
   const layers = useAnswer(layerKey, api.layers, JSON.stringify(choices.layers.sources));
   const records = useAnswer(recordKey, api.records, choices.records.path);

@@ -5,7 +5,7 @@ import { useEffect, useMemo, useState } from "preact/hooks";
 import { api, type Choices, type Draft, type Fields, type Job, type ListedTuning, type State, type Statistics, type TunedSpecies, type Tuning } from "./api";
 import { CLASSES } from "./colours";
 import { short, type Curve } from "./curves";
-import { Progress } from "./fit";
+import { JobNotes, Progress } from "./fit";
 import type { GridMap } from "./gridmap";
 import { Histogram } from "./histogram";
 import { MapView } from "./mapview";
@@ -23,21 +23,21 @@ const CLASSES_OF_FEATURES: [string, string][] = [
 ];
 const USUAL = { features: ["l", "lq", "lqh", "lqph"], multipliers: [0.5, 1, 2, 4, 8] };
 const PARTITIONS: [string, string][] = [
-  ["blocks", "spatial blocks of as many records"],
-  ["checkerboard", "squares of a checkerboard (2 folds)"],
-  ["checkerboard2", "squares on two levels (4 folds)"],
+  ["blocks", "spatial blocks"],
+  ["checkerboard", "checkerboard (2 folds)"],
+  ["checkerboard2", "double board (4 folds)"],
   ["environment", "groups of like conditions"],
   ["random", "records at random"],
   ["jackknife", "each record alone"],
-  ["column", "as a column of the records says"],
+  ["column", "a column of the records"],
 ];
 const RULES: [string, string][] = [
-  ["log_loss", "density at held-out records"],
-  ["auc", "AUC of held-out records"],
-  ["omission_10,auc", "omission at 10 %, then AUC"],
-  ["omission_minimum,auc", "omission at the minimum, then AUC"],
-  ["auc_difference", "smallest difference of AUC"],
-  ["boyce", "Boyce index of held-out records"],
+  ["log_loss", "density at held-out ones"],
+  ["auc", "held-out AUC"],
+  ["omission_10,auc", "omission 10 %, then AUC"],
+  ["omission_minimum,auc", "least omission, then AUC"],
+  ["auc_difference", "difference of AUC"],
+  ["boyce", "held-out Boyce index"],
   ["aicc", "AICc"],
   ["partial_roc", "partial ROC"],
 ];
@@ -184,9 +184,12 @@ function TuningProgress({ job }: { job: Job }): JSX.Element {
   return (
     <>
       {job.status === "done" ? (
-        <p role="status">
-          <a href={`#tuning=${encodeURIComponent(job.out)}`}>See the comparison</a> in <code>{job.out}</code>
-        </p>
+        <>
+          <p role="status">
+            <a href={`#tuning=${encodeURIComponent(job.out)}`}>See the comparison</a> in <code>{job.out}</code>
+          </p>
+          <JobNotes job={job} />
+        </>
       ) : (
         <Progress onResult={() => undefined} />
       )}

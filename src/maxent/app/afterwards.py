@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +15,17 @@ from pydantic_core import from_json
 
 from maxent.app import models
 from maxent.app.folders import EVALUATIONS, OVERLAPS, SURVEYS, Folders, fresh
-from maxent.app.runs import later
+from maxent.app.runs import later, result_of
 from maxent.species.batch.outputs import MODEL
 from maxent.species.fitting.options import typed
+from maxent.species.fitting.settings import Settings
 from maxent.species.input.files import LayerFiles, RecordFile
 from maxent.species.input.layers.naming import named_layers
 from maxent.species.report.tables.text import number_or_text
 
 _SCORES, _OVERLAP, _SITES = "scores.csv", "overlap.json", "sites.csv"
 _MODEL_LAYERS = ("align", "resampling", "crs", "nodata", "layer")  # what a model does not know
+_OF_MAPS = ("clamp", "mask", "extent")  # settings of a fit that its maps are drawn by
 _LISTED = 12  # of each kind, the latest
 
 
@@ -53,6 +55,26 @@ def model_and_layers(folders: Folders, run: str, files: LayerFiles) -> tuple[str
 def plain_word(path: str) -> str:
     """A file whose name begins like an option, as a path."""
     return f"./{path}" if path.startswith("-") else path
+
+
+def project_words(
+    folders: Folders, run: str, layers: Path, out: str, changes: Mapping[str, Any] | None = None
+) -> list[str]:
+    """The words of ``maxent project``: other layers, read and drawn as those of the fit were.
+
+    ``changes`` are settings of maps that were asked for instead.
+    """
+    result = result_of(folders, run)
+    model = folders.find(run) / MODEL
+    drawn = {name: result.settings[name] for name in _OF_MAPS if name in result.settings}
+    drawn |= changes or {}
+    if drawn.get("extent") not in (None, "layers", "region"):
+        folders.find(drawn["extent"])  # a file, which must lie in the opened folders
+    stored = {} if result.reading is None else result.reading
+    read = {name: stored[name] for name in _MODEL_LAYERS if name in stored and name != "layer"}
+    words = ["project", plain_word(folders.name(model)), plain_word(folders.name(layers))]
+    words += typed(LayerFiles.stored({"sources": (), **read}))
+    return [*words, *typed(Settings(**drawn)), "-o", out]
 
 
 def evaluate_words(

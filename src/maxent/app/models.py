@@ -217,8 +217,10 @@ class SpeciesRecords(Said):
     y: list[Number]
     row: list[int]
     fate: list[str]
+    doubt: list[str]
     hidden: int
     study: list[Ring]
+    region: str
     notes: list[str]
 
 

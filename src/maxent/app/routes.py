@@ -37,7 +37,7 @@ from maxent.app.listing import listed
 from maxent.app.tiles import Tiles
 from maxent.app.uploads import receive
 from maxent.app.wording import for_page
-from maxent.species.fitting.options import options_of, typed
+from maxent.species.fitting.options import options_of
 from maxent.species.fitting.settings import RULES, Settings
 
 if TYPE_CHECKING:
@@ -365,7 +365,7 @@ class Server:
         name = given.name or Path(layers).name
 
         def start() -> dict[str, Any]:
-            from maxent.app import runs
+            from maxent.app import afterwards, runs
 
             model = self.folders.find(run) / "model.json"
             source = self.folders.find(layers)
@@ -373,9 +373,12 @@ class Server:
                 raise FileNotFoundError(f"{run}: no model, or {layers}: no layers")
             place = runs.later(self.folders, run, runs.PROJECTIONS) / Path(name).name
             out = self.folders.name(fresh(self.folders.find(str(place))))
-            words = ["project", self.folders.name(model), self.folders.name(source)]
-            words += typed(Settings(extent=self._cut_to(given.extent), mask=given.mask))
-            words += ["-o", out]
+            drawn = {
+                name: getattr(given, name) for name in given.model_fields_set & {"extent", "mask"}
+            }
+            if "extent" in drawn:
+                drawn["extent"] = self._cut_to(given.extent)
+            words = afterwards.project_words(self.folders, run, source, out, drawn)
             return self._story(self.jobs.start(words, out))
 
         return await self._json(models.Job, start)
@@ -401,7 +404,7 @@ class Server:
             names = [self.folders.name(path) for path in maps]
             made = runs.later(self.folders, run, runs.CHANGES) / maps[1].parent.name
             out = self.folders.name(fresh(made))
-            words = ["change", *names, "-t", f"{threshold:.6g}", "-o", out]
+            words = ["change", *names, "-t", repr(threshold), "-o", out]
             return self._story(self.jobs.start(words, out))
 
         return await self._json(models.Job, start)

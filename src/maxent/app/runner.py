@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
@@ -18,6 +19,8 @@ from maxent._support.progress import LIFELINE
 from maxent.io import write_atomically
 
 JOB, EXIT, EVENTS, ERRORS, OUTPUT = "job.json", "exit", "events.jsonl", "errors.txt", "output.txt"
+
+_OWN_FOLDER = ("evaluate", "sites", "overlap")  # whose folder was made for them, empty
 
 
 def run(folder: Path) -> int:
@@ -44,6 +47,9 @@ def run(folder: Path) -> int:
             preexec_fn=_hear if os.name == "posix" else None,
         )
         code = command.wait()
+    if code and job["argv"][0] in _OWN_FOLDER:
+        with suppress(OSError):  # not empty, or not there
+            os.rmdir(os.path.join(job["home"], job["out"]))
     write_atomically(folder / EXIT, f"{code}\n".encode())
     return code
 

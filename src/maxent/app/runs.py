@@ -12,6 +12,7 @@ import numpy as np
 
 from maxent.app.folders import SURVEYS, Folders, OutsideError
 from maxent.app.surveys import layer_file
+from maxent.app.wording import for_page
 from maxent.species.batch.outputs import RESULT
 from maxent.species.batch.richness import PRESENCES, SUITABILITY, TABLE
 from maxent.species.comparing.folders import DEFAULT_RULE
@@ -51,7 +52,7 @@ def describe_result(folders: Folders, run: str) -> dict[str, Any]:
         "created": result.created,
         "version": result.version,
         "command": result.command,
-        "notes": [folders.without_paths(note) for note in result.notes],
+        "notes": [for_page(folders.without_paths(note)) for note in result.notes],
         "cleaning": [plain(step) for step in result.cleaning],
         "bound": result.bound,
         "n_background": result.n_background,

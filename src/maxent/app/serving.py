@@ -175,10 +175,11 @@ def _listen(port: int) -> socket.socket:
 
 def _prepare() -> None:
     """Load what the first map needs while the page is still being read."""
-    import rio_tiler.io  # noqa: F401
-
     import maxent.app.answers
     import maxent.app.surveys  # noqa: F401
+    from maxent.app.tiles import load_rio_tiler
+
+    load_rio_tiler()
 
 
 def open_folders(given: list[Path]) -> Folders:

@@ -10,6 +10,7 @@ import numpy as np
 
 from maxent.app.draft import Draft
 from maxent.app.folders import Folders
+from maxent.app.wording import for_page
 from maxent.rows.arrays import Array
 from maxent.species.input.checking import RecordFates, check_layers, check_records
 from maxent.species.input.crs import short_crs
@@ -50,8 +51,8 @@ def records_of(draft: Draft, folders: Folders) -> dict[str, Any]:
     with layers.open() as opened:
         grid = grid_facts(opened.grid)
     return {
-        "species": [_fates(one) for one in fates],
-        "notes": [folders.without_paths(note) for note in notes],
+        "species": [_fates(one, folders) for one in fates],
+        "notes": [for_page(folders.without_paths(note)) for note in notes],
         "grid": grid,
     }
 
@@ -76,6 +77,9 @@ def _with_dropped(
                 y=np.concatenate([rest.y, one.y[out]]),
                 row=np.concatenate([rest.row, one.row[out]]),
                 fate=np.concatenate([rest.fate, hand]),
+                doubt=None
+                if rest.doubt is None or one.doubt is None
+                else np.concatenate([rest.doubt, one.doubt[out]]),
             )
         )
     return made
@@ -97,8 +101,10 @@ def _unplaced(file: RecordFile, folders: Folders) -> dict[str, Any]:
         fate = np.full(len(one), "read; choose layers to see which can be used", dtype=object)
         fates.append(RecordFates(name, one.x, one.y, one.row, fate, []))
     return {
-        "species": [_fates(one) for one in fates],
-        "notes": [records.summary(), *(folders.without_paths(n) for n in records.notes)],
+        "species": [_fates(one, folders) for one in fates],
+        "notes": [
+            for_page(folders.without_paths(note)) for note in (records.summary(), *records.notes)
+        ],
         "grid": {**grid, "words": _around_records(records)},
     }
 
@@ -158,8 +164,9 @@ def _around_records(records: Occurrences) -> str:
     )
 
 
-def _fates(one: RecordFates) -> dict[str, Any]:
+def _fates(one: RecordFates, folders: Folders) -> dict[str, Any]:
     few = slice(None, _SHOWN)
+    doubt = np.full(len(one.x), "", dtype=object) if one.doubt is None else one.doubt
     return {
         "name": one.species,
         "counts": one.counts,
@@ -167,9 +174,11 @@ def _fates(one: RecordFates) -> dict[str, Any]:
         "y": numbers(one.y[few]),
         "row": one.row[few].tolist(),
         "fate": one.fate[few].tolist(),
+        "doubt": doubt[few].tolist(),
         "hidden": max(len(one.x) - _SHOWN, 0),
         "study": _rings(one.study),
-        "notes": one.notes,
+        "region": "" if one.study is None else folders.without_paths(one.study.in_words()),
+        "notes": [for_page(folders.without_paths(note)) for note in one.notes],
     }
 
 
@@ -195,10 +204,20 @@ def _rings(region: StudyRegion | None) -> list[Any]:
 
 def layers_of(draft: Draft, folders: Folders) -> dict[str, Any]:
     """Layers side by side: grids, ranges, correlations, and which to leave out."""
-    files = _layers(draft, folders, everything=True)
-    found = check_layers(files)
+    found = check_layers(_layers(draft, folders, everything=True))
+    without = set(draft.layer_files().without)
+    used = {fact.name: fact for fact in found.layers}
+    if found.fits and without & set(used) and not set(used) <= without:
+        # those in use are compared with each other alone
+        used = {fact.name: fact for fact in check_layers(_layers(draft, folders)).layers}
     told = []
     for fact in found.layers:
+        among = used.get(fact.name)
+        fact = replace(
+            fact,
+            vif=np.nan if among is None else among.vif,
+            drop="" if among is None else among.drop,
+        )
         row = {k: v for k, v in asdict(fact).items() if k != "grid"}
         path, band = layer_file(fact.label)
         row |= {"file": folders.name(Path(path)), "band": band, "grid": fact.grid.describe()}
@@ -218,7 +237,7 @@ def layers_of(draft: Draft, folders: Folders) -> dict[str, Any]:
             "variables": list(close.variables),
             "values": [numbers(row) for row in close.correlation],
         },
-        "notes": [folders.without_paths(note) for note in found.notes],
+        "notes": [for_page(folders.without_paths(note)) for note in found.notes],
     }
 
 

@@ -25,6 +25,16 @@ from maxent.species.libraries import geo
 SIZE = 256
 _OPEN = 8  # rasters kept open
 _CACHE = 64 << 20  # bytes of GDAL's cache of blocks
+_LOADING = threading.Lock()
+
+
+def load_rio_tiler() -> Any:
+    """The library, loaded by one thread: its modules need each other, two would meet halfway."""
+    with _LOADING:
+        import rio_tiler.errors
+        import rio_tiler.io
+
+        return rio_tiler
 
 
 class Tiles:
@@ -54,20 +64,26 @@ class Tiles:
         }
 
     def tile(self, path: Path, z: int, x: int, y: int, band: int = 1) -> bytes:
-        """The numbers of a tile, row by row; all NaN where it lies beyond the raster."""
-        from rio_tiler.errors import TileOutsideBounds
-
+        """The numbers of a tile, row by row; NaN where it lies beyond the raster."""
+        made = np.full((SIZE, SIZE), np.nan, dtype="<f4")
         with self._reading():
             reader = self._reader(path, band)
             if not 0 <= z <= reader.maxzoom:
                 raise ValueError(f"zooms go from 0 to {reader.maxzoom}, got {z}")
-            try:
-                made = reader.tile(
-                    x, y, z, tilesize=SIZE, indexes=band, unscale=True, resampling_method="nearest"
-                )
-            except TileOutsideBounds:
-                return np.full((SIZE, SIZE), np.nan, dtype="<f4").tobytes()
-        return _filled(made).astype("<f4").tobytes()
+            step = 1 << (reader.maxzoom - z)  # cells along a pixel
+            # never beyond the raster: rasterio would read that through a VRT, which is not allowed
+            for top, bottom, row, rows in _pieces(y, step, reader.height):
+                for left, right, column, columns in _pieces(x, step, reader.width):
+                    part = reader.part(
+                        (left, bottom, right, top),
+                        height=rows,
+                        width=columns,
+                        indexes=band,
+                        unscale=True,
+                        resampling_method="nearest",
+                    )
+                    made[row : row + rows, column : column + columns] = _filled(part)
+        return made.tobytes()
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
@@ -75,16 +91,14 @@ class Tiles:
             yield
 
     def _reader(self, path: Path, band: int) -> Any:
-        from rio_tiler.errors import NoOverviewWarning
-        from rio_tiler.io import ImageReader
-
+        rio_tiler = load_rio_tiler()
         key = (str(path), path.stat().st_mtime)
         if key not in self._open:
             # opened by the reader itself, a file would end GDAL's settings of whoever closes it
             data = open_raster(path)
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", NoOverviewWarning)
-                self._open[key] = ImageReader(str(path), dataset=data)
+                warnings.simplefilter("ignore", rio_tiler.errors.NoOverviewWarning)
+                self._open[key] = rio_tiler.io.ImageReader(str(path), dataset=data)
             while len(self._open) > _OPEN:
                 self._open.popitem(last=False)[1].dataset.close()
         self._open.move_to_end(key)
@@ -98,6 +112,24 @@ class Tiles:
         with self._reading():
             while self._open:
                 self._open.popitem()[1].dataset.close()
+
+
+def _pieces(tile: int, step: int, cells: int) -> list[tuple[int, int, int, int]]:
+    """Cells from and to, first pixel and number of pixels: whole pixels, then one cut short.
+
+    >>> _pieces(0, 1, 90), _pieces(1, 4, 1500), _pieces(3, 1, 90)
+    ([(0, 90, 0, 90)], [(1024, 1500, 0, 119)], [])
+    >>> _pieces(1, 4, 1501)
+    [(1024, 1500, 0, 119), (1500, 1501, 119, 1)]
+    """
+    start = tile * SIZE * step
+    there = min(SIZE * step, cells - start)
+    if tile < 0 or there <= 0:
+        return []
+    pixels, rest = divmod(there, step)
+    end = start + pixels * step
+    whole = [(start, end, 0, pixels)] if pixels else []
+    return [*whole, (end, end + rest, pixels, 1)] if rest else whole
 
 
 def _filled(made: Any) -> Array:

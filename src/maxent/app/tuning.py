@@ -14,14 +14,13 @@ from maxent.app.folders import Folders
 from maxent.species.batch.slugs import slugs
 from maxent.species.fitting.options import options_of, typed
 from maxent.species.fitting.settings import Settings
-from maxent.species.fitting.tuning_settings import STATISTICS, TuningSettings
+from maxent.species.fitting.tuning_settings import STATISTICS, TAKEN, TuningSettings
 
 if TYPE_CHECKING:
     from maxent.app.draft import Draft
 
 FILE = "tuning.json"  # in every folder of `maxent tune`
 _LETTERS = "lqphtc"
-_TAKEN = ("thin", "background", "bias", "bias_kernel", "preset", "seed")  # settings of tune too
 _OF_DATA = ("entropy", "select", "keep_duplicates", "minimum", "test_share")  # of a fit alone
 _WORDS = ("features", "potential", "statistic", "fold")
 _LISTED = 500  # folders in the list
@@ -58,7 +57,7 @@ class TuningChoices(TuningSettings):
 def tune_words(draft: Draft, out: str) -> list[str]:
     """The words of ``maxent tune`` for the choices of the page."""
     settings = draft.fit_settings()
-    shared = replace(Settings(), **{name: getattr(settings, name) for name in _TAKEN})
+    shared = replace(Settings(), **{name: getattr(settings, name) for name in TAKEN})
     words = ["tune", *draft.data_words(), *typed(shared)]
     return [*words, *TuningChoices(**draft.tuning).words(), "-o", out]
 

@@ -16,6 +16,8 @@ _RECORDS = {
     "y": "Column of latitude or y",
     "crs": "Coordinate reference system",
     "presence": "Column of presence and absence",
+    "basis": "Kinds of record to use",
+    "max_uncertainty": "Leave out places less certain than so many metres",
     "leave_out": "left out by hand",
 }
 _LAYERS = {
@@ -38,6 +40,7 @@ _SETTINGS = {
     "extent": "Where maps are drawn",
     "mask": "Places unlike all that the fit has seen",
     "background": "How many cells",
+    "clean": "Leave out doubtful places",
     "thin": "Keep records so many km apart",
 }
 _OTHERS = {
@@ -45,6 +48,7 @@ _OTHERS = {
     "--target-group": "where any species of the file was recorded",
     "--bias": "drawn in proportion to a raster of sampling effort",
     "--bias-kernel": "drawn where records are dense",
+    "--apart": "At least so many km apart",
     "--project": "Also map these layers",
     "--out": "Name of the results' folder",
     "--species": "species; fit",
@@ -56,9 +60,13 @@ _OTHERS = {
     "--partial-roc": "Partial ROC at this % of omission",
     "--partition-column": "Column of folds",
 }
+_COMMANDS = {"`maxent evaluate`": "“Test it on other records”, under a result,"}
 # of these classes the page has all fields, of the others those above
 _WHOLE = (Settings,)
-_FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z](?:[ =](?:[A-Z][A-Z=:_\[\]]+|\d+(?:\.\d+)?)\b)?")
+_KEYWORD = re.compile(r"\b(?:\w+= and )?\w+= \((?=--)([^()]*)\)")  # of a function, with its flag
+_FLAG = re.compile(
+    r"(?<![\w-])--[a-z](?:[a-z-]*[a-z])?(?:[ =](?:[A-Z][A-Z=:_\[\]]+|\d+(?:\.\d+)?)\b)?"
+)
 
 
 @cache
@@ -85,13 +93,19 @@ def for_page(text: str) -> str:
     >>> for_page("hold some out (--test-share) or raise --max-cells 5")
     'hold some out (“test share”) or raise the option --max-cells 5 of the command'
     """
+    for command, place in _COMMANDS.items():
+        text = text.replace(command, place)
     first, must, rest = text.partition(" must ")
     if must and first.isidentifier():
         text = f"{_SETTINGS.get(first, first.replace('_', ' '))}{must}{rest}"
-    return _FLAG.sub(_field, text)
+    # what stands between backticks is typed as it is
+    parts = _KEYWORD.sub(r"\1", text).split("`")
+    return "`".join(part if i % 2 else _FLAG.sub(_field, part) for i, part in enumerate(parts))
 
 
 def _field(found: re.Match[str]) -> str:
-    flag, _, _ = found[0].replace("=", " ").partition(" ")
+    flag, _, value = found[0].replace("=", " ").partition(" ")
     label = _labels().get(flag)
-    return f"the option {found[0]} of the command" if label is None else f"“{label}”"
+    if label is None:
+        return f"the option {found[0]} of the command"
+    return f"“{label}”: {value}" if value[:1].isdecimal() else f"“{label}”"

@@ -105,7 +105,10 @@ def conclude(rows: Sequence[dict[str, Any]], out: Path, notes: Iterable[str], qu
             if row["gap"] > _LOOSE
         ]
         told = [note for row in fitted for note in row.get("notes", ())]
-        show_notes(dict.fromkeys([*notes, *told, *loose]), console(stderr=True))
+        told = list(dict.fromkeys([*notes, *told, *loose]))
+        for note in told:
+            tell_event("note", text=note)
+        show_notes(told, console(stderr=True))
         if fitted:
             console().print(_scores(fitted))
         for row in fitted:

@@ -12,7 +12,6 @@ from rich.table import Table
 
 from maxent.cli._console import check_free_file, console, one_line_errors, recorded_warnings
 from maxent.cli._options import given
-from maxent.cli._screen import show_notes
 from maxent.cli.species.arguments import AllowVrt, Network, tell_notes, teller
 
 _TESTING = "Tests and environmental space"
@@ -86,15 +85,15 @@ def change(
         overwrite=overwrite,
         verbose=0 if quiet else 1,
     )
-    if quiet:
-        return
     unknown = [name for name in others if name not in similar]
     if unknown:
         notes.append(
             f"how many cells of {', '.join(unknown)} extrapolate is not known: no map of MESS "
             "(mess.tif, or NAME_mess.tif) lies beside it"
         )
-    show_notes([*notes, *found.remarks()], console(stderr=True))
+    tell_notes([*notes, *found.remarks()], quiet)
+    if quiet:
+        return
     table = Table(title=found.unit(), title_justify="left")
     further = ("extrapolate", "change without") if similar else ()
     for name in ("scenario", *found.changes[0].ranges(), "change", *further):

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
+from maxent._support.progress import tell_event
 from maxent.cli._console import check_free_file, console, one_line_errors, recorded_warnings
 from maxent.cli._options import Fields, given, with_fields
-from maxent.cli._screen import show_notes
 from maxent.cli.species.arguments import (
     AllowVrt,
     MakeCluster,
@@ -24,6 +24,7 @@ from maxent.cli.species.arguments import (
     Quiet,
     check_layers,
     paths,
+    tell_notes,
     teller,
 )
 from maxent.species.fitting.settings import Settings
@@ -159,17 +160,19 @@ def project(
             overwrite=overwrite,
             verbose=0 if quiet else 1,
         )
+    if similarity and fitted.reference is None:
+        why = "the model file does not hold the environment of the fit"
+        notes.append(f"similarity (MESS) is not known: {why}")
+    tell_notes([*stack.notes, *told, *notes], quiet)
+    found = [_encountered(written, settings.clamp), written.extent_in_words()]
+    found += [written.presence_in_words()] if written.presence else []
+    for said in found:
+        tell_event("note", text=said)
     if quiet:
         return
     screen = console()
-    show_notes([*stack.notes, *told, *notes], screen)
-    screen.print(_encountered(written, settings.clamp))
-    screen.print(escape(written.extent_in_words()), soft_wrap=True)
-    if written.presence:
-        screen.print(escape(written.presence_in_words()), soft_wrap=True)
-    if similarity and fitted.reference is None:
-        why = "the model file does not hold the environment of the fit"
-        show_notes([f"similarity (MESS) is not known: {why}"], screen)
+    for said in found:
+        screen.print(escape(said), soft_wrap=True)
     folder = out.parent if out.suffix else out
     for what, name in written.files.items():
         screen.print(f"{what:>12}  {escape(str(folder / Path(name).name))}", soft_wrap=True)

@@ -40,7 +40,7 @@ from maxent.cli.species.arguments import (
 )
 from maxent.species.fitting.options import MODEL
 from maxent.species.fitting.settings import Settings
-from maxent.species.fitting.tuning_settings import NO_MEMORY, TuningSettings
+from maxent.species.fitting.tuning_settings import NO_MEMORY, TAKEN, TuningSettings
 from maxent.species.input.files import check_there
 
 
@@ -77,7 +77,7 @@ def tune(
     memory: Annotated[str | None, typer.Option("--memory", hidden=True)] = None,
     make_settings: Annotated[
         Callable[..., Settings],
-        Fields(Settings, *("clean", "thin", "background", "bias", "bias_kernel", "preset", "seed")),
+        Fields(Settings, *TAKEN),
     ],
     make_tuning: Annotated[Callable[..., TuningSettings], Fields(TuningSettings)],
     overwrite: Overwrite = False,

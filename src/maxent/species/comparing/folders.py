@@ -66,9 +66,26 @@ def similarities(now: Path, others: Mapping[str, Path]) -> dict[str | None, Path
 
 
 def named(maps: Sequence[Path]) -> dict[str, Path]:
-    """Maps by the shortest end of their paths that tells them apart."""
-    for depth in range(1, max(len(path.parts) for path in maps) + 1):
-        names = ["/".join((*path.parts[-depth:-1], path.stem)) for path in maps]
-        if len(set(names)) == len(names):
-            return dict(zip(names, maps, strict=True))
+    """Maps by the shortest end of their paths that tells them apart.
+
+    A file named after what it holds is known by its folder.
+
+    >>> list(named([Path("a/2050/cloglog.tif"), Path("a/hot.tif")]))
+    ['2050', 'hot']
+    >>> list(named([Path("2050/cloglog.tif"), Path("2050/raw.tif")]))
+    ['cloglog', 'raw']
+    """
+    by_folder = [
+        path.parts[:-1] if path.stem in _KINDS and path.parent.name else _parts(path)
+        for path in maps
+    ]
+    for parts in (by_folder, [_parts(path) for path in maps]):
+        for depth in range(1, max(map(len, parts)) + 1):
+            names = ["/".join(one[-depth:]) for one in parts]
+            if len(set(names)) == len(names):
+                return dict(zip(names, maps, strict=True))
     raise ValueError(f"{maps[0]} is given twice")
+
+
+def _parts(path: Path) -> tuple[str, ...]:
+    return (*path.parts[:-1], path.stem)

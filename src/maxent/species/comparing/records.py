@@ -149,13 +149,19 @@ class Comparison:
         return "km2" if self.changes[0].measured else "cells (areas are not known without a CRS)"
 
     def remarks(self) -> list[str]:
-        """Maps that the threshold does not divide, as where it is not on their scale."""
+        """Maps without a common cell, or not divided by the threshold, as if on another scale."""
         first = self.changes[0]
+        apart = [
+            f"{c.scenario} has no cell with a value in common with the first map, so that nothing "
+            "can be said of its change: is all of it left out where the model extrapolates?"
+            for c in self.changes
+            if not c.cells
+        ]
         found = {"the first map": (first.lost_cells + first.kept_cells, first.cells)}
         found |= {c.scenario: (c.kept_cells + c.gained_cells, c.cells) for c in self.changes}
-        return [
+        return apart + [
             f"{name} is {'at or above' if present else 'below'} {first.threshold:g} in every cell: "
             "is it a map of suitability, and the threshold on its scale?"
             for name, (present, cells) in found.items()
-            if present in (0, cells)
+            if cells and present in (0, cells)
         ]

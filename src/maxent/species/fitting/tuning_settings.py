@@ -23,6 +23,8 @@ STATISTICS = {
     "weights": ("n_weights", -1),
 }
 
+# of a fit's settings, those that a comparison takes too
+TAKEN = ("clean", "thin", "background", "bias", "bias_kernel", "preset", "seed")
 
 NO_MEMORY = (  # why it has none
     "every candidate is fitted once for each fold, on cells in memory; tune with a background of "

@@ -29,7 +29,7 @@ from maxent.species.input.layers.layers import Layers
 from maxent.species.input.layers.placement import same_grid
 from maxent.species.input.layers.similarity import Reference
 from maxent.species.input.layers.units import UnlikeUnits, unlike_units
-from maxent.species.input.records.cleaning import check_enough, sifted
+from maxent.species.input.records.cleaning import check_enough, making_region, sifted
 from maxent.species.input.records.occurrences import Occurrences
 from maxent.species.judging.collinearity import collinearity
 from maxent.species.study.background import draw_background
@@ -117,10 +117,11 @@ def check_records(
         fates = []
         for name in chosen_species(everything.names(), species, records.path):
             mine = everything.of_species(name)
-            on_data = opened.known_at(mine.x, mine.y)
             region = None
-            if choice is not None and on_data.any():
-                region = choice.around(mine.x[on_data], mine.y[on_data], opened.grid)
+            if choice is not None:
+                around = making_region(mine, opened, settings.clean)
+                if around.any():
+                    region = choice.around(mine.x[around], mine.y[around], opened.grid)
             fates.append(_fates(mine, opened, settings, region))
         return fates, [*notes, *more, *opened.notes]
 

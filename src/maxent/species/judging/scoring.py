@@ -21,6 +21,7 @@ from maxent.species.input.records.columns import listed
 from maxent.species.input.records.locating import located
 from maxent.species.input.records.names import find_name, spelling_key
 from maxent.species.input.records.occurrences import Occurrences
+from maxent.species.input.records.selection import OFFERED
 from maxent.species.input.records.swd import SWD
 from maxent.species.report import figures
 from maxent.species.report.tables.text import plain_cell
@@ -88,12 +89,13 @@ def score_records(
         for note in opened.notes:
             tell(note)
         grid = opened.grid
-        placed = _located(records, grid, tell)
+        own = use_absences and absences is None  # compared with them, which is told below
+        placed = _located(records, grid, tell, silent=OFFERED if own else None)
         names = _chosen(model, placed, species, records.path, tell)
         absent = None
         if absences is not None:
             absent = _given_absences(_located(absences, grid, tell, absent=True), names, tell)
-        elif use_absences and placed.absences is not None:
+        elif own and placed.absences is not None:
             absent = _marked(placed.absences, names, grid, tell)
         if absent is not None and seed is not None:
             raise NoEffect(
@@ -291,11 +293,17 @@ def _cloglog(model: SpeciesModel, log_raw: Array) -> Array:
 
 
 def _located(
-    records: RecordFile, grid: Grid, tell: Callable[[str], None], absent: bool = False
+    records: RecordFile,
+    grid: Grid,
+    tell: Callable[[str], None],
+    absent: bool = False,
+    silent: str | None = None,
 ) -> Occurrences:
+    """The records of a file; notes on it are told but for those that end in ``silent``."""
     placed, notes = records.read(grid, absent)
     for note in notes:
-        tell(note)
+        if silent is None or not note.endswith(silent):
+            tell(note)
     return placed
 
 

@@ -29,7 +29,7 @@ from maxent._support.threads import num_threads
 from maxent.density.posterior import Places, Posterior
 from maxent.rows.arrays import Array
 from maxent.species.fitting.model import SpeciesModel
-from maxent.species.input.crs import WGS84, transformed
+from maxent.species.input.crs import WGS84, complete, transformed
 from maxent.species.input.layers.geodesy import Earth
 from maxent.species.input.layers.grid import Window
 from maxent.species.input.layers.layers import Layers
@@ -266,11 +266,14 @@ def plan_survey(
         return earth.distances(np.full_like(x, to_x), np.full_like(y, to_y), x, y) >= apart
 
     if away is not None and apart > 0:
-        for there in zip(*away, strict=True):
+        known = complete(*away)
+        if not known.all():
+            notes.append(f"{int((~known).sum())} records to keep away from have no coordinates")
+        for there in zip(away[0][known], away[1][known], strict=True):
             free &= far(*there)
         if not free.any():
             raise ValueError(
-                f"no cell of the region is {apart:g} km from all {len(away[0])} records; lower "
+                f"no cell of the region is {apart:g} km from all {int(known.sum())} records; lower "
                 "--apart"
             )
     rows, gains = choose_sites(

@@ -16,7 +16,7 @@ from maxent.species.input.files import LayerFiles, RecordFile, StudyFiles
 from maxent.species.input.layers.grid import OUTSIDE, Grid
 from maxent.species.input.layers.hints import hints
 from maxent.species.input.layers.layers import Layers
-from maxent.species.input.records.cleaning import NOT_STUDIED, Cleaned, clean
+from maxent.species.input.records.cleaning import NOT_STUDIED, Cleaned, clean, making_region
 from maxent.species.input.records.names import find_name
 from maxent.species.input.records.occurrences import Occurrences
 from maxent.species.input.records.study_files import StudyChoice
@@ -291,8 +291,7 @@ class Regions:
         with ExitStack() as files:
             opened = files.enter_context(self.layers.open())
             effort = open_effort(files, self.bias, self.layers, opened)
-            # a wrong place must not widen a study region
-            where = opened.known_at(records.x, records.y)
+            where = making_region(records, opened, self.settings.clean)
             if not where.any():
                 study = None  # cleaning says why none can be used
             else:

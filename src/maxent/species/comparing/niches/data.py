@@ -123,6 +123,11 @@ def read_niches(
         notes.append(
             f"the two fits have different {listed(differ)}: each species keeps its own in refits"
         )
+    places = [
+        set(zip(*(fit.result.records[k].tolist() for k in "xy"), strict=True)) for fit in fits
+    ]
+    if places[0] == places[1]:
+        notes.append("both results are of the same records, so that they are of the same niche")
     return made[0], made[1], list(dict.fromkeys(notes))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,6 +16,9 @@ from maxent.species.input.layers.geodesy import Earth, Neighbours
 from maxent.species.input.layers.grid import OUTSIDE, Grid
 from maxent.species.input.records import doubts as doubtful
 from maxent.species.input.records.occurrences import Occurrences
+
+if TYPE_CHECKING:
+    from maxent.species.input.layers.layers import Layers
 
 _EXAMPLES = 5
 _ORDERS = 10  # random orders that thinning tries
@@ -49,7 +53,7 @@ class Cleaned:
 
 
 _MISSED = "missing coordinates"
-_BEYOND = "outside the region"
+_BEYOND = "outside the layers"
 NOT_STUDIED = "outside the study region"
 _UNKNOWN = "in the sea or under nodata"
 _DUPLICATE = "duplicates in a cell"
@@ -80,7 +84,7 @@ def clean(
 ) -> Cleaned:
     """Take out the records of one species that a fit on the grid cannot use.
 
-    In this order: missing coordinates, doubtful places where asked for, outside the region, outside
+    In this order: missing coordinates, doubtful places where asked for, outside the layers, outside
     the study region, in cells without values, all but the first of each cell, too close to each
     other.
 
@@ -193,6 +197,17 @@ def sifted(
         crowded = ~np.isin(np.arange(len(rest)), kept)
         rest = without(rest, crowded, f"{_CLOSE} {thin_km:g} km to another")
     return Cleaned(rest, _cells(rest, grid), steps, notes, lost_records, doubts)
+
+
+def making_region(records: Occurrences, layers: Layers, drop_doubtful: bool) -> Array:
+    """Which records of a species a study region is made around: a wrong place must not widen it.
+
+    Those on cells with data and, with ``drop_doubtful``, in no doubtful place.
+    """
+    there = layers.known_at(records.x, records.y)
+    if drop_doubtful:
+        there[list(doubtful.doubts(records, layers.grid) or ())] = False
+    return there
 
 
 def _cells(occurrences: Occurrences, grid: Grid) -> Array:

@@ -106,22 +106,30 @@ def _at_zero(places: Array) -> Iterator[tuple[int, Doubt]]:
 
 def _mirrored(places: Array) -> Iterator[tuple[int, Doubt]]:
     """Few records far from all others that another sign would put among them."""
+    found: dict[int, tuple[float, Doubt]] = {}
     if len(places) < _LEAST:
-        return
+        return iter(())
     east, north = places[:, 0] > 0, places[:, 1] > 0
     lines = (("longitude", (-1, 1), east), ("latitude", (1, -1), north))
     for what, turn, side in lines:
         for mine in (side, ~side):
-            yield from _odd_ones(places, mine, ~mine, np.array(turn), what)
+            _odd_ones(found, places, mine, ~mine, np.array(turn), what)
     for right in (True, False):
         for up in (True, False):
             mine, others = (east == right) & (north == up), (east != right) & (north != up)
-            yield from _odd_ones(places, mine, others, np.array([-1, -1]), "longitude and latitude")
+            _odd_ones(found, places, mine, others, np.array([-1, -1]), "longitude and latitude")
+    return ((i, doubt) for i, (_, doubt) in found.items())
 
 
 def _odd_ones(
-    places: Array, mine: Array, others: Array, turn: Array, what: str
-) -> Iterator[tuple[int, Doubt]]:
+    found: dict[int, tuple[float, Doubt]],
+    places: Array,
+    mine: Array,
+    others: Array,
+    turn: Array,
+    what: str,
+) -> None:
+    """Add records that a turn brings nearer to the others than any turn before it."""
     odd = np.flatnonzero(mine)
     if not 0 < odd.size <= max(1, _ODD * len(places)) or not others.any():
         return
@@ -129,14 +137,11 @@ def _odd_ones(
     here, there = nearest(places[odd]), nearest(places[odd] * turn)
     for i, far, near in zip(odd, here, there, strict=True):
         if far > _FAR and near < max(_BESIDE, _MUCH_NEARER * far):
-            yield (
-                int(i),
-                Doubt(
-                    SIGN,
-                    f"{far:,.0f} km from the others, {near:,.0f} km with the sign of its {what} "
-                    "changed",
-                ),
+            words = (
+                f"{far:,.0f} km from the others, {near:,.0f} km with the sign of its {what} changed"
             )
+            if near < found.get(int(i), (np.inf,))[0]:
+                found[int(i)] = near, Doubt(SIGN, words)
 
 
 def _nearest(places: Array) -> Callable[[Array], Array]:

@@ -386,13 +386,14 @@ def _assembled(
             said = selection.status_notes(status, name, source)
         notes += said
     uncertainty = _metres(text(columns.uncertainty))
-    basis, said = selection.of_basis(text(columns.basis), choice.basis, source)
-    certain, more = selection.certain(uncertainty, choice.max_uncertainty, source)
+    asked = status == selection.PRESENCE
+    basis, said = selection.of_basis(text(columns.basis), choice.basis, source, asked)
+    certain, more = selection.certain(uncertainty, choice.max_uncertainty, source, asked)
     used = np.ones(len(row), dtype=bool)
     for kept in (basis, certain):
         used &= True if kept is None else kept
     species, spelled = one_spelling(species, source)
-    present = used & (status == selection.PRESENCE)
+    present = used & asked
     if not present.any():
         raise ValueError(f"{source}: no record is left: {'; '.join((*said, *more))}")
     in_degrees = mostly_degrees(x, y) if crs is None else is_geographic(crs, ())

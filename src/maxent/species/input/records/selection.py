@@ -21,6 +21,8 @@ from maxent.species.input.records.columns import (
 from maxent.species.input.records.text_table import MISSING, is_number
 
 PRESENCE, ABSENCE, UNKNOWN = 1, 0, -1
+LEFT_OUT = "records left out"  # in every note on records that are not read
+OFFERED = "; `maxent evaluate` compares with them"  # how the note on absences ends
 
 
 def statuses(values: Sequence[str], column: str, where: str) -> Array:
@@ -60,13 +62,11 @@ def status_notes(status: Array, column: str, source: str) -> tuple[str, ...]:
     notes = []
     if absent:
         notes.append(
-            f"{source}: {absent} of {len(status)} records left out as absences, by column "
-            f"{column!r}; `maxent evaluate` compares with them"
+            f"{source}: {absent} of {len(status)} {LEFT_OUT} as absences, by column "
+            f"{column!r}{OFFERED}"
         )
     if unknown:
-        notes.append(
-            f"{source}: {unknown} of {len(status)} records left out, column {column!r} is blank"
-        )
+        notes.append(f"{source}: {unknown} of {len(status)} {LEFT_OUT}, column {column!r} is blank")
     return tuple(notes)
 
 
@@ -78,20 +78,24 @@ def marked_absences(status: Array, column: str, source: str) -> tuple[Array, tup
             f"{source}: column {column!r} marks no absence, so all records are taken as absences",
         )
     others = int((~absent).sum())
-    left = (f"{source}: {others} of {len(status)} records left out, no absences by column "
+    left = (f"{source}: {others} of {len(status)} {LEFT_OUT}, no absences by column "
             f"{column!r}",) if others else ()  # fmt: skip
     return np.where(absent, PRESENCE, UNKNOWN), left
 
 
 def of_basis(
-    values: Sequence[str] | None, wanted: Sequence[str], source: str
+    values: Sequence[str] | None, wanted: Sequence[str], source: str, asked: Array
 ) -> tuple[Array | None, tuple[str, ...]]:
-    """Which records have one of these bases of record (None: all), and what to say."""
+    """Which records have one of these bases of record (None: all), and what to say of those asked.
+
+    ``asked`` are the presences (or absences) that are read: others are not counted.
+    """
     if values is None:
         if wanted:
             raise ValueError(f"{source}: no column basisOfRecord, which basis= (--basis) asks for")
         return None, ()
-    found = Counter(value.strip() or "blank" for value in values)
+    entries = [value.strip() or "blank" for value in values]
+    found = Counter(entry for entry, one in zip(entries, asked, strict=True) if one)
     shown = ", ".join(f"{count} {name}" for name, count in found.most_common())
     if not wanted:
         if len(found) < 2:
@@ -103,17 +107,20 @@ def of_basis(
             f"{source}: no record of basis {lacking[0]!r} (--basis); it has {listed(list(found))}"
         )
     chosen = {bare(name) for name in wanted}
-    kept = np.array([bare(value.strip() or "blank") in chosen for value in values])
+    kept = np.array([bare(entry) in chosen for entry in entries])
     return kept, (
-        f"{source}: {int((~kept).sum())} of {len(kept)} records left out by their basis (of all: "
-        f"{shown})",
+        f"{source}: {int((asked & ~kept).sum())} of {int(asked.sum())} {LEFT_OUT} by their "
+        f"basis (of all: {shown})",
     )
 
 
 def certain(
-    uncertainty: Array | None, limit: float | None, source: str
+    uncertainty: Array | None, limit: float | None, source: str, asked: Array
 ) -> tuple[Array | None, tuple[str, ...]]:
-    """Which records are not known to be off by more than ``limit`` metres (None: all)."""
+    """Which records are not known to be off by more than ``limit`` metres (None: all).
+
+    Those asked for are counted, as by :func:`of_basis`.
+    """
     if limit is None:
         return None, ()
     if uncertainty is None:
@@ -122,10 +129,10 @@ def certain(
             "(--max-uncertainty) asks for"
         )
     kept = ~(uncertainty > limit)
-    unsaid = int(np.isnan(uncertainty).sum())
+    unsaid = int((asked & np.isnan(uncertainty)).sum())
     return kept, (
-        f"{source}: {int((~kept).sum())} of {len(kept)} records left out, uncertain by more than "
-        f"{limit:g} m; {unsaid} do not say how certain they are and stay",
+        f"{source}: {int((asked & ~kept).sum())} of {int(asked.sum())} {LEFT_OUT}, uncertain "
+        f"by more than {limit:g} m; {unsaid} do not say how certain they are and stay",
     )
 
 

@@ -177,7 +177,7 @@ def _extrapolation(written: MapFiles) -> Html | None:
         (
             "mess",
             written.n_extrapolated,
-            "have a variable outside its range at the training points",
+            "have a variable outside its range at the training points, or a category without any",
         ),
         ("clamping", written.n_clamped, "have a variable that was held (clamped) at its range"),
         (

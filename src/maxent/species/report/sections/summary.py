@@ -60,11 +60,14 @@ def _areas(result: SpeciesResult) -> list[tuple[str, str, str]]:
         return []
     shown = [_area("Map", drawn.n_cells, drawn.km2, drawn.n_extrapolated)]
     shown[0][2] += f"; it covers {drawn.extent or 'all of the layers'}"
+    if drawn.mask is not None and drawn.n_masked:
+        shown[0][2] += f", but for {count(drawn.n_masked)} cells that are left out"
     if drawn.region:
         inside = drawn.region
-        shown.append(
-            _area("Study region", inside["cells"], inside.get("km2"), inside.get("extrapolated"))
-        )
+        area = _area("Study region", inside["cells"], inside.get("km2"), inside.get("extrapolated"))
+        if result.study is not None:
+            area[-1] += f"; {count(round(result.study.area))} km² with its parts without data"
+        shown.append(area)
     return [(name, value, says) for name, value, says in shown]
 
 

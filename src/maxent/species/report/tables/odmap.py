@@ -20,6 +20,7 @@ from maxent.species.fitting.results import (
     counts_in_words,
 )
 from maxent.species.input.crs import short_crs
+from maxent.species.input.records.selection import LEFT_OUT
 
 HEADER = ("section", "subsection", "element", "Value", "filled by")
 PROGRAM, AUTHOR, NEITHER = "maxent", "author", "not applicable"
@@ -187,7 +188,9 @@ def _data(result: SpeciesResult) -> Iterator[tuple[str, str, str]]:
     thin = asked.get("thin")
     apart = "" if thin is None else f", at least {thin:g} km apart"
     yield about, "Scaling", every + apart
-    yield about, "Cleaning", _joined(f"{s.what}: {s.records}" for s in result.cleaning)
+    before = (note for note in result.notes if LEFT_OUT in note)  # as the file was read
+    steps = (f"{s.what}: {s.records}" for s in result.cleaning)
+    yield about, "Cleaning", _joined([*before, *steps])
     yield about, "Absence data", "none used"
     how = [f"{result.n_background} points"]
     if result.n_cells is not None:
@@ -226,7 +229,10 @@ def _data(result: SpeciesResult) -> Iterator[tuple[str, str, str]]:
 def _novelty(written: MapFiles) -> str:
     told = []
     if written.n_extrapolated is not None:
-        told.append(f"{written.n_extrapolated} with a variable outside its range (MESS below 0)")
+        told.append(
+            f"{written.n_extrapolated} with a variable outside its range or a new category "
+            "(MESS below 0)"
+        )
     if written.n_novel is not None:
         told.append(f"{written.n_novel} with a new combination of variables (ExDet above 1)")
     return f"{written.name}, of {written.n_cells} cells: {', '.join(told)}" if told else ""
