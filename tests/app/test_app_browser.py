@@ -672,20 +672,21 @@ def test_what_is_done_is_in_sight_and_goes_with_its_file(after_a_fit, tab):
 
 def test_notes_of_another_file_do_not_stay(study, tab):
     """While the next file is read, what was said of the last one is gone."""
-    shutil.copy(study / "occurrences.csv", study / "others.csv")
+    lines = (study / "occurrences.csv").read_text(encoding="utf-8").splitlines(keepends=True)
+    (study / "others.csv").write_text("".join(lines[:-1]), encoding="utf-8")
     with served(study) as client:
         client.draft(records={"path": "occurrences.csv"})
         one = tab(client)
         page = one.page
-        page.get_by_text("occurrences.csv: 60 records").wait_for()
+        page.get_by_text("60 records of 1 species").wait_for()
         held = []
         page.route("**/api/records", lambda route: held.append(route))  # is not answered
         one.choose("Choose a file of records", "others.csv")
         page.get_by_text("Reading records").wait_for()
-        page.get_by_text("occurrences.csv: 60 records").wait_for(state="detached")
+        page.get_by_text("60 records of 1 species").wait_for(state="detached")
         until(lambda: held)
         held[0].continue_()
-        page.get_by_text("others.csv: 60 records").wait_for()
+        page.get_by_text("59 records of 1 species").wait_for()
         one.sound()
 
 

@@ -243,6 +243,27 @@ def test_spellings_of_a_name_are_one_species(data, run, tmp_path):
     assert (fitted.species, fitted.model.n_presences) == ("Bassaricyon alleni", 11)
 
 
+def test_authors_make_two_species_and_a_note(tmp_path):
+    """Absences are not counted; a subspecies is no author."""
+    names = [
+        "Aus bus",
+        "AUS BUS",
+        "Aus bus",
+        "Aus bus Schinz, 1825",
+        "Aus bus (L.)",
+        "Aus bus minor",
+    ]
+    rows = [f"{name},{x},{y},1" for name, (x, y) in zip(names, _places(6), strict=True)]
+    rows = [row.replace("Schinz, 1825", "Schinz 1825") for row in rows]
+    path = _table(tmp_path / "a.csv", "species,lon,lat,presence", [*rows, "AUS BUS,1.5,1.5,0"])
+    records = read_occurrences(path)
+    assert records.names() == ["Aus bus", *[n.replace(",", "") for n in names[3:]]]
+    (spelled,) = [note for note in records.notes if "spellings of one name" in note]
+    assert "'Aus bus' (2) = 'AUS BUS' (1)" in spelled
+    (authors,) = [note for note in records.notes if "by an author alone" in note]
+    assert "'Aus bus' and 'Aus bus Schinz 1825'; 'Aus bus' and 'Aus bus (L.)'. To" in authors
+
+
 def test_packed_tables_parquet_and_multipoints(tmp_path):
     geopandas, shapely = needs("geopandas"), needs("shapely")
     needs("pyarrow")

@@ -392,8 +392,8 @@ def _assembled(
     used = np.ones(len(row), dtype=bool)
     for kept in (basis, certain):
         used &= True if kept is None else kept
-    species, spelled = one_spelling(species, source)
     present = used & asked
+    species, spelled = one_spelling(species, source, present)
     if not present.any():
         raise ValueError(f"{source}: no record is left: {'; '.join((*said, *more))}")
     in_degrees = mostly_degrees(x, y) if crs is None else is_geographic(crs, ())
