@@ -991,7 +991,7 @@ def test_projections_from_the_page(finished, tab):
     )
     rules = mx.load(finished / "lines" / "result.json").evaluation.thresholds
     (cut,) = [rule["value"] for rule in rules if rule["name"].startswith("10 percentile")]
-    here, there = (values >= np.float32(f"{cut:.6g}") for values in (now, then))
+    here, there = (values >= np.float32(cut) for values in (now, then))
     known, inside = ~np.isnan(now) & ~np.isnan(then), (like >= 0) & (alike >= 0)
     n = int((known & ~inside).sum())
     assert f"without the {n:,} cells ({100 * n / known.sum():.1f} %) that extrapolate" in rows[1]

@@ -11,7 +11,7 @@ const EXTENTS = [
   ["file", "inside the polygons of a file"],
 ] as const;
 const MASKS = [
-  ["", "shown (the map of MESS marks them)"],
+  ["", "kept on maps (that of MESS marks them)"],
   ["mess", "left out where a variable is beyond its range"],
   ["exdet", "left out, also where a combination of variables is new"],
 ] as const;
