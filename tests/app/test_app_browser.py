@@ -1014,6 +1014,8 @@ def test_layers_in_other_units_are_told_of_loudly(finished, tab):
         one.choose("Choose a folder of layers to map", "kelvin")
         loud = page.locator(".trouble", has_text="kelvin: temperature lies outside its range")
         loud.filter(has_text="Are its units others?").wait_for()
+        page.locator("p", has_text="kelvin:").get_by_role("button", name="what is lost").click()
+        page.locator(".changes .within", has_text="nothing to compare").wait_for()
         page.get_by_label("Result").select_option("whole")
         loud.wait_for(state="hidden")
         one.sound()

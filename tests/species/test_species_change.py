@@ -110,6 +110,7 @@ def test_maps_that_have_no_cell_in_common_say_so(run, maps, tmp_path):
     assert result.exit_code == 0, result.output
     said = " ".join(result.output.split())
     assert "2070 °C has no cell with a value in common with the first map" in said
+    assert "nothing to compare" in said
     assert "in every cell" not in said
     with (tmp_path / "out" / "range_change.csv").open(encoding="utf-8") as file:
         assert [row["scenario"] for row in csv.DictReader(file)] == ["2070 °C", "hot"]

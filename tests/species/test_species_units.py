@@ -302,6 +302,7 @@ def test_range_change_with_and_without_cells_that_extrapolate(place, fitted, kno
         assert float(row[f"{name}_km2_within"]) == pytest.approx(within, rel=0.01)
     old, late = (areas[where & land & ~new].sum() for where in (here, there))
     words = "no range" if not old and not late else f"{late / old - 1:+.1%}"
+    words = words if (land & ~new).any() else "nothing to compare"
     share = f"{(new & land).sum():,} of {land.sum():,} cells ({new[land].mean():.0%})"
     assert f"{share} extrapolate; without them {words}" in said
     page = _words((out / "report.html").read_text(encoding="utf-8"))

@@ -2,6 +2,7 @@
 
 import type { JSX } from "preact";
 import type { Result } from "./api";
+import { short } from "./curves";
 
 const PARTS = ["lost", "kept", "gained"] as const;
 type Row = Result["changes"][number];
@@ -10,7 +11,7 @@ export function ChangeTable({ changes }: { changes: Row[] }): JSX.Element {
   return (
     <div class="scroll" tabIndex={0} role="region" aria-label="range change">
       <table class="changes">
-        <caption>Range change</caption>
+        <caption>Range change: suitable from {[...new Set(changes.map((row) => short(Number(row.threshold))))].join(" or ")} on</caption>
         <thead>
           <tr>
             <th scope="col">scenario</th>
@@ -55,6 +56,7 @@ function Numbers({ row, of }: { row: Row; of: "" | "_within" }): JSX.Element {
     const value = row[`${name}${of}`];
     return typeof value === "number" ? Math.round(value).toLocaleString() : "";
   };
+  if (!compared(row, of)) return <td colSpan={7}>nothing to compare: no such cell is known in both maps</td>;
   return (
     <>
       {PARTS.map((part) => (
@@ -71,6 +73,9 @@ function Numbers({ row, of }: { row: Row; of: "" | "_within" }): JSX.Element {
     </>
   );
 }
+
+/** How many cells both maps know. */
+const compared = (row: Row, of: "" | "_within"): number => Number(row.cells) - (of ? Number(row.extrapolating_cells) : 0);
 
 function extrapolating(row: Row): string {
   const cells = row.extrapolating_cells;

@@ -84,6 +84,8 @@ class RangeChange:
     def change_in_words(self) -> str:
         """The change in percent, or why there is none."""
         change = self.change
+        if not self.cells:
+            return "nothing to compare"
         if np.isfinite(change):
             return f"{change:+.1%}"
         return "no range" if np.isnan(change) else "none before"

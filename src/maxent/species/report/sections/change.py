@@ -58,7 +58,7 @@ def _ranges(found: Comparison) -> Html:
     rows = [
         [
             change.scenario,
-            *(count(round(value)) for value in change.ranges().values()),
+            *(count(round(value)) if change.cells else "" for value in change.ranges().values()),
             change.change_in_words(),
             *_without(change),
         ]
