@@ -108,6 +108,21 @@ def _product(
 
 
 @triton.jit
+def _scores(
+    q, K, s0, r, c, d, stride, keys, slope, first, stop,
+    WIDTH: tl.constexpr, EVEN: tl.constexpr, SLOPED: tl.constexpr, EDGE: tl.constexpr,
+):  # fmt: skip
+    """``_product``, less the slope's share; at an edge -inf where a query does not see a key."""
+    s = _product(q, K, s0, c, d, stride, keys, WIDTH, EVEN, EDGE)
+    j = (s0 + c)[None, :]
+    if SLOPED:
+        s -= slope * tl.abs(r[:, None] - j).to(tl.float32)
+    if EDGE:
+        s = tl.where((j >= first[:, None]) & (j < stop[:, None]), s, float("-inf"))
+    return s
+
+
+@triton.jit
 def _seen(FIRST, STOP, b, r, queries, keys, SPANS: tl.constexpr, BN: tl.constexpr):
     """What rows see, and the tiles that some of them, and all of them, see."""
     if SPANS:
@@ -172,22 +187,14 @@ def _bound(
     )
     heads_of = tl.full((BM, BN), float("-inf"), tl.float32)
     for s0 in range(begin, whole, BN):
-        s = _product(q, K, s0, c, d, kn, keys, WIDTH, EVEN, True)
-        if SLOPED:
-            s -= slope * tl.abs(r[:, None] - (s0 + c)[None, :]).to(tl.float32)
-        inside = ((s0 + c)[None, :] >= first[:, None]) & ((s0 + c)[None, :] < stop[:, None])
-        heads_of = tl.maximum(heads_of, tl.where(inside, s, float("-inf")))
+        s = _scores(q, K, s0, r, c, d, kn, keys, slope, first, stop, WIDTH, EVEN, SLOPED, True)
+        heads_of = tl.maximum(heads_of, s)
     for s0 in range(whole, after, BN):
-        s = _product(q, K, s0, c, d, kn, keys, WIDTH, EVEN, False)
-        if SLOPED:
-            s -= slope * tl.abs(r[:, None] - (s0 + c)[None, :]).to(tl.float32)
+        s = _scores(q, K, s0, r, c, d, kn, keys, slope, first, stop, WIDTH, EVEN, SLOPED, False)
         heads_of = tl.maximum(heads_of, s)
     for s0 in range(after, end, BN):
-        s = _product(q, K, s0, c, d, kn, keys, WIDTH, EVEN, True)
-        if SLOPED:
-            s -= slope * tl.abs(r[:, None] - (s0 + c)[None, :]).to(tl.float32)
-        inside = ((s0 + c)[None, :] >= first[:, None]) & ((s0 + c)[None, :] < stop[:, None])
-        heads_of = tl.maximum(heads_of, tl.where(inside, s, float("-inf")))
+        s = _scores(q, K, s0, r, c, d, kn, keys, slope, first, stop, WIDTH, EVEN, SLOPED, True)
+        heads_of = tl.maximum(heads_of, s)
     z = heads_of * (scale * a)
     top = tl.max(z, 1)
     tau = tl.where(top > float("-inf"), top - 1, 0.0)
@@ -259,26 +266,18 @@ def _mark(
     MARKS += local[:, None] * words + y[None, :]
     count = tl.zeros((BM, 4), tl.int32)
     for s0 in range(begin, whole, _KEYS):
-        s = _product(q, K, s0, c, d, kn, keys, WIDTH, EVEN, True)
-        if SLOPED:
-            s -= slope * tl.abs(r[:, None] - (s0 + c)[None, :]).to(tl.float32)
-        inside = ((s0 + c)[None, :] >= first[:, None]) & ((s0 + c)[None, :] < stop[:, None])
-        w = _packed((s > tau[:, None]) & inside, BM)
+        s = _scores(q, K, s0, r, c, d, kn, keys, slope, first, stop, WIDTH, EVEN, SLOPED, True)
+        w = _packed(s > tau[:, None], BM)
         count += _ones(w)
         tl.store(MARKS + s0 // 32, w)
     for s0 in range(whole, after, _KEYS):
-        s = _product(q, K, s0, c, d, kn, keys, WIDTH, EVEN, False)
-        if SLOPED:
-            s -= slope * tl.abs(r[:, None] - (s0 + c)[None, :]).to(tl.float32)
+        s = _scores(q, K, s0, r, c, d, kn, keys, slope, first, stop, WIDTH, EVEN, SLOPED, False)
         w = _packed(s > tau[:, None], BM)
         count += _ones(w)
         tl.store(MARKS + s0 // 32, w)
     for s0 in range(after, end, _KEYS):
-        s = _product(q, K, s0, c, d, kn, keys, WIDTH, EVEN, True)
-        if SLOPED:
-            s -= slope * tl.abs(r[:, None] - (s0 + c)[None, :]).to(tl.float32)
-        inside = ((s0 + c)[None, :] >= first[:, None]) & ((s0 + c)[None, :] < stop[:, None])
-        w = _packed((s > tau[:, None]) & inside, BM)
+        s = _scores(q, K, s0, r, c, d, kn, keys, slope, first, stop, WIDTH, EVEN, SLOPED, True)
+        w = _packed(s > tau[:, None], BM)
         count += _ones(w)
         tl.store(MARKS + s0 // 32, w)
     total = tl.where(bound == bound, tl.sum(count, 1), _BAD)
