@@ -327,13 +327,13 @@ def test_null_records_are_as_many_and_in_place(sample, kind, monkeypatch):
     folds = partition(points, settings)
     trial = candidates.Trial.from_sample(points, settings, folds, ["biome"], None)
     seen = []
-    kept = candidates.Trial.path
+    kept = candidates.Trial.along
 
-    def path(self, features, potential, multipliers, counts, domain, tol):
+    def along(self, features, potential, multipliers, counts, domain, tol):
         seen.append(counts)
         return kept(self, features, potential, multipliers, counts, domain, tol)
 
-    monkeypatch.setattr(candidates.Trial, "path", path)
+    monkeypatch.setattr(candidates.Trial, "along", along)
     chosen = {"features": "l", "potential": "box", "multiplier": 2.0}
     chosen |= dict.fromkeys(nulls.COMPARED, 0.5)
     nulls.null_models(trial, chosen, 1, seed=5)
