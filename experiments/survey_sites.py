@@ -21,7 +21,6 @@ python -m experiments.survey_sites [--quick]
 from __future__ import annotations
 
 import argparse
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -82,9 +81,7 @@ class Island(NamedTuple):
 def fitted(island: Island, y: np.ndarray, effort: np.ndarray) -> FittedDensity:
     """The default fit, with effort taken out of the density."""
     prior = None if (effort == 1).all() else effort
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of categories without records
-        return mx.MaxentDensity(categorical=["biome"]).fit(island.X, y, prior=prior).density_
+    return mx.MaxentDensity(categorical=["biome"]).fit(island.X, y, prior=prior).density_
 
 
 def chosen(
@@ -174,8 +171,9 @@ def _means(rows: list[dict[str, float]], others: list[dict[str, float]]) -> dict
 
 
 def run(results: Path, quick: bool = False) -> list[Path]:
-    """Write the table."""
-    return [write_rows(results / "survey_sites.csv", table(quick))]
+    """Write the table; a quick one beside it, for it means nothing."""
+    suffix = "_quick" if quick else ""
+    return [write_rows(results / f"survey_sites{suffix}.csv", table(quick))]
 
 
 def main() -> None:

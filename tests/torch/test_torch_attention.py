@@ -10,6 +10,7 @@ from tools import needs
 torch = needs("torch")
 
 from attention_cases import assert_right, drawn, far_apart, reference  # noqa: E402
+from test_torch import tracing_warns  # noqa: E402
 
 import maxent.torch as mt  # noqa: E402
 
@@ -148,6 +149,8 @@ def test_softmax_is_torchs_own(place):
     torch_own = torch.nn.functional.scaled_dot_product_attention
     mine = mt.entmax_attention(q, k, v, alpha=1, enable_gqa=True)
     assert mine.equal(torch_own(q, k, v, enable_gqa=True))
+    mine = mt.entmax_attention(q, k, v, alpha=1, is_causal=True, enable_gqa=True)
+    assert mine.equal(torch_own(q, k, v, is_causal=True, enable_gqa=True))
     out = mt.entmax_attention(q, k, v, 1, enable_gqa=True, lengths=torch.tensor([5, 0]).to(place))
     torch.testing.assert_close(out[0], torch_own(q, k[:, :, :5], v[:, :, :5], enable_gqa=True)[0])
     assert not out[1].any()
@@ -214,7 +217,7 @@ def test_strided_tensors(place):
     assert_right(attend(1.5, place), (q, k, v, g), 1.5, 4e-6)
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:.*should not be instantiated")
+@tracing_warns
 def test_compiled_without_a_break(place):
     given = moved(drawn(1, 2, 2, 20, 20, 16, 16), place)
     alphas = torch.tensor([1.3, 1.7], device=place)

@@ -213,7 +213,7 @@ def test_the_kernels_of_attention_compile_for_a_device(dtype, alpha, width, seen
         if kernel is _triton_attention._mark:
             arguments[8].fill_(1)  # candidates of every query
 
-    monkeypatch.setattr(_inputs, "KEEPERS", {"cpu"})
+    monkeypatch.setattr(_inputs, "KEEPING_DEVICES", {"cpu"})
     monkeypatch.setattr(_triton_attention.Plan, "launch", launch)
     seen = {name: x if x is True else torch.tensor(x) for name, x in seen.items()}
     x = torch.zeros(1, 2, 300, width, dtype=getattr(torch, dtype))

@@ -15,7 +15,7 @@ from maxent.torch.attention import _autograd, _inputs, _plain_attention, _triton
 def _on_device(monkeypatch):
     """CPU tensors take the kernels, with several tiles at small sizes."""
     torch.manual_seed(0)
-    monkeypatch.setattr(_inputs, "KEEPERS", {"cuda", "cpu"})
+    monkeypatch.setattr(_inputs, "KEEPING_DEVICES", {"cuda", "cpu"})
     monkeypatch.setattr(_autograd._dispatch, "backend_of", lambda x: "triton")
     for name, value in {"_ROWS": 16, "_HEADS": 16, "_KEPT": 8, "_PROGRAMS": 2}.items():
         monkeypatch.setattr(_triton_attention, name, value)

@@ -68,8 +68,12 @@ def project_words(
     model = folders.find(run) / MODEL
     drawn = {name: result.settings[name] for name in _OF_MAPS if name in result.settings}
     drawn |= changes or {}
-    if drawn.get("extent") not in (None, "layers", "region"):
-        folders.find(drawn["extent"])  # a file, which must lie in the opened folders
+    extent = drawn.get("extent")
+    if extent not in (None, "layers", "region"):
+        polygons = folders.find(extent)  # refused outside of the opened folders
+        if not polygons.is_file():
+            raise FileNotFoundError(f"{extent}: no such file; choose it again")
+        drawn["extent"] = folders.name(polygons)
     stored = {} if result.reading is None else result.reading
     read = {name: stored[name] for name in _MODEL_LAYERS if name in stored and name != "layer"}
     words = ["project", plain_word(folders.name(model)), plain_word(folders.name(layers))]

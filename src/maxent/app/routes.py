@@ -373,24 +373,12 @@ class Server:
                 raise FileNotFoundError(f"{run}: no model, or {layers}: no layers")
             place = runs.later(self.folders, run, runs.PROJECTIONS) / Path(name).name
             out = self.folders.name(fresh(self.folders.find(str(place))))
-            drawn = {
-                name: getattr(given, name) for name in given.model_fields_set & {"extent", "mask"}
-            }
-            if "extent" in drawn:
-                drawn["extent"] = self._cut_to(given.extent)
+            asked = given.model_fields_set & {"extent", "mask"}
+            drawn = {setting: getattr(given, setting) for setting in asked}
             words = afterwards.project_words(self.folders, run, source, out, drawn)
             return self._story(self.jobs.start(words, out))
 
         return await self._json(models.Job, start)
-
-    def _cut_to(self, extent: str) -> str:
-        """What further maps are cut to, its file as it is typed."""
-        if extent in ("layers", "region"):
-            return extent
-        path = self.folders.find(extent)
-        if not path.is_file():
-            raise FileNotFoundError(f"{extent}: no such file; choose it again")
-        return self.folders.name(path)
 
     async def range_change(self, request: Request) -> Response:
         """What is lost, kept and gained between two maps of suitability."""

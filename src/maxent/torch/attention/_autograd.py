@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 import torch
-from maxent.torch.attention._inputs import Attention, kept
+from maxent.torch.attention._inputs import Attention, room_for_backward
 from maxent.torch.attention._lists import AttentionSupport
 from maxent.torch.head._layer import without_autocast
 from maxent.torch.maps import _dispatch
@@ -46,11 +46,11 @@ def apply_attention(given: Attention) -> tuple[Tensor, ...]:
 def support(given: Attention, lists: tuple[Tensor, ...], shape: torch.Size) -> AttentionSupport:
     """The weights, from what ``apply_attention`` kept."""
     with torch.no_grad():
-        found: AttentionSupport = _keeper(lists).support(given, lists, shape)
+        found: AttentionSupport = _maker_of(lists).support(given, lists, shape)
     return found
 
 
-def _keeper(lists: tuple[Tensor, ...]) -> ModuleType:
+def _maker_of(lists: tuple[Tensor, ...]) -> ModuleType:
     """The engine that made these lists: that of torch's operations keeps none."""
     col, owner = lists[1], lists[3]
     return _engine("plain" if not len(col) else "triton" if len(owner) else "numba")
@@ -107,7 +107,7 @@ def _gradients(g: Tensor, *inputs: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]
     given = _given(*rest)
     made: tuple[Tensor, Tensor, Tensor, Tensor]
     with without_autocast(g):
-        made = _keeper(tuple(lists)).backward(given, lists, g)
+        made = _maker_of(tuple(lists)).backward(given, lists, g)
     return made
 
 
@@ -139,7 +139,7 @@ def _(query: Tensor, key: Tensor, value: Tensor, *_: Any) -> tuple[Tensor, ...]:
         entries,
         query.new_empty(total, dtype=_dispatch.compute_type(query)),
         torch.empty_like(entries) if query.is_cuda else query.new_empty(0, dtype=torch.int32),
-        *kept(Attention(query, key, value, 1.5, 1.0)),
+        *room_for_backward(Attention(query, key, value, 1.5, 1.0)),
     )
 
 

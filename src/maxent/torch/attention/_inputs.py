@@ -12,7 +12,7 @@ from maxent.torch.maps._shapes import check_floating
 from torch import Tensor
 
 _NAME = "entmax_attention"
-KEEPERS = {"cuda"}  # devices whose kernels keep more than lists
+KEEPING_DEVICES = {"cuda"}  # devices whose kernels keep more than lists
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Attention:
         return self.query.shape[1] // self.key.shape[1]
 
     @property
-    def plain(self) -> bool:
+    def sees_all(self) -> bool:
         """Whether every query sees all keys, and nothing is added to the scores."""
         return all(x is None for x in (self.first, self.bias, self.slopes))
 
@@ -56,13 +56,13 @@ class Attention:
         return torch.full((heads,), self.alpha, dtype=dtype, device=self.query.device)
 
 
-def kept(given: Attention) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def room_for_backward(given: Attention) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Room for what the kernels for CUDA keep for backward, none elsewhere.
 
     For each query sum_j w_j v_j and sum_j w_j; how many queries attend to each key; norms of heads.
     """
     query, key, value = given.query, given.key, given.value
-    on = int(query.device.type in KEEPERS)
+    on = int(query.device.type in KEEPING_DEVICES)
     rows, pairs = query.shape[:3].numel() * on, query.shape[:2].numel() * on
     shared = key.shape[:2].numel() * on
     return (

@@ -23,7 +23,7 @@ import triton.language as tl
 
 import torch
 from maxent.torch.attention import _plain_attention
-from maxent.torch.attention._inputs import kept
+from maxent.torch.attention._inputs import room_for_backward
 from maxent.torch.attention._lists import AttentionSupport
 from maxent.torch.maps._launching import Plan, alignment
 
@@ -747,7 +747,7 @@ def forward(given):
 
 def _forward(given, shape, q, k, v):
     alphas, slopes = _of_heads(given)
-    mean, mass, counts, norms = kept(given)
+    mean, mass, counts, norms = room_for_backward(given)
     counts.zero_()
     norms.zero_()
     kmax, vmax, qmax = shape.split(norms)

@@ -127,7 +127,8 @@ def entmax_attention(
         nothing = query.sum() + key.sum() + value.sum()  # they have gradients: zeros
         out = value.new_zeros(shape) + nothing * 0
     elif not isinstance(given.alpha, Tensor) and given.alpha == 1:
-        out = _softmax(given)
+        alone = all(x is None for x in (window, lengths, cu_seqlens, key_padding, slopes))
+        out = _softmax(given, is_causal and alone)
     elif keeps_lists(given):
         out, *lists = apply_attention(given)
     else:
@@ -150,13 +151,14 @@ def _autocast(*given: Tensor) -> tuple[Tensor, ...]:
     return tuple(x.to(dtype) if x.is_floating_point() else x for x in given)
 
 
-def _softmax(given: Attention) -> Tensor:
-    """Torch's attention; a mask says what a query sees where it is not all."""
+def _softmax(given: Attention, is_causal: bool) -> Tensor:
+    """Torch's attention; a mask says what a query sees where torch has no word for it."""
     mask = None
-    if not given.plain:
+    if not given.sees_all and not is_causal:
         heads = given.key.shape[1], given.group
         zeros = given.query.new_zeros(1, *heads, given.query.shape[2], given.key.shape[2])
         mask = _plain_attention.added(given, zeros, 0, given.query.shape[2]).flatten(1, 2)
     return torch.nn.functional.scaled_dot_product_attention(
-        given.query, given.key, given.value, mask, scale=given.scale, enable_gqa=given.group > 1
-    )
+        given.query, given.key, given.value, mask,
+        is_causal=is_causal, scale=given.scale, enable_gqa=given.group > 1,
+    )  # fmt: skip
