@@ -12,7 +12,7 @@ from benchmarks.report import RESULTS
 
 Record = dict[str, str]
 PARTS = {  # part of the library -> its suites
-    "sparse maps, layers and losses": ("maps", "layers"),
+    "sparse maps, layers, losses, attention": ("maps", "layers", "attention"),
     "regression and classifiers": ("glm", "training"),
     "densities and raster maps": ("density", "projection"),
     "relaxation path": ("relaxation",),

@@ -40,7 +40,7 @@ LINES = {
         *("densities and raster maps", "relaxation path", "start-up, tuning and app"),
     ),
     "sparse losses, classifiers and layers, on CPU and GPU": (
-        *("sparse maps, layers and losses", "regression and classifiers", "more rows than memory"),
+        *("sparse maps, layers, losses, attention", "regression and classifiers", "more rows than memory"),
         *("GPU: maps and losses", "GPU: language-model head"),
     ),
     "chains, trees, ranking, transport and tagging": (

@@ -24,6 +24,7 @@ SUITES = (
     "startup",
     "maps",
     "layers",
+    "attention",
     "glm",
     "training",
     "few_samples",

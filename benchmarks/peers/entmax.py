@@ -59,3 +59,19 @@ def loss_steps(name: str, x: np.ndarray, y: np.ndarray) -> dict[str, Callable[[]
 
 def describe() -> str:
     return f"{NAME} {version('entmax')}"
+
+
+def attention(causal: bool) -> Callable:
+    """1.5-entmax of all scores, and a product with the values."""
+    import entmax
+
+    import torch
+
+    def attend(q, k, v):
+        scores = q @ k.mT / q.shape[-1] ** 0.5
+        if causal:
+            later = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
+            scores = scores.masked_fill(later, -torch.inf)
+        return entmax.entmax15(scores, dim=-1) @ v
+
+    return attend

@@ -209,7 +209,8 @@ def test_the_kernels_of_attention_compile_for_a_device(dtype, alpha, width, seen
     def launch(plan, kernel, grid, arguments, constants, warps, stages=3):
         compiler = Compiler(kernel)
         compiler.compile(*arguments, **constants, num_warps=warps, num_stages=stages)
-        (programs[kernel.__name__],) = compiler.programs
+        name = f"{kernel.__module__.split('_')[-1]}{kernel.__name__}"
+        (programs[name],) = compiler.programs
         if kernel is _triton_attention._mark:
             arguments[8].fill_(1)  # candidates of every query
 
@@ -220,12 +221,15 @@ def test_the_kernels_of_attention_compile_for_a_device(dtype, alpha, width, seen
     options = {"window": None, "lengths": None, "cu_seqlens": None, "key_padding": None}
     options |= {"slopes": None, "is_causal": False} | seen
     given, _ = _inputs.checked(x, x, x, alpha, None, scale=None, enable_gqa=False, **options)
-    out, *lists = _triton_attention.forward(given)
-    _triton_attention.backward(given, lists, out)
-    assert len(programs) == 11
+    for short in (0, 300):  # lists, tiles
+        monkeypatch.setattr(_triton_attention, "_SHORT", short)
+        out, *lists = _triton_attention.forward(given)
+        _triton_attention.backward(given, lists, out)
+    assert len(programs) == 14
     for name, program in programs.items():
         assert program.asm["cubin"], name
         assert ".f64" not in program.asm["ptx"], name
     if dtype != "float32":
-        for name in ("_bound", "_mark"):
+        tiles = ("tiles_forward", "tiles_queries", "tiles_keys")
+        for name in ("attention_bound", "attention_mark", *tiles):
             assert "wgmma" in programs[name].asm["ptx"], name

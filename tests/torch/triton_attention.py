@@ -8,7 +8,9 @@ from triton_kernels import _half_the_time  # noqa: F401
 
 import maxent.torch as mt
 import torch
-from maxent.torch.attention import _autograd, _inputs, _plain_attention, _triton_attention
+from maxent.torch.attention import _autograd, _inputs, _plain_attention
+from maxent.torch.attention import _triton_attention as _lists
+from maxent.torch.attention import _triton_tiles as _tiles
 
 
 @pytest.fixture(autouse=True)
@@ -17,21 +19,37 @@ def _on_device(monkeypatch):
     torch.manual_seed(0)
     monkeypatch.setattr(_inputs, "KEEPING_DEVICES", {"cuda", "cpu"})
     monkeypatch.setattr(_autograd._dispatch, "backend_of", lambda x: "triton")
-    for name, value in {"_ROWS": 16, "_HEADS": 16, "_KEPT": 8, "_PROGRAMS": 2}.items():
-        monkeypatch.setattr(_triton_attention, name, value)
+    small = {"_ROWS": 16, "_HEADS": 16, "_KEPT": 8, "_PROGRAMS": 2, "_SHORT": 0}
+    for name, value in small.items():
+        monkeypatch.setattr(_lists, name, value)
+    sizes = dict.fromkeys(("forward", "queries", "keys"), (16, 16, 1, 1))
+    monkeypatch.setattr(_tiles, "blocks", lambda shape, dtype: sizes)
 
 
 @pytest.fixture
-def no_dense(monkeypatch):
-    """The way of torch's own operations is not taken."""
+def lists_alone(monkeypatch):
+    """No other way is taken."""
     monkeypatch.setattr(_plain_attention, "forward", None)
+    monkeypatch.setattr(_tiles, "forward", None)
+
+
+@pytest.fixture(params=["lists", "tiles"])
+def way(request, monkeypatch):
+    """Lists of keys, or tiles; never torch's own operations."""
+    monkeypatch.setattr(_plain_attention, "forward", None)
+    if request.param == "tiles":
+        monkeypatch.setattr(_lists, "_SHORT", 1 << 30)
+        monkeypatch.setattr(_lists, "_by_lists", None)
+    else:
+        monkeypatch.setattr(_tiles, "forward", None)
+    return request.param
 
 
 def attend(alpha, **seen):
     return lambda q, k, v: mt.entmax_attention(q, k, v, alpha, enable_gqa=True, **seen)
 
 
-@pytest.mark.usefixtures("no_dense")
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize(
     ("alpha", "given", "seen"),
     [
@@ -45,7 +63,7 @@ def test_output_and_gradients(alpha, given, seen):
     assert_right(attend(alpha, **seen), drawn(*given), alpha, 3e-6, **seen)
 
 
-@pytest.mark.usefixtures("no_dense")
+@pytest.mark.usefixtures("way")
 def test_lengths_packed_sequences_and_slopes():
     given = drawn(2, 1, 1, 6, 9, 16, 16)
     lengths = [4, 0]
@@ -63,32 +81,35 @@ def test_lengths_packed_sequences_and_slopes():
     )  # fmt: skip
 
 
-@pytest.mark.usefixtures("no_dense")
+@pytest.mark.usefixtures("lists_alone")
 def test_the_order_of_programs_changes_no_bit(monkeypatch):
     """Lists of keys in another order: short ones are sorted, sums of long ones whole numbers."""
-    monkeypatch.setattr(_triton_attention, "_LIGHT", tl.constexpr(32))
+    monkeypatch.setattr(_lists, "_LIGHT", tl.constexpr(32))
     q, k, v, g = drawn(1, 2, 1, 24, 4, 16, 16, spread=0.5)
     k[..., 1, :], q[..., 0] = 0.5, 3.0
     made = assert_right(attend(1.5), (q, k, v, g), 1.5, 3e-6)
-    plain = _triton_attention.Plan.launch
+    plain = _lists.Plan.launch
 
     def shuffled(plan, kernel, grid, arguments, *rest):
         plain(plan, kernel, grid, arguments, *rest)
-        if kernel is _triton_attention._place:
-            entries, stop = arguments[5], arguments[3][0].tolist()
+        if kernel is _lists._place:
+            entries, rows, stop = arguments[5], arguments[6], arguments[3][0].tolist()
             for a, b in zip([0, *stop], stop, strict=False):
-                entries[a:b] = entries[a:b][torch.randperm(b - a)]
+                order = torch.randperm(b - a)
+                entries[a:b], rows[a:b] = entries[a:b][order], rows[a:b][order]
             assert max(np.diff([0, *stop])) > 32 > min(np.diff([0, *stop]))
 
-    monkeypatch.setattr(_triton_attention.Plan, "launch", shuffled)
+    monkeypatch.setattr(_lists.Plan, "launch", shuffled)
     leaves = [x.clone().requires_grad_() for x in (q, k, v)]
     again = torch.autograd.grad(attend(1.5)(*leaves), leaves, g)
     for mine, other in zip(made[1:], again, strict=True):
         assert mine.equal(other)
 
 
-@pytest.mark.usefixtures("no_dense")
-def test_alphas_that_learn_and_the_support():
+@pytest.mark.parametrize("short", [0, 1 << 30], ids=["lists", "tiles"])
+def test_alphas_that_learn_and_the_support(short, monkeypatch):
+    monkeypatch.setattr(_lists, "_SHORT", short)
+    monkeypatch.setattr(_plain_attention, "forward", None)
     q, k, v, g = drawn(1, 2, 2, 5, 12, 16, 16)
     alphas = torch.tensor([1.3, 1.8], requires_grad=True)
     assert_right(lambda *x: attend(alphas)(*x), (q, k, v, g), alphas.tolist(), 3e-6)
@@ -102,24 +123,29 @@ def test_alphas_that_learn_and_the_support():
     assert support.counts.equal((p > 0).sum(-1))
 
 
-@pytest.mark.usefixtures("no_dense")
+@pytest.mark.usefixtures("lists_alone")
 def test_marks_held_in_parts(monkeypatch):
-    monkeypatch.setattr(_triton_attention, "_BITS", 16 * 128)
+    monkeypatch.setattr(_lists, "_BITS", 16 * 128)
     assert_right(attend(1.5), drawn(1, 2, 2, 20, 30, 16, 16), 1.5, 3e-6)
 
 
-@pytest.mark.usefixtures("no_dense")
+@pytest.mark.usefixtures("way")
 def test_the_weakest_bound():
     assert_right(attend(1.5), far_apart(3, 320, 16), 1.5, 3e-6)
 
 
-def test_wide_supports_and_bad_numbers_take_the_dense_way(monkeypatch):
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+def test_wide_supports_and_bad_numbers_take_tiles(wrong, monkeypatch):
     q, k, v, g = drawn(1, 1, 1, 4, 20, 16, 16, spread=0.01)
-    monkeypatch.setattr(_triton_attention, "_DENSE", 8)
+    monkeypatch.setattr(_lists, "_DENSE", 8)
+    monkeypatch.setattr(_plain_attention, "forward", None)
     assert_right(attend(1.5), (q, k, v, g), 1.5, 3e-6)
-    q[0, 0, 1, 3] = float("nan")
+    q[0, 0, 1, 3] = wrong
     out = attend(1.5)(q, k, v)
     assert out[0, 0, 1].isnan().all()
     assert out[0, 0, [0, 2, 3]].isfinite().all()
+
+
+def test_alphas_beyond_two_take_torchs_operations():
     alphas = torch.tensor([2.5], requires_grad=True)
     assert_right(attend(alphas), drawn(1, 1, 1, 4, 20, 16, 16), 2.5, 1e-5)

@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 import torch
-from maxent.torch.attention._inputs import Attention, room_for_backward
+from maxent.torch.attention._inputs import Attention, maker, room_for_backward
 from maxent.torch.attention._lists import AttentionSupport
 from maxent.torch.head._layer import without_autocast
 from maxent.torch.maps import _dispatch
@@ -18,6 +18,8 @@ _ENGINES = {
     "plain": "maxent.torch.attention._plain_attention",
     "numba": "maxent.torch.attention._compiled_attention",
     "triton": "maxent.torch.attention._triton_attention",
+    "lists": "maxent.torch.attention._triton_attention",
+    "tiles": "maxent.torch.attention._triton_attention",
 }
 
 
@@ -36,7 +38,7 @@ def apply_attention(given: Attention) -> tuple[Tensor, ...]:
     """The output, with gradients of query, key, value and alpha, and what is kept for them."""
     alpha = given.alpha if isinstance(given.alpha, Tensor) else None
     number = 0.0 if isinstance(given.alpha, Tensor) else given.alpha
-    rest = (given.first, given.stop, given.bias, given.slopes)
+    rest = (given.first, given.stop, given.bias, given.slopes, given.keeps)
     made: tuple[Tensor, ...] = EntmaxAttentionFunction.apply(
         given.query, given.key, given.value, alpha, number, given.scale, *rest
     )
@@ -46,14 +48,8 @@ def apply_attention(given: Attention) -> tuple[Tensor, ...]:
 def support(given: Attention, lists: tuple[Tensor, ...], shape: torch.Size) -> AttentionSupport:
     """The weights, from what ``apply_attention`` kept."""
     with torch.no_grad():
-        found: AttentionSupport = _maker_of(lists).support(given, lists, shape)
+        found: AttentionSupport = _engine(maker(lists)).support(given, lists, shape)
     return found
-
-
-def _maker_of(lists: tuple[Tensor, ...]) -> ModuleType:
-    """The engine that made these lists: that of torch's operations keeps none."""
-    col, owner = lists[1], lists[3]
-    return _engine("plain" if not len(col) else "triton" if len(owner) else "numba")
 
 
 def _given(q: Tensor, k: Tensor, v: Tensor, alpha: Any, number: float, *rest: Any) -> Attention:
@@ -68,7 +64,8 @@ class EntmaxAttentionFunction(torch.autograd.Function):
         run = _attention_op if torch.compiler.is_compiling() else _attend  # operators cost time
         out, *lists = run(*inputs)
         ctx.number, ctx.scale = inputs[4:6]
-        ctx.save_for_backward(*inputs[:4], *inputs[6:], *lists)
+        if inputs[10]:
+            ctx.save_for_backward(*inputs[:4], *inputs[6:10], *lists)
         ctx.mark_non_differentiable(*lists)
         ctx.set_materialize_grads(False)
         return out, *lists
@@ -76,7 +73,7 @@ class EntmaxAttentionFunction(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, g: Tensor | None, *_: None) -> tuple[Tensor | None, ...]:
         if g is None:
-            return (None,) * 10
+            return (None,) * 11
         if torch.is_grad_enabled():
             raise NotImplementedError(
                 "entmax_attention has no second derivative (create_graph=True): use softmax "
@@ -86,19 +83,21 @@ class EntmaxAttentionFunction(torch.autograd.Function):
         run = _gradients_op if torch.compiler.is_compiling() else _gradients
         made = run(g, q, k, v, alpha, ctx.number, ctx.scale, *rest[:4], rest[4:])
         by_alpha = None if alpha is None else made[3].to(alpha.dtype)
-        return *made[:3], by_alpha, *(None,) * 6
+        return *made[:3], by_alpha, *(None,) * 7
 
 
-_Nine = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]
+_Made = tuple[
+    Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor
+]
 
 
-def _attend(*inputs: Any) -> _Nine:
+def _attend(*inputs: Any) -> _Made:
     given = _given(*inputs)
     chosen = _engine(_dispatch.backend_of(given.query))
     if not chosen.takes(given):
         chosen = _engine("plain")
     with without_autocast(given.query):
-        made: _Nine = chosen.forward(given)
+        made: _Made = chosen.forward(given)
     return made
 
 
@@ -107,7 +106,7 @@ def _gradients(g: Tensor, *inputs: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]
     given = _given(*rest)
     made: tuple[Tensor, Tensor, Tensor, Tensor]
     with without_autocast(g):
-        made = _maker_of(tuple(lists)).backward(given, lists, g)
+        made = _engine(maker(lists)).backward(given, lists, g)
     return made
 
 
@@ -123,13 +122,14 @@ def _attention_op(
     stop: Tensor | None,
     bias: Tensor | None,
     slopes: Tensor | None,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    keeps: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Output; where rows of lists begin, keys, weights, rows of entries; what an engine keeps."""
-    return _attend(query, key, value, alpha, number, scale, first, stop, bias, slopes)
+    return _attend(query, key, value, alpha, number, scale, first, stop, bias, slopes, keeps)
 
 
 @_attention_op.register_fake
-def _(query: Tensor, key: Tensor, value: Tensor, *_: Any) -> tuple[Tensor, ...]:
+def _(query: Tensor, key: Tensor, value: Tensor, *rest: Any) -> tuple[Tensor, ...]:
     total = torch.library.get_ctx().new_dynamic_size()
     rows = query.shape[0] * query.shape[1] * query.shape[2]
     entries = query.new_empty(total, dtype=torch.int32)
@@ -139,7 +139,8 @@ def _(query: Tensor, key: Tensor, value: Tensor, *_: Any) -> tuple[Tensor, ...]:
         entries,
         query.new_empty(total, dtype=_dispatch.compute_type(query)),
         torch.empty_like(entries) if query.is_cuda else query.new_empty(0, dtype=torch.int32),
-        *room_for_backward(Attention(query, key, value, 1.5, 1.0)),
+        *room_for_backward(Attention(query, key, value, 1.5, 1.0, keeps=rest[-1])),
+        torch.empty((), dtype=torch.int64, device="cpu"),
     )
 
 

@@ -10,7 +10,7 @@ import torch
 from maxent._support.compiling.kernels import njit
 from maxent._support.threads import over_rows
 from maxent.core.kernels.threshold import BLOCK, solve_row
-from maxent.torch.attention._inputs import room_for_backward
+from maxent.torch.attention._inputs import made_by, room_for_backward
 from maxent.torch.attention._lists import AttentionSupport
 from maxent.torch.maps._dispatch import compute_type
 
@@ -58,7 +58,7 @@ def forward(given):
     np.cumsum(crow, out=crow)
     lists = crow, np.concatenate(cols), np.concatenate(values)
     owner = torch.empty(0, dtype=torch.int32)
-    made = *map(torch.from_numpy, lists), owner, *room_for_backward(given)
+    made = *map(torch.from_numpy, lists), owner, *room_for_backward(given), made_by("numba")
     return torch.from_numpy(out).to(given.query.dtype), *made
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from numbers import Real
@@ -13,6 +14,7 @@ from torch import Tensor
 
 _NAME = "entmax_attention"
 KEEPING_DEVICES = {"cuda"}  # devices whose kernels keep more than lists
+MAKERS = ("plain", "numba", "lists", "tiles")
 
 
 @dataclass(frozen=True)
@@ -22,10 +24,11 @@ class Attention:
     Tensors are query (batch, heads, queries, width), key (batch, key heads, keys, width) and value
     (batch, key heads, keys, value width), with heads a multiple of key heads.
 
-    first, stop : (batch or 1, queries) int32: a query sees the keys first <= j < stop; None where
-        it sees all.
+    first, stop : (batch or 1, queries) int32: a query sees the keys first <= j < stop, and both
+        rise with the queries; None where it sees all.
     bias : what is added to the scores, -inf where a key is hidden; it broadcasts against them.
     slopes : (heads,), the score of a key falls by its head's slope for every step away.
+    keeps : whether what backward needs is kept.
     """
 
     query: Tensor
@@ -37,6 +40,7 @@ class Attention:
     stop: Tensor | None = None
     bias: Tensor | None = None
     slopes: Tensor | None = None
+    keeps: bool = True
 
     @property
     def group(self) -> int:
@@ -56,21 +60,33 @@ class Attention:
         return torch.full((heads,), self.alpha, dtype=dtype, device=self.query.device)
 
 
-def room_for_backward(given: Attention) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def room_for_backward(given: Attention) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Room for what the kernels for CUDA keep for backward, none elsewhere.
 
-    For each query sum_j w_j v_j and sum_j w_j; how many queries attend to each key; norms of heads.
+    For each query sum_j w_j v_j and sum_j w_j; how many queries attend to each key; norms of heads;
+    thresholds.
     """
     query, key, value = given.query, given.key, given.value
     on = int(query.device.type in KEEPING_DEVICES)
     rows, pairs = query.shape[:3].numel() * on, query.shape[:2].numel() * on
-    shared = key.shape[:2].numel() * on
+    shared, keeps = key.shape[:2].numel() * on, int(given.keeps)
     return (
-        query.new_empty(rows, value.shape[3]),
-        query.new_empty(rows, dtype=torch.float32),
-        query.new_empty(shared * key.shape[2], dtype=torch.int32),
+        query.new_empty(rows * keeps, value.shape[3]),
+        query.new_empty(rows * keeps, dtype=torch.float32),
+        query.new_empty(shared * key.shape[2] * keeps, dtype=torch.int32),
         query.new_empty(2 * shared + pairs, dtype=torch.int32),
+        query.new_empty(rows, dtype=torch.float32),
     )
+
+
+def made_by(name: str) -> Tensor:
+    """Who made what is kept, as a tensor of the host: a look at it waits for nothing."""
+    return torch.tensor(MAKERS.index(name))
+
+
+def maker(kept: Sequence[Tensor]) -> str:
+    """Who made what is kept."""
+    return MAKERS[int(kept[-1])]
 
 
 def checked(

@@ -7,7 +7,7 @@ import math
 from torch.utils.checkpoint import checkpoint
 
 import torch
-from maxent.torch.attention._inputs import Attention, room_for_backward
+from maxent.torch.attention._inputs import Attention, made_by, room_for_backward
 from maxent.torch.attention._lists import AttentionSupport, support_of
 from maxent.torch.maps import _derivatives
 from maxent.torch.maps._dispatch import compute_type
@@ -45,7 +45,8 @@ def forward(given: Attention) -> tuple[Tensor, ...]:
         out = attend(given)
     crow = torch.zeros(out.shape[:3].numel() + 1, dtype=torch.int64, device=out.device)
     none = torch.empty(0, dtype=torch.int32, device=out.device)
-    return out, crow, none, none.to(compute_type(out)), none.clone(), *room_for_backward(given)
+    made = out, crow, none, none.to(compute_type(out)), none.clone()
+    return *made, *room_for_backward(given), made_by("plain")
 
 
 def backward(given: Attention, lists: tuple[Tensor, ...], g: Tensor) -> tuple[Tensor, ...]:

@@ -22,8 +22,9 @@ import triton
 import triton.language as tl
 
 import torch
-from maxent.torch.attention import _plain_attention
-from maxent.torch.attention._inputs import room_for_backward
+from maxent.torch.attention import _plain_attention, _triton_tiles
+from maxent.torch.attention import _triton_scores as scores
+from maxent.torch.attention._inputs import made_by, maker, room_for_backward
 from maxent.torch.attention._lists import AttentionSupport
 from maxent.torch.maps._launching import Plan, alignment
 
@@ -31,13 +32,13 @@ _ROWS = 128  # queries of a tile
 _KEYS = tl.constexpr(128)  # keys of a tile of marks: four words of 32 bits
 _HEADS = 64  # keys of a tile of heads
 _BITS = 1 << 32  # marks held at a time
-_KEPT = 128  # candidates of a query held in registers
+_KEPT = 64  # candidates of a query held in registers
 _LIGHT = tl.constexpr(256)  # queries of a key beyond which several programs share them
-_DENSE = 256  # candidates of a query, on average, from which on tiles would be faster
+_SHORT = 2048  # keys up to which tiles are faster: no lists to wait for
+_DENSE = 160  # candidates of a query, on average, from which on tiles are faster
 _BAD = tl.constexpr(2147483647)  # stands for the candidates of a query with NaN or inf
 _STEPS = 24
 _PROGRAMS = 1024  # that share the pieces of long lists
-_INTERPRETED = tl.constexpr(triton.knobs.runtime.interpret)
 _TYPES = (torch.float16, torch.bfloat16, torch.float32)
 _WIDEST = 256
 _MOST_SHAPES = 1024
@@ -52,93 +53,6 @@ _VARYING = ("head0", "tile0", "tile1", "row0", "rows", "marked_rows")
 
 
 @triton.jit
-def _powers(r, k, KIND: tl.constexpr):
-    """r^k and r^(k - 1) of r >= 0; 0 at 0."""
-    if KIND == 2:
-        return r * r, r
-    if KIND == 1:
-        return r, tl.where(r > 0, 1.0, 0.0)
-    log = tl.log2(tl.where(r > 0, r, 1.0))
-    return tl.where(r > 0, tl.exp2(k * log), 0.0), tl.where(r > 0, tl.exp2((k - 1) * log), 0.0)
-
-
-@triton.jit
-def _step(mass, slope, k, KIND: tl.constexpr):
-    """Newton's step on the k-norm, or on its power where that is as good."""
-    if KIND == 0:
-        step = (1 - tl.exp2(-tl.log2(tl.maximum(mass, 1e-30)) / k)) * mass / slope
-    else:
-        step = (mass - 1) / (k * slope)
-    return tl.where(slope > 0, step, 0.0)
-
-
-@triton.jit
-def _load_rows(X, at, stride, d, n, WIDTH: tl.constexpr, EVEN: tl.constexpr):
-    """Rows of a matrix, zeros beyond its ends."""
-    keep = (at < n)[:, None]
-    if not EVEN:
-        keep = keep & (d < WIDTH)[None, :]
-    return tl.load(X + at.to(tl.int64)[:, None] * stride + d[None, :], mask=keep, other=0.0)
-
-
-@triton.jit
-def _operand(x):
-    """Of a product: float32 is rounded to bfloat16, which Triton's interpreter does not know."""
-    if _INTERPRETED:
-        return x.to(tl.float32)
-    return x.to(tl.bfloat16) if x.dtype == tl.float32 else x
-
-
-@triton.jit
-def _product(
-    q, K, s0, c, d, stride, keys, WIDTH: tl.constexpr, EVEN: tl.constexpr, EDGE: tl.constexpr
-):
-    """Scores of a tile of queries and keys, unscaled; float32 is rounded to bfloat16."""
-    where = K + (s0 + c).to(tl.int64)[None, :] * stride + d[:, None]
-    if EDGE:
-        keep = (s0 + c < keys)[None, :]
-        if not EVEN:
-            keep = keep & (d < WIDTH)[:, None]
-        k = tl.load(where, mask=keep, other=0.0)
-    elif EVEN:
-        k = tl.load(where)
-    else:
-        k = tl.load(where, mask=(d < WIDTH)[:, None], other=0.0)
-    return tl.dot(q, _operand(k))
-
-
-@triton.jit
-def _scores(
-    q, K, s0, r, c, d, stride, keys, slope, first, stop,
-    WIDTH: tl.constexpr, EVEN: tl.constexpr, SLOPED: tl.constexpr, EDGE: tl.constexpr,
-):  # fmt: skip
-    """``_product``, less the slope's share; at an edge -inf where a query does not see a key."""
-    s = _product(q, K, s0, c, d, stride, keys, WIDTH, EVEN, EDGE)
-    j = (s0 + c)[None, :]
-    if SLOPED:
-        s -= slope * tl.abs(r[:, None] - j).to(tl.float32)
-    if EDGE:
-        s = tl.where((j >= first[:, None]) & (j < stop[:, None]), s, float("-inf"))
-    return s
-
-
-@triton.jit
-def _seen(FIRST, STOP, b, r, queries, keys, SPANS: tl.constexpr, BN: tl.constexpr):
-    """What rows see, and the tiles that some of them, and all of them, see."""
-    if SPANS:
-        at = b.to(tl.int64) * queries + tl.minimum(r, queries - 1)
-        first, stop = tl.load(FIRST + at), tl.minimum(tl.load(STOP + at), keys)
-    else:
-        first, stop = tl.zeros_like(r), tl.zeros_like(r) + keys
-    begin = tl.maximum(tl.min(first, 0), 0) // BN * BN
-    end = tl.max(stop, 0)
-    whole = tl.minimum(tl.cdiv(tl.max(first, 0), BN) * BN, tl.cdiv(end, BN) * BN)
-    whole = tl.maximum(whole, begin)
-    after = tl.maximum(tl.min(stop, 0) // BN * BN, whole)
-    return first, stop, begin, whole, after, end
-
-
-@triton.jit
 def _norms(
     K, V, KMAX, VMAX, kb, kh, kn, vb, vh, vn, heads, keys,
     WIDTH: tl.constexpr, D: tl.constexpr, WIDE: tl.constexpr, DV: tl.constexpr, BN: tl.constexpr,
@@ -147,10 +61,10 @@ def _norms(
     pair, b = tl.program_id(0), tl.program_id(0) // heads
     h = pair % heads
     at = tl.program_id(1) * BN + tl.arange(0, BN)
-    k = _load_rows(
+    k = scores.load_rows(
         K + b.to(tl.int64) * kb + h.to(tl.int64) * kh, at, kn, tl.arange(0, D), keys, WIDTH, False
     ).to(tl.float32)
-    v = _load_rows(
+    v = scores.load_rows(
         V + b.to(tl.int64) * vb + h.to(tl.int64) * vh, at, vn, tl.arange(0, DV), keys, WIDE, False
     ).to(tl.float32)
     k, v = tl.sqrt(tl.sum(k * k, 1)), tl.sqrt(tl.sum(v * v, 1))
@@ -170,7 +84,9 @@ def _bound(
     b, h = pair // heads, pair % heads
     EVEN: tl.constexpr = WIDTH == D
     r, d, c = m * BM + tl.arange(0, BM), tl.arange(0, D), tl.arange(0, BN)
-    q = _load_rows(Q + b.to(tl.int64) * qb + h.to(tl.int64) * qh, r, qn, d, queries, WIDTH, EVEN)
+    q = scores.load_rows(
+        Q + b.to(tl.int64) * qb + h.to(tl.int64) * qh, r, qn, d, queries, WIDTH, EVEN
+    )
     K += b.to(tl.int64) * kb + (h // group).to(tl.int64) * kh
     a = tl.load(ALPHA + h) - 1
     wide = q.to(tl.float32)
@@ -178,29 +94,28 @@ def _bound(
     tl.atomic_max(QMAX + pair, tl.max(norm.to(tl.int32, bitcast=True) & 0x7FFFFFFF, 0))
     # |rounding| <= |q| |k| times this: sums of products, and operands where they are rounded
     slack: tl.constexpr = D * 2.0**-22 + (2.0**-7 if q.dtype == tl.float32 else 0.0)
-    q = _operand(q)
+    q = scores.rounded(q)
     slope = 0.0
     if SLOPED:
         slope = tl.load(SLOPES + h) / scale
-    first, stop, begin, whole, after, end = _seen(
+    first, stop, begin, whole, after, end = scores.seen(
         FIRST, STOP, b * b_span, r, queries, keys, SPANS, BN
     )
     heads_of = tl.full((BM, BN), float("-inf"), tl.float32)
-    for s0 in range(begin, whole, BN):
-        s = _scores(q, K, s0, r, c, d, kn, keys, slope, first, stop, WIDTH, EVEN, SLOPED, True)
-        heads_of = tl.maximum(heads_of, s)
-    for s0 in range(whole, after, BN):
-        s = _scores(q, K, s0, r, c, d, kn, keys, slope, first, stop, WIDTH, EVEN, SLOPED, False)
-        heads_of = tl.maximum(heads_of, s)
-    for s0 in range(after, end, BN):
-        s = _scores(q, K, s0, r, c, d, kn, keys, slope, first, stop, WIDTH, EVEN, SLOPED, True)
-        heads_of = tl.maximum(heads_of, s)
+    for part in tl.static_range(3):
+        if SPANS or part > 0:
+            low, high = scores.part_of(begin, whole, after, end, part)
+            for s0 in range(low, high, BN):
+                k = scores.turned_tile(K, s0, c, d, kn, keys, WIDTH, EVEN, part != 1)
+                s = tl.dot(q, scores.rounded(k))
+                s = scores.limited(s, s0, r, c, slope, first, stop, SLOPED, part != 1)
+                heads_of = tl.maximum(heads_of, s)
     z = heads_of * (scale * a)
     top = tl.max(z, 1)
     tau = tl.where(top > float("-inf"), top - 1, 0.0)
     for _ in range(6):
-        mass, slopes = _powers(tl.maximum(z - tau[:, None], 0.0), 1 / a, KIND)
-        tau += _step(tl.sum(mass, 1), tl.sum(slopes, 1), 1 / a, KIND)
+        mass, slopes = scores.powers(tl.maximum(z - tau[:, None], 0.0), 1 / a, KIND)
+        tau += scores.newton_step(tl.sum(mass, 1), tl.sum(slopes, 1), 1 / a, KIND)
     reach = norm * tl.load(KMAX + pair // heads * (heads // group) + h // group).to(
         tl.float32, bitcast=True
     )
@@ -250,8 +165,10 @@ def _mark(
     b, h = pair // heads, pair % heads
     EVEN: tl.constexpr = WIDTH == D
     r, d, c, y = m * BM + tl.arange(0, BM), tl.arange(0, D), tl.arange(0, _KEYS), tl.arange(0, 4)
-    q = _load_rows(Q + b.to(tl.int64) * qb + h.to(tl.int64) * qh, r, qn, d, queries, WIDTH, EVEN)
-    q = _operand(q)
+    q = scores.load_rows(
+        Q + b.to(tl.int64) * qb + h.to(tl.int64) * qh, r, qn, d, queries, WIDTH, EVEN
+    )
+    q = scores.rounded(q)
     K += b.to(tl.int64) * kb + (h // group).to(tl.int64) * kh
     row = pair.to(tl.int64) * queries + r
     bound = tl.load(TAU + row, mask=r < queries, other=float("inf"))
@@ -259,38 +176,41 @@ def _mark(
     slope = 0.0
     if SLOPED:
         slope = tl.load(SLOPES + h) / scale
-    first, stop, begin, whole, after, end = _seen(
+    first, stop, begin, whole, after, end = scores.seen(
         FIRST, STOP, b * b_span, r, queries, keys, SPANS, _KEYS
     )
     local = tl.program_id(0).to(tl.int64) * (tile1 - tile0) * BM + (r - tile0 * BM)
     MARKS += local[:, None] * words + y[None, :]
     count = tl.zeros((BM, 4), tl.int32)
-    for s0 in range(begin, whole, _KEYS):
-        s = _scores(q, K, s0, r, c, d, kn, keys, slope, first, stop, WIDTH, EVEN, SLOPED, True)
-        w = _packed(s > tau[:, None], BM)
-        count += _ones(w)
-        tl.store(MARKS + s0 // 32, w)
-    for s0 in range(whole, after, _KEYS):
-        s = _scores(q, K, s0, r, c, d, kn, keys, slope, first, stop, WIDTH, EVEN, SLOPED, False)
-        w = _packed(s > tau[:, None], BM)
-        count += _ones(w)
-        tl.store(MARKS + s0 // 32, w)
-    for s0 in range(after, end, _KEYS):
-        s = _scores(q, K, s0, r, c, d, kn, keys, slope, first, stop, WIDTH, EVEN, SLOPED, True)
-        w = _packed(s > tau[:, None], BM)
-        count += _ones(w)
-        tl.store(MARKS + s0 // 32, w)
+    for part in tl.static_range(3):
+        if SPANS or part > 0:
+            low, high = scores.part_of(begin, whole, after, end, part)
+            for s0 in range(low, high, _KEYS):
+                k = scores.turned_tile(K, s0, c, d, kn, keys, WIDTH, EVEN, part != 1)
+                s = tl.dot(q, scores.rounded(k))
+                s = scores.limited(s, s0, r, c, slope, first, stop, SLOPED, part != 1)
+                w = _packed(s > tau[:, None], BM)
+                count += _ones(w)
+                tl.store(MARKS + s0 // 32, w)
     total = tl.where(bound == bound, tl.sum(count, 1), _BAD)
     tl.store(COUNT + row, total, mask=r < queries)
 
 
 @triton.jit
-def _keys_of_marks(MARKS, COL, low, high, CHUNK: tl.constexpr):
-    """Write the keys of the bits of words from low to high."""
-    done = 0
+def _keys_of_marks(MARKS, COL, SCRATCH, low, high, CHUNK: tl.constexpr):
+    """Write the keys of the bits of words from low to high; words with a bit are found first."""
+    found = 0
     for w0 in range(low, high, CHUNK):
         p = w0 + tl.arange(0, CHUNK)
-        w = tl.load(MARKS + p, mask=p < high, other=0)
+        some = (tl.load(MARKS + p, mask=p < high, other=0) != 0).to(tl.int32)
+        tl.store(SCRATCH + found + tl.cumsum(some, 0) - some, p, mask=some > 0)
+        found += tl.sum(some, 0)
+    tl.debug_barrier()
+    done = 0
+    for x0 in range(0, found, 32):
+        x = x0 + tl.arange(0, 32)
+        p = tl.load(SCRATCH + x, mask=x < found, other=0)
+        w = tl.load(MARKS + p, mask=x < found, other=0)
         ones = _ones(w)
         to = done + tl.cumsum(ones, 0) - ones
         for _ in range(tl.max(ones, 0)):
@@ -304,6 +224,13 @@ def _keys_of_marks(MARKS, COL, low, high, CHUNK: tl.constexpr):
         done += tl.sum(ones, 0)
 
 
+@triton.jit
+def _gathered(X, at, stride, d, WIDTH: tl.constexpr, D: tl.constexpr):
+    """Rows of a matrix: all of them are there."""
+    where = X + at.to(tl.int64)[:, None] * stride + d[None, :]
+    return tl.load(where) if WIDTH == D else tl.load(where, mask=(d < WIDTH)[None, :], other=0.0)
+
+
 @triton.jit(do_not_specialize=_VARYING)
 def _attend(
     Q, K, V, FIRST, STOP, ALPHA, SLOPES, TAU, MARKS, ENDS, COL, ROOT, OWNER, COUNTS,
@@ -311,7 +238,7 @@ def _attend(
     head0, row0, rows, marked_rows, heads, group, queries, keys, words, scale,
     WIDTH: tl.constexpr, D: tl.constexpr, WIDE: tl.constexpr, DV: tl.constexpr,
     KEPT: tl.constexpr, G: tl.constexpr, STEPS: tl.constexpr,
-    SPANS: tl.constexpr, SLOPED: tl.constexpr, KIND: tl.constexpr,
+    SPANS: tl.constexpr, SLOPED: tl.constexpr, KIND: tl.constexpr, KEEP: tl.constexpr,
 ):  # fmt: skip
     """One query: its candidates' scores, threshold and output, and what backward needs."""
     i, pair = row0 + tl.program_id(0), head0 + tl.program_id(1)
@@ -329,7 +256,8 @@ def _attend(
         low, high = tl.maximum(tl.load(FIRST + at), 0), tl.minimum(tl.load(STOP + at), keys)
     if n > 0:
         MARKS += (tl.program_id(1).to(tl.int64) * marked_rows + tl.program_id(0)) * words
-        _keys_of_marks(MARKS, COL, low // 128 * 4, tl.cdiv(high, 128) * 4, 256)
+        scratch = ROOT.to(tl.pointer_type(tl.int32), bitcast=True)
+        _keys_of_marks(MARKS, COL, scratch, low // 128 * 4, tl.cdiv(high, 128) * 4, 256)
     tl.debug_barrier()
     d, e, x = tl.arange(0, D), tl.arange(0, DV), tl.arange(0, KEPT)
     a = tl.load(ALPHA + h) - 1
@@ -343,8 +271,8 @@ def _attend(
         slope = tl.load(SLOPES + h) * a
     for g0 in range(0, n, G):
         g = g0 + tl.arange(0, G)
-        j = tl.load(COL + g, mask=g < n, other=keys)
-        z = tl.sum(_load_rows(K, j, kn, d, keys, WIDTH, WIDTH == D).to(tl.float32) * q[None, :], 1)
+        j = tl.load(COL + g, mask=g < n, other=0)
+        z = tl.sum(_gathered(K, j, kn, d, WIDTH, D).to(tl.float32) * q[None, :], 1)
         z *= scale * a
         if SLOPED:
             z -= slope * tl.abs(i - j).to(tl.float32)
@@ -355,14 +283,14 @@ def _attend(
     step = tl.where(n > 0, 1.0, 0.0)
     steps = 0
     while (step > 1e-7 * (1 + tl.abs(tau))) & (steps < STEPS):
-        mass, slopes = _powers(tl.maximum(z - tau, 0.0), k, KIND)
+        mass, slopes = scores.powers(tl.maximum(z - tau, 0.0), k, KIND)
         total, weight = tl.sum(mass, 0), tl.sum(slopes, 0)
         for x0 in range(KEPT, n, KEPT):
             more = tl.load(ROOT + x0 + x, mask=x0 + x < n, other=float("-inf"))
-            mass, slopes = _powers(tl.maximum(more - tau, 0.0), k, KIND)
+            mass, slopes = scores.powers(tl.maximum(more - tau, 0.0), k, KIND)
             total += tl.sum(mass, 0)
             weight += tl.sum(slopes, 0)
-        step = _step(total, weight, k, KIND)
+        step = scores.newton_step(total, weight, k, KIND)
         tau += tl.maximum(step, 0.0)
         steps += 1
     total, weight = 0.0, 0.0
@@ -370,28 +298,31 @@ def _attend(
     for x0 in range(0, n, KEPT):
         some = x0 + x < n
         r = tl.maximum(tl.load(ROOT + x0 + x, mask=some, other=float("-inf")) - tau, 0.0)
-        mass, slopes = _powers(r, k, KIND)
+        mass, slopes = scores.powers(r, k, KIND)
         total += tl.sum(mass, 0)
         weight += tl.sum(slopes, 0)
         tl.store(ROOT + x0 + x, r, mask=some)
-        tl.store(OWNER + x0 + x, tl.zeros_like(x) + row.to(tl.int32), mask=some)
-        j = tl.load(COL + x0 + x, mask=some, other=0)
-        tl.atomic_add(COUNTS + j, 1, mask=some & (r > 0), sem="relaxed")
+        if KEEP:
+            tl.store(OWNER + x0 + x, tl.zeros_like(x) + row.to(tl.int32), mask=some)
+            j = tl.load(COL + x0 + x, mask=some, other=0)
+            tl.atomic_add(COUNTS + j, 1, mask=some & (r > 0), sem="relaxed")
     tl.debug_barrier()
     out, mean = tl.zeros((DV,), tl.float32), tl.zeros((DV,), tl.float32)
     for g0 in range(0, n, G):
         g = g0 + tl.arange(0, G)
         r = tl.load(ROOT + g, mask=g < n, other=0.0)
-        j = tl.load(COL + g, mask=(g < n) & (r > 0), other=keys)
-        v = _load_rows(V, j, vn, e, keys, WIDE, WIDE == DV).to(tl.float32)
-        mass, slopes = _powers(r, k, KIND)
-        mean += tl.sum(v * slopes[:, None], 0)
+        j = tl.load(COL + g, mask=g < n, other=0)
+        v = _gathered(V, j, vn, e, WIDE, DV).to(tl.float32)
+        mass, slopes = scores.powers(r, k, KIND)
         out += tl.sum(v * mass[:, None], 0)
+        if KEEP:
+            mean += tl.sum(v * slopes[:, None], 0)
     at = row * WIDE + e
     out *= 1 / tl.maximum(total, 1e-30)
     tl.store(OUT + at, out.to(OUT.dtype.element_ty), mask=e < WIDE)
-    tl.store(MEAN + at, mean.to(MEAN.dtype.element_ty), mask=e < WIDE)
-    tl.store(MASS + row, weight)
+    if KEEP:
+        tl.store(MEAN + at, mean.to(MEAN.dtype.element_ty), mask=e < WIDE)
+        tl.store(MASS + row, weight)
 
 
 # -- backward --------------------------------------------------------------------------------------
@@ -404,12 +335,11 @@ def _centre(
 ):  # fmt: skip
     """c of every query, and the largest norm of a head's gradients."""
     pair, r, e = tl.program_id(0), tl.program_id(1) * BM + tl.arange(0, BM), tl.arange(0, DV)
-    b, h = pair // heads, pair % heads
-    g = _load_rows(
-        GRAD + b.to(tl.int64) * gb + h.to(tl.int64) * gh, r, gn, e, queries, WIDE, WIDE == DV
-    ).to(tl.float32)
+    b, h = (pair // heads).to(tl.int64), (pair % heads).to(tl.int64)
+    g = scores.load_rows(GRAD + b * gb + h * gh, r, gn, e, queries, WIDE, WIDE == DV)
+    g = g.to(tl.float32)
     row = pair.to(tl.int64) * queries + r
-    mean = _load_rows(
+    mean = scores.load_rows(
         MEAN + pair.to(tl.int64) * queries * WIDE, r, WIDE, e, queries, WIDE, WIDE == DV
     )
     mass = tl.load(MASS + row, mask=r < queries, other=1.0)
@@ -433,68 +363,67 @@ def _tally(COUNTS, TALLY, LEFT, all_keys, BLOCK: tl.constexpr):
 
 @triton.jit(do_not_specialize=["total"])
 def _place(
-    COL, ROOT, OWNER, TALLY, LEFT, LIST, total, heads, group, queries, keys, BLOCK: tl.constexpr
-):
-    """The places of every key's queries in the lists, in any order."""
+    COL, ROOT, OWNER, TALLY, LEFT, LIST, ROWS, total, heads, group, queries, keys,
+    BLOCK: tl.constexpr,
+):  # fmt: skip
+    """The places of every key's queries in the lists, in any order, and their rows."""
     slot = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     some = slot < total
     some = some & (tl.load(ROOT + slot, mask=some, other=0.0) > 0)
-    pair = tl.load(OWNER + slot, mask=some, other=0) // queries
+    owner = tl.load(OWNER + slot, mask=some, other=0)
+    pair = owner // queries
     shared = pair // heads * (heads // group) + pair % heads // group
     key = shared.to(tl.int64) * keys + tl.load(COL + slot, mask=some, other=0)
     left = tl.atomic_add(LEFT + key, -1, mask=some, sem="relaxed")
-    end = tl.load(TALLY + key, mask=some, other=0)
-    tl.store(LIST + end - left, slot.to(tl.int32), mask=some)
+    at = tl.load(TALLY + key, mask=some, other=0) - left
+    tl.store(LIST + at, slot.to(tl.int32), mask=some)
+    tl.store(ROWS + at, owner, mask=some)
 
 
 @triton.jit
-def _sort(LIST, SORTED, n):
-    """Whole numbers of a list in rising order, each at its rank: fast for few."""
-    for x0 in range(0, n, 64):
-        x = x0 + tl.arange(0, 64)
-        one = tl.load(LIST + x, mask=x < n, other=0)
-        rank = tl.zeros((64,), tl.int32)
-        for y0 in range(0, n, 16):
-            y = y0 + tl.arange(0, 16)
-            other = tl.load(LIST + y, mask=y < n, other=2147483647)
-            rank += tl.sum((one[:, None] > other[None, :]).to(tl.int32), 1)
-        tl.store(SORTED + rank, one, mask=x < n)
+def _order(LIST, OWNER, TALLY, COUNTS, ORDERED, ROWS):
+    """A short list of a key in the order of its queries, each at its rank, and their rows."""
+    key = tl.program_id(0)
+    n = tl.load(COUNTS + key)
+    if n <= _LIGHT:
+        start = tl.load(TALLY + key) - n
+        LIST += start
+        for x0 in range(0, n, 32):
+            x = x0 + tl.arange(0, 32)
+            one = tl.load(LIST + x, mask=x < n, other=0)
+            owner = tl.load(OWNER + one)
+            rank = tl.zeros((32,), tl.int64) + start
+            for y0 in range(0, n, 8):
+                for y in tl.static_range(8):
+                    other = tl.load(LIST + y0 + y, mask=y0 + y < n, other=2147483647)
+                    rank += (other < one).to(tl.int64)
+            tl.store(ORDERED + rank, one, mask=x < n)
+            tl.store(ROWS + rank, owner, mask=x < n)
 
 
 @triton.jit
 def _entries(
-    Q, GRAD, OWNER, ROOT, CENTRE, LIST, ALPHA, g, n, v, qb, qh, qn, gb, gh, gn, heads, queries,
+    Q, GRAD, ROWS, ROOT, CENTRE, LIST, ALPHA, g, n, v, heads, queries,
     WIDTH: tl.constexpr, D: tl.constexpr, WIDE: tl.constexpr, DV: tl.constexpr, KIND: tl.constexpr,
 ):  # fmt: skip
     """Some of a key's queries: their places, rows of queries and gradients, p and ds."""
     some = g < n
     slot = tl.load(LIST + g, mask=some, other=0)
-    owner = tl.load(OWNER + slot, mask=some, other=0)
-    r = tl.load(ROOT + slot, mask=some, other=0.0)
-    c = tl.load(CENTRE + owner, mask=some, other=0.0)
-    pair, i = owner // queries, (owner % queries).to(tl.int64)
-    b, h = (pair // heads).to(tl.int64), pair % heads
-    d, e = tl.arange(0, D), tl.arange(0, DV)
-    keep, keep_wide = some[:, None], some[:, None]
-    if WIDTH != D:
-        keep = keep & (d < WIDTH)[None, :]
-    if WIDE != DV:
-        keep_wide = keep_wide & (e < WIDE)[None, :]
-    at = GRAD + b * gb + h.to(tl.int64) * gh + i * gn
-    grad = tl.load(at[:, None] + e[None, :], mask=keep_wide, other=0.0).to(tl.float32)
-    at = Q + b * qb + h.to(tl.int64) * qh + i * qn
-    q = tl.load(at[:, None] + d[None, :], mask=keep, other=0.0).to(tl.float32)
+    row = tl.load(ROWS + g, mask=some, other=0)
+    r = tl.where(some, tl.load(ROOT + slot), 0.0)
+    grad = _gathered(GRAD, row, WIDE, tl.arange(0, DV), WIDE, DV).to(tl.float32)
+    q = _gathered(Q, row, WIDTH, tl.arange(0, D), WIDTH, D).to(tl.float32)
     k = 1.0
     if KIND == 0:
-        k = 1 / (tl.load(ALPHA + h, mask=some, other=2.0) - 1)
-    p, w = _powers(r, k, KIND)
-    return slot, q, grad, p, w * (tl.sum(grad * v[None, :], 1) - c)
+        k = 1 / (tl.load(ALPHA + row // queries % heads) - 1)
+    p, w = scores.powers(r, k, KIND)
+    return slot, q, grad, p, w * (tl.sum(grad * v[None, :], 1) - tl.load(CENTRE + row))
 
 
 @triton.jit
 def _columns(
-    Q, V, GRAD, ALPHA, OWNER, ROOT, CENTRE, LIST, SORTED, TALLY, COUNTS, DS, DK, DV_OUT,
-    qb, qh, qn, vb, vh, vn, gb, gh, gn, heads, shared_heads, queries, keys, scale,
+    Q, V, GRAD, ALPHA, ROWS, ROOT, CENTRE, LIST, TALLY, COUNTS, DS, DK, DV_OUT,
+    vb, vh, vn, heads, shared_heads, queries, keys, scale,
     WIDTH: tl.constexpr, D: tl.constexpr, WIDE: tl.constexpr, DV: tl.constexpr,
     G: tl.constexpr, KIND: tl.constexpr,
 ):  # fmt: skip
@@ -504,19 +433,18 @@ def _columns(
     n = tl.load(COUNTS + row)
     if n <= _LIGHT:
         start = tl.load(TALLY + row) - n
-        SORTED += start
-        _sort(LIST + start, SORTED, n)
-        tl.debug_barrier()
+        LIST += start
+        ROWS += start
         b, h = (pair // shared_heads).to(tl.int64), (pair % shared_heads).to(tl.int64)
         d, e = tl.arange(0, D), tl.arange(0, DV)
-        v = tl.load(V + b * vb + h * vh + j.to(tl.int64) * vn + e, mask=e < WIDE, other=0.0)
-        v = v.to(tl.float32)
+        V += b * vb + h * vh + j.to(tl.int64) * vn
+        v = tl.load(V + e, mask=e < WIDE, other=0.0).to(tl.float32)
         dk, dv = tl.zeros((D,), tl.float32), tl.zeros((DV,), tl.float32)
         for g0 in range(0, n, G):
             g = g0 + tl.arange(0, G)
             slot, q, grad, p, ds = _entries(
-                Q, GRAD, OWNER, ROOT, CENTRE, SORTED, ALPHA, g, n, v, qb, qh, qn, gb, gh, gn,
-                heads, queries, WIDTH, D, WIDE, DV, KIND,
+                Q, GRAD, ROWS, ROOT, CENTRE, LIST, ALPHA, g, n, v, heads, queries,
+                WIDTH, D, WIDE, DV, KIND,
             )  # fmt: skip
             tl.store(DS + slot, ds, mask=g < n)
             dv += tl.sum(grad * p[:, None], 0)
@@ -543,9 +471,8 @@ def _units(QMAX, VMAX, GMAX, pair, shared_heads, heads, queries):
 
 @triton.jit
 def _shared_columns(
-    Q, V, GRAD, ALPHA, OWNER, ROOT, CENTRE, LIST, TALLY, COUNTS, DS, SUMS,
-    QMAX, VMAX, GMAX, qb, qh, qn, vb, vh, vn, gb, gh, gn,
-    heads, shared_heads, queries, keys, all_keys,
+    Q, V, GRAD, ALPHA, ROWS, ROOT, CENTRE, LIST, TALLY, COUNTS, DS, SUMS,
+    QMAX, VMAX, GMAX, vb, vh, vn, heads, shared_heads, queries, keys, all_keys,
     WIDTH: tl.constexpr, D: tl.constexpr, WIDE: tl.constexpr, DV: tl.constexpr,
     G: tl.constexpr, KIND: tl.constexpr,
 ):  # fmt: skip
@@ -563,7 +490,7 @@ def _shared_columns(
         n = tl.load(COUNTS + row)
         long = tl.load(PIECES + row)
         start = (piece - ((long & 0xFFFFFFFF).to(tl.int32) - tl.cdiv(n, _LIGHT))) * _LIGHT
-        entries = LIST + tl.load(TALLY + row) - n
+        first = tl.load(TALLY + row) - n
         pair, j = row // keys, row % keys
         b, h = pair // shared_heads, pair % shared_heads
         d, e = tl.arange(0, D), tl.arange(0, DV)
@@ -573,8 +500,8 @@ def _shared_columns(
         for g0 in range(start, tl.minimum(start + _LIGHT, n), G):
             g = g0 + tl.arange(0, G)
             slot, q, grad, p, ds = _entries(
-                Q, GRAD, OWNER, ROOT, CENTRE, entries, ALPHA, g, n, v, qb, qh, qn, gb, gh, gn,
-                heads, queries, WIDTH, D, WIDE, DV, KIND,
+                Q, GRAD, ROWS + first, ROOT, CENTRE, LIST + first, ALPHA, g, n, v, heads, queries,
+                WIDTH, D, WIDE, DV, KIND,
             )  # fmt: skip
             tl.store(DS + slot, ds, mask=g < n)
             dk += tl.sum((q * ds[:, None] * tl.exp2(for_k)).to(tl.int64), 0)
@@ -624,16 +551,11 @@ def _queries(
         g = g0 + tl.arange(0, G)
         some = g < n
         r = tl.load(ROOT + start + g, mask=some, other=0.0)
-        some = some & (r > 0)
-        j = tl.load(COL + start + g, mask=some, other=keys)
-        ds = tl.load(DS + start + g, mask=some, other=0.0)
-        dq += tl.sum(
-            _load_rows(K, j, kn, d, keys, WIDTH, WIDTH == D).to(tl.float32) * ds[:, None], 0
-        )
-        if LEARNS:  # dp/dalpha = w (b / w - mean), b / w = -(1 - r + r log r) / a^2
-            m = -tl.log(tl.where(some, r, 1.0))
-            near = tl.exp(-m) * m * m * (0.5 + m * (1 / 6 + m * (1 / 24 + m / 120)))
-            by_alpha -= tl.sum(tl.where(m < 0.1, near, 1 - r * (1 + m)) * ds, 0)
+        j = tl.load(COL + start + g, mask=some, other=0)
+        ds = tl.where(r > 0, tl.load(DS + start + g, mask=some, other=0.0), 0.0)
+        dq += tl.sum(_gathered(K, j, kn, d, WIDTH, D).to(tl.float32) * ds[:, None], 0)
+        if LEARNS:
+            by_alpha -= tl.sum(scores.moved_by_alpha(r) * ds, 0)
     tl.store(DQ + row * WIDTH + d, (dq * scale).to(DQ.dtype.element_ty), mask=d < WIDTH)
     if LEARNS:
         tl.store(BY_ALPHA + row, by_alpha)
@@ -668,15 +590,18 @@ class _Shape(Plan):
         widths = {"WIDTH": width, "D": _padded(width)}
         self.wides = {"WIDE": self.wide, "DV": _padded(self.wide)}
         self.both = widths | self.wides
-        seen = {"SPANS": given.first is not None, "SLOPED": given.slopes is not None}
-        kind = {"KIND": {1.5: 2, 2.0: 1}.get(alpha, 0)}
+        self.learns = isinstance(given.alpha, torch.Tensor)
+        self.seen = {"SPANS": given.first is not None, "SLOPED": given.slopes is not None}
+        self.kind = {"KIND": {1.5: 2, 2.0: 1}.get(alpha, 0)}
+        seen, kind = self.seen, self.kind
         gathered = {"G": 8 if max(width, self.wide) > 64 else 16}
-        self.warps, self.stages = 8 if seen["SPANS"] else 4, 2 if width > 64 else 3
+        self.warps = 8 if seen["SPANS"] else 4
         self.bound = widths | {"BM": _ROWS, "BN": _HEADS} | seen | kind
         self.mark = widths | {"BM": _ROWS} | seen
-        self.attend = self.both | {"KEPT": _KEPT, "STEPS": _STEPS} | gathered | seen | kind
+        kept = {"KEPT": _KEPT, "STEPS": _STEPS, "KEEP": given.keeps}
+        self.attend = self.both | kept | gathered | seen | kind
         self.columns = self.both | gathered | kind
-        self.by_query = widths | gathered | {"LEARNS": isinstance(given.alpha, torch.Tensor)}
+        self.by_query = widths | gathered | {"LEARNS": self.learns}
 
     def _chunks(self):
         """Heads and tiles of queries whose marks are held at a time, in the order of rows."""
@@ -707,10 +632,10 @@ def _shape_of(given, *tensors):
     alpha = 0.0 if isinstance(given.alpha, torch.Tensor) else given.alpha
     key = (
         alpha if alpha in (1.5, 2.0) else 0.0, isinstance(given.alpha, torch.Tensor),
-        None if given.first is None else len(given.first), given.slopes is None,
+        None if given.first is None else len(given.first), given.slopes is None, given.keeps,
         tensors[0].dtype, tensors[0].get_device(), given.group,
         *(x.shape for x in tensors), *(x.stride() for x in tensors), alignment(*tensors),
-        *((_ROWS, _HEADS, _KEPT, _BITS, _LIGHT.value) if _INTERPRETED.value else ()),
+        *((_ROWS, _HEADS, _KEPT, _BITS, _LIGHT.value) if scores.INTERPRETED.value else ()),
     )  # fmt: skip
     known = _shapes.get(key)
     if known is None:
@@ -725,37 +650,54 @@ def _rows_last(x):
     return x if x.stride(-1) == 1 else x.contiguous()
 
 
-def _of_heads(given):
-    """Alphas and slopes, tensors of their own: they are aligned."""
+def _limits(given):
+    """What a query sees, alphas and slopes; the last are tensors of their own: they are aligned."""
     alphas = given.alphas()
     if isinstance(given.alpha, torch.Tensor) and alphas.data_ptr() & 15:
         alphas = alphas.clone()
     slopes = alphas if given.slopes is None else given.slopes.detach().float()
-    return alphas, slopes.clone() if slopes.data_ptr() & 15 else slopes
+    slopes = slopes.clone() if slopes.data_ptr() & 15 else slopes
+    spans = (alphas, alphas) if given.first is None else (given.first, given.stop)
+    return *spans, alphas, slopes
+
+
+def _in_range(alpha):
+    """Whether alphas that learn are for these kernels; this waits for the device."""
+    return not isinstance(alpha, torch.Tensor) or bool(((alpha > 1) & (alpha <= 2)).all())
 
 
 def forward(given):
-    """The output, and rows of lists: where they begin, keys, and (z - tau)_+ of each.
+    """The output, rows of lists (where they begin, keys, (z - tau)_+ and rows), what else is kept.
 
-    Where supports are wide, or numbers are not finite, torch's own operations do it, and the lists
-    have no entries.
+    The lists have no entries where tiles are used: on short sequences, where supports are wide,
+    and where numbers are not finite.
     """
+    if not _in_range(given.alpha):
+        return _plain_attention.forward(given)
     q, k, v = map(_rows_last, (given.query, given.key, given.value))
     with _on(q):
-        return _forward(given, _shape_of(given, q, k, v), q, k, v)
+        shape, limits, kept = _shape_of(given, q, k, v), _limits(given), room_for_backward(given)
+        if shape.keys > _SHORT:
+            made = _by_lists(given, shape, (q, k, v), limits, kept, _DENSE)
+            if made is not None:
+                return *made, *kept, made_by("lists")
+        tau, mean, mass = kept[4], *kept[:2]
+        out = _triton_tiles.forward(given, shape, q, k, v, limits, (tau, mean, mass))
+    none = tau.new_empty(0, dtype=torch.int32)
+    begins = tau.new_empty(len(tau) + 1, dtype=torch.int64)
+    return out, begins, none, tau.new_empty(0), none.clone(), *kept, made_by("tiles")
 
 
-def _forward(given, shape, q, k, v):
-    alphas, slopes = _of_heads(given)
-    mean, mass, counts, norms = room_for_backward(given)
+def _by_lists(given, shape, tensors, limits, kept, most):
+    """The output and lists; None where there are more entries than asked for, or no finite ones."""
+    q, k, v = tensors
+    mean, mass, counts, norms, tau = kept
     counts.zero_()
     norms.zero_()
     kmax, vmax, qmax = shape.split(norms)
-    tau, count = torch.empty_like(mass), counts.new_empty(len(mass))
+    count = norms.new_empty(len(tau))
     out = v.new_empty(*q.shape[:3], shape.wide)
     places = *q.stride()[:3], *k.stride()[:3]
-    bounds = (counts, counts) if given.first is None else (given.first, given.stop)
-    limits = *bounds, alphas, slopes
     shape.launch(
         _norms, (shape.shared_pairs, _blocks(shape.keys, 64)),
         (k, v, kmax, vmax, *k.stride()[:3], *v.stride()[:3], shape.shared, shape.keys),
@@ -775,16 +717,16 @@ def _forward(given, shape, q, k, v):
             _mark, grid,
             (q, k, *limits, tau, marks, count, *places, shape.b_span, head0, tile0, tile1,
              *shape.sizes, shape.words, given.scale),
-            shape.mark, 8, shape.stages,
+            shape.mark, 4 if shape.seen["SPANS"] else 8, 2,
         )  # fmt: skip
         row0, row1 = tile0 * _ROWS, min(tile1 * _ROWS, shape.queries)
         begin, end = head0 * shape.queries + row0, (head1 - 1) * shape.queries + row1
         ends = torch.zeros(end - begin + 1, dtype=torch.int64, device=q.device)
         torch.cumsum(count[begin:end], 0, out=ends[1:])
         total = int(ends[-1])  # waits for the device
-        if total > min(_DENSE * (end - begin), _BAD.value - 1):
-            return _plain_attention.forward(given)
-        made = count.new_empty(total), mass.new_empty(total), count.new_empty(total)
+        if total > min(most * (end - begin), _BAD.value - 1):
+            return None
+        made = count.new_empty(total), tau.new_empty(total), count.new_empty(total)
         shape.launch(
             _attend, (row1 - row0, grid[0]),
             (q, k, v, *limits, tau, marks, ends[1:], *made, counts, out, mean, mass, *places,
@@ -793,7 +735,7 @@ def _forward(given, shape, q, k, v):
             shape.attend, 1,
         )  # fmt: skip
         lists.append((ends, *made))
-    return out, *_joined(lists), mean, mass, counts, norms
+    return out, *_joined(lists)
 
 
 def _on(x):
@@ -816,16 +758,27 @@ def _joined(chunks):
     return torch.cat(begins), *map(torch.cat, parts)
 
 
-def backward(given, lists, g):
+def backward(given, kept, g):
     """Gradients of query, key, value and, one for each head, of alpha."""
     q, k, v, g = map(_rows_last, (given.query, given.key, given.value, g))
     with _on(q):
-        return _backward(given, lists, _shape_of(given, q, k, v, g), q, k, v, g)
+        shape, limits = _shape_of(given, q, k, v, g), _limits(given)
+        if maker(kept) == "tiles":
+            tau, mean, mass = kept[8], *kept[4:6]
+            *made, by_alpha = _triton_tiles.backward(
+                given, shape, q, k, v, g, limits, (tau, mean, mass)
+            )
+        else:
+            q, g = q.contiguous(), g.contiguous()  # rows are found by their number alone
+            *made, by_alpha = _backward(given, kept, shape, limits[2], q, k, v, g)
+        if not shape.learns:
+            return *made, torch.zeros(shape.heads, dtype=torch.float64, device=q.device)
+        by_head = by_alpha.double().view(shape.batch, shape.heads, -1).sum((0, 2))
+        return *made, by_head / (limits[2].double() - 1) ** 2
 
 
-def _backward(given, lists, shape, q, k, v, g):
-    crow, col, root, owner, mean, mass, counts, norms = lists
-    alphas, _ = _of_heads(given)
+def _backward(given, kept, shape, alphas, q, k, v, g):
+    crow, col, root, owner, mean, mass, counts, norms = kept[:8]
     _, vmax, qmax = shape.split(norms)
     gmax = torch.zeros_like(qmax)
     centre, total = torch.empty_like(mass), len(col)
@@ -841,20 +794,22 @@ def _backward(given, lists, shape, q, k, v, g):
     )  # fmt: skip
     for sums in tally:  # along two rows at once it is slow
         torch.cumsum(sums, 0, out=sums)
-    entries, ds = torch.empty_like(col), torch.empty_like(root)
+    entries, rows, ds = torch.empty_like(col), torch.empty_like(col), torch.empty_like(root)
     shape.launch(
         _place, (_blocks(total, 1024),),
-        (col, root, owner, tally, left, entries, total, *shape.sizes), {"BLOCK": 1024}, 4,
+        (col, root, owner, tally, left, entries, rows, total, *shape.sizes), {"BLOCK": 1024}, 4,
+    )  # fmt: skip
+    ordered = torch.empty_like(entries)
+    shape.launch(
+        _order, (len(counts),), (entries, owner, tally, counts, ordered, rows), {}, 1
     )  # fmt: skip
     dq, dk, dv = (torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in (q, k, v))
-    places = *q.stride()[:3], *v.stride()[:3], *g.stride()[:3]
-    ordered = torch.empty_like(entries)
-    lists = alphas, owner, root, centre, entries
+    lists = alphas, rows, root, centre
     turned = tally, counts
     sizes = shape.heads, shape.shared, shape.queries, shape.keys
     shape.launch(
         _columns, (shape.keys, shape.shared_pairs),
-        (q, v, g, *lists, ordered, *turned, ds, dk, dv, *places, *sizes, given.scale),
+        (q, v, g, *lists, ordered, *turned, ds, dk, dv, *v.stride()[:3], *sizes, given.scale),
         shape.columns, 1,
     )  # fmt: skip
     if shape.queries * shape.group > _LIGHT.value:
@@ -862,7 +817,8 @@ def _backward(given, lists, shape, q, k, v, g):
         sums = torch.zeros(room, dtype=torch.int64, device=q.device)
         shape.launch(
             _shared_columns, (_PROGRAMS,),
-            (q, v, g, *lists, *turned, ds, sums, qmax, vmax, gmax, *places, *sizes, len(counts)),
+            (q, v, g, *lists, entries, *turned, ds, sums, qmax, vmax, gmax, *v.stride()[:3], *sizes,
+             len(counts)),
             shape.columns, 1,
         )  # fmt: skip
         shape.launch(
@@ -870,22 +826,26 @@ def _backward(given, lists, shape, q, k, v, g):
             (counts, tally, sums, qmax, vmax, gmax, dk, dv, *sizes, len(counts), given.scale),
             shape.both | {"BLOCK": 64}, 1,
         )  # fmt: skip
-    learns = isinstance(given.alpha, torch.Tensor)
-    by_alpha = torch.empty_like(mass) if learns else mass
+    by_alpha = torch.empty_like(mass) if shape.learns else mass
     shape.launch(
         _queries, (shape.queries, shape.pairs),
         (k, crow, col, root, ds, dq, by_alpha, *k.stride()[:3], *shape.sizes, given.scale),
         shape.by_query, 1,
     )  # fmt: skip
-    if not learns:
-        return dq, dk, dv, torch.zeros(shape.heads, dtype=torch.float64, device=q.device)
-    by_head = by_alpha.double().view(shape.batch, shape.heads, -1).sum((0, 2))
-    return dq, dk, dv, by_head / (alphas.double() - 1) ** 2
+    return dq, dk, dv, by_alpha
 
 
-def support(given, lists, shape):
+def support(given, kept, shape):
     """The weights: entries of the lists that are in the support, keys in rising order."""
-    crow, col, root, owner = lists[:4]
+    if maker(kept) == "tiles":
+        q, k, v = map(_rows_last, (given.query, given.key, given.value))
+        with _on(q):
+            known = _shape_of(given, q, k, v)
+            made = _by_lists(given, known, (q, k, v), _limits(given), kept[4:9], known.keys)
+        if made is None:  # NaN or inf
+            return _plain_attention.support(given, kept, shape)
+        kept = made[1:]
+    crow, col, root, owner = kept[:4]
     on = root > 0
     order = torch.argsort(owner[on].long() * given.key.shape[2] + col[on])
     col, root, owner = (x[on][order] for x in (col, root, owner))

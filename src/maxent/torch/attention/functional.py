@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal, overload
 
 import torch
@@ -130,7 +131,8 @@ def entmax_attention(
         alone = all(x is None for x in (window, lengths, cu_seqlens, key_padding, slopes))
         out = _softmax(given, is_causal and alone)
     elif keeps_lists(given):
-        out, *lists = apply_attention(given)
+        keeps = return_support or _learns(given)
+        out, *lists = apply_attention(replace(given, keeps=keeps))
     else:
         out = _plain_attention.attend(given)
     out = out.reshape(shape)
@@ -140,6 +142,14 @@ def entmax_attention(
     if lists:
         return out, support(given, tuple(lists), whole)
     return out, _plain_attention.support(given, (), whole)
+
+
+def _learns(given: Attention) -> bool:
+    """Whether something asks for gradients."""
+    learning = (given.query, given.key, given.value, given.alpha)
+    return torch.is_grad_enabled() and any(
+        isinstance(x, Tensor) and x.requires_grad for x in learning
+    )
 
 
 def _autocast(*given: Tensor) -> tuple[Tensor, ...]:
