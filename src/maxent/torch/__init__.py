@@ -11,7 +11,7 @@ try:
 except ImportError as error:
     raise ImportError("maxent.torch needs torch: pip install maxent[torch]") from error
 
-from maxent.torch.attention import AttentionSupport, entmax_attention
+from maxent.torch.attention import AttentionSupport, EntmaxAttention, entmax_attention
 from maxent.torch.head import (
     LinearFenchelYoungLoss,
     SparseDistribution,
@@ -48,6 +48,7 @@ __all__ = [
     "Budget",
     "Entmax",
     "Entmax15",
+    "EntmaxAttention",
     "Entropy",
     "FenchelYoungLoss",
     "LinearFenchelYoungLoss",

@@ -187,10 +187,7 @@ def _spans(
 ) -> tuple[Tensor | None, Tensor | None]:
     """The first key of every query and the one after its last."""
     batch, queries, keys = query.shape[0], query.shape[2], key.shape[2]
-    if window is not None and (isinstance(window, bool) or not isinstance(window, int)):
-        raise TypeError(f"{_NAME}: window is a number of keys, got {window!r}")
-    if window is not None and window < 1:
-        raise ValueError(f"{_NAME}: window is a number of keys from 1 on, got {window}")
+    check_window(window)
     if lengths is None and cu_seqlens is None:
         if not is_causal and window is None:
             return None, None
@@ -212,6 +209,14 @@ def _spans(
             )
         stop = lengths.clamp(0, keys)[:, None].expand(batch, queries)
     return _narrowed(first, stop, at, is_causal, window)
+
+
+def check_window(window: int | None) -> None:
+    """Refuse what is no number of keys."""
+    if window is not None and (isinstance(window, bool) or not isinstance(window, int)):
+        raise TypeError(f"{_NAME}: window is a number of keys, got {window!r}")
+    if window is not None and window < 1:
+        raise ValueError(f"{_NAME}: window is a number of keys from 1 on, got {window}")
 
 
 def _band(
@@ -252,7 +257,7 @@ def _packed(
             f"{_NAME}: sequences packed by cu_seqlens have as many queries as keys, got {queries} "
             f"and {keys}"
         )
-    if _may_look(bounds) and not (
+    if may_look(bounds) and not (
         bounds[0] == 0 and bounds[-1] == keys and bool((bounds.diff() >= 0).all())
     ):
         raise ValueError(
@@ -329,17 +334,22 @@ def _added(one: Tensor | None, other: Tensor) -> Tensor:
     return other if one is None else one + other
 
 
+def check_alpha(alpha: float) -> float:
+    """One index for all heads."""
+    alpha = _number(alpha, "alpha")
+    if not 1 <= alpha < math.inf:
+        raise ValueError(f"{_NAME} needs a finite alpha >= 1, got {alpha!r}")
+    return alpha
+
+
 def _alpha(alpha: float | Tensor, query: Tensor) -> float | Tensor:
     if not isinstance(alpha, Tensor):
-        alpha = _number(alpha, "alpha")
-        if not 1 <= alpha < math.inf:
-            raise ValueError(f"{_NAME} needs a finite alpha >= 1, got {alpha!r}")
-        return alpha
+        return check_alpha(alpha)
     if alpha.ndim == 0:
         alpha = alpha.expand(query.shape[1])
     given = _per_head(alpha, query, "alpha")
     assert given is not None
-    if _may_look(given) and not bool(((given >= 1) & (given < math.inf)).all()):
+    if may_look(given) and not bool(((given >= 1) & (given < math.inf)).all()):
         raise ValueError(f"{_NAME} needs finite alphas >= 1, got {given.tolist()}")
     return given
 
@@ -356,7 +366,7 @@ def _per_head(x: Tensor | None, query: Tensor, name: str) -> Tensor | None:
     return x.reshape(heads).to(query.device)
 
 
-def _may_look(x: Tensor) -> bool:
+def may_look(x: Tensor) -> bool:
     """Whether numbers may be looked at: a look would wait for a device, and break a graph."""
     return x.device.type == "cpu" and not torch.compiler.is_compiling()
 
