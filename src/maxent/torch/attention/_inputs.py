@@ -292,19 +292,23 @@ def _with_padding(
             f"{_NAME}: key_padding is boolean (True = padding) of shape {(batch, keys)}, got "
             f"{key_padding.dtype} of shape {tuple(key_padding.shape)}"
         )
-    kept = ~key_padding
-    count = kept.sum(1)
-    start = kept.to(torch.uint8).argmax(1)
-    end = torch.where(count > 0, keys - kept.flip(1).to(torch.uint8).argmax(1), start)
-    if torch.compiler.is_compiling() or not bool((end - start == count).all()):
+    start, end, whole = spans_of(~key_padding)
+    if torch.compiler.is_compiling() or not bool(whole):
         hidden = torch.zeros(key_padding.shape, dtype=query.dtype, device=query.device)
         return first, stop, hidden.masked_fill_(key_padding, -math.inf)[:, None, None]
     wide = (batch, queries)
-    begin = start.to(torch.int32)[:, None].expand(wide)
-    after = end.to(torch.int32)[:, None].expand(wide)
+    begin, after = start[:, None].expand(wide), end[:, None].expand(wide)
     if first is not None and stop is not None:
         begin, after = torch.maximum(begin, first), torch.minimum(after, stop)
     return begin.contiguous(), after.contiguous(), None
+
+
+def spans_of(kept: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The first key kept of each row, the one after the last, and whether no row has a gap."""
+    count, bytes_ = kept.sum(-1), kept.to(torch.uint8)
+    first = bytes_.argmax(-1)
+    stop = torch.where(count > 0, kept.shape[-1] - bytes_.flip(-1).argmax(-1), first)
+    return first.to(torch.int32), stop.to(torch.int32), (stop - first == count).all()
 
 
 def _as_bias(mask: Tensor, query: Tensor, key: Tensor, leading: torch.Size) -> Tensor:
