@@ -92,10 +92,10 @@ def torch() -> None:
 
 def transformers() -> None:
     """A small language model that attends by entmax."""
-    import torch
     import transformers
 
     import maxent.torch as mt
+    import torch
 
     sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "vocab_size": 9}
     config = transformers.LlamaConfig(**sizes, num_attention_heads=2, num_key_value_heads=1)

@@ -156,13 +156,14 @@ def attend(
     return out, _plain_attention.support(given, (), whole)
 
 
-def in_autocast(*given: Tensor) -> tuple[Tensor, ...]:
+def in_autocast(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """In autocast the type is its own, as for torch's attention."""
-    kind = given[0].device.type if isinstance(given[0], Tensor) else "cpu"
-    if not torch.is_autocast_enabled(kind) or given[0].dtype == torch.float64:
-        return given
+    kind = query.device.type if isinstance(query, Tensor) else "cpu"
+    if not torch.is_autocast_enabled(kind) or query.dtype == torch.float64:
+        return query, key, value
     dtype = torch.get_autocast_dtype(kind)
-    return tuple(x.to(dtype) if x.is_floating_point() else x for x in given)
+    query, key, value = (x.to(dtype) if x.is_floating_point() else x for x in (query, key, value))
+    return query, key, value
 
 
 def _softmax(given: Attention, is_causal: bool) -> Tensor:

@@ -34,11 +34,9 @@ class SpanMask(Tensor):
     def __new__(cls, first: Tensor, stop: Tensor, keys: int) -> SpanMask:
         """From (batch, queries) whole numbers."""
         shape = (first.shape[0], 1, first.shape[1], keys)
-        made = cls._make_wrapper_subclass(  # type: ignore[attr-defined]
-            cls, shape, dtype=torch.bool, device=first.device
-        )
+        made = cls._make_wrapper_subclass(cls, shape, dtype=torch.bool, device=first.device)
         made.first, made.stop = first, stop
-        return cast(SpanMask, made)
+        return made
 
     def dense(self) -> Tensor:
         """All entries."""
@@ -47,7 +45,7 @@ class SpanMask(Tensor):
         return (keys >= first) & (keys < stop)
 
     @classmethod
-    def __torch_dispatch__(
+    def __torch_dispatch__(  # type: ignore[override]
         cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         args, kwargs = tree_map(
@@ -211,7 +209,7 @@ def _attention(
     spans = isinstance(attention_mask, SpanMask)
     given, leading = checked(
         *in_autocast(query, key, value), _alpha_of(module, registered, query.device),
-        None if spans else attention_mask, causal, scaling, True, None, None, None, None, None,
+        None if spans else attention_mask, causal, scaling, enable_gqa=True,
     )  # fmt: skip
     if isinstance(attention_mask, SpanMask):
         if attention_mask.shape[-2:] != (queries, keys):

@@ -120,8 +120,7 @@ class EntmaxAttention(nn.MultiheadAttention):
                 "an attn_mask instead of window"
             )
         check_window(window)
-        learns = isinstance(alpha, str)
-        if learns and alpha != "learned":
+        if isinstance(alpha, str) and alpha != "learned":
             raise ValueError(f"{_NAME}: alpha is a number or 'learned', got {alpha!r}")
         super().__init__(
             embed_dim, num_heads, 0.0, bias, add_bias_kv, add_zero_attn, kdim, vdim, batch_first,
@@ -131,9 +130,9 @@ class EntmaxAttention(nn.MultiheadAttention):
         self._qkv_same_embed_dim = False
         self.num_key_heads = key_heads
         self.window = window
-        self._number = None if learns else check_alpha(alpha)
-        zeros = torch.zeros(num_heads, device=device, dtype=dtype) if learns else None
-        self.register_parameter("raw_alpha", None if zeros is None else nn.Parameter(zeros))
+        self._number = None if isinstance(alpha, str) else check_alpha(alpha)
+        zeros = torch.zeros(num_heads, device=device, dtype=dtype)
+        self.register_parameter("raw_alpha", nn.Parameter(zeros) if alpha == "learned" else None)
         if key_heads != num_heads:
             self._share_heads()
 
@@ -160,8 +159,9 @@ class EntmaxAttention(nn.MultiheadAttention):
         self._qkv_same_embed_dim = packed  # torch asks it for this
         super()._reset_parameters()
         self._qkv_same_embed_dim = False
-        if getattr(self, "raw_alpha", None) is not None:
-            nn.init.zeros_(self.raw_alpha)
+        raw: Tensor | None = getattr(self, "raw_alpha", None)
+        if raw is not None:
+            nn.init.zeros_(raw)
 
     @property
     def alpha(self) -> float | Tensor:
@@ -242,8 +242,8 @@ class EntmaxAttention(nn.MultiheadAttention):
         weights = None
         if need_weights:
             given, _ = checked(
-                *in_autocast(q, k, v), self.alpha, mask, causal, None, True, self.window, None,
-                None, hidden, None,
+                *in_autocast(q, k, v), self.alpha, mask, causal,
+                enable_gqa=True, window=self.window, key_padding=hidden,
             )  # fmt: skip
             out, weights = _plain_attention.attend_with_weights(given)
             weights = weights.mean(1) if average_attn_weights else weights
