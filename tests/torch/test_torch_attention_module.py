@@ -461,6 +461,23 @@ def test_compiled_without_a_break():
     torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
+@pytest.mark.parametrize("need_weights", [False, True])
+@pytest.mark.parametrize("name", MASKS)
+def test_the_same_on_cuda(name, need_weights):
+    module = mt.EntmaxAttention(WIDTH, HEADS, alpha="learned", num_key_heads=2)
+    given, options = drawn(module), MASKS[name]
+    right, _ = module(*given, need_weights=need_weights, **options)
+    there = {option: x.cuda() for option, x in options.items()}
+    moved = copy.deepcopy(module).cuda()
+    out, _ = moved(*(x.cuda() for x in given), need_weights=need_weights, **there)
+    torch.testing.assert_close(out.cpu(), right, rtol=1e-4, atol=1e-4)
+    mine = torch.autograd.grad(out.square().sum(), list(moved.parameters()))
+    theirs = torch.autograd.grad(right.square().sum(), list(module.parameters()))
+    torch.testing.assert_close([x.cpu() for x in mine], list(theirs), rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.filterwarnings("ignore:mkldnn_matmul failed")  # no bfloat16 on this processor
 @pytest.mark.parametrize("need_weights", [False, True])
 def test_autocast(need_weights):
     module = mt.EntmaxAttention(WIDTH, HEADS, batch_first=True, add_bias_kv=True)

@@ -350,6 +350,23 @@ def test_checkpoints_and_autocast():
     torch.testing.assert_close(low.detach(), plain.detach(), rtol=0.05, atol=0)
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
+@each_model
+@pytest.mark.parametrize("side", ["none", "left", "right", "inside"])
+def test_the_same_on_cuda(kind, side):
+    model, mask = MODELS[kind][0](), padded(side)
+    right = model(ids(), attention_mask=mask).logits[mask.bool()]
+    there = MODELS[kind][0]().cuda()
+    logits = there(ids().cuda(), attention_mask=mask.cuda()).logits.cpu()[mask.bool()]
+    assert_near(logits, right.double(), 5e-3)
+    cut, words, seen = 7, ids().cuda(), mask.cuda()
+    before = there(words[:, :cut], attention_mask=seen[:, :cut], use_cache=True).past_key_values
+    after = there(words[:, cut:], attention_mask=seen, past_key_values=before).logits
+    whole = model(ids(), attention_mask=mask).logits
+    kept = mask[:, cut:].bool()
+    assert_near(after.cpu()[kept], whole[:, cut:][kept].double(), 5e-3)
+
+
 @tracing_warns
 def test_compiled():
     model, mask = llama(num_hidden_layers=1), padded("left")

@@ -131,8 +131,8 @@ class EntmaxAttention(nn.MultiheadAttention):
         self.num_key_heads = key_heads
         self.window = window
         self._number = None if isinstance(alpha, str) else check_alpha(alpha)
-        zeros = torch.zeros(num_heads, device=device, dtype=dtype)
-        self.register_parameter("raw_alpha", nn.Parameter(zeros) if alpha == "learned" else None)
+        learnt = nn.Parameter(torch.zeros(num_heads, device=device, dtype=dtype))
+        self.register_parameter("raw_alpha", learnt if alpha == "learned" else None)
         if key_heads != num_heads:
             self._share_heads()
 
@@ -230,7 +230,7 @@ class EntmaxAttention(nn.MultiheadAttention):
                 f"{_NAME}: is_causal=True says of attn_mask that it is causal: give it"
             )
         causal = attn_mask is not None and is_causal and self._takes_hint(attn_mask, added)
-        mask = None if attn_mask is None or causal else _kept(attn_mask, self.num_heads)
+        mask = None if attn_mask is None or causal else _kept(attn_mask, (len(q), self.num_heads))
         k, v, more = self._appended(k, v)
         if more:
             seen = mask is not None and mask.dtype == torch.bool
@@ -367,11 +367,11 @@ def _padding(
     return None, mask[:, None, None]
 
 
-def _kept(mask: Tensor, heads: int) -> Tensor:
+def _kept(mask: Tensor, heads: tuple[int, int]) -> Tensor:
     """A mask of torch's module, where True hides, as one of its function, where True keeps."""
     if mask.dtype == torch.bool:
         mask = ~mask
-    return mask.unflatten(0, (-1, heads)) if mask.ndim == 3 else mask
+    return mask.unflatten(0, heads) if mask.ndim == 3 else mask
 
 
 def _as_added(mask: Tensor, like: Tensor) -> Tensor:
