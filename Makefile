@@ -10,7 +10,7 @@ PART    ?= all
 
 # every public extra, and the tools of [dependency-groups]; pip 25.1 is the first that knows these
 PIP     := pip>=25.1
-DEV     := -e ".[app,dask,geo,plot,torch]" --group dev
+DEV     := -e ".[app,dask,geo,plot,torch,transformers]" --group dev
 
 # each test file stays with one worker; those with slow tests go first (tests/conftest.py)
 PYTEST  := -m pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder

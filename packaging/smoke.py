@@ -90,6 +90,21 @@ def torch() -> None:
     assert abs(float(scores.grad.sum())) < 1e-6
 
 
+def transformers() -> None:
+    """A small language model that attends by entmax."""
+    import transformers
+
+    import maxent.torch as mt
+    import torch
+
+    sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "vocab_size": 9}
+    config = transformers.LlamaConfig(**sizes, num_attention_heads=2, num_key_value_heads=1)
+    name = mt.register_attention()
+    model = transformers.LlamaForCausalLM._from_config(config, attn_implementation=name)
+    out = model(torch.arange(8)[None], output_attentions=True)
+    assert torch.allclose(out.attentions[0].sum(-1), torch.ones(1, 2, 8), atol=1e-4)
+
+
 def dask() -> None:
     """A classifier on an array in blocks."""
     import dask.array as da
@@ -152,6 +167,7 @@ PARTS: dict[str, Callable[[], None]] = {
     "core": core,
     "plot": plot,
     "torch": torch,
+    "transformers": transformers,
     "dask": dask,
     "geo": geo,
     "app": app,

@@ -40,6 +40,7 @@ main = typer.Typer(
 _EXTRAS = {
     "geo": ("rasterio", "xarray", "rioxarray", "geopandas"),
     "torch": ("torch",),
+    "transformers": ("torch", "transformers"),
     "app": ("starlette", "uvicorn", "rio_tiler", "pydantic"),
     "dask": ("dask", "distributed", "cryptography"),
     "plot": ("matplotlib",),

@@ -11,7 +11,12 @@ try:
 except ImportError as error:
     raise ImportError("maxent.torch needs torch: pip install maxent[torch]") from error
 
-from maxent.torch.attention import AttentionSupport, entmax_attention
+from maxent.torch.attention import (
+    AttentionSupport,
+    EntmaxAttention,
+    entmax_attention,
+    register_attention,
+)
 from maxent.torch.head import (
     LinearFenchelYoungLoss,
     SparseDistribution,
@@ -48,6 +53,7 @@ __all__ = [
     "Budget",
     "Entmax",
     "Entmax15",
+    "EntmaxAttention",
     "Entropy",
     "FenchelYoungLoss",
     "LinearFenchelYoungLoss",
@@ -69,6 +75,7 @@ __all__ = [
     "linear_entmax",
     "linear_fenchel_young_loss",
     "normmax",
+    "register_attention",
     "softmax",
     "sparse_plus",
     "sparse_sigmoid",

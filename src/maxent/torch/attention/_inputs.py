@@ -94,15 +94,15 @@ def checked(
     key: Tensor,
     value: Tensor,
     alpha: float | Tensor,
-    attn_mask: Tensor | None,
-    is_causal: bool,
-    scale: float | None,
-    enable_gqa: bool,
-    window: int | None,
-    lengths: Tensor | None,
-    cu_seqlens: Tensor | None,
-    key_padding: Tensor | None,
-    slopes: Tensor | None,
+    attn_mask: Tensor | None = None,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+    window: int | None = None,
+    lengths: Tensor | None = None,
+    cu_seqlens: Tensor | None = None,
+    key_padding: Tensor | None = None,
+    slopes: Tensor | None = None,
 ) -> tuple[Attention, torch.Size]:
     """The attention in its one form, and the leading dimensions of what comes out."""
     for name, x in (("query", query), ("key", key), ("value", value)):
@@ -203,10 +203,7 @@ def _spans(
 ) -> tuple[Tensor | None, Tensor | None]:
     """The first key of every query and the one after its last."""
     batch, queries, keys = query.shape[0], query.shape[2], key.shape[2]
-    if window is not None and (isinstance(window, bool) or not isinstance(window, int)):
-        raise TypeError(f"{_NAME}: window is a number of keys, got {window!r}")
-    if window is not None and window < 1:
-        raise ValueError(f"{_NAME}: window is a number of keys from 1 on, got {window}")
+    check_window(window)
     if lengths is None and cu_seqlens is None:
         if not is_causal and window is None:
             return None, None
@@ -228,6 +225,14 @@ def _spans(
             )
         stop = lengths.clamp(0, keys)[:, None].expand(batch, queries)
     return _narrowed(first, stop, at, is_causal, window)
+
+
+def check_window(window: int | None) -> None:
+    """Refuse what is no number of keys."""
+    if window is not None and (isinstance(window, bool) or not isinstance(window, int)):
+        raise TypeError(f"{_NAME}: window is a number of keys, got {window!r}")
+    if window is not None and window < 1:
+        raise ValueError(f"{_NAME}: window is a number of keys from 1 on, got {window}")
 
 
 def _band(
@@ -268,7 +273,7 @@ def _packed(
             f"{_NAME}: sequences packed by cu_seqlens have as many queries as keys, got {queries} "
             f"and {keys}"
         )
-    if _may_look(bounds) and not (
+    if may_look(bounds) and not (
         bounds[0] == 0 and bounds[-1] == keys and bool((bounds.diff() >= 0).all())
     ):
         raise ValueError(
@@ -303,19 +308,23 @@ def _with_padding(
             f"{_NAME}: key_padding is boolean (True = padding) of shape {(batch, keys)}, got "
             f"{key_padding.dtype} of shape {tuple(key_padding.shape)}"
         )
-    kept = ~key_padding
-    count = kept.sum(1)
-    start = kept.to(torch.uint8).argmax(1)
-    end = torch.where(count > 0, keys - kept.flip(1).to(torch.uint8).argmax(1), start)
-    if torch.compiler.is_compiling() or not bool((end - start == count).all()):
+    start, end, whole = spans_of(~key_padding)
+    if torch.compiler.is_compiling() or not bool(whole):
         hidden = torch.zeros(key_padding.shape, dtype=query.dtype, device=query.device)
         return first, stop, hidden.masked_fill_(key_padding, -math.inf)[:, None, None]
     wide = (batch, queries)
-    begin = start.to(torch.int32)[:, None].expand(wide)
-    after = end.to(torch.int32)[:, None].expand(wide)
+    begin, after = start[:, None].expand(wide), end[:, None].expand(wide)
     if first is not None and stop is not None:
         begin, after = torch.maximum(begin, first), torch.minimum(after, stop)
     return begin.contiguous(), after.contiguous(), None
+
+
+def spans_of(kept: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The first key kept of each row, the one after the last, and whether no row has a gap."""
+    count, bytes_ = kept.sum(-1), kept.to(torch.uint8)
+    first = bytes_.argmax(-1)
+    stop = torch.where(count > 0, kept.shape[-1] - bytes_.flip(-1).argmax(-1), first)
+    return first.to(torch.int32), stop.to(torch.int32), (stop - first == count).all()
 
 
 def _as_bias(mask: Tensor, query: Tensor, key: Tensor, leading: torch.Size) -> Tensor:
@@ -345,17 +354,22 @@ def _added(one: Tensor | None, other: Tensor) -> Tensor:
     return other if one is None else one + other
 
 
+def check_alpha(alpha: float) -> float:
+    """One index for all heads."""
+    alpha = _number(alpha, "alpha")
+    if not 1 <= alpha < math.inf:
+        raise ValueError(f"{_NAME} needs a finite alpha >= 1, got {alpha!r}")
+    return alpha
+
+
 def _alpha(alpha: float | Tensor, query: Tensor) -> float | Tensor:
     if not isinstance(alpha, Tensor):
-        alpha = _number(alpha, "alpha")
-        if not 1 <= alpha < math.inf:
-            raise ValueError(f"{_NAME} needs a finite alpha >= 1, got {alpha!r}")
-        return alpha
+        return check_alpha(alpha)
     if alpha.ndim == 0:
         alpha = alpha.expand(query.shape[1])
     given = _per_head(alpha, query, "alpha")
     assert given is not None
-    if _may_look(given) and not bool(((given >= 1) & (given < math.inf)).all()):
+    if may_look(given) and not bool(((given >= 1) & (given < math.inf)).all()):
         raise ValueError(f"{_NAME} needs finite alphas >= 1, got {given.tolist()}")
     return given
 
@@ -372,7 +386,7 @@ def _per_head(x: Tensor | None, query: Tensor, name: str) -> Tensor | None:
     return x.reshape(heads).to(query.device)
 
 
-def _may_look(x: Tensor) -> bool:
+def may_look(x: Tensor) -> bool:
     """Whether numbers may be looked at: a look would wait for a device, and break a graph."""
     return x.device.type == "cpu" and not torch.compiler.is_compiling()
 

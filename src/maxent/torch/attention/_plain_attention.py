@@ -34,6 +34,13 @@ def attend(given: Attention) -> Tensor:
     return torch.cat(blocks, 2)
 
 
+def attend_with_weights(given: Attention) -> tuple[Tensor, Tensor]:
+    """The output and all weights, (batch, heads, queries, keys); both have derivatives."""
+    empty = not given.key.shape[2]  # entmax needs something to choose from
+    p = (_scores if empty else _weights)(given, 0, given.query.shape[2])
+    return _output(given, p), p.flatten(1, 2).to(given.query.dtype)
+
+
 def takes(given: Attention) -> bool:
     """Whether this engine is for these tensors."""
     return True
@@ -106,10 +113,13 @@ def _output(given: Attention, p: Tensor) -> Tensor:
 
 def _weights(given: Attention, start: int, stop: int) -> Tensor:
     """p of these queries, (batch, key heads, group, queries, keys), in the type of computation."""
+    return _map(given, added(given, _scores(given, start, stop), start, stop))
+
+
+def _scores(given: Attention, start: int, stop: int) -> Tensor:
     q = given.query[:, :, start:stop].unflatten(1, (-1, given.group))
     dtype = compute_type(q)
-    scores = torch.matmul(q.to(dtype) * given.scale, given.key[:, :, None].to(dtype).mT)
-    return _map(given, added(given, scores, start, stop))
+    return torch.matmul(q.to(dtype) * given.scale, given.key[:, :, None].to(dtype).mT)
 
 
 def added(given: Attention, scores: Tensor, start: int, stop: int) -> Tensor:

@@ -117,19 +117,33 @@ def entmax_attention(
     >>> out.shape, bool(support.counts.max() < 64)
     (torch.Size([2, 4, 64, 32]), True)
     """
-    query, key, value = _autocast(query, key, value)
     given, leading = checked(
-        query, key, value, alpha, attn_mask, is_causal, scale, enable_gqa, window, lengths,
-        cu_seqlens, key_padding, slopes,
+        *in_autocast(query, key, value), alpha, attn_mask, is_causal, scale, enable_gqa, window,
+        lengths, cu_seqlens, key_padding, slopes,
     )  # fmt: skip
+    alone = all(x is None for x in (window, lengths, cu_seqlens, key_padding, slopes))
+    out, found = attend(given, leading, is_causal and alone, return_support)
+    return out if found is None else (out, found)
+
+
+def attend(
+    given: Attention,
+    leading: torch.Size,
+    plainly_causal: bool = False,
+    return_support: bool = False,
+) -> tuple[Tensor, AttentionSupport | None]:
+    """The output of an attention that is checked, and its support if asked for.
+
+    With ``plainly_causal``, what queries see is what torch's ``is_causal`` says, nothing else.
+    """
     shape = (*leading, given.query.shape[2], given.value.shape[3])
     lists: list[Tensor] = []
-    if 0 in (query.numel(), key.numel(), value.numel()):
-        nothing = query.sum() + key.sum() + value.sum()  # they have gradients: zeros
-        out = value.new_zeros(shape) + nothing * 0
+    inputs = given.query, given.key, given.value
+    if 0 in (x.numel() for x in inputs):
+        nothing = inputs[0].sum() + inputs[1].sum() + inputs[2].sum()  # they have gradients: zeros
+        out = given.value.new_zeros(shape) + nothing * 0
     elif not isinstance(given.alpha, Tensor) and given.alpha == 1:
-        alone = all(x is None for x in (window, lengths, cu_seqlens, key_padding, slopes))
-        out = _softmax(given, is_causal and alone)
+        out = _softmax(given, plainly_causal)
     elif keeps_lists(given):
         keeps = return_support or _learns(given)
         out, *lists = apply_attention(replace(given, keeps=keeps))
@@ -137,8 +151,8 @@ def entmax_attention(
         out = _plain_attention.attend(given)
     out = out.reshape(shape)
     if not return_support:
-        return out
-    whole = torch.Size((*shape[:-1], key.shape[-2]))
+        return out, None
+    whole = torch.Size((*shape[:-1], given.key.shape[2]))
     if lists:
         return out, support(given, tuple(lists), whole)
     return out, _plain_attention.support(given, (), whole)
@@ -152,13 +166,14 @@ def _learns(given: Attention) -> bool:
     )
 
 
-def _autocast(*given: Tensor) -> tuple[Tensor, ...]:
+def in_autocast(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """In autocast the type is its own, as for torch's attention."""
-    kind = given[0].device.type if isinstance(given[0], Tensor) else "cpu"
-    if not torch.is_autocast_enabled(kind) or given[0].dtype == torch.float64:
-        return given
+    kind = query.device.type if isinstance(query, Tensor) else "cpu"
+    if not torch.is_autocast_enabled(kind) or query.dtype == torch.float64:
+        return query, key, value
     dtype = torch.get_autocast_dtype(kind)
-    return tuple(x.to(dtype) if x.is_floating_point() else x for x in given)
+    query, key, value = (x.to(dtype) if x.is_floating_point() else x for x in (query, key, value))
+    return query, key, value
 
 
 def _softmax(given: Attention, is_causal: bool) -> Tensor:
