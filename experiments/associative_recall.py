@@ -35,6 +35,7 @@ import argparse
 import importlib.util
 import math
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from statistics import fmean, median
 from time import perf_counter
@@ -63,7 +64,7 @@ class Sizes(NamedTuple):
     tokens: int = TOKENS
 
 
-QUICK = Sizes(256, 64, 2, 1, 64, 16, 80, (64, 256), 16, 1024)
+QUICK = Sizes(128, 64, 2, 1, 64, 16, 80, (64, 256), 16, 1024)
 
 
 def example() -> ModuleType:
@@ -105,7 +106,7 @@ def fit(recall: ModuleType, method: str, seed: int, sizes: Sizes, device: str) -
                 f"  {times[-1] - times[0]:6.1f} s",
                 flush=True,
             )
-    taken = [b - a for a, b in zip(times, times[1:], strict=False)]
+    taken = [b - a for a, b in pairwise(times)]
     return model, {"ms_training": 1e3 * median(taken), "loss": fmean(losses[-50:])}
 
 

@@ -2,9 +2,9 @@
 
 python docs/examples/attention.py
 
-A sequence is made of keys, each followed by its value: "k7 v2 k1 v5 k7 v2 ...". Whenever a key comes
-back its value has to be predicted, so the model must find the key among all that came before. A
-token is mixed with the one before it, and there are no other positions: nothing but attention
+A sequence is made of keys, each followed by its value: "k7 v2 k1 v5 k7 v2 ...". Whenever a key
+comes back its value has to be predicted, so the model must find the key among all that came before.
+A token is mixed with the one before it, and there are no other positions: nothing but attention
 depends on the length.
 """
 
@@ -84,7 +84,7 @@ class Block(nn.Module):
 class Model(nn.Module):
     """Embeddings, blocks, and scores of the values."""
 
-    def __init__(self, alpha, scaled=False, keys=256, width=64, heads=2, layers=1):
+    def __init__(self, alpha, scaled=False, keys=128, width=64, heads=2, layers=1):
         super().__init__()
         self.keys = keys
         self.embedding, self.before = nn.Embedding(keys + VALUES, width), nn.Linear(width, width)
@@ -133,7 +133,7 @@ def accuracy(model, sequences, length, generator, last=32):
     return (scores.argmax(1) == right).float().mean().item()
 
 
-def trained(method, steps=120, length=64):
+def trained(method, steps=80, length=64):
     """A small model, in seconds."""
     torch.manual_seed(0)
     model, generator = Model(*METHODS[method]), torch.Generator().manual_seed(0)
@@ -146,6 +146,6 @@ def trained(method, steps=120, length=64):
 if __name__ == "__main__":
     for method in METHODS:
         model, generator = trained(method), torch.Generator().manual_seed(1)
-        shares = {n: accuracy(model, 16, n, generator) for n in (64, 256, 1024)}
+        shares = {n: accuracy(model, 16, n, generator) for n in (64, 128, 256)}
         print(f"{method:15}", ", ".join(f"{p:.1%} of {n} tokens" for n, p in shares.items()))
-        assert shares[64] > 0.95
+        assert shares[64] > 0.9
