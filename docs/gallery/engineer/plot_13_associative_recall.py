@@ -73,11 +73,12 @@ else:
     for method in dict.fromkeys(row["method"] for row in results):
         marker, line = "o" if "entmax" in method else "s", ":" if "log n" in method else "-"
         for axis, column in zip(axes, ("accuracy", "right"), strict=True):
-            means = []
-            for length in lengths:
-                runs = [r for r in results if (r["method"], r["length"]) == (method, str(length))]
-                means.append(sum(float(run[column]) for run in runs) / len(runs))
-            axis.plot(lengths, means, ls=line, marker=marker, ms=4, label=method)
+            runs = {}
+            for row in results:
+                if row["method"] == method:
+                    runs.setdefault(int(row["length"]), []).append(float(row[column]))
+            means = [sum(values) / len(values) for values in runs.values()]
+            axis.plot(list(runs), means, ls=line, marker=marker, ms=4, label=method)
     for axis, label in zip(
         axes, ("share of right values", "weight on the right keys"), strict=True
     ):
