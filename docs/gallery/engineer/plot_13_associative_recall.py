@@ -25,7 +25,6 @@ import torch
 
 root = Path(sys.argv[0]).resolve().parents[3]
 recall = runpy.run_path(str(root / "docs" / "examples" / "attention.py"))
-torch.set_num_threads(1)  # for tensors this small, threads only get in the way
 models = {method: recall["trained"](method) for method in ("softmax", "entmax 1.5")}
 
 # %%
@@ -42,10 +41,18 @@ for axis, (method, model) in zip(axes, models.items(), strict=True):
             *rows, block.attention.alpha, is_causal=True, return_support=True
         )
     weights = support.to_dense()[0, :, ::2].mean(0)  # of both heads; keys alone ask for something
-    image = axis.imshow(weights.sqrt(), cmap="cividis", vmin=0, vmax=1, aspect="auto")
+    image = axis.imshow(weights.sqrt().numpy(), cmap="cividis", vmin=0, vmax=1, aspect="auto")
     place = torch.arange(32)
     again = first[0] < place
-    axis.plot(2 * first[0, again] + 1, place[again], "s", mfc="none", mec="white", ms=4, mew=0.6)
+    axis.plot(
+        2 * first[0, again].numpy() + 1,
+        place[again].numpy(),
+        "s",
+        mfc="none",
+        mec="white",
+        ms=4,
+        mew=0.6,
+    )
     axis.set(title=f"{method}: {support.counts[0, :, ::2].double().mean():.1f} keys for a query")
     axis.set(xlabel="token looked at")
 axes[0].set_ylabel("key that asks")
