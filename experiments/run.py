@@ -47,6 +47,7 @@ EXPERIMENTS = (
     "ocr_letters",
     "chunking",
     "certificates",
+    "associative_recall",
 )
 
 
