@@ -202,7 +202,7 @@ def test_the_kernels_of_heads_compile_for_a_device(alpha, dtype, monkeypatch):
 def test_the_kernels_of_attention_compile_for_a_device(dtype, alpha, width, seen, monkeypatch):
     torch = needs("torch")
     needs("triton")
-    from maxent.torch.attention import _inputs, _triton_attention
+    from maxent.torch.attention import _inputs, _kept, _triton_attention
 
     programs = {}
 
@@ -214,7 +214,7 @@ def test_the_kernels_of_attention_compile_for_a_device(dtype, alpha, width, seen
         if kernel is _triton_attention._mark:
             arguments[8].fill_(1)  # candidates of every query
 
-    monkeypatch.setattr(_inputs, "KEEPING_DEVICES", {"cpu"})
+    monkeypatch.setattr(_kept, "KEEPING_DEVICES", {"cpu"})
     monkeypatch.setattr(_triton_attention.Plan, "launch", launch)
     seen = {name: x if x is True else torch.tensor(x) for name, x in seen.items()}
     x = torch.zeros(1, 2, 300, width, dtype=getattr(torch, dtype))
@@ -223,8 +223,8 @@ def test_the_kernels_of_attention_compile_for_a_device(dtype, alpha, width, seen
     given, _ = _inputs.checked(x, x, x, alpha, None, scale=None, enable_gqa=False, **options)
     for short in (0, 300):  # lists, tiles
         monkeypatch.setattr(_triton_attention, "_SHORT", short)
-        out, *lists = _triton_attention.forward(given)
-        _triton_attention.backward(given, lists, out)
+        out, kept = _triton_attention.forward(given)
+        _triton_attention.backward(given, kept, out)
     assert len(programs) == 14
     for name, program in programs.items():
         assert program.asm["cubin"], name

@@ -8,7 +8,7 @@ from triton_kernels import _half_the_time  # noqa: F401
 
 import maxent.torch as mt
 import torch
-from maxent.torch.attention import _autograd, _inputs, _plain_attention
+from maxent.torch.attention import _autograd, _kept, _plain_attention
 from maxent.torch.attention import _triton_attention as _lists
 from maxent.torch.attention import _triton_tiles as _tiles
 
@@ -17,7 +17,7 @@ from maxent.torch.attention import _triton_tiles as _tiles
 def _on_device(monkeypatch):
     """CPU tensors take the kernels, with several tiles at small sizes."""
     torch.manual_seed(0)
-    monkeypatch.setattr(_inputs, "KEEPING_DEVICES", {"cuda", "cpu"})
+    monkeypatch.setattr(_kept, "KEEPING_DEVICES", {"cuda", "cpu"})
     monkeypatch.setattr(_autograd._dispatch, "backend_of", lambda x: "triton")
     small = {"_ROWS": 16, "_HEADS": 16, "_KEPT": 8, "_PROGRAMS": 2, "_SHORT": 0}
     for name, value in small.items():

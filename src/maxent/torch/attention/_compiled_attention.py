@@ -10,7 +10,7 @@ import torch
 from maxent._support.compiling.kernels import njit
 from maxent._support.threads import over_rows
 from maxent.core.kernels.threshold import BLOCK, solve_row
-from maxent.torch.attention._inputs import made_by, room_for_backward
+from maxent.torch.attention._kept import Kept
 from maxent.torch.attention._lists import AttentionSupport
 from maxent.torch.maps._dispatch import compute_type
 
@@ -57,27 +57,26 @@ def forward(given):
             row += stop - start
     np.cumsum(crow, out=crow)
     lists = crow, np.concatenate(cols), np.concatenate(values)
-    owner = torch.empty(0, dtype=torch.int32)
-    made = *map(torch.from_numpy, lists), owner, *room_for_backward(given), made_by("numba")
-    return torch.from_numpy(out).to(given.query.dtype), *made
+    out = torch.from_numpy(out).to(given.query.dtype)
+    return out, Kept("numba", *map(torch.from_numpy, lists))
 
 
-def backward(given, lists, g):
+def backward(given, kept, g):
     """Gradients of query, key, value and, one for each head, of alpha."""
     q, k, v, g = (_computed(x) for x in (given.query, given.key, given.value, g))
     made = [torch.zeros_like(x) for x in (q, k, v)]
     by_alpha = torch.zeros(q.shape[:2], dtype=torch.float64)
     alphas = given.alphas(torch.float64)
-    arrays = [x.numpy() for x in (q, k, v, g, *made, by_alpha, *lists[:3], alphas)]
+    arrays = [x.numpy() for x in (q, k, v, g, *made, by_alpha, *kept[1:4], alphas)]
     shared = k.shape[0] * k.shape[1]  # heads of keys: each has gradients of its own
-    size = 4 * len(lists[1]) * q.shape[3] // max(shared, 1)
+    size = 4 * len(kept.col) * q.shape[3] // max(shared, 1)
     _over_rows(lambda i, j: gradient_rows(*arrays, given.scale, i, j), shared, size)
     return *(x.to(given.query.dtype) for x in made), by_alpha.sum(0)
 
 
-def support(given, lists, shape):
+def support(given, kept, shape):
     """The weights as they are kept."""
-    return AttentionSupport(*lists[:3], shape)
+    return AttentionSupport(*kept[1:4], shape)
 
 
 def _over_rows(work, rows, size):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from numbers import Real
@@ -13,11 +12,9 @@ from maxent.torch.maps._shapes import check_floating
 from torch import Tensor
 
 _NAME = "entmax_attention"
-KEEPING_DEVICES = {"cuda"}  # devices whose kernels keep more than lists
-MAKERS = ("plain", "numba", "lists", "tiles")
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Attention:
     """Heads of queries, keys and values, and what a query may see.
 
@@ -58,35 +55,6 @@ class Attention:
             return self.alpha.detach().to(dtype)
         heads = self.query.shape[1]
         return torch.full((heads,), self.alpha, dtype=dtype, device=self.query.device)
-
-
-def room_for_backward(given: Attention) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Room for what the kernels for CUDA keep for backward, none elsewhere.
-
-    For each query sum_j w_j v_j and sum_j w_j; how many queries attend to each key; norms of heads;
-    thresholds.
-    """
-    query, key, value = given.query, given.key, given.value
-    on = int(query.device.type in KEEPING_DEVICES)
-    rows, pairs = query.shape[:3].numel() * on, query.shape[:2].numel() * on
-    shared, keeps = key.shape[:2].numel() * on, int(given.keeps)
-    return (
-        query.new_empty(rows * keeps, value.shape[3]),
-        query.new_empty(rows * keeps, dtype=torch.float32),
-        query.new_empty(shared * key.shape[2] * keeps, dtype=torch.int32),
-        query.new_empty(2 * shared + pairs, dtype=torch.int32),
-        query.new_empty(rows, dtype=torch.float32),
-    )
-
-
-def made_by(name: str) -> Tensor:
-    """Who made what is kept, as a tensor of the host: a look at it waits for nothing."""
-    return torch.tensor(MAKERS.index(name))
-
-
-def maker(kept: Sequence[Tensor]) -> str:
-    """Who made what is kept."""
-    return MAKERS[int(kept[-1])]
 
 
 def checked(

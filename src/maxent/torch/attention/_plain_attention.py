@@ -7,7 +7,8 @@ import math
 from torch.utils.checkpoint import checkpoint
 
 import torch
-from maxent.torch.attention._inputs import Attention, made_by, room_for_backward
+from maxent.torch.attention._inputs import Attention
+from maxent.torch.attention._kept import Kept
 from maxent.torch.attention._lists import AttentionSupport, support_of
 from maxent.torch.maps import _derivatives
 from maxent.torch.maps._dispatch import compute_type
@@ -46,17 +47,13 @@ def takes(given: Attention) -> bool:
     return True
 
 
-def forward(given: Attention) -> tuple[Tensor, ...]:
-    """The output, and lists without entries: ``backward`` computes the weights again."""
+def forward(given: Attention) -> tuple[Tensor, Kept]:
+    """The output; nothing is kept, as ``backward`` computes the weights again."""
     with torch.no_grad():
-        out = attend(given)
-    crow = torch.zeros(out.shape[:3].numel() + 1, dtype=torch.int64, device=out.device)
-    none = torch.empty(0, dtype=torch.int32, device=out.device)
-    made = out, crow, none, none.to(compute_type(out)), none.clone()
-    return *made, *room_for_backward(given), made_by("plain")
+        return attend(given), Kept("plain")
 
 
-def backward(given: Attention, lists: tuple[Tensor, ...], g: Tensor) -> tuple[Tensor, ...]:
+def backward(given: Attention, kept: Kept, g: Tensor) -> tuple[Tensor, ...]:
     """Gradients of query, key, value and, one for each head, of alpha."""
     dtype = compute_type(given.query)
     k, v = (x[:, :, None].to(dtype) for x in (given.key, given.value))
@@ -83,7 +80,7 @@ def backward(given: Attention, lists: tuple[Tensor, ...], g: Tensor) -> tuple[Te
     return *(x.to(g.dtype) for x in made), by_alpha
 
 
-def support(given: Attention, lists: tuple[Tensor, ...], shape: torch.Size) -> AttentionSupport:
+def support(given: Attention, kept: Kept | None, shape: torch.Size) -> AttentionSupport:
     """Keys and weights, from all scores at once."""
     with torch.no_grad():
         p = _weights(given, 0, given.query.shape[2])

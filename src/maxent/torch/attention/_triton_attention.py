@@ -17,6 +17,7 @@ With z = (alpha - 1) scale q.k the weights are p = (z - tau)_+^k, k = 1 / (alpha
 from __future__ import annotations
 
 from contextlib import nullcontext
+from functools import lru_cache
 
 import triton
 import triton.language as tl
@@ -24,7 +25,7 @@ import triton.language as tl
 import torch
 from maxent.torch.attention import _plain_attention, _triton_tiles
 from maxent.torch.attention import _triton_scores as scores
-from maxent.torch.attention._inputs import made_by, maker, room_for_backward
+from maxent.torch.attention._kept import Kept, room
 from maxent.torch.attention._lists import AttentionSupport
 from maxent.torch.maps._launching import Plan, alignment
 
@@ -650,11 +651,19 @@ def _rows_last(x):
     return x if x.stride(-1) == 1 else x.contiguous()
 
 
+@lru_cache(maxsize=256)
+def _known_alphas(alpha, heads, device):
+    """Nothing writes to them."""
+    return torch.full((heads,), alpha, dtype=torch.float32, device=device)
+
+
 def _limits(given):
     """What a query sees, alphas and slopes; the last are tensors of their own: they are aligned."""
-    alphas = given.alphas()
-    if isinstance(given.alpha, torch.Tensor) and alphas.data_ptr() & 15:
-        alphas = alphas.clone()
+    if isinstance(given.alpha, torch.Tensor):
+        alphas = given.alphas()
+        alphas = alphas.clone() if alphas.data_ptr() & 15 else alphas
+    else:
+        alphas = _known_alphas(given.alpha, given.query.shape[1], given.query.device)
     slopes = alphas if given.slopes is None else given.slopes.detach().float()
     slopes = slopes.clone() if slopes.data_ptr() & 15 else slopes
     spans = (alphas, alphas) if given.first is None else (given.first, given.stop)
@@ -667,33 +676,30 @@ def _in_range(alpha):
 
 
 def forward(given):
-    """The output, rows of lists (where they begin, keys, (z - tau)_+ and rows), what else is kept.
+    """The output, and lists or, on short sequences and where supports are wide, what tiles keep.
 
-    The lists have no entries where tiles are used: on short sequences, where supports are wide,
-    and where numbers are not finite.
+    Tiles are also for numbers that are not finite.
     """
     if not _in_range(given.alpha):
         return _plain_attention.forward(given)
     q, k, v = map(_rows_last, (given.query, given.key, given.value))
     with _on(q):
-        shape, limits, kept = _shape_of(given, q, k, v), _limits(given), room_for_backward(given)
+        shape, limits = _shape_of(given, q, k, v), _limits(given)
         if shape.keys > _SHORT:
-            made = _by_lists(given, shape, (q, k, v), limits, kept, _DENSE)
+            made = _by_lists(given, shape, (q, k, v), limits, _DENSE)
             if made is not None:
-                return *made, *kept, made_by("lists")
-        tau, mean, mass = kept[4], *kept[:2]
-        out = _triton_tiles.forward(given, shape, q, k, v, limits, (tau, mean, mass))
-    none = tau.new_empty(0, dtype=torch.int32)
-    begins = tau.new_empty(len(tau) + 1, dtype=torch.int64)
-    return out, begins, none, tau.new_empty(0), none.clone(), *kept, made_by("tiles")
+                return made
+        return _triton_tiles.forward(given, shape, q, k, v, limits)
 
 
-def _by_lists(given, shape, tensors, limits, kept, most):
+def _by_lists(given, shape, tensors, limits, most):
     """The output and lists; None where there are more entries than asked for, or no finite ones."""
     q, k, v = tensors
-    mean, mass, counts, norms, tau = kept
-    counts.zero_()
-    norms.zero_()
+    tau, norms = room(given, "tau"), room(given, "norms").zero_()
+    mean, mass, counts = tau, tau, norms  # nothing is written to them
+    if given.keeps:
+        mean, mass = room(given, "mean"), room(given, "mass")
+        counts = room(given, "counts").zero_()
     kmax, vmax, qmax = shape.split(norms)
     count = norms.new_empty(len(tau))
     out = v.new_empty(*q.shape[:3], shape.wide)
@@ -735,7 +741,9 @@ def _by_lists(given, shape, tensors, limits, kept, most):
             shape.attend, 1,
         )  # fmt: skip
         lists.append((ends, *made))
-    return out, *_joined(lists)
+    if not given.keeps:
+        return out, Kept("lists")
+    return out, Kept("lists", *_joined(lists), mean, mass, counts, norms)
 
 
 def _on(x):
@@ -763,22 +771,19 @@ def backward(given, kept, g):
     q, k, v, g = map(_rows_last, (given.query, given.key, given.value, g))
     with _on(q):
         shape, limits = _shape_of(given, q, k, v, g), _limits(given)
-        if maker(kept) == "tiles":
-            tau, mean, mass = kept[8], *kept[4:6]
-            *made, by_alpha = _triton_tiles.backward(
-                given, shape, q, k, v, g, limits, (tau, mean, mass)
-            )
+        if kept.by == "tiles":
+            *made, by_alpha = _triton_tiles.backward(given, shape, kept, q, k, v, g, limits)
         else:
             q, g = q.contiguous(), g.contiguous()  # rows are found by their number alone
             *made, by_alpha = _backward(given, kept, shape, limits[2], q, k, v, g)
         if not shape.learns:
-            return *made, torch.zeros(shape.heads, dtype=torch.float64, device=q.device)
+            return *made, None
         by_head = by_alpha.double().view(shape.batch, shape.heads, -1).sum((0, 2))
         return *made, by_head / (limits[2].double() - 1) ** 2
 
 
 def _backward(given, kept, shape, alphas, q, k, v, g):
-    crow, col, root, owner, mean, mass, counts, norms = kept[:8]
+    crow, col, root, owner, mean, mass, counts, norms = kept[1:9]
     _, vmax, qmax = shape.split(norms)
     gmax = torch.zeros_like(qmax)
     centre, total = torch.empty_like(mass), len(col)
@@ -837,15 +842,15 @@ def _backward(given, kept, shape, alphas, q, k, v, g):
 
 def support(given, kept, shape):
     """The weights: entries of the lists that are in the support, keys in rising order."""
-    if maker(kept) == "tiles":
+    if kept.by == "tiles":
         q, k, v = map(_rows_last, (given.query, given.key, given.value))
         with _on(q):
             known = _shape_of(given, q, k, v)
-            made = _by_lists(given, known, (q, k, v), _limits(given), kept[4:9], known.keys)
+            made = _by_lists(given, known, (q, k, v), _limits(given), known.keys)
         if made is None:  # NaN or inf
             return _plain_attention.support(given, kept, shape)
-        kept = made[1:]
-    crow, col, root, owner = kept[:4]
+        kept = made[1]
+    crow, col, root, owner = kept[1:5]
     on = root > 0
     order = torch.argsort(owner[on].long() * given.key.shape[2] + col[on])
     col, root, owner = (x[on][order] for x in (col, root, owner))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Literal, overload
 
 import torch
@@ -137,7 +136,7 @@ def attend(
     With ``plainly_causal``, what queries see is what torch's ``is_causal`` says, nothing else.
     """
     shape = (*leading, given.query.shape[2], given.value.shape[3])
-    lists: list[Tensor] = []
+    kept = None
     inputs = given.query, given.key, given.value
     if 0 in (x.numel() for x in inputs):
         nothing = inputs[0].sum() + inputs[1].sum() + inputs[2].sum()  # they have gradients: zeros
@@ -145,17 +144,17 @@ def attend(
     elif not isinstance(given.alpha, Tensor) and given.alpha == 1:
         out = _softmax(given, plainly_causal)
     elif keeps_lists(given):
-        keeps = return_support or _learns(given)
-        out, *lists = apply_attention(replace(given, keeps=keeps))
+        given.keeps = return_support or _learns(given)
+        out, kept = apply_attention(given)
     else:
         out = _plain_attention.attend(given)
     out = out.reshape(shape)
     if not return_support:
         return out, None
     whole = torch.Size((*shape[:-1], given.key.shape[2]))
-    if lists:
-        return out, support(given, tuple(lists), whole)
-    return out, _plain_attention.support(given, (), whole)
+    if kept is not None:
+        return out, support(given, kept, whole)
+    return out, _plain_attention.support(given, None, whole)
 
 
 def _learns(given: Attention) -> bool:

@@ -83,6 +83,8 @@ class Plan:
                 self.known[kernel] = known
             return
         compiled, tail = known
+        # numbers instead of tensors: the launcher would ask the driver about each
+        arguments = [x.data_ptr() if x.__class__ is Tensor else x for x in arguments]
         compiled.run(
             *whole, _stream(torch.cuda.current_device()), compiled.function,
             compiled.packed_metadata, None, None, None, *arguments, *tail,
