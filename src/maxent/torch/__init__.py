@@ -11,7 +11,7 @@ try:
 except ImportError as error:
     raise ImportError("maxent.torch needs torch: pip install maxent[torch]") from error
 
-from maxent.torch.attention import AttentionSupport, entmax_attention
+from maxent.torch.attention import AttentionCache, AttentionSupport, entmax_attention
 from maxent.torch.head import (
     LinearFenchelYoungLoss,
     SparseDistribution,
@@ -44,6 +44,7 @@ from maxent.torch.maps.modules import (
 )
 
 __all__ = [
+    "AttentionCache",
     "AttentionSupport",
     "Budget",
     "Entmax",
