@@ -32,6 +32,8 @@ _LEAST = tl.constexpr(2e-18)  # added to norms: squares below 1e-38 are lost
 _STEPS = 40
 _PROGRAMS = 4  # of the scan, for each multiprocessor
 _PARTS = 8  # programs that share the candidates of a query
+_REFINING = 4, 32  # warps, and keys at a time
+_FINISHING = 8, 64  # warps, and values at a time
 _KEPT = 256  # candidates of a query held in registers
 _SCRATCH = 1 << 29  # bytes of lists at a time
 _AHEAD = 100 << 10  # bytes of keys that a program of the scan loads ahead
@@ -500,7 +502,6 @@ def _attend(pages, query, alpha, scale, window, longest, weights):
     plan = _plan(
         query.dtype, query.get_device(), query.shape, query.stride(), alignment(query), heads,
         wide, pages.page, pages.eight_bit, kind, splits, weights,
-        *((_PARTS, _KEPT) if query.get_device() < 0 else ()),
     )  # fmt: skip
     settings = _settings(alpha, scale, all_heads, query.device)
     out = torch.empty(batch, all_heads, tokens, wide, dtype=query.dtype, device=query.device)
@@ -534,15 +535,16 @@ def _attend(pages, query, alpha, scale, window, longest, weights):
             (query, pages.key, *where, high, low, listed, col, z, counts, bounds,
              *query.stride()[:3], *sizes, many),
             shape | {"WIDTH": width, "D": D, "HEADS": triton.next_power_of_2(many), "CHUNK": 1024,
-                     "BN": 32, "KIND": kind},
-            4,
+                     "BN": _REFINING[1], "KIND": kind},
+            _REFINING[0],
         )  # fmt: skip
         plan.launch(
             _finish, (n,),
             (pages.value, *where, col, z, counts, bounds, out, *sizes),
             shape | {"WIDE": wide, "DV": triton.next_power_of_2(wide), "PARTS": _PARTS,
-                     "KEPT": _KEPT, "BN": 32, "STEPS": _STEPS, "KIND": kind, "WEIGHTS": weights},
-            4,
+                     "KEPT": _KEPT, "BN": _FINISHING[1], "STEPS": _STEPS, "KIND": kind,
+                     "WEIGHTS": weights},
+            _FINISHING[0],
         )  # fmt: skip
         if weights:
             lists.append((pair0, col.view(n, -1), z.view(n, -1), counts.view(n, -1)))
