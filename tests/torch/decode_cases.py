@@ -66,7 +66,11 @@ def reference(q, keys, values, alpha, scale=None, window=None):
 
 
 def assert_right(cache, q, keys, values, alpha=1.5, tolerance=2e-6, exact=True, **seen):
-    """Output and weights beside float64; the support too, key by key, where it is exact."""
+    """Output and weights beside float64; the support too, key by key, where it is exact.
+
+    Otherwise scores are those of float32, and the output is off by more.
+    """
+    tolerance *= 1 if exact else 20
     given = torch.tensor(alpha, device=q.device) if isinstance(alpha, list) else alpha
     out, support = cache.attend(q, given, **seen, return_support=True)
     right, p = reference(q, keys, values, alpha, **seen)

@@ -22,7 +22,9 @@ from maxent.torch.attention import _pages, _triton_decode, cache
 def _on_device(monkeypatch):
     """CPU tensors take the kernels, with several programs and rounds at small sizes."""
     torch.manual_seed(0)
-    monkeypatch.setattr(cache, "_kernels", lambda there, *widths: cache._found(there.dtype, *widths))
+    monkeypatch.setattr(
+        cache, "_kernels", lambda there, *widths: cache._found(there.dtype, *widths)
+    )
     monkeypatch.setattr(cache._dispatch, "backend_of", lambda x: "triton")
     monkeypatch.setattr(_triton_decode, "_splits", lambda *_: 2)
     small = {"_PARTS": 2, "_KEPT": 16, "_REFINING": (4, 16), "_FINISHING": (4, 16)}
