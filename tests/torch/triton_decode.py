@@ -41,7 +41,7 @@ def eight_bit(request):
     ("alpha", "heads", "tokens", "lengths", "seen"),
     [
         (1.5, 4, 1, [150, 40], {}),
-        (2.0, 2, 3, [130, 2], {}),  # fewer tokens than queries
+        (2.0, 2, 3, [130, 1], {}),  # fewer tokens than queries
         ([1.2, 1.5, 1.9, 2.0], 4, 1, [70, 65], {"scale": 0.5}),
         (1.5, 2, 2, [190, 20], {"window": 60}),
     ],

@@ -82,7 +82,7 @@ class Pages:
             return self.most
         return max(self._counts, default=0)
 
-    def added(self, counts: int | Sequence[int]) -> Tensor | None:
+    def added(self, more: list[int]) -> Tensor | None:
         """Room for more tokens of each sequence; their numbers as a tensor where they differ.
 
         The lengths stay as they are: ``grown`` changes them.
@@ -90,18 +90,16 @@ class Pages:
         if self.capturing:
             self._replayed = True
             return None
-        many = [counts] * len(self._counts) if isinstance(counts, int) else counts
-        self._reserve([a + b for a, b in zip(self.counts(), many, strict=True)])
-        if isinstance(counts, int):
+        self._reserve([a + b for a, b in zip(self.counts(), more, strict=True)])
+        if min(more) == max(more):
             return None
-        return torch.tensor(many, dtype=torch.int32, device=self.lengths.device)
+        return torch.tensor(more, dtype=torch.int32, device=self.lengths.device)
 
-    def grown(self, counts: int | Sequence[int], tensor: Tensor | None) -> None:
+    def grown(self, more: list[int], tensor: Tensor | None) -> None:
         """The new tokens are there."""
-        self.lengths.add_(counts if tensor is None else tensor)
+        self.lengths.add_(more[0] if tensor is None else tensor)
         if not self.capturing:
-            many = [counts] * len(self._counts) if isinstance(counts, int) else counts
-            self._counts = [a + b for a, b in zip(self._counts, many, strict=True)]
+            self._counts = [a + b for a, b in zip(self._counts, more, strict=True)]
 
     def shorten(self, counts: Sequence[int]) -> None:
         """Only the first tokens of each sequence stay; pages without any are free again."""

@@ -38,6 +38,8 @@ _KEPT = 256  # candidates of a query held in registers
 _SCRATCH = 1 << 29  # bytes of lists at a time
 _AHEAD = 100 << 10  # bytes of keys that a program of the scan loads ahead
 _MOST_ROWS = 64  # queries that share the keys of a tile
+MOST_TOKENS = 64  # new ones of a sequence that kernels take
+_GRID = 65535  # programs along the second axis
 _MOST_PLANS = 1024
 _WIDEST = 256
 _TYPES = (torch.float16, torch.bfloat16, torch.float32)
@@ -496,7 +498,7 @@ def _attend(pages, query, alpha, scale, window, longest, weights):
     groups = tiles * tile // 8
     N = min(max(triton.next_power_of_2(rows), 8), _MOST_ROWS)
     blocks = triton.cdiv(rows, N)
-    pairs = max(min(_SCRATCH // (rows * groups * 104), batch * heads), 1)
+    pairs = max(min(_SCRATCH // (rows * groups * 104), batch * heads, _GRID // rows), 1)
     splits = _splits(query.device, pairs * blocks, tiles)
     kind = {1.5: 2, 2.0: 1}.get(alpha, 0) if isinstance(alpha, float) else 0
     plan = _plan(

@@ -19,7 +19,7 @@ from maxent.torch.maps import _dispatch
 from torch import Tensor
 
 _NAME = "AttentionCache"
-_NO_WINDOW = (1 << 31) - 1
+_NO_WINDOW = 1 << 30  # more tokens than any sequence has
 
 
 class AttentionCache:
@@ -159,7 +159,7 @@ class AttentionCache:
                 f"{pages.key.shape[1]} heads, with a value for each key"
             )
         tokens = key.shape[2]
-        many: int | list[int] = tokens
+        many = [tokens] * len(pages.lengths)
         if counts is not None:
             self._not_captured("append with counts")
             many = self._numbers("append: counts", counts)
@@ -169,7 +169,7 @@ class AttentionCache:
                     f"got {many}"
                 )
         self._check_room(many)
-        if not tokens:
+        if not any(many):
             return
         key, value = key.detach(), value.detach()
         counted = pages.added(many)
@@ -212,6 +212,8 @@ class AttentionCache:
 
         The last query sees every token of its sequence, the one before it all but the last, and so
         on. A query that sees nothing gets zeros; NaN or +inf among its scores make its output NaN.
+        It is made for a few tokens at a time: more than 64 of them, and all on CPU, are computed as
+        ``entmax_attention`` does, from a copy of the keys and values.
 
         Parameters
         ----------
@@ -252,10 +254,13 @@ class AttentionCache:
             out = query.new_zeros(batch, heads, tokens, pages.value.shape[3])
             return (out, _empty(query, longest)) if return_support else out
         kernels = self._kernels
+        if kernels is not None and tokens > kernels.MOST_TOKENS:
+            self._not_captured(f"attend of more than {kernels.MOST_TOKENS} new tokens")
+            kernels = None
         if kernels is not None and _dispatch.backend_of(query) == "triton":
             out, lists = kernels.attend(pages, query, alpha, scale, reach, longest, return_support)
             if not return_support:
-                return out  # type: ignore[no-any-return]
+                return out
             longest = max(pages.counts())
             shape = (batch, heads, tokens, longest)
             return out, kernels.support(pages, lists, shape, reach)
@@ -278,8 +283,9 @@ class AttentionCache:
         self._not_captured("truncate")
         held = self._pages.counts()
         if isinstance(lengths, int) and not isinstance(lengths, bool):
-            lengths = [min(lengths, n) for n in held]
-        many = self._numbers("truncate: lengths", lengths)
+            many = [min(lengths, n) for n in held]
+        else:
+            many = self._numbers("truncate: lengths", lengths)
         if any(not 0 <= n <= old for n, old in zip(many, held, strict=True)):
             raise ValueError(
                 f"{_NAME}.truncate: lengths must be from 0 to those held, {held}, got {many}"
@@ -327,7 +333,7 @@ class AttentionCache:
                 "torch.no_grad(), or entmax_attention for training"
             )
 
-    def _check_room(self, many: int | list[int]) -> None:
+    def _check_room(self, many: list[int]) -> None:
         capacity = self._pages.capacity
         if capacity is None:
             self._not_captured("append without a capacity")
@@ -335,20 +341,20 @@ class AttentionCache:
         if self._pages.capturing:
             return
         for place, held in enumerate(self._pages.counts()):
-            more = held + (many if isinstance(many, int) else many[place])
+            more = held + many[place]
             if more > capacity:
                 raise ValueError(
                     f"{_NAME}.append: sequence {place} would have {more} tokens, its capacity is "
                     f"{capacity}; truncate or reset it, or make a cache with a larger capacity"
                 )
 
-    def _numbers(self, what: str, given: Sequence[int] | Tensor) -> list[int]:
+    def _numbers(self, what: str, given: object) -> list[int]:
         """One whole number for each sequence."""
         batch = len(self._pages.lengths)
         if isinstance(given, Tensor):
             if given.is_floating_point() or given.dtype == torch.bool:
                 raise TypeError(f"{_NAME}.{what} are whole numbers, got {given.dtype}")
-            given = given.tolist() if given.ndim else [given.item()]
+            given = given.reshape(-1).tolist()
         numbers = list(given) if isinstance(given, Sequence) else [given]
         if any(isinstance(n, bool) or not isinstance(n, int) for n in numbers):
             raise TypeError(f"{_NAME}.{what} are whole numbers, got {given!r}")
@@ -365,11 +371,10 @@ class AttentionCache:
                 "attend with a capacity"
             )
 
-    def _write(self, key: Tensor, value: Tensor, many: int | list[int]) -> None:
+    def _write(self, key: Tensor, value: Tensor, many: list[int]) -> None:
         """New tokens to their pages, without kernels."""
         pages = self._pages
-        for b, held in enumerate(pages.counts()):
-            count = many if isinstance(many, int) else many[b]
+        for b, (held, count) in enumerate(zip(pages.counts(), many, strict=True)):
             at = torch.arange(held, held + count, device=key.device)
             page, place = pages.table[b, at // pages.page].long(), at % pages.page
             for pool, new in ((pages.key, key), (pages.value, value)):
