@@ -65,6 +65,40 @@ def test_adversarial_scores(name, eight_bit):
     assert_right(filled(keys, values, eight_bit=eight_bit), q, keys, values, tolerance=2e-5)
 
 
+@pytest.mark.parametrize("name", ["one_place", "outlier_channels", "very_different_norms", "large"])
+def test_bounds_hold_and_are_near(name, eight_bit, monkeypatch):
+    """Upper bounds of eight keys, lower bounds at 64 places, beside scores in float64."""
+    q, keys, values = adversarial(name)
+    made = filled(keys, values, eight_bit=eight_bit)
+    bounds = []
+    launch = _triton_decode.Plan.launch
+
+    def seen(plan, kernel, grid, arguments, *rest):
+        launch(plan, kernel, grid, arguments, *rest)
+        if kernel is _triton_decode._scan:
+            bounds.extend(x.clone().reshape(2, -1).double() for x in arguments[6:8])
+
+    monkeypatch.setattr(_triton_decode.Plan, "launch", seen)
+    made.attend(q)
+    high, low = bounds
+    k, q = keys[0][0].double(), q[0, :, 0].double()
+    z = torch.full((2, 192), -math.inf, dtype=torch.float64)
+    z[:, :140] = q @ k.T * (0.5 / math.sqrt(32))
+    places = torch.arange(192).reshape(3, 4, 2, 2, 4).transpose(2, 3).reshape(-1, 8)
+    best = z[:, places].amax(2)
+    assert (high >= best).all()
+    rounding = 1 / 254 if eight_bit else 2.0**-8
+    reach = q.norm(dim=1)[:, None] * (k.abs().amax(1) if eight_bit else k.norm(dim=1)).max()
+    near = 0.5 / math.sqrt(32) * reach * rounding * (math.sqrt(32) if eight_bit else 1)
+    on = best > -math.inf
+    assert ((high - best)[on] <= (2.1 * near).expand_as(best)[on]).all()
+    top = low.reshape(2, 2, 64).amax(2)  # of the first two tiles, and of the last
+    parts = z[:, :128], z[:, 128:]
+    for split, part in enumerate(parts):
+        assert (top[:, split] <= part.amax(1)).all()
+        assert (top[:, split] >= part.amax(1) - 2.1 * near[:, 0]).all()
+
+
 def test_the_certificate_is_needed():
     """Without the norms of the rounding errors a key of the support is lost."""
     q, keys, values = hidden_by_a_channel()

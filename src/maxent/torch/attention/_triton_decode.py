@@ -18,6 +18,8 @@ for. There are no atomics: results do not change from run to run.
 
 from __future__ import annotations
 
+from functools import cache
+
 import triton
 import triton.language as tl
 
@@ -428,45 +430,91 @@ def padded(width):
     return max(triton.next_power_of_2(width), 32)
 
 
-def _tile(pages):
-    """Keys of a tile, and how many tiles are loaded ahead, one more or less."""
-    scanned = pages.copies if pages.eight_bit else pages.key
-    row = triton.next_power_of_2(scanned.shape[3]) * scanned.element_size()
-    tile = min(pages.page, 128 if row <= 512 else 64)
-    return tile, max(min(_AHEAD // (tile * row), 3), 1) + 1
+def _blocks(n, size):
+    return -(-n // size)
 
 
 def _rows_last(x):
     return x if x.stride(-1) == 1 else x.contiguous()
 
 
-def _plan(*key):
+class _Appending(Plan):
+    """Kernels and constants of ``append`` for tensors of one kind."""
+
+    def __init__(self, pages, key, value, counted):
+        super().__init__()
+        width, wide = key.shape[3], value.shape[3]
+        self.constants = {
+            "WIDTH": width, "D": padded(width), "WIDE": wide, "DV": triton.next_power_of_2(wide),
+            "PAGE": pages.page, "BN": 16, "EIGHT": pages.eight_bit, "COUNTED": counted,
+        }  # fmt: skip
+
+
+class _Step(Plan):
+    """Kernels and constants of ``attend`` for tensors of one kind."""
+
+    def __init__(self, pages, query, kind, weights):
+        super().__init__()
+        self.batch, self.all_heads, self.tokens, width = query.shape
+        self.heads, self.wide = pages.key.shape[1], pages.value.shape[3]
+        self.group = self.all_heads // self.heads
+        self.rows = self.group * self.tokens
+        self.tile, stages = _tile(pages)
+        N = min(max(triton.next_power_of_2(self.rows), 8), _MOST_ROWS)
+        self.blocks = _blocks(self.rows, N)
+        paged = {"PAGE": pages.page, "TILE": self.tile}
+        keys = paged | {"WIDTH": width, "D": padded(width)}
+        self.scan = keys | {"N": N, "EIGHT": pages.eight_bit, "STAGES": stages}
+        self.refine = keys | {"CHUNK": 1024, "BN": _REFINING[1], "KIND": kind}
+        self.finish = paged | {
+            "WIDE": self.wide, "DV": triton.next_power_of_2(self.wide), "PARTS": _PARTS,
+            "KEPT": _KEPT, "BN": _FINISHING[1], "STEPS": _STEPS, "KIND": kind, "WEIGHTS": weights,
+        }  # fmt: skip
+        self.by_splits = {}
+
+    def shared_by(self, splits):
+        """The same for another number of programs that share the keys of a head."""
+        plan = self.by_splits.get(splits)
+        if plan is None:
+            many = splits * _PLACES.value
+            plan = self.by_splits[splits] = Plan()
+            plan.refine = self.refine | {"HEADS": triton.next_power_of_2(many)}
+        return plan
+
+
+def _known(make, key, *given):
     known = _plans.get(key)
     if known is None:
         if len(_plans) > _MOST_PLANS:
             _plans.clear()
-        known = _plans[key] = Plan()
+        known = _plans[key] = make(*given)
     return known
+
+
+def _tile(pages):
+    """Keys of a tile, and the stages of a loop over tiles that loads some ahead."""
+    scanned = pages.copies if pages.eight_bit else pages.key
+    row = triton.next_power_of_2(scanned.shape[3]) * scanned.element_size()
+    tile = min(pages.page, 128 if row <= 512 else 64)
+    return tile, max(min(_AHEAD // (tile * row), 3), 1) + 1
 
 
 def append(pages, key, value, counts):
     """Write new tokens to their pages; ``pages.lengths`` are those before."""
     key, value = _rows_last(key), _rows_last(value)
-    batch, heads, tokens, width = key.shape
-    wide = value.shape[3]
-    plan = _plan(
+    batch, heads, tokens, _ = key.shape
+    kind = (
         "append", key.dtype, key.get_device(), key.shape, key.stride(), value.shape,
         value.stride(), alignment(key, value), pages.page, pages.eight_bit, counts is None,
     )  # fmt: skip
+    plan = _known(_Appending, kind, pages, key, value, counts is not None)
     with _on(key):
         plan.launch(
-            _append, (batch * heads, triton.cdiv(tokens, 16)),
+            _append, (batch * heads, _blocks(tokens, 16)),
             (key, value, pages.key, pages.value, pages.copies, pages.notes, pages.table,
              pages.lengths, pages.lengths if counts is None else counts, *key.stride()[:3],
              *value.stride()[:3], heads, tokens, pages.table.shape[1], pages.most),
-            {"WIDTH": width, "D": padded(width), "WIDE": wide, "DV": triton.next_power_of_2(wide),
-             "PAGE": pages.page, "BN": 16, "EIGHT": pages.eight_bit, "COUNTED": counts is not None},
-            4,
+            plan.constants, 4,
         )  # fmt: skip
 
 
@@ -476,77 +524,72 @@ def attend(pages, query, alpha, scale, window, longest, weights):
     ``longest`` is the number of tokens of the longest sequence, or more.
     """
     query = _rows_last(query)
+    kind = {1.5: 2, 2.0: 1}.get(alpha, 0) if isinstance(alpha, float) else 0
+    key = (
+        query.dtype, query.get_device(), query.shape, query.stride(), alignment(query),
+        pages.key.shape[1], pages.value.shape[3], pages.page, pages.eight_bit, kind, weights,
+    )  # fmt: skip
+    step = _known(_Step, key, pages, query, kind, weights)
     with _on(query):
-        return _attend(pages, query, alpha, scale, window, longest, weights)
+        settings = _settings(alpha, scale, step.all_heads, query.device)
+        return _attend(step, pages, query, settings, window, longest, weights)
+
+
+@cache
+def _multiprocessors(device):
+    return torch.cuda.get_device_properties(device).multi_processor_count
 
 
 def _splits(device, programs, tiles):
     """Programs that share the keys of a head: they fill the device, each with some tiles."""
-    there = 1
-    if device.type == "cuda":
-        there = torch.cuda.get_device_properties(device).multi_processor_count
-    return max(min(_PROGRAMS * there // programs, triton.cdiv(tiles, 4)), 1)
+    return max(min(_PROGRAMS * _multiprocessors(device) // programs, _blocks(tiles, 4)), 1)
 
 
-def _attend(pages, query, alpha, scale, window, longest, weights):
-    batch, all_heads, tokens, width = query.shape
-    heads, wide = pages.key.shape[1], pages.value.shape[3]
-    group = all_heads // heads
-    rows = group * tokens
-    tile, stages = _tile(pages)
-    tiles = triton.cdiv(longest, tile)
-    groups = tiles * tile // 8
-    N = min(max(triton.next_power_of_2(rows), 8), _MOST_ROWS)
-    blocks = triton.cdiv(rows, N)
-    pairs = max(min(_SCRATCH // (rows * groups * 104), batch * heads, _GRID // rows), 1)
-    splits = _splits(query.device, pairs * blocks, tiles)
-    kind = {1.5: 2, 2.0: 1}.get(alpha, 0) if isinstance(alpha, float) else 0
-    plan = _plan(
-        query.dtype, query.get_device(), query.shape, query.stride(), alignment(query), heads,
-        wide, pages.page, pages.eight_bit, kind, splits, weights,
-    )  # fmt: skip
-    settings = _settings(alpha, scale, all_heads, query.device)
-    out = torch.empty(batch, all_heads, tokens, wide, dtype=query.dtype, device=query.device)
-    shape = {"PAGE": pages.page, "TILE": tile}
-    D = padded(width)
-    copies = pages.copies if pages.eight_bit else pages.key
+def _attend(step, pages, query, settings, window, longest, weights):
+    device, rows, all_pairs = query.device, step.rows, step.batch * step.heads
+    tiles = _blocks(longest, step.tile)
+    groups = tiles * step.tile // 8
+    pairs = max(min(_SCRATCH // (rows * groups * 104), all_pairs, _GRID // rows), 1)
+    splits = _splits(device, pairs * step.blocks, tiles)
+    plan = step.shared_by(splits)
     many = splits * _PLACES.value
+    out = torch.empty(
+        step.batch, step.all_heads, step.tokens, step.wide, dtype=query.dtype, device=device
+    )
+    where = pages.table, pages.lengths, settings
+    strides = query.stride()[:3]
     lists = []
-    for pair0 in range(0, batch * heads, pairs):
-        here = min(pairs, batch * heads - pair0)
+    for pair0 in range(0, all_pairs, pairs):
+        here = min(pairs, all_pairs - pair0)
         n = here * rows
-        low, high, bounds = torch.empty(
-            n * (many + groups + 1), dtype=torch.float32, device=query.device
-        ).split((n * many, n * groups, n))
-        col, listed, counts = torch.empty(
-            n * (9 * groups + _PARTS), dtype=torch.int32, device=query.device
-        ).split((n * groups * 8, n * groups, n * _PARTS))
-        z = torch.empty(n * groups * 8, dtype=torch.float64, device=query.device)
-        where = pages.table, pages.lengths, settings
+        low, high, bounds = torch.split_with_sizes(
+            torch.empty(n * (many + groups + 1), dtype=torch.float32, device=device),
+            (n * many, n * groups, n),
+        )
+        col, listed, counts = torch.split_with_sizes(
+            torch.empty(n * (9 * groups + _PARTS), dtype=torch.int32, device=device),
+            (n * groups * 8, n * groups, n * _PARTS),
+        )
+        z = torch.empty(n * groups * 8, dtype=torch.float64, device=device)
         sizes = (
-            window, pages.table.shape[1], pages.most, groups, pair0, tokens, heads, group,
+            window, pages.table.shape[1], pages.most, groups, pair0, step.tokens, step.heads,
+            step.group,
         )  # fmt: skip
         plan.launch(
-            _scan, (splits, here * blocks),
-            (query, copies, pages.notes, *where, high, low, *query.stride()[:3], *sizes),
-            shape | {"WIDTH": width, "D": D, "N": N, "EIGHT": pages.eight_bit, "STAGES": stages},
-            4,
+            _scan, (splits, here * step.blocks),
+            (query, pages.copies if pages.eight_bit else pages.key, pages.notes, *where, high, low,
+             *strides, *sizes),
+            step.scan, 4,
         )  # fmt: skip
         plan.launch(
             _refine, (_PARTS, n),
-            (query, pages.key, *where, high, low, listed, col, z, counts, bounds,
-             *query.stride()[:3], *sizes, many),
-            shape | {"WIDTH": width, "D": D, "HEADS": triton.next_power_of_2(many), "CHUNK": 1024,
-                     "BN": _REFINING[1], "KIND": kind},
-            _REFINING[0],
+            (query, pages.key, *where, high, low, listed, col, z, counts, bounds, *strides, *sizes,
+             many),
+            plan.refine, _REFINING[0],
         )  # fmt: skip
         plan.launch(
-            _finish, (n,),
-            (pages.value, *where, col, z, counts, bounds, out, *sizes),
-            shape | {"WIDE": wide, "DV": triton.next_power_of_2(wide), "PARTS": _PARTS,
-                     "KEPT": _KEPT, "BN": _FINISHING[1], "STEPS": _STEPS, "KIND": kind,
-                     "WEIGHTS": weights},
-            _FINISHING[0],
+            _finish, (n,), (pages.value, *where, col, z, counts, bounds, out, *sizes),
+            step.finish, _FINISHING[0],
         )  # fmt: skip
         if weights:
             lists.append((pair0, col.view(n, -1), z.view(n, -1), counts.view(n, -1)))

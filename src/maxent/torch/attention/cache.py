@@ -6,7 +6,7 @@ import importlib
 import math
 from collections.abc import Sequence
 from types import ModuleType
-from typing import Literal, overload
+from typing import Any, Literal, overload
 
 import torch
 from maxent.torch.attention import _inputs
@@ -355,7 +355,7 @@ class AttentionCache:
             if given.is_floating_point() or given.dtype == torch.bool:
                 raise TypeError(f"{_NAME}.{what} are whole numbers, got {given.dtype}")
             given = given.reshape(-1).tolist()
-        numbers = list(given) if isinstance(given, Sequence) else [given]
+        numbers: list[Any] = list(given) if isinstance(given, Sequence) else [given]
         if any(isinstance(n, bool) or not isinstance(n, int) for n in numbers):
             raise TypeError(f"{_NAME}.{what} are whole numbers, got {given!r}")
         if len(numbers) != batch:
