@@ -261,6 +261,7 @@ def test_the_kernels_of_decoding_compile_for_a_device(
 
     monkeypatch.setattr(cache, "_kernels", lambda there, *w: cache._found(there.dtype, *w))
     monkeypatch.setattr(cache._dispatch, "backend_of", lambda x: "triton")
+    monkeypatch.setattr(_triton_decode, "_multiprocessors", lambda device: 132)
     monkeypatch.setattr(_triton_decode.Plan, "launch", launch)
     dtype = getattr(torch, dtype)
     held = mt.AttentionCache(1, 2, width, eight_bit=eight_bit, dtype=dtype)

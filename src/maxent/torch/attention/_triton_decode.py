@@ -4,7 +4,7 @@ A step reads every key once, in its 8-bit copy where there is one, and the value
 alone. With z = (alpha - 1) scale q.k the weights are p = (z - tau)_+^k, k = 1 / (alpha - 1).
 
 1. ``_scan``: all keys once. z is known up to a margin: the rounding of the products and, with the
-   8-bit copy k^ of a key k, |q.(k - k^)| <= |q| |k - k^|, where the second norm was stored with the
+   8-bit copy c of a key k, |q.(k - c)| <= |q| |k - c|, where the second norm was stored with the
    key. The largest upper bound of every eight keys is written, and the largest lower bound at each
    of 64 places of the tiles of a program.
 2. ``_refine``: the threshold of those lower bounds is below the true one, as that of some scores
@@ -69,7 +69,8 @@ def _append(
     PAGE: tl.constexpr, BN: tl.constexpr, EIGHT: tl.constexpr, COUNTED: tl.constexpr,
 ):  # fmt: skip
     """New keys and values to their pages, with the 8-bit copies and what is noted of each key."""
-    pair, i = tl.program_id(0), tl.program_id(1) * BN + tl.arange(0, BN)
+    blocks = tl.cdiv(tokens, BN)
+    pair, i = tl.program_id(0) // blocks, tl.program_id(0) % blocks * BN + tl.arange(0, BN)
     b, h = pair // heads, pair % heads
     d, e = tl.arange(0, D), tl.arange(0, DV)
     count = tokens
@@ -187,7 +188,7 @@ def _scan(
     for tile in tl.range(begin, end, num_stages=STAGES):
         place = (page.to(tl.int64) * heads + h) * PAGE + tile % (PAGE // TILE) * TILE
         # of the next tile: keys are loaded ahead if nothing else has to be loaded before
-        page = tl.load(TABLE + tl.minimum(tile + 1, end - 1) * TILE // PAGE)
+        page = tl.load(TABLE + tl.maximum(tl.minimum(tile + 1, end - 1), 0) * TILE // PAGE)
         note = tl.load(NOTES + place + c)
         if EIGHT:
             k = tl.load(K + place * D + (c[:, None] * D + d[None, :]))
@@ -410,6 +411,7 @@ def _finish(
     at = ((b.to(tl.int64) * (heads * group) + head) * tokens + token) * WIDE
     tl.store(OUT + at + e, out.to(OUT.dtype.element_ty), mask=e < WIDE)
     if WEIGHTS:
+        tl.debug_barrier()  # all have read the scores
         for x0 in range(0, n, KEPT):
             slot = _slots(x0 + x, ends, offsets, PARTS)
             some = x0 + x < n
@@ -510,7 +512,7 @@ def append(pages, key, value, counts):
     plan = _known(_Appending, kind, pages, key, value, counts is not None)
     with _on(key):
         plan.launch(
-            _append, (batch * heads, _blocks(tokens, 16)),
+            _append, (batch * heads * _blocks(tokens, 16),),
             (key, value, pages.key, pages.value, pages.copies, pages.notes, pages.table,
              pages.lengths, pages.lengths if counts is None else counts, *key.stride()[:3],
              *value.stride()[:3], heads, tokens, pages.table.shape[1], pages.most),

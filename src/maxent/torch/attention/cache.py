@@ -28,9 +28,9 @@ class AttentionCache:
     `out_i = sum_j p_ij v_j` with `p_i = entmax_alpha(scale q_i K')`, as ``entmax_attention`` has it
     for the same keys, without gradients. On CUDA a step reads every key once, and the values of the
     support alone. With ``eight_bit`` it reads a copy of the keys in 8 bits, and in full only those
-    that may be in the support: a copy `k^` of a key `k` is stored with the norm of its rounding
-    error, and `|q k - q k^| <= ||q|| ||k - k^||` says which keys cannot be. The threshold and the
-    scores above it are computed in float64, so that the support does not depend on the copy.
+    that may be in the support: a copy `k_hat` of a key `k` is stored with the norm of its rounding
+    error, and `|q k - q k_hat| <= ||q|| ||k - k_hat||` says which keys cannot be. The threshold and
+    the scores above it are computed in float64, so that the support does not depend on the copy.
 
     Tokens are held in pages drawn from one pool, so that sequences may have any lengths. The pool
     grows by half when it is full; with ``capacity`` everything is reserved at once, nothing is
