@@ -40,8 +40,8 @@ LINES = {
         *("densities and raster maps", "relaxation path", "start-up, tuning and app"),
     ),
     "sparse losses, classifiers and layers, on CPU and GPU": (
-        *("sparse maps, layers, losses, attention", "regression and classifiers", "more rows than memory"),
-        *("GPU: maps and losses", "GPU: language-model head"),
+        *("sparse maps, layers, losses, attention", "regression and classifiers"),
+        *("more rows than memory", "GPU: maps and losses", "GPU: language-model head"),
     ),
     "chains, trees, ranking, transport and tagging": (
         *("chains, trees, ranking, transport", "tagging and max-margin networks"),

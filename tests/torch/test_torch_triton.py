@@ -21,8 +21,10 @@ def test_kernels_in_the_interpreter():
     skip_without_interpreter()
     modules = [
         Path(__file__).with_name(name)
-        for name in ("triton_kernels.py", "triton_head.py", "triton_attention.py")
-    ]
+        for name in (
+            "triton_kernels.py", "triton_head.py", "triton_attention.py", "triton_decode.py",
+        )
+    ]  # fmt: skip
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "ignore"]
     run = subprocess.run(
         [*command, *map(str, modules)],
@@ -62,7 +64,7 @@ class Compiler:
 
         types = {torch.float32: "fp32", torch.bfloat16: "bf16", torch.float16: "fp16"}
         types |= {torch.float64: "fp64"}
-        types |= {torch.int64: "i64", torch.int32: "i32"}
+        types |= {torch.int64: "i64", torch.int32: "i32", torch.int8: "i8"}
         parameters = {p.name: p for p in self.kernel.params}
         given = dict(zip(parameters, arguments, strict=False)) | settings
         options = {name: given.pop(name) for name in list(given) if name not in parameters}
@@ -233,3 +235,48 @@ def test_the_kernels_of_attention_compile_for_a_device(dtype, alpha, width, seen
         tiles = ("tiles_forward", "tiles_queries", "tiles_keys")
         for name in ("attention_bound", "attention_mark", *tiles):
             assert "wgmma" in programs[name].asm["ptx"], name
+
+
+@pytest.mark.parametrize(
+    ("dtype", "alpha", "width", "tokens", "eight_bit"),
+    [
+        ("bfloat16", 1.5, 128, 1, True),
+        ("bfloat16", 1.5, 128, 1, False),
+        ("bfloat16", 2.0, 64, 4, True),
+        ("float16", 1.33, 64, 1, False),
+        ("float32", 2.0, 80, 1, True),
+        ("float32", 1.5, 256, 1, False),
+    ],
+)
+def test_the_kernels_of_decoding_compile_for_a_device(
+    dtype, alpha, width, tokens, eight_bit, monkeypatch
+):
+    torch = needs("torch")
+    needs("triton")
+    import maxent.torch as mt
+    from maxent.torch.attention import _triton_decode, cache
+
+    programs = {}
+
+    def launch(plan, kernel, grid, arguments, constants, warps, stages=3):
+        compiler = Compiler(kernel)
+        compiler.compile(*arguments, **constants, num_warps=warps, num_stages=stages)
+        (programs[kernel.__name__],) = compiler.programs
+
+    monkeypatch.setattr(cache, "_kernels", lambda there, *w: cache._found(there.dtype, *w))
+    monkeypatch.setattr(cache._dispatch, "backend_of", lambda x: "triton")
+    monkeypatch.setattr(_triton_decode, "_multiprocessors", lambda device: 132)
+    monkeypatch.setattr(_triton_decode.Plan, "launch", launch)
+    dtype = getattr(torch, dtype)
+    held = mt.AttentionCache(1, 2, width, eight_bit=eight_bit, dtype=dtype)
+    x = torch.zeros(1, 2, 600, width, dtype=dtype)
+    held.append(x, x)
+    held.attend(torch.zeros(1, 8, tokens, width, dtype=dtype), alpha)
+    assert set(programs) == {"_append", "_scan", "_refine", "_finish"}
+    for name, program in programs.items():
+        assert program.asm["cubin"], name
+        assert ".local" not in program.asm["ptx"], name
+    scan = programs["_scan"].asm["ptx"]
+    assert "mma" in scan
+    assert "cp.async" in scan  # keys are loaded ahead
+    assert programs["_scan"].metadata.shared < 110_000  # two programs a multiprocessor

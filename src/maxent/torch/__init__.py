@@ -12,6 +12,7 @@ except ImportError as error:
     raise ImportError("maxent.torch needs torch: pip install maxent[torch]") from error
 
 from maxent.torch.attention import (
+    AttentionCache,
     AttentionSupport,
     EntmaxAttention,
     entmax_attention,
@@ -49,6 +50,7 @@ from maxent.torch.maps.modules import (
 )
 
 __all__ = [
+    "AttentionCache",
     "AttentionSupport",
     "Budget",
     "Entmax",

@@ -84,7 +84,7 @@ def checked(
     ):
         raise ValueError(
             f"{_NAME} needs query, key and value of one type on one device, got "
-            f"{_said(query)}, {_said(key)}, {_said(value)}"
+            f"{said(query)}, {said(key)}, {said(value)}"
         )
     if query.shape[-1] != key.shape[-1]:
         raise ValueError(
@@ -107,12 +107,12 @@ def checked(
         if is_causal:
             raise ValueError(f"{_NAME} takes attn_mask or is_causal=True, not both, as torch does")
         bias = _added(bias, _as_bias(attn_mask, query, key, leading))
-    scale = 1 / math.sqrt(query.shape[-1]) if scale is None else _number(scale, "scale")
+    scale = 1 / math.sqrt(query.shape[-1]) if scale is None else checked_number(scale, "scale")
     given = Attention(
         query,
         key,
         value,
-        _alpha(alpha, query),
+        checked_alpha(alpha, query),
         scale,
         first,
         stop,
@@ -122,7 +122,7 @@ def checked(
     return given, leading
 
 
-def _said(x: Tensor) -> str:
+def said(x: Tensor) -> str:
     return f"{str(x.dtype).removeprefix('torch.')} on {x.device}"
 
 
@@ -324,13 +324,13 @@ def _added(one: Tensor | None, other: Tensor) -> Tensor:
 
 def check_alpha(alpha: float) -> float:
     """One index for all heads."""
-    alpha = _number(alpha, "alpha")
+    alpha = checked_number(alpha, "alpha")
     if not 1 <= alpha < math.inf:
         raise ValueError(f"{_NAME} needs a finite alpha >= 1, got {alpha!r}")
     return alpha
 
 
-def _alpha(alpha: float | Tensor, query: Tensor) -> float | Tensor:
+def checked_alpha(alpha: float | Tensor, query: Tensor) -> float | Tensor:
     if not isinstance(alpha, Tensor):
         return check_alpha(alpha)
     if alpha.ndim == 0:
@@ -359,7 +359,7 @@ def may_look(x: Tensor) -> bool:
     return x.device.type == "cpu" and not torch.compiler.is_compiling()
 
 
-def _number(x: float, name: str) -> float:
+def checked_number(x: float, name: str) -> float:
     if isinstance(x, bool) or not isinstance(x, Real) or math.isnan(x):
         raise TypeError(f"{_NAME}: {name} must be a number, got {x!r}")
     return float(x)

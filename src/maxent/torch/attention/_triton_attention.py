@@ -646,7 +646,7 @@ def _shape_of(given, *tensors):
     return known
 
 
-def _rows_last(x):
+def rows_last(x):
     """Rows without gaps between their numbers."""
     return x if x.stride(-1) == 1 else x.contiguous()
 
@@ -682,8 +682,8 @@ def forward(given):
     """
     if not _in_range(given.alpha):
         return _plain_attention.forward(given)
-    q, k, v = map(_rows_last, (given.query, given.key, given.value))
-    with _on(q):
+    q, k, v = map(rows_last, (given.query, given.key, given.value))
+    with on_device_of(q):
         shape, limits = _shape_of(given, q, k, v), _limits(given)
         if shape.keys > _SHORT:
             made = _by_lists(given, shape, (q, k, v), limits, _DENSE)
@@ -746,7 +746,7 @@ def _by_lists(given, shape, tensors, limits, most):
     return out, Kept("lists", *_joined(lists), mean, mass, counts, norms)
 
 
-def _on(x):
+def on_device_of(x):
     """Kernels are launched on the current device."""
     there = x.get_device()
     if there < 0 or there == torch.cuda.current_device():
@@ -768,8 +768,8 @@ def _joined(chunks):
 
 def backward(given, kept, g):
     """Gradients of query, key, value and, one for each head, of alpha."""
-    q, k, v, g = map(_rows_last, (given.query, given.key, given.value, g))
-    with _on(q):
+    q, k, v, g = map(rows_last, (given.query, given.key, given.value, g))
+    with on_device_of(q):
         shape, limits = _shape_of(given, q, k, v, g), _limits(given)
         if kept.by == "tiles":
             *made, by_alpha = _triton_tiles.backward(given, shape, kept, q, k, v, g, limits)
@@ -843,8 +843,8 @@ def _backward(given, kept, shape, alphas, q, k, v, g):
 def support(given, kept, shape):
     """The weights: entries of the lists that are in the support, keys in rising order."""
     if kept.by == "tiles":
-        q, k, v = map(_rows_last, (given.query, given.key, given.value))
-        with _on(q):
+        q, k, v = map(rows_last, (given.query, given.key, given.value))
+        with on_device_of(q):
             known = _shape_of(given, q, k, v)
             made = _by_lists(given, known, (q, k, v), _limits(given), known.keys)
         if made is None:  # NaN or inf
