@@ -92,11 +92,11 @@ def test_the_order_of_programs_changes_no_bit(monkeypatch):
 
     def shuffled(plan, kernel, grid, arguments, *rest):
         plain(plan, kernel, grid, arguments, *rest)
-        if kernel is _lists._place:
-            entries, rows, stop = arguments[5], arguments[6], arguments[3][0].tolist()
+        if kernel is _lists._turn:
+            slots, rows, stop = *arguments[6:8], (arguments[4] & 0xFFFFFFFF).tolist()
             for a, b in zip([0, *stop], stop, strict=False):
                 order = torch.randperm(b - a)
-                entries[a:b], rows[a:b] = entries[a:b][order], rows[a:b][order]
+                slots[a:b], rows[a:b] = slots[a:b][order], rows[a:b][order]
             assert max(np.diff([0, *stop])) > 32 > min(np.diff([0, *stop]))
 
     monkeypatch.setattr(_lists.Plan, "launch", shuffled)

@@ -17,11 +17,10 @@ class Kept(NamedTuple):
     """Tensors by their names; None where the engine that made them needs none.
 
     by : the engine.
-    crow, col, root, owner : rows of lists (where they begin), keys, (z - tau)_+ or weights, and the
-        rows of entries.
+    crow, col, root : rows of lists (where they begin), their keys, and (z - tau)_+ or weights.
+    slots, rows, tally : for each key the slots of its entries and their rows, and where they end.
+    counts : how many queries attend to each key; then the largest norms of heads.
     mean, mass : for each query sum_j w_j v_j and sum_j w_j.
-    counts : how many queries attend to each key.
-    norms : the largest of each head.
     tau : thresholds.
     """
 
@@ -29,34 +28,36 @@ class Kept(NamedTuple):
     crow: Tensor | None = None
     col: Tensor | None = None
     root: Tensor | None = None
-    owner: Tensor | None = None
+    slots: Tensor | None = None
+    rows: Tensor | None = None
+    tally: Tensor | None = None
+    counts: Tensor | None = None
     mean: Tensor | None = None
     mass: Tensor | None = None
-    counts: Tensor | None = None
-    norms: Tensor | None = None
     tau: Tensor | None = None
 
 
-_ENTRIES = ("col", "root", "owner")
+_NUMBERS = ("col", "slots", "rows")
 
 
 def room(given: Attention, name: str, entries: int = 0) -> Tensor:
     """A tensor of the shape that one of these names has, whichever engine is at work."""
-    query, key = given.query, given.key
-    if name in _ENTRIES:
-        on_cpu = name == "owner" and query.device.type not in KEEPING_DEVICES
-        kind = compute_type(query) if name == "root" else torch.int32
-        return query.new_empty(0 if on_cpu else entries, dtype=kind)
-    on = int(query.device.type in KEEPING_DEVICES)
-    rows, pairs = query.shape[:3].numel(), query.shape[:2].numel() * on
+    query = given.query
+    on = query.device.type in KEEPING_DEVICES
+    rows = query.shape[0] * query.shape[1] * query.shape[2]
     if name == "crow":
         return query.new_empty(rows + 1, dtype=torch.int64)
-    rows *= on
-    shared = key.shape[:2].numel() * on
+    if name == "root":
+        return query.new_empty(entries, dtype=compute_type(query))
+    if name in _NUMBERS:
+        return query.new_empty(entries if on or name == "col" else 0, dtype=torch.int32)
     if name == "mean":
-        return query.new_empty(rows, given.value.shape[3])
-    if name == "counts":
-        return query.new_empty(shared * key.shape[2], dtype=torch.int32)
-    if name == "norms":
-        return query.new_empty(2 * shared + pairs, dtype=torch.int32)
-    return query.new_empty(rows, dtype=torch.float32)
+        return query.new_empty(rows if on else 0, given.value.shape[3])
+    if name in ("mass", "tau"):
+        return query.new_empty(rows if on else 0, dtype=torch.float32)
+    shared = given.key.shape[0] * given.key.shape[1]
+    keys = shared * given.key.shape[2]
+    if name == "tally":
+        return query.new_empty(keys if on else 0, dtype=torch.int64)
+    heads = 2 * shared + query.shape[0] * query.shape[1]
+    return query.new_empty(keys + heads if on else 0, dtype=torch.int32)

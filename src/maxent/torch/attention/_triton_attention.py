@@ -34,7 +34,7 @@ _KEYS = tl.constexpr(128)  # keys of a tile of marks: four words of 32 bits
 _HEADS = 64  # keys of a tile of heads
 _BITS = 1 << 32  # marks held at a time
 _KEPT = 64  # candidates of a query held in registers
-_LIGHT = tl.constexpr(256)  # queries of a key beyond which several programs share them
+_LIGHT = tl.constexpr(512)  # queries of a key beyond which several programs share them
 _SHORT = 2048  # keys up to which tiles are faster: no lists to wait for
 _DENSE = 160  # candidates of a query, on average, from which on tiles are faster
 _BAD = tl.constexpr(2147483647)  # stands for the candidates of a query with NaN or inf
@@ -55,10 +55,10 @@ _VARYING = ("head0", "tile0", "tile1", "row0", "rows", "marked_rows")
 
 @triton.jit
 def _norms(
-    K, V, KMAX, VMAX, kb, kh, kn, vb, vh, vn, heads, keys,
+    K, V, NORMS, kb, kh, kn, vb, vh, vn, heads, keys,
     WIDTH: tl.constexpr, D: tl.constexpr, WIDE: tl.constexpr, DV: tl.constexpr, BN: tl.constexpr,
 ):  # fmt: skip
-    """The largest norm of a head's keys and of its values, NaN if any is; as bits, which sort."""
+    """The largest norms of heads' keys, then of values, NaN if any is; as bits, which sort."""
     pair, b = tl.program_id(0), tl.program_id(0) // heads
     h = pair % heads
     at = tl.program_id(1) * BN + tl.arange(0, BN)
@@ -69,13 +69,14 @@ def _norms(
         V + b.to(tl.int64) * vb + h.to(tl.int64) * vh, at, vn, tl.arange(0, DV), keys, WIDE, False
     ).to(tl.float32)
     k, v = tl.sqrt(tl.sum(k * k, 1)), tl.sqrt(tl.sum(v * v, 1))
-    tl.atomic_max(KMAX + pair, tl.max(k.to(tl.int32, bitcast=True) & 0x7FFFFFFF, 0))
-    tl.atomic_max(VMAX + pair, tl.max(v.to(tl.int32, bitcast=True) & 0x7FFFFFFF, 0))
+    tl.atomic_max(NORMS + pair, tl.max(k.to(tl.int32, bitcast=True) & 0x7FFFFFFF, 0))
+    NORMS += tl.num_programs(0)
+    tl.atomic_max(NORMS + pair, tl.max(v.to(tl.int32, bitcast=True) & 0x7FFFFFFF, 0))
 
 
 @triton.jit
 def _bound(
-    Q, K, FIRST, STOP, ALPHA, SLOPES, KMAX, QMAX, TAU, qb, qh, qn, kb, kh, kn, b_span,
+    Q, K, FIRST, STOP, ALPHA, SLOPES, NORMS, TAU, qb, qh, qn, kb, kh, kn, b_span,
     heads, group, queries, keys, scale,
     WIDTH: tl.constexpr, D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
     SPANS: tl.constexpr, SLOPED: tl.constexpr, KIND: tl.constexpr,
@@ -92,7 +93,10 @@ def _bound(
     a = tl.load(ALPHA + h) - 1
     wide = q.to(tl.float32)
     norm = tl.sqrt(tl.sum(wide * wide, 1))
-    tl.atomic_max(QMAX + pair, tl.max(norm.to(tl.int32, bitcast=True) & 0x7FFFFFFF, 0))
+    shared = tl.num_programs(0) // group
+    tl.atomic_max(
+        NORMS + 2 * shared + pair, tl.max(norm.to(tl.int32, bitcast=True) & 0x7FFFFFFF, 0)
+    )
     # |rounding| <= |q| |k| times this: sums of products, and operands where they are rounded
     slack: tl.constexpr = D * 2.0**-22 + (2.0**-7 if q.dtype == tl.float32 else 0.0)
     q = scores.rounded(q)
@@ -117,7 +121,7 @@ def _bound(
     for _ in range(6):
         mass, slopes = scores.powers(tl.maximum(z - tau[:, None], 0.0), 1 / a, KIND)
         tau += scores.newton_step(tl.sum(mass, 1), tl.sum(slopes, 1), 1 / a, KIND)
-    reach = norm * tl.load(KMAX + pair // heads * (heads // group) + h // group).to(
+    reach = norm * tl.load(NORMS + pair // heads * (heads // group) + h // group).to(
         tl.float32, bitcast=True
     )
     if SLOPED:
@@ -234,7 +238,7 @@ def _gathered(X, at, stride, d, WIDTH: tl.constexpr, D: tl.constexpr):
 
 @triton.jit(do_not_specialize=_VARYING)
 def _attend(
-    Q, K, V, FIRST, STOP, ALPHA, SLOPES, TAU, MARKS, ENDS, COL, ROOT, OWNER, COUNTS,
+    Q, K, V, FIRST, STOP, ALPHA, SLOPES, TAU, MARKS, ENDS, COL, ROOT, PLACE, COUNTS,
     OUT, MEAN, MASS, qb, qh, qn, kb, kh, kn, vb, vh, vn, b_span,
     head0, row0, rows, marked_rows, heads, group, queries, keys, words, scale,
     WIDTH: tl.constexpr, D: tl.constexpr, WIDE: tl.constexpr, DV: tl.constexpr,
@@ -250,7 +254,7 @@ def _attend(
     n = (tl.load(ENDS) - start).to(tl.int32)
     COL += start
     ROOT += start
-    OWNER += start
+    PLACE += start
     low, high = 0, keys
     if SPANS:
         at = b.to(tl.int64) * b_span * queries + i
@@ -304,9 +308,9 @@ def _attend(
         weight += tl.sum(slopes, 0)
         tl.store(ROOT + x0 + x, r, mask=some)
         if KEEP:
-            tl.store(OWNER + x0 + x, tl.zeros_like(x) + row.to(tl.int32), mask=some)
             j = tl.load(COL + x0 + x, mask=some, other=0)
-            tl.atomic_add(COUNTS + j, 1, mask=some & (r > 0), sem="relaxed")
+            place = tl.atomic_add(COUNTS + j, 1, mask=some & (r > 0), sem="relaxed")
+            tl.store(PLACE + x0 + x, place, mask=some)
     tl.debug_barrier()
     out, mean = tl.zeros((DV,), tl.float32), tl.zeros((DV,), tl.float32)
     for g0 in range(0, n, G):
@@ -324,6 +328,67 @@ def _attend(
     if KEEP:
         tl.store(MEAN + at, mean.to(MEAN.dtype.element_ty), mask=e < WIDE)
         tl.store(MASS + row, weight)
+
+
+@triton.jit
+def _tally(COUNTS, TALLY, all_keys, BLOCK: tl.constexpr):
+    """What is summed along the keys: queries, and in the upper half the pieces of long lists."""
+    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    n = tl.load(COUNTS + at, mask=at < all_keys, other=0).to(tl.int64)
+    pieces = tl.where(n > _LIGHT, (n + _LIGHT - 1) // _LIGHT, 0)
+    tl.store(TALLY + at, (pieces << 32) + n, mask=at < all_keys)
+
+
+@triton.jit
+def _end_of(TALLY, key):
+    """Where the list of a key ends."""
+    return tl.load(TALLY + key) & 0xFFFFFFFF
+
+
+@triton.jit
+def _turn(
+    CROW, COL, ROOT, PLACE, TALLY, COUNTS, SLOT, ROW, heads, group, queries, keys,
+    BLOCK: tl.constexpr,
+):  # fmt: skip
+    """The entries of a query go to the lists of its keys: their slots and rows, in any order."""
+    pair = tl.program_id(1)
+    row = pair.to(tl.int64) * queries + tl.program_id(0)
+    start, stop = tl.load(CROW + row), tl.load(CROW + row + 1)
+    first = (pair // heads * (heads // group) + pair % heads // group).to(tl.int64) * keys
+    for x0 in range(0, (stop - start).to(tl.int32), BLOCK):
+        slot = start + x0 + tl.arange(0, BLOCK)
+        some = slot < stop
+        some = some & (tl.load(ROOT + slot, mask=some, other=0.0) > 0)
+        key = first + tl.load(COL + slot, mask=some, other=0)
+        end = tl.load(TALLY + key, mask=some, other=0) & 0xFFFFFFFF
+        at = end - tl.load(COUNTS + key, mask=some, other=0)
+        at += tl.load(PLACE + slot, mask=some, other=0)
+        tl.store(SLOT + at, slot.to(tl.int32), mask=some)
+        tl.store(ROW + at, tl.zeros_like(slot).to(tl.int32) + row.to(tl.int32), mask=some)
+
+
+@triton.jit
+def _order(TALLY, COUNTS, SLOT, ROW, SLOTS, ROWS):
+    """The list of a key in the order of its queries, each at its rank; long ones as they are."""
+    key = tl.program_id(0)
+    n = tl.load(COUNTS + key)
+    start = _end_of(TALLY, key) - n
+    SLOT += start
+    ROW += start
+    SLOTS += start
+    ROWS += start
+    for x0 in range(0, n, 32):
+        x = x0 + tl.arange(0, 32)
+        one, row = tl.load(SLOT + x, mask=x < n, other=0), tl.load(ROW + x, mask=x < n, other=0)
+        rank = x
+        if n <= _LIGHT:
+            rank = tl.zeros((32,), tl.int32)
+            for y0 in range(0, n, 8):
+                for y in tl.static_range(8):
+                    other = tl.load(SLOT + y0 + y, mask=y0 + y < n, other=2147483647)
+                    rank += (other < one).to(tl.int32)
+        tl.store(SLOTS + rank, one, mask=x < n)
+        tl.store(ROWS + rank, row, mask=x < n)
 
 
 # -- backward --------------------------------------------------------------------------------------
@@ -348,58 +413,6 @@ def _centre(
     tl.store(CENTRE + row, c, mask=r < queries)
     norm = tl.sqrt(tl.sum(g * g, 1))
     tl.atomic_max(GMAX + pair, tl.max(norm.to(tl.int32, bitcast=True) & 0x7FFFFFFF, 0))
-
-
-@triton.jit
-def _tally(COUNTS, TALLY, LEFT, all_keys, BLOCK: tl.constexpr):
-    """What is summed along the keys: queries; and long lists (upper half) and their pieces."""
-    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    n = tl.load(COUNTS + at, mask=at < all_keys, other=0)
-    tl.store(LEFT + at, n, mask=at < all_keys)
-    n = n.to(tl.int64)
-    tl.store(TALLY + at, n, mask=at < all_keys)
-    pieces = tl.where(n > _LIGHT, (1 << 32) + (n + _LIGHT - 1) // _LIGHT, 0)
-    tl.store(TALLY + all_keys + at, pieces, mask=at < all_keys)
-
-
-@triton.jit(do_not_specialize=["total"])
-def _place(
-    COL, ROOT, OWNER, TALLY, LEFT, LIST, ROWS, total, heads, group, queries, keys,
-    BLOCK: tl.constexpr,
-):  # fmt: skip
-    """The places of every key's queries in the lists, in any order, and their rows."""
-    slot = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    some = slot < total
-    some = some & (tl.load(ROOT + slot, mask=some, other=0.0) > 0)
-    owner = tl.load(OWNER + slot, mask=some, other=0)
-    pair = owner // queries
-    shared = pair // heads * (heads // group) + pair % heads // group
-    key = shared.to(tl.int64) * keys + tl.load(COL + slot, mask=some, other=0)
-    left = tl.atomic_add(LEFT + key, -1, mask=some, sem="relaxed")
-    at = tl.load(TALLY + key, mask=some, other=0) - left
-    tl.store(LIST + at, slot.to(tl.int32), mask=some)
-    tl.store(ROWS + at, owner, mask=some)
-
-
-@triton.jit
-def _order(LIST, OWNER, TALLY, COUNTS, ORDERED, ROWS):
-    """A short list of a key in the order of its queries, each at its rank, and their rows."""
-    key = tl.program_id(0)
-    n = tl.load(COUNTS + key)
-    if n <= _LIGHT:
-        start = tl.load(TALLY + key) - n
-        LIST += start
-        for x0 in range(0, n, 32):
-            x = x0 + tl.arange(0, 32)
-            one = tl.load(LIST + x, mask=x < n, other=0)
-            owner = tl.load(OWNER + one)
-            rank = tl.zeros((32,), tl.int64) + start
-            for y0 in range(0, n, 8):
-                for y in tl.static_range(8):
-                    other = tl.load(LIST + y0 + y, mask=y0 + y < n, other=2147483647)
-                    rank += (other < one).to(tl.int64)
-            tl.store(ORDERED + rank, one, mask=x < n)
-            tl.store(ROWS + rank, owner, mask=x < n)
 
 
 @triton.jit
@@ -433,7 +446,7 @@ def _columns(
     row = pair.to(tl.int64) * keys + j
     n = tl.load(COUNTS + row)
     if n <= _LIGHT:
-        start = tl.load(TALLY + row) - n
+        start = _end_of(TALLY, row) - n
         LIST += start
         ROWS += start
         b, h = (pair // shared_heads).to(tl.int64), (pair % shared_heads).to(tl.int64)
@@ -455,15 +468,15 @@ def _columns(
 
 
 @triton.jit
-def _units(QMAX, VMAX, GMAX, pair, shared_heads, heads, queries):
+def _units(NORMS, GMAX, pair, all_pairs, shared_heads, heads, queries):
     """Powers of two that make sums of a key's gradients whole numbers below 2^62."""
     group = heads // shared_heads
     first = pair // shared_heads * heads + pair % shared_heads * group
     q, g = 0.0, 0.0
     for x in range(group):
-        q = tl.maximum(q, tl.load(QMAX + first + x).to(tl.float32, bitcast=True))
+        q = tl.maximum(q, tl.load(NORMS + 2 * all_pairs + first + x).to(tl.float32, bitcast=True))
         g = tl.maximum(g, tl.load(GMAX + first + x).to(tl.float32, bitcast=True))
-    v = tl.load(VMAX + pair).to(tl.float32, bitcast=True)
+    v = tl.load(NORMS + all_pairs + pair).to(tl.float32, bitcast=True)
     many = (queries * group).to(tl.float32)
     for_k = tl.floor(61 - tl.log2(tl.maximum(2 * g * v * q * many, 1e-30)))
     for_v = tl.floor(61 - tl.log2(tl.maximum(g * many, 1e-30)))
@@ -473,30 +486,29 @@ def _units(QMAX, VMAX, GMAX, pair, shared_heads, heads, queries):
 @triton.jit
 def _shared_columns(
     Q, V, GRAD, ALPHA, ROWS, ROOT, CENTRE, LIST, TALLY, COUNTS, DS, SUMS,
-    QMAX, VMAX, GMAX, vb, vh, vn, heads, shared_heads, queries, keys, all_keys,
+    NORMS, GMAX, vb, vh, vn, heads, shared_heads, queries, keys, all_keys,
     WIDTH: tl.constexpr, D: tl.constexpr, WIDE: tl.constexpr, DV: tl.constexpr,
     G: tl.constexpr, KIND: tl.constexpr,
 ):  # fmt: skip
     """A piece of the queries of a key that many attend to: sums of whole numbers, in any order."""
-    PIECES = TALLY + all_keys
     piece = tl.program_id(0)
-    pieces = (tl.load(PIECES + all_keys - 1) & 0xFFFFFFFF).to(tl.int32)
+    pieces = (tl.load(TALLY + all_keys - 1) >> 32).to(tl.int32)
     while piece < pieces:
         low, high = 0, all_keys - 1  # the first key whose pieces end after this one
         while low < high:
             middle = (low + high) // 2
-            after = (tl.load(PIECES + middle) & 0xFFFFFFFF) > piece
+            after = (tl.load(TALLY + middle) >> 32) > piece
             low, high = tl.where(after, low, middle + 1), tl.where(after, middle, high)
         row = low.to(tl.int64)
         n = tl.load(COUNTS + row)
-        long = tl.load(PIECES + row)
-        start = (piece - ((long & 0xFFFFFFFF).to(tl.int32) - tl.cdiv(n, _LIGHT))) * _LIGHT
-        first = tl.load(TALLY + row) - n
+        own = (tl.load(TALLY + row) >> 32) - tl.cdiv(n, _LIGHT)  # the first of its pieces
+        start = (piece - own.to(tl.int32)) * _LIGHT
+        first = _end_of(TALLY, row) - n
         pair, j = row // keys, row % keys
         b, h = pair // shared_heads, pair % shared_heads
         d, e = tl.arange(0, D), tl.arange(0, DV)
         v = tl.load(V + b * vb + h * vh + j * vn + e, mask=e < WIDE, other=0.0).to(tl.float32)
-        for_k, for_v = _units(QMAX, VMAX, GMAX, pair, shared_heads, heads, queries)
+        for_k, for_v = _units(NORMS, GMAX, pair, all_keys // keys, shared_heads, heads, queries)
         dk, dv = tl.zeros((D,), tl.int64), tl.zeros((DV,), tl.int64)
         for g0 in range(start, tl.minimum(start + _LIGHT, n), G):
             g = g0 + tl.arange(0, G)
@@ -507,7 +519,7 @@ def _shared_columns(
             tl.store(DS + slot, ds, mask=g < n)
             dk += tl.sum((q * ds[:, None] * tl.exp2(for_k)).to(tl.int64), 0)
             dv += tl.sum((grad * p[:, None] * tl.exp2(for_v)).to(tl.int64), 0)
-        SUM = SUMS + ((long >> 32) - 1) * (D + DV)
+        SUM = SUMS + own * (D + DV)
         tl.atomic_add(SUM + d, dk, sem="relaxed")
         tl.atomic_add(SUM + D + e, dv, sem="relaxed")
         piece += tl.num_programs(0)
@@ -515,7 +527,7 @@ def _shared_columns(
 
 @triton.jit
 def _finish_shared(
-    COUNTS, TALLY, SUMS, QMAX, VMAX, GMAX, DK, DV_OUT, heads, shared_heads, queries, keys, all_keys,
+    COUNTS, TALLY, SUMS, NORMS, GMAX, DK, DV_OUT, heads, shared_heads, queries, keys, all_keys,
     scale, WIDTH: tl.constexpr, D: tl.constexpr, WIDE: tl.constexpr, DV: tl.constexpr,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
@@ -527,8 +539,11 @@ def _finish_shared(
         for x in range(0, tl.minimum(BLOCK, all_keys - begin)):
             row = begin.to(tl.int64) + x
             if tl.load(COUNTS + row) > _LIGHT:
-                for_k, for_v = _units(QMAX, VMAX, GMAX, row // keys, shared_heads, heads, queries)
-                SUM = SUMS + ((tl.load(TALLY + all_keys + row) >> 32) - 1) * (D + DV)
+                for_k, for_v = _units(
+                    NORMS, GMAX, row // keys, all_keys // keys, shared_heads, heads, queries
+                )
+                own = (tl.load(TALLY + row) >> 32) - tl.cdiv(tl.load(COUNTS + row), _LIGHT)
+                SUM = SUMS + own * (D + DV)
                 dk = tl.load(SUM + d).to(tl.float32) * tl.exp2(-for_k) * scale
                 dv = tl.load(SUM + D + e).to(tl.float32) * tl.exp2(-for_v)
                 tl.store(DK + row * WIDTH + d, dk.to(DK.dtype.element_ty), mask=d < WIDTH)
@@ -583,6 +598,7 @@ class _Shape(Plan):
         self.shared, self.keys = given.key.shape[1:3]
         self.group, self.wide = given.group, given.value.shape[3]
         self.pairs, self.shared_pairs = self.batch * self.heads, self.batch * self.shared
+        self.all_keys = self.shared_pairs * self.keys
         self.words = _blocks(self.keys, 128) * 4
         self.sizes = self.heads, self.group, self.queries, self.keys
         self.b_span = int(given.first is not None and len(given.first) > 1)
@@ -614,10 +630,6 @@ class _Shape(Plan):
         step = max(_BITS * tiles // one, 1)
         cuts = range(0, tiles, step)
         return [(a, a + 1, b, min(b + step, tiles)) for a in range(self.pairs) for b in cuts]
-
-    def split(self, norms):
-        """The largest norms of keys, values and queries of each head, as bits."""
-        return norms.split([self.shared_pairs, self.shared_pairs, self.pairs])
 
 
 def _blocks(number, size):
@@ -695,24 +707,21 @@ def forward(given):
 def _by_lists(given, shape, tensors, limits, most):
     """The output and lists; None where there are more entries than asked for, or no finite ones."""
     q, k, v = tensors
-    tau, norms = room(given, "tau"), room(given, "norms").zero_()
-    mean, mass, counts = tau, tau, norms  # nothing is written to them
-    if given.keeps:
-        mean, mass = room(given, "mean"), room(given, "mass")
-        counts = room(given, "counts").zero_()
-    kmax, vmax, qmax = shape.split(norms)
-    count = norms.new_empty(len(tau))
+    tau, counts = room(given, "tau"), room(given, "counts").zero_()
+    norms = counts[shape.all_keys :]
+    mean, mass = (room(given, "mean"), room(given, "mass")) if given.keeps else (tau, tau)
+    count = counts.new_empty(len(tau))
     out = v.new_empty(*q.shape[:3], shape.wide)
     places = *q.stride()[:3], *k.stride()[:3]
     shape.launch(
         _norms, (shape.shared_pairs, _blocks(shape.keys, 64)),
-        (k, v, kmax, vmax, *k.stride()[:3], *v.stride()[:3], shape.shared, shape.keys),
+        (k, v, norms, *k.stride()[:3], *v.stride()[:3], shape.shared, shape.keys),
         shape.both | {"BN": 64}, 4,
     )  # fmt: skip
     tiles = _blocks(shape.queries, _ROWS)
     shape.launch(
         _bound, (shape.pairs, tiles),
-        (q, k, *limits, kmax, qmax, tau, *places, shape.b_span, *shape.sizes, given.scale),
+        (q, k, *limits, norms, tau, *places, shape.b_span, *shape.sizes, given.scale),
         shape.bound, shape.warps,
     )  # fmt: skip
     lists = []
@@ -743,7 +752,26 @@ def _by_lists(given, shape, tensors, limits, most):
         lists.append((ends, *made))
     if not given.keeps:
         return out, Kept("lists")
-    return out, Kept("lists", *_joined(lists), mean, mass, counts, norms)
+    crow, col, root, place = _joined(lists)
+    turned = _turned(shape, counts, crow, col, root, place)
+    return out, Kept("lists", crow, col, root, *turned, counts, mean, mass)
+
+
+def _turned(shape, counts, crow, col, root, place):
+    """For each key the slots of its entries, in the order of their rows, the rows; their ends."""
+    tally = crow.new_empty(shape.all_keys)
+    shape.launch(
+        _tally, (_blocks(shape.all_keys, 1024),), (counts, tally, shape.all_keys),
+        {"BLOCK": 1024}, 4,
+    )  # fmt: skip
+    torch.cumsum(tally, 0, out=tally)
+    slot, row, slots, rows = (torch.empty_like(col) for _ in range(4))
+    shape.launch(
+        _turn, (shape.queries, shape.pairs),
+        (crow, col, root, place, tally, counts, slot, row, *shape.sizes), {"BLOCK": 64}, 1,
+    )  # fmt: skip
+    shape.launch(_order, (shape.all_keys,), (tally, counts, slot, row, slots, rows), {}, 1)
+    return slots, rows, tally
 
 
 def on_device_of(x):
@@ -783,52 +811,34 @@ def backward(given, kept, g):
 
 
 def _backward(given, kept, shape, alphas, q, k, v, g):
-    crow, col, root, owner, mean, mass, counts, norms = kept[1:9]
-    _, vmax, qmax = shape.split(norms)
-    gmax = torch.zeros_like(qmax)
-    centre, total = torch.empty_like(mass), len(col)
+    crow, col, root, slots, rows, tally, counts, mean, mass = kept[1:10]
+    norms = counts[shape.all_keys :]
+    gmax = torch.zeros(shape.pairs, dtype=torch.int32, device=q.device)
+    centre, ds, total = torch.empty_like(mass), torch.empty_like(root), len(col)
     shape.launch(
         _centre, (shape.pairs, _blocks(shape.queries, 16)),
         (g, mean, mass, centre, gmax, *g.stride()[:3], shape.heads, shape.queries),
         shape.wides | {"BM": 16}, 2,
     )  # fmt: skip
-    tally, left = crow.new_empty(2, len(counts)), torch.empty_like(counts)
-    shape.launch(
-        _tally, (_blocks(len(counts), 1024),), (counts, tally, left, len(counts)),
-        {"BLOCK": 1024}, 4,
-    )  # fmt: skip
-    for sums in tally:  # along two rows at once it is slow
-        torch.cumsum(sums, 0, out=sums)
-    entries, rows, ds = torch.empty_like(col), torch.empty_like(col), torch.empty_like(root)
-    shape.launch(
-        _place, (_blocks(total, 1024),),
-        (col, root, owner, tally, left, entries, rows, total, *shape.sizes), {"BLOCK": 1024}, 4,
-    )  # fmt: skip
-    ordered = torch.empty_like(entries)
-    shape.launch(
-        _order, (len(counts),), (entries, owner, tally, counts, ordered, rows), {}, 1
-    )  # fmt: skip
     dq, dk, dv = (torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in (q, k, v))
-    lists = alphas, rows, root, centre
-    turned = tally, counts
+    lists = alphas, rows, root, centre, slots, tally, counts
     sizes = shape.heads, shape.shared, shape.queries, shape.keys
     shape.launch(
         _columns, (shape.keys, shape.shared_pairs),
-        (q, v, g, *lists, ordered, *turned, ds, dk, dv, *v.stride()[:3], *sizes, given.scale),
+        (q, v, g, *lists, ds, dk, dv, *v.stride()[:3], *sizes, given.scale),
         shape.columns, 1,
     )  # fmt: skip
     if shape.queries * shape.group > _LIGHT.value:
-        room = max(total // _LIGHT.value, 1) * (shape.both["D"] + shape.both["DV"])
-        sums = torch.zeros(room, dtype=torch.int64, device=q.device)
+        room_for = max(2 * total // _LIGHT.value, 1) * (shape.both["D"] + shape.both["DV"])
+        sums = torch.zeros(room_for, dtype=torch.int64, device=q.device)
         shape.launch(
             _shared_columns, (_PROGRAMS,),
-            (q, v, g, *lists, entries, *turned, ds, sums, qmax, vmax, gmax, *v.stride()[:3], *sizes,
-             len(counts)),
+            (q, v, g, *lists, ds, sums, norms, gmax, *v.stride()[:3], *sizes, shape.all_keys),
             shape.columns, 1,
         )  # fmt: skip
         shape.launch(
-            _finish_shared, (_blocks(len(counts), 64),),
-            (counts, tally, sums, qmax, vmax, gmax, dk, dv, *sizes, len(counts), given.scale),
+            _finish_shared, (_blocks(shape.all_keys, 64),),
+            (counts, tally, sums, norms, gmax, dk, dv, *sizes, shape.all_keys, given.scale),
             shape.both | {"BLOCK": 64}, 1,
         )  # fmt: skip
     by_alpha = torch.empty_like(mass) if shape.learns else mass
@@ -850,9 +860,10 @@ def support(given, kept, shape):
         if made is None:  # NaN or inf
             return _plain_attention.support(given, kept, shape)
         kept = made[1]
-    crow, col, root, owner = kept[1:5]
+    crow, col, root = kept[1:4]
+    owner = torch.arange(len(crow) - 1, device=col.device).repeat_interleave(crow.diff())
     on = root > 0
-    order = torch.argsort(owner[on].long() * given.key.shape[2] + col[on])
+    order = torch.argsort(owner[on] * given.key.shape[2] + col[on])
     col, root, owner = (x[on][order] for x in (col, root, owner))
     heads = owner // given.query.shape[2] % given.query.shape[1]
     value = root.double() ** (1 / (given.alphas(torch.float64)[heads] - 1))
