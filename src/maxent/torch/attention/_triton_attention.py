@@ -236,13 +236,19 @@ def _gathered(X, at, stride, d, WIDTH: tl.constexpr, D: tl.constexpr):
     return tl.load(where) if WIDTH == D else tl.load(where, mask=(d < WIDTH)[None, :], other=0.0)
 
 
+@triton.jit
+def _partly(x, R: tl.constexpr):
+    """Sums of every R-th row: those that one thread holds, so that none waits for another."""
+    return tl.sum(tl.reshape(x, (x.shape[0] // R, R, x.shape[1])), 0)
+
+
 @triton.jit(do_not_specialize=_VARYING)
 def _attend(
     Q, K, V, FIRST, STOP, ALPHA, SLOPES, TAU, MARKS, ENDS, COL, ROOT, PLACE, COUNTS,
     OUT, MEAN, MASS, qb, qh, qn, kb, kh, kn, vb, vh, vn, b_span,
     head0, row0, rows, marked_rows, heads, group, queries, keys, words, scale,
     WIDTH: tl.constexpr, D: tl.constexpr, WIDE: tl.constexpr, DV: tl.constexpr,
-    KEPT: tl.constexpr, G: tl.constexpr, STEPS: tl.constexpr,
+    KEPT: tl.constexpr, G: tl.constexpr, R: tl.constexpr, STEPS: tl.constexpr,
     SPANS: tl.constexpr, SLOPED: tl.constexpr, KIND: tl.constexpr, KEEP: tl.constexpr,
 ):  # fmt: skip
     """One query: its candidates' scores, threshold and output, and what backward needs."""
@@ -312,18 +318,18 @@ def _attend(
             place = tl.atomic_add(COUNTS + j, 1, mask=some & (r > 0), sem="relaxed")
             tl.store(PLACE + x0 + x, place, mask=some)
     tl.debug_barrier()
-    out, mean = tl.zeros((DV,), tl.float32), tl.zeros((DV,), tl.float32)
+    out, mean = tl.zeros((R, DV), tl.float32), tl.zeros((R, DV), tl.float32)
     for g0 in range(0, n, G):
         g = g0 + tl.arange(0, G)
         r = tl.load(ROOT + g, mask=g < n, other=0.0)
         j = tl.load(COL + g, mask=g < n, other=0)
         v = _gathered(V, j, vn, e, WIDE, DV).to(tl.float32)
         mass, slopes = scores.powers(r, k, KIND)
-        out += tl.sum(v * mass[:, None], 0)
+        out += _partly(v * mass[:, None], R)
         if KEEP:
-            mean += tl.sum(v * slopes[:, None], 0)
+            mean += _partly(v * slopes[:, None], R)
     at = row * WIDE + e
-    out *= 1 / tl.maximum(total, 1e-30)
+    out, mean = tl.sum(out, 0) / tl.maximum(total, 1e-30), tl.sum(mean, 0)
     tl.store(OUT + at, out.to(OUT.dtype.element_ty), mask=e < WIDE)
     if KEEP:
         tl.store(MEAN + at, mean.to(MEAN.dtype.element_ty), mask=e < WIDE)
@@ -439,7 +445,7 @@ def _columns(
     Q, V, GRAD, ALPHA, ROWS, ROOT, CENTRE, LIST, TALLY, COUNTS, DS, DK, DV_OUT,
     vb, vh, vn, heads, shared_heads, queries, keys, scale,
     WIDTH: tl.constexpr, D: tl.constexpr, WIDE: tl.constexpr, DV: tl.constexpr,
-    G: tl.constexpr, KIND: tl.constexpr,
+    G: tl.constexpr, R: tl.constexpr, KIND: tl.constexpr,
 ):  # fmt: skip
     """Gradients of one key and its value, from the queries that attend to it, in their order."""
     j, pair = tl.program_id(0), tl.program_id(1)
@@ -453,7 +459,7 @@ def _columns(
         d, e = tl.arange(0, D), tl.arange(0, DV)
         V += b * vb + h * vh + j.to(tl.int64) * vn
         v = tl.load(V + e, mask=e < WIDE, other=0.0).to(tl.float32)
-        dk, dv = tl.zeros((D,), tl.float32), tl.zeros((DV,), tl.float32)
+        dk, dv = tl.zeros((R, D), tl.float32), tl.zeros((R, DV), tl.float32)
         for g0 in range(0, n, G):
             g = g0 + tl.arange(0, G)
             slot, q, grad, p, ds = _entries(
@@ -461,8 +467,9 @@ def _columns(
                 WIDTH, D, WIDE, DV, KIND,
             )  # fmt: skip
             tl.store(DS + slot, ds, mask=g < n)
-            dv += tl.sum(grad * p[:, None], 0)
-            dk += tl.sum(q * ds[:, None], 0)
+            dv += _partly(grad * p[:, None], R)
+            dk += _partly(q * ds[:, None], R)
+        dk, dv = tl.sum(dk, 0), tl.sum(dv, 0)
         tl.store(DK + row * WIDTH + d, (dk * scale).to(DK.dtype.element_ty), mask=d < WIDTH)
         tl.store(DV_OUT + row * WIDE + e, dv.to(DV_OUT.dtype.element_ty), mask=e < WIDE)
 
@@ -488,7 +495,7 @@ def _shared_columns(
     Q, V, GRAD, ALPHA, ROWS, ROOT, CENTRE, LIST, TALLY, COUNTS, DS, SUMS,
     NORMS, GMAX, vb, vh, vn, heads, shared_heads, queries, keys, all_keys,
     WIDTH: tl.constexpr, D: tl.constexpr, WIDE: tl.constexpr, DV: tl.constexpr,
-    G: tl.constexpr, KIND: tl.constexpr,
+    G: tl.constexpr, R: tl.constexpr, KIND: tl.constexpr,
 ):  # fmt: skip
     """A piece of the queries of a key that many attend to: sums of whole numbers, in any order."""
     piece = tl.program_id(0)
@@ -553,7 +560,7 @@ def _finish_shared(
 @triton.jit
 def _queries(
     K, ENDS, COL, ROOT, DS, DQ, BY_ALPHA, kb, kh, kn, heads, group, queries, keys, scale,
-    WIDTH: tl.constexpr, D: tl.constexpr, G: tl.constexpr, LEARNS: tl.constexpr,
+    WIDTH: tl.constexpr, D: tl.constexpr, G: tl.constexpr, R: tl.constexpr, LEARNS: tl.constexpr,
 ):  # fmt: skip
     """The gradient of a query: the rows of its keys times ds. And a^2 times what alpha gets."""
     i, pair = tl.program_id(0), tl.program_id(1)
@@ -562,17 +569,18 @@ def _queries(
     start = tl.load(ENDS + row)
     n = (tl.load(ENDS + row + 1) - start).to(tl.int32)
     K += b.to(tl.int64) * kb + (h // group).to(tl.int64) * kh
-    dq, by_alpha = tl.zeros((D,), tl.float32), 0.0
+    dq, by_alpha = tl.zeros((R, D), tl.float32), 0.0
     for g0 in range(0, n, G):
         g = g0 + tl.arange(0, G)
         some = g < n
         r = tl.load(ROOT + start + g, mask=some, other=0.0)
         j = tl.load(COL + start + g, mask=some, other=0)
         ds = tl.where(r > 0, tl.load(DS + start + g, mask=some, other=0.0), 0.0)
-        dq += tl.sum(_gathered(K, j, kn, d, WIDTH, D).to(tl.float32) * ds[:, None], 0)
+        dq += _partly(_gathered(K, j, kn, d, WIDTH, D).to(tl.float32) * ds[:, None], R)
         if LEARNS:
             by_alpha -= tl.sum(scores.moved_by_alpha(r) * ds, 0)
-    tl.store(DQ + row * WIDTH + d, (dq * scale).to(DQ.dtype.element_ty), mask=d < WIDTH)
+    dq = tl.sum(dq, 0) * scale
+    tl.store(DQ + row * WIDTH + d, dq.to(DQ.dtype.element_ty), mask=d < WIDTH)
     if LEARNS:
         tl.store(BY_ALPHA + row, by_alpha)
 
@@ -611,7 +619,9 @@ class _Shape(Plan):
         self.seen = {"SPANS": given.first is not None, "SLOPED": given.slopes is not None}
         self.kind = {"KIND": {1.5: 2, 2.0: 1}.get(alpha, 0)}
         seen, kind = self.seen, self.kind
-        gathered = {"G": 8 if max(width, self.wide) > 64 else 16}
+        most = max(widths["D"], self.wides["DV"])
+        of_a_load = 32 * 16 // (most * given.query.element_size())  # 16 bytes for each thread
+        gathered = {"G": 8 if most > 64 else 16, "R": max(of_a_load, 1)}
         self.warps = 8 if seen["SPANS"] else 4
         self.bound = widths | {"BM": _ROWS, "BN": _HEADS} | seen | kind
         self.mark = widths | {"BM": _ROWS} | seen

@@ -416,8 +416,8 @@ def _finish(
         for x0 in range(0, n, KEPT):
             slot = _slots(x0 + x, ends, offsets, PARTS)
             some = x0 + x < n
-            p = _mass(tl.load(Z + slot, mask=some, other=float("-inf")), tau, k, KIND) / mass
-            tl.store(Z + slot, tl.where(wrong, float("nan"), p), mask=some)
+            own = _mass(tl.load(Z + slot, mask=some, other=float("-inf")), tau, k, KIND) / mass
+            tl.store(Z + slot, tl.where(wrong, float("nan"), own), mask=some)
 
 
 # -- launching -------------------------------------------------------------------------------------
