@@ -23,7 +23,7 @@ def _on_device(monkeypatch):
     for name, value in small.items():
         monkeypatch.setattr(_lists, name, value)
     sizes = dict.fromkeys(("forward", "queries", "keys"), (16, 16, 1, 1))
-    monkeypatch.setattr(_tiles, "blocks", lambda shape, dtype: sizes)
+    monkeypatch.setattr(_tiles, "blocks", lambda width, dtype: sizes)
 
 
 @pytest.fixture

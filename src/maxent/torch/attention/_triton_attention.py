@@ -27,7 +27,7 @@ from maxent.torch.attention import _plain_attention, _triton_tiles
 from maxent.torch.attention import _triton_scores as scores
 from maxent.torch.attention._kept import Kept, room
 from maxent.torch.attention._lists import AttentionSupport
-from maxent.torch.maps._launching import Plan, alignment
+from maxent.torch.maps._launching import Plan
 
 _ROWS = 128  # queries of a tile
 _KEYS = tl.constexpr(128)  # keys of a tile of marks: four words of 32 bits
@@ -35,7 +35,7 @@ _HEADS = 64  # keys of a tile of heads
 _BITS = 1 << 32  # marks held at a time
 _KEPT = 64  # candidates of a query held in registers
 _LIGHT = tl.constexpr(512)  # queries of a key beyond which several programs share them
-_SHORT = 2048  # keys up to which tiles are faster: no lists to wait for
+_SHORT = 4096  # keys up to which tiles are faster: no lists to wait for
 _DENSE = 160  # candidates of a query, on average, from which on tiles are faster
 _BAD = tl.constexpr(2147483647)  # stands for the candidates of a query with NaN or inf
 _STEPS = 24
@@ -629,6 +629,10 @@ class _Shape(Plan):
         self.attend = self.both | kept | gathered | seen | kind
         self.columns = self.both | gathered | kind
         self.by_query = widths | gathered | {"LEARNS": self.learns}
+        self.centre = self.wides | {"BM": 16}
+        self.norms = self.both | {"BN": 64}
+        self.finish = self.both | {"BLOCK": 64}
+        self.tiles = _triton_tiles.settings(self, given.query.dtype, given.keeps)
 
     def _chunks(self):
         """Heads and tiles of queries whose marks are held at a time, in the order of rows."""
@@ -652,12 +656,13 @@ def _padded(width):
 
 def _shape_of(given, *tensors):
     """The shape of a call: one for all of the same kind."""
-    alpha = 0.0 if isinstance(given.alpha, torch.Tensor) else given.alpha
+    alpha, first = given.alpha, given.first
+    learns = isinstance(alpha, torch.Tensor)
     key = (
-        alpha if alpha in (1.5, 2.0) else 0.0, isinstance(given.alpha, torch.Tensor),
-        None if given.first is None else len(given.first), given.slopes is None, given.keeps,
-        tensors[0].dtype, tensors[0].get_device(), given.group,
-        *(x.shape for x in tensors), *(x.stride() for x in tensors), alignment(*tensors),
+        alpha if not learns and alpha in (1.5, 2.0) else 0.0, learns,
+        0 if first is None else first.shape[0], given.slopes is None, given.keeps,
+        tensors[0].dtype, tensors[0].get_device(),
+        *[(x.shape, x.stride(), x.data_ptr() & 15) for x in tensors],
         *((_ROWS, _HEADS, _KEPT, _BITS, _LIGHT.value) if scores.INTERPRETED.value else ()),
     )  # fmt: skip
     known = _shapes.get(key)
@@ -726,7 +731,7 @@ def _by_lists(given, shape, tensors, limits, most):
     shape.launch(
         _norms, (shape.shared_pairs, _blocks(shape.keys, 64)),
         (k, v, norms, *k.stride()[:3], *v.stride()[:3], shape.shared, shape.keys),
-        shape.both | {"BN": 64}, 4,
+        shape.norms, 4,
     )  # fmt: skip
     tiles = _blocks(shape.queries, _ROWS)
     shape.launch(
@@ -828,7 +833,7 @@ def _backward(given, kept, shape, alphas, q, k, v, g):
     shape.launch(
         _centre, (shape.pairs, _blocks(shape.queries, 16)),
         (g, mean, mass, centre, gmax, *g.stride()[:3], shape.heads, shape.queries),
-        shape.wides | {"BM": 16}, 2,
+        shape.centre, 2,
     )  # fmt: skip
     dq, dk, dv = (torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in (q, k, v))
     lists = alphas, rows, root, centre, slots, tally, counts
@@ -849,7 +854,7 @@ def _backward(given, kept, shape, alphas, q, k, v, g):
         shape.launch(
             _finish_shared, (_blocks(shape.all_keys, 64),),
             (counts, tally, sums, norms, gmax, dk, dv, *sizes, shape.all_keys, given.scale),
-            shape.both | {"BLOCK": 64}, 1,
+            shape.finish, 1,
         )  # fmt: skip
     by_alpha = torch.empty_like(mass) if shape.learns else mass
     shape.launch(

@@ -273,12 +273,30 @@ def _keys(
     tl.store(DV_OUT + at, dv.to(DV_OUT.dtype.element_ty), mask=inside & (e < WIDE)[None, :])
 
 
-def blocks(shape, dtype):
-    """Queries and keys of a tile of each kernel, warps and stages: what fits into registers."""
-    widest = max(shape.both["D"], shape.both["DV"])
-    if widest > 128 or dtype == torch.float32:
+def blocks(width, dtype):
+    """Queries and keys of a tile of each kernel, warps and stages: what was fastest."""
+    if width > 128 or dtype == torch.float32:
         return {"forward": (64, 32, 4, 2), "queries": (64, 32, 4, 2), "keys": (32, 64, 4, 2)}
-    return {"forward": (128, 64, 8, 2), "queries": (128, 64, 8, 2), "keys": (64, 128, 8, 2)}
+    if width > 64:
+        return {"forward": (128, 64, 8, 3), "queries": (128, 64, 8, 3), "keys": (32, 64, 4, 3)}
+    return {"forward": (64, 64, 4, 3), "queries": (64, 64, 4, 3), "keys": (32, 128, 4, 3)}
+
+
+def settings(shape, dtype, keeps):
+    """Of each kernel its grid, constants, warps and stages."""
+    common = shape.both | shape.seen | shape.kind
+    own = {
+        "forward": {"PASSES": _PASSES, "KEEP": keeps},
+        "queries": {"LEARNS": shape.learns},
+        "keys": {},
+    }
+    made = {}
+    for name, (rows, keys, *how) in blocks(max(shape.both["D"], shape.both["DV"]), dtype).items():
+        grid = shape.pairs, -(-shape.queries // rows)
+        if name == "keys":
+            grid = shape.shared_pairs, -(-shape.keys // keys)
+        made[name] = grid, common | {"BM": rows, "BN": keys} | own[name], how
+    return made
 
 
 def forward(given, shape, q, k, v, limits):
@@ -287,15 +305,13 @@ def forward(given, shape, q, k, v, limits):
     tau = mass = mean = out  # nothing is written to them
     if given.keeps:
         tau, mass, mean = room(given, "tau"), room(given, "mass"), room(given, "mean")
-    rows, keys, *how = blocks(shape, q.dtype)["forward"]
     places = *q.stride()[:3], *k.stride()[:3], *v.stride()[:3]
+    grid, constants, how = shape.tiles["forward"]
     shape.launch(
-        _forward, (shape.pairs, -(-shape.queries // rows)),
+        _forward, grid,
         (q, k, v, *limits, tau, out, mean, mass, *places, shape.b_span, *shape.sizes, given.scale,
          _NEAR.get(q.dtype, _NEAR_ROUNDED)),
-        shape.both | shape.seen | shape.kind
-        | {"BM": rows, "BN": keys, "PASSES": _PASSES, "KEEP": given.keeps},
-        *how,
+        constants, *how,
     )  # fmt: skip
     if not given.keeps:
         return out, Kept("tiles")
@@ -309,17 +325,14 @@ def backward(given, shape, kept, q, k, v, g, limits):
     centre, by_alpha = torch.empty_like(mass), torch.empty_like(mass) if shape.learns else mass
     places = *q.stride()[:3], *k.stride()[:3], *v.stride()[:3], *g.stride()[:3]
     sizes = shape.b_span, *shape.sizes, given.scale
-    constants = shape.both | shape.seen | shape.kind
-    rows, keys, *how = blocks(shape, q.dtype)["queries"]
+    grid, constants, how = shape.tiles["queries"]
     shape.launch(
-        _queries, (shape.pairs, -(-shape.queries // rows)),
+        _queries, grid,
         (q, k, v, g, *limits, tau, mean, mass, centre, dq, by_alpha, *places, *sizes),
-        constants | {"BM": rows, "BN": keys, "LEARNS": shape.learns}, *how,
+        constants, *how,
     )  # fmt: skip
-    rows, keys, *how = blocks(shape, q.dtype)["keys"]
+    grid, constants, how = shape.tiles["keys"]
     shape.launch(
-        _keys, (shape.shared_pairs, -(-shape.keys // keys)),
-        (q, k, v, g, *limits, tau, centre, dk, dv, *places, *sizes),
-        constants | {"BM": rows, "BN": keys}, *how,
-    )  # fmt: skip
+        _keys, grid, (q, k, v, g, *limits, tau, centre, dk, dv, *places, *sizes), constants, *how
+    )
     return dq, dk, dv, by_alpha
