@@ -82,7 +82,7 @@ def test_blocks_say_what_they_are(page):
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_examples_pass_their_checks(example, monkeypatch):
     monkeypatch.setattr(sys, "argv", [str(example)])
-    for package in ("sklearn", "torch"):
+    for package in ("sklearn", "torch", "transformers"):
         if f"import {package}" in example.read_text() or f"from {package}" in example.read_text():
             needs(package)
     runpy.run_path(str(example), run_name="__main__")

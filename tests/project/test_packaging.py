@@ -45,7 +45,7 @@ def lock():
 
 
 def test_the_extras_are_for_users_and_each_has_a_smoke_test(release):
-    assert set(EXTRAS) == {"app", "dask", "geo", "plot", "torch"}
+    assert set(EXTRAS) == {"app", "dask", "geo", "plot", "torch", "transformers"}
     assert set(script("packaging/smoke.py").PARTS) == {"core", *EXTRAS}
     every = ",".join(EXTRAS)
     tried = release.environments(list(EXTRAS))
