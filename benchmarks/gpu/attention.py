@@ -1,11 +1,12 @@
-"""Exact sparse attention beside torch's softmax attention and AdaSplash.
+"""Exact sparse attention beside softmax attention of torch, FlexAttention's, and AdaSplash.
 
 python -m benchmarks.gpu.attention [DIRECTORY OF THE PEERS' SOURCES]   (needs a CUDA device)
 
 Times are medians in ms; scores are normal with the given standard deviation ("spread"). Errors are
 those of one head's output and gradients beside float64, by norms. Memory is the peak beside inputs,
 output and gradients, as a share of query, key and value. A peer that does not run is listed with
-its error. AdaSplash is imported from a directory with its sources.
+its error. AdaSplash is imported from a directory with its sources; it and FlexAttention, which are
+compiled for every shape, are measured on few.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ import csv
 import math
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from torch.nn.functional import scaled_dot_product_attention
 from triton.testing import do_bench
 
@@ -28,16 +30,20 @@ sys.path[:0] = [str(ROOT), str(ROOT / "src")]  # run as a file, nothing is insta
 
 import maxent.torch as mt  # noqa: E402
 
-SHAPES = (  # heads, tokens, width, causal
-    (16, 8192, 128, False),
-    (16, 8192, 128, True),
-    (16, 4096, 128, True),
-    (32, 2048, 64, True),
-    (8, 16384, 64, True),
-    (4, 32768, 128, True),
-    (1, 131072, 128, True),
+SHAPES = (  # heads, heads of keys, tokens, width, causal
+    (16, 16, 8192, 128, False),
+    (16, 16, 8192, 128, True),
+    (32, 4, 8192, 128, True),
+    (32, 32, 1024, 64, True),
+    (32, 32, 2048, 64, True),
+    (16, 16, 4096, 128, True),
+    (8, 8, 16384, 64, True),
+    (8, 8, 16384, 128, True),
+    (4, 4, 32768, 128, True),
+    (1, 1, 131072, 128, True),
 )
-SPREADS = (1.0, 3.0, 0.5, 0.1)
+COMPARED = {(8192, True), (2048, True), (32768, True)}  # tokens, causal: with all peers
+SPREADS = {(16, 8192): (1.0, 3.0, 0.5, 0.1), (4, 32768): (1.0, 0.5)}  # by heads and tokens
 TARGETS = {  # forward and backward, times torch's; by spread
     (16, 8192, 128, False): {1.0: 0.6, 0.5: 1.0, 0.1: 1.5},
     (16, 8192, 128, True): {1.0: 0.65, 0.5: 1.0, 0.1: 1.5},
@@ -46,8 +52,9 @@ TARGETS = {  # forward and backward, times torch's; by spread
     (1, 131072, 128, True): {1.0: 0.4},
 }
 FIELDS = (
-    *("heads", "tokens", "width", "causal", "spread", "what", "forward ms", "ms", "times torch"),
-    *("target", "met", "memory", "keys", "out error", "query error", "key error", "value error"),
+    *("heads", "key heads", "tokens", "width", "causal", "spread", "what"),
+    *("forward ms", "ms", "forward times torch", "times torch", "target", "met", "memory", "keys"),
+    *("out error", "query error", "key error", "value error"),
 )
 _CHECKED = 16384  # tokens up to which a head is compared with float64
 
@@ -67,12 +74,36 @@ def adasplash(folder: str) -> Attend | None:
 
 def ours(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> Tensor:
     """1.5-entmax."""
-    return mt.entmax_attention(q, k, v, is_causal=causal)
+    return mt.entmax_attention(q, k, v, is_causal=causal, enable_gqa=True)
 
 
 def softmax(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> Tensor:
     """Torch's."""
-    return scaled_dot_product_attention(q, k, v, is_causal=causal)
+    return scaled_dot_product_attention(
+        q, k, v, is_causal=causal, enable_gqa=q.shape[1] > k.shape[1]
+    )
+
+
+def flexible() -> Attend:
+    """FlexAttention, compiled: softmax by Triton's kernels."""
+    compiled = torch.compile(flex_attention, dynamic=False)
+    masks: dict[int, object] = {}
+
+    def attend(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> Tensor:
+        mask = None
+        if causal:
+            tokens = q.shape[2]
+            if tokens not in masks:
+                masks[tokens] = create_block_mask(_earlier, None, None, tokens, tokens, "cuda")
+            mask = masks[tokens]
+        out: Tensor = compiled(q, k, v, block_mask=mask, enable_gqa=q.shape[1] > k.shape[1])
+        return out
+
+    return attend
+
+
+def _earlier(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+    return i >= j
 
 
 def exact(q: Tensor, k: Tensor, v: Tensor, g: Tensor, causal: bool) -> list[Tensor]:
@@ -127,59 +158,67 @@ def measure(
     memory = (torch.cuda.max_memory_allocated() - before - held) / given
     del made
     with torch.no_grad():
-        forward = do_bench(lambda: attend(*leaves, causal), 25, 100, return_mode="median")
-    return forward, do_bench(both, 25, 150, return_mode="median"), memory, first
+        forward = do_bench(lambda: attend(*leaves, causal), 20, 80, return_mode="median")
+    return forward, do_bench(both, 20, 120, return_mode="median"), memory, first
+
+
+def rows_of(
+    shape: tuple[int, int, int, int, bool], spread: float, ways: dict[str, Attend | None]
+) -> Iterator[dict[str, object]]:
+    """One row for each way."""
+    heads, shared, tokens, width, causal = shape
+    q, k, v, g = (
+        torch.randn(1, h, tokens, width, device="cuda").bfloat16()
+        for h in (heads, shared, shared, heads)
+    )
+    q *= spread
+    right = exact(q, k, v, g, causal) if tokens <= _CHECKED and heads == shared else None
+    base = [math.nan, math.nan]
+    for what, attend in ways.items():
+        if attend is None:
+            continue
+        row: dict[str, object] = dict(zip(FIELDS, (*shape, spread, what), strict=False))
+        try:
+            forward, time, memory, made = measure(attend, q, k, v, g, causal)
+        except Exception as error:  # a peer's limits are part of the table
+            row["what"] = f"{what}: {type(error).__name__}"
+            print(row["what"], str(error)[:200], flush=True)
+            yield row
+            continue
+        base = [forward, time] if what == "torch softmax" else base
+        row |= {"forward ms": f"{forward:.3f}", "ms": f"{time:.3f}", "memory": f"{memory:.2f}"}
+        row |= {"forward times torch": f"{forward / base[0]:.2f}"}
+        row |= {"times torch": f"{time / base[1]:.2f}"}
+        target = TARGETS.get((heads, tokens, width, causal), {}).get(spread)
+        if what == "maxent" and target is not None:
+            row |= {"target": target, "met": "yes" if time / base[1] <= target else "no"}
+        if right is not None and "softmax" not in what:
+            errors = [float((x - y).norm() / y.norm()) for x, y in zip(made, right, strict=False)]
+            row |= {n: f"{e:.1e}" for n, e in zip(FIELDS[-4:], errors, strict=True)}
+            row["keys"] = f"{float(right[-1]):.1f}"
+        print(" ".join(str(row.get(name, "-")) for name in FIELDS), flush=True)
+        yield row
+        del made
+        torch.cuda.empty_cache()
 
 
 def main() -> None:
     """Time, check, print, write."""
     torch.manual_seed(0)
     peer = adasplash(sys.argv[1]) if len(sys.argv) > 1 else None
-    ways: dict[str, Attend | None] = {"torch softmax": softmax, "maxent": ours, "AdaSplash": peer}
-    rows = []
-    for heads, tokens, width, causal in SHAPES:
-        for spread in SPREADS:
-            q, k, v, g = (
-                torch.randn(1, heads, tokens, width, device="cuda").bfloat16() for _ in range(4)
-            )
-            q *= spread
-            right = exact(q, k, v, g, causal) if tokens <= _CHECKED else None
-            base = math.nan
-            for what, attend in ways.items():
-                if attend is None:
-                    continue
-                row: dict[str, object] = dict(
-                    zip(FIELDS, (heads, tokens, width, causal, spread, what), strict=False)
-                )
-                try:
-                    forward, time, memory, made = measure(attend, q, k, v, g, causal)
-                except Exception as error:  # a peer's limits are part of the table
-                    row["what"] = f"{what}: {type(error).__name__}"
-                    print(row["what"], str(error)[:200], flush=True)
-                    rows.append(row)
-                    continue
-                base = time if what == "torch softmax" else base
-                row |= {"forward ms": f"{forward:.3f}", "ms": f"{time:.3f}"}
-                row |= {"times torch": f"{time / base:.2f}", "memory": f"{memory:.2f}"}
-                target = TARGETS.get((heads, tokens, width, causal), {}).get(spread)
-                if what == "maxent" and target is not None:
-                    row |= {"target": target, "met": "yes" if time / base <= target else "no"}
-                if right is not None and what != "torch softmax":
-                    errors = [
-                        float((x - y).norm() / y.norm()) for x, y in zip(made, right, strict=False)
-                    ]
-                    names = FIELDS[-4:]
-                    row |= {n: f"{e:.1e}" for n, e in zip(names, errors, strict=True)}
-                    row["keys"] = f"{float(right[-1]):.1f}"
-                rows.append(row)
-                print(" ".join(str(row.get(name, "-")) for name in FIELDS), flush=True)
-                del made
-                torch.cuda.empty_cache()
+    ways: dict[str, Attend | None] = {"torch softmax": softmax, "maxent": ours}
+    peers = {"FlexAttention softmax": flexible(), "AdaSplash": peer}
     folder = Path(os.environ.get("OUT", ROOT / "benchmarks" / "results"))
-    with open(folder / "gpu_attention.csv", "w", newline="") as file:
-        writer = csv.DictWriter(file, FIELDS)
-        writer.writeheader()
-        writer.writerows(rows)
+    rows: list[dict[str, object]] = []
+    for shape in SHAPES:
+        heads, shared, tokens, _, causal = shape
+        for spread in SPREADS.get((heads, tokens), (1.0,)):
+            every = spread == 1 and heads == shared and (tokens, causal) in COMPARED
+            rows += rows_of(shape, spread, ways | (peers if every else {}))
+            with open(folder / "gpu_attention.csv", "w", newline="") as file:
+                writer = csv.DictWriter(file, FIELDS)
+                writer.writeheader()
+                writer.writerows(rows)
 
 
 if __name__ == "__main__":

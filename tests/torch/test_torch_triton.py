@@ -224,7 +224,8 @@ def test_the_kernels_of_attention_compile_for_a_device(dtype, alpha, width, seen
     options |= {"slopes": None, "is_causal": False} | seen
     given, _ = _inputs.checked(x, x, x, alpha, None, scale=None, enable_gqa=False, **options)
     for short in (0, 300):  # lists, tiles
-        monkeypatch.setattr(_triton_attention, "_SHORT", short)
+        for name in ("_SHORT", "_SHORT_POWERS"):
+            monkeypatch.setattr(_triton_attention, name, short)
         out, kept = _triton_attention.forward(given)
         _triton_attention.backward(given, kept, out)
     assert len(programs) == 14

@@ -19,7 +19,8 @@ def _on_device(monkeypatch):
     torch.manual_seed(0)
     monkeypatch.setattr(_kept, "KEEPING_DEVICES", {"cuda", "cpu"})
     monkeypatch.setattr(_autograd._dispatch, "backend_of", lambda x: "triton")
-    small = {"_ROWS": 16, "_HEADS": 16, "_KEPT": 8, "_PROGRAMS": 2, "_SHORT": 0}
+    small = {"_ROWS": 16, "_HEADS": 16, "_KEPT": 8, "_PROGRAMS": 2}
+    small |= {"_SHORT": 0, "_SHORT_POWERS": 0}
     for name, value in small.items():
         monkeypatch.setattr(_lists, name, value)
     sizes = dict.fromkeys(("forward", "queries", "keys"), (16, 16, 1, 1))
@@ -38,7 +39,8 @@ def way(request, monkeypatch):
     """Lists of keys, or tiles; never torch's own operations."""
     monkeypatch.setattr(_plain_attention, "forward", None)
     if request.param == "tiles":
-        monkeypatch.setattr(_lists, "_SHORT", 1 << 30)
+        for name in ("_SHORT", "_SHORT_POWERS"):
+            monkeypatch.setattr(_lists, name, 1 << 30)
         monkeypatch.setattr(_lists, "_by_lists", None)
     else:
         monkeypatch.setattr(_tiles, "forward", None)
@@ -108,7 +110,7 @@ def test_the_order_of_programs_changes_no_bit(monkeypatch):
 
 @pytest.mark.parametrize("short", [0, 1 << 30], ids=["lists", "tiles"])
 def test_alphas_that_learn_and_the_support(short, monkeypatch):
-    monkeypatch.setattr(_lists, "_SHORT", short)
+    monkeypatch.setattr(_lists, "_SHORT_POWERS", short)
     monkeypatch.setattr(_plain_attention, "forward", None)
     q, k, v, g = drawn(1, 2, 2, 5, 12, 16, 16)
     alphas = torch.tensor([1.3, 1.8], requires_grad=True)

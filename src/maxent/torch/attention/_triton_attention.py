@@ -36,6 +36,7 @@ _BITS = 1 << 32  # marks held at a time
 _KEPT = 64  # candidates of a query held in registers
 _LIGHT = tl.constexpr(512)  # queries of a key beyond which several programs share them
 _SHORT = 4096  # keys up to which tiles are faster: no lists to wait for
+_SHORT_POWERS = 1024  # where every weight of a tile needs a logarithm
 _DENSE = 160  # candidates of a query, on average, from which on tiles are faster
 _BAD = tl.constexpr(2147483647)  # stands for the candidates of a query with NaN or inf
 _STEPS = 24
@@ -712,7 +713,7 @@ def forward(given):
     q, k, v = map(rows_last, (given.query, given.key, given.value))
     with on_device_of(q):
         shape, limits = _shape_of(given, q, k, v), _limits(given)
-        if shape.keys > _SHORT:
+        if shape.keys > (_SHORT if shape.kind["KIND"] else _SHORT_POWERS):
             made = _by_lists(given, shape, (q, k, v), limits, _DENSE)
             if made is not None:
                 return made
