@@ -1,16 +1,18 @@
 """Exact sparse attention beside softmax attention of torch, FlexAttention's, and AdaSplash.
 
-python -m benchmarks.gpu.attention [DIRECTORY OF THE PEERS' SOURCES]   (needs a CUDA device)
+python -m benchmarks.gpu.attention [--peers FOLDER] [--tokens 2048 4096 ...]   (needs a CUDA device)
 
 Times are medians in ms; scores are normal with the given standard deviation ("spread"). Errors are
 those of one head's output and gradients beside float64, by norms. Memory is the peak beside inputs,
 output and gradients, as a share of query, key and value. A peer that does not run is listed with
-its error. AdaSplash is imported from a directory with its sources; it and FlexAttention, which are
-compiled for every shape, are measured on few.
+its error. AdaSplash is imported from a folder with its sources; it and FlexAttention, which are
+compiled for every shape, are measured on few. With --tokens, sequences of these lengths are
+measured, and their rows are added to the table.
 """
 
 from __future__ import annotations
 
+import argparse
 import csv
 import math
 import os
@@ -61,15 +63,15 @@ _CHECKED = 16384  # tokens up to which a head is compared with float64
 Attend = Callable[[Tensor, Tensor, Tensor, bool], Tensor]
 
 
-def adasplash(folder: str) -> Attend | None:
+def adasplash(folder: str) -> dict[str, Attend]:
     """The peer, where its sources are there."""
     sys.path.insert(0, folder)
     try:
         from adasplash import adasplash as attend
     except ImportError as error:
         print(f"AdaSplash: {error}")
-        return None
-    return lambda q, k, v, causal: attend(q, k, v, is_causal=causal)
+        return {}
+    return {"AdaSplash": lambda q, k, v, causal: attend(q, k, v, is_causal=causal)}
 
 
 def ours(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> Tensor:
@@ -163,7 +165,7 @@ def measure(
 
 
 def rows_of(
-    shape: tuple[int, int, int, int, bool], spread: float, ways: dict[str, Attend | None]
+    shape: tuple[int, int, int, int, bool], spread: float, ways: dict[str, Attend]
 ) -> Iterator[dict[str, object]]:
     """One row for each way."""
     heads, shared, tokens, width, causal = shape
@@ -175,8 +177,6 @@ def rows_of(
     right = exact(q, k, v, g, causal) if tokens <= _CHECKED and heads == shared else None
     base = [math.nan, math.nan]
     for what, attend in ways.items():
-        if attend is None:
-            continue
         row: dict[str, object] = dict(zip(FIELDS, (*shape, spread, what), strict=False))
         try:
             forward, time, memory, made = measure(attend, q, k, v, g, causal)
@@ -205,17 +205,27 @@ def rows_of(
 def main() -> None:
     """Time, check, print, write."""
     torch.manual_seed(0)
-    peer = adasplash(sys.argv[1]) if len(sys.argv) > 1 else None
-    ways: dict[str, Attend | None] = {"torch softmax": softmax, "maxent": ours}
-    peers = {"FlexAttention softmax": flexible(), "AdaSplash": peer}
-    folder = Path(os.environ.get("OUT", ROOT / "benchmarks" / "results"))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--peers", help="folder with AdaSplash's sources")
+    parser.add_argument("--tokens", type=int, nargs="*", help="lengths to measure")
+    chosen = parser.parse_args()
+    peers = {"FlexAttention softmax": flexible()}
+    if chosen.peers:
+        peers |= adasplash(chosen.peers)
+    results = Path(os.environ.get("OUT", ROOT / "benchmarks" / "results")) / "gpu_attention.csv"
     rows: list[dict[str, object]] = []
+    if chosen.tokens and results.exists():
+        with open(results, newline="") as file:
+            rows += [row for row in csv.DictReader(file) if int(row["tokens"]) not in chosen.tokens]
     for shape in SHAPES:
         heads, shared, tokens, _, causal = shape
+        if chosen.tokens and tokens not in chosen.tokens:
+            continue
         for spread in SPREADS.get((heads, tokens), (1.0,)):
             every = spread == 1 and heads == shared and (tokens, causal) in COMPARED
-            rows += rows_of(shape, spread, ways | (peers if every else {}))
-            with open(folder / "gpu_attention.csv", "w", newline="") as file:
+            ways = {"torch softmax": softmax, "maxent": ours} | (peers if every else {})
+            rows += rows_of(shape, spread, ways)
+            with open(results, "w", newline="") as file:
                 writer = csv.DictWriter(file, FIELDS)
                 writer.writeheader()
                 writer.writerows(rows)
