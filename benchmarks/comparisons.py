@@ -23,6 +23,7 @@ PARTS = {  # part of the library -> its suites
     "more rows than memory": ("scale", "dask_learning", "species_cluster"),
     "GPU: maps and losses": ("gpu", "gpu_host", "gpu_chains"),
     "GPU: language-model head": ("gpu_head",),
+    "GPU: attention": ("gpu_attention", "gpu_decoding"),
     "start-up, tuning and app": ("startup", "tuning", "app"),
 }
 _FAMILIES = (  # the package that a peer belongs to; the first that fits
@@ -97,6 +98,7 @@ def times(ratio: float) -> str:
 def comparisons(suite: str) -> list[Comparison]:
     """All times of a suite that stand beside one of a peer."""
     special = {"gpu": _gpu, "gpu_host": _gpu_host, "gpu_chains": _gpu_chains, "gpu_head": _gpu_head}
+    special |= {"gpu_attention": _gpu_attention, "gpu_decoding": _gpu_decoding}
     return list(special.get(suite, _usual)(suite))
 
 
@@ -166,8 +168,45 @@ def _gpu_head(suite: str) -> Iterator[Comparison]:
                 yield Comparison(suite, problem, other["what"], *seconds)
 
 
+def _gpu_attention(suite: str) -> Iterator[Comparison]:
+    rows = [row for row in read(suite) if row["ms"]]
+    ours = {_attention(row): number(row["ms"]) / 1000 for row in rows if row["what"] == "maxent"}
+    for row in rows:
+        if row["what"] != "maxent":
+            problem = _attention(row)
+            yield Comparison(suite, problem, row["what"], ours[problem], number(row["ms"]) / 1000)
+
+
+def _attention(row: Record) -> str:
+    heads = (
+        row["heads"] if row["heads"] == row["key heads"] else f"{row['heads']}:{row['key heads']}"
+    )
+    causal = " causal" if row["causal"] == "True" else ""
+    return f"{heads} x {row['tokens']} x {row['width']}{causal}, spread {row['spread']}"
+
+
+def _gpu_decoding(suite: str) -> Iterator[Comparison]:
+    rows = read(suite)
+    for row in rows:
+        if not row["what"].startswith("maxent"):
+            continue
+        problem = (
+            f"{row['what'].removeprefix('maxent, ')}, {row['keys']} keys, spread {row['spread']}"
+        )
+        for other in rows:
+            if other["keys"] == row["keys"] and "softmax" in other["what"]:
+                seconds = number(row["graph ms"]) / 1000, number(other["graph ms"]) / 1000
+                yield Comparison(suite, problem, other["what"], *seconds)
+
+
 def _target(suite: str, row: Record) -> Target:
     met = row["met"] == "yes"
+    if suite == "gpu_attention":
+        target, reached = f"at most {row['target']} x torch's time", f"{row['times torch']} x"
+        return Target(suite, _attention(row), "maxent", target, reached, met)
+    if suite == "gpu_decoding":
+        target, reached = f"{row['target']} x faster", f"{row['faster']} x"
+        return Target(suite, f"{row['keys']} keys", row["what"], target, reached, met)
     if suite == "gpu":
         target, reached = f"at most {row['target']} ms", f"{number(row['ms']):.3g} ms"
         return Target(suite, f"{row['what']} on {row['shape']}", "maxent", target, reached, met)

@@ -266,10 +266,10 @@ class AttentionCache:
             return out, kernels.support(pages, lists, shape, reach)
         given = self._gathered(query, alpha, scale, reach)
         with torch.no_grad(), without_autocast(query):
-            out, *kept = apply_attention(given)
+            out, kept = apply_attention(given)
         if not return_support:
             return out
-        return out, support(given, tuple(kept), torch.Size((*query.shape[:3], given.key.shape[2])))
+        return out, support(given, kept, torch.Size((*query.shape[:3], given.key.shape[2])))
 
     def truncate(self, lengths: int | Sequence[int] | Tensor) -> None:
         """Keep the first tokens of every sequence alone, as when new ones are rejected.
