@@ -157,14 +157,14 @@ def _attention_op(
     given = _given(query, key, value, *rest)
     out, kept = _attend(given)
     names = Kept._fields[1:]
-    made = (room(given, name) if x is None else x for name, x in zip(names, kept[1:], strict=True))
+    made: Any = (room(given, a) if x is None else x for a, x in zip(names, kept[1:], strict=True))
     return out, *made, torch.tensor(ENGINES.index(kept.by))
 
 
 @_attention_op.register_fake
 def _(query: Tensor, key: Tensor, value: Tensor, *rest: Any) -> tuple[Tensor, ...]:
     given = _given(query, key, value, *rest)
-    total = torch.library.get_ctx().new_dynamic_size()
+    total: Any = torch.library.get_ctx().new_dynamic_size()
     rooms = (room(given, name, total) for name in Kept._fields[1:])
     out = query.new_empty(*query.shape[:3], value.shape[3])
     return out, *rooms, torch.empty((), dtype=torch.int64, device="cpu")

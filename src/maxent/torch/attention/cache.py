@@ -387,8 +387,8 @@ class AttentionCache:
         tokens = torch.arange(query.shape[2], device=query.device)
         stop = self._pages.lengths[:, None] - (query.shape[2] - 1 - tokens)
         first = (stop - window).clamp(min=0)
-        spans = (x.to(torch.int32).contiguous() for x in (first, stop.clamp(min=0)))
-        return Attention(query, *self._pages.gathered(), alpha, scale, *spans)
+        first, stop = (x.to(torch.int32).contiguous() for x in (first, stop.clamp(min=0)))
+        return Attention(query, *self._pages.gathered(), alpha, scale, first, stop)
 
 
 def _kernels(there: Tensor, *widths: int) -> ModuleType | None:
