@@ -13,6 +13,7 @@ from attention_cases import assert_right, drawn, far_apart, reference  # noqa: E
 from test_torch import tracing_warns  # noqa: E402
 
 import maxent.torch as mt  # noqa: E402
+from maxent.torch.attention import _inputs  # noqa: E402
 
 PLACES = ["plain", "numba", "cuda"]
 ALIBI = [0.5, 0.1, 0.25, 0.0]
@@ -296,6 +297,18 @@ def test_refusals(options, error, words):
     x = torch.zeros(1, 2, 6, 8)
     with pytest.raises(error, match=words):
         mt.entmax_attention(x, x, x, **options)
+
+
+def test_what_rises_with_the_queries():
+    """Kernels look for the queries of a key by halves."""
+    first, stop = (
+        torch.tensor([[0, 0, 2, 0], [3, 0, 4, 0]]),
+        torch.tensor([[0, 3, 5, 0], [5, 0, 9, 0]]),
+    )
+    mended = [x[:1] for x in _inputs.rising(first[:1], stop[:1])[:2]]
+    assert [x.tolist() for x in mended] == [[[0, 0, 2, 5]], [[0, 3, 5, 5]]]
+    assert bool(_inputs.rising(first[:1], stop[:1])[2])
+    assert not bool(_inputs.rising(first, stop)[2])  # a query in between that sees nothing
 
 
 def test_refused_shapes():

@@ -295,6 +295,17 @@ def spans_of(kept: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return first.to(torch.int32), stop.to(torch.int32), (stop - first == count).all()
 
 
+def rising(first: Tensor, stop: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """What queries (batch, queries) see, and whether both ends rise, as kernels rely on.
+
+    Queries at the end that see nothing are given ends that do.
+    """
+    later = (stop > first).flip(1).to(torch.int8).cummax(1).values.flip(1) > 0
+    most = stop.amax(1, keepdim=True)
+    first, stop = torch.where(later, first, most), torch.where(later, stop, most)
+    return first, stop, (first.diff(dim=1) >= 0).all() & (stop.diff(dim=1) >= 0).all()
+
+
 def _as_bias(mask: Tensor, query: Tensor, key: Tensor, leading: torch.Size) -> Tensor:
     """A mask of torch (True = keep, or what is added to the scores) as four dimensions."""
     full = (*leading, query.shape[2], key.shape[2])

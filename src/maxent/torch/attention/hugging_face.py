@@ -11,7 +11,7 @@ from typing import Any, Protocol, cast
 from torch.utils._pytree import tree_map
 
 import torch
-from maxent.torch.attention._inputs import check_alpha, checked, spans_of
+from maxent.torch.attention._inputs import check_alpha, checked, rising, spans_of
 from maxent.torch.attention.functional import attend, in_autocast
 from torch import Tensor, nn
 
@@ -174,11 +174,12 @@ def _mask(
         kept = sdpa_mask(**block, **rest, **dict.fromkeys(skips, False))
         assert kept is not None
         spans.append(spans_of(kept[:, 0]))
-    if not bool(torch.stack([whole for *_, whole in spans]).all()):
+    first, stop, in_order = rising(*(torch.cat([x[i] for x in spans], 1) for i in (0, 1)))
+    if not bool(torch.stack([in_order, *(whole for *_, whole in spans)]).all()):
         dense = sdpa_mask(**sizes, **rest, **dict.fromkeys(skips, False))
         assert dense is not None
         return dense.expand(batch_size, -1, -1, -1)
-    first, stop = (torch.cat([x[i] for x in spans], 1).expand(batch_size, -1) for i in (0, 1))
+    first, stop = (x.expand(batch_size, -1) for x in (first, stop))
     return SpanMask(first.contiguous(), stop.contiguous(), kv_length)
 
 
