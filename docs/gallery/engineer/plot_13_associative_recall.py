@@ -89,7 +89,7 @@ else:
     for axis, label in zip(
         axes, ("share of right values", "weight on the right keys"), strict=True
     ):
-        axis.set(xscale="log", xlabel="tokens", ylabel=label, ylim=(0, 1.03))
+        axis.set(xscale="log", xlabel="tokens", ylabel=label)
         axis.set_xticks(lengths, [f"{n // 1024}k" if n >= 1024 else str(n) for n in lengths])
         axis.minorticks_off()
     axes[0].legend(frameon=False, fontsize=8)
