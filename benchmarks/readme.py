@@ -27,7 +27,8 @@ GUIDES = {  # page -> its tables: suites, csv files of experiments, and those of
     "docs/app.md": ("app",),
     "docs/torch.md": ("gpu_head", "gpu_host", "gpu_attention", "gpu_decoding"),
     PAGE: (
-        *("summary", "counts", "slower", "missed", "limits", "maps", "layers", "glm", "training"),
+        *("summary", "counts", "slower", "missed", "limits", "maps", "layers", "attention", "glm"),
+        "training",
         *("few_samples", "density", "projection", "tuning", "relaxation", "structured_chains"),
         *("structured_trees", "structured_ranking", "structured_transport", "tagging"),
         *("max_margin", "scale", "dask_learning", "species_cluster", "startup", "app", "nceas"),

@@ -71,7 +71,7 @@ bar.outline.set_visible(False)
 # ``experiments/associative_recall.py``:
 
 table = root / "experiments" / "results" / "associative_recall.csv"
-results = list(csv.DictReader(table.open(newline=""))) if table.exists() else []
+results = list(csv.DictReader(table.read_text().splitlines())) if table.exists() else []
 if not results:
     print("No results yet: python -m experiments.associative_recall writes them on a GPU.")
 else:
