@@ -214,15 +214,19 @@ def _measured(rows: list[Record], shown: Callable[[float, str], str] = _in_secon
 
 
 def _attention_line() -> str:
-    """How much faster than softmax's attention with exact zeros is on a long sequence."""
-    (long,) = (
-        one
+    """How much faster than softmax's attention with exact zeros is, and from which length on."""
+    ratios = {
+        one.problem: one.ratio
         for one in compared("gpu_attention")
-        if one.problem == "4 x 32768 x 128 causal, spread 1.0" and one.peer == "torch softmax"
-    )
+        if one.peer == "torch softmax" and one.problem.endswith("causal, spread 1.0")
+    }
+    long = ratios["4 x 32768 x 128 causal, spread 1.0"]
+    tokens = {name: int(name.split(" x ")[1]) for name in ratios if ":" not in name}
+    slow = max(tokens[name] for name in tokens if ratios[name] <= 1)
+    enough = min(n for n in tokens.values() if n > slow)
     return (
-        f"Exact sparse attention, **{times(long.ratio)} as fast as softmax's at 32,768 "
-        "tokens** (forward and backward, one H200). Below 8,192 tokens it is slower than softmax's."
+        f"Exact sparse attention, **{times(long)} as fast as softmax's at 32,768 tokens** (causal, "
+        f"forward and backward, one H200). Below {enough:,} tokens it is slower than softmax's."
     )
 
 

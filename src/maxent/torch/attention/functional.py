@@ -69,9 +69,9 @@ def entmax_attention(
 
     The signature of ``torch.nn.functional.scaled_dot_product_attention`` (without dropout). Keys
     outside of a query's support have weight 0 and gradient 0. On CPU and CUDA the support is found
-    with certainty, and everything but the products of queries and keys is done on it alone; the
-    results do not change from run to run. A query without a key to see gets zeros; NaN or +inf
-    among the scores of a query make its output NaN.
+    with certainty, and on long sequences everything but the products of queries and keys is done on
+    it alone; the results do not change from run to run. A query without a key to see gets zeros;
+    NaN or +inf among the scores of a query make its output NaN.
 
     Parameters
     ----------
