@@ -7,7 +7,9 @@ those of one head's output and gradients beside float64, by norms. Memory is the
 output and gradients, as a share of query, key and value. A peer that does not run is listed with
 its error. AdaSplash is imported from a folder with its sources; it and FlexAttention, which are
 compiled for every shape, are measured on few. With --tokens, sequences of these lengths are
-measured, and their rows are added to the table.
+measured, and their rows are added to the table. With --trained, the queries, keys and values are
+those of the layers of a model trained to recall (experiments/associative_recall.py), in float32
+until they are rounded for all alike; their spread is "trained, layer 1" and so on.
 """
 
 from __future__ import annotations
@@ -61,6 +63,7 @@ FIELDS = (
 _CHECKED = 16384  # tokens up to which a head is compared with float64
 
 Attend = Callable[[Tensor, Tensor, Tensor, bool], Tensor]
+Shape = tuple[int, int, int, int, bool]
 
 
 def adasplash(folder: str) -> dict[str, Attend]:
@@ -164,16 +167,45 @@ def measure(
     return forward, do_bench(both, 20, 120, return_mode="median"), memory, first
 
 
+def normal(shape: Shape, spread: float) -> list[Tensor]:
+    """Query, key, value and the gradient of the output, with scores of this deviation."""
+    heads, shared, tokens, width, _ = shape
+    given = [
+        torch.randn(1, h, tokens, width, device="cuda").bfloat16()
+        for h in (heads, shared, shared, heads)
+    ]
+    given[0] *= spread
+    return given
+
+
+def trained(tokens: tuple[int, ...]) -> Iterator[tuple[Shape, str, list[Tensor]]]:
+    """Those of each layer of a model that was trained on 512 tokens, on longer sequences."""
+    from experiments import associative_recall
+
+    recall, sizes = associative_recall.example(), associative_recall.Sizes()
+    model, _ = associative_recall.fit(recall, "entmax 1.5", 0, sizes, "cuda")
+    generator = torch.Generator("cuda").manual_seed(1)
+    held: list[Tensor] = []
+    for block in model.blocks:
+        block.attention.register_forward_pre_hook(lambda layer, given: held.append(given[0]))
+    for length in tokens:
+        sequences, first = recall.draw(4, length, sizes.keys, generator)
+        held.clear()
+        with torch.no_grad():
+            recall.asked(model, sequences, first)
+            for layer, (block, x) in enumerate(zip(model.blocks, held, strict=True), 1):
+                rows = [part.bfloat16().flatten(0, 1)[None] for part in block.attention.rows(x)]
+                given = [part.contiguous() for part in [*rows, torch.randn_like(rows[2])]]
+                shape = (rows[0].shape[1], rows[1].shape[1], length, rows[0].shape[-1], True)
+                yield shape, f"trained, layer {layer}", given
+
+
 def rows_of(
-    shape: tuple[int, int, int, int, bool], spread: float, ways: dict[str, Attend]
+    shape: Shape, spread: float | str, given: list[Tensor], ways: dict[str, Attend]
 ) -> Iterator[dict[str, object]]:
     """One row for each way."""
     heads, shared, tokens, width, causal = shape
-    q, k, v, g = (
-        torch.randn(1, h, tokens, width, device="cuda").bfloat16()
-        for h in (heads, shared, shared, heads)
-    )
-    q *= spread
+    q, k, v, g = given
     right = exact(q, k, v, g, causal) if tokens <= _CHECKED and heads == shared else None
     base = [math.nan, math.nan]
     for what, attend in ways.items():
@@ -189,7 +221,7 @@ def rows_of(
         row |= {"forward ms": f"{forward:.3f}", "ms": f"{time:.3f}", "memory": f"{memory:.2f}"}
         row |= {"forward times torch": f"{forward / base[0]:.2f}"}
         row |= {"times torch": f"{time / base[1]:.2f}"}
-        target = TARGETS.get((heads, tokens, width, causal), {}).get(spread)
+        target = TARGETS.get((heads, tokens, width, causal), {}).get(spread)  # none if trained
         if what == "maxent" and target is not None:
             row |= {"target": target, "met": "yes" if time / base[1] <= target else "no"}
         if right is not None and "softmax" not in what:
@@ -208,27 +240,45 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--peers", help="folder with AdaSplash's sources")
     parser.add_argument("--tokens", type=int, nargs="*", help="lengths to measure")
+    parser.add_argument("--trained", type=int, nargs="*", default=(), help="those of a model")
     chosen = parser.parse_args()
     peers = {"FlexAttention softmax": flexible()}
     if chosen.peers:
         peers |= adasplash(chosen.peers)
-    results = Path(os.environ.get("OUT", ROOT / "benchmarks" / "results")) / "gpu_attention.csv"
+    results = ROOT / "benchmarks" / "results" / "gpu_attention.csv"
     rows: list[dict[str, object]] = []
-    if chosen.tokens and results.exists():
+    if (chosen.tokens or chosen.trained) and results.exists():
         with open(results, newline="") as file:
-            rows += [row for row in csv.DictReader(file) if int(row["tokens"]) not in chosen.tokens]
+            rows += [row for row in csv.DictReader(file) if not _again(row, chosen)]
+
+    def add(
+        shape: Shape, spread: float | str, given: list[Tensor], ways: dict[str, Attend]
+    ) -> None:
+        rows.extend(rows_of(shape, spread, given, ways))
+        folder = Path(os.environ.get("OUT", results.parent))
+        with open(folder / results.name, "w", newline="") as file:
+            writer = csv.DictWriter(file, FIELDS)
+            writer.writeheader()
+            writer.writerows(rows)
+
+    both: dict[str, Attend] = {"torch softmax": softmax, "maxent": ours}
     for shape in SHAPES:
         heads, shared, tokens, _, causal = shape
-        if chosen.tokens and tokens not in chosen.tokens:
+        wanted = tokens in chosen.tokens if chosen.tokens else not chosen.trained
+        if not wanted:
             continue
         for spread in SPREADS.get((heads, tokens), (1.0,)):
             every = spread == 1 and heads == shared and (tokens, causal) in COMPARED
-            ways = {"torch softmax": softmax, "maxent": ours} | (peers if every else {})
-            rows += rows_of(shape, spread, ways)
-            with open(results, "w", newline="") as file:
-                writer = csv.DictWriter(file, FIELDS)
-                writer.writeheader()
-                writer.writerows(rows)
+            add(shape, spread, normal(shape, spread), both | (peers if every else {}))
+    if chosen.trained:
+        for shape, spread, given in trained(tuple(chosen.trained)):
+            add(shape, spread, given, both)
+
+
+def _again(row: dict[str, str], chosen: argparse.Namespace) -> bool:
+    """Whether this row of the table is about to be measured."""
+    lengths = chosen.trained if row["spread"].startswith("trained") else chosen.tokens
+    return int(row["tokens"]) in (lengths or ())
 
 
 if __name__ == "__main__":

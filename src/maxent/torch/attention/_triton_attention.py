@@ -766,6 +766,7 @@ def _by_lists(given, shape, tensors, limits, most):
             shape.attend, 1,
         )  # fmt: skip
         lists.append((ends, *made))
+        del marks  # before the next ones are made
     if not given.keeps:
         return out, Kept("lists")
     crow, col, root, place = _joined(lists)
