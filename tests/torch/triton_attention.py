@@ -1,5 +1,7 @@
 """The kernels of attention in Triton's CPU interpreter: run by test_torch_triton.py."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from attention_cases import assert_right, drawn, far_apart
@@ -95,11 +97,10 @@ def test_the_order_of_programs_changes_no_bit(monkeypatch):
     def shuffled(plan, kernel, grid, arguments, *rest):
         plain(plan, kernel, grid, arguments, *rest)
         if kernel is _lists._turn:
-            slots, rows, stop = *arguments[6:8], (arguments[4] & 0xFFFFFFFF).tolist()
-            for a, b in zip([0, *stop], stop, strict=False):
-                order = torch.randperm(b - a)
-                slots[a:b], rows[a:b] = slots[a:b][order], rows[a:b][order]
-            assert max(np.diff([0, *stop])) > 32 > min(np.diff([0, *stop]))
+            begins, turned = (arguments[4] & 0xFFFFFFFF).tolist(), arguments[5]
+            for a, b in pairwise(begins):
+                turned[a:b] = turned[a:b][torch.randperm(b - a)]
+            assert max(np.diff(begins)) > 32 > min(np.diff(begins))
 
     monkeypatch.setattr(_lists.Plan, "launch", shuffled)
     leaves = [x.clone().requires_grad_() for x in (q, k, v)]
@@ -127,8 +128,21 @@ def test_alphas_that_learn_and_the_support(short, monkeypatch):
 
 @pytest.mark.usefixtures("lists_alone")
 def test_marks_held_in_parts(monkeypatch):
-    monkeypatch.setattr(_lists, "_BITS", 16 * 128)
+    monkeypatch.setattr(_lists, "_HELD", 16 * 32)  # one tile
     assert_right(attend(1.5), drawn(1, 2, 2, 20, 30, 16, 16), 1.5, 3e-6)
+
+
+@pytest.mark.usefixtures("lists_alone")
+@pytest.mark.parametrize("little", ["_WORDS", "_EXPECTED"])
+def test_what_did_not_fit_is_done_again(little, monkeypatch):
+    monkeypatch.setattr(_lists, little, 1)
+    given = drawn(1, 2, 2, 20, 700, 16, 16)
+    given[0][0, 0, 3] = 0.0  # a query that sees all keys alike
+    assert_right(attend(1.5), given, 1.5, 3e-6)
+    known = [x for x in _lists._shapes.values() if x.keys == 700]
+    assert max(x.held for x in known) == (8 if little == "_WORDS" else 16)  # of six tiles
+    if little == "_EXPECTED":
+        assert min(x.entries for x in known) == 40 < max(x.entries for x in known)
 
 
 @pytest.mark.usefixtures("way")

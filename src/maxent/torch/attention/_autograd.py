@@ -149,9 +149,7 @@ def _attention_op(
     bias: Tensor | None,
     slopes: Tensor | None,
     keeps: bool,
-) -> tuple[
-    Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor
-]:
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Output; where rows of lists begin, keys, weights, rows of entries; what an engine keeps."""
     rest = (alpha, number, scale, first, stop, bias, slopes, keeps)
     given = _given(query, key, value, *rest)

@@ -18,7 +18,8 @@ class Kept(NamedTuple):
 
     by : the engine.
     crow, col, root : rows of lists (where they begin), their keys, and (z - tau)_+ or weights.
-    slots, rows, tally : for each key the slots of its entries and their rows, and where they end.
+    turned, tally : for each key the slots of its entries, with their rows in the upper half, and
+        where they begin.
     counts : how many queries attend to each key; then the largest norms of heads.
     mean, mass : for each query sum_j w_j v_j and sum_j w_j.
     tau : thresholds.
@@ -28,16 +29,12 @@ class Kept(NamedTuple):
     crow: Tensor | None = None
     col: Tensor | None = None
     root: Tensor | None = None
-    slots: Tensor | None = None
-    rows: Tensor | None = None
+    turned: Tensor | None = None
     tally: Tensor | None = None
     counts: Tensor | None = None
     mean: Tensor | None = None
     mass: Tensor | None = None
     tau: Tensor | None = None
-
-
-_NUMBERS = ("col", "slots", "rows")
 
 
 def room(given: Attention, name: str, entries: int = 0) -> Tensor:
@@ -49,8 +46,10 @@ def room(given: Attention, name: str, entries: int = 0) -> Tensor:
         return query.new_empty(rows + 1, dtype=torch.int64)
     if name == "root":
         return query.new_empty(entries, dtype=compute_type(query))
-    if name in _NUMBERS:
-        return query.new_empty(entries if on or name == "col" else 0, dtype=torch.int32)
+    if name == "col":
+        return query.new_empty(entries, dtype=torch.int32)
+    if name == "turned":
+        return query.new_empty(entries if on else 0, dtype=torch.int64)
     if name == "mean":
         return query.new_empty(rows if on else 0, given.value.shape[3])
     if name in ("mass", "tau"):
@@ -58,6 +57,6 @@ def room(given: Attention, name: str, entries: int = 0) -> Tensor:
     shared = given.key.shape[0] * given.key.shape[1]
     keys = shared * given.key.shape[2]
     if name == "tally":
-        return query.new_empty(keys if on else 0, dtype=torch.int64)
+        return query.new_empty(keys + 1 if on else 0, dtype=torch.int64)
     heads = 2 * shared + query.shape[0] * query.shape[1]
     return query.new_empty(keys + heads if on else 0, dtype=torch.int32)

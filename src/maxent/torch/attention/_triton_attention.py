@@ -5,7 +5,7 @@ With z = (alpha - 1) scale q.k the weights are p = (z - tau)_+^k, k = 1 / (alpha
 1. ``_bound``: a pass over the keys keeps for each query the largest score at each place of the
    tile. The threshold of these heads is below that of all scores, as that of some always is.
 2. ``_mark``: a second pass marks the scores above the bound, less what rounding can do: the
-   candidates, few more than the support.
+   candidates, few more than the support. Words of marks are kept where a bit is set.
 3. ``_attend``: scores of candidates in float32, the threshold by Newton's steps from the bound,
    which never pass it, and the values' rows.
 4. Backward gathers the same rows: ds = w (dp - c) with w = p^(2 - alpha) and c the mean of dp under
@@ -17,7 +17,7 @@ With z = (alpha - 1) scale q.k the weights are p = (z - tau)_+^k, k = 1 / (alpha
 from __future__ import annotations
 
 from contextlib import nullcontext
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import triton
 import triton.language as tl
@@ -32,7 +32,9 @@ from maxent.torch.maps._launching import Plan
 _ROWS = 128  # queries of a tile
 _KEYS = tl.constexpr(128)  # keys of a tile of marks: four words of 32 bits
 _HEADS = 64  # keys of a tile of heads
-_BITS = 1 << 32  # marks held at a time
+_HELD = 1 << 27  # bytes of marked words held at a time
+_EXPECTED = 32  # candidates of a query for which there is room at first
+_WORDS = 16  # marked words of a query held at first in each of four lists
 _KEPT = 64  # candidates of a query held in registers
 _LIGHT = tl.constexpr(512)  # queries of a key beyond which several programs share them
 _SHORT = 4096  # keys up to which tiles are faster: no lists to wait for
@@ -48,7 +50,7 @@ _shapes = {}  # of calls, by what their kernels are compiled for
 
 
 # whole numbers that differ between launches of the same shapes
-_VARYING = ("head0", "tile0", "tile1", "row0", "rows", "marked_rows")
+_VARYING = ("head0", "tile0", "tile1", "row0", "marked_rows", "held", "entries")
 
 
 # -- forward ---------------------------------------------------------------------------------------
@@ -145,28 +147,50 @@ def _packed(hit, BM: tl.constexpr):
 
 
 @triton.jit
-def _column(word, bit):
-    """The key of a mark."""
-    return word // 4 * 128 + bit // 2 * 8 + word % 4 * 2 + bit % 2
+def _ones(w):
+    """How many bits of a word are set."""
+    if scores.INTERPRETED:
+        n = w - ((w >> 1) & 0x55555555)
+        n = (n & 0x33333333) + ((n >> 2) & 0x33333333)
+        n = (n + (n >> 4)) & 0x0F0F0F0F
+        return ((n * 0x01010101) >> 24) & 0x3F
+    return tl.inline_asm_elementwise(
+        "popc.b32 $0, $1;", "=r,r", [w], dtype=tl.int32, is_pure=True, pack=1
+    )
 
 
 @triton.jit
-def _ones(w):
-    """How many bits of a word are set."""
-    n = w - ((w >> 1) & 0x55555555)
-    n = (n & 0x33333333) + ((n >> 2) & 0x33333333)
-    n = (n + (n >> 4)) & 0x0F0F0F0F
-    return ((n * 0x01010101) >> 24) & 0x3F
+def _put(WORDS, used, w, tile, held):
+    """Add the words of a tile to their lists where a bit is set, and room left.
+
+    From where the words are: Triton's own store would move them to other threads first.
+    """
+    some = w != 0
+    word = ((tl.zeros_like(w) + tile).to(tl.int64) << 32) | (w.to(tl.int64) & 0xFFFFFFFF)
+    to = WORDS + 4 * used
+    if scores.INTERPRETED:
+        tl.store(to, word, mask=some & (used < held))
+    else:
+        tl.inline_asm_elementwise(
+            "{ .reg .pred p; setp.ne.s32 p, $3, 0; @p st.global.b64 [$1], $2; mov.b32 $0, 0; }",
+            "=r,l,l,r", [to.to(tl.int64), word, (some & (used < held)).to(tl.int32)],
+            dtype=tl.int32, is_pure=False, pack=1,
+        )  # fmt: skip
+    return used + some.to(tl.int32)
 
 
 @triton.jit(do_not_specialize=_VARYING)
 def _mark(
-    Q, K, FIRST, STOP, ALPHA, SLOPES, TAU, MARKS, COUNT, qb, qh, qn, kb, kh, kn, b_span,
-    head0, tile0, tile1, heads, group, queries, keys, words, scale,
+    Q, K, FIRST, STOP, ALPHA, SLOPES, TAU, WORDS, COUNT, USED, MOST, qb, qh, qn, kb, kh, kn, b_span,
+    head0, tile0, tile1, held, heads, group, queries, keys, scale,
     WIDTH: tl.constexpr, D: tl.constexpr, BM: tl.constexpr,
     SPANS: tl.constexpr, SLOPED: tl.constexpr,
 ):  # fmt: skip
-    """Bits of the scores above the bound, and how many there are."""
+    """Words with the bits of scores above the bound, in four lists for each query.
+
+    Each has the number of its tile above it. How many bits and words there are is right where not
+    all words could be held.
+    """
     pair, m = head0 + tl.program_id(0), tile1 - 1 - tl.program_id(1)
     b, h = pair // heads, pair % heads
     EVEN: tl.constexpr = WIDTH == D
@@ -186,48 +210,55 @@ def _mark(
         FIRST, STOP, b * b_span, r, queries, keys, SPANS, _KEYS
     )
     local = tl.program_id(0).to(tl.int64) * (tile1 - tile0) * BM + (r - tile0 * BM)
-    MARKS += local[:, None] * words + y[None, :]
-    count = tl.zeros((BM, 4), tl.int32)
+    WORDS += local[:, None] * (4 * held) + y[None, :]
+    count, used = tl.zeros((BM, 4), tl.int32), tl.zeros((BM, 4), tl.int32)
+    w, tile = tl.zeros((BM, 4), tl.int32), 0
     for part in tl.static_range(3):
         if SPANS or part > 0:
             low, high = scores.part_of(begin, whole, after, end, part)
             for s0 in range(low, high, _KEYS):
                 k = scores.turned_tile(K, s0, c, d, kn, keys, WIDTH, EVEN, part != 1)
                 s = tl.dot(q, scores.rounded(k))
+                # words of the tile before: there is time until the next tile waits for stores
+                used = _put(WORDS, used, w, tile, held)
                 s = scores.limited(s, s0, r, c, slope, first, stop, SLOPED, part != 1)
-                w = _packed(s > tau[:, None], BM)
+                w, tile = _packed(s > tau[:, None], BM), s0 // _KEYS
                 count += _ones(w)
-                tl.store(MARKS + s0 // 32, w)
+    used = _put(WORDS, used, w, tile, held)
     total = tl.where(bound == bound, tl.sum(count, 1), _BAD)
     tl.store(COUNT + row, total, mask=r < queries)
+    tl.store(USED + local[:, None] * 4 + y[None, :], used)
+    tl.atomic_max(MOST, tl.max(tl.max(used, 1), 0).to(tl.int64))
 
 
 @triton.jit
-def _keys_of_marks(MARKS, COL, SCRATCH, low, high, CHUNK: tl.constexpr):
-    """Write the keys of the bits of words from low to high; words with a bit are found first."""
-    found = 0
-    for w0 in range(low, high, CHUNK):
-        p = w0 + tl.arange(0, CHUNK)
-        some = (tl.load(MARKS + p, mask=p < high, other=0) != 0).to(tl.int32)
-        tl.store(SCRATCH + found + tl.cumsum(some, 0) - some, p, mask=some > 0)
-        found += tl.sum(some, 0)
-    tl.debug_barrier()
+def _keys_of_marks(WORDS, USED, COL, ROOT, held, n):
+    """Write the n keys of a query's marked words; none where not all words are there."""
+    x = tl.arange(0, 32)
+    y = x % 4
+    used = tl.load(USED + y)
+    most = tl.max(used, 0)
+    if most > held:
+        for x0 in range(0, n, 32):
+            tl.store(ROOT + x0 + x, 0.0, mask=x0 + x < n)
+        n = 0
+    if n == 0:
+        most = 0
     done = 0
-    for x0 in range(0, found, 32):
-        x = x0 + tl.arange(0, 32)
-        p = tl.load(SCRATCH + x, mask=x < found, other=0)
-        w = tl.load(MARKS + p, mask=x < found, other=0)
+    for x0 in range(0, most, 8):
+        at = x0 + x // 4
+        word = tl.load(WORDS + 4 * at + y, mask=at < used, other=0)
+        first = (word >> 32).to(tl.int32) * 128 + 2 * y
+        w = word.to(tl.int32)
         ones = _ones(w)
         to = done + tl.cumsum(ones, 0) - ones
         for _ in range(tl.max(ones, 0)):
-            lowest = w & (-w)
-            # the exponent of a power of two; that of the sign bit has no positive number
-            bit = (tl.abs(lowest).to(tl.float32).to(tl.int32, bitcast=True) >> 23) - 127
-            bit = tl.where(lowest == -2147483648, 31, bit)
-            tl.store(COL + to, _column(p, bit), mask=w != 0)
+            bit = _ones((w & -w) - 1)  # the lowest
+            tl.store(COL + to, first + bit // 2 * 8 + bit % 2, mask=w != 0)
             to += (w != 0).to(tl.int32)
-            w = w ^ lowest
+            w = w & (w - 1)
         done += tl.sum(ones, 0)
+    return n
 
 
 @triton.jit
@@ -245,31 +276,27 @@ def _partly(x, R: tl.constexpr):
 
 @triton.jit(do_not_specialize=_VARYING)
 def _attend(
-    Q, K, V, FIRST, STOP, ALPHA, SLOPES, TAU, MARKS, ENDS, COL, ROOT, PLACE, COUNTS,
-    OUT, MEAN, MASS, qb, qh, qn, kb, kh, kn, vb, vh, vn, b_span,
-    head0, row0, rows, marked_rows, heads, group, queries, keys, words, scale,
+    Q, K, V, ALPHA, SLOPES, TAU, WORDS, USED, ENDS, COL, ROOT, PLACE, COUNTS,
+    OUT, MEAN, MASS, qb, qh, qn, kb, kh, kn, vb, vh, vn,
+    head0, row0, marked_rows, held, entries, heads, group, queries, keys, scale,
     WIDTH: tl.constexpr, D: tl.constexpr, WIDE: tl.constexpr, DV: tl.constexpr,
     KEPT: tl.constexpr, G: tl.constexpr, R: tl.constexpr, STEPS: tl.constexpr,
-    SPANS: tl.constexpr, SLOPED: tl.constexpr, KIND: tl.constexpr, KEEP: tl.constexpr,
+    SLOPED: tl.constexpr, KIND: tl.constexpr, KEEP: tl.constexpr,
 ):  # fmt: skip
     """One query: its candidates' scores, threshold and output, and what backward needs."""
     i, pair = row0 + tl.program_id(0), head0 + tl.program_id(1)
     b, h = pair // heads, pair % heads
     row = pair.to(tl.int64) * queries + i
-    ENDS += tl.program_id(1).to(tl.int64) * rows + tl.program_id(0)
-    start = tl.load(ENDS - 1)
-    n = (tl.load(ENDS) - start).to(tl.int32)
+    start = tl.load(ENDS + row)
+    n = (tl.load(ENDS + row + 1) - start).to(tl.int32)
     COL += start
     ROOT += start
     PLACE += start
-    low, high = 0, keys
-    if SPANS:
-        at = b.to(tl.int64) * b_span * queries + i
-        low, high = tl.maximum(tl.load(FIRST + at), 0), tl.minimum(tl.load(STOP + at), keys)
-    if n > 0:
-        MARKS += (tl.program_id(1).to(tl.int64) * marked_rows + tl.program_id(0)) * words
-        scratch = ROOT.to(tl.pointer_type(tl.int32), bitcast=True)
-        _keys_of_marks(MARKS, COL, scratch, low // 128 * 4, tl.cdiv(high, 128) * 4, 256)
+    marked = tl.program_id(1).to(tl.int64) * marked_rows + tl.program_id(0)
+    n = _keys_of_marks(
+        WORDS + marked * (4 * held), USED + marked * 4, COL, ROOT, held,
+        tl.where(start + n <= entries, n, 0),
+    )  # fmt: skip
     tl.debug_barrier()
     d, e, x = tl.arange(0, D), tl.arange(0, DV), tl.arange(0, KEPT)
     a = tl.load(ALPHA + h) - 1
@@ -343,59 +370,55 @@ def _tally(COUNTS, TALLY, all_keys, BLOCK: tl.constexpr):
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     n = tl.load(COUNTS + at, mask=at < all_keys, other=0).to(tl.int64)
     pieces = tl.where(n > _LIGHT, (n + _LIGHT - 1) // _LIGHT, 0)
-    tl.store(TALLY + at, (pieces << 32) + n, mask=at < all_keys)
+    tl.store(TALLY + 1 + at, (pieces << 32) + n, mask=at < all_keys)
 
 
 @triton.jit
-def _end_of(TALLY, key):
-    """Where the list of a key ends."""
+def _start_of(TALLY, key):
+    """Where the list of a key begins."""
     return tl.load(TALLY + key) & 0xFFFFFFFF
 
 
-@triton.jit
+@triton.jit(do_not_specialize=_VARYING)
 def _turn(
-    CROW, COL, ROOT, PLACE, TALLY, COUNTS, SLOT, ROW, heads, group, queries, keys,
+    CROW, COL, ROOT, PLACE, TALLY, LIST, entries, heads, group, queries, keys,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """The entries of a query go to the lists of its keys: their slots and rows, in any order."""
-    pair = tl.program_id(1)
-    row = pair.to(tl.int64) * queries + tl.program_id(0)
-    start, stop = tl.load(CROW + row), tl.load(CROW + row + 1)
+    """Entries of some queries go to the lists of their keys, in any order: slots, rows above."""
+    pair, i = tl.program_id(1), tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    row = pair.to(tl.int64) * queries + i
+    start = tl.load(CROW + row, mask=i < queries, other=0)
+    stop = tl.load(CROW + row + 1, mask=i < queries, other=0)
+    stop = tl.where(stop <= entries, stop, start)
     first = (pair // heads * (heads // group) + pair % heads // group).to(tl.int64) * keys
-    for x0 in range(0, (stop - start).to(tl.int32), BLOCK):
-        slot = start + x0 + tl.arange(0, BLOCK)
-        some = slot < stop
+    for x0 in range(0, tl.max((stop - start).to(tl.int32), 0), 32):
+        slot = start[:, None] + x0 + tl.arange(0, 32)[None, :]
+        some = slot < stop[:, None]
         some = some & (tl.load(ROOT + slot, mask=some, other=0.0) > 0)
         key = first + tl.load(COL + slot, mask=some, other=0)
-        end = tl.load(TALLY + key, mask=some, other=0) & 0xFFFFFFFF
-        at = end - tl.load(COUNTS + key, mask=some, other=0)
+        at = tl.load(TALLY + key, mask=some, other=0) & 0xFFFFFFFF
         at += tl.load(PLACE + slot, mask=some, other=0)
-        tl.store(SLOT + at, slot.to(tl.int32), mask=some)
-        tl.store(ROW + at, tl.zeros_like(slot).to(tl.int32) + row.to(tl.int32), mask=some)
+        tl.store(LIST + at, (row << 32)[:, None] | slot, mask=some)
 
 
 @triton.jit
-def _order(TALLY, COUNTS, SLOT, ROW, SLOTS, ROWS):
-    """The list of a key in the order of its queries, each at its rank; long ones as they are."""
-    key = tl.program_id(0)
-    n = tl.load(COUNTS + key)
-    start = _end_of(TALLY, key) - n
-    SLOT += start
-    ROW += start
-    SLOTS += start
-    ROWS += start
-    for x0 in range(0, n, 32):
-        x = x0 + tl.arange(0, 32)
-        one, row = tl.load(SLOT + x, mask=x < n, other=0), tl.load(ROW + x, mask=x < n, other=0)
-        rank = x
-        if n <= _LIGHT:
-            rank = tl.zeros((32,), tl.int32)
-            for y0 in range(0, n, 8):
-                for y in tl.static_range(8):
-                    other = tl.load(SLOT + y0 + y, mask=y0 + y < n, other=2147483647)
-                    rank += (other < one).to(tl.int32)
-        tl.store(SLOTS + rank, one, mask=x < n)
-        tl.store(ROWS + rank, row, mask=x < n)
+def _order(TALLY, COUNTS, LIST, ORDERED, all_keys, BLOCK: tl.constexpr):
+    """Lists of some keys in the order of their queries, each at its rank; long ones as they are."""
+    key = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    n = tl.load(COUNTS + key, mask=key < all_keys, other=0)
+    start = tl.load(TALLY + key, mask=key < all_keys, other=0) & 0xFFFFFFFF
+    light = tl.where(n <= _LIGHT, n, 0)
+    for x0 in range(0, tl.max(n, 0), 32):
+        x = x0 + tl.arange(0, 32)[None, :]
+        some = x < n[:, None]
+        one = tl.load(LIST + start[:, None] + x, mask=some, other=0)
+        rank = tl.zeros_like(x) + tl.zeros_like(one).to(tl.int32)
+        for y0 in range(0, tl.max(light, 0), 8):
+            for y in tl.static_range(8):
+                other = tl.load(LIST + start + y0 + y, mask=y0 + y < light, other=1 << 62)
+                rank += (other[:, None] < one).to(tl.int32)
+        to = start[:, None] + tl.where((n <= _LIGHT)[:, None], rank, x)
+        tl.store(ORDERED + to, one, mask=some)
 
 
 # -- backward --------------------------------------------------------------------------------------
@@ -424,13 +447,13 @@ def _centre(
 
 @triton.jit
 def _entries(
-    Q, GRAD, ROWS, ROOT, CENTRE, LIST, ALPHA, g, n, v, heads, queries,
+    Q, GRAD, ROOT, CENTRE, LIST, ALPHA, g, n, v, heads, queries,
     WIDTH: tl.constexpr, D: tl.constexpr, WIDE: tl.constexpr, DV: tl.constexpr, KIND: tl.constexpr,
 ):  # fmt: skip
     """Some of a key's queries: their places, rows of queries and gradients, p and ds."""
     some = g < n
-    slot = tl.load(LIST + g, mask=some, other=0)
-    row = tl.load(ROWS + g, mask=some, other=0)
+    entry = tl.load(LIST + g, mask=some, other=0)
+    slot, row = entry.to(tl.int32), (entry >> 32).to(tl.int32)
     r = tl.where(some, tl.load(ROOT + slot), 0.0)
     grad = _gathered(GRAD, row, WIDE, tl.arange(0, DV), WIDE, DV).to(tl.float32)
     q = _gathered(Q, row, WIDTH, tl.arange(0, D), WIDTH, D).to(tl.float32)
@@ -443,7 +466,7 @@ def _entries(
 
 @triton.jit
 def _columns(
-    Q, V, GRAD, ALPHA, ROWS, ROOT, CENTRE, LIST, TALLY, COUNTS, DS, DK, DV_OUT,
+    Q, V, GRAD, ALPHA, ROOT, CENTRE, LIST, TALLY, COUNTS, DS, DK, DV_OUT,
     vb, vh, vn, heads, shared_heads, queries, keys, scale,
     WIDTH: tl.constexpr, D: tl.constexpr, WIDE: tl.constexpr, DV: tl.constexpr,
     G: tl.constexpr, R: tl.constexpr, KIND: tl.constexpr,
@@ -453,9 +476,7 @@ def _columns(
     row = pair.to(tl.int64) * keys + j
     n = tl.load(COUNTS + row)
     if n <= _LIGHT:
-        start = _end_of(TALLY, row) - n
-        LIST += start
-        ROWS += start
+        LIST += _start_of(TALLY, row)
         b, h = (pair // shared_heads).to(tl.int64), (pair % shared_heads).to(tl.int64)
         d, e = tl.arange(0, D), tl.arange(0, DV)
         V += b * vb + h * vh + j.to(tl.int64) * vn
@@ -464,7 +485,7 @@ def _columns(
         for g0 in range(0, n, G):
             g = g0 + tl.arange(0, G)
             slot, q, grad, p, ds = _entries(
-                Q, GRAD, ROWS, ROOT, CENTRE, LIST, ALPHA, g, n, v, heads, queries,
+                Q, GRAD, ROOT, CENTRE, LIST, ALPHA, g, n, v, heads, queries,
                 WIDTH, D, WIDE, DV, KIND,
             )  # fmt: skip
             tl.store(DS + slot, ds, mask=g < n)
@@ -493,25 +514,25 @@ def _units(NORMS, GMAX, pair, all_pairs, shared_heads, heads, queries):
 
 @triton.jit
 def _shared_columns(
-    Q, V, GRAD, ALPHA, ROWS, ROOT, CENTRE, LIST, TALLY, COUNTS, DS, SUMS,
+    Q, V, GRAD, ALPHA, ROOT, CENTRE, LIST, TALLY, COUNTS, DS, SUMS,
     NORMS, GMAX, vb, vh, vn, heads, shared_heads, queries, keys, all_keys,
     WIDTH: tl.constexpr, D: tl.constexpr, WIDE: tl.constexpr, DV: tl.constexpr,
     G: tl.constexpr, R: tl.constexpr, KIND: tl.constexpr,
 ):  # fmt: skip
     """A piece of the queries of a key that many attend to: sums of whole numbers, in any order."""
     piece = tl.program_id(0)
-    pieces = (tl.load(TALLY + all_keys - 1) >> 32).to(tl.int32)
+    pieces = (tl.load(TALLY + all_keys) >> 32).to(tl.int32)
     while piece < pieces:
         low, high = 0, all_keys - 1  # the first key whose pieces end after this one
         while low < high:
             middle = (low + high) // 2
-            after = (tl.load(TALLY + middle) >> 32) > piece
+            after = (tl.load(TALLY + middle + 1) >> 32) > piece
             low, high = tl.where(after, low, middle + 1), tl.where(after, middle, high)
         row = low.to(tl.int64)
         n = tl.load(COUNTS + row)
-        own = (tl.load(TALLY + row) >> 32) - tl.cdiv(n, _LIGHT)  # the first of its pieces
+        own = tl.load(TALLY + row) >> 32  # the first of its pieces
         start = (piece - own.to(tl.int32)) * _LIGHT
-        first = _end_of(TALLY, row) - n
+        first = _start_of(TALLY, row)
         pair, j = row // keys, row % keys
         b, h = pair // shared_heads, pair % shared_heads
         d, e = tl.arange(0, D), tl.arange(0, DV)
@@ -521,7 +542,7 @@ def _shared_columns(
         for g0 in range(start, tl.minimum(start + _LIGHT, n), G):
             g = g0 + tl.arange(0, G)
             slot, q, grad, p, ds = _entries(
-                Q, GRAD, ROWS + first, ROOT, CENTRE, LIST + first, ALPHA, g, n, v, heads, queries,
+                Q, GRAD, ROOT, CENTRE, LIST + first, ALPHA, g, n, v, heads, queries,
                 WIDTH, D, WIDE, DV, KIND,
             )  # fmt: skip
             tl.store(DS + slot, ds, mask=g < n)
@@ -550,8 +571,7 @@ def _finish_shared(
                 for_k, for_v = _units(
                     NORMS, GMAX, row // keys, all_keys // keys, shared_heads, heads, queries
                 )
-                own = (tl.load(TALLY + row) >> 32) - tl.cdiv(tl.load(COUNTS + row), _LIGHT)
-                SUM = SUMS + own * (D + DV)
+                SUM = SUMS + (tl.load(TALLY + row) >> 32) * (D + DV)
                 dk = tl.load(SUM + d).to(tl.float32) * tl.exp2(-for_k) * scale
                 dv = tl.load(SUM + D + e).to(tl.float32) * tl.exp2(-for_v)
                 tl.store(DK + row * WIDTH + d, dk.to(DK.dtype.element_ty), mask=d < WIDTH)
@@ -608,10 +628,10 @@ class _Shape(Plan):
         self.group, self.wide = given.group, given.value.shape[3]
         self.pairs, self.shared_pairs = self.batch * self.heads, self.batch * self.shared
         self.all_keys = self.shared_pairs * self.keys
-        self.words = _blocks(self.keys, 128) * 4
+        self.held = _WORDS  # grows where a query needs more
+        self.entries = _EXPECTED * self.pairs * self.queries  # follows what was needed
         self.sizes = self.heads, self.group, self.queries, self.keys
         self.b_span = int(given.first is not None and len(given.first) > 1)
-        self.chunks = self._chunks()
         alpha = 0.0 if isinstance(given.alpha, torch.Tensor) else given.alpha
         widths = {"WIDTH": width, "D": _padded(width)}
         self.wides = {"WIDE": self.wide, "DV": _padded(self.wide)}
@@ -627,7 +647,8 @@ class _Shape(Plan):
         self.bound = widths | {"BM": _ROWS, "BN": _HEADS} | seen | kind
         self.mark = widths | {"BM": _ROWS} | seen
         kept = {"KEPT": _KEPT, "STEPS": _STEPS, "KEEP": given.keeps}
-        self.attend = self.both | kept | gathered | seen | kind
+        sloped = {"SLOPED": seen["SLOPED"]}
+        self.attend = self.both | kept | gathered | sloped | kind
         self.columns = self.both | gathered | kind
         self.by_query = widths | gathered | {"LEARNS": self.learns}
         self.centre = self.wides | {"BM": 16}
@@ -635,16 +656,15 @@ class _Shape(Plan):
         self.finish = self.both | {"BLOCK": 64}
         self.tiles = _triton_tiles.settings(self, given.query.dtype, given.keeps)
 
-    def _chunks(self):
+    def chunks(self, held):
         """Heads and tiles of queries whose marks are held at a time, in the order of rows."""
         tiles = _blocks(self.queries, _ROWS)
-        one = tiles * _ROWS * self.words * 32  # marks of a head
-        if one <= _BITS:
-            step = max(_BITS // one, 1)
+        most = max(_HELD // (_ROWS * held * 32), 1)  # tiles
+        if tiles <= most:
+            step = most // tiles
             return [(a, min(a + step, self.pairs), 0, tiles) for a in range(0, self.pairs, step)]
-        step = max(_BITS * tiles // one, 1)
-        cuts = range(0, tiles, step)
-        return [(a, a + 1, b, min(b + step, tiles)) for a in range(self.pairs) for b in cuts]
+        cuts = range(0, tiles, most)
+        return [(a, a + 1, b, min(b + most, tiles)) for a in range(self.pairs) for b in cuts]
 
 
 def _blocks(number, size):
@@ -653,6 +673,13 @@ def _blocks(number, size):
 
 def _padded(width):
     return max(1 << (width - 1).bit_length(), 16)
+
+
+def _changed_by_tests():
+    """Settings that differ from call to call in the interpreter alone."""
+    if not scores.INTERPRETED.value:
+        return ()
+    return _ROWS, _HEADS, _KEPT, _HELD, _EXPECTED, _WORDS, _LIGHT.value
 
 
 def _shape_of(given, *tensors):
@@ -664,7 +691,7 @@ def _shape_of(given, *tensors):
         0 if first is None else first.shape[0], given.slopes is None, given.keeps,
         tensors[0].dtype, tensors[0].get_device(),
         *[(x.shape, x.stride(), x.data_ptr() & 15) for x in tensors],
-        *((_ROWS, _HEADS, _KEPT, _BITS, _LIGHT.value) if scores.INTERPRETED.value else ()),
+        *_changed_by_tests(),
     )  # fmt: skip
     known = _shapes.get(key)
     if known is None:
@@ -721,7 +748,32 @@ def forward(given):
 
 
 def _by_lists(given, shape, tensors, limits, most):
-    """The output and lists; None where there are more entries than asked for, or no finite ones."""
+    """The output and lists; None where there are more entries than asked for, or no finite ones.
+
+    Everything is launched with room for as many entries as the last time and some more, and done
+    again where they were too many: nothing waits for the number in between.
+    """
+    most = min(most * shape.pairs * shape.queries, _BAD.value - 1)
+    while True:
+        entries, held = min(shape.entries, most), shape.held
+        made, found = _tried(given, shape, tensors, limits, entries, held)
+        total, used = found()
+        if total > most:
+            return None
+        shape.entries = max(total * 9 // 8, shape.entries * 7 // 8) + 1024
+        if used > held:
+            shape.held = 1 << (used - 1).bit_length()
+        elif total <= entries:
+            break
+    out, kept = made[0], made[1:]
+    if not given.keeps:
+        return out, Kept("lists")
+    crow, col, root, turned, *rest = kept
+    return out, Kept("lists", crow, col[:total], root[:total], turned[:total], *rest)
+
+
+def _tried(given, shape, tensors, limits, entries, held):
+    """The output and lists, if there is room; and what tells how much was needed."""
     q, k, v = tensors
     tau, counts = room(given, "tau"), room(given, "counts").zero_()
     norms = counts[shape.all_keys :]
@@ -734,61 +786,85 @@ def _by_lists(given, shape, tensors, limits, most):
         (k, v, norms, *k.stride()[:3], *v.stride()[:3], shape.shared, shape.keys),
         shape.norms, 4,
     )  # fmt: skip
-    tiles = _blocks(shape.queries, _ROWS)
     shape.launch(
-        _bound, (shape.pairs, tiles),
+        _bound, (shape.pairs, _blocks(shape.queries, _ROWS)),
         (q, k, *limits, norms, tau, *places, shape.b_span, *shape.sizes, given.scale),
         shape.bound, shape.warps,
     )  # fmt: skip
-    lists = []
-    for head0, head1, tile0, tile1 in shape.chunks:
+    wide = partial(torch.empty, dtype=torch.int64, device=q.device)
+    ends = wide(len(tau) + 2)  # the last is of what was used
+    ends[:1] = 0
+    ends[-1:] = 0
+    col, root, place = count.new_empty(entries), tau.new_empty(entries), count.new_empty(entries)
+    chunks = shape.chunks(held)
+    for x, (head0, head1, tile0, tile1) in enumerate(chunks):
         grid = head1 - head0, tile1 - tile0
-        marks = count.new_empty(grid[0] * grid[1] * _ROWS * shape.words)
-        shape.launch(
-            _mark, grid,
-            (q, k, *limits, tau, marks, count, *places, shape.b_span, head0, tile0, tile1,
-             *shape.sizes, shape.words, given.scale),
-            shape.mark, 4 if shape.seen["SPANS"] else 8, 2,
-        )  # fmt: skip
+        marked = grid[0] * grid[1] * _ROWS
+        words, used = wide(marked * 4 * held), count.new_empty(marked * 4)
         row0, row1 = tile0 * _ROWS, min(tile1 * _ROWS, shape.queries)
         begin, end = head0 * shape.queries + row0, (head1 - 1) * shape.queries + row1
-        ends = torch.zeros(end - begin + 1, dtype=torch.int64, device=q.device)
-        torch.cumsum(count[begin:end], 0, out=ends[1:])
-        total = int(ends[-1])  # waits for the device
-        if total > min(most * (end - begin), _BAD.value - 1):
-            return None
-        made = count.new_empty(total), tau.new_empty(total), count.new_empty(total)
+        shape.launch(
+            _mark, grid,
+            (q, k, *limits, tau, words, count, used, ends[-1:], *places, shape.b_span, head0, tile0,
+             tile1, held, *shape.sizes, given.scale),
+            shape.mark, 4 if shape.seen["SPANS"] else 8, 2,
+        )  # fmt: skip
+        own = ends[begin + 1 : end + 1]
+        torch.cumsum(count[begin:end], 0, out=own)
+        if begin:
+            own += ends[begin]
+        if x == len(chunks) - 1:
+            found = _asked(ends[-2:])
         shape.launch(
             _attend, (row1 - row0, grid[0]),
-            (q, k, v, *limits, tau, marks, ends[1:], *made, counts, out, mean, mass, *places,
-             *v.stride()[:3], shape.b_span, head0, row0, row1 - row0, grid[1] * _ROWS,
-             *shape.sizes, shape.words, given.scale),
+            (q, k, v, *limits[2:], tau, words, used, ends, col, root, place, counts, out, mean,
+             mass, *places, *v.stride()[:3], head0, row0, grid[1] * _ROWS, held, entries,
+             *shape.sizes, given.scale),
             shape.attend, 1,
         )  # fmt: skip
-        lists.append((ends, *made))
-        del marks  # before the next ones are made
+        del words, used  # before the next ones are made
     if not given.keeps:
-        return out, Kept("lists")
-    crow, col, root, place = _joined(lists)
+        return (out,), found
+    crow = ends[:-1]
     turned = _turned(shape, counts, crow, col, root, place)
-    return out, Kept("lists", crow, col, root, *turned, counts, mean, mass)
+    return (out, crow, col, root, *turned, counts, mean, mass), found
+
+
+def _asked(x):
+    """Whole numbers that are on their way from the device: a call waits for them alone."""
+    if x.device.type != "cuda":
+        return x.tolist
+    here = torch.empty(len(x), dtype=x.dtype, pin_memory=True)
+    here.copy_(x, non_blocking=True)
+    there = torch.cuda.Event()
+    there.record()
+
+    def arrived():
+        there.synchronize()
+        return here.tolist()
+
+    return arrived
 
 
 def _turned(shape, counts, crow, col, root, place):
-    """For each key the slots of its entries, in the order of their rows, the rows; their ends."""
-    tally = crow.new_empty(shape.all_keys)
+    """For each key its entries in the order of their rows; where they begin."""
+    tally = crow.new_empty(shape.all_keys + 1)
+    tally[:1] = 0
     shape.launch(
         _tally, (_blocks(shape.all_keys, 1024),), (counts, tally, shape.all_keys),
         {"BLOCK": 1024}, 4,
     )  # fmt: skip
-    torch.cumsum(tally, 0, out=tally)
-    slot, row, slots, rows = (torch.empty_like(col) for _ in range(4))
+    torch.cumsum(tally[1:], 0, out=tally[1:])
+    found, ordered = crow.new_empty(len(col)), crow.new_empty(len(col))
     shape.launch(
-        _turn, (shape.queries, shape.pairs),
-        (crow, col, root, place, tally, counts, slot, row, *shape.sizes), {"BLOCK": 64}, 1,
+        _turn, (_blocks(shape.queries, 8), shape.pairs),
+        (crow, col, root, place, tally, found, len(col), *shape.sizes), {"BLOCK": 8}, 1,
     )  # fmt: skip
-    shape.launch(_order, (shape.all_keys,), (tally, counts, slot, row, slots, rows), {}, 1)
-    return slots, rows, tally
+    shape.launch(
+        _order, (_blocks(shape.all_keys, 4),),
+        (tally, counts, found, ordered, shape.all_keys), {"BLOCK": 4}, 1,
+    )  # fmt: skip
+    return ordered, tally
 
 
 def on_device_of(x):
@@ -797,18 +873,6 @@ def on_device_of(x):
     if there < 0 or there == torch.cuda.current_device():
         return nullcontext()
     return torch.cuda.device(there)
-
-
-def _joined(chunks):
-    """Rows of all chunks as one."""
-    if len(chunks) == 1:
-        return chunks[0]
-    begins, used = [chunks[0][0][:1]], 0
-    for ends, col, *_ in chunks:
-        begins.append(ends[1:] + used)
-        used += len(col)
-    parts = zip(*(chunk[1:] for chunk in chunks), strict=True)
-    return torch.cat(begins), *map(torch.cat, parts)
 
 
 def backward(given, kept, g):
@@ -828,7 +892,7 @@ def backward(given, kept, g):
 
 
 def _backward(given, kept, shape, alphas, q, k, v, g):
-    crow, col, root, slots, rows, tally, counts, mean, mass = kept[1:10]
+    crow, col, root, turned, tally, counts, mean, mass = kept[1:9]
     norms = counts[shape.all_keys :]
     gmax = torch.zeros(shape.pairs, dtype=torch.int32, device=q.device)
     centre, ds, total = torch.empty_like(mass), torch.empty_like(root), len(col)
@@ -838,7 +902,7 @@ def _backward(given, kept, shape, alphas, q, k, v, g):
         shape.centre, 2,
     )  # fmt: skip
     dq, dk, dv = (torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in (q, k, v))
-    lists = alphas, rows, root, centre, slots, tally, counts
+    lists = alphas, root, centre, turned, tally, counts
     sizes = shape.heads, shape.shared, shape.queries, shape.keys
     shape.launch(
         _columns, (shape.keys, shape.shared_pairs),
