@@ -20,7 +20,7 @@ class Kept(NamedTuple):
     crow, col, root : rows of lists (where they begin), their keys, and (z - tau)_+ or weights.
     turned, tally : for each key the slots of its entries, with their rows in the upper half, and
         where they begin.
-    counts : how many queries attend to each key; then the largest norms of heads.
+    norms : the largest of heads.
     mean, mass : for each query sum_j w_j v_j and sum_j w_j.
     tau : thresholds.
     """
@@ -31,7 +31,7 @@ class Kept(NamedTuple):
     root: Tensor | None = None
     turned: Tensor | None = None
     tally: Tensor | None = None
-    counts: Tensor | None = None
+    norms: Tensor | None = None
     mean: Tensor | None = None
     mass: Tensor | None = None
     tau: Tensor | None = None
@@ -59,4 +59,4 @@ def room(given: Attention, name: str, entries: int = 0) -> Tensor:
     if name == "tally":
         return query.new_empty(keys + 1 if on else 0, dtype=torch.int64)
     heads = 2 * shared + query.shape[0] * query.shape[1]
-    return query.new_empty(keys + heads if on else 0, dtype=torch.int32)
+    return query.new_empty(heads if on else 0, dtype=torch.int32)

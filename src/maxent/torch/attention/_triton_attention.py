@@ -10,8 +10,8 @@ With z = (alpha - 1) scale q.k the weights are p = (z - tau)_+^k, k = 1 / (alpha
    which never pass it, and the values' rows.
 4. Backward gathers the same rows: ds = w (dp - c) with w = p^(2 - alpha) and c the mean of dp under
    w. The forward pass keeps u = sum_j w_j v_j, so that c = g.u / sum w. The lists are turned by
-   counting; those of keys are sorted before they are summed, and sums over very long ones are of
-   whole numbers, so that the order in which programs run changes no bit.
+   counting in blocks of queries; those of keys are put in order before they are summed, and sums
+   over very long ones are of whole numbers, so that the order in which programs run changes no bit.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ _HELD = 1 << 27  # bytes of marked words held at a time
 _EXPECTED = 32  # candidates of a query for which there is room at first
 _WORDS = 16  # marked words of a query held at first in each of four lists
 _KEPT = 64  # candidates of a query held in registers
+_BLOCKS = tl.constexpr(32)  # of the queries that share a head of keys: each counts a key's alone
 _LIGHT = tl.constexpr(512)  # queries of a key beyond which several programs share them
 _SHORT = 4096  # keys up to which tiles are faster: no lists to wait for
 _SHORT_POWERS = 1024  # where every weight of a tile needs a logarithm
@@ -333,7 +334,8 @@ def _attend(
         tau += tl.maximum(step, 0.0)
         steps += 1
     total, weight = 0.0, 0.0
-    COUNTS += (b * (heads // group) + h // group).to(tl.int64) * keys
+    COUNTS += (b * (heads // group) + h // group).to(tl.int64) * keys * _BLOCKS
+    COUNTS += (h % group * queries + i) // tl.cdiv(group * queries, _BLOCKS)
     for x0 in range(0, n, KEPT):
         some = x0 + x < n
         r = tl.maximum(tl.load(ROOT + x0 + x, mask=some, other=float("-inf")) - tau, 0.0)
@@ -343,7 +345,7 @@ def _attend(
         tl.store(ROOT + x0 + x, r, mask=some)
         if KEEP:
             j = tl.load(COL + x0 + x, mask=some, other=0)
-            place = tl.atomic_add(COUNTS + j, 1, mask=some & (r > 0), sem="relaxed")
+            place = tl.atomic_add(COUNTS + j * _BLOCKS, 1, mask=some & (r > 0), sem="relaxed")
             tl.store(PLACE + x0 + x, place, mask=some)
     tl.debug_barrier()
     out, mean = tl.zeros((R, DV), tl.float32), tl.zeros((R, DV), tl.float32)
@@ -365,60 +367,88 @@ def _attend(
 
 
 @triton.jit
-def _tally(COUNTS, TALLY, all_keys, BLOCK: tl.constexpr):
+def _tally(BEGINS, TALLY, all_keys, BLOCK: tl.constexpr):
     """What is summed along the keys: queries, and in the upper half the pieces of long lists."""
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    n = tl.load(COUNTS + at, mask=at < all_keys, other=0).to(tl.int64)
+    n = _many(BEGINS, at, at < all_keys)
     pieces = tl.where(n > _LIGHT, (n + _LIGHT - 1) // _LIGHT, 0)
-    tl.store(TALLY + 1 + at, (pieces << 32) + n, mask=at < all_keys)
+    tl.store(TALLY + 1 + at, (pieces.to(tl.int64) << 32) + n, mask=at < all_keys)
 
 
 @triton.jit
-def _start_of(TALLY, key):
-    """Where the list of a key begins."""
-    return tl.load(TALLY + key) & 0xFFFFFFFF
+def _many(BEGINS, key, some):
+    """The queries of a key."""
+    BEGINS += key * _BLOCKS
+    return tl.load(BEGINS + _BLOCKS, mask=some, other=0) - tl.load(BEGINS, mask=some, other=0)
 
 
-@triton.jit(do_not_specialize=_VARYING)
-def _turn(
-    CROW, COL, ROOT, PLACE, TALLY, LIST, entries, heads, group, queries, keys,
-    BLOCK: tl.constexpr,
-):  # fmt: skip
-    """Entries of some queries go to the lists of their keys, in any order: slots, rows above."""
+@triton.jit
+def _list_of(TALLY, key):
+    """Where the list of a key begins, and how long it is."""
+    start, end = tl.load(TALLY + key) & 0xFFFFFFFF, tl.load(TALLY + key + 1) & 0xFFFFFFFF
+    return start, (end - start).to(tl.int32)
+
+
+@triton.jit
+def _rows_of_some(CROW, entries, heads, group, queries, keys, BLOCK: tl.constexpr):
+    """Some queries: rows, where their lists begin and end, first keys, blocks for counting."""
     pair, i = tl.program_id(1), tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     row = pair.to(tl.int64) * queries + i
     start = tl.load(CROW + row, mask=i < queries, other=0)
     stop = tl.load(CROW + row + 1, mask=i < queries, other=0)
     stop = tl.where(stop <= entries, stop, start)
     first = (pair // heads * (heads // group) + pair % heads // group).to(tl.int64) * keys
+    block = (pair % heads % group * queries + i) // tl.cdiv(group * queries, _BLOCKS)
+    return row, start, stop, first, block
+
+
+@triton.jit(do_not_specialize=_VARYING)
+def _turn(
+    CROW, COL, ROOT, PLACE, BEGINS, LIST, entries, heads, group, queries, keys,
+    BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Entries of some queries go to the lists of their keys: slots, rows in the upper half.
+
+    In any order, but those of one block of queries before those of the next.
+    """
+    row, start, stop, first, block = _rows_of_some(
+        CROW, entries, heads, group, queries, keys, BLOCK
+    )
     for x0 in range(0, tl.max((stop - start).to(tl.int32), 0), 32):
         slot = start[:, None] + x0 + tl.arange(0, 32)[None, :]
         some = slot < stop[:, None]
         some = some & (tl.load(ROOT + slot, mask=some, other=0.0) > 0)
         key = first + tl.load(COL + slot, mask=some, other=0)
-        at = tl.load(TALLY + key, mask=some, other=0) & 0xFFFFFFFF
+        at = tl.load(BEGINS + key * _BLOCKS + block[:, None], mask=some, other=0)
         at += tl.load(PLACE + slot, mask=some, other=0)
         tl.store(LIST + at, (row << 32)[:, None] | slot, mask=some)
 
 
-@triton.jit
-def _order(TALLY, COUNTS, LIST, ORDERED, all_keys, BLOCK: tl.constexpr):
-    """Lists of some keys in the order of their queries, each at its rank; long ones as they are."""
-    key = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    n = tl.load(COUNTS + key, mask=key < all_keys, other=0)
-    start = tl.load(TALLY + key, mask=key < all_keys, other=0) & 0xFFFFFFFF
-    light = tl.where(n <= _LIGHT, n, 0)
-    for x0 in range(0, tl.max(n, 0), 32):
-        x = x0 + tl.arange(0, 32)[None, :]
-        some = x < n[:, None]
-        one = tl.load(LIST + start[:, None] + x, mask=some, other=0)
-        rank = tl.zeros_like(x) + tl.zeros_like(one).to(tl.int32)
-        for y0 in range(0, tl.max(light, 0), 8):
-            for y in tl.static_range(8):
-                other = tl.load(LIST + start + y0 + y, mask=y0 + y < light, other=1 << 62)
-                rank += (other[:, None] < one).to(tl.int32)
-        to = start[:, None] + tl.where((n <= _LIGHT)[:, None], rank, x)
-        tl.store(ORDERED + to, one, mask=some)
+@triton.jit(do_not_specialize=_VARYING)
+def _order(
+    CROW, COL, ROOT, PLACE, BEGINS, LIST, ORDERED, entries, heads, group, queries, keys,
+    BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Entries of some queries at their ranks in the lists of their keys; long ones as they are."""
+    row, start, stop, first, block = _rows_of_some(
+        CROW, entries, heads, group, queries, keys, BLOCK
+    )
+    for x0 in range(0, tl.max((stop - start).to(tl.int32), 0), 32):
+        slot = start[:, None] + x0 + tl.arange(0, 32)[None, :]
+        some = slot < stop[:, None]
+        some = some & (tl.load(ROOT + slot, mask=some, other=0.0) > 0)
+        key = first + tl.load(COL + slot, mask=some, other=0)
+        at = key * _BLOCKS + block[:, None]
+        begin = tl.load(BEGINS + at, mask=some, other=0)
+        n = tl.load(BEGINS + at + 1, mask=some, other=0) - begin  # of the block alone
+        long = _many(BEGINS, key, some & (n > _LIGHT // _BLOCKS)) > _LIGHT
+        n = tl.where(long, 0, n)
+        one, rank = (row << 32)[:, None] | slot, tl.zeros_like(n)
+        for y in range(0, tl.max(tl.max(n, 1), 0)):
+            other = tl.load(LIST + begin + y, mask=y < n, other=1 << 62)
+            rank += (other < one).to(tl.int32)
+        place = tl.load(PLACE + slot, mask=some & long, other=0)
+        tl.store(ORDERED + begin + tl.where(long, place, rank), one, mask=some)
 
 
 # -- backward --------------------------------------------------------------------------------------
@@ -466,7 +496,7 @@ def _entries(
 
 @triton.jit
 def _columns(
-    Q, V, GRAD, ALPHA, ROOT, CENTRE, LIST, TALLY, COUNTS, DS, DK, DV_OUT,
+    Q, V, GRAD, ALPHA, ROOT, CENTRE, LIST, TALLY, DS, DK, DV_OUT,
     vb, vh, vn, heads, shared_heads, queries, keys, scale,
     WIDTH: tl.constexpr, D: tl.constexpr, WIDE: tl.constexpr, DV: tl.constexpr,
     G: tl.constexpr, R: tl.constexpr, KIND: tl.constexpr,
@@ -474,9 +504,9 @@ def _columns(
     """Gradients of one key and its value, from the queries that attend to it, in their order."""
     j, pair = tl.program_id(0), tl.program_id(1)
     row = pair.to(tl.int64) * keys + j
-    n = tl.load(COUNTS + row)
+    start, n = _list_of(TALLY, row)
     if n <= _LIGHT:
-        LIST += _start_of(TALLY, row)
+        LIST += start
         b, h = (pair // shared_heads).to(tl.int64), (pair % shared_heads).to(tl.int64)
         d, e = tl.arange(0, D), tl.arange(0, DV)
         V += b * vb + h * vh + j.to(tl.int64) * vn
@@ -514,7 +544,7 @@ def _units(NORMS, GMAX, pair, all_pairs, shared_heads, heads, queries):
 
 @triton.jit
 def _shared_columns(
-    Q, V, GRAD, ALPHA, ROOT, CENTRE, LIST, TALLY, COUNTS, DS, SUMS,
+    Q, V, GRAD, ALPHA, ROOT, CENTRE, LIST, TALLY, DS, SUMS,
     NORMS, GMAX, vb, vh, vn, heads, shared_heads, queries, keys, all_keys,
     WIDTH: tl.constexpr, D: tl.constexpr, WIDE: tl.constexpr, DV: tl.constexpr,
     G: tl.constexpr, R: tl.constexpr, KIND: tl.constexpr,
@@ -529,10 +559,9 @@ def _shared_columns(
             after = (tl.load(TALLY + middle + 1) >> 32) > piece
             low, high = tl.where(after, low, middle + 1), tl.where(after, middle, high)
         row = low.to(tl.int64)
-        n = tl.load(COUNTS + row)
+        first, n = _list_of(TALLY, row)
         own = tl.load(TALLY + row) >> 32  # the first of its pieces
         start = (piece - own.to(tl.int32)) * _LIGHT
-        first = _start_of(TALLY, row)
         pair, j = row // keys, row % keys
         b, h = pair // shared_heads, pair % shared_heads
         d, e = tl.arange(0, D), tl.arange(0, DV)
@@ -556,18 +585,19 @@ def _shared_columns(
 
 @triton.jit
 def _finish_shared(
-    COUNTS, TALLY, SUMS, NORMS, GMAX, DK, DV_OUT, heads, shared_heads, queries, keys, all_keys,
+    TALLY, SUMS, NORMS, GMAX, DK, DV_OUT, heads, shared_heads, queries, keys, all_keys,
     scale, WIDTH: tl.constexpr, D: tl.constexpr, WIDE: tl.constexpr, DV: tl.constexpr,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
     """The gradients of such keys from their sums."""
     begin = tl.program_id(0) * BLOCK
-    at = begin + tl.arange(0, BLOCK)
-    if tl.max(tl.load(COUNTS + at, mask=at < all_keys, other=0), 0) > _LIGHT:
+    end = tl.minimum(begin + BLOCK, all_keys)
+    if (tl.load(TALLY + end) >> 32) > (tl.load(TALLY + begin) >> 32):  # there are pieces
         d, e = tl.arange(0, D), tl.arange(0, DV)
-        for x in range(0, tl.minimum(BLOCK, all_keys - begin)):
+        for x in range(0, end - begin):
             row = begin.to(tl.int64) + x
-            if tl.load(COUNTS + row) > _LIGHT:
+            _, n = _list_of(TALLY, row)
+            if n > _LIGHT:
                 for_k, for_v = _units(
                     NORMS, GMAX, row // keys, all_keys // keys, shared_heads, heads, queries
                 )
@@ -679,7 +709,7 @@ def _changed_by_tests():
     """Settings that differ from call to call in the interpreter alone."""
     if not scores.INTERPRETED.value:
         return ()
-    return _ROWS, _HEADS, _KEPT, _HELD, _EXPECTED, _WORDS, _LIGHT.value
+    return _ROWS, _HEADS, _KEPT, _HELD, _EXPECTED, _WORDS, _BLOCKS.value, _LIGHT.value
 
 
 def _shape_of(given, *tensors):
@@ -775,10 +805,10 @@ def _by_lists(given, shape, tensors, limits, most):
 def _tried(given, shape, tensors, limits, entries, held):
     """The output and lists, if there is room; and what tells how much was needed."""
     q, k, v = tensors
-    tau, counts = room(given, "tau"), room(given, "counts").zero_()
-    norms = counts[shape.all_keys :]
+    tau, norms = room(given, "tau"), room(given, "norms").zero_()
     mean, mass = (room(given, "mean"), room(given, "mass")) if given.keeps else (tau, tau)
-    count = counts.new_empty(len(tau))
+    count = norms.new_empty(len(tau))
+    counts = norms.new_zeros(shape.all_keys * _BLOCKS.value if given.keeps else 0)
     out = v.new_empty(*q.shape[:3], shape.wide)
     places = *q.stride()[:3], *k.stride()[:3]
     shape.launch(
@@ -827,7 +857,7 @@ def _tried(given, shape, tensors, limits, entries, held):
         return (out,), found
     crow = ends[:-1]
     turned = _turned(shape, counts, crow, col, root, place)
-    return (out, crow, col, root, *turned, counts, mean, mass), found
+    return (out, crow, col, root, *turned, norms, mean, mass), found
 
 
 def _asked(x):
@@ -848,22 +878,20 @@ def _asked(x):
 
 def _turned(shape, counts, crow, col, root, place):
     """For each key its entries in the order of their rows; where they begin."""
-    tally = crow.new_empty(shape.all_keys + 1)
+    begins, tally = counts.new_empty(len(counts) + 1), crow.new_empty(shape.all_keys + 1)
+    begins[:1] = 0
     tally[:1] = 0
+    torch.cumsum(counts, 0, out=begins[1:], dtype=torch.int32)
     shape.launch(
-        _tally, (_blocks(shape.all_keys, 1024),), (counts, tally, shape.all_keys),
+        _tally, (_blocks(shape.all_keys, 1024),), (begins, tally, shape.all_keys),
         {"BLOCK": 1024}, 4,
     )  # fmt: skip
     torch.cumsum(tally[1:], 0, out=tally[1:])
     found, ordered = crow.new_empty(len(col)), crow.new_empty(len(col))
-    shape.launch(
-        _turn, (_blocks(shape.queries, 8), shape.pairs),
-        (crow, col, root, place, tally, found, len(col), *shape.sizes), {"BLOCK": 8}, 1,
-    )  # fmt: skip
-    shape.launch(
-        _order, (_blocks(shape.all_keys, 4),),
-        (tally, counts, found, ordered, shape.all_keys), {"BLOCK": 4}, 1,
-    )  # fmt: skip
+    grid, given = (_blocks(shape.queries, 4), shape.pairs), (crow, col, root, place, begins, found)
+    sizes = len(col), *shape.sizes
+    shape.launch(_turn, grid, (*given, *sizes), {"BLOCK": 4}, 1)
+    shape.launch(_order, grid, (*given, ordered, *sizes), {"BLOCK": 4}, 1)
     return ordered, tally
 
 
@@ -892,8 +920,7 @@ def backward(given, kept, g):
 
 
 def _backward(given, kept, shape, alphas, q, k, v, g):
-    crow, col, root, turned, tally, counts, mean, mass = kept[1:9]
-    norms = counts[shape.all_keys :]
+    crow, col, root, turned, tally, norms, mean, mass = kept[1:9]
     gmax = torch.zeros(shape.pairs, dtype=torch.int32, device=q.device)
     centre, ds, total = torch.empty_like(mass), torch.empty_like(root), len(col)
     shape.launch(
@@ -902,7 +929,7 @@ def _backward(given, kept, shape, alphas, q, k, v, g):
         shape.centre, 2,
     )  # fmt: skip
     dq, dk, dv = (torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in (q, k, v))
-    lists = alphas, root, centre, turned, tally, counts
+    lists = alphas, root, centre, turned, tally
     sizes = shape.heads, shape.shared, shape.queries, shape.keys
     shape.launch(
         _columns, (shape.keys, shape.shared_pairs),
@@ -919,7 +946,7 @@ def _backward(given, kept, shape, alphas, q, k, v, g):
         )  # fmt: skip
         shape.launch(
             _finish_shared, (_blocks(shape.all_keys, 64),),
-            (counts, tally, sums, norms, gmax, dk, dv, *sizes, shape.all_keys, given.scale),
+            (tally, sums, norms, gmax, dk, dv, *sizes, shape.all_keys, given.scale),
             shape.finish, 1,
         )  # fmt: skip
     by_alpha = torch.empty_like(mass) if shape.learns else mass
