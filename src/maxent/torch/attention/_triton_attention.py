@@ -335,7 +335,7 @@ def _attend(
         steps += 1
     total, weight = 0.0, 0.0
     COUNTS += (b * (heads // group) + h // group).to(tl.int64) * keys * _BLOCKS
-    COUNTS += (h % group * queries + i) // tl.cdiv(group * queries, _BLOCKS)
+    COUNTS += 1 + (h % group * queries + i) // tl.cdiv(group * queries, _BLOCKS)  # after a zero
     for x0 in range(0, n, KEPT):
         some = x0 + x < n
         r = tl.maximum(tl.load(ROOT + x0 + x, mask=some, other=float("-inf")) - tau, 0.0)
@@ -373,6 +373,7 @@ def _tally(BEGINS, TALLY, all_keys, BLOCK: tl.constexpr):
     n = _many(BEGINS, at, at < all_keys)
     pieces = tl.where(n > _LIGHT, (n + _LIGHT - 1) // _LIGHT, 0)
     tl.store(TALLY + 1 + at, (pieces.to(tl.int64) << 32) + n, mask=at < all_keys)
+    tl.store(TALLY + at, tl.zeros_like(at), mask=at == 0)
 
 
 @triton.jit
@@ -808,7 +809,7 @@ def _tried(given, shape, tensors, limits, entries, held):
     tau, norms = room(given, "tau"), room(given, "norms").zero_()
     mean, mass = (room(given, "mean"), room(given, "mass")) if given.keeps else (tau, tau)
     count = norms.new_empty(len(tau))
-    counts = norms.new_zeros(shape.all_keys * _BLOCKS.value if given.keeps else 0)
+    counts = norms.new_zeros(shape.all_keys * _BLOCKS.value + 1 if given.keeps else 0)
     out = v.new_empty(*q.shape[:3], shape.wide)
     places = *q.stride()[:3], *k.stride()[:3]
     shape.launch(
@@ -822,9 +823,9 @@ def _tried(given, shape, tensors, limits, entries, held):
         shape.bound, shape.warps,
     )  # fmt: skip
     wide = partial(torch.empty, dtype=torch.int64, device=q.device)
-    ends = wide(len(tau) + 2)  # the last is of what was used
-    ends[:1] = 0
-    ends[-1:] = 0
+    ends = wide(len(tau) + 2)  # behind the first, which is of what was used
+    ends[:2] = 0
+    needed, ends = ends[:1], ends[1:]
     col, root, place = count.new_empty(entries), tau.new_empty(entries), count.new_empty(entries)
     chunks = shape.chunks(held)
     for x, (head0, head1, tile0, tile1) in enumerate(chunks):
@@ -835,7 +836,7 @@ def _tried(given, shape, tensors, limits, entries, held):
         begin, end = head0 * shape.queries + row0, (head1 - 1) * shape.queries + row1
         shape.launch(
             _mark, grid,
-            (q, k, *limits, tau, words, count, used, ends[-1:], *places, shape.b_span, head0, tile0,
+            (q, k, *limits, tau, words, count, used, needed, *places, shape.b_span, head0, tile0,
              tile1, held, *shape.sizes, given.scale),
             shape.mark, 4 if shape.seen["SPANS"] else 8, 2,
         )  # fmt: skip
@@ -844,7 +845,7 @@ def _tried(given, shape, tensors, limits, entries, held):
         if begin:
             own += ends[begin]
         if x == len(chunks) - 1:
-            found = _asked(ends[-2:])
+            found = _asked(ends[-1:], needed)
         shape.launch(
             _attend, (row1 - row0, grid[0]),
             (q, k, v, *limits[2:], tau, words, used, ends, col, root, place, counts, out, mean,
@@ -855,17 +856,17 @@ def _tried(given, shape, tensors, limits, entries, held):
         del words, used  # before the next ones are made
     if not given.keeps:
         return (out,), found
-    crow = ends[:-1]
-    turned = _turned(shape, counts, crow, col, root, place)
-    return (out, crow, col, root, *turned, norms, mean, mass), found
+    turned = _turned(shape, counts, ends, col, root, place)
+    return (out, ends, col, root, *turned, norms, mean, mass), found
 
 
-def _asked(x):
+def _asked(*numbers):
     """Whole numbers that are on their way from the device: a call waits for them alone."""
-    if x.device.type != "cuda":
-        return x.tolist
-    here = torch.empty(len(x), dtype=x.dtype, pin_memory=True)
-    here.copy_(x, non_blocking=True)
+    if numbers[0].device.type != "cuda":
+        return lambda: [int(x) for x in numbers]
+    here = torch.empty(len(numbers), dtype=torch.int64, pin_memory=True)
+    for x, number in enumerate(numbers):
+        here[x : x + 1].copy_(number, non_blocking=True)
     there = torch.cuda.Event()
     there.record()
 
@@ -878,10 +879,7 @@ def _asked(x):
 
 def _turned(shape, counts, crow, col, root, place):
     """For each key its entries in the order of their rows; where they begin."""
-    begins, tally = counts.new_empty(len(counts) + 1), crow.new_empty(shape.all_keys + 1)
-    begins[:1] = 0
-    tally[:1] = 0
-    torch.cumsum(counts, 0, out=begins[1:], dtype=torch.int32)
+    begins, tally = torch.cumsum(counts, 0, dtype=torch.int32), crow.new_empty(shape.all_keys + 1)
     shape.launch(
         _tally, (_blocks(shape.all_keys, 1024),), (begins, tally, shape.all_keys),
         {"BLOCK": 1024}, 4,
