@@ -38,15 +38,21 @@ SHAPES = (  # heads, heads of keys, tokens, width, causal
     (16, 16, 8192, 128, False),
     (16, 16, 8192, 128, True),
     (32, 4, 8192, 128, True),
-    (32, 32, 1024, 64, True),
-    (32, 32, 2048, 64, True),
     (16, 16, 4096, 128, True),
     (8, 8, 16384, 64, True),
     (8, 8, 16384, 128, True),
     (4, 4, 32768, 128, True),
     (1, 1, 131072, 128, True),
+    (32, 32, 1024, 64, True),
+    (32, 32, 2048, 64, True),  # last: peers choose their settings for another width, minutes
 )
-COMPARED = {(8192, True), (2048, True), (32768, True)}  # tokens, causal: with all peers
+COMPARED = {  # tokens, width, with a causal mask: peers
+    (8192, 128): ("FlexAttention softmax", "AdaSplash"),
+    (4096, 128): ("AdaSplash",),
+    (16384, 128): ("AdaSplash",),
+    (32768, 128): ("FlexAttention softmax", "AdaSplash"),
+    (2048, 64): ("AdaSplash",),
+}
 SPREADS = {(16, 8192): (1.0, 3.0, 0.5, 0.1), (4, 32768): (1.0, 0.5)}  # by heads and tokens
 TARGETS = {  # forward and backward, times torch's; by spread
     (16, 8192, 128, False): {1.0: 0.6, 0.5: 1.0, 0.1: 1.5},
@@ -193,11 +199,11 @@ def trained(tokens: tuple[int, ...]) -> Iterator[tuple[Shape, str, list[Tensor]]
         held.clear()
         with torch.no_grad():
             recall.asked(model, sequences, first)
-            for layer, (block, x) in enumerate(zip(model.blocks, held, strict=True), 1):
-                rows = [part.bfloat16().flatten(0, 1)[None] for part in block.attention.rows(x)]
-                given = [part.contiguous() for part in [*rows, torch.randn_like(rows[2])]]
-                shape = (rows[0].shape[1], rows[1].shape[1], length, rows[0].shape[-1], True)
-                yield shape, f"trained, layer {layer}", given
+            made = [block.attention.rows(x) for block, x in zip(model.blocks, held, strict=True)]
+        for layer, parts in enumerate(made, 1):
+            rows = [part.bfloat16().flatten(0, 1)[None].contiguous() for part in parts]
+            shape = (rows[0].shape[1], rows[1].shape[1], length, rows[0].shape[-1], True)
+            yield shape, f"trained, layer {layer}", [*rows, torch.randn_like(rows[2])]
 
 
 def rows_of(
@@ -240,36 +246,43 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--peers", help="folder with AdaSplash's sources")
     parser.add_argument("--tokens", type=int, nargs="*", help="lengths to measure")
+    parser.add_argument("--spreads", type=float, nargs="*", help="of these lengths: of scores")
     parser.add_argument("--trained", type=int, nargs="*", default=(), help="those of a model")
     chosen = parser.parse_args()
     peers = {"FlexAttention softmax": flexible()}
     if chosen.peers:
         peers |= adasplash(chosen.peers)
-    results = ROOT / "benchmarks" / "results" / "gpu_attention.csv"
+    known = ROOT / "benchmarks" / "results" / "gpu_attention.csv"
+    results = Path(os.environ.get("OUT", known.parent)) / known.name
+    known = results if results.exists() else known
     rows: list[dict[str, object]] = []
-    if (chosen.tokens or chosen.trained) and results.exists():
-        with open(results, newline="") as file:
+    if (chosen.tokens or chosen.trained) and known.exists():
+        with open(known, newline="") as file:
             rows += [row for row in csv.DictReader(file) if not _again(row, chosen)]
 
     def add(
         shape: Shape, spread: float | str, given: list[Tensor], ways: dict[str, Attend]
     ) -> None:
-        rows.extend(rows_of(shape, spread, given, ways))
-        folder = Path(os.environ.get("OUT", results.parent))
-        with open(folder / results.name, "w", newline="") as file:
-            writer = csv.DictWriter(file, FIELDS)
-            writer.writeheader()
-            writer.writerows(rows)
+        for row in rows_of(shape, spread, given, ways):
+            rows.append(row)
+            with open(results, "w", newline="") as file:
+                writer = csv.DictWriter(file, FIELDS)
+                writer.writeheader()
+                writer.writerows(rows)
 
     both: dict[str, Attend] = {"torch softmax": softmax, "maxent": ours}
     for shape in SHAPES:
-        heads, shared, tokens, _, causal = shape
+        heads, shared, tokens, width, causal = shape
         wanted = tokens in chosen.tokens if chosen.tokens else not chosen.trained
         if not wanted:
             continue
         for spread in SPREADS.get((heads, tokens), (1.0,)):
-            every = spread == 1 and heads == shared and (tokens, causal) in COMPARED
-            add(shape, spread, normal(shape, spread), both | (peers if every else {}))
+            if chosen.spreads and spread not in chosen.spreads:
+                continue
+            with_all = spread == 1 and heads == shared and causal
+            names = COMPARED.get((tokens, width), ()) if with_all else ()
+            more = {name: peers[name] for name in names if name in peers}
+            add(shape, spread, normal(shape, spread), both | more)
     if chosen.trained:
         for shape, spread, given in trained(tuple(chosen.trained)):
             add(shape, spread, given, both)
@@ -277,8 +290,10 @@ def main() -> None:
 
 def _again(row: dict[str, str], chosen: argparse.Namespace) -> bool:
     """Whether this row of the table is about to be measured."""
-    lengths = chosen.trained if row["spread"].startswith("trained") else chosen.tokens
-    return int(row["tokens"]) in (lengths or ())
+    if row["spread"].startswith("trained"):
+        return int(row["tokens"]) in chosen.trained
+    right = not chosen.spreads or float(row["spread"]) in chosen.spreads
+    return int(row["tokens"]) in (chosen.tokens or ()) and right
 
 
 if __name__ == "__main__":

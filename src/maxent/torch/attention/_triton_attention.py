@@ -661,6 +661,7 @@ class _Shape(Plan):
         self.all_keys = self.shared_pairs * self.keys
         self.held = _WORDS  # grows where a query needs more
         self.entries = _EXPECTED * self.pairs * self.queries  # follows what was needed
+        self.crowded = False  # whether there were too many the last time
         self.sizes = self.heads, self.group, self.queries, self.keys
         self.b_span = int(given.first is not None and len(given.first) > 1)
         alpha = 0.0 if isinstance(given.alpha, torch.Tensor) else given.alpha
@@ -785,11 +786,16 @@ def _by_lists(given, shape, tensors, limits, most):
     again where they were too many: nothing waits for the number in between.
     """
     most = min(most * shape.pairs * shape.queries, _BAD.value - 1)
+    if shape.crowded:  # the last time: first how many there are
+        if _tried(given, shape, tensors, limits, None, shape.held)[1]()[0] > most:
+            return None
+        shape.crowded = False
     while True:
         entries, held = min(shape.entries, most), shape.held
         made, found = _tried(given, shape, tensors, limits, entries, held)
         total, used = found()
         if total > most:
+            shape.crowded = True
             return None
         shape.entries = max(total * 9 // 8, shape.entries * 7 // 8) + 1024
         if used > held:
@@ -804,7 +810,10 @@ def _by_lists(given, shape, tensors, limits, most):
 
 
 def _tried(given, shape, tensors, limits, entries, held):
-    """The output and lists, if there is room; and what tells how much was needed."""
+    """The output and lists, if there is room; and what tells how much was needed.
+
+    With entries None, how much is needed alone.
+    """
     q, k, v = tensors
     tau, norms = room(given, "tau"), room(given, "norms").zero_()
     mean, mass = (room(given, "mean"), room(given, "mass")) if given.keeps else (tau, tau)
@@ -826,7 +835,9 @@ def _tried(given, shape, tensors, limits, entries, held):
     ends = wide(len(tau) + 2)  # behind the first, which is of what was used
     ends[:2] = 0
     needed, ends = ends[:1], ends[1:]
-    col, root, place = count.new_empty(entries), tau.new_empty(entries), count.new_empty(entries)
+    if entries is not None:
+        col, root = count.new_empty(entries), tau.new_empty(entries)
+        place = torch.empty_like(col)
     chunks = shape.chunks(held)
     for x, (head0, head1, tile0, tile1) in enumerate(chunks):
         grid = head1 - head0, tile1 - tile0
@@ -846,6 +857,8 @@ def _tried(given, shape, tensors, limits, entries, held):
             own += ends[begin]
         if x == len(chunks) - 1:
             found = _asked(ends[-1:], needed)
+        if entries is None:
+            continue
         shape.launch(
             _attend, (row1 - row0, grid[0]),
             (q, k, v, *limits[2:], tau, words, used, ends, col, root, place, counts, out, mean,
@@ -854,7 +867,7 @@ def _tried(given, shape, tensors, limits, entries, held):
             shape.attend, 1,
         )  # fmt: skip
         del words, used  # before the next ones are made
-    if not given.keeps:
+    if entries is None or not given.keeps:
         return (out,), found
     turned = _turned(shape, counts, ends, col, root, place)
     return (out, ends, col, root, *turned, norms, mean, mass), found
