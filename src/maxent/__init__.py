@@ -146,6 +146,7 @@ PUBLIC = {
         "FeatureClass",
         "Hinge",
         "Interaction",
+        "Kernel",
         "Linear",
         "Operator",
         "OperatorMap",
