@@ -12,10 +12,11 @@ norm B differs from it by at most B sqrt(r(x)) at x.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,6 +30,7 @@ from maxent.rows.arrays import Array
 _BLOCK = 512  # cells whose similarities to the landmarks stay in cache
 _KEPT = 1 << 29  # bytes of features that are kept, not computed again in every pass
 _JITTER, _SMALLEST = 1e-6, 1e-5  # of the mean and the largest eigenvalue
+_FAR = 300.0  # exponents whose products are ordinary numbers
 _CANDIDATES = 20_000  # cells that a pivoted Cholesky chooses landmarks from
 _SPENT = 1e-7  # of the mean similarity of a cell to itself: less is no room for a landmark
 _writing = threading.Lock()  # several threads may ask for the features of one table
@@ -53,11 +55,20 @@ def _gaussian(t: Array) -> Array:
     return np.exp(-0.5 * t * t)
 
 
-FAMILIES: dict[str, Callable[[Array], Array]] = {
-    "matern12": _matern12,
-    "matern32": _matern32,
-    "matern52": _matern52,
-    "gaussian": _gaussian,
+class Shape(NamedTuple):
+    """g of a distance; for Matern's `(1 + slope t + bend t^2) exp(-t)` with t in 1 / rate."""
+
+    function: Callable[[Array], Array]
+    rate: float
+    slope: float = 0.0
+    bend: float = 0.0
+
+
+FAMILIES = {
+    "matern12": Shape(_matern12, 1.0),
+    "matern32": Shape(_matern32, math.sqrt(3.0), 1.0),
+    "matern52": Shape(_matern52, math.sqrt(5.0), 1.0, 1 / 3),
+    "gaussian": Shape(_gaussian, 0.0),
 }
 
 
@@ -269,36 +280,48 @@ class KernelFeatures(Operator):
 
     def _similar(self, one: Cells, other: Cells) -> Array:
         """k between all cells of two tables, both ready."""
-        function, count = FAMILIES[self.family], len(self.variables)
-        K = np.zeros((one.n_cells, other.n_cells))
-        apart = np.zeros_like(K) if self.joint else None
+        function, count = FAMILIES[self.family].function, len(self.variables)
+        shape = (one.n_cells, other.n_cells)
         used = np.flatnonzero(self.linear)
-        if used.size:
-            K += (one.values[used].T * self.linear[used]) @ other.values[used]
-        for v, (mine, theirs) in enumerate(zip(one.values, other.values, strict=True)):
-            weight, square = self.additive[v], self.distance[v] if self.joint else 0.0
-            if not (weight or square):
-                continue
-            gap = mine[:, None] - theirs
-            if weight:
-                K += weight * function(np.abs(gap) / self.scale)
-            if square and apart is not None:
-                gap *= gap
-                gap *= square
-                apart += gap
+        K = (one.values[used].T * self.linear[used]) @ other.values[used]
+        apart = np.zeros(shape if self.joint else (0, 0))
+        self._add_continuous(one.values, other.values, K, apart)
         for v, (level, known) in enumerate(zip(one.codes, other.codes, strict=True), count):
-            weight, square = self.additive[v], self.distance[v]
-            if weight or square:
+            if self.additive[v] or (self.distance[v] and self.joint):
                 same = level[:, None] == known
-                K += weight * same
-                if square and apart is not None:
-                    apart += square * ~same
-        if apart is not None:
+                K += self.additive[v] * same
+                if self.joint:
+                    apart += self.distance[v] * ~same
+        if self.joint:
             K += self.joint * function(np.sqrt(apart, out=apart) / self.joint_scale)
         if self.spatial:
             first, second = (one.values[p][:, None] - other.values[p] for p in self.place)
             K += self.spatial * function(np.hypot(first, second) / self.spatial_scale)
         return K
+
+    def _add_continuous(self, one: Array, other: Array, K: Array, apart: Array) -> None:
+        """Terms of single continuous variables, and their squared distances."""
+        from maxent._support.compiling.kernels import exact
+        from maxent.features.kernels.similar import add_terms
+
+        family, count = FAMILIES[self.family], len(self.variables)
+        additive = self.additive[:count]
+        distance = self.distance[:count] if self.joint else np.zeros(count)
+        looked = np.flatnonzero((additive != 0) | (distance != 0))
+        one, other = np.ascontiguousarray(one[looked]), np.ascontiguousarray(other[looked])
+        additive, distance = additive[looked], distance[looked]
+        rate = family.rate / self.scale
+        far = max(np.abs(one).max(initial=0.0), np.abs(other).max(initial=0.0)) * rate
+        if family.rate == 0 or not far < _FAR:  # exponentials would overflow
+            for u, v, weight in zip(one, other, additive, strict=True):
+                if weight:
+                    K += weight * family.function(np.abs(u[:, None] - v) / self.scale)
+            additive, rate = np.zeros(looked.size), 0.0
+        up, others_up = np.exp(rate * one), np.exp(rate * other)
+        exact(add_terms, 2 * K.size * looked.size)(
+            one, up, 1 / up, other, others_up, 1 / others_up, additive, distance, rate,
+            family.slope, family.bend, K, apart,
+        )  # fmt: skip
 
     def _self_similar(self, cells: Cells) -> Array:
         """k(x, x) of every cell, ready."""
