@@ -198,6 +198,8 @@ OTHERS.append(OTHERS[-1].domain)
 OTHERS.append(mx.Tied(OTHERS[1], np.ones((1, 2))))
 OTHERS.append(mx.HigherOrderChain(2, order=2))  # tested in test_structured_higher_order.py
 
+OTHERS.append(mx.FeatureTransformer())  # tested in test_feature_transformer.py
+
 PLACES = np.arange(8.0).reshape(4, 2)
 
 # tested in test_features.py

@@ -157,6 +157,7 @@ PUBLIC = {
         "Aligner",
         "CRF",
         "ChainClassifier",
+        "FeatureTransformer",
         "FenchelYoungClassifier",
         "FenchelYoungClassifierCV",
         "FenchelYoungMultilabel",
