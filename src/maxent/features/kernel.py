@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from maxent import io
-from maxent._support.checks import floats, indices
+from maxent._support.checks import floats, indices, positive
 from maxent._support.threads import one_blas_thread, over_rows, sum_of_parts
 from maxent.features.base import Among, Bound, FeatureClass, Operator, replaced
 from maxent.features.cells import Cells, Schema, check_levels
@@ -77,15 +77,17 @@ FAMILIES = {
 class KernelFeatures(Operator):
     """`phi(x) = k(x, z) U`, the features of a kernel at landmarks z.
 
-    In variables u = (x - centre) / spread and with g the family's function of distance,
+    With u and v the variables of x and z, less ``centre`` and divided by ``spread``, and g the
+    family's function of distance, k is the sum of
 
-        k(x, z) = sum_j linear_j u_j v_j + sum_j additive_j g(|u_j - v_j| / scale)
-                + joint g(sqrt(sum_j distance_j (u_j - v_j)^2) / joint_scale)
-                + spatial g(|u_P - v_P| / spatial_scale),
+    - linear: `sum_j a_j u_j v_j` with the weights ``linear``;
+    - additive: `sum_j b_j g(|u_j - v_j| / scale)` with the weights ``additive``;
+    - joint: g of `sqrt(sum_j d_j (u_j - v_j)^2)` in ``joint_scale`` with the weights ``distance``;
+    - spatial: g of the distance of the coordinates ``place``, in ``spatial_scale``.
 
-    P the two coordinates. A category has the similarity [x_j = z_j], and the squared distance
-    [x_j != z_j]. ``additive`` and ``distance`` have an entry for every continuous and then for
-    every categorical column, 0 where a column is not looked at.
+    Two equal levels of a category have the similarity 1 and the squared distance 0, others 0 and 1.
+    ``additive`` and ``distance`` have an entry for every continuous and then for every categorical
+    column, 0 where a column is not looked at.
 
     ``residual_mean`` and ``residual_max`` are of `r(x) = k(x, x) - ||phi(x)||^2` over the cells of
     the fit, with all features.
@@ -122,6 +124,13 @@ class KernelFeatures(Operator):
         if self.family not in FAMILIES:
             raise ValueError(f"the family must be one of {', '.join(FAMILIES)}: {self.family!r}")
         columns, both = len(self.variables), len(self.variables) + len(self.categories)
+        for name in ("scale", "joint_scale", "spatial_scale"):
+            positive(name, getattr(self, name))
+        for name in ("joint", "spatial"):
+            if not 0 <= getattr(self, name) < np.inf:
+                raise ValueError(f"{name} must be finite and >= 0, got {getattr(self, name)!r}")
+        if np.size(self.place) not in (0, 2):
+            raise ValueError(f"place must name two coordinates or none, got {self.place!r}")
         for name in ("centre", "spread", "low", "high", "linear"):
             floats(name, getattr(self, name), columns)
         for name in ("additive", "distance"):
@@ -540,14 +549,20 @@ def _double(values: Array) -> Array:
 class Kernel(FeatureClass):
     """Nystrom features of a sum of kernels: smooth responses, alone and joint, and space.
 
-    `k(x, z) = linear / d sum_j u_j v_j + additive / (d + c) (sum_j g(|u_j - v_j| / scale) + same)
-    + joint g(|u - v| / joint_scale) + spatial g(|s - t| / spatial_scale)`
-    with the d predictors u and v in standard deviations from their means over the cells of the fit,
-    ``same`` how many of the c categories agree, `|u - v|^2` the mean square over the predictors
-    (categories that differ add 2 / d each), and s and t the coordinates in longer sides of their
-    extent. The features phi have `<phi(x), phi(z)> ~ k(x, z)`, so that an l2 penalty on their
-    weights is the squared norm of a function of the kernel: with ``Quadratic(1 / m)`` of m records
-    the most probable one of a Gaussian process with covariance k.
+    With the d predictors u and v of two cells in standard deviations from their means over the
+    cells of the fit, c categories, and g a function that falls with distance, the kernel is the sum
+    of
+
+    - ``linear`` times `sum_j u_j v_j / d`;
+    - ``additive`` times the mean over predictors and categories of `g(|u_j - v_j| / scale)` and of
+      whether two levels agree;
+    - ``joint`` times g of the root mean square difference of the predictors, in ``joint_scale``
+      (categories that differ add `2 / d` to the mean square);
+    - ``spatial`` times g of the distance, in ``spatial_scale`` times the longer side of the region.
+
+    The features phi have `<phi(x), phi(z)> ~ k(x, z)`, so that an l2 penalty on their weights is
+    the squared norm of a function of the kernel: with ``Quadratic(1 / m)`` of m records the most
+    probable one of a Gaussian process with covariance k.
 
     Parameters
     ----------
