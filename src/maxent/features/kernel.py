@@ -93,6 +93,7 @@ class KernelFeatures(Operator):
     the fit, with all features.
     """
 
+    name: str
     variables: tuple[str, ...]
     categories: tuple[str, ...]
     levels: tuple[tuple[Any, ...], ...]
@@ -165,7 +166,7 @@ class KernelFeatures(Operator):
 
     def names(self) -> list[str]:
         """kernel 1, kernel 2 ..., largest eigenvalue first."""
-        return [f"kernel {n + 1}" for n in self.number]
+        return [f"{self.name} {n + 1}" for n in self.number]
 
     def kinds(self) -> Array:
         """k."""
@@ -202,6 +203,14 @@ class KernelFeatures(Operator):
             least=self.least[index],
             most=self.most[index],
         )
+
+    def join(self, other: Operator) -> Operator | None:
+        """Never; but features of two kernels must not have the same names."""
+        if isinstance(other, KernelFeatures) and other.name == self.name:
+            raise ValueError(
+                f"two kernels are called {self.name!r}: give one another name, Kernel(name=...)"
+            )
+        return None
 
     def among(self, names: Sequence[str], all_names: Sequence[str], cells: Cells) -> Among | None:
         """The kernel of these variables alone, at the same landmarks: other features."""
@@ -594,6 +603,8 @@ class Kernel(FeatureClass):
         Columns of the coordinates, which are then no predictors. None: with a spatial term the
         columns x and y, lon and lat, longitude and latitude, or easting and northing; without one
         every column is a predictor.
+    name : str, default "kernel"
+        What the features are called, "kernel 1", "kernel 2" ...; several kernels need several.
 
     Notes
     -----
@@ -625,6 +636,7 @@ class Kernel(FeatureClass):
     choose: str = "seed"
     seed: int = 0
     coordinates: tuple[str, str] | None = None
+    name: str = "kernel"
 
     def __post_init__(self) -> None:
         for name in ("linear", "additive", "joint", "spatial"):
@@ -643,6 +655,8 @@ class Kernel(FeatureClass):
             raise ValueError(f'choose must be "seed" or "cholesky", got {self.choose!r}')
         if not (isinstance(self.landmarks, int | np.integer) and self.landmarks >= 1):
             raise ValueError(f"landmarks must be an integer >= 1, got {self.landmarks!r}")
+        if not (isinstance(self.name, str) and self.name):
+            raise ValueError(f"name must be a word, got {self.name!r}")
         if self.coordinates is not None:
             pair = self.coordinates
             if isinstance(pair, str) or len(pair) != 2 or pair[0] == pair[1]:
@@ -684,6 +698,7 @@ class Kernel(FeatureClass):
         squared = np.concatenate([predictor, 2.0 * category]) / max(d, 1)
         empty = np.empty((0, 0))
         return KernelFeatures(
+            self.name,
             schema.continuous,
             schema.categorical,
             schema.levels,
