@@ -74,8 +74,8 @@ def _fit_table(result: SpeciesResult) -> Html:
     for operator in fitted.operators:
         if isinstance(operator, KernelFeatures):
             rows[operator.name.capitalize()] = (
-                f"{count(operator.n_landmarks)} landmarks stand for all cells; of a cell's variance "
-                f"under the kernel they miss {small(operator.residual_mean, 1)} on average and "
+                f"{count(operator.n_landmarks)} landmarks stand for all cells; of the variance "
+                f"of a cell under the kernel they miss {small(operator.residual_mean, 1)} on average and "
                 f"{small(operator.residual_max, 1)} at most"
             )
     if told.parts:
