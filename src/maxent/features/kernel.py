@@ -86,11 +86,61 @@ class KernelFeatures(Operator):
     - spatial: g of the distance of the coordinates ``place``, in ``spatial_scale``.
 
     Two equal levels of a category have the similarity 1 and the squared distance 0, others 0 and 1.
-    ``additive`` and ``distance`` have an entry for every continuous and then for every categorical
-    column, 0 where a column is not looked at.
 
-    ``residual_mean`` and ``residual_max`` are of `r(x) = k(x, x) - ||phi(x)||^2` over the cells of
-    the fit, with all features.
+    Parameters
+    ----------
+    name : str
+        What the features are called.
+    variables : tuple of str
+        The continuous columns.
+    categories : tuple of str
+        The categorical ones.
+    levels : tuple of tuple
+        Their levels.
+    family : str
+        g by its name.
+    scale : float
+        Length scale of the additive term, in units of ``spread``.
+    joint_scale : float
+        That of the joint term.
+    spatial_scale : float
+        That of the spatial term.
+    centre : array (n_continuous,)
+        What is taken off each variable.
+    spread : array (n_continuous,)
+        What it is divided by then.
+    low : array (n_continuous,)
+        Its least value at the fit.
+    high : array (n_continuous,)
+        Its largest value at the fit.
+    linear : array (n_continuous,)
+        Weights of the linear term.
+    additive : array (n_continuous + n_categorical,)
+        Weights of the additive term, 0 for a column that is not looked at.
+    distance : array (n_continuous + n_categorical,)
+        Weights of the squares in the joint distance.
+    joint : float
+        Weight of the joint term.
+    spatial : float
+        Weight of the spatial term.
+    place : array (2,) or (0,)
+        Which continuous columns are the coordinates.
+    values : array (n_continuous, n_landmarks)
+        The landmarks z.
+    codes : array (n_categorical, n_landmarks)
+        Their levels by number.
+    projection : array (n_landmarks, n_features)
+        U.
+    number : array (n_features,)
+        The place of each feature by eigenvalue, from 0.
+    least : array (n_features,)
+        Its least value over the cells of the fit.
+    most : array (n_features,)
+        Its largest value.
+    residual_mean : float
+        Mean of `r(x) = k(x, x) - ||phi(x)||^2` over the cells of the fit, with all features.
+    residual_max : float
+        Its maximum.
     """
 
     name: str
