@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -167,8 +167,8 @@ class KernelFeatures(Operator):
     number: Array
     least: Array
     most: Array
-    residual_mean: float = field(default=np.nan)
-    residual_max: float = field(default=np.nan)
+    residual_mean: float
+    residual_max: float
 
     def __post_init__(self) -> None:
         check_levels(self.categories, self.levels)
@@ -772,6 +772,8 @@ class Kernel(FeatureClass):
             np.empty(0, dtype=np.int32),
             np.empty(0),
             np.empty(0),
+            np.nan,
+            np.nan,
         )
 
     def _place(self, schema: Schema) -> Array:
