@@ -42,8 +42,11 @@ def _matern12(t: Array) -> Array:
 
 
 def _matern32(t: Array) -> Array:
-    t = np.sqrt(3.0) * t
-    return (1 + t) * np.exp(-t)
+    t *= -math.sqrt(3.0)  # in place: these are passes over all pairs
+    e = np.exp(t)
+    t -= 1
+    t *= e
+    return np.negative(t, out=t)
 
 
 def _matern52(t: Array) -> Array:
@@ -56,7 +59,10 @@ def _gaussian(t: Array) -> Array:
 
 
 class Shape(NamedTuple):
-    """g of a distance; for Matern's `(1 + slope t + bend t^2) exp(-t)` with t in 1 / rate."""
+    """g of a distance, whose array it may write to.
+
+    For Matern's `(1 + slope t + bend t^2) exp(-t)` with t in 1 / rate.
+    """
 
     function: Callable[[Array], Array]
     rate: float
@@ -355,13 +361,18 @@ class KernelFeatures(Operator):
         apart = np.zeros(shape if self.joint else (0, 0))
         self._add_continuous(one.values, other.values, K, apart)
         for v, (level, known) in enumerate(zip(one.codes, other.codes, strict=True), count):
-            if self.additive[v] or (self.distance[v] and self.joint):
-                same = level[:, None] == known
-                K += self.additive[v] * same
-                if self.joint:
-                    apart += self.distance[v] * ~same
+            size = len(self.levels[v - count])
+            same = np.arange(size + 1)[:, None] == known  # the last row is for unknown levels
+            if self.additive[v]:
+                K += (self.additive[v] * same)[level]
+            if self.joint and self.distance[v]:
+                apart += (self.distance[v] * ~same)[level]
         if self.joint:
-            K += self.joint * function(np.sqrt(apart, out=apart) / self.joint_scale)
+            np.sqrt(apart, out=apart)
+            apart /= self.joint_scale
+            apart = function(apart)
+            apart *= self.joint
+            K += apart
         if self.spatial:
             first, second = (one.values[p][:, None] - other.values[p] for p in self.place)
             K += self.spatial * function(np.hypot(first, second) / self.spatial_scale)
