@@ -198,12 +198,15 @@ OTHERS.append(OTHERS[-1].domain)
 OTHERS.append(mx.Tied(OTHERS[1], np.ones((1, 2))))
 OTHERS.append(mx.HigherOrderChain(2, order=2))  # tested in test_structured_higher_order.py
 
+OTHERS.append(mx.FeatureTransformer())  # tested in test_feature_transformer.py
+
 PLACES = np.arange(8.0).reshape(4, 2)
 
 # tested in test_features.py
 CELLS = Schema.from_table(PLACES).read(PLACES)
 FEATURES = [
     *(mx.Linear(), mx.Square(), mx.Interaction(), mx.Threshold(), mx.Hinge(), mx.Categorical()),
+    *(mx.Kernel(), mx.Kernel(spatial=0.3, landmarks=3, choose="cholesky", family="gaussian")),
     bind(fit_operators([mx.Linear(), mx.Interaction()], PLACES), CELLS),
 ]
 

@@ -137,6 +137,7 @@ from maxent.features import Categorical as Categorical
 from maxent.features import FeatureClass as FeatureClass
 from maxent.features import Hinge as Hinge
 from maxent.features import Interaction as Interaction
+from maxent.features import Kernel as Kernel
 from maxent.features import Linear as Linear
 from maxent.features import Operator as Operator
 from maxent.features import OperatorMap as OperatorMap
@@ -147,6 +148,7 @@ from maxent.io import save as save
 from maxent.learn import Aligner as Aligner
 from maxent.learn import CRF as CRF
 from maxent.learn import ChainClassifier as ChainClassifier
+from maxent.learn import FeatureTransformer as FeatureTransformer
 from maxent.learn import FenchelYoungClassifier as FenchelYoungClassifier
 from maxent.learn import FenchelYoungClassifierCV as FenchelYoungClassifierCV
 from maxent.learn import FenchelYoungMultilabel as FenchelYoungMultilabel

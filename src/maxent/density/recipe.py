@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from maxent import io
 from maxent._support.checks import positive
@@ -52,13 +55,16 @@ class Recipe:
     ----------
     features : str or list of FeatureClass, default "auto"
         "auto" (by the number of presences: linear; with 10 quadratic, with 15 hinge, with 80
-        product), letters from "lqpthc" (linear, quadratic, product, threshold, hinge, categorical),
-        or a list of feature classes (``[Linear(), Hinge(knots=20)]``). All are scaled to [0, 1].
+        product), letters from "lqpthck" (linear, quadratic, product, threshold, hinge, categorical,
+        kernel), or a list of feature classes (``[Linear(), Hinge(knots=20)]``). All but those of
+        kernels are scaled to [0, 1].
         Letters mean a knot at every value, or 50 per variable where the potential is named and sets
         no weight to 0, as then every feature is in use.
     potential : str or Potential, default "box"
         "box" (l1), "ball" (l2), "quadratic" (l2 squared), "elastic", "smooth-box", "laplace",
-        "equality": scaled by the preset's `beta_j`; or a Potential, taken as it is.
+        "equality": scaled by the preset's `beta_j`; or a Potential, taken as it is. Under every
+        name but "equality" the features of a kernel carry `||w||^2 / (2 m)`, m presences: the norm
+        of their function, not a sum over features that depends on their choice.
     entropy : str or Entropy, default "shannon"
         "shannon", or an Entropy (``Tsallis(1.5)`` has exact zeros on the map).
     solver : str or Solver, default "auto"
@@ -202,8 +208,20 @@ class Recipe:
             f"got {self.regularization!r}"
         )
 
-    def _potential(self, beta: Array) -> Potential:
-        return potentials.make_potential(self.potential, beta)
+    def _potential(self, beta: Array, kinds: Array) -> Potential:
+        """V of features with these deviations; named ones leave kernels their own norm."""
+        if isinstance(self.potential, Potential) or self.potential == "equality":
+            return potentials.make_potential(self.potential, beta)
+        kernel = kinds == "k"
+        edges = [0, *(np.flatnonzero(np.diff(kernel)) + 1).tolist(), kernel.size]
+        runs = [(slice(a, b), bool(kernel[a])) for a, b in pairwise(edges) if b > a]
+        parts = [
+            potentials.make_potential("quadratic" if own else self.potential, beta[run])
+            for run, own in runs
+        ]
+        if len(parts) == 1:
+            return parts[0]
+        return potentials.Families(parts, [run.stop - run.start for run, _ in runs])
 
     # -- features ------------------------------------------------------------------------------
 
@@ -224,6 +242,8 @@ class Recipe:
             return letters, ()
         if self.preset is not None:  # both programs always use them
             return letters + "c", ()
+        if "k" in letters:  # a kernel looks at all columns
+            return letters, ()
         note = (
             f"categorical columns {', '.join(unused)} are not used; add c to features={letters!r}"
         )

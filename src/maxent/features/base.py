@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from copy import copy
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -49,7 +50,7 @@ class ViewedClass(FeatureClass):
 
 
 class Operator(ABC):
-    """A fitted family of features with values in [0, 1] on the cells of the fit."""
+    """A fitted family of features, in [0, 1] on the cells of the fit unless ``ranges`` says."""
 
     @property
     @abstractmethod
@@ -62,7 +63,11 @@ class Operator(ABC):
 
     @abstractmethod
     def kinds(self) -> Array:
-        """The letter of each feature: l, q, p, t, h, c, or that of its family."""
+        """The letter of each feature: l, q, p, t, h, c, k, or that of its family."""
+
+    def ranges(self) -> tuple[Array, Array]:
+        """Least and largest value of each feature on the cells of the fit; 0 and 1 by default."""
+        return np.zeros(self.n_features), np.ones(self.n_features)
 
     @abstractmethod
     def restrict(self, index: Array) -> Operator:
@@ -86,6 +91,22 @@ class Operator(ABC):
         """
         return np.ones((len(names), self.n_features), dtype=bool)
 
+    def among(self, names: Sequence[str], all_names: Sequence[str], cells: Cells) -> Among | None:
+        """What is left where only the variables ``names`` of all may be looked at; or None.
+
+        By default the features that look at no other.
+        """
+        others = [name for name in all_names if name not in names]
+        index = np.flatnonzero(~self.uses_columns(others).any(axis=0))
+        return Among(self.restrict(index), index) if index.size else None
+
+    def parts(self) -> list[Operator]:
+        """Operators of as many features that add up to these, each of fewer variables.
+
+        What explanations take apart; by default this one alone.
+        """
+        return [self]
+
     def join(self, other: Operator) -> Operator | None:
         """Both as one operator, where that makes a faster map; None otherwise."""
         return None
@@ -103,6 +124,14 @@ class Operator(ABC):
         return np.arange(self.n_features)
 
 
+@dataclass(frozen=True, eq=False)
+class Among:
+    """Features of fewer variables, and which feature of before each was; -1 for a new one."""
+
+    operator: Operator
+    index: Array
+
+
 def narrowed(block: Array, width: int) -> Array:
     """Room for rows of this width at the front of a block: whole in memory, as kernels know it."""
     return block.reshape(-1)[: len(block) * width].reshape(len(block), width)
@@ -112,6 +141,10 @@ class Bound(ABC):
     """An operator on given cells. Its rows stay with it; it sees weights, scores and masses."""
 
     n_features: int
+
+    def ranges(self) -> tuple[Array, Array]:
+        """Least and largest value of each feature; 0 and 1 by default."""
+        return np.zeros(self.n_features), np.ones(self.n_features)
 
     @abstractmethod
     def add_scores(self, w: Array, theta: Array) -> None:
@@ -236,8 +269,11 @@ class OperatorMap(ColumnMap):
         return out
 
     def ranges(self) -> tuple[Array, Array]:
-        """0 and 1: operators are scaled."""
-        return np.zeros(self.n_features), np.ones(self.n_features)
+        """0 and 1, unless an operator says otherwise."""
+        low, high = np.zeros(self.n_features), np.ones(self.n_features)
+        for part, where in self._slices():
+            low[where], high[where] = part.ranges()
+        return low, high
 
     def restrict(self, index: Array) -> OperatorMap:
         """The features ``index`` (increasing), still as operators."""
@@ -274,6 +310,7 @@ class OperatorMap(ColumnMap):
         gram = part._gram(share, None if spike is None else share * spike[drawn] / diagonal[drawn])
         # a feature of rare cells may have no curvature in the sample, and its step no end
         rare = np.flatnonzero(part.moments(share) * count < HITS * below[-1])
+        rare = rare[self.ranges()[0][rare] >= 0]  # features of both signs are of all cells
         if rare.size:
             few = self.restrict(rare)
             exact = few.squares(diagonal)

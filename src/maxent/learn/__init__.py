@@ -2,6 +2,7 @@
 
 from maxent.learn.density.density import MaxentDensity
 from maxent.learn.density.density_cv import MaxentDensityCV
+from maxent.learn.features import FeatureTransformer
 from maxent.learn.linear.fenchel_young import (
     FenchelYoungClassifier,
     FenchelYoungMultilabel,
@@ -31,6 +32,7 @@ __all__ = [
     "MED",
     "Aligner",
     "ChainClassifier",
+    "FeatureTransformer",
     "FenchelYoungClassifier",
     "FenchelYoungClassifierCV",
     "FenchelYoungMultilabel",
