@@ -204,16 +204,16 @@ def test_the_kernels_of_heads_compile_for_a_device(alpha, dtype, monkeypatch):
 def test_the_kernels_of_attention_compile_for_a_device(dtype, alpha, width, seen, monkeypatch):
     torch = needs("torch")
     needs("triton")
-    from maxent.torch.attention import _inputs, _kept, _triton_attention
+    from maxent.torch.attention import _inputs, _kept, _triton_attention, _triton_candidates
 
     programs = {}
 
     def launch(plan, kernel, grid, arguments, constants, warps, stages=3):
         compiler = Compiler(kernel)
         compiler.compile(*arguments, **constants, num_warps=warps, num_stages=stages)
-        name = f"{kernel.__module__.split('_')[-1]}{kernel.__name__}"
+        name = f"{kernel.__module__.split('_')[-1]}_{kernel.__name__}"
         (programs[name],) = compiler.programs
-        if kernel is _triton_attention._mark:
+        if kernel is _triton_candidates.mark_kernel:
             arguments[8].fill_(1)  # candidates of every query
 
     monkeypatch.setattr(_kept, "KEEPING_DEVICES", {"cpu"})
@@ -233,8 +233,8 @@ def test_the_kernels_of_attention_compile_for_a_device(dtype, alpha, width, seen
         assert program.asm["cubin"], name
         assert ".f64" not in program.asm["ptx"], name
     if dtype != "float32":
-        tiles = ("tiles_forward", "tiles_queries", "tiles_keys")
-        for name in ("attention_bound", "attention_mark", *tiles):
+        tiles = ("tiles__forward", "tiles__queries", "tiles__keys")
+        for name in ("candidates_bound_kernel", "candidates_mark_kernel", *tiles):
             assert "wgmma" in programs[name].asm["ptx"], name
 
 

@@ -10,7 +10,14 @@ from triton_kernels import _half_the_time  # noqa: F401
 
 import maxent.torch as mt
 import torch
-from maxent.torch.attention import _autograd, _kept, _plain_attention
+from maxent.torch.attention import (
+    _autograd,
+    _kept,
+    _plain_attention,
+    _triton_candidates,
+    _triton_gradients,
+    _triton_turned,
+)
 from maxent.torch.attention import _triton_attention as _lists
 from maxent.torch.attention import _triton_tiles as _tiles
 
@@ -88,8 +95,10 @@ def test_lengths_packed_sequences_and_slopes():
 @pytest.mark.usefixtures("lists_alone")
 def test_the_order_of_programs_changes_no_bit(monkeypatch):
     """Lists of keys in another order: short ones are sorted, sums of long ones whole numbers."""
-    monkeypatch.setattr(_lists, "_LIGHT", tl.constexpr(32))
-    monkeypatch.setattr(_lists, "_BLOCKS", tl.constexpr(4))
+    for module in (_triton_turned, _triton_gradients):
+        monkeypatch.setattr(module, "LIGHT", tl.constexpr(32))
+    for module in (_triton_turned, _triton_candidates):
+        monkeypatch.setattr(module, "BLOCKS", tl.constexpr(4))
     q, k, v, g = drawn(1, 2, 1, 24, 4, 16, 16, spread=0.5)
     k[..., 1, :], q[..., 0] = 0.5, 3.0
     made = assert_right(attend(1.5), (q, k, v, g), 1.5, 3e-6)
@@ -97,11 +106,11 @@ def test_the_order_of_programs_changes_no_bit(monkeypatch):
 
     def shuffled(plan, kernel, grid, arguments, *rest):
         plain(plan, kernel, grid, arguments, *rest)
-        if kernel is _lists._turn:
+        if kernel is _triton_turned.turn_kernel:
             begins, turned = arguments[4], arguments[5]
             for a, b in pairwise(begins.tolist()):
                 turned[a:b] = turned[a:b][torch.randperm(b - a)]
-            many = begins[:: _lists._BLOCKS.value].diff()
+            many = begins[:: _triton_turned.BLOCKS.value].diff()
             assert many.max() > 32 > many.min()
 
     monkeypatch.setattr(_lists.Plan, "launch", shuffled)

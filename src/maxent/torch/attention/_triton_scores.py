@@ -110,3 +110,16 @@ def moved_by_alpha(r):
     m = -tl.log(tl.where(r > 0, r, 1.0))
     near = tl.exp(-m) * m * m * (0.5 + m * (1 / 6 + m * (1 / 24 + m / 120)))
     return tl.where(m < 0.1, near, 1 - r * (1 + m))
+
+
+@triton.jit
+def gathered_rows(X, at, stride, d, WIDTH: tl.constexpr, D: tl.constexpr):
+    """Rows of a matrix: all of them are there."""
+    where = X + at.to(tl.int64)[:, None] * stride + d[None, :]
+    return tl.load(where) if WIDTH == D else tl.load(where, mask=(d < WIDTH)[None, :], other=0.0)
+
+
+@triton.jit
+def partial_sums(x, R: tl.constexpr):
+    """Sums of every R-th row: those that one thread holds, so that none waits for another."""
+    return tl.sum(tl.reshape(x, (x.shape[0] // R, R, x.shape[1])), 0)

@@ -1,11 +1,11 @@
 """Attention tile by tile, for wide supports and short sequences, 1 < alpha <= 2.
 
 Once the threshold tau of a query is known its weights p = (z - tau)_+^k are pointwise: no maximum,
-no sum to wait for. A program holds a block of queries: a pass over the keys bounds their
-thresholds from below (see ``_triton_attention``), more passes improve them by Newton's steps on the
-k-norm, and the last gathers the sums of p v and w v, w = p^(2 - alpha). Backward, ds = w (dp - c)
-with c = g.(sum w v) / sum w; gradients of queries and of keys are two kernels, so that nothing is
-added in an order that changes from run to run.
+no sum to wait for. A program holds a block of queries: a pass over the keys bounds their thresholds
+from below (see ``_triton_candidates``), more passes improve them by Newton's steps on the k-norm,
+and the last gathers the sums of p v and w v, w = p^(2 - alpha). Backward, ds = w (dp - c) with
+c = g.(sum w v) / sum w; gradients of queries and of keys are two kernels, so that nothing is added
+in an order that changes from run to run.
 """
 
 from __future__ import annotations
