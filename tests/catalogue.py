@@ -133,6 +133,10 @@ POTENTIALS = [
     mx.SmoothBox([0.1, 0.5, 2.0], [1.0, 0.1, 0.3]),
     mx.LaplacePrior(2.0),
     mx.LaplacePrior([0.1, 1.0, 50.0]),
+    mx.Coupled(A, mx.Quadratic(0.7)),
+    mx.Coupled(A, mx.Ball(0.6)),
+    mx.Coupled(mx.Spiked.from_factor(0.5, A[:1]), mx.ElasticNet(0.3, 0.5)),
+    *[mx.Spectral(columns, 0.4, strength) for columns, strength in ((1, 0.0), (3, 0.5))],
     mx.Families([mx.Box(0.2), mx.LaplacePrior(2.0)], [1, 2]),
     mx.Families([mx.Box(0.2), mx.Quadratic(2.0)], [2, 1]),
     mx.ScaledPotential(mx.Box(0.3), 2.5),
@@ -195,6 +199,7 @@ OTHERS = [mx.FenchelYoungLoss(mx.Shannon()), mx.Ragged.from_rows([[1.0], [2.0, 3
 # tested in test_discrimination.py: each row has a cone of its own
 OTHERS.append(mx.Slack(mx.Shifted(mx.Zero(), 1 - RIGHT), RIGHT))
 OTHERS.append(OTHERS[-1].domain)
+OTHERS.append(mx.Spiked.from_matrix(A))  # tested in test_potentials.py
 OTHERS.append(mx.Tied(OTHERS[1], np.ones((1, 2))))
 OTHERS.append(mx.HigherOrderChain(2, order=2))  # tested in test_structured_higher_order.py
 

@@ -74,6 +74,7 @@ from maxent.core.path import solution_path as solution_path
 from maxent.core.potentials import Ball as Ball
 from maxent.core.potentials import Box as Box
 from maxent.core.potentials import Centred as Centred
+from maxent.core.potentials import Coupled as Coupled
 from maxent.core.potentials import CumulantPrior as CumulantPrior
 from maxent.core.potentials import DualBall as DualBall
 from maxent.core.potentials import ElasticNet as ElasticNet
@@ -89,6 +90,8 @@ from maxent.core.potentials import QuadraticForm as QuadraticForm
 from maxent.core.potentials import ScaledPotential as ScaledPotential
 from maxent.core.potentials import ShiftedPotential as ShiftedPotential
 from maxent.core.potentials import SmoothBox as SmoothBox
+from maxent.core.potentials import Spectral as Spectral
+from maxent.core.potentials import Spiked as Spiked
 from maxent.core.potentials import SquaredNormPotential as SquaredNormPotential
 from maxent.core.potentials import gaussian_prior as gaussian_prior
 from maxent.core.problem import Problem as Problem
