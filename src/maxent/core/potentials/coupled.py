@@ -185,13 +185,13 @@ class Coupled(Potential):
 @io.register
 @dataclass(frozen=True, eq=False, repr=False)
 class Spectral(Potential):
-    """The nuclear norm of a matrix of weights, with a square: few directions, shared by all columns.
+    """The nuclear norm of a matrix of weights, with a square: all columns share few directions.
 
     For W (features, ``columns``) with singular values s the penalty is
-    `radius sum_k s_k + strength/2 sum_k s_k^2`, and `V(R) = sum_k [s_k - radius]_+^2 / (2 strength)`
-    of the singular values of R; where strength is 0 that is the indicator of `||R|| <= radius`. It
-    is what ``Coupled`` comes to where A is chosen as well, at the price of its trace:
-    `min_A 1/2 tr(W A^-1 W') + radius^2/2 tr(A) = radius ||W||_*`.
+    `radius sum_k s_k + strength/2 sum_k s_k^2`, and V(R) of the singular values of R is
+    `sum_k [s_k - radius]_+^2 / (2 strength)`; where strength is 0 that is the indicator of
+    `||R|| <= radius`. It is what ``Coupled`` comes to where A is chosen as well, at the price of
+    its trace: `min_A 1/2 tr(W A^-1 W') + radius^2/2 tr(A) = radius ||W||_*`.
 
     Parameters
     ----------
