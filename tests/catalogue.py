@@ -209,6 +209,7 @@ PLACES = np.arange(8.0).reshape(4, 2)
 CELLS = Schema.from_table(PLACES).read(PLACES)
 FEATURES = [
     *(mx.Linear(), mx.Square(), mx.Interaction(), mx.Threshold(), mx.Hinge(), mx.Categorical()),
+    *(mx.Kernel(), mx.Kernel(spatial=0.3, landmarks=3, choose="cholesky", family="gaussian")),
     bind(fit_operators([mx.Linear(), mx.Interaction()], PLACES), CELLS),
 ]
 

@@ -149,6 +149,7 @@ PUBLIC = {
         "FeatureClass",
         "Hinge",
         "Interaction",
+        "Kernel",
         "Linear",
         "Operator",
         "OperatorMap",

@@ -140,6 +140,7 @@ from maxent.features import Categorical as Categorical
 from maxent.features import FeatureClass as FeatureClass
 from maxent.features import Hinge as Hinge
 from maxent.features import Interaction as Interaction
+from maxent.features import Kernel as Kernel
 from maxent.features import Linear as Linear
 from maxent.features import Operator as Operator
 from maxent.features import OperatorMap as OperatorMap

@@ -1,4 +1,4 @@
-"""Feature operators over cells: linear, quadratic, product, threshold, hinge, categorical."""
+"""Feature operators over cells: curves, products, levels and the features of kernels."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from maxent.features.base import (
 )
 from maxent.features.categorical import Categorical, Levels
 from maxent.features.cells import Cells, Schema
+from maxent.features.kernel import Kernel, KernelFeatures
 from maxent.features.product import Interaction, Products
 from maxent.features.sketch import QuantileSketch, merge_all
 from maxent.features.summary import TableSummary, fit_from_summary, summary_options
@@ -35,6 +36,8 @@ __all__ = [
     "FeatureClass",
     "Hinge",
     "Interaction",
+    "Kernel",
+    "KernelFeatures",
     "Levels",
     "Linear",
     "Operator",

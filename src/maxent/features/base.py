@@ -49,7 +49,7 @@ class ViewedClass(FeatureClass):
 
 
 class Operator(ABC):
-    """A fitted family of features with values in [0, 1] on the cells of the fit."""
+    """A fitted family of features with values in [0, 1], or in ``ranges``, on the cells of the fit."""
 
     @property
     @abstractmethod
@@ -62,7 +62,11 @@ class Operator(ABC):
 
     @abstractmethod
     def kinds(self) -> Array:
-        """The letter of each feature: l, q, p, t, h, c, or that of its family."""
+        """The letter of each feature: l, q, p, t, h, c, k, or that of its family."""
+
+    def ranges(self) -> tuple[Array, Array]:
+        """Least and largest value of each feature on the cells of the fit; 0 and 1 by default."""
+        return np.zeros(self.n_features), np.ones(self.n_features)
 
     @abstractmethod
     def restrict(self, index: Array) -> Operator:
@@ -112,6 +116,10 @@ class Bound(ABC):
     """An operator on given cells. Its rows stay with it; it sees weights, scores and masses."""
 
     n_features: int
+
+    def ranges(self) -> tuple[Array, Array]:
+        """Least and largest value of each feature; 0 and 1 by default."""
+        return np.zeros(self.n_features), np.ones(self.n_features)
 
     @abstractmethod
     def add_scores(self, w: Array, theta: Array) -> None:
@@ -236,8 +244,11 @@ class OperatorMap(ColumnMap):
         return out
 
     def ranges(self) -> tuple[Array, Array]:
-        """0 and 1: operators are scaled."""
-        return np.zeros(self.n_features), np.ones(self.n_features)
+        """0 and 1, unless an operator says otherwise."""
+        low, high = np.zeros(self.n_features), np.ones(self.n_features)
+        for part, where in self._slices():
+            low[where], high[where] = part.ranges()
+        return low, high
 
     def restrict(self, index: Array) -> OperatorMap:
         """The features ``index`` (increasing), still as operators."""
@@ -274,6 +285,7 @@ class OperatorMap(ColumnMap):
         gram = part._gram(share, None if spike is None else share * spike[drawn] / diagonal[drawn])
         # a feature of rare cells may have no curvature in the sample, and its step no end
         rare = np.flatnonzero(part.moments(share) * count < HITS * below[-1])
+        rare = rare[self.ranges()[0][rare] >= 0]  # features of both signs are of all cells
         if rare.size:
             few = self.restrict(rare)
             exact = few.squares(diagonal)
