@@ -183,6 +183,7 @@ SOLVERS = [
     *(mx.NewtonCG(), mx.DualCoordinateAscent(), mx.BlockFrankWolfe(), mx.Smoothing(tol=1e-7)),
     *(mx.ExponentiatedGradient(tol=1e-3), mx.Subgradient(tol=0.1), mx.StochasticGradient(tol=1e-3)),
     *(mx.Reweighted(tol=5e-3), mx.OWLQN(), mx.ColumnGeneration()),
+    mx.JointNewton(),
 ]
 
 MAPS = [
@@ -190,6 +191,7 @@ MAPS = [
     mx.IdentityMap(3),
     mx.SampleMap(np.arange(6.0).reshape(3, 2), 3),
     mx.KernelMap(np.eye(3) + 1, 2),
+    mx.JointMap(np.arange(6.0).reshape(3, 2), 4),
     mx.ChainMap([np.ones((2, 3)), np.ones((4, 3))], 2),
     mx.RaggedMap([np.ones((2, 3)), np.ones((4, 3))]),
     mx.TreeMap(np.ones((3, 2)), np.array([0, 1]), 2),

@@ -63,6 +63,7 @@ from maxent.core.maps import ChainMap as ChainMap
 from maxent.core.maps import ColumnMap as ColumnMap
 from maxent.core.maps import FeatureMap as FeatureMap
 from maxent.core.maps import IdentityMap as IdentityMap
+from maxent.core.maps import JointMap as JointMap
 from maxent.core.maps import KernelMap as KernelMap
 from maxent.core.maps import MatrixMap as MatrixMap
 from maxent.core.maps import RaggedMap as RaggedMap
@@ -106,6 +107,7 @@ from maxent.core.solvers import DualCoordinateAscent as DualCoordinateAscent
 from maxent.core.solvers import ExponentiatedGradient as ExponentiatedGradient
 from maxent.core.solvers import FISTA as FISTA
 from maxent.core.solvers import Interrupted as Interrupted
+from maxent.core.solvers import JointNewton as JointNewton
 from maxent.core.solvers import LBFGS as LBFGS
 from maxent.core.solvers import NewtonCG as NewtonCG
 from maxent.core.solvers import OWLQN as OWLQN
