@@ -13,13 +13,18 @@ that features which use the same variables U are taken together, as one theta_U:
 - a sum of products of two: with u = x_a - z_a and v = x_b - z_b,
   c (x_a x_b - z_a z_b) = c (z_b u + z_a v + u v). The parts of u and of v alone go to a and b, and
   half of the rest to each: c u (z_b + x_b) / 2 to a;
-- any U: the mean over all orders of its variables, 2^|U| values of theta_U.
+- any U: the mean over all orders of its variables, 2^|U| values of theta_U;
+- a kernel of more than 12 variables: the mean over 64 orders, each with its reverse. These shares
+  are estimates; that they add up is exact.
+
+The terms of a kernel, of one variable each and of all together, are taken by themselves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from math import factorial
 from typing import TYPE_CHECKING, Any
@@ -28,13 +33,24 @@ import numpy as np
 
 from maxent import io
 from maxent._support.checks import floats
-from maxent.features import Cells, OperatorMap, Schema, bind, part_of, variables_used
+from maxent.density.origin import kinds_of
+from maxent.features import (
+    Cells,
+    Operator,
+    OperatorMap,
+    Schema,
+    bind,
+    part_of,
+    variables_used,
+    with_weights,
+)
 from maxent.rows.arrays import Array
 
 if TYPE_CHECKING:
     from maxent.density.model import FittedDensity
 
 _MOST_VARIABLES = 12  # of one feature: 4096 values of it at every row
+_ORDERS = 64  # of more variables of a kernel
 _BLOCK = 1 << 14  # rows explained at once
 
 
@@ -97,28 +113,74 @@ def explain(density: FittedDensity, cells: Cells, place: MeanPlace, clamp: bool)
     names = density.schema.names
     shares = np.zeros((cells.n_cells, len(names)))
     base = 0.0
-    for group, index in _groups(density):
-        operators, w = part_of(density.operators, index), density.weights[index]
+    pieces, weights = pieces_of(density)
+    for group, index in _groups(names, pieces):
+        operators, w = part_of(pieces, index), weights[index]
+        orders = _orders(len(group), operators)
         for start in range(0, max(cells.n_cells, 1), _BLOCK):
             rows = np.arange(start, min(start + _BLOCK, cells.n_cells))
             game = _Game(density.schema, place, cells.take(rows), group, clamp)
-            values = {members: game.value(operators, w, members) for members in game.coalitions()}
-            shares[np.ix_(rows, group)] += _shapley(values, len(group), rows.size)
+            if orders is None:
+                asked = game.coalitions()
+                values = {members: game.value(operators, w, members) for members in asked}
+                told = _shapley(values, len(group), rows.size)
+            else:
+                values = {(False,) * len(group): game.value(operators, w, (False,) * len(group))}
+                told = _sampled(partial(game.value, operators, w), orders, rows)
+            shares[np.ix_(rows, group)] += told
         base += float(values[(False,) * len(group)])
     return Explanation(names, shares, base)
 
 
-def _groups(density: FittedDensity) -> Iterator[tuple[Array, Array]]:
+def pieces_of(density: FittedDensity) -> tuple[list[Operator], Array]:
+    """Operators of as few variables as there are, with the weights of their features."""
+    pieces: list[Operator] = []
+    weights = [np.empty(0)]
+    for operator, w in with_weights(density.operators, density.weights):
+        parts = operator.parts()
+        pieces += parts
+        weights += [w] * len(parts)
+    return pieces, np.concatenate(weights)
+
+
+def _groups(names: Sequence[str], pieces: Sequence[Operator]) -> Iterator[tuple[Array, Array]]:
     """Sets of variables, by number, each with the features that use just these."""
-    uses = variables_used(density.operators, density.schema.names)
+    uses = variables_used(pieces, names)
     sets, group = np.unique(uses, axis=1, return_inverse=True)
     for g, used in enumerate(sets.T):
-        if used.sum() > _MOST_VARIABLES:
-            raise ValueError(
-                f"a feature uses {int(used.sum())} variables and can be explained with at most "
-                f"{_MOST_VARIABLES}: exact shares take 2^{int(used.sum())} values at every row"
-            )
         yield np.flatnonzero(used), np.flatnonzero(group.ravel() == g)
+
+
+def _orders(size: int, operators: Sequence[Operator]) -> list[Array] | None:
+    """Orders in which the variables of a kernel move, each with its reverse; None: all of them."""
+    if size <= _MOST_VARIABLES:
+        return None
+    if not (kinds_of(operators) == "k").all():
+        raise ValueError(
+            f"a feature uses {size} variables and can be explained with at most "
+            f"{_MOST_VARIABLES}: exact shares take 2^{size} values at every row"
+        )
+    rng = np.random.default_rng(0)
+    orders = [rng.permutation(size) for _ in range(_ORDERS // 2)]
+    return [order for one in orders for order in (one, one[::-1])]
+
+
+def _sampled(
+    value: Callable[[tuple[bool, ...]], Any], orders: Sequence[Array], rows: Array
+) -> Array:
+    """(rows, size): the mean over some orders of what each player adds."""
+    size = len(orders[0])
+    shares = np.zeros((rows.size, size))
+    nobody, everybody = value((False,) * size), value((True,) * size)
+    for order in orders:
+        members, before = [False] * size, nobody
+        for player in order[:-1]:
+            members[player] = True
+            now = value(tuple(members))
+            shares[:, player] += now - before
+            before = now
+        shares[:, order[-1]] += everybody - before
+    return shares / len(orders)
 
 
 def _shapley(values: dict[tuple[bool, ...], Any], size: int, rows: int) -> Array:

@@ -468,12 +468,18 @@ class FittedDensity:
             )
         known, assumes = self._records()
         beta = self.origin.deviations(len(self.weights), len(self.schema.continuous), known, delta)
+        beta = beta * self._widths()  # of means of values from 0 to 1
         loss = -self.certificate.unregularized_gain
         uniform = float(self.n_points).is_integer() and not self.biased
         if uniform:  # the loss is relative to the default density, which is one over the points
             loss += float(np.log(self.n_points))
         cells = int(self.n_points) if uniform else None
         return bounds.printable_bound(loss, self.weights, beta, delta, cells, assumes)
+
+    def _widths(self) -> Array:
+        """How far the values of each feature lie apart."""
+        ends = [operator.ranges() for operator in self.operators]
+        return np.concatenate([np.empty(0), *(high - low for low, high in ends)])
 
     def _records(self) -> tuple[Evidence, str]:
         """What is known of the records, and what a bound assumes of them."""

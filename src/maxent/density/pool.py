@@ -12,7 +12,7 @@ from maxent.density.link import DensityLink
 from maxent.density.model import Certificate, FittedDensity
 from maxent.density.origin import Offered, kinds_of
 from maxent.density.points import Points
-from maxent.features import bind, with_weights
+from maxent.features import Operator, bind, with_weights
 from maxent.features.letters import ALL
 from maxent.features.summing import joint_schema, summed
 from maxent.rows.arrays import Array
@@ -69,7 +69,7 @@ def log_pool(
         beta=np.full(weights.size, np.nan),
         entropy=Shannon(),
         n_features=sum(member.n_features for member in members),
-        origin=Offered.at_most(schema),
+        origin=Offered.at_most(schema).together(_kernels(operators)),
         certificate=Certificate.of_parts(certificates, _gain(points, theta)),
         prevalence=members[0].prevalence,
     )
@@ -86,6 +86,11 @@ def _check(members: Sequence[FittedDensity]) -> None:
             raise ValueError(
                 f"members need features of the classes {ALL}, one has {', '.join(sorted(strange))}"
             )
+
+
+def _kernels(operators: Sequence[Operator]) -> Offered:
+    """The features of kernels, which no count of columns tells."""
+    return Offered(int((kinds_of(operators) == "k").sum()))
 
 
 def _gain(points: Points, theta: Array) -> float:

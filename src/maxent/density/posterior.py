@@ -6,7 +6,8 @@ the covariance
 
     Sigma = (n Cov_q(f) + diag((n beta_j)^2 / 2))^-1.
 
-The last term is the precision of the prior (a Laplace prior has the variance 2 / rate^2): without
+The last term is the precision of the prior (a Laplace prior has the variance 2 / rate^2, and the
+normal one of a kernel's features, of penalty n beta_j^2 w_j^2 / 2, has n beta_j^2): without
 it features that the cells cannot tell apart would have no variance at all. Features with weight 0
 are left out, as if the fit had been told of the others alone, so that variances are rather small.
 
@@ -96,7 +97,9 @@ class Posterior:
         features = bind(density.operators, _clamped(density, cells), True)
         mean, curvature = features.moments(q), features.gram(q, q)
         n = density.n_presences if density.evidence is None else density.evidence.effective
-        precision = n * curvature + np.diag((n * density.beta) ** 2 / 2)
+        # of a kernel's features the prior is normal, with the strength beta^2 of the penalty
+        prior = np.where(density.kinds == "k", n * density.beta**2, (n * density.beta) ** 2 / 2)
+        precision = n * curvature + np.diag(prior)
         # rounding alone could leave a direction without any precision
         values, vectors = np.linalg.eigh((precision + precision.T) / 2)
         values = np.maximum(values, values.max(initial=0) * len(values) * np.finfo(float).eps)

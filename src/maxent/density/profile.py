@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from maxent.density.explanation import pieces_of
 from maxent.features import Cells, bind, part_of, variables_used
 from maxent.features.cells import UNKNOWN
 from maxent.rows.arrays import Array
@@ -47,12 +48,13 @@ def profile(density: FittedDensity, variable: str | int, n: int) -> Profile:
     name = schema.names[variable] if isinstance(variable, int | np.integer) else variable
     if name not in schema.names:
         raise ValueError(f"no variable {variable!r}; the model has {', '.join(schema.names)}")
-    uses = variables_used(density.operators, schema.names)
+    pieces, weights = pieces_of(density)
+    uses = variables_used(pieces, schema.names)
     looks = uses[schema.names.index(name)]
     alone = np.flatnonzero(looks & (uses.sum(axis=0) == 1))
     x, cells = _along(density, name, n)
-    features = bind(part_of(density.operators, alone), cells)
-    return Profile(name, x, features.scores(density.weights[alone]), alone.size == looks.sum())
+    features = bind(part_of(pieces, alone), cells)
+    return Profile(name, x, features.scores(weights[alone]), alone.size == looks.sum())
 
 
 def _along(density: FittedDensity, name: str, n: int) -> tuple[Array, Cells]:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from maxent import io
 from maxent._support.checks import positive
@@ -202,8 +205,20 @@ class Recipe:
             f"got {self.regularization!r}"
         )
 
-    def _potential(self, beta: Array) -> Potential:
-        return potentials.make_potential(self.potential, beta)
+    def _potential(self, beta: Array, kinds: Array) -> Potential:
+        """V of features with these deviations; named ones leave kernels their own norm."""
+        if isinstance(self.potential, Potential) or self.potential == "equality":
+            return potentials.make_potential(self.potential, beta)
+        kernel = kinds == "k"
+        edges = [0, *(np.flatnonzero(np.diff(kernel)) + 1).tolist(), kernel.size]
+        runs = [(slice(a, b), bool(kernel[a])) for a, b in pairwise(edges) if b > a]
+        parts = [
+            potentials.make_potential("quadratic" if own else self.potential, beta[run])
+            for run, own in runs
+        ]
+        if len(parts) == 1:
+            return parts[0]
+        return potentials.Families(parts, [run.stop - run.start for run, _ in runs])
 
     # -- features ------------------------------------------------------------------------------
 
@@ -224,6 +239,8 @@ class Recipe:
             return letters, ()
         if self.preset is not None:  # both programs always use them
             return letters + "c", ()
+        if "k" in letters:  # a kernel looks at all columns
+            return letters, ()
         note = (
             f"categorical columns {', '.join(unused)} are not used; add c to features={letters!r}"
         )

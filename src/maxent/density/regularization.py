@@ -33,17 +33,25 @@ def class_beta(kinds: Array, m: float) -> Array:
     """The table's value for each feature's class at m presences, linear between its entries."""
     richest = next(letter for letter in "pql" if letter == "l" or (kinds == letter).any())
     tables = {**_OTHERS, **dict.fromkeys("lqp", _LQP[richest])}
-    beta = np.empty(kinds.size)
+    beta = np.ones(kinds.size)
     for letter, (counts, values) in tables.items():
         beta[kinds == letter] = np.interp(m, counts, values)
     return beta
+
+
+def _with_kernels(kinds: Array, beta: Array, m: float) -> Array:
+    """beta_j = 1 / sqrt(m) for features of kernels, whose sizes are what the kernel says of them.
+
+    So the quadratic penalty beta^2/2 ||w||^2 is that of a Gaussian process with that covariance.
+    """
+    return np.where(kinds == "k", 1 / np.sqrt(m), beta)
 
 
 def practical(kinds: Array, mean: Array, sd: Array, m: float) -> tuple[Array, Array]:
     """beta_j = sd_j / sqrt(m), beta_0 = 1 (density paper §8); 1 / m where all presences agree."""
     agree = sd < 1e-6  # sd is a difference of sums
     sd = np.where(agree, 1 / np.sqrt(m), sd)
-    return sd / np.sqrt(m), np.zeros(sd.size, dtype=bool)
+    return _with_kernels(kinds, sd / np.sqrt(m), m), np.zeros(sd.size, dtype=bool)
 
 
 def own(rule: Callable[[Array, Array, Array, float], Array]) -> Rule:
@@ -72,7 +80,7 @@ def jar(kinds: Array, mean: Array, sd: Array, m: float) -> tuple[Array, Array]:
     off = ((kinds == "c") & (mean <= _EXACT)) | (
         (kinds == "t") & ((mean <= _EXACT) | (mean >= 1 - _EXACT))
     )
-    return beta, off
+    return _with_kernels(kinds, beta, m), off
 
 
 def maxnet(kinds: Array, mean: Array, sd: Array, m: float) -> tuple[Array, Array]:
@@ -82,7 +90,8 @@ def maxnet(kinds: Array, mean: Array, sd: Array, m: float) -> tuple[Array, Array
     hinge = 0.5 * np.maximum(sd, 1 / np.sqrt(m)) / np.sqrt(m)
     beta = np.where(kinds == "h", np.maximum(beta, hinge), beta)
     constant = (kinds == "t") & ((mean <= _EXACT) | (mean >= 1 - _EXACT))
-    return np.where(constant, np.maximum(beta, 1.0), beta), np.zeros(beta.size, dtype=bool)
+    beta = np.where(constant, np.maximum(beta, 1.0), beta)
+    return _with_kernels(kinds, beta, m), np.zeros(beta.size, dtype=bool)
 
 
 def spread(features: OperatorMap, observed: Array, m: float) -> tuple[Array, Array]:

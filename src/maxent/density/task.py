@@ -20,7 +20,7 @@ from maxent.density.model import FittedDensity
 from maxent.density.origin import Offered, Origin, kinds_of
 from maxent.density.points import Points
 from maxent.density.regularization import Rule, spread
-from maxent.features import Operator, OperatorMap, bind, part_of, variables_used
+from maxent.features import Operator, OperatorMap, bind, part_of
 from maxent.rows.arrays import Array
 
 
@@ -29,6 +29,10 @@ class Fit(NamedTuple):
 
     density: FittedDensity
     w: Array
+
+    def start(self, index: Array) -> Array:
+        """The weights of the features ``index``, 0 for those made anew (-1)."""
+        return np.where(index >= 0, self.w[index], 0.0)
 
 
 class Posed(NamedTuple):
@@ -57,7 +61,7 @@ class DensityTask:
     entropy : Entropy
         `Omega`.
     potential : callable
-        From beta to V, before the multiplier.
+        From beta and the letters of the features to V, before the multiplier.
     multiplier : float, default 1.0
         c in `V_c(r) = c V(r / c)`.
     solver : str or Solver, default "auto"
@@ -84,7 +88,7 @@ class DensityTask:
     features: OperatorMap
     rule: Rule
     entropy: Entropy
-    potential: Callable[[Array], Potential]
+    potential: Callable[[Array, Array], Potential]
     multiplier: float = 1.0
     solver: Any = "auto"
     tol: float = 1e-7
@@ -123,7 +127,7 @@ class DensityTask:
         if index.size < features.n_features:
             operators, features = part_of(operators, index), features.restrict(index)
         beta = beta[index]
-        potential = potentials.scaled(self.potential(beta), self.multiplier)
+        potential = potentials.scaled(self.potential(beta, kinds_of(operators)), self.multiplier)
         return Posed(index, operators, beta, self._problem(features, potential))
 
     def _problem(self, features: OperatorMap, potential: Potential) -> Problem:
@@ -178,7 +182,10 @@ class DensityTask:
             yield c, self._density(problem, solution, self.multiplier * c)
 
     def _density(self, problem: Problem, solution: Solution, multiplier: float) -> FittedDensity:
-        return self._fitted(problem, solution, self.posed.beta * multiplier, self.offered)
+        # of features of kernels beta^2 is the strength of a square, which c multiplies
+        kernel = kinds_of(self.posed.operators) == "k"
+        beta = self.posed.beta * np.where(kernel, np.sqrt(multiplier), multiplier)
+        return self._fitted(problem, solution, beta, self.offered)
 
     @property
     def offered(self) -> Offered:
@@ -197,21 +204,31 @@ class DensityTask:
 
     def only(self, variable: str) -> DensityTask:
         """The features of one variable, on its distinct values: the same fits, fewer cells."""
-        names = self.points.schema.names
-        uses = variables_used(self.operators, names)
-        mine = uses[names.index(variable)] & (uses.sum(axis=0) == 1)
-        operators = part_of(self.operators, np.flatnonzero(mine))
         points = self.points.at_values_of(variable)
+        operators, _ = self._among([variable])
         features = bind(operators, points.cells)
         return replace(self, points=points, operators=operators, features=features)
 
     def without(self, variable: str) -> tuple[DensityTask, Array]:
-        """The features that do not use a variable, and their index."""
+        """The features that do not use a variable, and their index; -1 for one made anew."""
         names = self.points.schema.names
-        uses = variables_used(self.operators, names)[names.index(variable)]
-        index = np.flatnonzero(~uses)
-        operators, features = part_of(self.operators, index), self.features.restrict(index)
+        operators, index = self._among([name for name in names if name != variable])
+        if (index >= 0).all():
+            features = self.features.restrict(index)
+        else:
+            features = bind(operators, self.points.cells)
         return replace(self, operators=operators, features=features), index
+
+    def _among(self, names: Sequence[str]) -> tuple[list[Operator], Array]:
+        """Operators that look at these variables alone, and the index of their features."""
+        operators, index, start = [], [np.empty(0, dtype=np.intp)], 0
+        for operator in self.operators:
+            left = operator.among(names, self.points.schema.names, self.points.cells)
+            if left is not None:
+                operators.append(left.operator)
+                index.append(np.where(left.index >= 0, left.index + start, -1))
+            start += operator.n_features
+        return operators, np.concatenate(index)
 
     def thinned(self, w: Array, knots: int) -> tuple[DensityTask, Array]:
         """Fewer features, which hold the density of the weights w, and their index.

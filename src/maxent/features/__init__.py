@@ -9,6 +9,7 @@ import numpy as np
 
 from maxent.features.additive import Additive, Hinge, Linear, Square, Threshold
 from maxent.features.base import (
+    Among,
     Bound,
     FeatureClass,
     Operator,
@@ -29,6 +30,7 @@ from maxent.features.views import CellsView
 
 __all__ = [
     "Additive",
+    "Among",
     "Bound",
     "Categorical",
     "Cells",

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from copy import copy
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -49,7 +49,7 @@ class ViewedClass(FeatureClass):
 
 
 class Operator(ABC):
-    """A fitted family of features with values in [0, 1], or in ``ranges``, on the cells of the fit."""
+    """A fitted family of features, in [0, 1] on the cells of the fit unless ``ranges`` says."""
 
     @property
     @abstractmethod
@@ -90,6 +90,22 @@ class Operator(ABC):
         """
         return np.ones((len(names), self.n_features), dtype=bool)
 
+    def among(self, names: Sequence[str], all_names: Sequence[str], cells: Cells) -> Among | None:
+        """What is left where only the variables ``names`` of all may be looked at; or None.
+
+        By default the features that look at no other.
+        """
+        others = [name for name in all_names if name not in names]
+        index = np.flatnonzero(~self.uses_columns(others).any(axis=0))
+        return Among(self.restrict(index), index) if index.size else None
+
+    def parts(self) -> list[Operator]:
+        """Operators of as many features that add up to these, each of fewer variables.
+
+        What explanations take apart; by default this one alone.
+        """
+        return [self]
+
     def join(self, other: Operator) -> Operator | None:
         """Both as one operator, where that makes a faster map; None otherwise."""
         return None
@@ -105,6 +121,13 @@ class Operator(ABC):
     def thinned(self, records: Cells, knots: int) -> Array:
         """The index of features that can stand for all: all, where none is nearly another."""
         return np.arange(self.n_features)
+
+
+class Among(NamedTuple):
+    """Features of fewer variables, and which feature of before each was; -1 for a new one."""
+
+    operator: Operator
+    index: Array
 
 
 def narrowed(block: Array, width: int) -> Array:

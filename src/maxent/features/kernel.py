@@ -12,6 +12,7 @@ norm B differs from it by at most B sqrt(r(x)) at x.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -21,7 +22,7 @@ import numpy as np
 from maxent import io
 from maxent._support.checks import floats, indices
 from maxent._support.threads import one_blas_thread, over_rows, sum_of_parts
-from maxent.features.base import Bound, FeatureClass, Operator, replaced
+from maxent.features.base import Among, Bound, FeatureClass, Operator, replaced
 from maxent.features.cells import Cells, Schema, check_levels
 from maxent.rows.arrays import Array
 
@@ -30,6 +31,7 @@ _KEPT = 1 << 29  # bytes of features that are kept, not computed again in every 
 _JITTER, _SMALLEST = 1e-6, 1e-5  # of the mean and the largest eigenvalue
 _CANDIDATES = 20_000  # cells that a pivoted Cholesky chooses landmarks from
 _SPENT = 1e-7  # of the mean similarity of a cell to itself: less is no room for a landmark
+_writing = threading.Lock()  # several threads may ask for the features of one table
 _PAIRS = (("x", "y"), ("lon", "lat"), ("longitude", "latitude"), ("easting", "northing"))
 
 
@@ -179,6 +181,54 @@ class KernelFeatures(Operator):
             number=self.number[index],
             least=self.least[index],
             most=self.most[index],
+        )
+
+    def among(self, names: Sequence[str], all_names: Sequence[str], cells: Cells) -> Among | None:
+        """The kernel of these variables alone, at the same landmarks: other features."""
+        others = [name for name in all_names if name not in names]
+        if not self.uses_columns(others).any():
+            return Among(self, np.arange(self.n_features))
+        gone = np.isin((*self.variables, *self.categories), others)
+        spatial = 0.0 if gone[self.place].any() else self.spatial
+        less = self._without(gone, joint=self.joint, spatial=spatial)
+        if not less._looked_at().any():
+            return None
+        if not less.distance.any():
+            less = replace(less, joint=0.0)
+        found = less.at_landmarks(cells)
+        return None if found is None else Among(found, np.full(found.n_features, -1))
+
+    def parts(self) -> list[Operator]:
+        """The terms of each variable, the joint one and that of space."""
+        columns = len(self.variables) + len(self.categories)
+        everything = np.ones(columns, dtype=bool)
+        found: list[Operator] = []
+        for v in np.flatnonzero(self._alone()):
+            other = everything.copy()
+            other[v] = False
+            found.append(self._without(other, joint=0.0, spatial=0.0))
+        if self.joint and self.distance.any():
+            alone = self._without(everything, joint=self.joint, spatial=0.0)
+            found.append(replace(alone, distance=self.distance))
+        if self.spatial:
+            found.append(self._without(everything, joint=0.0, spatial=self.spatial))
+        return found
+
+    def _alone(self) -> Array:
+        """Columns with a term of their own."""
+        alone = self.additive != 0
+        alone[: len(self.variables)] |= self.linear != 0
+        return alone
+
+    def _without(self, gone: Array, joint: float, spatial: float) -> KernelFeatures:
+        """The same features of fewer terms."""
+        return replace(
+            self,
+            linear=np.where(gone[: len(self.variables)], 0.0, self.linear),
+            additive=np.where(gone, 0.0, self.additive),
+            distance=np.where(gone, 0.0, self.distance),
+            joint=joint,
+            spatial=spatial,
         )
 
     def bind(self, cells: Cells, clamp: bool = False) -> BoundKernel:
@@ -343,10 +393,14 @@ class BoundKernel(Bound):
         """Those on the cells of the fit."""
         return self.operator.ranges()
 
-    def _kept(self, needed: bool = False) -> Array | None:
+    def _kept(self) -> Array | None:
         """All features written out, where that is worth its memory."""
         self._passes += 1
-        if self._rows is None and (self._passes > 1 or needed):
+        if self._rows is not None or self._passes == 1:
+            return self._rows
+        with _writing:
+            if self._rows is not None:
+                return self._rows
             size = self.n_features * self._count
             kind = np.float64 if 8 * size <= _KEPT else np.float32
             if np.dtype(kind).itemsize * size <= _KEPT:
@@ -363,7 +417,8 @@ class BoundKernel(Bound):
         """Some of the features on the same cells."""
         if index.size == self.n_features:
             return self
-        rows = None if self._rows is None else self._rows[index]
+        kept = self._kept()
+        rows = None if kept is None else kept[index]
         part = self.operator.restrict(index)
         return replaced(self, operator=part, n_features=index.size, _rows=rows)
 

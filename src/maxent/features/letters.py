@@ -8,6 +8,7 @@ from typing import NamedTuple
 from maxent.features.additive import Hinge, Linear, Square, Threshold
 from maxent.features.base import FeatureClass
 from maxent.features.categorical import Categorical
+from maxent.features.kernel import Kernel
 from maxent.features.product import Interaction
 
 
@@ -30,6 +31,7 @@ LETTERS: dict[str, Letter] = {
     "t": Letter("threshold", True, lambda knots, occupied: Threshold(knots)),
     "h": Letter("hinge", True, lambda knots, occupied: Hinge(knots)),
     "c": Letter("categorical", False, lambda knots, occupied: Categorical(occupied=occupied)),
+    "k": Letter("kernel", False, lambda knots, occupied: Kernel()),
 }
 ALL = "".join(LETTERS)
 MONOTONE = tuple(letter for letter, kind in LETTERS.items() if kind.monotone)

@@ -15,7 +15,17 @@ from maxent.core.entropies import Relative
 from maxent.core.potentials import Equality
 from maxent.core.problem import Problem
 from maxent.density import Fit, FittedDensity, Points, Table, fitted_density
-from maxent.features import Cells, Schema, bind, part_of, variables_used
+from maxent.features import (
+    Bound,
+    Cells,
+    OperatorMap,
+    Schema,
+    bind,
+    part_of,
+    variables_used,
+    with_weights,
+)
+from maxent.features.base import FeatureRows
 from maxent.rows.arrays import Array
 from maxent.species.fitting.results import Importance, Jackknife, Sample
 from maxent.species.judging.refits import (
@@ -108,10 +118,10 @@ def gain_shares(model: Any, sample: Sample) -> Array:
     (True, 0.0)
     """
     density = fitted_density(model)
-    names, w = density.schema.names, density.weights
-    if not w.size:
+    names = density.schema.names
+    if not density.weights.size:
         return np.zeros(len(names))
-    problem = _problem_in_use(density, sample)
+    problem, w, uses = _problem_in_use(density, sample)
     theta = problem.features.scores(w)
     gain = problem.state(0 * w, 0 * theta).smooth - problem.state(w, theta).smooth
     for nodes in _NODES:
@@ -120,20 +130,36 @@ def gain_shares(model: Any, sample: Sample) -> Array:
         term = -w * sum(a * problem.state(t * w, t * theta).gradient for t, a in rays)
         if abs(term.sum() - gain) <= _ADDS_UP:
             break
-    uses = variables_used(density.operators, names)
     return np.asarray(uses @ (term / uses.sum(axis=0)))
 
 
-def _problem_in_use(density: FittedDensity, sample: Sample) -> Problem:
-    """The problem of the fit, with the features in use alone and no potential."""
+def _problem_in_use(density: FittedDensity, sample: Sample) -> tuple[Problem, Array, Array]:
+    """The problem of the fit, with the features in use alone and no potential.
+
+    Its weights, and which variables each feature uses. The terms of a kernel are a feature each.
+    """
     table = Table.from_rows(sample.X, sample.counts, prior=sample.prior)
     points = Points.of_table(table, merge=density.merged, schema=density.schema)
-    return Problem(
+    names = density.schema.names
+    parts: list[Bound] = []
+    weights, uses = [np.empty(0)], [np.empty((len(names), 0), dtype=bool)]
+    for operator, w in with_weights(density.operators, density.weights):
+        terms = operator.parts()
+        if len(terms) > 1:
+            parts.append(FeatureRows(np.array([bind([t], points.cells).scores(w) for t in terms])))
+            weights.append(np.ones(len(terms)))
+            uses += [term.uses_columns(names).any(axis=1, keepdims=True) for term in terms]
+        else:
+            parts.append(operator.bind(points.cells))
+            weights.append(w)
+            uses.append(operator.uses_columns(names))
+    problem = Problem(
         Relative(density.entropy, points.default),
-        bind(density.operators, points.cells),
+        OperatorMap(parts, points.cells.n_cells),
         Equality(),
         observed=points.observed,
     )
+    return problem, np.concatenate(weights), np.concatenate(uses, axis=1)
 
 
 # -- permutation -------------------------------------------------------------------------------
@@ -230,7 +256,7 @@ def jackknife(
                 return scored.scores_of(fit_if_any(task.only(name)))
             rest, index = task.without(name)
             return scored.scores_of(
-                fit_if_any(rest, None if everything is None else everything.w[index])
+                fit_if_any(rest, None if everything is None else everything.start(index))
             )
 
         names = schema.names
