@@ -563,6 +563,8 @@ class JointMap(FeatureMap):
            [0., 2., 1.]])
     """
 
+    n_rows: int
+
     def __init__(self, X: Any, n_rows: int, exact: bool = False) -> None:
         X = _matrix(X)
         if sparse.issparse(X):
