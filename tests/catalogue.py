@@ -236,6 +236,7 @@ ESTIMATORS = [
     mx.Matcher(),
     mx.MaxentDensity(),
     mx.MaxentDensityCV(),
+    mx.MultiDensity(),
     mx.StructMaxent(),
     mx.StructMaxentCV(),
     mx.StructMaxentClassifier(),

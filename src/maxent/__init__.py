@@ -178,6 +178,7 @@ PUBLIC = {
         "Matcher",
         "MaxentDensity",
         "MaxentDensityCV",
+        "MultiDensity",
         "SeparableWarning",
         "StructMaxent",
         "StructMaxentCV",

@@ -172,6 +172,7 @@ from maxent.learn import MED as MED
 from maxent.learn import Matcher as Matcher
 from maxent.learn import MaxentDensity as MaxentDensity
 from maxent.learn import MaxentDensityCV as MaxentDensityCV
+from maxent.learn import MultiDensity as MultiDensity
 from maxent.learn import SeparableWarning as SeparableWarning
 from maxent.learn import StructMaxent as StructMaxent
 from maxent.learn import StructMaxentCV as StructMaxentCV
