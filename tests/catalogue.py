@@ -205,6 +205,8 @@ OTHERS.append(mx.Spiked.from_matrix(A))  # tested in test_potentials.py
 OTHERS.append(mx.Tied(OTHERS[1], np.ones((1, 2))))
 OTHERS.append(mx.HigherOrderChain(2, order=2))  # tested in test_structured_higher_order.py
 
+OTHERS.append(mx.FeatureTransformer())  # tested in test_feature_transformer.py
+
 PLACES = np.arange(8.0).reshape(4, 2)
 
 # tested in test_features.py

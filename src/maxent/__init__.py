@@ -162,6 +162,7 @@ PUBLIC = {
         "Aligner",
         "CRF",
         "ChainClassifier",
+        "FeatureTransformer",
         "FenchelYoungClassifier",
         "FenchelYoungClassifierCV",
         "FenchelYoungMultilabel",

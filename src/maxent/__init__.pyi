@@ -156,6 +156,7 @@ from maxent.io import save as save
 from maxent.learn import Aligner as Aligner
 from maxent.learn import CRF as CRF
 from maxent.learn import ChainClassifier as ChainClassifier
+from maxent.learn import FeatureTransformer as FeatureTransformer
 from maxent.learn import FenchelYoungClassifier as FenchelYoungClassifier
 from maxent.learn import FenchelYoungClassifierCV as FenchelYoungClassifierCV
 from maxent.learn import FenchelYoungMultilabel as FenchelYoungMultilabel

@@ -83,7 +83,7 @@ def test_records_are_compared_as_they_are_fitted(tmp_path):
     ("given", "why"),
     [
         ({"features": []}, "choose feature classes"),
-        ({"features": ["xyz"]}, "letters of lqphtc, got 'xyz'"),
+        ({"features": ["xyz"]}, "letters of lqphtck, got 'xyz'"),
         ({"multipliers": [0, 1]}, "above 0"),
         ({"partition": "jackknife", "folds": 4}, "folds has no effect on jackknife"),
         ({"scoring": "partial_roc"}, "needs “Partial ROC at this % of omission”"),

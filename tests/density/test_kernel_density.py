@@ -227,3 +227,80 @@ def test_the_loss_is_bounded_for_features_of_any_range(table):
     assert np.isfinite(bound.value) if hasattr(bound, "value") else "at most" in str(bound)
     low, high = model.density_.operators[0].ranges()
     assert (high > low).all()
+
+
+def test_box_of_ones_own_makes_weights_zero(table):
+    """A Potential is taken as it is, and sampled Gram matrices know features of both signs."""
+    X, _ = table
+    model = fitted(table, potential=mx.Box(0.02))
+    assert model.gap_ <= model.tol
+    assert 0 < len(model.coef_) < model.n_features_ / 4
+    assert abs(model.predict(X[["warm", "rain", "soil"]]).sum() - 1) < 1e-10
+
+
+def test_paths_cross_validation_and_other_entropies(table):
+    X, y = table
+    X = X[["warm", "rain", "soil"]]
+    path = mx.MaxentDensity("k", verbose=0).path(X, y, multipliers=[10.0, 1.0, 0.1])
+    gains = [model.gain_ for model in path]
+    assert gains == sorted(gains)
+    np.testing.assert_allclose(gains[1], fitted(table).gain_, atol=1e-6)
+    chosen = mx.MaxentDensityCV(("k",), multipliers=(0.3, 30.0), cv=3, verbose=0).fit(X, y)
+    assert chosen.gap_ <= 1e-7
+    sparse = fitted(table, entropy=mx.Tsallis(2.0), multiplier=0.05)
+    assert sparse.gap_ <= sparse.tol
+    assert (sparse.predict(X) == 0).any()
+
+
+def test_the_posterior_of_a_kernel_is_that_of_a_gaussian_process(table):
+    """Sigma = (m Cov_q(phi) + c I)^-1: the multiplier is the precision of the prior."""
+    from maxent.density.posterior import Posterior
+
+    X, _ = table
+    X = X[["warm", "rain", "soil"]]
+    for c in (1.0, 4.0):
+        density = fitted(table, multiplier=c).density_
+        F = bind(density.operators, density.schema.read(X)).columns()
+        q = density.predict(X)
+        precision = 80 * ((F.T * q) @ F - np.outer(q @ F, q @ F)) + c * np.eye(F.shape[1])
+        found = Posterior.from_density(density, X).covariance
+        np.testing.assert_allclose(found, np.linalg.inv(precision), atol=1e-8)
+
+
+def test_two_kernels_need_two_names(table):
+    kernels = [Kernel(landmarks=20), Kernel(landmarks=30, family="gaussian")]
+    with pytest.raises(ValueError, match="two kernels are called 'kernel': give one another name"):
+        fitted(table, features=kernels)
+    both = fitted(table, features=[kernels[0], Kernel(landmarks=30, name="smooth")])
+    assert len(both.coef_) == len(both.density_.weights)
+    assert {"kernel 1", "smooth 1"} <= both.coef_.keys()
+
+
+def test_means_of_densities_keep_their_kernels(table):
+    from maxent.density import Points
+    from maxent.density.pool import log_pool
+
+    X, y = table
+    X = X[["warm", "rain", "soil"]]
+    members = [fitted(table).density_, fitted(table, features="lck").density_]
+    pooled = log_pool(members, [0.25, 0.75], Points.from_table(X, y),
+                      [member.certificate for member in members])  # fmt: skip
+    logs = 0.25 * members[0].predict(X, "log") + 0.75 * members[1].predict(X, "log")
+    np.testing.assert_allclose(pooled.predict(X), np.exp(logs) / np.exp(logs).sum(), rtol=1e-9)
+    assert len(pooled.coef) == pooled.weights.size
+    assert np.isfinite(pooled.explain(X[:2]).shares).all()
+
+
+def test_tables_in_blocks_are_refused_in_words(table):
+    da = pytest.importorskip("dask.array")
+    X, y = table
+    values = da.from_array(X[["warm", "rain"]].to_numpy(), chunks=(100, 2))
+    with pytest.raises(TypeError, match=r"Kernel is fitted to all cells at once.*--background"):
+        mx.MaxentDensity("k", verbose=0).fit(values, da.from_array(y, chunks=100))
+
+
+def test_lambdas_files_have_no_line_for_it(table, tmp_path):
+    from maxent.density.lambdas import write_lambdas
+
+    with pytest.raises(ValueError, match="no line for the features of KernelFeatures"):
+        write_lambdas(fitted(table, ("warm", "rain")), tmp_path / "x.lambdas")

@@ -184,7 +184,7 @@ def test_a_level_that_no_landmark_has_is_like_no_other():
     same = phi._similar(phi._ready(lost), phi._ready(lost))
     u = phi._ready(lost).values[0]
     gap = np.abs(u[:, None] - u)
-    matern = kernel.FAMILIES["matern32"]
+    matern = kernel.FAMILIES["matern32"].function
     expected = 0.3 * np.outer(u, u) + 0.3 * matern(gap) + 0.3 * matern(gap / 1.6)
     np.testing.assert_allclose(same - 0.3, expected, atol=1e-12)  # one lost level is like itself
 
@@ -256,3 +256,54 @@ def test_threads_change_nothing(monkeypatch):
         found.append((features.scores(w), features.moments(np.full(3000, 1 / 3000))))
     for one, other in zip(*found, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("family", list(kernel.FAMILIES))
+def test_compiled_and_written_out_agree(family, monkeypatch):
+    """Exponentials of single cells and those of all pairs, compiled or not, also far away."""
+    X = table(200).drop(columns="soil")
+    phi, schema, cells = made(X, landmarks=30, family=family, joint=0.2)
+    K = phi._similar(phi._ready(cells), phi._landmarks())
+    u, v = phi._ready(cells).values, phi._landmarks().values
+    g = kernel.FAMILIES[family].function
+    gap = u[:, :, None] - v[:, None, :]
+    plain = 0.3 / 5 * np.einsum("vi,vj->ij", u, v) + 0.6 / 5 * g(np.abs(gap)).sum(axis=0)
+    plain += 0.2 * g(np.sqrt((gap**2).mean(axis=0)) / 1.6)
+    np.testing.assert_allclose(K, plain, atol=1e-12)
+    monkeypatch.setattr(kernel, "_FAR", 0.0)
+    np.testing.assert_allclose(phi._similar(phi._ready(cells), phi._landmarks()), K, atol=1e-13)
+    monkeypatch.undo()
+    far = schema.read(X + 1e6)
+    assert np.isfinite(phi.matrix(far)).all()
+
+
+def test_the_twin_has_the_same_bits():
+    from maxent._support.compiling.kernels import _twins
+    from maxent.features.kernels.similar import add_terms
+
+    rng = np.random.default_rng(0)
+    one, other = rng.normal(size=(3, 40)), rng.normal(size=(3, 11))
+    weights = np.array([0.2, 0.0, 0.7])
+    found = []
+    for run in (add_terms, _twins[add_terms], getattr(add_terms, "py_func", add_terms)):
+        K, apart = np.ones((40, 11)), np.zeros((40, 11))
+        up, others_up = np.exp(1.7 * one), np.exp(1.7 * other)
+        run(
+            one,
+            up,
+            1 / up,
+            other,
+            others_up,
+            1 / others_up,
+            weights,
+            weights[::-1].copy(),
+            1.7,
+            1.0,
+            1 / 3,
+            K,
+            apart,
+        )
+        found.append((K, apart))
+    for K, apart in found[1:]:
+        np.testing.assert_array_equal(K, found[0][0])
+        np.testing.assert_array_equal(apart, found[0][1])

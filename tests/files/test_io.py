@@ -51,7 +51,8 @@ def tagging_problem():
 
 
 def operators():
-    features = [mx.Hinge(), mx.Interaction(), mx.Categorical()]
+    kernel = mx.Kernel(landmarks=5, spatial=0.2, coordinates=("x0", "x1"))
+    features = [mx.Hinge(), mx.Interaction(), mx.Categorical(), kernel]
     return fit_operators(features, TABLE, categorical=[2])
 
 
@@ -96,6 +97,8 @@ MODELS = [
     mx.Threshold(5),
     mx.Hinge(),
     mx.Categorical(occupied=True),
+    mx.Kernel(spatial=0.3, coordinates=("x", "y")),
+    mx.FeatureTransformer("lq"),
     Schema.from_table(TABLE, [2]),
     DensityLink(0.5, -1.0),
     mx.PresenceKFold(3),

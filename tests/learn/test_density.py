@@ -1164,8 +1164,8 @@ def test_all_rows_missing():
     [
         ({"preset": "jar"}, 'preset must be None, "maxent" or "maxnet", got \'jar\''),
         ({"potential": "l1"}, "potential must be a Potential or one of box, quadratic.*got 'l1'"),
-        ({"features": "lx"}, 'features must be "auto", letters from "lqpthc"'),
-        ({"features": ""}, 'features must be "auto", letters from "lqpthc"'),
+        ({"features": "lx"}, 'features must be "auto", letters from "lqpthck"'),
+        ({"features": ""}, 'features must be "auto", letters from "lqpthck"'),
         ({"features": []}, "features must be letters or a list of feature classes"),
         ({"features": ["l", "q"]}, "features must be letters or a list of feature classes"),
         ({"features": [Linear]}, "features must be letters or a list of feature classes"),

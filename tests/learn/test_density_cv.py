@@ -270,7 +270,7 @@ def test_the_chosen_model_has_all_that_a_density_has(tmp_path):
         ({"entropies": []}, "entropies: give a list of choices"),
         ({"multipliers": ()}, "multipliers is empty"),
         ({"multipliers": (1.0, -1.0)}, "multiplier must be a positive number, got -1"),
-        ({"features": ("l", "x")}, 'letters from "lqpthc"'),
+        ({"features": ("l", "x")}, 'letters from "lqpthck"'),
         ({"potentials": ("l1",)}, "potential must be a Potential or one of"),
         (
             {"cv": "blocks"},

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from maxent.app.draft import Draft
 
 FILE = "tuning.json"  # in every folder of `maxent tune`
-_LETTERS = "lqphtc"
+_LETTERS = "lqphtck"
 _OF_DATA = ("entropy", "select", "keep_duplicates", "minimum", "test_share")  # of a fit alone
 _WORDS = ("features", "potential", "statistic", "fold")
 _LISTED = 500  # folders in the list
@@ -33,7 +33,7 @@ class TuningChoices(TuningSettings):
 
     >>> TuningChoices(features=("l", "lqx")).words()
     Traceback (most recent call last):
-    ValueError: feature classes are letters of lqphtc, got 'lqx'
+    ValueError: feature classes are letters of lqphtck, got 'lqx'
     """
 
     features: tuple[str, ...] = ("l", "lq", "lqh", "lqph")

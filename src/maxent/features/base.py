@@ -10,7 +10,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from copy import copy
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -123,7 +124,8 @@ class Operator(ABC):
         return np.arange(self.n_features)
 
 
-class Among(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Among:
     """Features of fewer variables, and which feature of before each was; -1 for a new one."""
 
     operator: Operator

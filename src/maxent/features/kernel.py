@@ -12,15 +12,16 @@ norm B differs from it by at most B sqrt(r(x)) at x.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from maxent import io
-from maxent._support.checks import floats, indices
+from maxent._support.checks import floats, indices, positive
 from maxent._support.threads import one_blas_thread, over_rows, sum_of_parts
 from maxent.features.base import Among, Bound, FeatureClass, Operator, replaced
 from maxent.features.cells import Cells, Schema, check_levels
@@ -29,6 +30,7 @@ from maxent.rows.arrays import Array
 _BLOCK = 512  # cells whose similarities to the landmarks stay in cache
 _KEPT = 1 << 29  # bytes of features that are kept, not computed again in every pass
 _JITTER, _SMALLEST = 1e-6, 1e-5  # of the mean and the largest eigenvalue
+_FAR = 300.0  # exponents whose products are ordinary numbers
 _CANDIDATES = 20_000  # cells that a pivoted Cholesky chooses landmarks from
 _SPENT = 1e-7  # of the mean similarity of a cell to itself: less is no room for a landmark
 _writing = threading.Lock()  # several threads may ask for the features of one table
@@ -53,11 +55,20 @@ def _gaussian(t: Array) -> Array:
     return np.exp(-0.5 * t * t)
 
 
-FAMILIES: dict[str, Callable[[Array], Array]] = {
-    "matern12": _matern12,
-    "matern32": _matern32,
-    "matern52": _matern52,
-    "gaussian": _gaussian,
+class Shape(NamedTuple):
+    """g of a distance; for Matern's `(1 + slope t + bend t^2) exp(-t)` with t in 1 / rate."""
+
+    function: Callable[[Array], Array]
+    rate: float
+    slope: float = 0.0
+    bend: float = 0.0
+
+
+FAMILIES = {
+    "matern12": Shape(_matern12, 1.0),
+    "matern32": Shape(_matern32, math.sqrt(3.0), 1.0),
+    "matern52": Shape(_matern52, math.sqrt(5.0), 1.0, 1 / 3),
+    "gaussian": Shape(_gaussian, 0.0),
 }
 
 
@@ -66,20 +77,23 @@ FAMILIES: dict[str, Callable[[Array], Array]] = {
 class KernelFeatures(Operator):
     """`phi(x) = k(x, z) U`, the features of a kernel at landmarks z.
 
-    In variables u = (x - centre) / spread and with g the family's function of distance,
+    With u and v the variables of x and z, less ``centre`` and divided by ``spread``, and g the
+    family's function of distance, k is the sum of
 
-        k(x, z) = sum_j linear_j u_j v_j + sum_j additive_j g(|u_j - v_j| / scale)
-                + joint g(sqrt(sum_j distance_j (u_j - v_j)^2) / joint_scale)
-                + spatial g(|u_P - v_P| / spatial_scale),
+    - linear: `sum_j a_j u_j v_j` with the weights ``linear``;
+    - additive: `sum_j b_j g(|u_j - v_j| / scale)` with the weights ``additive``;
+    - joint: g of `sqrt(sum_j d_j (u_j - v_j)^2)` in ``joint_scale`` with the weights ``distance``;
+    - spatial: g of the distance of the coordinates ``place``, in ``spatial_scale``.
 
-    P the two coordinates. A category has the similarity [x_j = z_j], and the squared distance
-    [x_j != z_j]. ``additive`` and ``distance`` have an entry for every continuous and then for
-    every categorical column, 0 where a column is not looked at.
+    Two equal levels of a category have the similarity 1 and the squared distance 0, others 0 and 1.
+    ``additive`` and ``distance`` have an entry for every continuous and then for every categorical
+    column, 0 where a column is not looked at.
 
     ``residual_mean`` and ``residual_max`` are of `r(x) = k(x, x) - ||phi(x)||^2` over the cells of
     the fit, with all features.
     """
 
+    name: str
     variables: tuple[str, ...]
     categories: tuple[str, ...]
     levels: tuple[tuple[Any, ...], ...]
@@ -111,6 +125,13 @@ class KernelFeatures(Operator):
         if self.family not in FAMILIES:
             raise ValueError(f"the family must be one of {', '.join(FAMILIES)}: {self.family!r}")
         columns, both = len(self.variables), len(self.variables) + len(self.categories)
+        for name in ("scale", "joint_scale", "spatial_scale"):
+            positive(name, getattr(self, name))
+        for name in ("joint", "spatial"):
+            if not 0 <= getattr(self, name) < np.inf:
+                raise ValueError(f"{name} must be finite and >= 0, got {getattr(self, name)!r}")
+        if np.size(self.place) not in (0, 2):
+            raise ValueError(f"place must name two coordinates or none, got {self.place!r}")
         for name in ("centre", "spread", "low", "high", "linear"):
             floats(name, getattr(self, name), columns)
         for name in ("additive", "distance"):
@@ -145,7 +166,7 @@ class KernelFeatures(Operator):
 
     def names(self) -> list[str]:
         """kernel 1, kernel 2 ..., largest eigenvalue first."""
-        return [f"kernel {n + 1}" for n in self.number]
+        return [f"{self.name} {n + 1}" for n in self.number]
 
     def kinds(self) -> Array:
         """k."""
@@ -182,6 +203,14 @@ class KernelFeatures(Operator):
             least=self.least[index],
             most=self.most[index],
         )
+
+    def join(self, other: Operator) -> Operator | None:
+        """Never; but features of two kernels must not have the same names."""
+        if isinstance(other, KernelFeatures) and other.name == self.name:
+            raise ValueError(
+                f"two kernels are called {self.name!r}: give one another name, Kernel(name=...)"
+            )
+        return None
 
     def among(self, names: Sequence[str], all_names: Sequence[str], cells: Cells) -> Among | None:
         """The kernel of these variables alone, at the same landmarks: other features."""
@@ -269,36 +298,48 @@ class KernelFeatures(Operator):
 
     def _similar(self, one: Cells, other: Cells) -> Array:
         """k between all cells of two tables, both ready."""
-        function, count = FAMILIES[self.family], len(self.variables)
-        K = np.zeros((one.n_cells, other.n_cells))
-        apart = np.zeros_like(K) if self.joint else None
+        function, count = FAMILIES[self.family].function, len(self.variables)
+        shape = (one.n_cells, other.n_cells)
         used = np.flatnonzero(self.linear)
-        if used.size:
-            K += (one.values[used].T * self.linear[used]) @ other.values[used]
-        for v, (mine, theirs) in enumerate(zip(one.values, other.values, strict=True)):
-            weight, square = self.additive[v], self.distance[v] if self.joint else 0.0
-            if not (weight or square):
-                continue
-            gap = mine[:, None] - theirs
-            if weight:
-                K += weight * function(np.abs(gap) / self.scale)
-            if square and apart is not None:
-                gap *= gap
-                gap *= square
-                apart += gap
+        K = (one.values[used].T * self.linear[used]) @ other.values[used]
+        apart = np.zeros(shape if self.joint else (0, 0))
+        self._add_continuous(one.values, other.values, K, apart)
         for v, (level, known) in enumerate(zip(one.codes, other.codes, strict=True), count):
-            weight, square = self.additive[v], self.distance[v]
-            if weight or square:
+            if self.additive[v] or (self.distance[v] and self.joint):
                 same = level[:, None] == known
-                K += weight * same
-                if square and apart is not None:
-                    apart += square * ~same
-        if apart is not None:
+                K += self.additive[v] * same
+                if self.joint:
+                    apart += self.distance[v] * ~same
+        if self.joint:
             K += self.joint * function(np.sqrt(apart, out=apart) / self.joint_scale)
         if self.spatial:
             first, second = (one.values[p][:, None] - other.values[p] for p in self.place)
             K += self.spatial * function(np.hypot(first, second) / self.spatial_scale)
         return K
+
+    def _add_continuous(self, one: Array, other: Array, K: Array, apart: Array) -> None:
+        """Terms of single continuous variables, and their squared distances."""
+        from maxent._support.compiling.kernels import exact
+        from maxent.features.kernels.similar import add_terms
+
+        family, count = FAMILIES[self.family], len(self.variables)
+        additive = self.additive[:count]
+        distance = self.distance[:count] if self.joint else np.zeros(count)
+        looked = np.flatnonzero((additive != 0) | (distance != 0))
+        one, other = np.ascontiguousarray(one[looked]), np.ascontiguousarray(other[looked])
+        additive, distance = additive[looked], distance[looked]
+        rate = family.rate / self.scale
+        far = max(np.abs(one).max(initial=0.0), np.abs(other).max(initial=0.0)) * rate
+        if family.rate == 0 or not far < _FAR:  # exponentials would overflow
+            for u, v, weight in zip(one, other, additive, strict=True):
+                if weight:
+                    K += weight * family.function(np.abs(u[:, None] - v) / self.scale)
+            additive, rate = np.zeros(looked.size), 0.0
+        up, others_up = np.exp(rate * one), np.exp(rate * other)
+        exact(add_terms, 2 * K.size * looked.size)(
+            one, up, 1 / up, other, others_up, 1 / others_up, additive, distance, rate,
+            family.slope, family.bend, K, apart,
+        )  # fmt: skip
 
     def _self_similar(self, cells: Cells) -> Array:
         """k(x, x) of every cell, ready."""
@@ -517,14 +558,20 @@ def _double(values: Array) -> Array:
 class Kernel(FeatureClass):
     """Nystrom features of a sum of kernels: smooth responses, alone and joint, and space.
 
-    `k(x, z) = linear / d sum_j u_j v_j + additive / (d + c) (sum_j g(|u_j - v_j| / scale) + same)
-    + joint g(|u - v| / joint_scale) + spatial g(|s - t| / spatial_scale)`
-    with the d predictors u and v in standard deviations from their means over the cells of the fit,
-    ``same`` how many of the c categories agree, `|u - v|^2` the mean square over the predictors
-    (categories that differ add 2 / d each), and s and t the coordinates in longer sides of their
-    extent. The features phi have `<phi(x), phi(z)> ~ k(x, z)`, so that an l2 penalty on their
-    weights is the squared norm of a function of the kernel: with ``Quadratic(1 / m)`` of m records
-    the most probable one of a Gaussian process with covariance k.
+    With the d predictors u and v of two cells in standard deviations from their means over the
+    cells of the fit, c categories, and g a function that falls with distance, the kernel is the sum
+    of
+
+    - ``linear`` times `sum_j u_j v_j / d`;
+    - ``additive`` times the mean over predictors and categories of `g(|u_j - v_j| / scale)` and of
+      whether two levels agree;
+    - ``joint`` times g of the root mean square difference of the predictors, in ``joint_scale``
+      (categories that differ add `2 / d` to the mean square);
+    - ``spatial`` times g of the distance, in ``spatial_scale`` times the longer side of the region.
+
+    The features phi have `<phi(x), phi(z)> ~ k(x, z)`, so that an l2 penalty on their weights is
+    the squared norm of a function of the kernel: with ``Quadratic(1 / m)`` of m records the most
+    probable one of a Gaussian process with covariance k.
 
     Parameters
     ----------
@@ -556,6 +603,8 @@ class Kernel(FeatureClass):
         Columns of the coordinates, which are then no predictors. None: with a spatial term the
         columns x and y, lon and lat, longitude and latitude, or easting and northing; without one
         every column is a predictor.
+    name : str, default "kernel"
+        What the features are called, "kernel 1", "kernel 2" ...; several kernels need several.
 
     Notes
     -----
@@ -587,6 +636,7 @@ class Kernel(FeatureClass):
     choose: str = "seed"
     seed: int = 0
     coordinates: tuple[str, str] | None = None
+    name: str = "kernel"
 
     def __post_init__(self) -> None:
         for name in ("linear", "additive", "joint", "spatial"):
@@ -605,6 +655,8 @@ class Kernel(FeatureClass):
             raise ValueError(f'choose must be "seed" or "cholesky", got {self.choose!r}')
         if not (isinstance(self.landmarks, int | np.integer) and self.landmarks >= 1):
             raise ValueError(f"landmarks must be an integer >= 1, got {self.landmarks!r}")
+        if not (isinstance(self.name, str) and self.name):
+            raise ValueError(f"name must be a word, got {self.name!r}")
         if self.coordinates is not None:
             pair = self.coordinates
             if isinstance(pair, str) or len(pair) != 2 or pair[0] == pair[1]:
@@ -646,6 +698,7 @@ class Kernel(FeatureClass):
         squared = np.concatenate([predictor, 2.0 * category]) / max(d, 1)
         empty = np.empty((0, 0))
         return KernelFeatures(
+            self.name,
             schema.continuous,
             schema.categorical,
             schema.levels,

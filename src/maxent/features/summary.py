@@ -339,7 +339,8 @@ def _viewed(kind: FeatureClass) -> ViewedClass:
         return kind
     raise TypeError(
         f"{type(kind).__name__} is fitted to all cells at once, which these are too many for: "
-        "derive it from ViewedClass and write fit_view instead of fit, or fit a sample in memory"
+        "fit a sample of them in memory (maxent fit: a number of --background cells); a class of "
+        "your own can be derived from ViewedClass, with fit_view instead of fit"
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from maxent.features.additive import FORWARD, LINEAR, QUADRATIC, REVERSE, Additi
 from maxent.features.base import Operator
 from maxent.features.categorical import Levels
 from maxent.features.cells import Schema, column_units
+from maxent.features.kernel import KernelFeatures
 from maxent.features.product import Products
 from maxent.rows.arrays import Array
 
@@ -54,9 +56,24 @@ def summed(parts: Sequence[Part], schema: Schema) -> tuple[list[Operator], Array
         mine = [part for part in parts if type(part[0]) is kind]
         if mine:
             made.append(merge(mine, schema))
-    made += [part for part in parts if type(part[0]) not in merges]
+    made += _named([part for part in parts if type(part[0]) not in merges])
     none = np.empty(0)
     return [operator for operator, _ in made], np.concatenate([none, *(w for _, w in made)])
+
+
+def _named(parts: Sequence[Part]) -> list[Part]:
+    """The same, the kernels of different parts with names that differ."""
+    found: list[Part] = []
+    seen: set[str] = set()
+    for operator, w in parts:
+        if isinstance(operator, KernelFeatures):
+            name, k = operator.name, 2
+            while name in seen:
+                name, k = f"{operator.name} ({k})", k + 1
+            seen.add(name)
+            operator = replace(operator, name=name)
+        found.append((operator, w))
+    return found
 
 
 def _curves(parts: Sequence[Part], schema: Schema) -> Part:

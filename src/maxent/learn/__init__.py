@@ -3,6 +3,7 @@
 from maxent.learn.density.density import MaxentDensity
 from maxent.learn.density.density_cv import MaxentDensityCV
 from maxent.learn.density.multi import MultiDensity
+from maxent.learn.features import FeatureTransformer
 from maxent.learn.linear.fenchel_young import (
     FenchelYoungClassifier,
     FenchelYoungMultilabel,
@@ -32,6 +33,7 @@ __all__ = [
     "MED",
     "Aligner",
     "ChainClassifier",
+    "FeatureTransformer",
     "FenchelYoungClassifier",
     "FenchelYoungClassifierCV",
     "FenchelYoungMultilabel",

@@ -29,6 +29,8 @@ def models() -> list[Any]:
 
     settings: dict[str, Any] = {"categorical": [2], "verbose": 0}
     density = mx.MaxentDensity("lqphtc", multiplier=0.1, **settings).fit(TABLE, COUNTS).density_
+    kernels = [mx.Linear(), mx.Kernel(landmarks=6, spatial=0.1, coordinates=("x0", "x1"))]
+    kernel = mx.MaxentDensity(kernels, **settings).fit(TABLE, COUNTS).density_
     families = [mx.Monomials(2), mx.Splines(2, knots=4), mx.Trees(3)]
     grown = [
         mx.StructMaxent([family], 0.0, 0.001, rounds=4, **settings).fit(TABLE, COUNTS).density_
@@ -40,8 +42,8 @@ def models() -> list[Any]:
     chain = mx.ChainMap([np.ones((2, 3)), np.ones((4, 3))], 2)
     rows = [mx.Chain(2).encode([[0], [1, 0, 1]], tied) for tied in (False, True)]
     tree = mx.Tree(((0, 1), (1, 2)), (2, 3, 2))
-    kernel = mx.KernelMap(np.eye(3))
-    return [density, *grown, classifier, reference, path, chain, *rows, tree, kernel]
+    gram = mx.KernelMap(np.eye(3))
+    return [density, kernel, *grown, classifier, reference, path, chain, *rows, tree, gram]
 
 
 def written(model: Any, folder: Path) -> Any:

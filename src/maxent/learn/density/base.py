@@ -22,6 +22,7 @@ from maxent.features import Schema
 from maxent.features.cells import is_frame, take_rows
 from maxent.learn.delegated import Delegated
 from maxent.learn.saving import SavesFields
+from maxent.learn.tables import checked_table
 from maxent.rows.arrays import Array
 from maxent.rows.blocks.lazy import lazy_rows
 from maxent.rows.blocks.table import BlockTable, block_table, is_blocked
@@ -47,24 +48,8 @@ class TableEstimator(SavesFields, DensityMixin, BaseEstimator):
 
     def _checked(self, X: Any, reset: bool) -> Any:
         """A table of the right shape: frames stay frames, the rest becomes an array."""
-        from sklearn.utils.validation import _check_feature_names, _check_n_features
-
         check_missing(self.missing)
-        _check_feature_names(self, X, reset=reset)
-        if not is_frame(X):
-            text = np.asarray(X).dtype.kind in "UO" if not hasattr(X, "tocsr") else False
-            X = check_array(
-                X,
-                dtype=object if text and _has_text(X) else "numeric",
-                ensure_all_finite=False,
-                ensure_min_samples=1,
-                estimator=self,
-                input_name="X",
-            )
-        elif not len(X) or not len(X.columns):
-            raise ValueError(f"X is empty: {len(X)} rows, {len(X.columns)} columns")
-        _check_n_features(self, X, reset=reset)
-        return X
+        return checked_table(self, X, reset)
 
     def _prepared(self, rows: Callable[[Any], Array], none: Array, head: Any) -> tuple[Any, Array]:
         """A function of the rows of a table in blocks, once its columns are those of the fit."""
@@ -246,11 +231,6 @@ def _predicted(
     density: FittedDensity, X: Any, *, output: str, clamp: bool, missing: str, prevalence: float
 ) -> Array:
     return density.output(density.scores(X, clamp=clamp, missing=missing), output, prevalence)
-
-
-def _has_text(X: Any) -> bool:
-    array = np.asarray(X)
-    return array.ndim == 2 and any(isinstance(v, str) for v in array.ravel()[:1000])
 
 
 def _n_rows(X: Any) -> int:

@@ -29,13 +29,16 @@ class MaxentDensity(DensityEstimator):
     ----------
     features : str or list of FeatureClass, default "auto"
         "auto" (by the number of presences: linear; with 10 quadratic, with 15 hinge, with 80
-        product), letters from "lqpthc" (linear, quadratic, product, threshold, hinge, categorical),
-        or a list of feature classes (``[Linear(), Hinge(knots=20)]``). All are scaled to [0, 1].
+        product), letters from "lqpthck" (linear, quadratic, product, threshold, hinge, categorical,
+        kernel), or a list of feature classes (``[Linear(), Hinge(knots=20)]``). All but those of
+        kernels are scaled to [0, 1].
         Letters mean a knot at every value, or 50 per variable where the potential is named and sets
         no weight to 0, as then every feature is in use.
     potential : str or Potential, default "box"
         "box" (l1), "ball" (l2), "quadratic" (l2 squared), "elastic", "smooth-box", "laplace",
-        "equality": scaled by the preset's `beta_j`; or a Potential, taken as it is.
+        "equality": scaled by the preset's `beta_j`; or a Potential, taken as it is. Under every
+        name but "equality" the features of a kernel carry `||w||^2 / (2 m)`, m presences: the norm
+        of their function, not a sum over features that depends on their choice.
     entropy : str or Entropy, default "shannon"
         "shannon", or an Entropy (``Tsallis(1.5)`` has exact zeros on the map).
     solver : str or Solver, default "auto"

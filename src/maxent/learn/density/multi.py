@@ -165,8 +165,9 @@ class MultiDensity(TableEstimator):
         ``species`` : some of them. A table in blocks gives a lazy array with the same chunks.
         """
         check_is_fitted(self)
-        settings = {"output": output, "species": species, "clamp": clamp, "missing": self.missing}
-        rows: Any = partial(self.joint_.predict, **settings)
+        rows = partial(
+            self.joint_.predict, output=output, species=species, clamp=clamp, missing=self.missing
+        )
         if is_blocked(X):
             none = np.empty((0, len(self.species_ if species is None else species)))
             return lazy_rows(X, partial(self._prepared, rows, none))

@@ -37,7 +37,7 @@ RULES = (  # of the table of thresholds
     "Equate entropy of thresholded and original distributions",
 )
 # the names of features.letters and potentials.BY_NAME, written out: a command starts without them
-_LETTERS = "lqpthc"
+_LETTERS = "lqpthck"
 _POTENTIALS = ("box", "ball", "quadratic", "elastic", "smooth-box", "laplace", "equality")
 VIF = 10.0  # a usual limit
 NO_REGION = (
@@ -75,7 +75,7 @@ class Settings:
     Parameters
     ----------
     features : str, default "auto"
-        "auto" or letters of "lqpthc", see ``MaxentDensity``.
+        "auto" or letters of "lqpthck", see ``MaxentDensity``.
     potential : str, default "box"
         "box" (l1), "ball", "quadratic", "elastic", "smooth-box" or "laplace", see
         ``MaxentDensity``.
@@ -150,7 +150,7 @@ class Settings:
 
     features: str = option(
         "auto",
-        "Use these classes of features: auto, or letters of lqpthc.",
+        "Use these classes of features: auto, or letters of lqpthck (k: a kernel).",
         MODEL,
         "--features",
         "-f",

@@ -142,13 +142,14 @@ def _problem_in_use(density: FittedDensity, sample: Sample) -> tuple[Problem, Ar
     points = Points.of_table(table, merge=density.merged, schema=density.schema)
     names = density.schema.names
     parts: list[Bound] = []
-    weights, uses = [np.empty(0)], [np.empty((len(names), 0), dtype=bool)]
+    weights: list[Array] = [np.empty(0)]
+    uses: list[Array] = [np.empty((len(names), 0), dtype=bool)]
     for operator, w in with_weights(density.operators, density.weights):
         terms = operator.parts()
         if len(terms) > 1:
             parts.append(FeatureRows(np.array([bind([t], points.cells).scores(w) for t in terms])))
             weights.append(np.ones(len(terms)))
-            uses += [term.uses_columns(names).any(axis=1, keepdims=True) for term in terms]
+            uses += [term.uses_columns(names)[:, :1] for term in terms]
         else:
             parts.append(operator.bind(points.cells))
             weights.append(w)

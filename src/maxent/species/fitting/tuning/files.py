@@ -149,7 +149,7 @@ def tune(
     """
     tuning = tuning or TuningSettings()
     sample = prepared.train
-    letters = [f + "c" if categorical and "c" not in f else f for f in features]
+    letters = [f + "c" if categorical and not {"c", "k"} & set(f) else f for f in features]
     variables = [name for name in sample.X.columns if name not in categorical]
     size = None
     if tuning.block_size is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from maxent.features.kernel import KernelFeatures
 from maxent.features.letters import LETTERS
 from maxent.species.fitting.results import SpeciesResult
 from maxent.species.report.markup import (
@@ -70,6 +71,13 @@ def _fit_table(result: SpeciesResult) -> Html:
             f"{plain(asked['potential'])}, multiplier {plain(asked['multiplier'])}, penalties by "
             f"the tables of {asked.get('preset') or 'maxent'}"
         )
+    for operator in fitted.operators:
+        if isinstance(operator, KernelFeatures):
+            rows[operator.name.capitalize()] = (
+                f"{count(operator.n_landmarks)} landmarks stand for all cells; of the variance "
+                f"of a cell under the kernel they miss {small(operator.residual_mean, 1)} on average and "
+                f"{small(operator.residual_max, 1)} at most"
+            )
     if told.parts:
         rows |= {
             "Gain": f"{fixed(told.unregularized_gain, 4)}, unregularized: a mean of two log "
