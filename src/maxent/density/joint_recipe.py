@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -45,6 +46,7 @@ from maxent.rows.arrays import Array
 
 _ON_THE_WAY = 1e-4  # gap to which the rounds before the last are solved
 _TABLE = 257  # entries of the stored cumulative distribution of a species
+_ROUNDED = 1e-5  # by which float32 may take a place below its own value
 _WORDS = 5  # names that a message lists
 
 
@@ -175,7 +177,9 @@ class JointRecipe:
             if not kept.all():
                 X, counts = take_rows(X, np.flatnonzero(kept)), counts[np.flatnonzero(kept)]
         if len(X) < 2:
-            raise ValueError(f"{len(X)} places are left: a density needs several")
+            raise ValueError(
+                "X has one sample: a density needs several places" if len(X) else "X has no place"
+            )
         schema = Schema.from_table(X, self.categorical)
         ones = np.ones(len(X))
         sums = np.asarray(counts.sum(axis=1), dtype=np.float64).ravel()
@@ -412,7 +416,7 @@ class _Sums(NamedTuple):
         below = np.cumsum(ordered)
         place = np.searchsorted(below, np.linspace(0, below[-1], _TABLE)).clip(0, p.size - 1)
         place[0], place[-1] = 0, p.size - 1
-        self.cumulative[s] = ordered[place], below[place] / below[-1]
+        self.cumulative[s] = (1 - _ROUNDED) * ordered[place], below[place] / below[-1]
         with np.errstate(divide="ignore"):
             logs = np.log(p[at]) + np.log(p.size)
         self.gain[s] = float(records @ logs) / number if number else 0.0
@@ -451,6 +455,9 @@ def _counts(Y: Any, species: Sequence[str] | None) -> tuple[Any, tuple[str, ...]
         values = Y.data
     else:
         Y = np.asarray(Y)
+        if Y.dtype.kind == "O":
+            with suppress(TypeError, ValueError):
+                Y = Y.astype(np.float64)
         values = Y
     if Y.ndim != 2 or not Y.shape[1]:
         raise ValueError(
