@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -82,6 +82,13 @@ class Region:
     def rows(self, cells: Array) -> Array:
         """The rows of these cells, which must be known."""
         return np.searchsorted(self.cell, cells)
+
+    def of_places(self, group: Occurrences, name: str) -> Region:
+        """With the cells of some of the records as background, in place of those of all."""
+        places = np.isin(self.cell, self.grid.cells_at(group.x, group.y))
+        others = [note for note in self.notes if GROUPED not in note]
+        said = f"background: the {int(places.sum())} {GROUPED} {name} in {group.source}"
+        return replace(self, background=places & self.background, notes=(*others, said))
 
 
 def survey(
@@ -273,7 +280,8 @@ def _visited_cells(chosen: _ChosenCells, visited: Array) -> _ChosenCells:
 class Regions:
     """The region of each species: one that all share, or one around the records of each.
 
-    ``shared`` is None where each has its own, which is read when it is asked for.
+    ``shared`` is None where each has its own, which is read when it is asked for; ``by_species``
+    are those of the species of groups, each with the places of its group.
     """
 
     shared: Region | None
@@ -282,9 +290,12 @@ class Regions:
     bias: str | None = None
     group: Occurrences | None = None
     study: StudyChoice | None = None
+    by_species: Mapping[str, Region] = field(default_factory=dict)
 
     def region_of(self, records: Occurrences, test: Occurrences | None = None) -> Region:
         """The region of the records of a species."""
+        if self.by_species and len(records):
+            return self.by_species[records.names()[0]]
         if self.shared is not None:
             return self.shared
         assert self.study is not None
