@@ -12,7 +12,16 @@ import numpy as np
 from maxent.datasets.landscape import VirtualLandscape, drawn_records
 from maxent.rows.arrays import Array
 
-_GENERA = ("Arbor", "Frutex", "Herba", "Palma", "Filix", "Muscus", "Vitis", "Iris")
+_GENERA = {
+    "Arbor": "Arboraceae",
+    "Frutex": "Fruticaceae",
+    "Herba": "Herbaceae",
+    "Palma": "Palmaceae",
+    "Filix": "Filicaceae",
+    "Muscus": "Muscaceae",
+    "Vitis": "Vitaceae",
+    "Iris": "Iridaceae",
+}
 _EPITHETS = (
     *("fictus", "socius", "imaginatus", "nusquam", "rarus", "vagus", "dubius", "alter", "novus"),
     *("ultimus", "tacitus", "medius"),
@@ -27,7 +36,7 @@ class VirtualCommunity:
     Attributes
     ----------
     species : tuple of str
-        Names; the first word is that of the family.
+        Names; the first word, of the genus, tells the family.
     truth : array (n_species, height, width)
         Probability of each cell, sums to 1 over land, NaN at sea.
     family : tuple of str
@@ -105,7 +114,7 @@ def virtual_community(
     Z = (Z - Z.mean(axis=0)) / Z.std(axis=0)
     waves = _waves(rng, Z)
     names, owners, truths, records = [], [], [], []
-    for genus in _GENERA[:families]:
+    for genus in list(_GENERA)[:families]:
         common = rng.normal(size=waves.shape[1])
         for epithet, n in zip(_EPITHETS, n_records, strict=False):
             mine = rng.normal(size=waves.shape[1])
@@ -116,11 +125,11 @@ def virtual_community(
             name = f"{genus} {epithet}"
             x, y = drawn_records(rng, landscape.grid, niche * landscape.effort, n)
             names.append(name)
-            owners.append(f"{genus}aceae")
+            owners.append(_GENERA[genus])
             truths.append(niche)
             records.append((np.full(n, name, dtype=object), x, y))
-    name, x, y = (np.concatenate(part) for part in zip(*records, strict=True))
-    return VirtualCommunity(tuple(names), np.array(truths), tuple(owners), name, x, y)
+    who, east, north = (np.concatenate(part) for part in zip(*records, strict=True))
+    return VirtualCommunity(tuple(names), np.array(truths), tuple(owners), who, east, north)
 
 
 def _waves(rng: np.random.Generator, Z: Array, n: int = 40) -> Array:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import io as text
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,11 +60,9 @@ def fit_groups(
             first = next(iter(samples))
             try:
                 assert region is not None
-                whole[group], made = fit_group(
-                    Group.from_region(group, region, samples),
-                    shared.settings,
-                    lambda step, name=first: listener.stage(name, step),
-                )
+                together = Group.from_region(group, region, samples)
+                stage = partial(listener.stage, first)
+                whole[group], made = fit_group(together, shared.settings, stage)
                 parts |= made
             except Exception as error:
                 errors |= dict.fromkeys(samples, f"the joint fit of its group: {in_words(error)}")

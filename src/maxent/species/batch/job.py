@@ -96,7 +96,8 @@ class Shared:
 class Job:
     """One species: where its results go, and its records (or a table made from them already).
 
-    ``joint`` is its part of the fit of its group, None where species are fitted one by one.
+    ``joint`` is its part of the fit of its group, None where species are fitted one by one;
+    ``group_files`` are the names of the files of the group, by what they hold.
     """
 
     species: str
@@ -107,6 +108,7 @@ class Job:
     prepared: Prepared | None = None
     notes: tuple[str, ...] = ()
     joint: Joint | None = None
+    group_files: Mapping[str, str] = field(default_factory=dict)
 
 
 def fit_job(
@@ -125,7 +127,7 @@ def fit_job(
     kept: list[str] = []
     with staged(job.folder, job.overwrite, kept.append) as place:
         result = _write_species(prepared, region, job.joint, shared, place, stage, client)
-        row = _summary(result, job.folder, perf_counter() - start)
+        row = _summary(result, job.folder, perf_counter() - start, job.group_files)
         row["notes"] = prepared.new_notes(result.notes, _told(job, shared))
         summary = {"fingerprint": fingerprint(job, shared), "files": files_in(place), "row": row}
         io.write_atomically(place / SUMMARY, (json.dumps(summary, indent=1) + "\n").encode())
@@ -403,7 +405,9 @@ def rewrite_report(folder: Path) -> Path:
 # -- the summary ----------------------------------------------------------------------------------
 
 
-def _summary(result: SpeciesResult, folder: Path, seconds: float) -> dict[str, Any]:
+def _summary(
+    result: SpeciesResult, folder: Path, seconds: float, files: Mapping[str, str]
+) -> dict[str, Any]:
     """The row of a species in the index."""
     test, auc, of = result.evaluation.test_scores, None, None
     folds = [r["test_auc"] for c in result.replicates[:1] for r in c.table if "test_auc" in r]
@@ -430,7 +434,7 @@ def _summary(result: SpeciesResult, folder: Path, seconds: float) -> dict[str, A
         ],
         "change": [] if result.change is None else [c.describe() for c in result.change.changes],
         "sharing": None if result.sharing is None else _sharing(result.sharing),
-        "joint": None if result.borrowing is None else _joint(result.borrowing),
+        "joint": None if result.borrowing is None else _joint(result.borrowing, files),
         "results": [{k: _plain(v) for k, v in r.items()} for r in tables.results_rows(result)],
     }
 
@@ -443,10 +447,9 @@ def _sharing(told: Sharing) -> str:
     return f"{word}: held-out gain {told.own['gain']:.3f} alone, {told.shared['gain']:.3f} shared"
 
 
-def _joint(told: Borrowing) -> dict[str, Any]:
+def _joint(told: Borrowing, files: Mapping[str, str]) -> dict[str, Any]:
     """What the index says of the joint fit."""
-    kept = asdict(told)
-    return kept | {"said": told.scores_in_words() or told.reason}
+    return asdict(told) | {"files": dict(files)}
 
 
 def _plain(value: Any) -> Any:

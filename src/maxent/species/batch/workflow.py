@@ -20,7 +20,7 @@ from maxent.density import FittedDensity, JointDensity
 from maxent.species import report
 from maxent.species.batch.cluster import ClusterSettings, Crew, check_files, spread
 from maxent.species.batch.fingerprints import of_file, of_rasters, of_values
-from maxent.species.batch.groups import fit_groups, missing, write_groups
+from maxent.species.batch.groups import file_names, fit_groups, missing, write_groups
 from maxent.species.batch.job import Job, Shared, begun, fingerprint, finished, fit_job, lend
 from maxent.species.batch.keeping import SUMMARY
 from maxent.species.batch.locks import Lock
@@ -49,7 +49,7 @@ from maxent.species.input.records.swd import SWD, swd_rows, swd_sample
 from maxent.species.report import tables
 from maxent.species.study.all_cells import small_cache, whole_layers
 from maxent.species.study.groups import groups_of, in_groups, regions_of_groups
-from maxent.species.study.samples import prepare_swd, survey_files
+from maxent.species.study.samples import GROUPED, prepare_swd, survey_files
 
 _Tests = TypeVar("_Tests", Occurrences, SWD)
 _EVERY = 10.0  # seconds after which the table of all species is written again
@@ -202,7 +202,10 @@ def fit_files(
             if by_records and region is not None:
                 places, more = regions_of_groups(region, surveyed.records, of_species)
                 regions, notes = replace(regions, by_species=places), [*notes, *more]
-        order.begin(names, (*notes, *(() if region is None else region.notes)), region is not None)
+        told = () if region is None else region.notes
+        if regions.by_species:  # each group has a background of its own
+            told = tuple(note for note in told if GROUPED not in note)
+        order.begin(names, (*notes, *told), region is not None)
         shared = Shared(
             settings,
             layers.categorical,
@@ -417,8 +420,11 @@ def _run(
         for row in failed:
             rows[row["species"]] = row
             listener.done(row)
+        files = {name: f for group, f in file_names(groups).items() for name in groups[group]}
         waiting = [
-            replace(job, joint=parts.get(job.species)) for job in waiting if job.species not in rows
+            replace(job, joint=parts.get(job.species), group_files=files[job.species])
+            for job in waiting
+            if job.species not in rows
         ]
     alone = len(queue) == 1
     with (

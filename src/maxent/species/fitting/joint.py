@@ -18,8 +18,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from maxent._support.threads import num_threads
-from maxent.density import FittedDensity, JointDensity, JointRecipe
+from maxent._support.threads import num_threads, one_blas_thread
+from maxent.density import FittedDensity, JointDensity, JointRecipe, Points
+from maxent.density.joint_recipe import Sightings
 from maxent.features import Kernel
 from maxent.rows.arrays import Array
 from maxent.species.fitting.results import BlockSize, Borrowing, Sample
@@ -152,31 +153,34 @@ def fit_group(
     """
     recipe = joint_recipe(settings, group.categorical)
     stage(f"joint fit of {len(group.species)} species")
-    whole = recipe.fit(group.sample.X, group.counts, group.species)
+    recipe.check()
+    data = recipe.read(group.sample.X, group.counts, group.species)
+    with one_blas_thread():
+        whole = recipe.pose(data).fit()
     kind, notes, size = _cross_validation(group, settings)
     folds: list[_Fold] = []
     if kind != "none":
         folds = list(_folds(group, kind, settings.folds, settings.seed, size))
     repeated: list[_Fold] = []
     if settings.replicates:
-        again = settings.replicate_split
-        repeated = list(_folds(group, again, settings.replicates, settings.seed))
+        how = settings.replicate_split
+        repeated = list(_folds(group, how, settings.replicates, settings.seed))
     scores = _Scores(group, kind)
     made: list[list[tuple[_Fold, JointDensity]]] = [[], []]
     for what, parts, kept in (("fold", folds, made[0]), ("replicate", repeated, made[1])):
         for number, fold in enumerate(parts):
             stage(f"joint {what} {number + 1} of {len(parts)}")
-            kept.append((fold, _refit(recipe, group, fold)))
+            kept.append((fold, _refit(recipe, data, fold)))
             if what == "fold":
                 scores.add(*kept[-1])
     found = {}
     for s, name in enumerate(group.species):
-        refits = [
+        splits, again = (
             tuple(FittedSplit(_of_one(fold, s), _density(joint, name)) for fold, joint in kept)
             for kept in made
-        ]
+        )
         told = scores.told(whole, s)
-        found[name] = Joint(whole.density(name), told, group.cell, size, *refits, notes=notes)
+        found[name] = Joint(whole.density(name), told, group.cell, size, splits, again, notes)
     return whole, found
 
 
@@ -237,14 +241,21 @@ def _folds(
         yield _Fold(train, test, split.domain)
 
 
-def _refit(recipe: JointRecipe, group: Group, fold: _Fold) -> JointDensity:
-    """The joint fit of the training part, of the species that have records in it."""
+def _refit(recipe: JointRecipe, data: Sightings, fold: _Fold) -> JointDensity:
+    """The joint fit of the training part, of the species that have records in it.
+
+    It knows the levels of categories at all places, also those that are hidden from it.
+    """
     rows = np.flatnonzero(fold.domain)
     kept = np.flatnonzero(np.asarray(fold.train.sum(axis=0)).ravel())
-    names = [group.species[s] for s in kept]
-    table = group.sample.X.iloc[rows].reset_index(drop=True)
+    counts = fold.train[rows][:, kept]
+    total, ones = np.asarray(counts.sum(axis=1)).ravel(), np.ones(rows.size)
+    known = data.points
+    points = Points(known.schema, known.cells.take(rows), total, ones, ones)
+    part = Sightings(points, counts, tuple(data.species[s] for s in kept))
     coarse = replace(recipe, tol=max(recipe.tol, REFIT_TOL), verbose=0)
-    return coarse.fit(table, fold.train[rows][:, kept], names)
+    with one_blas_thread():
+        return coarse.pose(part).fit()
 
 
 def _of_one(fold: _Fold, s: int) -> Split:

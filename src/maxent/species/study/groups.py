@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from maxent.species.input.records.columns import listed
 from maxent.species.input.records.occurrences import Occurrences
 from maxent.species.study.samples import Region
@@ -35,8 +37,8 @@ def groups_of(
     lost = [name for name in names if not found[name]]
     if lost:
         raise ValueError(
-            f"{records.source}: no entry of {column!r} (--group-column) for {listed(lost, 5)}; every "
-            "species needs a group"
+            f"{records.source}: no entry of {column!r} (--group-column) for {listed(lost, 5)}; "
+            "every species needs a group"
         )
     torn = [name for name in names if len(found[name]) > 1]
     if torn:
@@ -60,7 +62,8 @@ def regions_of_groups(
 ) -> tuple[dict[str, Region], list[str]]:
     """By species, the places of its group: the cells with a record of any member; and notes.
 
-    One group of all needs none of its own. A group of one would have no place without a record of it: it is compared with those of all.
+    One group of all needs none of its own. A group of one would have no place without a record of
+    it, and is compared with those of all.
     """
     groups: dict[str, list[str]] = {}
     for name, group in of_species.items():
@@ -72,12 +75,12 @@ def regions_of_groups(
     for group, members in groups.items():
         region = shared
         if len(members) > 1:
-            mine = [name in members for name in records.species.tolist()]
+            mine = np.isin(records.species.astype(str), members)
             region = shared.of_places(records.take(mine), group)
         else:
             notes.append(
-                f"{group}: {members[0]} is its only species, so it is fitted by itself and compared "
-                "with the places of all groups"
+                f"{group}: {members[0]} is its only species, so it is fitted by itself and "
+                "compared with the places of all groups"
             )
         found |= dict.fromkeys(members, region)
     return found, notes

@@ -362,7 +362,9 @@ def survey_files(
         everything, notes = records.read(opened.grid)
         read: dict[str, Occurrences | None] = {"test": None, "group": None}
         for name, file in (("test", test), ("group", group)):
-            if file is not None:
+            if file == records:
+                read[name] = everything
+            elif file is not None:
                 read[name], more = file.read(opened.grid)
                 notes += more
         tests, others = read["test"], read["group"]
