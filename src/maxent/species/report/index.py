@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from maxent.io import write_atomically
 from maxent.species.report import maps
-from maxent.species.report.figures import drawing
+from maxent.species.report.figures import drawing, tree_size
 from maxent.species.report.markup import (
     Html,
     count,
@@ -187,7 +187,10 @@ def _joint(rows: list[dict[str, Any]], folder: Path) -> Html:
                     ".",
                 ]
             )
-            image = element("img", src=quote(tree), alt=alt, loading="lazy", class_="tree")
+            width, height = tree_size(folder / tree)
+            image = element(
+                "img", src=quote(tree), alt=alt, loading="lazy", width=width, height=height
+            )
             pictures.append(element("figure", image, element("figcaption", caption)))
     return element(
         "section",

@@ -87,8 +87,11 @@ class Region:
         """With the cells of some of the records as background, in place of those of all."""
         places = np.isin(self.cell, self.grid.cells_at(group.x, group.y))
         others = [note for note in self.notes if GROUPED not in note]
-        said = f"background: the {int(places.sum())} {GROUPED} {name} in {group.source}"
-        return replace(self, background=places & self.background, notes=(*others, said))
+        count = int(places.sum())
+        said = [f"background: the {count} {GROUPED} {name} in {group.source}"]
+        if count < _FEW_CELLS:
+            said.append(_few_cells(f"{group.source}, {name}", count))
+        return replace(self, background=places & self.background, notes=(*others, *said))
 
 
 def survey(
@@ -246,12 +249,16 @@ def _cells_of_records(
     count = int(background.sum())
     notes.append(f"background: the {count} {GROUPED} {group.source}")
     if count < _FEW_CELLS:
-        notes.append(
-            f"{group.source}: a background of {count} cells says little of the region; "
-            f"a target group should have hundreds: add records of similar species, or draw "
-            "the background at random (without --target-group and --background-records)"
-        )
+        notes.append(_few_cells(group.source, count))
     return _ChosenCells(X, cell, background, None, None, tuple(notes))
+
+
+def _few_cells(source: str, count: int) -> str:
+    return (
+        f"{source}: a background of {count} cells says little of the region; a target group should "
+        "have hundreds: add records of similar species, or draw the background at random (without "
+        "--target-group and --background-records)"
+    )
 
 
 def _visited_cells(chosen: _ChosenCells, visited: Array) -> _ChosenCells:

@@ -10,7 +10,6 @@ from maxent.species.report.markup import (
     fixed,
     joined,
     paragraph,
-    percent,
     small,
     table,
 )
@@ -75,8 +74,8 @@ def _fit(told: Borrowing) -> str:
     said += "." if told.converged else ", which is not as close as it should be."
     if told.own_share:
         said += (
-            f" {percent(told.own_share, 1)} of the log density is that of a model of this species' "
-            "own records."
+            f" {told.own_share:.0%} of the log density is that of a model of this species' own "
+            "records."
         )
     return said
 
@@ -109,12 +108,17 @@ def _scores(told: Borrowing) -> Html | None:
 
 
 def _alike(told: Borrowing) -> Html:
-    rows = [[element("em", name), fixed(r, 2)] for name, r in told.alike.items()]
+    if max(told.alike.values()) <= 0:
+        return paragraph(
+            "No species of the group responds like this one (all correlations are 0 or less): its "
+            "density rests on its own records, and on where the others do not live."
+        )
+    rows = [[element("em", name), fixed(r, 2)] for name, r in told.alike.items() if r > 0]
     caption = "From whom it borrowed: the species whose weights are most like its own"
     says = (
-        "1 is the same response to everything, 0 nothing in common, and a species below 0 lives "
-        "where this one does not. joint_correlations.csv, beside the index of all species, has "
-        "them all; joint_tree.png draws them."
+        "1 is the same response to everything, 0 nothing in common. joint_correlations.csv, beside "
+        "the index of all species, has all of them, also those below 0, of species that live where "
+        "this one does not; joint_tree.png draws them."
     )
     shown = table(caption, ["Species", "Correlation"], rows, right=[1])
     return joined([shown, paragraph(says, class_="says")])

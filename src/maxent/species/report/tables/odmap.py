@@ -304,6 +304,11 @@ def _model(result: SpeciesResult) -> Iterator[tuple[str, str, str]]:
         (
             f"shrinkage by regularization: {asked.get('potential', 'box')}, multiplier "
             f"{asked.get('multiplier', 1.0):g}"
+        )
+        + (
+            ""
+            if result.borrowing is None
+            else ", of the species' own part; quadratic, coupled across species, of the joint part"
         ),
     )
     yield _DOUBLE, "Model averaging", _averaging(result)
