@@ -394,6 +394,11 @@ def _run(
             f"a .lambdas file (--lambdas) holds Gibbs densities, entropy shannon; got "
             f"{shared.settings.entropy!r}"
         )
+    if shared.lambdas and (shared.settings.joint or "k" in shared.settings.features):
+        raise ValueError(
+            "kernels have no place in a .lambdas file (--lambdas), and --joint and -f k make "
+            "densities of kernels; leave --lambdas out"
+        )
     if shared.settings.share or groups:  # the results of each depend on the records of all
         prints = [fingerprint(job, shared) for job in queue]
         told = [] if not groups else [str(dict(groups))]

@@ -8,7 +8,6 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -72,9 +71,6 @@ _STYLE: dict[Any, Any] = {
     "svg.hashsalt": "maxent",  # equal results give equal files
     "figure.facecolor": "white",
 }
-
-
-_TREE_DPI = 144
 
 
 @dataclass(frozen=True)
@@ -359,15 +355,8 @@ def tree_png(linkage: Array, names: Sequence[str], most: int = 200) -> bytes:
         ax.spines[:].set_visible(False)
         ax.set_xlabel("mean correlation where branches join")
         buffer = io.BytesIO()
-        figure.savefig(buffer, format="png", dpi=_TREE_DPI, metadata={"Software": None})
+        figure.savefig(buffer, format="png", dpi=110, metadata={"Software": None})
     return buffer.getvalue()
-
-
-def tree_size(path: Path) -> tuple[int, int]:
-    """Width and height of a tree in pixels of the page."""
-    size = np.frombuffer(path.read_bytes()[16:24], dtype=">u4")  # of the header of a PNG
-    width, height = np.rint(size * (72 * _POINTS_TO_PIXELS / _TREE_DPI)).astype(int)
-    return int(width), int(height)
 
 
 # -- pieces ----------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from maxent.io import write_atomically
 from maxent.species.report import maps
-from maxent.species.report.figures import drawing, tree_size
+from maxent.species.report.figures import drawing
 from maxent.species.report.markup import (
     Html,
     count,
@@ -187,10 +187,7 @@ def _joint(rows: list[dict[str, Any]], folder: Path) -> Html:
                     ".",
                 ]
             )
-            width, height = tree_size(folder / tree)
-            image = element(
-                "img", src=quote(tree), alt=alt, loading="lazy", width=width, height=height
-            )
+            image = element("img", src=quote(tree), alt=alt, loading="lazy")
             pictures.append(element("figure", image, element("figcaption", caption)))
     return element(
         "section",
