@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 import warnings
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -108,7 +109,7 @@ def fit(method: str, species: int, places: int) -> dict[str, Any]:
     r = np.array([np.corrcoef(a, b)[0, 1] for a, b in zip(logs.T, truth.T, strict=True)])
     parts = ", ".join(
         f"{low}-{high} records {r[(number >= low) & (number <= high)].mean():.3f}"
-        for low, high in zip(BOUNDS[:-1], BOUNDS[1:], strict=True)
+        for low, high in pairwise(BOUNDS)
     )
     memory = f"{peak_memory() / 1e9:.2f} GB, {before / 1e9:.2f} before the fit"
     note = f"{told}; {memory}; correlation of log densities with the truth: {parts}"

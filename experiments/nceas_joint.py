@@ -71,7 +71,7 @@ VARIANTS |= {
         ("scale", lambda x: _kernel(scale=x), (0.5, 2.0)),
         ("joint scale", lambda x: _kernel(joint_scale=x), (0.8, 3.2)),
         ("landmarks", lambda x: _kernel(landmarks=int(x)), (600.0,)),
-        ("spectral", lambda x: {"spectral": x}, (0.5, 1.0, 2.0, 4.0)),
+        ("spectral", lambda x: {"spectral": x}, (2.0, 4.0, 8.0)),
     )
     for value in values
 }
