@@ -75,8 +75,8 @@ def _fit_table(result: SpeciesResult) -> Html:
         if isinstance(operator, KernelFeatures):
             rows[operator.name.capitalize()] = (
                 f"{count(operator.n_landmarks)} landmarks stand for all cells; of the variance "
-                f"of a cell under the kernel they miss {small(operator.residual_mean, 1)} on average and "
-                f"{small(operator.residual_max, 1)} at most"
+                f"of a cell under the kernel they miss {small(operator.residual_mean, 1)} on "
+                f"average and {small(operator.residual_max, 1)} at most"
             )
     if told.parts:
         rows |= {
