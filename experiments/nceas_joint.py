@@ -35,14 +35,15 @@ _SPACE = ["x", "y"]
 class Variant:
     """A recipe of all species, and how its log densities become a score.
 
-    own : share of the species' own l1 log density; common : share of the mean over the species
-    that is taken away.
+    own : share of the species' own l1 log density; common : share of the mean over the species of
+    the joint log density that is taken away; reduced : the less correlated predictors alone.
     """
 
     recipe: Mapping[str, Any]
     space: bool = False
     own: float = 0.0
     common: float = 0.0
+    reduced: bool = True
 
 
 def _kernel(**settings: Any) -> dict[str, Any]:
@@ -57,6 +58,14 @@ VARIANTS: dict[str, Variant] = {
     "space": Variant(_IN_SPACE, space=True),
     "space + own": Variant(_IN_SPACE, space=True, own=0.25),
     "space + own - common": Variant(_IN_SPACE, space=True, own=0.25, common=0.5),
+    "all predictors": Variant({}, reduced=False),
+    "all predictors + own": Variant({}, own=0.25, reduced=False),
+    "all predictors + own - common": Variant({}, own=0.25, common=0.5, reduced=False),
+    "all predictors, space": Variant(_IN_SPACE, space=True, reduced=False),
+    "all predictors, space + own": Variant(_IN_SPACE, space=True, own=0.25, reduced=False),
+    "all predictors, space + own - common": Variant(
+        _IN_SPACE, space=True, own=0.25, common=0.5, reduced=False
+    ),
     "A = I": Variant({"relation": "none"}),
     "1 round": Variant({"rounds": 1}),
     "6 rounds": Variant({"rounds": 6}),
@@ -71,7 +80,7 @@ VARIANTS |= {
         ("scale", lambda x: _kernel(scale=x), (0.5, 2.0)),
         ("joint scale", lambda x: _kernel(joint_scale=x), (0.8, 3.2)),
         ("landmarks", lambda x: _kernel(landmarks=int(x)), (600.0,)),
-        ("spectral", lambda x: {"spectral": x}, (0.5, 1.0, 2.0, 4.0)),
+        ("spectral", lambda x: {"spectral": x}, (2.0, 4.0, 8.0)),
     )
     for value in values
 }
@@ -144,11 +153,11 @@ class Fits:
             raw = density.predict(sites.table(variant.space), "log")
             self.logs[key] = raw + density.raw_entropy
         logs = self.logs[key]
+        if variant.common:
+            logs = logs - variant.common * logs.mean(axis=1, keepdims=True)
         if variant.own:
             own, more = self.own(sites)
             logs, seconds = (1 - variant.own) * logs + variant.own * own, seconds + more
-        if variant.common:
-            logs = logs - variant.common * logs.mean(axis=1, keepdims=True)
         return logs, density.certificate.gap, seconds
 
 
@@ -181,22 +190,28 @@ def spectral(
 
 
 def _scores(
-    fits: Fits, sites: Sites, names: Sequence[str]
+    group: data.Group, where: Callable[[data.Region], Sites], names: Sequence[str]
 ) -> dict[str, tuple[Array, float, float]]:
-    """Scores at sites by variant, with gap and CPU seconds."""
+    """Scores at the sites ``where`` of a region by variant, with gap and CPU seconds."""
+    fits = {True: Fits(group)}
+    sites = {True: where(group.region)}
+    if any(name in VARIANTS and not VARIANTS[name].reduced for name in names):
+        full = data.region(group.region.name, group.region.folder, reduced=False)
+        fits[False], sites[False] = Fits(replace(group, region=full, made={})), where(full)
     found: dict[str, tuple[Array, float, float]] = {}
     for name in names:
         if name == "own":
-            logs, seconds = fits.own(sites)
+            logs, seconds = fits[True].own(sites[True])
             found[name] = logs, np.nan, seconds
         elif name == "share":
             start = time.process_time()
-            made = [nceas.shared_by_cv(fits.group, s, "target") for s in fits.group.species]
+            made = [nceas.shared_by_cv(group, s, "target") for s in group.species]
             seconds = time.process_time() - start
-            logs = np.column_stack([one.score(sites.X) for one in made])
-            found[name] = logs, np.nan, seconds + fits.own(sites)[1]
+            logs = np.column_stack([one.score(sites[True].X) for one in made])
+            found[name] = logs, np.nan, seconds + fits[True].own(sites[True])[1]
         else:
-            found[name] = fits.log(VARIANTS[name], sites)
+            variant = VARIANTS[name]
+            found[name] = fits[variant.reduced].log(variant, sites[variant.reduced])
     return found
 
 
@@ -206,8 +221,7 @@ def work(job: tuple[Path, str, str, tuple[str, ...], bool]) -> list[dict[str, An
     warnings.filterwarnings("ignore", message=".*levels .* were not there at the fit")
     region = data.region(region_name, folder)
     group = region.group(group_name)
-    sites = Sites(region.sites, region.site_places)
-    found = _scores(Fits(group), sites, names)
+    found = _scores(group, lambda region: Sites(region.sites, region.site_places), names)
     held = _held_out(group, [n for n in names if n != "share"]) if cv else {}
     rows = []
     for name, (logs, gap, seconds) in found.items():
@@ -241,11 +255,10 @@ def _held_out(group: data.Group, names: Sequence[str]) -> dict[str, dict[str, fl
         part = group.without(k)
         if not inside.any() or not len(part.records):
             continue
-        sites = Sites(
-            group.X_places[inside].reset_index(drop=True),
-            group.places.loc[inside, _SPACE].to_numpy(),
-        )
-        for name, (logs, _, _) in _scores(Fits(part), sites, names).items():
+        held = group.places[inside].reset_index(drop=True)
+        xy = held[_SPACE].to_numpy()
+        found = _scores(part, lambda region, t=held, xy=xy: Sites(region.variables(t), xy), names)
+        for name, (logs, _, _) in found.items():
             for column, species in enumerate(part.species):
                 at = counts[species][inside]
                 if not at.any() or at.all():

@@ -185,8 +185,9 @@ def test_a_level_that_no_landmark_has_is_like_no_other():
     u = phi._ready(lost).values[0]
     gap = np.abs(u[:, None] - u)
     matern = kernel.FAMILIES["matern32"].function
-    expected = 0.3 * np.outer(u, u) + 0.3 * matern(gap) + 0.3 * matern(gap / 1.6)
-    np.testing.assert_allclose(same - 0.3, expected, atol=1e-12)  # one lost level is like itself
+    apart = np.sqrt(gap**2 + 2)
+    expected = 0.3 * np.outer(u, u) + 0.3 * matern(gap) + 0.3 * matern(apart / 1.6)
+    np.testing.assert_allclose(same, expected, atol=1e-12)
 
 
 def test_constant_columns_are_left_out():

@@ -40,7 +40,7 @@ from maxent.density.model import Certificate, FittedDensity
 from maxent.density.origin import kinds_of
 from maxent.density.points import Points, check_missing, check_ranges
 from maxent.density.recipe import Recipe
-from maxent.features import FeatureClass, Kernel, Operator, Schema, joined
+from maxent.features import FeatureClass, Kernel, Operator, Schema, bind, joined
 from maxent.features.cells import is_frame, missing_rows, take_rows
 from maxent.rows.arrays import Array
 
@@ -376,13 +376,14 @@ class JointTask:
                 if alone is not None:
                     with np.errstate(divide="ignore"):
                         joint = np.log(q[k].astype(np.float64)) + peak[k]
-                    theta = (1 - share) * joint + share * alone.scorer.scores(cells)
+                    mine = bind(alone.operators, cells).scores(alone.weights)
+                    theta = (1 - share) * joint + share * mine
                     top = float(theta.max())
                     values = np.exp(theta - top)
                 else:
                     top, values = float(peak[k]), q[k].astype(np.float64)
-                mine = slice(counts.indptr[s], counts.indptr[s + 1])
-                at, records = counts.indices[mine], counts.data[mine]
+                column = slice(counts.indptr[s], counts.indptr[s + 1])
+                at, records = counts.indices[column], counts.data[column]
                 sums.put(s, top, values, at, records, float(number[s]))
 
         JointMap(self.Z, size).over_distributions(W.ravel(), None, use)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,8 +42,11 @@ def _matern12(t: Array) -> Array:
 
 
 def _matern32(t: Array) -> Array:
-    t = np.sqrt(3.0) * t
-    return (1 + t) * np.exp(-t)
+    t *= -math.sqrt(3.0)  # in place: these are passes over all pairs
+    e = np.exp(t)
+    t -= 1
+    t *= e
+    return np.negative(t, out=t)
 
 
 def _matern52(t: Array) -> Array:
@@ -56,7 +59,10 @@ def _gaussian(t: Array) -> Array:
 
 
 class Shape(NamedTuple):
-    """g of a distance; for Matern's `(1 + slope t + bend t^2) exp(-t)` with t in 1 / rate."""
+    """g of a distance, whose array it may write to.
+
+    For Matern's `(1 + slope t + bend t^2) exp(-t)` with t in 1 / rate.
+    """
 
     function: Callable[[Array], Array]
     rate: float
@@ -86,11 +92,61 @@ class KernelFeatures(Operator):
     - spatial: g of the distance of the coordinates ``place``, in ``spatial_scale``.
 
     Two equal levels of a category have the similarity 1 and the squared distance 0, others 0 and 1.
-    ``additive`` and ``distance`` have an entry for every continuous and then for every categorical
-    column, 0 where a column is not looked at.
 
-    ``residual_mean`` and ``residual_max`` are of `r(x) = k(x, x) - ||phi(x)||^2` over the cells of
-    the fit, with all features.
+    Parameters
+    ----------
+    name : str
+        What the features are called.
+    variables : tuple of str
+        The continuous columns.
+    categories : tuple of str
+        The categorical ones.
+    levels : tuple of tuple
+        Their levels.
+    family : str
+        g by its name.
+    scale : float
+        Length scale of the additive term, in units of ``spread``.
+    joint_scale : float
+        That of the joint term.
+    spatial_scale : float
+        That of the spatial term.
+    centre : array (n_continuous,)
+        What is taken off each variable.
+    spread : array (n_continuous,)
+        What it is divided by then.
+    low : array (n_continuous,)
+        Its least value at the fit.
+    high : array (n_continuous,)
+        Its largest value at the fit.
+    linear : array (n_continuous,)
+        Weights of the linear term.
+    additive : array (n_continuous + n_categorical,)
+        Weights of the additive term, 0 for a column that is not looked at.
+    distance : array (n_continuous + n_categorical,)
+        Weights of the squares in the joint distance.
+    joint : float
+        Weight of the joint term.
+    spatial : float
+        Weight of the spatial term.
+    place : array (2,) or (0,)
+        Which continuous columns are the coordinates.
+    values : array (n_continuous, n_landmarks)
+        The landmarks z.
+    codes : array (n_categorical, n_landmarks)
+        Their levels by number.
+    projection : array (n_landmarks, n_features)
+        U.
+    number : array (n_features,)
+        The place of each feature by eigenvalue, from 0.
+    least : array (n_features,)
+        Its least value over the cells of the fit.
+    most : array (n_features,)
+        Its largest value.
+    residual_mean : float
+        Mean of `r(x) = k(x, x) - ||phi(x)||^2` over the cells of the fit, with all features.
+    residual_max : float
+        Its maximum.
     """
 
     name: str
@@ -117,8 +173,8 @@ class KernelFeatures(Operator):
     number: Array
     least: Array
     most: Array
-    residual_mean: float = field(default=np.nan)
-    residual_max: float = field(default=np.nan)
+    residual_mean: float
+    residual_max: float
 
     def __post_init__(self) -> None:
         check_levels(self.categories, self.levels)
@@ -305,13 +361,18 @@ class KernelFeatures(Operator):
         apart = np.zeros(shape if self.joint else (0, 0))
         self._add_continuous(one.values, other.values, K, apart)
         for v, (level, known) in enumerate(zip(one.codes, other.codes, strict=True), count):
-            if self.additive[v] or (self.distance[v] and self.joint):
-                same = level[:, None] == known
-                K += self.additive[v] * same
-                if self.joint:
-                    apart += self.distance[v] * ~same
+            size = len(self.levels[v - count])
+            same = np.arange(size + 1)[:, None] == known  # the last row is for unknown levels
+            if self.additive[v]:
+                K += (self.additive[v] * same)[level]
+            if self.joint and self.distance[v]:
+                apart += (self.distance[v] * ~same)[level]
         if self.joint:
-            K += self.joint * function(np.sqrt(apart, out=apart) / self.joint_scale)
+            np.sqrt(apart, out=apart)
+            apart /= self.joint_scale
+            apart = function(apart)
+            apart *= self.joint
+            K += apart
         if self.spatial:
             first, second = (one.values[p][:, None] - other.values[p] for p in self.place)
             K += self.spatial * function(np.hypot(first, second) / self.spatial_scale)
@@ -722,6 +783,8 @@ class Kernel(FeatureClass):
             np.empty(0, dtype=np.int32),
             np.empty(0),
             np.empty(0),
+            np.nan,
+            np.nan,
         )
 
     def _place(self, schema: Schema) -> Array:

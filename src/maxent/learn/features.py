@@ -47,6 +47,10 @@ class FeatureTransformer(SavesFields, TransformerMixin, BaseEstimator):
         Least and largest value of every continuous column.
     schema_ : Schema
         Columns, which are categorical, and their levels.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : array
+        Their names, where X has names.
 
     Examples
     --------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -18,7 +18,8 @@ from maxent.core.solvers.base import Solver
 from maxent.rows.arrays import Array
 
 _ENOUGH = 1e-4  # share of the slope that a step must gain (Armijo)
-_HALVINGS = 40
+_TRIALS, _APART = 45, 8  # trials of lengths, and how many of them for each density by itself
+_SETTLED, _FAR = 0.1, 0.5  # gap above which a step is far from the end, and its accuracy there
 _NOISE = 4.0  # roundings of the products by which the dual may seem to rise
 _DIRECTIONS = 64  # of A that the preconditioner knows; the others count as alike
 _ROWS = 32  # densities whose products are made at once
@@ -30,11 +31,12 @@ class JointNewton(Solver):
     """Newton steps by conjugate gradients for ``JointMap``, Shannon and ``Coupled`` quadratics.
 
     The Hessian is `W -> sum_s a_s C_s w_s e_s' + c W A^-1`, `C_s` the covariance of the features
-    under density s. Its preconditioner is the same with one C for all, that of the default, which
-    the eigenvectors of C take apart into a system in A for every eigenvalue. Each step costs two
-    products with the features, and two for every conjugate gradient, on a sample of the cells where
-    the distributions take more than ``memory``. Steps may be in float32; the gap that stops them
-    is of the point that was reached.
+    under density s. Its preconditioner has `t_s C` for `C_s`, C their mean and `t_s` the share of
+    its trace, which the eigenvectors of C take apart into a system in A for every eigenvalue. Each
+    density has its own length of a step: where one bends more than its model, it alone is held
+    back. A step costs a few products with the features, and two for every conjugate gradient, on a
+    sample of the cells where the distributions take more than ``memory``. Steps may be in float32;
+    the gap that stops them is of the point that was reached.
 
     Parameters
     ----------
@@ -92,7 +94,7 @@ class JointNewton(Solver):
             gradient = model.gradient(state)
             hessian = _Hessian.at(problem, state, self.memory)
             step = self._step(model, hessian, gradient, float(state.gap))
-            new = _shortened(problem, state, step, float(np.vdot(gradient, step)), noise)
+            new = _reached(problem, model, state, step, noise)
             if new is None:
                 return
             state = new
@@ -100,10 +102,13 @@ class JointNewton(Solver):
 
     def _step(self, model: _Model, hessian: _Hessian, gradient: Array, gap: float) -> Array:
         """An approximate solution of H step = -gradient."""
+        precondition = model.preconditioner(hessian)
         step, residual = np.zeros_like(gradient), -gradient
-        scaled = model.precondition(residual)
+        scaled = precondition(residual)
         norm = float(np.vdot(residual, scaled))
-        direction, goal = scaled, min(self.accuracy, np.sqrt(gap)) ** 2 * norm
+        # far from the end a step is not worth many products
+        accuracy = min(_FAR, max(self.accuracy, gap)) if gap > _SETTLED else self.accuracy
+        direction, goal = scaled, min(accuracy, np.sqrt(gap)) ** 2 * norm
         for _ in range(self.cg_iter):
             image = hessian.product(direction) + model.penalty_gradient(direction)
             bend = float(np.vdot(direction, image))
@@ -112,7 +117,7 @@ class JointNewton(Solver):
             length = norm / bend
             step += length * direction
             residual -= length * image
-            scaled = model.precondition(residual)
+            scaled = precondition(residual)
             new = float(np.vdot(residual, scaled))
             if not new > goal:
                 break
@@ -134,39 +139,22 @@ def _quadratic(problem: Problem) -> tuple[Spiked, float] | None:
 
 
 class _Model(NamedTuple):
-    """What stays the same: weights a, A and c, the features' covariance `V diag(e) V'`.
-
-    ``spikes`` are the directions Q of A that are told apart, ``inside`` the inverses of the systems
-    of their size, one for each eigenvalue; ``plain`` the diagonal of the others.
-    """
+    """What stays the same: weights a, A and c; ``spikes`` are the directions of A told apart."""
 
     weights: Array
     relation: Spiked
     c: float
-    vectors: Array
-    plain: Array
+    rest: float
     spikes: Array
-    inside: Array
+    share: Array
 
     @classmethod
     def of(cls, problem: Problem) -> _Model:
         """Of a problem."""
         found = _quadratic(problem)
-        base = shannon_base(problem.entropy)
         assert found is not None
-        assert base is not None
-        (relation, c), weights = found, problem.weights
-        e, vectors = np.linalg.eigh(problem.features.covariance(base[0]))
-        e = np.maximum(e, 0.0)
-        rest, spikes, spectrum = _told_apart(relation)
-        plain = e[:, None] * weights + c / rest
-        # (lam D + c A^-1)^-1 by Woodbury, with A^-1 = (I - Q (I - rest/spectrum) Q') / rest
-        share = 1 - rest / spectrum
-        inside = np.empty((len(e), len(share), len(share)))
-        for j, diagonal in enumerate(plain):
-            gram = spikes.T @ (spikes / diagonal[:, None])
-            inside[j] = np.linalg.inv(np.diag(rest / (c * share)) - gram)
-        return cls(weights, relation, c, vectors, plain, spikes, inside)
+        rest, spikes, spectrum = _told_apart(found[0])
+        return cls(problem.weights, *found, rest, spikes, 1 - rest / spectrum)
 
     def penalty_gradient(self, W: Array) -> Array:
         """`c W A^-1`."""
@@ -174,16 +162,30 @@ class _Model(NamedTuple):
 
     def gradient(self, state: State) -> Array:
         """That of the dual, (features, rows)."""
-        shape = (len(self.vectors), self.weights.size)
-        return state.gradient.reshape(shape) + self.penalty_gradient(state.w.reshape(shape))
+        W = state.w.reshape(-1, self.weights.size)
+        return state.gradient.reshape(W.shape) + self.penalty_gradient(W)
 
-    def precondition(self, G: Array) -> Array:
-        """`(e D + c A^-1)^-1` in the eigenvectors of the covariance."""
-        x = (self.vectors.T @ G) / self.plain
-        if self.spikes.shape[1]:
-            pull = np.einsum("jkl,jl->jk", self.inside, x @ self.spikes)
-            x += (pull @ self.spikes.T) / self.plain
-        return np.asarray(self.vectors @ x)
+    def preconditioner(self, hessian: _Hessian) -> Callable[[Array], Array]:
+        """The inverse of the Hessian with `t_s C` for the covariances `C_s`."""
+        e, vectors = np.linalg.eigh(hessian.pooled())
+        e = np.maximum(e, 1e-12 * max(float(e[-1]), 1e-300))
+        spread = hessian.spreads() / max(float(e.sum()), 1e-300)
+        plain = e[:, None] * (self.weights * spread) + self.c / self.rest
+        spikes = self.spikes
+        # (e D + c A^-1)^-1 by Woodbury, with A^-1 = (I - Q share Q') / rest
+        inside = np.empty((len(e), len(self.share), len(self.share)))
+        corner = np.diag(self.rest / (self.c * self.share))
+        for j, diagonal in enumerate(plain):
+            inside[j] = np.linalg.inv(corner - spikes.T @ (spikes / diagonal[:, None]))
+
+        def precondition(G: Array) -> Array:
+            x = (vectors.T @ G) / plain
+            if len(corner):
+                pull = np.einsum("jkl,jl->jk", inside, x @ spikes)
+                x += (pull @ spikes.T) / plain
+            return np.asarray(vectors @ x)
+
+        return precondition
 
 
 def _told_apart(A: Spiked) -> tuple[float, Array, Array]:
@@ -228,6 +230,22 @@ class _Hessian(NamedTuple):
         features.over_distributions(state.w, base[0], use)
         return cls(q, q @ across.T, across, problem.weights)
 
+    def pooled(self) -> Array:
+        """`sum_s a_s C_s`."""
+        everywhere = (self.weights.astype(self.q.dtype) @ self.q) / self.weights.sum()
+        mean = self.across @ everywhere
+        apart = self.across - mean[:, None]
+        total = np.asarray((apart * everywhere) @ apart.T, dtype=np.float64)
+        between = self.mean - mean
+        return total - (between.T * (self.weights / self.weights.sum())) @ between
+
+    def spreads(self) -> Array:
+        """The trace of every `C_s`."""
+        size = np.einsum("ij,ij->j", self.across, self.across)
+        spread = np.asarray(self.q @ size, dtype=np.float64)
+        spread -= (self.mean.astype(np.float64) ** 2).sum(axis=1)
+        return np.maximum(spread, 1e-6 * spread.max(initial=0.0))
+
     def product(self, W: Array) -> Array:
         """`a_s C_s w_s` for every column."""
         D = np.ascontiguousarray(W.T, dtype=self.q.dtype)
@@ -238,7 +256,7 @@ class _Hessian(NamedTuple):
             for start in starts[first:last]:
                 rows = slice(start, start + _ROWS)
                 moved = D[rows] @ self.across
-                moved -= np.einsum("ij,ij->i", D[rows], self.mean[rows])[:, None]
+                moved -= np.einsum("ij,ij->i", moved, self.q[rows])[:, None]
                 moved *= self.q[rows]
                 image[rows] = moved @ self.across.T
 
@@ -265,17 +283,33 @@ def _sample(features: JointMap, state: State, base: Array | None, most: int) -> 
     return chosen, (1 / hit).astype(features.products)
 
 
-def _shortened(
-    problem: Problem, state: State, step: Array, slope: float, noise: float
+def _reached(
+    problem: Problem, model: _Model, state: State, step: Array, noise: float
 ) -> State | None:
-    """The first of the step, its half and so on that gains enough; None if none does."""
-    length, flat = 1.0, step.ravel()
+    """The state after a step that gains enough, some densities' steps shortened; None if none does.
+
+    Each density has to gain by its own step, the others staying where they are: with the identity
+    for A that is a line search for each.
+    """
+    weights, old = model.weights, state.evaluation.conjugate
+    gradient = model.gradient(state)
+    slopes = (gradient * step).sum(axis=0)
+    tangent = ((state.gradient + problem.target).reshape(step.shape) * step).sum(axis=0)
+    bend = 0.5 * model.c * model.relation.diagonal(-1.0) * (step * step).sum(axis=0)
+    lengths = np.ones(len(weights))
     slack = noise * (abs(state.evaluation.total) + abs(state.penalty))
-    for _ in range(_HALVINGS):
-        new = problem.state(state.w + length * flat)
-        if new.dual <= state.dual + _ENOUGH * length * slope:
-            return new
+    for trial in range(_TRIALS):
+        moved = step * lengths
+        new = problem.state(state.w + moved.ravel())
         if new.dual <= state.dual + slack and new.gap < 0.5 * state.gap:
-            return new  # the gain is lost in rounding, which the gap is not
-        length /= 2
+            return new
+        rise = weights * (new.evaluation.conjugate - old) - lengths * tangent
+        own = rise + lengths * slopes + lengths**2 * bend
+        over = (own > _ENOUGH * lengths * np.minimum(slopes, 0.0) + slack) & (slopes < 0)
+        if not over.any() or trial >= _APART:
+            if new.dual <= state.dual + _ENOUGH * float(np.vdot(gradient, moved)):
+                return new
+            lengths *= 0.5
+        else:
+            lengths[over] *= 0.5
     return None
