@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import maxent as mx
 from maxent import cli, species
 from maxent.datasets import virtual_community, virtual_landscape, write_landscape
-from maxent.species.fitting.joint import OWN, Group, fit_group
+from maxent.species.fitting.joint import OWN, SpeciesGroup, fit_group
 from maxent.species.fitting.results import read_result
 from maxent.species.fitting.settings import Settings
 from tools import needs
@@ -382,7 +382,7 @@ def test_a_fold_hides_its_places_from_all_species(files):
         name: species.prepare(region, records.of_species(name), settings).train
         for name in records.names()
     }
-    group = Group.from_region("", region, samples)
+    group = SpeciesGroup.from_region("", region, samples)
     assert np.array_equal(group.counts.sum(axis=0), [s.counts.sum() for s in samples.values()])
     _, parts = fit_group(group, settings)
     for part in parts.values():

@@ -20,7 +20,7 @@ from maxent.density import JointDensity
 from maxent.species import report
 from maxent.species.batch.job import Job, Shared, ready
 from maxent.species.batch.slugs import slugs
-from maxent.species.fitting.joint import Group, Joint, fit_group
+from maxent.species.fitting.joint import Joint, SpeciesGroup, fit_group
 from maxent.species.fitting.results import Sample
 from maxent.species.study.samples import Region
 
@@ -60,7 +60,7 @@ def fit_groups(
             first = next(iter(samples))
             try:
                 assert region is not None
-                together = Group.from_region(group, region, samples)
+                together = SpeciesGroup.from_region(group, region, samples)
                 stage = partial(listener.stage, first)
                 whole[group], made = fit_group(together, shared.settings, stage)
                 parts |= made

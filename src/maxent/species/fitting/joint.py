@@ -43,7 +43,7 @@ _COLUMNS = 256  # species whose log densities at all places are there at once
 
 
 @dataclass(frozen=True, eq=False)
-class Group:
+class SpeciesGroup:
     """The species that are fitted together: their places, and who was recorded at which.
 
     Attributes
@@ -73,7 +73,7 @@ class Group:
     categorical: tuple[str, ...]
 
     @classmethod
-    def from_region(cls, name: str, region: Region, samples: Mapping[str, Sample]) -> Group:
+    def from_region(cls, name: str, region: Region, samples: Mapping[str, Sample]) -> SpeciesGroup:
         """The species with the samples of one region; ``samples`` are those to be fitted."""
         every = sparse.lil_array((region.cell.size, len(samples)))
         for s, sample in enumerate(samples.values()):
@@ -138,13 +138,13 @@ class Joint:
 
 
 def fit_group(
-    group: Group, settings: Settings, stage: Callable[[str], None] = lambda name: None
+    group: SpeciesGroup, settings: Settings, stage: Callable[[str], None] = lambda name: None
 ) -> tuple[JointDensity, dict[str, Joint]]:
     """Fit the species of a group together; and what each of them has of it.
 
     Parameters
     ----------
-    group : Group
+    group : SpeciesGroup
         Places and records.
     settings : Settings
         What the fit is told.
@@ -198,7 +198,7 @@ def joint_recipe(settings: Settings, categorical: tuple[str, ...]) -> JointRecip
 
 
 def _cross_validation(
-    group: Group, settings: Settings
+    group: SpeciesGroup, settings: Settings
 ) -> tuple[str, tuple[str, ...], BlockSize | None]:
     """The kind of cross-validation, what to say of it, and the size of blocks where asked for."""
     kind, why = settings.cv, ""
@@ -215,7 +215,7 @@ def _cross_validation(
 
 
 def _folds(
-    group: Group, kind: str, n: int, seed: int, size: BlockSize | None = None
+    group: SpeciesGroup, kind: str, n: int, seed: int, size: BlockSize | None = None
 ) -> Iterator[_Fold]:
     """Splits of the places, the same for all species; bootstrap draws the records of each."""
     counts = sparse.csr_array(group.counts)
@@ -270,7 +270,7 @@ def _density(joint: JointDensity, name: str) -> FittedDensity | None:
 class _Scores:
     """Held-out scores of every species, alone and joint, summed over folds."""
 
-    def __init__(self, group: Group, kind: str) -> None:
+    def __init__(self, group: SpeciesGroup, kind: str) -> None:
         self.group, self.kind = group, kind
         self.size = np.zeros(len(group.species))
         self.folds = np.zeros(len(group.species), dtype=int)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from maxent.species.fitting.joint import Group, Joint, fit_group
+from maxent.species.fitting.joint import Joint, SpeciesGroup, fit_group
 from maxent.species.fitting.one_species import fit_species
 from maxent.species.fitting.results import SpeciesResult
 from maxent.species.fitting.settings import Settings
@@ -155,7 +155,7 @@ def _joint(
         except ValueError:
             if member == name:
                 raise
-    together = Group.from_region(of_species[name], region, samples)
+    together = SpeciesGroup.from_region(of_species[name], region, samples)
     return fit_group(together, settings)[1][name]
 
 
