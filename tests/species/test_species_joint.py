@@ -396,3 +396,64 @@ def test_a_fold_hides_its_places_from_all_species(files):
                 assert density.n_presences == split.train.sum()
     tests = sum(split.test for split, _ in parts[COMMON].folds)
     assert np.array_equal(tests, np.asarray(group.counts[:, [0]].todense()).ravel())
+
+
+# -- with the coordinates --------------------------------------------------------------------------
+
+
+def test_with_places_maps_are_drawn_and_projections_are_warned_of(files, call, tmp_path):
+    folder, _, _ = files
+    out = tmp_path / "out"
+    table = pd.read_csv(folder / "many.csv")
+    table[table["scientificName"].isin([COMMON, RARE, OTHER])].to_csv(tmp_path / "three.csv")
+    args = [tmp_path / "three.csv", folder / "layers", "-c", "biome", "--joint", "--spatial"]
+    done = call("fit", *args, "--project", folder / "future", "-o", out, *FAST)
+    assert done.exit_code == 0, done.output
+    assert "not for other times or places" in done.output
+    model = of(out, COMMON) / "model.json"
+    density = species.load_model(model).density
+    assert {"place x", "place y"} < set(density.schema.names)
+    told = read_result(of(out, COMMON))
+    assert told.borrowing.spatial
+    assert told.borrowing.own["gain"] != told.borrowing.joint["gain"]
+    page = (of(out, COMMON) / "report.html").read_text(encoding="utf-8")
+    assert "do not project it" in page
+    # the map is the density at the coordinates of the cells
+    with rasterio.open(of(out, COMMON) / "maps" / "cloglog.tif") as file:
+        drawn, valid = file.read(1), file.read_masks(1) > 0
+    with species.Layers.open(folder / "layers", categorical=["biome"]) as layers:
+        X, known = layers.read_cells(np.flatnonzero(valid))
+        x, y = layers.grid.centres(np.flatnonzero(valid))
+    assert known.all()
+    X = X.assign(**{"place x": x, "place y": y})
+    np.testing.assert_allclose(drawn[valid], density.predict(X, "cloglog"), atol=1e-5)
+    # the species' own part does not look at places
+    joint = mx.load(out / "joint_model.json")
+    moved = X.assign(**{"place x": x + 3, "place y": y - 2})
+    for own in joint.own:
+        np.testing.assert_array_equal(own.predict(X), own.predict(moved))
+    assert np.abs(density.predict(X, "log") - density.predict(moved, "log")).max() > 0.05
+    done = call("project", model, folder / "future", "-o", tmp_path / "later.tif")
+    assert done.exit_code == 0, done.output
+    assert "not for other times or places" in done.output
+    done = call("evaluate", model, folder / "many.csv", folder / "layers", "-s", COMMON)
+    assert done.exit_code == 0, done.output
+
+
+def test_coordinates_of_another_crs_are_refused(files, tmp_path):
+    folder, _, _ = files
+    result = fit_one(files, records_of(files), RARE, spatial=True, cv="none")
+    model = species.SpeciesModel(RARE, result.model, crs="EPSG:4326")
+    with species.Layers.open(folder / "layers") as layers:
+        grid = layers.grid
+    assert model.check_places(grid)[0].startswith("caution")
+    metres = type(grid)("EPSG:3857", grid.transform, grid.width, grid.height)
+    with pytest.raises(ValueError, match="give layers in the same CRS"):
+        model.check_places(metres)
+    plain = species.SpeciesModel(RARE, fit_one(files, records_of(files), RARE, cv="none").model)
+    assert plain.check_places(metres) == []
+
+
+def test_space_needs_a_joint_fit():
+    with pytest.raises(ValueError, match="spatial has no effect by itself"):
+        Settings(spatial=True)

@@ -53,6 +53,7 @@ background = land.iloc[rng.choice(len(land), 1500, replace=False)]
 
 
 def agreement(density, species):
+    """Rank correlation with the truth over all cells of land."""
     truth = community.truth[species][island.land]
     return pd.Series(truth).corr(pd.Series(density.predict(land, "log")), method="spearman")
 

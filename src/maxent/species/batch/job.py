@@ -305,6 +305,8 @@ def _write_map(
     (place / folder).mkdir(parents=True)
     with files.open(only=model.density.schema.names) as layers:
         extent, told = _extent(model, shared, layers, name)
+        if name != TRAINING:
+            told = [*model.check_places(layers.grid), *told]
         written = project(
             model.density,
             layers,

@@ -191,6 +191,9 @@ def fit_files(
         notes += more
         if settings.share and group is None and bias is None and settings.bias_kernel is None:
             notes.append(_WHERE_PEOPLE_LOOKED)
+        if settings.spatial and surveyed.regions.shared is not None:
+            with_places = surveyed.regions.shared.with_places()
+            surveyed = replace(surveyed, regions=replace(surveyed.regions, shared=with_places))
         region = surveyed.regions.shared  # None where each species has its own
         groups: dict[str, tuple[str, ...]] = {}
         regions = surveyed.regions

@@ -26,6 +26,7 @@ from maxent.rows.arrays import Array
 from maxent.species.fitting.results import BlockSize, Borrowing, Sample
 from maxent.species.fitting.settings import Settings
 from maxent.species.input.layers.grid import Grid
+from maxent.species.input.layers.places import PLACE, looks_at_places
 from maxent.species.judging.refits import REFIT_TOL
 from maxent.species.judging.replicates import (
     FittedSplit,
@@ -38,6 +39,7 @@ from maxent.species.judging.spatial_folds import block_size
 from maxent.species.study.samples import Region
 
 OWN = 0.25  # share of the species' own density in the mean of logs
+SPATIAL = 0.3  # variance of the kernel of coordinates, where it is asked for
 _ALIKE = 10  # species that a report names as most like one
 _COLUMNS = 256  # species whose log densities at all places are there at once
 
@@ -186,8 +188,9 @@ def fit_group(
 
 def joint_recipe(settings: Settings, categorical: tuple[str, ...]) -> JointRecipe:
     """How a group is fitted; features, penalty and multiplier are of the species' own part."""
+    space: dict[str, Any] = {"spatial": SPATIAL, "coordinates": PLACE} if settings.spatial else {}
     return JointRecipe(
-        Kernel(seed=settings.seed),
+        Kernel(seed=settings.seed, **space),
         own=OWN,
         own_recipe=settings.recipe(categorical),
         categorical=categorical,
@@ -334,4 +337,5 @@ class _Scores:
             own=own,
             joint=joint,
             reason="; ".join(reasons),
+            spatial=looks_at_places(group.sample.X.columns),
         )

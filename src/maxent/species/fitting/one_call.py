@@ -95,6 +95,7 @@ def fit(
         name = _one(everything, species)
         asked = everything if tests is None else together(everything, tests)
         region = survey(opened, asked, settings, bias=effort, group=group_records)
+        region = region.with_places() if settings.spatial else region
     joint = None
     if settings.joint:
         of_species = _groups(records, everything, settings.group_column)

@@ -295,6 +295,8 @@ class Borrowing:
         The same scores under the joint density.
     reason : str
         Why nothing was borrowed or compared, in words; "" where it was.
+    spatial : bool
+        Whether the features look at the coordinates too.
     """
 
     group: str
@@ -312,6 +314,7 @@ class Borrowing:
     own: dict[str, float]
     joint: dict[str, float]
     reason: str = ""
+    spatial: bool = False
 
     @property
     def whose(self) -> str:

@@ -94,6 +94,9 @@ class Settings:
     group_column : str, default None
         With ``joint``, the column of the records that says which species belong together, such as
         family: each group is a problem of its own.
+    spatial : bool, default False
+        With ``joint``, whether the kernel looks at the coordinates too. That is right within the
+        sampled region, and not for projections to other times or places.
     background : int or None, default 10000
         Number of background cells, None for every cell.
     bias : "background" or "prior", default "background"
@@ -200,6 +203,12 @@ class Settings:
     group_column: str | None = option(
         None,
         "With --joint, the column of groups, such as family: each group is fitted by itself.",
+        MODEL,
+    )
+    spatial: bool = option(
+        False,
+        "With --joint, also look at places: right within the region of the records, not for other "
+        "times or places.",
         MODEL,
     )
     background: int | None = option(
@@ -358,6 +367,11 @@ class Settings:
                     "group_column has no effect by itself: it says which species are fitted "
                     "together (--joint)"
                 )
+            if self.spatial:
+                raise ValueError(
+                    "spatial has no effect by itself: it adds a kernel of the coordinates to "
+                    "species fitted together (--joint)"
+                )
             return
         if self.share:
             raise ValueError(
@@ -415,11 +429,13 @@ class Settings:
     def recipe(self, categorical: tuple[str, ...] = ()) -> Recipe:
         """The density of these settings; layers of categories are always used."""
         from maxent.density import Recipe
+        from maxent.species.fitting.space import WithoutPlaces
 
+        kind = WithoutPlaces if self.spatial else Recipe
         letters = self.features
         if categorical and letters != "auto" and "c" not in letters:
             letters += "c"
-        return Recipe(
+        return kind(
             letters,
             self.potential,
             entropy=parse_entropy(self.entropy),

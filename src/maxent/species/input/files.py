@@ -131,8 +131,12 @@ class LayerFiles:
     def open(self, like: Grid | None = None, only: Sequence[str] | None = None) -> Layers:
         """The layers."""
         from maxent.species.input.layers.layers import Layers
+        from maxent.species.input.layers.places import PLACE
 
-        return Layers.open(
+        names = only
+        if only is not None:  # places are no files
+            only = [name for name in only if name not in PLACE]
+        layers = Layers.open(
             self.sources,
             categorical=self.categorical,
             align=self.align,
@@ -144,6 +148,7 @@ class LayerFiles:
             named=named_layers(self.layer),
             without=self.without,
         )
+        return layers if names is None or names == only else layers.with_places(names)
 
 
 def by_folder(given: Sequence[LayerFiles]) -> dict[str, LayerFiles]:

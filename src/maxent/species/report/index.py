@@ -24,7 +24,7 @@ from maxent.species.report.markup import (
     small,
     table,
 )
-from maxent.species.report.sections.joint import IS, IS_NOT
+from maxent.species.report.sections.joint import IS, IS_NOT, SPACE
 
 # its own thumbnails beside it, and nothing from elsewhere; "self" is not the folder of a local page
 _POLICY = (
@@ -194,6 +194,7 @@ def _joint(rows: list[dict[str, Any]], folder: Path) -> Html:
         element("h2", "Fitted together", id="joint-title"),
         paragraph(IS),
         paragraph(IS_NOT),
+        paragraph(element("strong", SPACE)) if known[0]["spatial"] else None,
         facts,
         paragraph(_COMPARED, class_="says"),
         *pictures,

@@ -16,6 +16,7 @@ from maxent.species.input.files import LayerFiles, RecordFile, StudyFiles
 from maxent.species.input.layers.grid import OUTSIDE, Grid
 from maxent.species.input.layers.hints import hints
 from maxent.species.input.layers.layers import Layers
+from maxent.species.input.layers.places import PLACE, looks_at_places
 from maxent.species.input.records.cleaning import NOT_STUDIED, Cleaned, clean, making_region
 from maxent.species.input.records.names import find_name
 from maxent.species.input.records.occurrences import Occurrences
@@ -82,6 +83,17 @@ class Region:
     def rows(self, cells: Array) -> Array:
         """The rows of these cells, which must be known."""
         return np.searchsorted(self.cell, cells)
+
+    def with_places(self) -> Region:
+        """With the coordinates of the cells among their values."""
+        if looks_at_places(self.X.columns):
+            raise ValueError(
+                f"--spatial adds layers called {' and '.join(PLACE)}, and there are some; rename "
+                "them"
+            )
+        places = dict(zip(PLACE, self.grid.centres(self.cell), strict=True))
+        labels = self.labels | dict.fromkeys(PLACE, "coordinates of the cells")
+        return replace(self, X=self.X.assign(**places), labels=labels)
 
     def of_places(self, group: Occurrences, name: str) -> Region:
         """With the cells of some of the records as background, in place of those of all."""

@@ -31,6 +31,15 @@ IS_NOT = (
 )
 
 
+SPACE = (
+    "The model also looks at places (--spatial): what the variables do not explain may be "
+    "explained by where records are. Within the region of the records that is right, and often "
+    "better. It says nothing of other times or other regions, where the same places do not exist: do not "
+    "project it. The variables place x and place y of this report are the coordinates; their share "
+    "of a prediction, in the explanations and contributions, is the part of space."
+)
+
+
 def joint(context: Context) -> Html | None:
     """What the joint model is and is not, who was most alike, and whether it helped."""
     told = context.result.borrowing
@@ -41,6 +50,7 @@ def joint(context: Context) -> Html | None:
         [
             paragraph(_alone(told) if alone else IS),
             None if alone else paragraph(IS_NOT),
+            paragraph(element("strong", SPACE)) if told.spatial else None,
             _scores(told),
             None if alone else _alike(told),
             paragraph(_fit(told), class_="says"),

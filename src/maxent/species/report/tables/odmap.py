@@ -317,7 +317,9 @@ def _model(result: SpeciesResult) -> Iterator[tuple[str, str, str]]:
     if blocks:
         size = blocks[0].blocks
         what = f"{blocks[0].kind} of space" if size is None else size.describe()
-        yield _DEPEND, "Spatial autocorrelation", f"{what} in cross-validation"
+        told = result.borrowing
+        places = "; a kernel of the coordinates in the fit" if told and told.spatial else ""
+        yield _DEPEND, "Spatial autocorrelation", f"{what} in cross-validation{places}"
     elif any(made.kind == "environment" for made in result.replicates):
         said = (
             "not accounted for: cross-validation holds out groups of like conditions, which are "
