@@ -29,6 +29,7 @@ SUITES = (
     "training",
     "few_samples",
     "density",
+    "many_species",
     "projection",
     "relaxation",
     "structured_chains",

@@ -89,6 +89,11 @@ class Region:
         return self.variables(self._read("env"))
 
     @cached_property
+    def site_places(self) -> Array:
+        """The coordinates of the evaluation sites."""
+        return self._read("env")[["x", "y"]].to_numpy()
+
+    @cached_property
     def groups(self) -> tuple[str, ...]:
         """The biological groups."""
         return tuple(sorted(map(str, self.records["group"].unique())))

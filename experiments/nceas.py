@@ -270,6 +270,7 @@ class Variant:
 
 CLASSES = {0: "lc", 10: "lqc", 15: "lqhc", 80: "lqphc"}  # from how many records on
 MULTIPLIERS = (0.5, 1.0, 2.0, 4.0)
+DEFAULT = ["random/default", "target/default"]
 
 
 def _variants() -> dict[str, Variant]:
@@ -629,6 +630,23 @@ def ordered(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.sort_values(["rank", "region", "species"]).drop(columns="rank")
 
 
+def _joint(given: argparse.Namespace) -> int:
+    from experiments import nceas_joint
+
+    given.out.mkdir(exist_ok=True, parents=True)
+    chosen = {} if given.variants == DEFAULT else {"names": given.variants}
+    try:
+        paths = nceas_joint.run(
+            given.out, given.data, given.regions, processes=given.j, cv=given.cv, **chosen
+        )
+    except FileNotFoundError as error:
+        print(error)
+        return 1
+    for path in paths:
+        print(f"written: {path}")
+    return 0
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -638,8 +656,7 @@ def main() -> int:
     parser.add_argument(
         "--variants",
         nargs="+",
-        default=["random/default", "target/default"],
-        choices=["all", *VARIANTS],
+        default=DEFAULT,
         metavar="VARIANT",
         help=f"all, or some of {', '.join(VARIANTS)}",
     )
@@ -647,8 +664,16 @@ def main() -> int:
     parser.add_argument("--cv", action="store_true", help="score variants on the records as well")
     parser.add_argument("--keep", action="store_true", help="keep other variants of nceas.csv")
     parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument(
+        "--joint", action="store_true", help="all species of a group as one density; its own tables"
+    )
     given = parser.parse_args()
+    if given.joint:
+        return _joint(given)
     variants = list(VARIANTS) if "all" in given.variants else given.variants
+    unknown = [name for name in variants if name not in VARIANTS]
+    if unknown:
+        parser.error(f"no variant {', '.join(unknown)}; there are {', '.join(VARIANTS)}")
     given.out.mkdir(exist_ok=True, parents=True)
     try:
         paths = run(given.out, given.data, given.regions, variants, given.j, given.cv, given.keep)

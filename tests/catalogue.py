@@ -133,6 +133,10 @@ POTENTIALS = [
     mx.SmoothBox([0.1, 0.5, 2.0], [1.0, 0.1, 0.3]),
     mx.LaplacePrior(2.0),
     mx.LaplacePrior([0.1, 1.0, 50.0]),
+    mx.Coupled(A, mx.Quadratic(0.7)),
+    mx.Coupled(A, mx.Ball(0.6)),
+    mx.Coupled(mx.Spiked.from_factor(0.5, A[:1]), mx.ElasticNet(0.3, 0.5)),
+    *[mx.Spectral(columns, 0.4, strength) for columns, strength in ((1, 0.0), (3, 0.5))],
     mx.Families([mx.Box(0.2), mx.LaplacePrior(2.0)], [1, 2]),
     mx.Families([mx.Box(0.2), mx.Quadratic(2.0)], [2, 1]),
     mx.ScaledPotential(mx.Box(0.3), 2.5),
@@ -179,6 +183,7 @@ SOLVERS = [
     *(mx.NewtonCG(), mx.DualCoordinateAscent(), mx.BlockFrankWolfe(), mx.Smoothing(tol=1e-7)),
     *(mx.ExponentiatedGradient(tol=1e-3), mx.Subgradient(tol=0.1), mx.StochasticGradient(tol=1e-3)),
     *(mx.Reweighted(tol=5e-3), mx.OWLQN(), mx.ColumnGeneration()),
+    mx.JointNewton(),
 ]
 
 MAPS = [
@@ -186,6 +191,7 @@ MAPS = [
     mx.IdentityMap(3),
     mx.SampleMap(np.arange(6.0).reshape(3, 2), 3),
     mx.KernelMap(np.eye(3) + 1, 2),
+    mx.JointMap(np.arange(6.0).reshape(3, 2), 4),
     mx.ChainMap([np.ones((2, 3)), np.ones((4, 3))], 2),
     mx.RaggedMap([np.ones((2, 3)), np.ones((4, 3))]),
     mx.TreeMap(np.ones((3, 2)), np.array([0, 1]), 2),
@@ -195,6 +201,7 @@ OTHERS = [mx.FenchelYoungLoss(mx.Shannon()), mx.Ragged.from_rows([[1.0], [2.0, 3
 # tested in test_discrimination.py: each row has a cone of its own
 OTHERS.append(mx.Slack(mx.Shifted(mx.Zero(), 1 - RIGHT), RIGHT))
 OTHERS.append(OTHERS[-1].domain)
+OTHERS.append(mx.Spiked.from_matrix(A))  # tested in test_potentials.py
 OTHERS.append(mx.Tied(OTHERS[1], np.ones((1, 2))))
 OTHERS.append(mx.HigherOrderChain(2, order=2))  # tested in test_structured_higher_order.py
 
@@ -231,6 +238,7 @@ ESTIMATORS = [
     mx.Matcher(),
     mx.MaxentDensity(),
     mx.MaxentDensityCV(),
+    mx.MultiDensity(),
     mx.StructMaxent(),
     mx.StructMaxentCV(),
     mx.StructMaxentClassifier(),
@@ -273,6 +281,9 @@ MADE_BY_SOLVING = {
     "DensityTask",
     "Explanation",
     "FittedDensity",
+    "JointDensity",
+    "JointRecipe",
+    "JointTask",
     "MeanPlace",
     "Points",
     "Recipe",

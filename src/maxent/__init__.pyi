@@ -63,6 +63,7 @@ from maxent.core.maps import ChainMap as ChainMap
 from maxent.core.maps import ColumnMap as ColumnMap
 from maxent.core.maps import FeatureMap as FeatureMap
 from maxent.core.maps import IdentityMap as IdentityMap
+from maxent.core.maps import JointMap as JointMap
 from maxent.core.maps import KernelMap as KernelMap
 from maxent.core.maps import MatrixMap as MatrixMap
 from maxent.core.maps import RaggedMap as RaggedMap
@@ -74,6 +75,7 @@ from maxent.core.path import solution_path as solution_path
 from maxent.core.potentials import Ball as Ball
 from maxent.core.potentials import Box as Box
 from maxent.core.potentials import Centred as Centred
+from maxent.core.potentials import Coupled as Coupled
 from maxent.core.potentials import CumulantPrior as CumulantPrior
 from maxent.core.potentials import DualBall as DualBall
 from maxent.core.potentials import ElasticNet as ElasticNet
@@ -89,6 +91,8 @@ from maxent.core.potentials import QuadraticForm as QuadraticForm
 from maxent.core.potentials import ScaledPotential as ScaledPotential
 from maxent.core.potentials import ShiftedPotential as ShiftedPotential
 from maxent.core.potentials import SmoothBox as SmoothBox
+from maxent.core.potentials import Spectral as Spectral
+from maxent.core.potentials import Spiked as Spiked
 from maxent.core.potentials import SquaredNormPotential as SquaredNormPotential
 from maxent.core.potentials import gaussian_prior as gaussian_prior
 from maxent.core.problem import Problem as Problem
@@ -103,6 +107,7 @@ from maxent.core.solvers import DualCoordinateAscent as DualCoordinateAscent
 from maxent.core.solvers import ExponentiatedGradient as ExponentiatedGradient
 from maxent.core.solvers import FISTA as FISTA
 from maxent.core.solvers import Interrupted as Interrupted
+from maxent.core.solvers import JointNewton as JointNewton
 from maxent.core.solvers import LBFGS as LBFGS
 from maxent.core.solvers import NewtonCG as NewtonCG
 from maxent.core.solvers import OWLQN as OWLQN
@@ -119,6 +124,9 @@ from maxent.core.solvers import Subgradient as Subgradient
 from maxent.density import DensityTask as DensityTask
 from maxent.density import Explanation as Explanation
 from maxent.density import FittedDensity as FittedDensity
+from maxent.density import JointDensity as JointDensity
+from maxent.density import JointRecipe as JointRecipe
+from maxent.density import JointTask as JointTask
 from maxent.density import MeanPlace as MeanPlace
 from maxent.density import Points as Points
 from maxent.density import Recipe as Recipe
@@ -165,6 +173,7 @@ from maxent.learn import MED as MED
 from maxent.learn import Matcher as Matcher
 from maxent.learn import MaxentDensity as MaxentDensity
 from maxent.learn import MaxentDensityCV as MaxentDensityCV
+from maxent.learn import MultiDensity as MultiDensity
 from maxent.learn import SeparableWarning as SeparableWarning
 from maxent.learn import StructMaxent as StructMaxent
 from maxent.learn import StructMaxentCV as StructMaxentCV

@@ -16,6 +16,7 @@ from maxent.core.potentials import (
     Ball,
     Box,
     Centred,
+    Coupled,
     CumulantPrior,
     DualBall,
     ElasticNet,
@@ -31,6 +32,8 @@ from maxent.core.potentials import (
     ScaledPotential,
     ShiftedPotential,
     SmoothBox,
+    Spectral,
+    Spiked,
     SquaredNormPotential,
     balls,
     gaussian_prior,
@@ -105,7 +108,21 @@ WRAPPED: dict[str, Potential] = {
     "shifted(scaled)": ShiftedPotential(ScaledPotential(Box(0.3), 2.0), REFERENCE),
     "scaled(shifted)": ScaledPotential(ShiftedPotential(Ball(0.9), REFERENCE), 2.0),
 }
-ALL = {**BASIC, **FAMILIES, **WRAPPED}
+RELATED = np.array([[1.0, 0.8], [0.8, 1.0]])
+MATRICES: dict[str, Potential] = {
+    **{
+        f"coupled({k})": Coupled(RELATED, BASIC[k])
+        for k in ["box", "ball", "dual-ball-2", "quadratic", "quadratic-vector", "squared-norm-2"]
+    },
+    "coupled-alone": Coupled(np.eye(1), BASIC["quadratic-vector"]),
+    "coupled-spiked": Coupled(Spiked.from_factor(0.5, [[1.0, 2.0, 0.0, -1.0]]), Quadratic(0.3)),
+    "coupled-rows": Coupled(RELATED, Quadratic([0.1, 0.1, 3.0, 3.0])),
+    "spectral": Spectral(2, 0.5),
+    "spectral-square": Spectral(2, 0.5, 0.8),
+    "spectral-one": Spectral(1, 0.5),
+    "spectral-0": Spectral(2, 0.0, 0.8),
+}
+ALL = {**BASIC, **FAMILIES, **WRAPPED, **MATRICES}
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -307,6 +324,20 @@ for _p in (1, 3):
         DualBall(1.3, _p),
         lambda cp, r, q={1: INF, 3: 1.5}[_p]: (1.3 * cp.norm(r, q), []),
     )
+
+
+_HALF = np.linalg.cholesky(RELATED)  # any root will do for a norm that rotations leave alone
+REFERENCES["coupled-quadratic"] = Reference(
+    Coupled(RELATED, Quadratic(0.7)),
+    lambda cp, r: (cp.sum_squares(cp.reshape(r, (2, 2), order="C") @ _HALF) / 1.4, []),
+)
+REFERENCES["coupled-ball"] = Reference(
+    Coupled(RELATED, Ball(0.8)),
+    lambda cp, r: (0, [cp.norm(cp.reshape(r, (2, 2), order="C") @ _HALF, "fro") <= 0.8]),
+)
+REFERENCES["spectral"] = Reference(
+    Spectral(2, 0.5), lambda cp, r: (0, [cp.sigma_max(cp.reshape(r, (2, 2), order="C")) <= 0.5])
+)
 
 
 def _norm_plus_square(p, squared_p):
@@ -846,3 +877,60 @@ def test_small_steps_beside_a_large_weight_have_all_their_digits(kind, p):
     slope = 0.033 * rise * (norm if kind is SquaredNormPotential else 1.0)
     left = curvature * x - gradient + slope  # the slope of the objective, > 0 if x = 0 is best
     assert left == pytest.approx(0, abs=1e-15) or (x == 0 and left > 0)
+
+
+# -- matrices of weights ---------------------------------------------------------------------------
+
+
+def test_coupled_is_the_trace_form_and_the_spectral_one_is_its_best():
+    W = np.random.default_rng(3).standard_normal((5, 3))
+    A = np.array([[1.0, 0.5, 0.1], [0.5, 1.0, -0.3], [0.1, -0.3, 1.0]])
+    expected = 0.35 * np.trace(W @ np.linalg.inv(A) @ W.T)
+    assert Coupled(A, Quadratic(0.7)).conjugate(W.ravel()) == pytest.approx(expected, rel=1e-12)
+    # min over A of 1/2 tr(W A^-1 W') + c^2/2 tr(A) is c times the nuclear norm, at A = |W| / c
+    c = 0.7
+    _, s, right = np.linalg.svd(W, full_matrices=False)
+    best = (right.T * s) @ right / c
+    price = Coupled(best, Quadratic(1.0)).conjugate(W.ravel()) + c**2 / 2 * np.trace(best)
+    assert price == pytest.approx(Spectral(3, c).conjugate(W.ravel()), rel=1e-10)
+    for other in (1.3 * best, best + 0.2 * A):
+        more = Coupled(other, Quadratic(1.0)).conjugate(W.ravel()) + c**2 / 2 * np.trace(other)
+        assert more > price
+
+
+def test_a_spiked_matrix_is_the_array_it_stands_for():
+    rng = np.random.default_rng(0)
+    G, X = rng.standard_normal((3, 8)), rng.standard_normal((4, 8))
+    A = 0.5 * np.eye(8) + G.T @ G
+    few, full = Spiked.from_factor(0.5, G), Spiked.from_matrix(A)
+    assert few.basis.shape == (8, 3)
+    for power in (-1.0, -0.5, 0.5, 1.0):
+        assert np.allclose(few.times(X, power), full.times(X, power), rtol=1e-11, atol=1e-12)
+        assert np.allclose(few.diagonal(power), np.diag(full.dense(power)), rtol=1e-11)
+    assert np.allclose(few.dense(), A, atol=1e-12)
+    assert np.allclose(few.extremes, full.extremes)
+    assert np.array_equal(Spiked.identity(8).times(X, -1.0), X)
+    more_rows = Spiked.from_factor(0.5, rng.standard_normal((9, 8)))
+    assert more_rows.basis.shape == (8, 8)
+    collinear = Spiked.from_factor(0.5, np.vstack([G[0], 2 * G[0]]))
+    assert collinear.basis.shape == (8, 1)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Coupled([[1.0, 1.0], [1.0, 1.0]]), "positive definite.*multiple of the identity"),
+        (lambda: Coupled([[1.0, 0.5], [0.4, 1.0]]), "symmetric"),
+        (lambda: Coupled([[1.0, np.nan], [np.nan, 1.0]]), "finite square matrix"),
+        (lambda: Coupled(np.eye(2), "quadratic"), "expected a Potential"),
+        (lambda: Coupled(np.eye(2)).check_size(5), "5 weights are no multiple"),
+        (lambda: Spectral(2, 0.1).check_size(5), "5 weights are no multiple"),
+        (lambda: Spectral(0, 0.1), "columns must be an integer >= 1"),
+        (lambda: Spectral(2, -0.1), "radius"),
+        (lambda: Spiked(0.5, np.ones((3, 1)), [1.0]), "orthonormal"),
+        (lambda: Spiked(0.5, np.ones((3, 2)), [1.0]), "got shapes"),
+    ],
+)
+def test_bad_matrices_are_refused(make, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        make()

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import importlib
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from copy import copy
-from functools import partial, singledispatch
+from functools import cached_property, partial, singledispatch
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -160,6 +161,7 @@ def _matrix(X: Any, name: str = "X") -> Any:
 _BLOCK = 1024  # rows of a matrix handled at once: a scaled block stays in cache
 _SPARSE = 0.15  # share of entries not zero below which they are visited one by one
 _OUTPUTS = 5  # fewer outputs have few zeros to skip
+_JOINT_ENTRIES = 1 << 20  # scores that are there at once, for each thread
 _WORK = 64  # multiplications that count as much as one entry of an elementwise pass
 
 
@@ -535,6 +537,156 @@ def _nearest_semidefinite(K: Array) -> Array:
         )
     half = vectors * np.sqrt(np.maximum(values, 0))
     return half @ half.T
+
+
+@io.register
+class JointMap(FeatureMap):
+    """Rows over the same cells: scores `(X W)'` (rows, cells), w the flattened W (features, rows).
+
+    One density over the cells for each column of W, such as the species of a group over its places.
+    With Shannon's entropy the sums of a fit are made a few rows at a time, in the float type of X
+    with sums in float64, and neither scores nor distributions are ever written out.
+
+    Parameters
+    ----------
+    X : array (n_cells, n_features)
+        Features of the cells, dense.
+    n_rows : int
+        Densities over them.
+    exact : bool, default False
+        Products in float64 where X is float32: slower, for a certificate.
+
+    Examples
+    --------
+    >>> JointMap([[1.0, 0.0], [0.0, 2.0], [1.0, 1.0]], 2).scores(np.array([1.0, 0.0, 0.0, 1.0]))
+    array([[1., 0., 1.],
+           [0., 2., 1.]])
+    """
+
+    n_rows: int
+
+    def __init__(self, X: Any, n_rows: int, exact: bool = False) -> None:
+        X = _matrix(X)
+        if sparse.issparse(X):
+            raise TypeError("JointMap needs a dense X; use X.toarray()")
+        if int(n_rows) != n_rows or n_rows < 1:
+            raise ValueError(f"n_rows must be an integer >= 1, got {n_rows!r}")
+        self.X, self.n_rows, self.exact = X, int(n_rows), bool(exact)
+        self.n_features = X.shape[1] * self.n_rows
+
+    def __repr__(self) -> str:
+        return f"JointMap({self.n_rows} rows, {len(self.X)} cells, {self.n_features} weights)"
+
+    def __getmodel__(self) -> dict[str, Any]:
+        return {"X": self.X, "n_rows": self.n_rows, "exact": self.exact}
+
+    def __setmodel__(self, state: dict[str, Any]) -> None:
+        check_cells(state["n_rows"], "a JointMap", IN_MEMORY)
+        JointMap.__init__(self, **state)
+
+    @property
+    def products(self) -> np.dtype[Any]:
+        """The float type of products."""
+        return np.dtype(np.float64) if self.exact else self.X.dtype
+
+    @cached_property
+    def across(self) -> Array:
+        """X' with its rows contiguous, in the type of the products."""
+        return np.ascontiguousarray(self.X.T, dtype=self.products)
+
+    def covariance(self, base: Array | None) -> Array:
+        """The covariance of the features under masses of the cells, None for even ones."""
+        share = np.full(len(self.X), 1 / len(self.X)) if base is None else base / base.sum()
+        mean = self.across @ share.astype(self.products)
+        gram = np.zeros((len(mean), len(mean)))
+        for start in range(0, len(self.X), _BLOCK):
+            block = slice(start, start + _BLOCK)
+            part = (self.across[:, block] - mean[:, None]) * np.sqrt(share[block])
+            gram += part @ part.T
+        return gram
+
+    def scores(self, w: Array) -> Array:
+        """`W'X'`."""
+        W = np.ascontiguousarray(w.reshape(-1, self.n_rows).T, dtype=self.across.dtype)
+        scores = np.empty((self.n_rows, len(self.X)), dtype=self.across.dtype)
+
+        def work(start: int, stop: int) -> None:
+            np.matmul(W[start:stop], self.across, out=scores[start:stop])
+
+        with one_blas_thread():
+            over_rows(work, self.n_rows, self.X.size // _WORK)
+        return scores
+
+    def moments(self, p: Rows) -> Array:
+        """`X'P'`, flattened."""
+        P = np.asarray(p, dtype=self.across.dtype)
+        moments = np.empty((self.n_rows, self.X.shape[1]))
+
+        def work(start: int, stop: int) -> None:
+            moments[start:stop] = P[start:stop] @ self.across.T
+
+        with one_blas_thread():
+            over_rows(work, self.n_rows, self.X.size // _WORK)
+        return moments.T.ravel()
+
+    def conjugate_and_moments(
+        self, entropy: Entropy, w: Array, weights: Array | None
+    ) -> tuple[Array, Array] | None:
+        """The log-partitions and the moments, for Shannon's entropy; see the class."""
+        base = shannon_base(entropy)
+        if base is None:
+            return None
+        values, moments = np.empty(self.n_rows), np.empty((self.n_rows, self.X.shape[1]))
+        a = np.ones(self.n_rows) if weights is None else weights
+
+        def use(rows: slice, q: Array, peak: Array, total: Array) -> None:
+            values[rows] = peak + np.log(total)
+            scale = (a[rows] / total).astype(q.dtype)
+            moments[rows] = (q @ self.across.T) * scale[:, None]
+
+        self.over_distributions(w, base[0], use)
+        return values, moments.T.ravel()
+
+    def over_distributions(
+        self, w: Array, base: Array | None, use: Callable[[slice, Array, Array, Array], None]
+    ) -> None:
+        """``use(rows, q, peak, total)`` for a few rows at a time.
+
+        q = base exp(theta - peak) of all cells, with the sum ``total`` of each row.
+        """
+        W = np.ascontiguousarray(w.reshape(-1, self.n_rows).T, dtype=self.across.dtype)
+        lift = None if base is None else np.log(base).astype(self.across.dtype)
+        most = max(_JOINT_ENTRIES // len(self.X), 1)
+        starts = range(0, self.n_rows, most)
+
+        def work(first: int, last: int) -> None:
+            room = np.empty((most, len(self.X)), dtype=self.across.dtype)
+            for start in starts[first:last]:
+                rows = slice(start, min(start + most, self.n_rows))
+                q = np.matmul(W[rows], self.across, out=room[: rows.stop - start])
+                if lift is not None:
+                    q += lift
+                peak = q.max(axis=1)
+                q -= peak[:, None]
+                np.exp(q, out=q)
+                use(rows, q, peak.astype(np.float64), q.sum(axis=1, dtype=np.float64))
+
+        with one_blas_thread():
+            over_rows(work, len(starts), most * self.X.size // _WORK)
+
+
+def shannon_base(entropy: Entropy) -> tuple[Array | None] | None:
+    """The default masses of the cells where the entropy is Shannon's of the simplex, else None."""
+    from maxent.core.domains import Simplex
+    from maxent.core.entropies import Relative, Shannon
+
+    inner = entropy.entropy if isinstance(entropy, Relative) else entropy
+    if not (type(inner) is Shannon and type(inner.domain) is Simplex):
+        return None
+    if not isinstance(entropy, Relative):
+        return (None,)
+    q0 = np.asarray(entropy.q0)
+    return (q0,) if q0.ndim == 1 and (q0 > 0).all() else None
 
 
 @io.register

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from maxent.datasets.community import VirtualCommunity, virtual_community
 from maxent.datasets.landscape import (
     VirtualLandscape,
     agreement,
@@ -9,4 +10,11 @@ from maxent.datasets.landscape import (
     write_landscape,
 )
 
-__all__ = ["VirtualLandscape", "agreement", "virtual_landscape", "write_landscape"]
+__all__ = [
+    "VirtualCommunity",
+    "VirtualLandscape",
+    "agreement",
+    "virtual_community",
+    "virtual_landscape",
+    "write_landscape",
+]

@@ -131,8 +131,8 @@ def virtual_landscape(
     effort = np.where(land, _effort(terrain, grid, layers["elevation"], land), np.nan)
     visible = {name: _on_land(layer, land) for name, layer in layers.items()}
     visible["biome"] = np.where(land, biome, _SEA).astype(np.uint8)
-    x, y = _records(here, grid, truth * effort, n_occurrences)
-    group_x, group_y = _records(group, grid, effort, n_group)
+    x, y = drawn_records(here, grid, truth * effort, n_occurrences)
+    group_x, group_y = drawn_records(group, grid, effort, n_group)
     effort = effort.astype(np.float32)
     return VirtualLandscape(grid, visible, ("biome",), truth, effort, x, y, group_x, group_y)
 
@@ -280,7 +280,9 @@ def _way(
     return row.clip(0, shape[0] - 1), column.clip(0, shape[1] - 1)
 
 
-def _records(rng: np.random.Generator, grid: Grid, density: Array, n: int) -> tuple[Array, Array]:
+def drawn_records(
+    rng: np.random.Generator, grid: Grid, density: Array, n: int
+) -> tuple[Array, Array]:
     """Places drawn in proportion to a density, anywhere within their cells."""
     p = np.nan_to_num(density.ravel())
     cell = rng.choice(p.size, size=n, p=p / p.sum())

@@ -6,6 +6,8 @@
 
 from maxent.density.evidence import Evidence, RecordWeights
 from maxent.density.explanation import Explanation, MeanPlace
+from maxent.density.joint import JointDensity
+from maxent.density.joint_recipe import JointRecipe, JointTask
 from maxent.density.lambdas import read_lambdas, write_lambdas
 from maxent.density.link import DensityLink
 from maxent.density.model import OUTPUTS, Certificate, FittedDensity, fitted_density
@@ -29,6 +31,9 @@ __all__ = [
     "Fit",
     "FittedDensity",
     "FromFamilies",
+    "JointDensity",
+    "JointRecipe",
+    "JointTask",
     "MeanPlace",
     "Offered",
     "Places",

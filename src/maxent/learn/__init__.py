@@ -2,6 +2,7 @@
 
 from maxent.learn.density.density import MaxentDensity
 from maxent.learn.density.density_cv import MaxentDensityCV
+from maxent.learn.density.multi import MultiDensity
 from maxent.learn.features import FeatureTransformer
 from maxent.learn.linear.fenchel_young import (
     FenchelYoungClassifier,
@@ -42,6 +43,7 @@ __all__ = [
     "Matcher",
     "MaxentDensity",
     "MaxentDensityCV",
+    "MultiDensity",
     "SeparableWarning",
     "StructMaxent",
     "StructMaxentCV",

@@ -50,10 +50,12 @@ PUBLIC = {
     "maxent.species.study.study_region": ["StudyRegion"],
     "maxent.species.study.samples": ["Prepared", "Region", "prepare", "survey"],
     "maxent.species.fitting.model": ["SpeciesModel", "load_model"],
+    "maxent.species.fitting.joint": ["Joint", "SpeciesGroup", "fit_group"],
     "maxent.species.fitting.one_call": ["fit"],
     "maxent.species.fitting.one_species": ["fit_species"],
     "maxent.species.fitting.results": [
         "BlockSize",
+        "Borrowing",
         "CleaningStep",
         "Collinearity",
         "Evaluation",

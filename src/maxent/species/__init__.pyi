@@ -24,11 +24,15 @@ from maxent.species.comparing.overlap import niche_overlap as niche_overlap
 from maxent.species.comparing.overlap import overlap_of as overlap_of
 from maxent.species.comparing.records import Comparison as Comparison
 from maxent.species.comparing.records import RangeChange as RangeChange
+from maxent.species.fitting.joint import Joint as Joint
+from maxent.species.fitting.joint import SpeciesGroup as SpeciesGroup
+from maxent.species.fitting.joint import fit_group as fit_group
 from maxent.species.fitting.model import SpeciesModel as SpeciesModel
 from maxent.species.fitting.model import load_model as load_model
 from maxent.species.fitting.one_call import fit as fit
 from maxent.species.fitting.one_species import fit_species as fit_species
 from maxent.species.fitting.results import BlockSize as BlockSize
+from maxent.species.fitting.results import Borrowing as Borrowing
 from maxent.species.fitting.results import CleaningStep as CleaningStep
 from maxent.species.fitting.results import Collinearity as Collinearity
 from maxent.species.fitting.results import Evaluation as Evaluation

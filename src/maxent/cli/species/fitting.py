@@ -39,7 +39,7 @@ from maxent.cli.species.arguments import (
 )
 from maxent.species.batch.cluster import ClusterSettings
 from maxent.species.fitting.options import ALWAYS, CHECKS, DATA, NEVER, OUTPUT
-from maxent.species.fitting.settings import NO_REGION
+from maxent.species.fitting.settings import NO_REGION, Settings
 from maxent.species.input.files import check_there
 
 
@@ -134,7 +134,10 @@ def fit(
                 "into memory, and have as many rows as you give them"
             )
         _check_swd_options(context, projects=bool(project))
-    grouped = target_group or background_records is not None
+    by_records = settings.joint and bias is None and settings.bias_kernel is None
+    if by_records and background_records is None:
+        _check_places(context, settings, target_group)
+    grouped = target_group or background_records is not None or by_records
     check_memory(cluster, settings, bias=bias is not None, group=grouped)
     tables = [occurrences, *([layers[0]] if swd and layers else []), test, background_records]
     tables += [] if settings.extent in ("layers", "region") else [Path(settings.extent)]
@@ -181,6 +184,20 @@ def fit(
                 **shared,
             )
     conclude(rows, out, [*notes, *_over(cluster, maps)], quiet)
+
+
+def _check_places(context: typer.Context, settings: Settings, target_group: bool) -> None:
+    """Refuse what --joint does anyway, or does not look at, where its places are the records'."""
+    if target_group and settings.group_column is None:
+        raise typer.BadParameter(
+            "--target-group has no effect with --joint, whose places are the cells of all records "
+            "in the file anyway; leave it out"
+        )
+    if given(context, "background"):
+        raise typer.BadParameter(
+            "--background has no effect with --joint, whose places are the cells of all records in "
+            "the file; name others with --background-records"
+        )
 
 
 def _over(cluster: ClusterSettings, maps: bool) -> list[str]:

@@ -136,11 +136,12 @@ def project(
         opened.open(only=density.schema.names) as stack,
     ):
         check_files(client, None, rasters)
-        inside, told = None, list[str]()
+        inside, told = None, fitted.check_places(stack.grid)
         if extent == "region":
             inside = fitted.study_on(stack.grid)
         elif cut:
-            inside, told = read_extent(extent, stack.grid)
+            inside, more = read_extent(extent, stack.grid)
+            told += more
         written = draw(
             density,
             stack,

@@ -18,11 +18,14 @@ potential                              V(r)                   penalty V*(v)
 ``SmoothBox(beta, smoothing)``         a b KL                 a b log cosh(v/a)
 ``DualBall(radius, p)``                radius ||r||_p'        I(||v||_p <= radius)
 ``LaplacePrior(lam)``                  log(lam/(lam - r^2))   KL to the Laplace prior
+``Coupled(A, inner)``                   inner(R A^1/2)         inner*(W A^-1/2)
+``Spectral(columns, radius, c)``        spectral dead zone     radius ||W||_* + c/2 ||W||^2
 ``CumulantPrior(K, K')``               K(-r)                  KL to the prior with cumulants K
 =====================================  =====================  ================================
 """
 
 from maxent.core.potentials.base import Potential
+from maxent.core.potentials.coupled import Coupled, Spectral
 from maxent.core.potentials.elastic import Box, ElasticNet, ElasticPotential, Equality, Quadratic
 from maxent.core.potentials.names import BY_NAME, make_potential
 from maxent.core.potentials.norms import (
@@ -35,6 +38,7 @@ from maxent.core.potentials.norms import (
 )
 from maxent.core.potentials.priors import Centred, CumulantPrior, gaussian_prior
 from maxent.core.potentials.separable import LaplacePrior, SmoothBox
+from maxent.core.potentials.spiked import Spiked
 from maxent.core.potentials.wrappers import Families, ScaledPotential, ShiftedPotential, scaled
 
 __all__ = [
@@ -42,6 +46,7 @@ __all__ = [
     "Ball",
     "Box",
     "Centred",
+    "Coupled",
     "CumulantPrior",
     "DualBall",
     "ElasticNet",
@@ -57,6 +62,8 @@ __all__ = [
     "ScaledPotential",
     "ShiftedPotential",
     "SmoothBox",
+    "Spectral",
+    "Spiked",
     "SquaredNormPotential",
     "gaussian_prior",
     "make_potential",

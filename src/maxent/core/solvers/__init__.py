@@ -17,6 +17,7 @@ from maxent.core.solvers.coordinate import CoordinateDescent
 from maxent.core.solvers.cutting_plane import CuttingPlane
 from maxent.core.solvers.dual_coordinate import DualCoordinateAscent
 from maxent.core.solvers.fista import FISTA
+from maxent.core.solvers.joint_newton import JointNewton
 from maxent.core.solvers.lbfgs import LBFGS
 from maxent.core.solvers.newton_cg import NewtonCG
 from maxent.core.solvers.owlqn import OWLQN
@@ -44,6 +45,7 @@ __all__ = [
     "DualCoordinateAscent",
     "ExponentiatedGradient",
     "Interrupted",
+    "JointNewton",
     "NewtonCG",
     "ProxNewton",
     "Reweighted",
@@ -68,6 +70,7 @@ _AUTO: dict[str, type[Solver]] = {
 }
 _BY_NAME: dict[str, type[Solver]] = {
     **_AUTO,
+    "joint-newton": JointNewton,
     "owlqn": OWLQN,
     "summet": SUMMET,
     "plummet": PLUMMET,
@@ -118,6 +121,8 @@ def _chosen(solver: Solver | str, problem: Problem) -> Solver:
     if isinstance(solver, type) and issubclass(solver, Solver):
         raise TypeError(f"give an instance, {solver.__name__}(), not the class {solver.__name__}")
     if solver == "auto":
+        if JointNewton.missing(problem) is None:
+            return JointNewton()
         lacks = {}
         # without an l1 term every feature is in use, and a Newton step costs their number cubed
         many = _MANY_OF_ONE_ROW if problem.features.one_row else _MANY

@@ -31,15 +31,12 @@ from maxent.typing import ArrayLike, TableLike
 COLUMNS = ("feature_names_in_", "n_features_in_")  # what is kept of the table of a fit
 
 
-class DensityEstimator(SavesFields, DensityMixin, BaseEstimator):
-    """An estimator that holds a ``density_``, a FittedDensity, after ``fit``."""
+class TableEstimator(SavesFields, DensityMixin, BaseEstimator):
+    """An estimator of densities over the rows of a table, numbers and categories."""
 
     missing: str
-    prevalence: float
-    density_: FittedDensity
     n_features_in_: int
     feature_names_in_: Array
-    _fitted_fields: ClassVar[tuple[str, ...]] = (*COLUMNS, "density_")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -48,6 +45,27 @@ class DensityEstimator(SavesFields, DensityMixin, BaseEstimator):
         tags.input_tags.string = True
         tags.input_tags.allow_nan = self.missing == "drop"
         return tags
+
+    def _checked(self, X: Any, reset: bool) -> Any:
+        """A table of the right shape: frames stay frames, the rest becomes an array."""
+        check_missing(self.missing)
+        return checked_table(self, X, reset)
+
+    def _prepared(self, rows: Callable[[Any], Array], none: Array, head: Any) -> tuple[Any, Array]:
+        """A function of the rows of a table in blocks, once its columns are those of the fit."""
+        from sklearn.utils.validation import _check_feature_names, _check_n_features
+
+        _check_feature_names(self, head, reset=False)
+        _check_n_features(self, head, reset=False)
+        return rows, none
+
+
+class DensityEstimator(TableEstimator):
+    """An estimator that holds a ``density_``, a FittedDensity, after ``fit``."""
+
+    prevalence: float
+    density_: FittedDensity
+    _fitted_fields: ClassVar[tuple[str, ...]] = (*COLUMNS, "density_")
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "density_")
@@ -97,11 +115,6 @@ class DensityEstimator(SavesFields, DensityMixin, BaseEstimator):
             self.feature_names_in_ = np.array(names, dtype=object)
         return table
 
-    def _checked(self, X: Any, reset: bool) -> Any:
-        """A table of the right shape: frames stay frames, the rest becomes an array."""
-        check_missing(self.missing)
-        return checked_table(self, X, reset)
-
     # -- prediction ----------------------------------------------------------------------------
 
     def predict(self, X: TableLike, output: str = "raw", *, clamp: bool = True) -> Array:
@@ -118,17 +131,9 @@ class DensityEstimator(SavesFields, DensityMixin, BaseEstimator):
         settings: dict[str, Any] = {"output": output, "clamp": clamp, "missing": self.missing}
         if is_blocked(X):
             rows = partial(_predicted, self.density_, prevalence=self.prevalence, **settings)
-            return lazy_rows(X, partial(self._prepared, rows))
+            return lazy_rows(X, partial(self._prepared, rows, np.empty(0)))
         table = self._checked(X, reset=False)
         return _predicted(self.density_, table, prevalence=self.prevalence, **settings)
-
-    def _prepared(self, rows: Callable[[Any], Array], head: Any) -> tuple[Any, Array]:
-        """A function of the rows of a table in blocks, once its columns are those of the fit."""
-        from sklearn.utils.validation import _check_feature_names, _check_n_features
-
-        _check_feature_names(self, head, reset=False)
-        _check_n_features(self, head, reset=False)
-        return rows, np.empty(0)
 
     def score_samples(self, X: TableLike) -> Array:
         """Log density at each row."""

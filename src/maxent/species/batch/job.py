@@ -28,10 +28,12 @@ from maxent.species.comparing.change import compare_maps
 from maxent.species.comparing.folders import DEFAULT_RULE, OUTPUT, similarities
 from maxent.species.comparing.map_files import on_one_grid
 from maxent.species.comparing.records import Comparison
+from maxent.species.fitting.joint import Joint
 from maxent.species.fitting.model import SpeciesModel
 from maxent.species.fitting.one_species import fit_species
 from maxent.species.fitting.results import (
     TRAINING,
+    Borrowing,
     MapFiles,
     Sample,
     Sharing,
@@ -92,7 +94,11 @@ class Shared:
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """One species: where its results go, and its records (or a table made from them already)."""
+    """One species: where its results go, and its records (or a table made from them already).
+
+    ``joint`` is its part of the fit of its group, None where species are fitted one by one;
+    ``group_files`` are the names of the files of the group, by what they hold.
+    """
 
     species: str
     folder: Path
@@ -101,6 +107,8 @@ class Job:
     test: Occurrences | None = None
     prepared: Prepared | None = None
     notes: tuple[str, ...] = ()
+    joint: Joint | None = None
+    group_files: Mapping[str, str] = field(default_factory=dict)
 
 
 def fit_job(
@@ -112,14 +120,14 @@ def fit_job(
     """
     start = perf_counter()
     stage("records")
-    prepared, region = _prepared(job, shared)
+    prepared, region = ready(job, shared)
     shared.settings.check_tested(prepared.test is not None)
     others = {name: d for name, d in shared.lenders.items() if name != job.species}
     shared = replace(shared, lenders=others)
     kept: list[str] = []
     with staged(job.folder, job.overwrite, kept.append) as place:
-        result = _write_species(prepared, region, shared, place, stage, client)
-        row = _summary(result, job.folder, perf_counter() - start)
+        result = _write_species(prepared, region, job.joint, shared, place, stage, client)
+        row = _summary(result, job.folder, perf_counter() - start, job.group_files)
         row["notes"] = prepared.new_notes(result.notes, _told(job, shared))
         summary = {"fingerprint": fingerprint(job, shared), "files": files_in(place), "row": row}
         io.write_atomically(place / SUMMARY, (json.dumps(summary, indent=1) + "\n").encode())
@@ -135,12 +143,12 @@ def _told(job: Job, shared: Shared) -> set[str]:
 
 def lend(job: Job, shared: Shared) -> FittedDensity:
     """The density of a species' own records, for the others."""
-    sample = _prepared(job, shared)[0].train
+    sample = ready(job, shared)[0].train
     categorical = tuple(c for c in shared.categorical if c in sample.X.columns)
     return fit_sample(shared.settings.recipe(categorical), sample)
 
 
-def _prepared(job: Job, shared: Shared) -> tuple[Prepared, Region | None]:
+def ready(job: Job, shared: Shared) -> tuple[Prepared, Region | None]:
     """A species ready to be fitted, and the cells it lies on where it comes from rasters."""
     if job.prepared is not None:
         _check_enough(job.prepared, shared.settings)
@@ -166,6 +174,7 @@ def _check_enough(prepared: Prepared, settings: Settings) -> None:
 def _write_species(
     prepared: Prepared,
     region: Region | None,
+    joint: Joint | None,
     shared: Shared,
     place: Path,
     stage: Callable[[str], None],
@@ -184,6 +193,7 @@ def _write_species(
         command=shared.command,
         lenders=shared.lenders if settings.share else None,
         whole=whole,
+        joint=joint,
         stage=stage,
     )
     sample, test = (_used(part, result) for part in (prepared.train, prepared.test))
@@ -295,6 +305,8 @@ def _write_map(
     (place / folder).mkdir(parents=True)
     with files.open(only=model.density.schema.names) as layers:
         extent, told = _extent(model, shared, layers, name)
+        if name != TRAINING:
+            told = [*model.check_places(layers.grid), *told]
         written = project(
             model.density,
             layers,
@@ -395,7 +407,9 @@ def rewrite_report(folder: Path) -> Path:
 # -- the summary ----------------------------------------------------------------------------------
 
 
-def _summary(result: SpeciesResult, folder: Path, seconds: float) -> dict[str, Any]:
+def _summary(
+    result: SpeciesResult, folder: Path, seconds: float, files: Mapping[str, str]
+) -> dict[str, Any]:
     """The row of a species in the index."""
     test, auc, of = result.evaluation.test_scores, None, None
     folds = [r["test_auc"] for c in result.replicates[:1] for r in c.table if "test_auc" in r]
@@ -422,6 +436,7 @@ def _summary(result: SpeciesResult, folder: Path, seconds: float) -> dict[str, A
         ],
         "change": [] if result.change is None else [c.describe() for c in result.change.changes],
         "sharing": None if result.sharing is None else _sharing(result.sharing),
+        "joint": None if result.borrowing is None else _joint(result.borrowing, files),
         "results": [{k: _plain(v) for k, v in r.items()} for r in tables.results_rows(result)],
     }
 
@@ -432,6 +447,11 @@ def _sharing(told: Sharing) -> str:
     if not told.own:
         return f"{word}: {told.reason}"
     return f"{word}: held-out gain {told.own['gain']:.3f} alone, {told.shared['gain']:.3f} shared"
+
+
+def _joint(told: Borrowing, files: Mapping[str, str]) -> dict[str, Any]:
+    """What the index says of the joint fit."""
+    return asdict(told) | {"files": dict(files)}
 
 
 def _plain(value: Any) -> Any:

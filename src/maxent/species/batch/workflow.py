@@ -7,7 +7,7 @@ them.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,10 +16,11 @@ from time import perf_counter
 from typing import Any, Protocol, TypeVar
 
 from maxent._support.terminal import in_words
-from maxent.density import FittedDensity
+from maxent.density import FittedDensity, JointDensity
 from maxent.species import report
 from maxent.species.batch.cluster import ClusterSettings, Crew, check_files, spread
 from maxent.species.batch.fingerprints import of_file, of_rasters, of_values
+from maxent.species.batch.groups import file_names, fit_groups, missing, write_groups
 from maxent.species.batch.job import Job, Shared, begun, fingerprint, finished, fit_job, lend
 from maxent.species.batch.keeping import SUMMARY
 from maxent.species.batch.locks import Lock
@@ -47,7 +48,8 @@ from maxent.species.input.records.study_files import read_extent
 from maxent.species.input.records.swd import SWD, swd_rows, swd_sample
 from maxent.species.report import tables
 from maxent.species.study.all_cells import small_cache, whole_layers
-from maxent.species.study.samples import prepare_swd, survey_files
+from maxent.species.study.groups import groups_of, in_groups, regions_of_groups
+from maxent.species.study.samples import GROUPED, prepare_swd, survey_files
 
 _Tests = TypeVar("_Tests", Occurrences, SWD)
 _EVERY = 10.0  # seconds after which the table of all species is written again
@@ -157,6 +159,8 @@ def fit_files(
     """
     order = _Order.checked(out, settings, jobs, cluster, overwrite, resume, listener)
     settings = order.settings
+    by_records = settings.joint and group is None and bias is None and settings.bias_kernel is None
+    group = records if by_records else group
     has_region = study is not None and study.kind is not None
     if settings.extent == "region" and not has_region:
         raise ValueError(NO_REGION)
@@ -187,14 +191,30 @@ def fit_files(
         notes += more
         if settings.share and group is None and bias is None and settings.bias_kernel is None:
             notes.append(_WHERE_PEOPLE_LOOKED)
+        if settings.spatial and surveyed.regions.shared is not None:
+            with_places = surveyed.regions.shared.with_places()
+            surveyed = replace(surveyed, regions=replace(surveyed.regions, shared=with_places))
         region = surveyed.regions.shared  # None where each species has its own
-        order.begin(names, (*notes, *(() if region is None else region.notes)), region is not None)
+        groups: dict[str, tuple[str, ...]] = {}
+        regions = surveyed.regions
+        if settings.joint:
+            column = settings.group_column
+            grouped = None if column is None else replace(records, species=column).occurrences()
+            of_species = groups_of(surveyed.records, grouped, column, names)
+            groups = in_groups(of_species, names)
+            if by_records and region is not None:
+                places, more = regions_of_groups(region, surveyed.records, of_species)
+                regions, notes = replace(regions, by_species=places), [*notes, *more]
+        told = () if region is None else region.notes
+        if regions.by_species:  # each group has a background of its own
+            told = tuple(note for note in told if GROUPED not in note)
+        order.begin(names, (*notes, *told), region is not None)
         shared = Shared(
             settings,
             layers.categorical,
             layers,
             tuple(projections),
-            surveyed.regions,
+            regions,
             command,
             lambdas,
             maps,
@@ -214,7 +234,7 @@ def fit_files(
             )
             for name, folder in _folders(order.out, names).items()
         ]
-        return _run(queue, shared, order, crew)
+        return _run(queue, shared, order, crew, groups)
 
 
 def fit_swd(
@@ -271,6 +291,11 @@ def fit_swd(
         Who is told how the run goes; None for nobody.
     """
     order = _Order.checked(out, settings, jobs, cluster, overwrite, resume, listener)
+    if order.settings.joint:
+        raise ValueError(
+            "--joint needs layers, from which the places of all species are read alike; with "
+            "tables (--swd) species can lend strength by --share"
+        )
     if cluster is not None and cluster.memory is not None:
         raise ValueError(f"memory={cluster.memory!r} is for layers; tables are read into memory")
     file = samples if isinstance(samples, RecordFile) else RecordFile(samples)
@@ -352,23 +377,35 @@ class _Order:
         """Tell the notes, and refuse what cannot be done with these species in this folder."""
         for note in notes:
             self.listener.note(note)
-        _check_share_species(self.settings, names, one_background)
+        _check_lending(self.settings, names, one_background)
         _check_out(self.out, len(names), self.overwrite, self.resume)
 
 
 # -- many species --------------------------------------------------------------------------------
 
 
-def _run(queue: Sequence[Job], shared: Shared, order: _Order, crew: Crew) -> list[dict[str, Any]]:
+def _run(
+    queue: Sequence[Job],
+    shared: Shared,
+    order: _Order,
+    crew: Crew,
+    groups: Mapping[str, Sequence[str]] | None = None,
+) -> list[dict[str, Any]]:
     out, listener = order.out, order.listener
     if shared.lambdas and shared.settings.entropy != "shannon":
         raise ValueError(
             f"a .lambdas file (--lambdas) holds Gibbs densities, entropy shannon; got "
             f"{shared.settings.entropy!r}"
         )
-    if shared.settings.share:  # the results of each depend on the records of all
+    if shared.lambdas and (shared.settings.joint or "k" in shared.settings.features):
+        raise ValueError(
+            "kernels have no place in a .lambdas file (--lambdas), and --joint and -f k make "
+            "densities of kernels; leave --lambdas out"
+        )
+    if shared.settings.share or groups:  # the results of each depend on the records of all
         prints = [fingerprint(job, shared) for job in queue]
-        shared = replace(shared, inputs=of_values(shared.inputs, prints))
+        told = [] if not groups else [str(dict(groups))]
+        shared = replace(shared, inputs=of_values(shared.inputs, prints, *told))
     listener.begin([job.species for job in queue])
     rows: dict[str, dict[str, Any]] = {}
     waiting = []
@@ -385,6 +422,18 @@ def _run(queue: Sequence[Job], shared: Shared, order: _Order, crew: Crew) -> lis
     _check_changed(waiting, len(queue))
     if shared.settings.share and waiting:
         shared = replace(shared, lenders=_lenders(queue, shared, crew, listener))
+    joints: dict[str, JointDensity] = {}
+    if groups and (waiting or missing(groups, out)):
+        joints, parts, failed = fit_groups(queue, shared, groups, listener)
+        for row in failed:
+            rows[row["species"]] = row
+            listener.done(row)
+        files = {name: f for group, f in file_names(groups).items() for name in groups[group]}
+        waiting = [
+            replace(job, joint=parts.get(job.species), group_files=files[job.species])
+            for job in waiting
+            if job.species not in rows
+        ]
     alone = len(queue) == 1
     with (
         spread(crew.client),
@@ -398,6 +447,7 @@ def _run(queue: Sequence[Job], shared: Shared, order: _Order, crew: Crew) -> lis
                 _write_batch([rows[job.species] for job in queue if job.species in rows], out)
                 written = perf_counter()
     ordered = [rows[job.species] for job in queue]
+    write_groups(joints, out)
     if not alone:
         _write_batch(ordered, out)  # whatever becomes of the sums
         sums = write_richness(ordered, out, shared.settings.threshold)
@@ -515,16 +565,18 @@ def _check_share_settings(settings: Settings) -> None:
         )
 
 
-def _check_share_species(
-    settings: Settings, names: Sequence[str], one_background: bool = True
-) -> None:
-    if settings.share and len(names) < 2:
+def _check_lending(settings: Settings, names: Sequence[str], one_background: bool = True) -> None:
+    """Refuse to lend where nobody could, or where densities are not over the same places."""
+    if not (settings.share or settings.joint):
+        return
+    flag = "--joint" if settings.joint else "--share"
+    if len(names) < 2:
         raise ValueError(
-            f"--share lends strength between several species, and there is one: {names[0]}"
+            f"{flag} lends strength between several species, and there is one: {names[0]}"
         )
-    if settings.share and not one_background:
+    if not one_background:
         raise ValueError(
-            "--share compares densities over one background, and a study region around the records "
+            f"{flag} compares densities over one background, and a study region around the records "
             "of each species (--buffer, --hull, --ecoregions) gives each its own; give --region, "
             "or none"
         )

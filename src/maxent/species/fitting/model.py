@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from maxent import io
+from maxent._support.terminal import CAUTION
 from maxent.density import FittedDensity, fitted_density, read_lambdas
 from maxent.species.fitting.results import Selection
 from maxent.species.input.crs import same_crs, short_crs
 from maxent.species.input.layers.extrapolation import Extrapolation
 from maxent.species.input.layers.grid import Grid
+from maxent.species.input.layers.places import looks_at_places
 from maxent.species.input.layers.similarity import Reference
 from maxent.species.input.layers.units import UnlikeUnits, ranges_of, unlike_units
 from maxent.species.study.study_region import StudyRegion
@@ -87,6 +89,25 @@ class SpeciesModel:
                 "the layers"
             )
         return replace(self.study, description=f"the study region ({self.study.description})")
+
+    def check_places(self, grid: Grid) -> list[str]:
+        """What to say of a map on another grid, or of other layers, of a model of places.
+
+        Coordinates of another CRS are refused.
+        """
+        if not looks_at_places(self.density.schema.names):
+            return []
+        if not same_crs(self.crs, grid.crs):
+            raise ValueError(
+                f"{self.species} was fitted with the coordinates of cells (--spatial) in "
+                f"{short_crs(self.crs)}, and these layers are in {short_crs(grid.crs)}: give "
+                "layers in the same CRS, or fit without --spatial"
+            )
+        return [
+            f"{CAUTION}{self.species} was fitted with the coordinates of cells (--spatial), which "
+            "say where it was recorded then and there: the map is right for the layers of the fit, "
+            "not for other times or places; fit without --spatial to project"
+        ]
 
     def threshold(self, rule: str) -> float:
         """The cloglog value of a rule, by its name or the start of it, or of a number."""

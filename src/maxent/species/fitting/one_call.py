@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from maxent.species.fitting.joint import Joint, SpeciesGroup, fit_group
 from maxent.species.fitting.one_species import fit_species
 from maxent.species.fitting.results import SpeciesResult
 from maxent.species.fitting.settings import Settings
@@ -17,7 +19,8 @@ from maxent.species.input.records.columns import listed
 from maxent.species.input.records.locating import located
 from maxent.species.input.records.names import find_name
 from maxent.species.input.records.occurrences import Occurrences
-from maxent.species.study.samples import prepare, survey, together
+from maxent.species.study.groups import groups_of, regions_of_groups
+from maxent.species.study.samples import Region, prepare, survey, together
 
 
 def fit(
@@ -33,6 +36,9 @@ def fit(
     **changes: Any,
 ) -> SpeciesResult:
     """Fit one species to layers: what ``maxent fit`` does, without its files.
+
+    With ``joint=True`` all species of the records are fitted as one problem, over the cells with
+    any record unless ``group`` or ``bias`` say otherwise, and the result is that of one of them.
 
     Parameters
     ----------
@@ -81,12 +87,22 @@ def fit(
         if group is not None:
             group_records, more = _records(group, opened.grid)
             notes += more
-        if settings.bias_kernel is not None and group_records is None:
+        own_places = group is None and bias is None and settings.bias_kernel is None
+        by_records = settings.joint and own_places
+        if (settings.bias_kernel is not None or by_records) and group_records is None:
             group_records = everything
         effort = None if bias is None else _layers(bias, (), files, like=opened.grid)
         name = _one(everything, species)
         asked = everything if tests is None else together(everything, tests)
         region = survey(opened, asked, settings, bias=effort, group=group_records)
+        region = region.with_places() if settings.spatial else region
+    joint = None
+    if settings.joint:
+        of_species = _groups(records, everything, settings.group_column)
+        if by_records:
+            places, more = regions_of_groups(region, everything, of_species)
+            region, notes = places.get(name, region), [*notes, *more]
+        joint = _joint(everything, of_species, region, settings, name)
     mine = None
     if tests is not None and find_name(name, tests.names()) is not None:
         mine = tests.of_species(name)
@@ -97,8 +113,51 @@ def fit(
         categorical=region.categorical,
         labels=region.labels,
         grid=region.grid,
+        joint=joint,
     )
     return result
+
+
+def _groups(given: Any, records: Occurrences, column: str | None) -> dict[str, str]:
+    """The group of each species of the records."""
+    if len(records.names()) < 2:
+        raise ValueError(
+            f"joint lends strength between several species, and {records.source} has one: "
+            f"{records.names()[0]}"
+        )
+    grouped = None
+    if column is not None:
+        if isinstance(given, Occurrences):
+            raise ValueError(
+                "group_column names a column of a file or a frame, and Occurrences have none; give "
+                "one of these"
+            )
+        if isinstance(given, str | Path):
+            given = RecordFile(str(given))
+        if isinstance(given, RecordFile):
+            grouped = replace(given, species=column).occurrences()
+        else:
+            grouped = Occurrences.from_frame(given, species=column)
+    return groups_of(records, grouped, column, records.names())
+
+
+def _joint(
+    records: Occurrences,
+    of_species: Mapping[str, str],
+    region: Region,
+    settings: Settings,
+    name: str,
+) -> Joint:
+    """The part of one species in the fit of its group, without members of too few records."""
+    samples = {}
+    for member in (one for one, group in of_species.items() if group == of_species[name]):
+        try:
+            samples[member] = prepare(region, records.of_species(member), settings).train
+        except ValueError:
+            if member == name:
+                raise
+    together = SpeciesGroup.from_region(of_species[name], region, samples)
+    return fit_group(together, settings)[1][name]
 
 
 def _one(records: Occurrences, species: str | None) -> str:

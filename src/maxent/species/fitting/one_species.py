@@ -14,6 +14,7 @@ from maxent._support.threads import num_threads
 from maxent._version import __version__
 from maxent.density import FittedDensity, Recipe
 from maxent.species import judging
+from maxent.species.fitting.joint import Joint
 from maxent.species.fitting.results import BlockSize, Replicates, Sample, SpeciesResult
 from maxent.species.fitting.settings import Settings
 from maxent.species.fitting.sharing import Shared, share
@@ -29,6 +30,12 @@ _OF_OWN = (
     "single variables are of the species' own model, and response curves have no bands"
 )
 
+_OF_JOINT = (
+    "map, evaluation, cross-validation and replicates are of the joint density; the jackknife and "
+    "the responses to single variables are of a model of the species' own records, and response "
+    "curves have no bands"
+)
+
 
 def fit_species(
     prepared: Prepared,
@@ -40,6 +47,7 @@ def fit_species(
     command: str = "",
     lenders: Mapping[str, FittedDensity] | None = None,
     whole: Callable[[Recipe, Sample], tuple[FittedDensity, list[str]]] | None = None,
+    joint: Joint | None = None,
     stage: Callable[[str], None] = lambda name: None,
 ) -> tuple[SpeciesResult, list[FittedDensity]]:
     """Fit one species and diagnose the fit; also returns the models of the replicates asked for.
@@ -63,12 +71,16 @@ def fit_species(
     whole : callable, default None
         (recipe, sample) -> density over more cells than those of the sample, which is used for all
         else, and notes.
+    joint : Joint, default None
+        The species' part of a joint fit, for ``settings.joint``.
     stage : callable, default does nothing
         Called with the name of each step as it begins.
     """
     settings = settings or Settings()
     if settings.share and lenders is None:
         raise ValueError("share needs the densities of other species: give lenders=")
+    if settings.joint and joint is None:
+        raise ValueError("joint needs the species' part of a joint fit: give joint=")
     clock = _Clock(stage)
     collinearity = judging.collinearity(prepared.train, categorical)
     if settings.select is not None:
@@ -77,7 +89,7 @@ def fit_species(
     sample, test = prepared.train, prepared.test
     recipe = settings.recipe(tuple(c for c in categorical if c in sample.X.columns))
     with clock("fit"):
-        model, more = _fitted(recipe, sample, whole)
+        model, more = _fitted(recipe, prepared, whole, joint)
     notes = [
         *prepared.notes,
         *more,
@@ -86,8 +98,9 @@ def fit_species(
     ]
     n_cells = _more_cells(model, sample)
     small = _thinned(sample, settings)
-    size = _block_size(small, model, settings)
-    notes += [] if size is None else [f"cross-validation: {size.describe()}"]
+    size = _block_size(small, model, settings) if joint is None else joint.blocks
+    if joint is None and size is not None:
+        notes.append(f"cross-validation: {size.describe()}")
     sharing, refit = None, None
     if settings.share and lenders is not None:
         with clock("sharing"):
@@ -100,7 +113,13 @@ def fit_species(
             f"cross-validation, jackknife and response bands use {len(small.counts)} of the "
             f"{len(sample.counts)} cells"
         )
-    replicates, models = _replicated(recipe, small, settings, clock, notes, refit, size)
+    if joint is None:
+        replicates, models = _replicated(recipe, small, settings, clock, notes, refit, size)
+    else:
+        assert grid is not None
+        with clock("cross-validation"):
+            replicates, models = _refits_of(joint, recipe, small, settings, grid)
+        notes.append(_OF_JOINT)
     if refit is not None:
         notes.append(_OF_OWN)
     result = SpeciesResult(
@@ -119,7 +138,9 @@ def fit_species(
         notes=list(dict.fromkeys(notes)),
         evaluation=evaluation,
         replicates=replicates,
-        **_by_variable(recipe, model, prepared, small, settings, clock, refit is None),
+        **_by_variable(
+            recipe, model, prepared, small, settings, clock, refit is None and joint is None
+        ),
         maps=[],
         tables={},
         bound=str(model.bound()) if settings.entropy == "shannon" else "",
@@ -128,6 +149,7 @@ def fit_species(
         collinearity=collinearity,
         selection=prepared.selection,
         sharing=sharing,
+        borrowing=None if joint is None else joint.borrowing,
         n_cells=n_cells,
         origins=prepared.origins,
     )
@@ -136,10 +158,17 @@ def fit_species(
 
 def _fitted(
     recipe: Recipe,
-    sample: Sample,
+    prepared: Prepared,
     whole: Callable[[Recipe, Sample], tuple[FittedDensity, list[str]]] | None,
+    joint: Joint | None,
 ) -> tuple[FittedDensity, list[str]]:
     """The density over the cells of the sample, or over more of them; notes."""
+    if joint is not None:
+        return joint.density, [
+            *joint.notes,
+            f"{prepared.species}: {joint.borrowing.describe()}",
+        ]
+    sample = prepared.train
     if whole is None:
         return judging.fit_sample(recipe, sample), []
     model, notes = whole(recipe, sample)
@@ -307,11 +336,45 @@ def _replicated(
             made.append(judging.replicate(recipe, sample, **folds, **how)[0])
     models: list[FittedDensity] = []
     if settings.replicates:
-        kind = {"crossvalidate": "random"}.get(settings.replicate_kind, settings.replicate_kind)
         with clock("replicates"):
             repeated, models = judging.replicate(
-                recipe, sample, kind=kind, n=settings.replicates, keep_models=True, **how
+                recipe,
+                sample,
+                kind=settings.replicate_split,
+                n=settings.replicates,
+                keep_models=True,
+                **how,
             )
+        made.append(repeated)
+    return made, models
+
+
+def _refits_of(
+    joint: Joint, recipe: Recipe, sample: Sample, settings: Settings, grid: Grid
+) -> tuple[list[Replicates], list[FittedDensity]]:
+    """Scores of the joint refits; and the densities of the replicates asked for."""
+    made: list[Replicates] = []
+    models: list[FittedDensity] = []
+    how: dict[str, Any] = {"n_jobs": num_threads(), "verbose": settings.verbose}
+    if joint.folds:
+        fitted = joint.splits(joint.folds, sample, grid)
+        kind = joint.borrowing.kind
+        made.append(
+            judging.replicate(
+                recipe, sample, kind=kind, n=len(fitted), blocks=joint.blocks, fitted=fitted, **how
+            )[0]
+        )
+    if joint.replicates:
+        fitted = joint.splits(joint.replicates, sample, grid)
+        repeated, models = judging.replicate(
+            recipe,
+            sample,
+            kind=settings.replicate_split,
+            n=len(fitted),
+            fitted=fitted,
+            keep_models=True,
+            **how,
+        )
         made.append(repeated)
     return made, models
 

@@ -258,6 +258,89 @@ class Sharing:
 
 @io.register
 @dataclass(frozen=True, eq=False)
+class Borrowing:
+    """The joint fit that a density was taken out of, and what the species had from the others.
+
+    Attributes
+    ----------
+    group : str
+        Name of the group, "" for all species of the run.
+    n_species : int
+        Species in the joint fit.
+    n_records : int
+        Their records, one per cell unless duplicates were kept.
+    n_places : int
+        Places that all densities are over.
+    n_features : int
+        Features that they share.
+    rounds : int
+        How often the relation between species was taken anew from their weights.
+    own_share : float
+        Share of the species' own density in the mean of logs.
+    gap : float
+        Duality gap of the joint problem for the last relation, in nats per record of the group.
+    converged : bool
+        Whether the solver reached its tolerance.
+    alike : dict of float
+        Correlation of its weights with those of the species most like it, the most like first.
+    kind : str
+        How the cross-validation split the places: "blocks", "checkerboard", "environment",
+        "random" or "none".
+    folds : int
+        In how many of its folds the species was scored.
+    own : dict of float
+        Scores of held-out records under the species' own density: gain (mean log density against an
+        even map) and auc; empty where nothing could be compared.
+    joint : dict of float
+        The same scores under the joint density.
+    reason : str
+        Why nothing was borrowed or compared, in words; "" where it was.
+    spatial : bool
+        Whether the features look at the coordinates too.
+    """
+
+    group: str
+    n_species: int
+    n_records: int
+    n_places: int
+    n_features: int
+    rounds: int
+    own_share: float
+    gap: float
+    converged: bool
+    alike: dict[str, float]
+    kind: str
+    folds: int
+    own: dict[str, float]
+    joint: dict[str, float]
+    reason: str = ""
+    spatial: bool = False
+
+    @property
+    def whose(self) -> str:
+        """The species of the joint fit, in words."""
+        return f"{self.n_species} species" + (f" of {self.group}" if self.group else "")
+
+    def scores_in_words(self) -> str:
+        """Both held-out scores; "" where there are none."""
+        if not self.own:
+            return ""
+        return (
+            f"held-out gain {self.own['gain']:.3f} alone, {self.joint['gain']:.3f} joint; AUC "
+            f"{self.own['auc']:.3f} alone, {self.joint['auc']:.3f} joint"
+        )
+
+    def describe(self) -> str:
+        """In one sentence."""
+        said = f"fitted jointly with {self.n_species - 1} other species"
+        said += f" of {self.group}" if self.group else ""
+        if self.n_species == 1:
+            said = "fitted by itself"
+        return "; ".join(part for part in (said, self.scores_in_words(), self.reason) if part)
+
+
+@io.register
+@dataclass(frozen=True, eq=False)
 class Origin:
     """Where records come from, as their file says.
 
@@ -621,6 +704,8 @@ class SpeciesResult:
         Which of them were used.
     sharing : Sharing or None
         Whether the other species of the run lent strength, None where that was not asked.
+    borrowing : Borrowing or None
+        The joint fit of the species of the run, None where each was fitted by itself.
     n_cells : int or None
         Cells that the density is over, where the background points are a sample of them.
     reading : dict or None
@@ -656,6 +741,7 @@ class SpeciesResult:
     collinearity: Collinearity | None = field(default=None, metadata=io.LATER)
     selection: Selection | None = field(default=None, metadata=io.LATER)
     sharing: Sharing | None = field(default=None, metadata=io.LATER)
+    borrowing: Borrowing | None = field(default=None, metadata=io.LATER)
     n_cells: int | None = field(default=None, metadata=io.LATER)
     reading: dict[str, Any] | None = field(default=None, metadata=io.LATER)
     origins: list[Origin] = field(default_factory=list, metadata=io.LATER)

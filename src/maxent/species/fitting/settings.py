@@ -88,6 +88,15 @@ class Settings:
     share : bool, default False
         Whether the other species of the run lend strength, where cross-validation of a species' own
         records says that it helps (``maxent.species.fitting.sharing``).
+    joint : bool, default False
+        Whether the species of the run are fitted as one problem, over the places with a record of
+        any of them, and borrow from those that respond alike (``maxent.species.fitting.joint``).
+    group_column : str, default None
+        With ``joint``, the column of the records that says which species belong together, such as
+        family: each group is a problem of its own.
+    spatial : bool, default False
+        With ``joint``, whether the kernel looks at the coordinates too. That is right within the
+        sampled region, and not for projections to other times or places.
     background : int or None, default 10000
         Number of background cells, None for every cell.
     bias : "background" or "prior", default "background"
@@ -184,6 +193,23 @@ class Settings:
         "Let several species lend strength to each other where cross-validation says so.",
         MODEL,
         with_swd=ALWAYS,
+    )
+    joint: bool = option(
+        False,
+        "Fit all species of the file as one problem, over the places with any record: those with "
+        "few records borrow from those that respond alike.",
+        MODEL,
+    )
+    group_column: str | None = option(
+        None,
+        "With --joint, the column of groups, such as family: each group is fitted by itself.",
+        MODEL,
+    )
+    spatial: bool = option(
+        False,
+        "With --joint, also look at places: right within the region of the records, not for other "
+        "times or places.",
+        MODEL,
     )
     background: int | None = option(
         10_000,
@@ -331,6 +357,46 @@ class Settings:
             raise ValueError(f"block_size has no effect on cv {self.cv}; give --cv blocks")
         if self.share and self.cv == "none":
             raise ValueError("share is decided by cross-validation, so cv cannot be none")
+        self._check_joint()
+
+    def _check_joint(self) -> None:
+        """Refuse what says nothing without a joint fit, and what cannot be beside one."""
+        if not self.joint:
+            if self.group_column is not None:
+                raise ValueError(
+                    "group_column has no effect by itself: it says which species are fitted "
+                    "together (--joint)"
+                )
+            if self.spatial:
+                raise ValueError(
+                    "spatial has no effect by itself: it adds a kernel of the coordinates to "
+                    "species fitted together (--joint)"
+                )
+            return
+        if self.share:
+            raise ValueError(
+                "joint and share are two ways to lend strength between species; choose one: "
+                "--joint fits all species as one problem over the places with any record, --share "
+                "takes means of their own densities where cross-validation says so"
+            )
+        if self.entropy != "shannon":
+            raise ValueError(f"joint fits Gibbs densities, entropy shannon; got {self.entropy!r}")
+        if self.select is not None:
+            raise ValueError(
+                "joint needs the same variables for all species, and --select chooses for each; "
+                "give one of them"
+            )
+        if self.block_size == "residuals":
+            raise ValueError(
+                "block_size residuals is of one density, and --joint splits the places of all "
+                "species at once; give km, or layers"
+            )
+        if self.bias == "prior":
+            raise ValueError(
+                "joint takes where people looked from the places of the records; effort that is "
+                "taken out of the density (--bias-as prior) is for species fitted one by one: "
+                "leave it out, or draw the places by it (--bias-as background)"
+            )
 
     def selection(self) -> tuple[str, float]:
         """How variables are selected: "vif" with its limit, or "forward"."""
@@ -346,6 +412,11 @@ class Settings:
             f"{self.select!r}"
         )
 
+    @property
+    def replicate_split(self) -> str:
+        """How replicates split the records, as ``replicate`` calls it."""
+        return {"crossvalidate": "random"}.get(self.replicate_kind, self.replicate_kind)
+
     def check_tested(self, tested: bool) -> None:
         """Refuse a threshold rule of test records where there are none."""
         rules = [] if self.threshold is None else _rules(self.threshold)
@@ -358,11 +429,13 @@ class Settings:
     def recipe(self, categorical: tuple[str, ...] = ()) -> Recipe:
         """The density of these settings; layers of categories are always used."""
         from maxent.density import Recipe
+        from maxent.species.fitting.space import WithoutPlaces
 
+        kind = WithoutPlaces if self.spatial else Recipe
         letters = self.features
         if categorical and letters != "auto" and "c" not in letters:
             letters += "c"
-        return Recipe(
+        return kind(
             letters,
             self.potential,
             entropy=parse_entropy(self.entropy),

@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from maxent import evaluation as metrics
 from maxent._support.jobs import in_threads
 from maxent._support.threads import one_blas_thread
 from maxent.core.entropies import Relative, Shannon
@@ -31,8 +30,14 @@ from maxent.features import Cells, Operator, Schema, bind, with_weights
 from maxent.features.summing import joint_schema, summed
 from maxent.rows.arrays import Array
 from maxent.species.fitting.results import BlockSize, Sample, Sharing
-from maxent.species.judging.refits import REFIT_TOL, per_record
-from maxent.species.judging.replicates import Plain, Split, split_points, split_records
+from maxent.species.judging.refits import REFIT_TOL
+from maxent.species.judging.replicates import (
+    Plain,
+    Split,
+    held_out,
+    split_points,
+    split_records,
+)
 
 STRENGTH = 3.0  # of the ridge; chosen by blocked cross-validation of records, not of surveys
 _OWN = 0.5  # share of the species' own log density in the mean
@@ -240,14 +245,5 @@ def _fold(borrower: Borrower, sample: Sample, cells: Cells, split: Split) -> _Fo
     points = split_points(borrower, sample, split)
     own = Plain(borrower.recipe, borrower.schema).fit(points)
     both = (own, borrower.mean(own, points, *borrower.others(points, REFIT_TOL)))
-    scores = [_held_out(density.predict_cells(cells), sample, split) for density in both]
+    scores = [held_out(density.predict_cells(cells), sample, split) for density in both]
     return _Fold(float(split.test.sum()), *scores)
-
-
-def _held_out(log: Array, sample: Sample, split: Split) -> dict[str, float]:
-    tested, everywhere = per_record(log, split.test), log[sample.at_background]
-    top = everywhere.max()
-    return {
-        "gain": float(tested.mean() - top - np.log(np.exp(everywhere - top).mean())),
-        "auc": metrics.auc(tested, everywhere),
-    }

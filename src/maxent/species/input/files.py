@@ -131,8 +131,12 @@ class LayerFiles:
     def open(self, like: Grid | None = None, only: Sequence[str] | None = None) -> Layers:
         """The layers."""
         from maxent.species.input.layers.layers import Layers
+        from maxent.species.input.layers.places import PLACE
 
-        return Layers.open(
+        names = only
+        if only is not None:  # places are no files
+            only = [name for name in only if name not in PLACE]
+        layers = Layers.open(
             self.sources,
             categorical=self.categorical,
             align=self.align,
@@ -144,6 +148,7 @@ class LayerFiles:
             named=named_layers(self.layer),
             without=self.without,
         )
+        return layers if names is None or names == only else layers.with_places(names)
 
 
 def by_folder(given: Sequence[LayerFiles]) -> dict[str, LayerFiles]:
@@ -224,19 +229,23 @@ class RecordFile:
         The first note says which columns were taken. With ``absent`` they are those of absence.
         """
         from maxent.species.input.records.locating import located
-        from maxent.species.input.records.occurrences import read_occurrences
-        from maxent.species.input.records.rows import without_rows
         from maxent.species.input.records.selection import uncertainty_hint
 
-        others = ("path", "leave_out")
-        how = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in others}
-        records = read_occurrences(self.path, absent=absent, **how)
-        if self.leave_out:
-            records = without_rows(records, rows_named(self.leave_out))
+        records = self.occurrences(absent)
         placed, notes = located(records, grid)
         if self.max_uncertainty is None:
             notes += uncertainty_hint(records.uncertainty, grid, records.source)
         return placed, [records.summary(), *notes]
+
+    def occurrences(self, absent: bool = False) -> Occurrences:
+        """The records as they are in the file."""
+        from maxent.species.input.records.occurrences import read_occurrences
+        from maxent.species.input.records.rows import without_rows
+
+        others = ("path", "leave_out")
+        how = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in others}
+        records = read_occurrences(self.path, absent=absent, **how)
+        return without_rows(records, rows_named(self.leave_out)) if self.leave_out else records
 
     def read_swd(
         self, categorical: Sequence[str] = (), background: bool = False, absent: bool = False

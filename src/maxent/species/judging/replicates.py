@@ -48,6 +48,13 @@ class Split:
     domain: Array  # rows of the fit
 
 
+class FittedSplit(NamedTuple):
+    """A split, and the density of its training part where that was fitted already."""
+
+    split: Split
+    density: FittedDensity | None
+
+
 class Refit(Protocol):
     """How a density is made of some of the points, which are read with the schema."""
 
@@ -99,6 +106,7 @@ def replicate(
     keep_models: bool = False,
     refit: Refit | None = None,
     blocks: BlockSize | None = None,
+    fitted: Sequence[FittedSplit] | None = None,
 ) -> tuple[Replicates, list[FittedDensity]]:
     """Fit on some of the records and score on the others, ``n`` times; and the models if kept.
 
@@ -150,27 +158,33 @@ def replicate(
         Makes the density of some of the points in another way than ``recipe`` alone.
     blocks : BlockSize, default None
         The size of the blocks of "blocks"; None for equal numbers of records.
+    fitted : sequence of FittedSplit, default None
+        Splits of this kind with the densities that were fitted to them already, as where species
+        are fitted together; None makes and fits ``n`` of them.
     """
     check_whole("n", n, 1)
     refit = Plain.from_sample(as_recipe(recipe), sample) if refit is None else refit
     how: dict[str, Any] = {"blocks": blocks, "variables": refit.schema.continuous}
-    splits = split_records(sample, kind, n, test_share, seed, **how)
+    if fitted is None:
+        made_here = split_records(sample, kind, n, test_share, seed, **how)
+        fitted = [FittedSplit(split, None) for split in made_here]
+    splits = [part.split for part in fitted]
     whole = _Whole(sample, refit.schema.read(sample.X))
 
-    def run(item: tuple[int, Split]) -> _Scored | dict[str, Any]:
-        number, split = item
+    def run(item: tuple[int, FittedSplit]) -> _Scored | dict[str, Any]:
+        number, (split, density) = item
         row = {
             "name": f"{_NAMES[kind]} {number + 1}",
             "n_train": int(split.train.sum()),
             "n_test": int(split.test.sum()),
         }
         try:
-            return _scored(refit, whole, split, row)
+            return _scored(refit, whole, split, row, density)
         except ValueError as error:
             return row | dict.fromkeys(_SCORES, math.nan) | {"error": str(error)}
 
     with one_blas_thread():  # for all threads
-        jobs = list(enumerate(splits))
+        jobs = list(enumerate(fitted))
         parts = in_threads(f"{kind} replicates", run, jobs, n_jobs, verbose)
     scored = [part for part in parts if isinstance(part, _Scored)]
     presence = sample.counts > 0
@@ -289,11 +303,19 @@ class _Whole:
     cells: Cells
 
 
-def _scored(refit: Refit, whole: _Whole, split: Split, row: dict[str, Any]) -> _Scored:
+def _scored(
+    refit: Refit,
+    whole: _Whole,
+    split: Split,
+    row: dict[str, Any],
+    density: FittedDensity | None,
+) -> _Scored:
     if not split.test.any():
         raise ValueError("no record is left to test with")
+    if not split.train.any():
+        raise ValueError("no record is left to fit to")
     sample = whole.sample
-    model = refit.fit(split_points(refit, sample, split))
+    model = refit.fit(split_points(refit, sample, split)) if density is None else density
     log, cloglog = (model.predict_cells(whole.cells, output) for output in ("log", "cloglog"))
     trained, tested = (per_record(log, counts) for counts in (split.train, split.test))
     own, background = log[split.domain & sample.at_background], log[sample.at_background]
@@ -321,6 +343,19 @@ def _scored(refit: Refit, whole: _Whole, split: Split, row: dict[str, Any]) -> _
         (cumulative[:, None] < _CUMULATIVE).mean(axis=0),
         model,
     )
+
+
+def held_out(log: Array, sample: Sample, split: Split) -> dict[str, float]:
+    """Gain and AUC of the test records of a split, from the log density at the rows of a sample.
+
+    The gain is the mean of ln(N raw), raw normalised over all N background rows.
+    """
+    tested, everywhere = per_record(log, split.test), log[sample.at_background]
+    top = everywhere.max()
+    return {
+        "gain": float(tested.mean() - top - np.log(np.exp(everywhere - top).mean())),
+        "auc": metrics.auc(tested, everywhere),
+    }
 
 
 def split_points(refit: Refit, sample: Sample, split: Split) -> Points:

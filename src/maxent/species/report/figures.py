@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -321,6 +321,42 @@ class ResponseFigure:
             if bounded:
                 band.set_data(curve.x, curve.low, curve.high)
         return _svg(self._figure)
+
+
+def tree_png(linkage: Array, names: Sequence[str], most: int = 200) -> bytes:
+    """The tree of species by the correlations of their weights, a PNG.
+
+    Two branches join where the mean correlation between their species is that of the axis. Of more
+    than ``most`` species, the smallest branches are drawn as one leaf with their number.
+    """
+    from matplotlib.collections import LineCollection
+    from matplotlib.figure import Figure
+    from scipy.cluster import hierarchy
+
+    how = {"truncate_mode": "lastp", "p": most} if len(names) > most else {}
+    with drawing():
+        made = hierarchy.dendrogram(linkage, labels=list(names), no_plot=True, **how)
+        height = 0.9 + 0.19 * len(made["ivl"])
+        longest = 0.068 * max(map(len, made["ivl"]))
+        figure = Figure(figsize=(4.2 + longest, height))
+        left, bottom = 0.15 / (4.2 + longest), 0.55 / height
+        ax: Any = figure.add_axes((left, bottom, 3.8 / (4.2 + longest), 1 - bottom - 0.1 / height))
+        lines = [
+            np.column_stack([1 - np.array(far), np.array(at) / 10 - 0.5])
+            for far, at in zip(made["dcoord"], made["icoord"], strict=True)
+        ]
+        ax.add_collection(LineCollection(lines, colors=AREA, linewidths=1.4))
+        least = min(float(line[:, 0].min()) for line in lines)
+        ax.set(xlim=(min(least, 0.0) - 0.03, 1.0), ylim=(-0.7, len(made["ivl"]) - 0.3))
+        ax.set_yticks(range(len(made["ivl"])), made["ivl"], style="italic")
+        ax.yaxis.tick_right()
+        ax.tick_params(axis="y", length=0)
+        ax.grid(axis="y", visible=False)
+        ax.spines[:].set_visible(False)
+        ax.set_xlabel("mean correlation where branches join")
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format="png", dpi=110, metadata={"Software": None})
+    return buffer.getvalue()
 
 
 # -- pieces ----------------------------------------------------------------------------------------

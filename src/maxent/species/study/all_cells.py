@@ -218,6 +218,8 @@ def why_in_memory(settings: Settings, biased: bool, grouped: bool) -> str | None
     >>> why_in_memory(Settings(background=500), biased=False, grouped=False)
     'a background of 500 cells is drawn in one pass that takes little memory; give --background all'
     """
+    if settings.joint:
+        return "--joint fits all species over one table of places"
     if grouped:
         return (
             "the cells of records are the background (--target-group, --background-records), and "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -16,6 +16,7 @@ from maxent.species.input.files import LayerFiles, RecordFile, StudyFiles
 from maxent.species.input.layers.grid import OUTSIDE, Grid
 from maxent.species.input.layers.hints import hints
 from maxent.species.input.layers.layers import Layers
+from maxent.species.input.layers.places import PLACE, looks_at_places
 from maxent.species.input.records.cleaning import NOT_STUDIED, Cleaned, clean, making_region
 from maxent.species.input.records.names import find_name
 from maxent.species.input.records.occurrences import Occurrences
@@ -82,6 +83,27 @@ class Region:
     def rows(self, cells: Array) -> Array:
         """The rows of these cells, which must be known."""
         return np.searchsorted(self.cell, cells)
+
+    def with_places(self) -> Region:
+        """With the coordinates of the cells among their values."""
+        if looks_at_places(self.X.columns):
+            raise ValueError(
+                f"--spatial adds layers called {' and '.join(PLACE)}, and there are some; rename "
+                "them"
+            )
+        places = dict(zip(PLACE, self.grid.centres(self.cell), strict=True))
+        labels = self.labels | dict.fromkeys(PLACE, "coordinates of the cells")
+        return replace(self, X=self.X.assign(**places), labels=labels)
+
+    def of_places(self, group: Occurrences, name: str) -> Region:
+        """With the cells of some of the records as background, in place of those of all."""
+        places = np.isin(self.cell, self.grid.cells_at(group.x, group.y))
+        others = [note for note in self.notes if GROUPED not in note]
+        count = int(places.sum())
+        said = [f"background: the {count} {GROUPED} {name} in {group.source}"]
+        if count < _FEW_CELLS:
+            said.append(_few_cells(f"{group.source}, {name}", count))
+        return replace(self, background=places & self.background, notes=(*others, *said))
 
 
 def survey(
@@ -239,12 +261,16 @@ def _cells_of_records(
     count = int(background.sum())
     notes.append(f"background: the {count} {GROUPED} {group.source}")
     if count < _FEW_CELLS:
-        notes.append(
-            f"{group.source}: a background of {count} cells says little of the region; "
-            f"a target group should have hundreds: add records of similar species, or draw "
-            "the background at random (without --target-group and --background-records)"
-        )
+        notes.append(_few_cells(group.source, count))
     return _ChosenCells(X, cell, background, None, None, tuple(notes))
+
+
+def _few_cells(source: str, count: int) -> str:
+    return (
+        f"{source}: a background of {count} cells says little of the region; a target group should "
+        "have hundreds: add records of similar species, or draw the background at random (without "
+        "--target-group and --background-records)"
+    )
 
 
 def _visited_cells(chosen: _ChosenCells, visited: Array) -> _ChosenCells:
@@ -273,7 +299,8 @@ def _visited_cells(chosen: _ChosenCells, visited: Array) -> _ChosenCells:
 class Regions:
     """The region of each species: one that all share, or one around the records of each.
 
-    ``shared`` is None where each has its own, which is read when it is asked for.
+    ``shared`` is None where each has its own, which is read when it is asked for; ``by_species``
+    are those of the species of groups, each with the places of its group.
     """
 
     shared: Region | None
@@ -282,9 +309,12 @@ class Regions:
     bias: str | None = None
     group: Occurrences | None = None
     study: StudyChoice | None = None
+    by_species: Mapping[str, Region] = field(default_factory=dict)
 
     def region_of(self, records: Occurrences, test: Occurrences | None = None) -> Region:
         """The region of the records of a species."""
+        if self.by_species and len(records):
+            return self.by_species[records.names()[0]]
         if self.shared is not None:
             return self.shared
         assert self.study is not None
@@ -351,7 +381,9 @@ def survey_files(
         everything, notes = records.read(opened.grid)
         read: dict[str, Occurrences | None] = {"test": None, "group": None}
         for name, file in (("test", test), ("group", group)):
-            if file is not None:
+            if file == records:
+                read[name] = everything
+            elif file is not None:
                 read[name], more = file.read(opened.grid)
                 notes += more
         tests, others = read["test"], read["group"]

@@ -27,6 +27,7 @@ from maxent.species.input.layers.array_sources import array_sources
 from maxent.species.input.layers.grid import OUTSIDE, Grid, Window
 from maxent.species.input.layers.missing import with_missing
 from maxent.species.input.layers.naming import Named, files_of, renamed
+from maxent.species.input.layers.places import PLACE, PlaceSource
 from maxent.species.input.layers.sources import (
     FileSource,
     Source,
@@ -194,6 +195,12 @@ class Layers:
                 notes.append(f"{source.label} resampled ({how}) to {grid.describe()}")
             aligned.append(moved)
         return cls(aligned, categorical, notes)
+
+    def with_places(self, names: Sequence[str]) -> Layers:
+        """These layers and the coordinates of the cells, in the order of the names."""
+        known: dict[str, Source] = {source.name: source for source in self.sources}
+        known |= {name: PlaceSource(name, self.grid) for name in PLACE}
+        return Layers([known[name] for name in names], self.categorical, self.notes)
 
     @classmethod
     def from_xarray(cls, data: Any, categorical: Iterable[str] = ()) -> Layers:

@@ -24,6 +24,12 @@ HELD_OUT = {
     "bootstrap": ("bootstrap", "records"),
     "subsample": ("subsamples", "records"),
 }  # the hardest test first
+CROSS_VALIDATED = {
+    "blocks": "in spatial blocks",
+    "checkerboard": "on a checkerboard",
+    "environment": "in groups of like conditions",
+    "random": "with random folds",
+}
 FURTHER = (
     "presence",
     "effort",

@@ -4,15 +4,9 @@ from __future__ import annotations
 
 from maxent.species.fitting.results import Sharing
 from maxent.species.report.markup import Html, count, element, fixed, joined, paragraph, table
-from maxent.species.report.sections.base import Context
+from maxent.species.report.sections.base import CROSS_VALIDATED, Context
 
 _LENDERS = 10  # shown at most
-_HOW = {
-    "blocks": "in spatial blocks",
-    "checkerboard": "on a checkerboard",
-    "environment": "in groups of like conditions",
-    "random": "with random folds",
-}
 
 
 def sharing(context: Context) -> Html | None:
@@ -50,7 +44,7 @@ def _scores(told: Sharing) -> Html | None:
             ("shared with other species", told.shared, told.chosen),
         )
     ]
-    caption = f"Held-out records, cross-validation {_HOW[told.kind]}, {told.folds} folds"
+    caption = f"Held-out records, cross-validation {CROSS_VALIDATED[told.kind]}, {told.folds} folds"
     says = (
         "Gain is the mean log density of the held-out records against an even map, and decides; "
         "the held-out records are kept from the species' own part and from the weights of the "

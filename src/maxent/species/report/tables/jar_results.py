@@ -9,7 +9,13 @@ from typing import Any
 import numpy as np
 
 from maxent import io
-from maxent.species.fitting.results import Jackknife, Replicates, Sharing, SpeciesResult
+from maxent.species.fitting.results import (
+    Borrowing,
+    Jackknife,
+    Replicates,
+    Sharing,
+    SpeciesResult,
+)
 from maxent.species.report.tables.text import csv_bytes, is_known
 
 RESULTS = "maxentResults.csv"
@@ -175,6 +181,7 @@ def _additions(result: SpeciesResult) -> Row:
     if result.jackknife is not None:
         row |= _jackknife_columns(result.jackknife, {"auc": "Training AUC"})
     row |= _sharing(result.sharing)
+    row |= _joint(result.borrowing)
     row["Duality gap"] = result.model.certificate.gap
     row["Seconds"] = float(sum(result.seconds.values()))
     return row
@@ -185,6 +192,16 @@ def _sharing(told: Sharing | None) -> Row:
         return {}
     row: Row = {"Shared with other species": "yes" if told.chosen else "no"}
     for way, scores in (("alone", told.own), ("shared", told.shared)):
+        row[f"Held-out gain {way}"] = scores.get("gain")
+        row[f"Held-out AUC {way}"] = scores.get("auc")
+    return row
+
+
+def _joint(told: Borrowing | None) -> Row:
+    if told is None:
+        return {}
+    row: Row = {"Species fitted together": told.n_species}
+    for way, scores in (("alone", told.own), ("joint", told.joint)):
         row[f"Held-out gain {way}"] = scores.get("gain")
         row[f"Held-out AUC {way}"] = scores.get("auc")
     return row

@@ -131,7 +131,11 @@ def _overview(result: SpeciesResult) -> Iterator[tuple[str, str, str]]:
         edges = [edge, *(f"map of the {m.name}: {m.extent_in_words()}" for m in result.maps[:1])]
         yield "Scale of Analysis", "Boundary", "; ".join(edges)
     yield "Biodiversity data", "Response data type", "presence-only"
-    yield "Algorithms", "Modelling techniques", "maximum entropy (Maxent)"
+    together = result.borrowing
+    technique = "maximum entropy (Maxent)"
+    if together is not None:
+        technique += f", {together.n_species} species fitted jointly"
+    yield "Algorithms", "Modelling techniques", technique
     penalty = f"{asked.get('potential', 'box')}, multiplier {asked.get('multiplier', 1.0):g}"
     yield (
         "Algorithms",
@@ -141,9 +145,20 @@ def _overview(result: SpeciesResult) -> Iterator[tuple[str, str, str]]:
             f"{fitted.n_features} features in use under the regularization ({penalty})"
         ),
     )
-    yield "Algorithms", "Model averaging", "none"
+    yield "Algorithms", "Model averaging", _averaging(result)
     yield "Workflow", "Model workflow", _workflow(result)
     yield "Software", "Software", _software(result.version)
+
+
+def _averaging(result: SpeciesResult) -> str:
+    """Of densities: the joint one and that of the species' own records."""
+    told = result.borrowing
+    if told is None or not told.own_share:
+        return "none"
+    return (
+        f"mean of log densities: {1 - told.own_share:.0%} of the joint fit of {told.whose}, "
+        f"{told.own_share:.0%} of the fit of the species' own records"
+    )
 
 
 def _workflow(result: SpeciesResult) -> str:
@@ -289,15 +304,22 @@ def _model(result: SpeciesResult) -> Iterator[tuple[str, str, str]]:
         (
             f"shrinkage by regularization: {asked.get('potential', 'box')}, multiplier "
             f"{asked.get('multiplier', 1.0):g}"
+        )
+        + (
+            ""
+            if result.borrowing is None
+            else ", of the species' own part; quadratic, coupled across species, of the joint part"
         ),
     )
-    yield _DOUBLE, "Model averaging", "none"
+    yield _DOUBLE, "Model averaging", _averaging(result)
     yield _DOUBLE, "Model ensembles", "none"
     blocks = [made for made in result.replicates if made.kind in ("blocks", "checkerboard")]
     if blocks:
         size = blocks[0].blocks
         what = f"{blocks[0].kind} of space" if size is None else size.describe()
-        yield _DEPEND, "Spatial autocorrelation", f"{what} in cross-validation"
+        told = result.borrowing
+        places = "; a kernel of the coordinates in the fit" if told and told.spatial else ""
+        yield _DEPEND, "Spatial autocorrelation", f"{what} in cross-validation{places}"
     elif any(made.kind == "environment" for made in result.replicates):
         said = (
             "not accounted for: cross-validation holds out groups of like conditions, which are "
@@ -318,7 +340,8 @@ def _threshold(result: SpeciesResult) -> str:
 
 def _refits(result: SpeciesResult) -> str:
     refits = [_parts(made) for made in result.replicates[1:]]
-    bands = int(result.settings.get("bootstrap") or 0)
+    banded = any(curve.low is not None for curve in result.responses)
+    bands = int(result.settings.get("bootstrap") or 0) if banded else 0
     refits += [f"{bands} bootstrap refits for the bands of response curves"] if bands else []
     return "; ".join(refits)
 

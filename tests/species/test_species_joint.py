@@ -1,0 +1,459 @@
+"""`maxent fit --joint`: species fitted together, their folders, what is told of them, bad input."""
+
+import csv
+import json
+import shutil
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import maxent as mx
+from maxent import cli, species
+from maxent.datasets import virtual_community, virtual_landscape, write_landscape
+from maxent.species.fitting.joint import OWN, SpeciesGroup, fit_group
+from maxent.species.fitting.results import read_result
+from maxent.species.fitting.settings import Settings
+from tools import needs
+
+rasterio = needs("rasterio")
+
+pytestmark = pytest.mark.usefixtures("sketches")
+
+NUMBERS = (60, 25, 10, 4)
+FAST = ["--bootstrap", "0", "--permutations", "0", "--no-jackknife"]
+COMMON, RARE, OTHER = "Arbor fictus", "Arbor nusquam", "Frutex fictus"
+LONE, SPARSE = "Solus unus", "Deest omnino"
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """Layers, and records of two families and of two species that are alone in theirs."""
+    folder = tmp_path_factory.mktemp("community")
+    island = virtual_landscape(height=36, width=45)
+    write_landscape(island, folder)
+    community = virtual_community(island, NUMBERS, families=2, likeness=0.95, seed=4)
+    community.write(folder / "many.csv")
+    table = pd.read_csv(folder / "many.csv")
+    extra = table.sample(9, random_state=0).assign(scientificName=LONE, family="Solaceae")
+    few = table.sample(1, random_state=1).assign(scientificName=SPARSE, family="Arboraceae")
+    pd.concat([table, extra, few]).to_csv(folder / "families.csv", index=False)
+    return folder, island, community
+
+
+@pytest.fixture(scope="module")
+def call():
+    def run(*args):
+        return CliRunner().invoke(cli.main, [str(a) for a in args], env={"COLUMNS": "200"})
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def fitted(files, call):
+    """The results of `fit --joint` on the species of both families."""
+    folder, _, _ = files
+    out = folder / "out"
+    args = [folder / "many.csv", folder / "layers", "-c", "biome", "--project", folder / "future"]
+    done = call("fit", *args, "--joint", "-o", out, *FAST)
+    assert done.exit_code == 0, done.output
+    return out, done
+
+
+@pytest.fixture(scope="module")
+def grouped(files, call):
+    """The results by family, with a family of one and a species of too few records."""
+    folder, _, _ = files
+    out = folder / "grouped"
+    args = [folder / "families.csv", folder / "layers", "-c", "biome", "--no-maps"]
+    done = call("fit", *args, "--joint", "--group-column", "family", "-o", out, *FAST)
+    assert done.exit_code == 3, done.output
+    return out, done
+
+
+def of(out, name):
+    return out / name.replace(" ", "_")
+
+
+def rows(path):
+    with open(path, newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+# -- the command -----------------------------------------------------------------------------------
+
+
+def test_every_species_gets_a_folder_as_always(fitted, files):
+    out, _ = fitted
+    _, _, community = files
+    for name in community.species:
+        folder = of(out, name)
+        for file in ("report.html", "map.png", "model.json", "result.json", "maps/cloglog.tif"):
+            assert (folder / file).is_file(), (name, file)
+        assert (folder / "projections" / "future" / "cloglog.tif").is_file()
+    assert (out / "richness_suitability.tif").is_file()
+    joint = mx.load(out / "joint_model.json")
+    assert joint.species == community.species
+    assert 0 <= joint.certificate.gap <= 1e-6
+    table = rows(out / "joint_correlations.csv")
+    assert [row["species"] for row in table] == list(community.species)
+    told = np.array([[float(row[name]) for name in community.species] for row in table])
+    np.testing.assert_allclose(told, joint.correlations(), atol=1e-4)
+    assert (out / "joint_tree.png").is_file()
+
+
+def test_densities_are_those_of_the_joint_model(fitted, files):
+    """And its places are the cells with records, whoever was recorded there."""
+    out, _ = fitted
+    folder, island, community = files
+    joint = mx.load(out / "joint_model.json")
+    cells = np.unique(island.grid.cells_at(community.x, community.y))
+    with species.Layers.open(folder / "layers", categorical=["biome"]) as layers:
+        X, known = layers.read_cells(cells)
+    X = X[known]
+    assert joint.n_points == len(X)
+    for name in (COMMON, RARE):
+        one = species.load_model(of(out, name)).density
+        np.testing.assert_allclose(
+            one.predict(X, "log"), joint.predict(X, "log", species=name)[:, 0], atol=1e-4
+        )
+    assert joint.own_share == OWN
+
+
+def test_scores_of_both_ways_stand_in_table_index_and_report(fitted):
+    out, done = fitted
+    result = read_result(of(out, COMMON))
+    told = result.borrowing
+    assert (told.n_species, told.rounds, told.kind, told.folds) == (8, 3, "blocks", 4)
+    lines = {row["Species"]: row for row in rows(out / "maxentResults.csv")}
+    row = lines[COMMON]
+    assert row["Species fitted together"] == "8"
+    for way in ("alone", "joint"):
+        scores = told.own if way == "alone" else told.joint
+        assert float(row[f"Held-out gain {way}"]) == pytest.approx(scores["gain"])
+        assert float(row[f"Held-out AUC {way}"]) == pytest.approx(scores["auc"])
+    index = (out / "index.html").read_text(encoding="utf-8")
+    assert "<td>8</td>" in index.replace(' class="n"', "") or ">8<" in index
+    for text in ("Fitted together", "Duality gap", "joint_tree.png", f"{told.joint['auc']:.3f}"):
+        assert text in index
+    page = (of(out, COMMON) / "report.html").read_text(encoding="utf-8")
+    for text in (
+        "Fitted with other species",
+        "tell where people looked",
+        "It does not say that species affect each other",
+        "From whom it borrowed",
+        f"{told.own['gain']:.3f}",
+    ):
+        assert text in page
+    assert f"{COMMON}: fitted jointly with 7 other species" in done.output
+    odmap = {(r["element"], r["value"]) for r in _odmap(of(out, COMMON))}
+    assert ("Modelling techniques", "maximum entropy (Maxent), 8 species fitted jointly") in odmap
+    assert any("75% of the joint fit of 8 species" in value for _, value in odmap)
+
+
+def _odmap(folder):
+    with open(folder / "tables" / "odmap.csv", newline="", encoding="utf-8") as file:
+        return [{k.lower(): v for k, v in row.items()} for row in csv.DictReader(file)]
+
+
+def test_a_rare_species_borrows_from_its_family_and_is_nearer_to_the_truth(fitted, files):
+    out, _ = fitted
+    folder, island, community = files
+    told = read_result(of(out, RARE)).borrowing
+    assert next(iter(told.alike)).startswith("Arbor")
+    with species.Layers.open(folder / "layers", categorical=["biome"]) as layers:
+        X, known = layers.read_cells(np.flatnonzero(island.land))
+    joint = mx.load(out / "joint_model.json")
+
+    def agreement(name, density):
+        truth = community.truth[community.species.index(name)][island.land][known]
+        ranks = (pd.Series(v).rank() for v in (truth, density.predict(X[known], "log")))
+        return np.corrcoef(*ranks)[0, 1]
+
+    rare = [name for name in community.species if name.endswith(("imaginatus", "nusquam"))]
+    joined = np.mean([agreement(name, joint.density(name)) for name in rare])
+    alone = np.mean([agreement(name, joint.own[joint.index(name)]) for name in rare])
+    assert joined > alone + 0.05
+
+
+def test_models_are_used_as_any_other(fitted, files, call, tmp_path):
+    out, _ = fitted
+    folder, _, _ = files
+    model = of(out, RARE) / "model.json"
+    done = call("project", model, folder / "layers", "-o", tmp_path / "again.tif")
+    assert done.exit_code == 0, done.output
+    with (
+        rasterio.open(tmp_path / "again.tif") as again,
+        rasterio.open(of(out, RARE) / "maps" / "cloglog.tif") as drawn,
+    ):
+        np.testing.assert_allclose(again.read(1), drawn.read(1), atol=1e-6)
+    done = call("evaluate", model, folder / "many.csv", folder / "layers", "-s", RARE)
+    assert done.exit_code == 0, done.output
+    done = call("report", of(out, RARE))
+    assert done.exit_code == 0, done.output
+
+
+def test_resume_and_two_processes_give_the_same(fitted, files, call, tmp_path):
+    out, _ = fitted
+    folder, _, community = files
+    again = tmp_path / "again"
+    shutil.copytree(out, again)
+    before = species.load_model(of(out, RARE)).density
+    shutil.rmtree(of(again, RARE))
+    args = [folder / "many.csv", folder / "layers", "-c", "biome", "--project", folder / "future"]
+    done = call("fit", *args, "--joint", "-o", again, *FAST, "--resume", "-j", "2")
+    assert done.exit_code == 0, done.output
+    assert done.output.count("(kept)") == len(community.species) - 1
+    made = species.load_model(of(again, RARE)).density
+    np.testing.assert_allclose(made.weights, before.weights, rtol=0, atol=1e-6)
+    assert "Fitted together" in (again / "index.html").read_text(encoding="utf-8")
+    # records of another species are part of what a species depends on
+    table = pd.read_csv(folder / "many.csv").iloc[3:]
+    table.to_csv(tmp_path / "fewer.csv", index=False)
+    done = call("fit", tmp_path / "fewer.csv", *args[1:], "--joint", "-o", again, *FAST, "--resume")
+    assert done.exit_code == 1
+    assert "other settings, files or records" in done.output
+
+
+# -- groups ----------------------------------------------------------------------------------------
+
+
+def test_each_group_is_a_fit_of_its_own(grouped):
+    out, _ = grouped
+    arbor = mx.load(out / "joint_model_Arboraceae.json")
+    assert {name.split()[0] for name in arbor.species} == {"Arbor"}
+    assert (out / "joint_tree_Fruticaceae.png").is_file()
+    told = read_result(of(out, COMMON)).borrowing
+    assert (told.group, told.n_species) == ("Arboraceae", 4)
+    assert set(told.alike) < set(arbor.species)
+    assert told.n_places == arbor.n_points
+    # the places of a family are the cells with its records alone
+    assert told.n_places < read_result(of(out, LONE)).borrowing.n_places
+
+
+def test_a_group_of_one_and_a_species_of_too_few_records_are_told(grouped):
+    out, done = grouped
+    assert f"Solaceae: {LONE} is its only species, so it is fitted by itself" in done.output
+    assert f"{SPARSE}: 1 of 1 records can be used, at least 3 are needed" in done.output
+    told = read_result(of(out, LONE)).borrowing
+    assert (told.n_species, told.rounds, told.alike) == (1, 0, {})
+    page = (of(out, LONE) / "report.html").read_text(encoding="utf-8")
+    assert "this is the only species of Solaceae" in page
+    assert not (out / "joint_tree_Solaceae.png").exists()
+    index = (out / "index.html").read_text(encoding="utf-8")
+    assert "nobody to borrow from" in index
+    summary = json.loads((of(out, LONE) / "summary.json").read_text())
+    assert summary["row"]["joint"]["files"]["model"] == "joint_model_Solaceae.json"
+
+
+def test_a_column_of_groups_must_say_one_group_of_each_species(files, call, tmp_path):
+    folder, _, _ = files
+    table = pd.read_csv(folder / "many.csv")
+    args = [folder / "layers", "--joint", "--group-column", "family", "-o", tmp_path / "out"]
+    torn = table.assign(family=np.where(np.arange(len(table)) == 0, "Palmaceae", table["family"]))
+    torn.to_csv(tmp_path / "torn.csv", index=False)
+    done = call("fit", tmp_path / "torn.csv", *args)
+    assert done.exit_code == 1
+    assert f"{COMMON} is in several groups by 'family'" in done.output
+    table.loc[table["scientificName"] == RARE, "family"] = ""
+    table.to_csv(tmp_path / "blank.csv", index=False)
+    done = call("fit", tmp_path / "blank.csv", *args)
+    assert done.exit_code == 1
+    assert f"no entry of 'family' (--group-column) for '{RARE}'" in done.output
+    done = call("fit", folder / "many.csv", *args[:-3], "clan", *args[-2:])
+    assert done.exit_code == 1
+    assert "no column 'clan'" in done.output
+
+
+# -- wrong usage, and records that say little ------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--joint", "--share"], "choose one"),
+        (["--group-column", "family"], "has no effect by itself"),
+        (["--joint", "-s", COMMON], "there is one: Arbor fictus"),
+        (["--joint", "--target-group"], "--target-group has no effect with --joint"),
+        (["--joint", "--background", "500"], "--background has no effect with --joint"),
+        (["--joint", "--entropy", "tsallis:1.5"], "entropy shannon"),
+        (["--joint", "--select", "vif"], "same variables for all species"),
+        (["--joint", "--buffer", "50"], "gives each its own"),
+        (["--joint", "--cv", "blocks", "--block-size", "residuals"], "give km, or layers"),
+        (["--joint", "--lambdas"], "kernels have no place in a .lambdas file"),
+    ],
+)
+def test_options_that_do_not_go_together(files, call, tmp_path, options, said):
+    folder, _, _ = files
+    done = call("fit", folder / "many.csv", folder / "layers", "-o", tmp_path / "out", *options)
+    assert done.exit_code != 0
+    assert said in " ".join(done.output.replace("│", " ").split())
+    assert not (tmp_path / "out").exists() or not any((tmp_path / "out").iterdir())
+
+
+def test_tables_with_data_have_no_joint_fit(files, call, tmp_path):
+    folder, _, _ = files
+    done = call("fit", folder / "many.csv", folder / "many.csv", "--swd", "--joint")
+    assert done.exit_code != 0
+    assert "--joint" in done.output
+
+
+def records_of(files, **changes):
+    """A frame of the records of the community; some species replaced by places, (n, 2)."""
+    folder, _, _ = files
+    table = pd.read_csv(folder / "many.csv")
+    for name, places in changes.items():
+        table = table[table["scientificName"] != name]
+        places = np.asarray(places, dtype=float)
+        more = pd.DataFrame(
+            {"scientificName": name, "family": "x"}
+            | {"decimalLongitude": places[:, 0], "decimalLatitude": places[:, 1]}
+        )
+        table = pd.concat([table, more])
+    return table
+
+
+def fit_one(files, table, name, **settings):
+    how = {"jackknife": False, "bootstrap": 0, "permutations": 0, "joint": True} | settings
+    folder, _, _ = files
+    layers = folder / "layers"
+    return species.fit(table, layers, species=name, categorical=["biome"], **how)
+
+
+def test_one_call_gives_the_species_of_the_command(files, fitted):
+    out, _ = fitted
+    result = fit_one(files, records_of(files), RARE)
+    expected = species.load_model(of(out, RARE)).density
+    np.testing.assert_allclose(result.model.weights, expected.weights, atol=1e-4)
+    assert result.borrowing.n_species == 8
+    assert "of a model of the species' own records" in " ".join(result.notes)
+
+
+def test_few_records_one_cell_and_twins(files):
+    table = records_of(files)
+    first = table[["decimalLongitude", "decimalLatitude"]].to_numpy()
+    common = first[(table["scientificName"] == COMMON).to_numpy()]
+    changed = records_of(
+        files, **{"Una nota": common[:1], "Unus locus": np.repeat(common[1:2], 5, 0)}
+    )
+    twin = table[table["scientificName"] == COMMON].assign(scientificName="Arbor gemina")
+    changed = pd.concat([changed, twin])
+    one = fit_one(files, changed, "Una nota", minimum=1, cv="none")
+    assert one.model.n_presences == 1
+    assert np.isfinite(one.evaluation.scores["auc"])
+    # five records in one cell are one record of the place
+    with pytest.raises(ValueError, match="all 5 records lie in one cell"):
+        fit_one(files, changed, "Unus locus")
+    same = fit_one(files, changed, "Unus locus", keep_duplicates=True, cv="none", minimum=1)
+    assert same.model.n_presences == 5
+    twins = [fit_one(files, changed, name, cv="none") for name in (COMMON, "Arbor gemina")]
+    assert twins[0].borrowing.alike["Arbor gemina"] == pytest.approx(1, abs=1e-6)
+    np.testing.assert_allclose(twins[0].model.weights, twins[1].model.weights, atol=1e-4)
+
+
+def test_records_without_places_are_left_out_and_none_left_is_told(files):
+    table = records_of(files, **{"Nusquam est": np.full((4, 2), np.nan)})
+    with pytest.raises(ValueError, match="Nusquam est: none of 4 records can be used: 4 missing"):
+        fit_one(files, table, "Nusquam est")
+    result = fit_one(files, table, RARE, cv="none")
+    assert result.borrowing.n_species == 8  # without it
+
+
+def test_only_one_species_is_no_group(files):
+    table = records_of(files)
+    with pytest.raises(ValueError, match="joint lends strength between several species"):
+        fit_one(files, table[table["scientificName"] == COMMON], COMMON)
+    with pytest.raises(ValueError, match="Occurrences have none"):
+        fit_one(files, species.Occurrences.from_frame(table), COMMON, group_column="family")
+
+
+# -- the fit ---------------------------------------------------------------------------------------
+
+
+def test_a_fold_hides_its_places_from_all_species(files):
+    """Held-out scores know nothing of the block: a species that lives there alone cannot tell."""
+    folder, _, _ = files
+    settings = Settings(verbose=0, cv="blocks")
+    records = species.Occurrences.from_frame(records_of(files))
+    with species.Layers.open(folder / "layers", categorical=["biome"]) as layers:
+        region = species.survey(layers, records, settings, group=records)
+    samples = {
+        name: species.prepare(region, records.of_species(name), settings).train
+        for name in records.names()
+    }
+    group = SpeciesGroup.from_region("", region, samples)
+    assert np.array_equal(group.counts.sum(axis=0), [s.counts.sum() for s in samples.values()])
+    _, parts = fit_group(group, settings)
+    for part in parts.values():
+        assert len(part.folds) == 4
+        for split, density in part.folds:
+            hidden = ~split.domain
+            assert not split.train[hidden].any()
+            assert not split.test[split.domain].any()
+            if density is not None:
+                assert density.n_points == split.domain.sum()
+                assert density.n_presences == split.train.sum()
+    tests = sum(split.test for split, _ in parts[COMMON].folds)
+    assert np.array_equal(tests, np.asarray(group.counts[:, [0]].todense()).ravel())
+
+
+# -- with the coordinates --------------------------------------------------------------------------
+
+
+def test_with_places_maps_are_drawn_and_projections_are_warned_of(files, call, tmp_path):
+    folder, _, _ = files
+    out = tmp_path / "out"
+    table = pd.read_csv(folder / "many.csv")
+    table[table["scientificName"].isin([COMMON, RARE, OTHER])].to_csv(tmp_path / "three.csv")
+    args = [tmp_path / "three.csv", folder / "layers", "-c", "biome", "--joint", "--spatial"]
+    done = call("fit", *args, "--project", folder / "future", "-o", out, *FAST)
+    assert done.exit_code == 0, done.output
+    assert "not for other times or places" in done.output
+    model = of(out, COMMON) / "model.json"
+    density = species.load_model(model).density
+    assert {"place x", "place y"} < set(density.schema.names)
+    told = read_result(of(out, COMMON))
+    assert told.borrowing.spatial
+    assert told.borrowing.own["gain"] != told.borrowing.joint["gain"]
+    page = (of(out, COMMON) / "report.html").read_text(encoding="utf-8")
+    assert "do not project it" in page
+    # the map is the density at the coordinates of the cells
+    with rasterio.open(of(out, COMMON) / "maps" / "cloglog.tif") as file:
+        drawn, valid = file.read(1), file.read_masks(1) > 0
+    with species.Layers.open(folder / "layers", categorical=["biome"]) as layers:
+        X, known = layers.read_cells(np.flatnonzero(valid))
+        x, y = layers.grid.centres(np.flatnonzero(valid))
+    assert known.all()
+    X = X.assign(**{"place x": x, "place y": y})
+    np.testing.assert_allclose(drawn[valid], density.predict(X, "cloglog"), atol=1e-5)
+    # the species' own part does not look at places
+    joint = mx.load(out / "joint_model.json")
+    moved = X.assign(**{"place x": x + 3, "place y": y - 2})
+    for own in joint.own:
+        np.testing.assert_array_equal(own.predict(X), own.predict(moved))
+    assert np.abs(density.predict(X, "log") - density.predict(moved, "log")).max() > 0.05
+    done = call("project", model, folder / "future", "-o", tmp_path / "later.tif")
+    assert done.exit_code == 0, done.output
+    assert "not for other times or places" in done.output
+    done = call("evaluate", model, folder / "many.csv", folder / "layers", "-s", COMMON)
+    assert done.exit_code == 0, done.output
+
+
+def test_coordinates_of_another_crs_are_refused(files, tmp_path):
+    folder, _, _ = files
+    result = fit_one(files, records_of(files), RARE, spatial=True, cv="none")
+    model = species.SpeciesModel(RARE, result.model, crs="EPSG:4326")
+    with species.Layers.open(folder / "layers") as layers:
+        grid = layers.grid
+    assert model.check_places(grid)[0].startswith("caution")
+    metres = type(grid)("EPSG:3857", grid.transform, grid.width, grid.height)
+    with pytest.raises(ValueError, match="give layers in the same CRS"):
+        model.check_places(metres)
+    plain = species.SpeciesModel(RARE, fit_one(files, records_of(files), RARE, cv="none").model)
+    assert plain.check_places(metres) == []
+
+
+def test_space_needs_a_joint_fit():
+    with pytest.raises(ValueError, match="spatial has no effect by itself"):
+        Settings(spatial=True)
