@@ -25,6 +25,8 @@ PUBLIC = {
         "KSubset",
         "ScaledDomain",
         "Product",
+        "Intervals",
+        "Blocks",
     ],
     "maxent.structured": [
         "Alignment",
@@ -59,6 +61,9 @@ PUBLIC = {
         "BinaryGini",
         "OneVsAll",
         "UnnormalisedRelativeEntropy",
+        "Detection",
+        "OverdispersedCounts",
+        "DirectSum",
         "SeparableEntropy",
         "Zero",
         "Shifted",
