@@ -69,7 +69,10 @@ ENTROPIES = [
     (mx.UnnormalisedRelativeEntropy(10 * Q0), 5),
     (mx.Detection([0, 1, 1, 0], area=[0.3, 2.0, 50.0, 1.0]), 4),
     (mx.OverdispersedCounts([0, 3, 1], size=0.7, area=[1.0, 4.0, 0.2]), 3),
-    (mx.DirectSum([mx.Shannon(), mx.Detection([0, 1]), mx.FermiDirac()], [3, 2, 1], [2, 0.5, 1]), 6),
+    (
+        mx.DirectSum([mx.Shannon(), mx.Detection([0, 1]), mx.FermiDirac()], [3, 2, 1], [2, 0.5, 1]),
+        6,
+    ),
     (mx.DirectSum([mx.Shannon(), mx.Tsallis(1.5)], [2, 3]), 5),
     (mx.SeparableEntropy(lambda t: 2 * t**0.5 - 2, lambda s: (1 + s / 2) ** 2), 5),
     (mx.SeparableEntropy(np.log, np.exp, lambda t: special.xlogy(t, t) - t), 5),

@@ -115,7 +115,9 @@ class DirectSum(Entropy):
     def _conjugate(self, theta: Rows) -> tuple[Array, Rows]:
         found = [entropy._conjugate(x) for entropy, x in self._with(theta)]
         assert self.weights is not None
-        total = np.sum([c * value for c, (value, _) in zip(self.weights, found, strict=True)], axis=0)
+        total = np.sum(
+            [c * value for c, (value, _) in zip(self.weights, found, strict=True)], axis=0
+        )
         return np.asarray(total), self._joined([p for _, p in found])
 
     def _hvp(self, theta: Rows, p: Rows, v: Rows) -> Rows:

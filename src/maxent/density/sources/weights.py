@@ -1,0 +1,110 @@
+"""How much sources should count, by how well they predict held-out rows of one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from maxent.density.sources.intensity import further_score
+from maxent.density.sources.source import Source
+from maxent.density.sources.task import SourcesTask
+from maxent.rows.arrays import Array
+
+GRID = (0.0, 0.03, 0.1, 0.3, 1.0)
+
+
+@dataclass(frozen=True)
+class WeightChoice:
+    """Held-out deviances, and the weight that had the least.
+
+    Attributes
+    ----------
+    weight : float
+        The best weight of the other sources; 0 leaves them out.
+    deviances : dict of float to float
+        The deviance of the held-out rows of the source, by weight.
+    """
+
+    weight: float
+    deviances: dict[float, float]
+
+    def of(self, sources: Sequence[Source], target: str) -> list[Source]:
+        """The sources with these weights."""
+        if not self.weight:
+            return [source for source in sources if source.name == target]
+        return [
+            source if source.name == target else replace(source, weight=self.weight * source.weight)
+            for source in sources
+        ]
+
+
+def held_out_weights(
+    task: SourcesTask,
+    target: str,
+    *,
+    grid: Sequence[float] = GRID,
+    folds: int = 5,
+    seed: int = 0,
+    fold: Array | None = None,
+) -> WeightChoice:
+    """The weight of all other sources that predicts held-out rows of ``target`` best.
+
+    ``fold`` is the fold of each row of the target; drawn at random, half of them with records where
+    possible, by default. Only rows of the task are looked at.
+
+    >>> from maxent.density import Recipe
+    >>> X = np.linspace(0, 1, 60)[:, None]
+    >>> wrong = Source("presences", X, np.arange(60) < 20)
+    >>> right = Source("counts", X, np.arange(60) // 10)
+    >>> held_out_weights(SourcesTask.of([wrong, right], Recipe("l")), "counts").weight
+    0.0
+    """
+    names = [source.name for source in task.sources]
+    if target not in names:
+        raise ValueError(f"no source is called {target!r}: there are {', '.join(names)}")
+    place = names.index(target)
+    source = task.sources[place]
+    if not source.knows_scale and source.kind == "presences":
+        raise ValueError("presences have no rows to hold out: choose by a survey or by counts")
+    fold = _dealt(source, folds, seed) if fold is None else np.asarray(fold)
+    found = {float(weight): 0.0 for weight in grid}
+    for k in np.unique(fold):
+        start = None
+        for weight in sorted(found):
+            kept: list[Array | None] = [np.ones(s.n_rows, bool) for s in task.sources]
+            kept[place] = fold != k
+            if not weight:
+                kept = [rows if i == place else None for i, rows in enumerate(kept)]
+            train = task.among(kept)
+            weighted = [
+                s if s.name == target else replace(s, weight=weight * s.weight)
+                for s in train.sources
+            ]
+            train = replace(train, sources=tuple(weighted))
+            size = train.problem.features.n_features
+            w = train.solve(start if start is not None and start.size == size else None, tol=1e-5).w
+            start = w
+            found[weight] += _held_out(task, train, w, place, fold == k)
+    best = min(found, key=lambda weight: (found[weight], weight))
+    return WeightChoice(best, found)
+
+
+def _held_out(task: SourcesTask, train: SourcesTask, w: Array, place: int, out: Array) -> float:
+    """The deviance of rows of a source of the task at weights of a part of it."""
+    source = task.sources[place]
+    parts, kept = train.parts_of(w), out[task.entries[place].row]
+    entries = task.entries[place].take(kept)
+    k = [s.name for s in train.sources].index(source.name)
+    shift = further_score(source, entries, parts.efforts[k], parts.offsets[k], parts.log_scale)
+    theta = task.features.restrict(train.posed.chosen).scores(parts.features)
+    return source.deviance(entries, theta[task.slices[place]][kept] + shift)
+
+
+def _dealt(source: Source, folds: int, seed: int) -> Array:
+    """A fold for each row, records and rows without in equal shares."""
+    rng, fold = np.random.default_rng(seed), np.empty(source.n_rows, dtype=np.intp)
+    for rows in (np.flatnonzero(source.y > 0), np.flatnonzero(source.y == 0)):
+        fold[rng.permutation(rows)] = np.arange(rows.size) % folds
+    return fold
