@@ -279,10 +279,15 @@ ABSTRACT = {
     "RowMap",
     "Solver",
 }
+# those of several sources are tested in test_sources.py
 MADE_BY_SOLVING = {
     "DensityTask",
     "Explanation",
     "FittedDensity",
+    "FittedIntensity",
+    "IntegratedDensity",
+    "Source",
+    "SourcesTask",
     "MeanPlace",
     "Points",
     "Recipe",

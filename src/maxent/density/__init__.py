@@ -15,6 +15,7 @@ from maxent.density.pool import log_pool
 from maxent.density.posterior import Places, Posterior
 from maxent.density.profile import Profile
 from maxent.density.recipe import Recipe, as_recipe
+from maxent.density.sources import FittedIntensity, Source, SourcesTask
 from maxent.density.sums import DensitySums
 from maxent.density.task import DensityTask, Fit
 
@@ -28,6 +29,7 @@ __all__ = [
     "Explanation",
     "Fit",
     "FittedDensity",
+    "FittedIntensity",
     "FromFamilies",
     "MeanPlace",
     "Offered",
@@ -37,6 +39,8 @@ __all__ = [
     "Profile",
     "Recipe",
     "RecordWeights",
+    "Source",
+    "SourcesTask",
     "Table",
     "as_recipe",
     "fitted_density",

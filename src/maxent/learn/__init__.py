@@ -2,6 +2,7 @@
 
 from maxent.learn.density.density import MaxentDensity
 from maxent.learn.density.density_cv import MaxentDensityCV
+from maxent.learn.density.integrated import IntegratedDensity
 from maxent.learn.features import FeatureTransformer
 from maxent.learn.linear.fenchel_young import (
     FenchelYoungClassifier,
@@ -37,6 +38,7 @@ __all__ = [
     "FenchelYoungClassifierCV",
     "FenchelYoungMultilabel",
     "FenchelYoungRegressor",
+    "IntegratedDensity",
     "LabelRanker",
     "LaplaceMEDN",
     "Matcher",

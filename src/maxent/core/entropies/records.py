@@ -1,13 +1,13 @@
 """Entropies of records of an intensity: sites searched, and counts with more than Poisson's spread.
 
-An intensity `lambda = exp(theta)` per unit of area is seen through what a visit to an area a finds.
-Minus the log likelihood of each kind is a Fenchel-Young loss `Omega*(theta) - <theta, y> + Omega(y)`
-at the record y, less a constant, so that its conjugate, and with it a duality gap, is known.
+An intensity `lambda = exp(theta)` per unit of area is seen through what a visit to an area finds.
+Minus the log likelihood of each kind is a Fenchel-Young loss at the record y,
+`Omega*(theta) - <theta, y> + Omega(y)`, and a constant: its conjugate and a gap are known.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -53,13 +53,13 @@ class _Records(Entropy):
         return f"{type(self).__name__}({self.area.size} records)"
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and self._key() == other._key()  # type: ignore[attr-defined]
+        return type(other) is type(self) and self._key() == other._key()
 
     def __hash__(self) -> int:
         return hash((type(self), self._key()))
 
     def _key(self) -> tuple[Any, ...]:
-        own = (getattr(self, name) for name in self.__dataclass_fields__)
+        own = (getattr(self, part.name) for part in fields(self))
         return tuple(v.tobytes() if isinstance(v, np.ndarray) else v for v in own)
 
     def _fits(self, rows: Rows) -> None:

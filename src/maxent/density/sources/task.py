@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +26,7 @@ from maxent.density.sources.intensity import FittedIntensity, SourceFit, density
 from maxent.density.sources.source import Entries, Source
 from maxent.features import Cells, Operator, OperatorMap, Schema, part_of
 from maxent.features.base import FeatureRows
-from maxent.features.cells import is_frame, not_used
+from maxent.features.cells import is_frame, missing_rows
 from maxent.rows.arrays import Array
 
 _SCALE_STRENGTH = 1e-6  # of the square of a log scale, so that a finite gap is there to certify
@@ -119,6 +120,8 @@ class SourcesTask:
         if recipe.chosen_preset().merge:
             raise ValueError(f"preset={recipe.preset!r} makes one point of equal rows: use None")
         told = _telling(sources)
+        if recipe.missing == "drop":
+            told = tuple(source.take(np.flatnonzero(~missing_rows(source.X))) for source in told)
         entries = tuple(source.entries() for source in told)
         schema, cells = _stacked(told, entries, recipe)
         counts = np.concatenate([_records(s, e) for s, e in zip(told, entries, strict=True)])
@@ -175,7 +178,7 @@ class SourcesTask:
     def slices(self) -> list[slice]:
         """Where the entries of each source are."""
         cuts = np.cumsum([0, *(e.row.size for e in self.entries)])
-        return [slice(int(a), int(b)) for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
+        return [slice(a, b) for a, b in pairwise(cuts.tolist())]
 
     @property
     def is_absolute(self) -> bool:
