@@ -15,13 +15,15 @@ from maxent.density.model import FittedDensity
 from maxent.density.points import Points
 from maxent.density.sources.source import Entries, Source
 from maxent.density.sums import DensitySums
+from maxent.features import Operator
+from maxent.features.scoring import Scorer
 from maxent.rows.arrays import Array
 
 OUTPUTS = ("intensity", "probability", "count")
 
 
 @io.register
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SourceFit:
     """What a fit says of one of its sources.
 
@@ -43,6 +45,10 @@ class SourceFit:
         Twice its log likelihood less that of a perfect fit, negated, its weight left out.
     effort : dict
         Weight g of each effort column, per unit of the column.
+    operators : tuple of Operator
+        The features of what the source adds to the intensity, where it has a deviation.
+    weights : array
+        Their weights.
     offset : float
         What is added to `<w, f> + <g, e>` (and to the common scale, where it has no own).
     """
@@ -56,6 +62,8 @@ class SourceFit:
     deviance: float
     effort: dict[str, float] = field(default_factory=dict)
     offset: float = 0.0
+    operators: tuple[Operator, ...] = ()
+    weights: Array = field(default_factory=lambda: np.empty(0))
 
 
 @io.register
@@ -132,6 +140,18 @@ class FittedIntensity:
             return intensity
         return area * intensity if output == "count" else -np.expm1(-area * intensity)
 
+    def deviation(self, X: Any, name: str, *, clamp: bool = True) -> Array:
+        """The log of what a source adds to the intensity at the rows of X: where it disagrees.
+
+        0 of a source without a ``Source.deviation``.
+        """
+        known = {fitted.name: fitted for fitted in self.sources}
+        if name not in known:
+            raise ValueError(f"no source is called {name!r}: there are {', '.join(known)}")
+        density, fitted = self.density, known[name]
+        scorer = Scorer.from_operators(fitted.operators, fitted.weights, density.low, density.high)
+        return scorer.scores(density.schema.read(X), clamp)
+
     def deviance(self, source: Source) -> float:
         """That of new records; effort and scale are those of the fitted source of that name."""
         entries = source.entries()
@@ -141,6 +161,7 @@ class FittedIntensity:
             shift = further_score(source, entries, {}, 0.0, self.log_scale)
         else:
             shift = further_score(source, entries, known.effort, known.offset, self.log_scale)
+            theta = theta + self.deviation(source.X, source.name)[entries.row]
         theta = theta + shift
         return source.deviance(entries, theta)
 

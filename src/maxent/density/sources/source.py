@@ -66,6 +66,10 @@ class Source:
         k of counts; small ones vary more than Poisson's.
     weight : float, default 1.0
         What multiplies this source's log likelihood.
+    deviation : float, default 0.0
+        Above 0 the source has a function of its own on top of the intensity, `<d, f>`, whose
+        penalty `V*(-d)` is divided by this: for l2 squared, the variance of its bias in units of
+        the intensity's. Towards infinity the source tells nothing of the others' intensity.
     own_scale : bool, default False
         Whether a survey or counts see an unknown share of the intensity: a scale of their own.
     name : str, default ""
@@ -89,6 +93,7 @@ class Source:
     effort: Any = None
     size: float = np.inf
     weight: float = 1.0
+    deviation: float = 0.0
     own_scale: bool = False
     name: str = ""
 
@@ -105,6 +110,11 @@ class Source:
         self._keep("visits", self._row("visits", self.visits))
         self._keep("weight", positive(f"{self._me}: weight", self.weight))
         self._keep("effort", self._columns())
+        if not 0 <= self.deviation < np.inf:
+            raise ValueError(
+                f"{self._me}: deviation must be 0 (none) or a finite number > 0, got "
+                f"{self.deviation!r}"
+            )
         self._check_records()
 
     def __repr__(self) -> str:

@@ -22,6 +22,7 @@ from maxent.density.origin import Offered, kinds_of
 from maxent.density.points import Points, check_ranges
 from maxent.density.recipe import Recipe
 from maxent.density.regularization import spread
+from maxent.density.sources.columns import SomeCells
 from maxent.density.sources.intensity import FittedIntensity, SourceFit, density_over
 from maxent.density.sources.source import Entries, Source
 from maxent.features import Cells, Operator, OperatorMap, Schema, part_of
@@ -46,9 +47,13 @@ class Column:
 
 
 class Parts(NamedTuple):
-    """Weights of the features left in, the log scale, and effort and offset of each source."""
+    """Weights of the features left in, of the intensity and of what each source adds to it.
+
+    Further the log scale, and effort and offset of each source.
+    """
 
     features: Array
+    deviations: list[Array | None]
     log_scale: float | None
     efforts: list[dict[str, float]]
     offsets: list[float]
@@ -208,15 +213,24 @@ class SourcesTask:
         self, features: OperatorMap, own: Potential, columns: list[Column], rates: list[float]
     ) -> Problem:
         m = self.n_records
+        parts, penalties, sizes = [*features.parts], [own], [features.n_features]
+        for source, where in zip(self.sources, self.slices, strict=True):
+            if source.deviation:
+                place = np.arange(where.start, where.stop)
+                parts += [SomeCells(x.take(place), place, features.n_cells) for x in features.parts]
+                penalties.append(potentials.scaled(own, 1 / source.deviation))
+                sizes.append(features.n_features)
         if columns:
             rows = FeatureRows(np.array([column.values for column in columns]))
             strength = [
                 _SCALE_STRENGTH if column.is_scale else 1 / (_EFFORT_VARIANCE * m)
                 for column in columns
             ]
-            sizes = [features.n_features, len(columns)]
-            own = Families([own, Quadratic(np.array(strength))], sizes)
-            features = OperatorMap([*features.parts, rows], features.n_cells)
+            parts.append(rows)
+            penalties.append(Quadratic(np.array(strength)))
+            sizes.append(len(columns))
+        if len(sizes) > 1:
+            own, features = Families(penalties, sizes), OperatorMap(parts, features.n_cells)
         blocks = []
         for source, entries, rate in zip(self.sources, self.entries, rates, strict=True):
             y, times = source.observed(entries)
@@ -306,9 +320,14 @@ class SourcesTask:
     def parts_of(self, w: Array) -> Parts:
         """The weights of the problem by what they mean."""
         posed, size = self.posed, self.posed.chosen.size
+        deviations: list[Array | None] = []
+        start = size
+        for source in self.sources:
+            deviations.append(w[start : start + size] if source.deviation else None)
+            start += size if source.deviation else 0
         efforts: list[dict[str, float]] = [{} for _ in self.sources]
         offsets, log_scale = [0.0 for _ in self.sources], None
-        for column, value in zip(posed.columns, w[size:].tolist(), strict=True):
+        for column, value in zip(posed.columns, w[start:].tolist(), strict=True):
             k = column.source
             if k is None:
                 shared = next(i for i, s in enumerate(self.sources) if s.knows_scale)
@@ -318,20 +337,33 @@ class SourcesTask:
             else:
                 efforts[k][column.name] = value / column.spread
                 offsets[k] -= value / column.spread * column.mean
-        return Parts(w[:size], log_scale, efforts, offsets)
+        return Parts(w[:size], deviations, log_scale, efforts, offsets)
 
     def intensity(self, solution: Solution) -> FittedIntensity:
         """The intensity of a solution of the problem."""
         posed, parts = self.posed, self.parts_of(solution.w)
         w, size = parts.features, parts.features.size
-        fits = tuple(
-            SourceFit(
-                s.name, s.kind, s.n_rows, s.n_records, s.weight, s.own_scale, d, effort, offset
+        fits = []
+        for k, (source, deviance) in enumerate(
+            zip(self.sources, self.deviances(solution.w), strict=True)
+        ):
+            own = parts.deviations[k]
+            turned = np.empty(0, np.intp) if own is None else np.flatnonzero(own)
+            fits.append(
+                SourceFit(
+                    name=source.name,
+                    kind=source.kind,
+                    n_rows=source.n_rows,
+                    n_records=source.n_records,
+                    weight=source.weight,
+                    own_scale=source.own_scale,
+                    deviance=deviance,
+                    effort=parts.efforts[k],
+                    offset=parts.offsets[k],
+                    operators=tuple(part_of(posed.operators, turned)),
+                    weights=np.empty(0) if own is None else own[turned],
+                )
             )
-            for s, d, effort, offset in zip(
-                self.sources, self.deviances(solution.w), parts.efforts, parts.offsets, strict=True
-            )
-        )
         used = np.flatnonzero(w)
         over = self._place()
         theta = self.features.restrict(posed.chosen).scores(w)[over]

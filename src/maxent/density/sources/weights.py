@@ -13,46 +13,59 @@ from maxent.density.sources.task import SourcesTask
 from maxent.rows.arrays import Array
 
 GRID = (0.0, 0.03, 0.1, 0.3, 1.0)
+_TOLERANCE = 1e-5  # of fits that are compared alone
 
 
 @dataclass(frozen=True)
 class WeightChoice:
-    """Held-out deviances, and the weight that had the least.
+    """Held-out deviances, and what had the least.
 
     Attributes
     ----------
     weight : float
         The best weight of the other sources; 0 leaves them out.
-    deviances : dict of float to float
-        The deviance of the held-out rows of the source, by weight.
+    deviation : float
+        Their best deviation, see ``Source``.
+    deviances : dict of (float, float) to float
+        The deviance of the held-out rows of the source, by weight and deviation.
     """
 
     weight: float
-    deviances: dict[float, float]
+    deviation: float
+    deviances: dict[tuple[float, float], float]
 
     def of(self, sources: Sequence[Source], target: str) -> list[Source]:
-        """The sources with these weights."""
+        """The sources with these weights and deviations."""
         if not self.weight:
             return [source for source in sources if source.name == target]
-        return [
-            source if source.name == target else replace(source, weight=self.weight * source.weight)
-            for source in sources
-        ]
+        return _standing(sources, target, self.weight, self.deviation)
+
+
+def _standing(
+    sources: Sequence[Source], target: str, weight: float, deviation: float
+) -> list[Source]:
+    return [
+        source
+        if source.name == target
+        else replace(source, weight=weight * source.weight, deviation=deviation)
+        for source in sources
+    ]
 
 
 def held_out_weights(
     task: SourcesTask,
     target: str,
     *,
-    grid: Sequence[float] = GRID,
+    grid: Sequence[float | tuple[float, float]] = GRID,
     folds: int = 5,
     seed: int = 0,
     fold: Array | None = None,
 ) -> WeightChoice:
-    """The weight of all other sources that predicts held-out rows of ``target`` best.
+    """How all other sources are to count, to predict held-out rows of ``target`` best.
 
-    ``fold`` is the fold of each row of the target; dealt at random by default, rows with records
-    and rows without by themselves. Only rows of the task are looked at.
+    ``grid`` holds weights, or pairs of a weight and a deviation (see ``Source``). ``fold`` is the
+    fold of each row of the target; dealt at random by default, rows with records and rows without
+    by themselves. Only rows of the task are looked at.
 
     >>> from maxent.density import Recipe
     >>> X = np.linspace(0, 1, 60)[:, None]
@@ -69,7 +82,8 @@ def held_out_weights(
     if not source.knows_scale and source.kind == "presences":
         raise ValueError("presences have no rows to hold out: choose by a survey or by counts")
     fold = _dealt(source, folds, seed) if fold is None else np.asarray(fold)
-    found = {float(weight): 0.0 for weight in grid}
+    pairs = [c if isinstance(c, tuple) else (float(c), 0.0) for c in grid]
+    found = dict.fromkeys(sorted(pairs), 0.0)
     used = [k for k in np.unique(fold) if source.take(np.flatnonzero(fold != k)).one_sided is None]
     if not used:
         raise ValueError(
@@ -77,23 +91,21 @@ def held_out_weights(
         )
     for k in used:
         start = None
-        for weight in sorted(found):
+        for weight, deviation in found:
             kept: list[Array | None] = [np.ones(s.n_rows, bool) for s in task.sources]
             kept[place] = fold != k
             if not weight:
                 kept = [rows if i == place else None for i, rows in enumerate(kept)]
             train = task.among(kept)
-            weighted = [
-                s if s.name == target else replace(s, weight=weight * s.weight)
-                for s in train.sources
-            ]
-            train = replace(train, sources=tuple(weighted))
+            train = replace(
+                train, sources=tuple(_standing(train.sources, target, weight, deviation))
+            )
             size = train.problem.features.n_features
-            w = train.solve(start if start is not None and start.size == size else None, tol=1e-5).w
-            start = w
-            found[weight] += _held_out(task, train, w, place, fold == k)
-    best = min(found, key=lambda weight: (found[weight], weight))
-    return WeightChoice(best, found)
+            w0 = start if start is not None and start.size == size else None
+            start = train.solve(w0, tol=_TOLERANCE).w
+            found[weight, deviation] += _held_out(task, train, start, place, fold == k)
+    weight, deviation = min(found, key=lambda pair: found[pair])
+    return WeightChoice(weight, deviation, found)
 
 
 def _held_out(task: SourcesTask, train: SourcesTask, w: Array, place: int, out: Array) -> float:
