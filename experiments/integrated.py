@@ -1,17 +1,19 @@
 """Presences and a share of a survey in one fit, scored on the sites that are left (NCEAS).
 
 Of each region's survey a random share of the sites is given to the fits, the rest is scored. Every
-species has four fits with the same kernel features, chosen without a look at any record:
+species has these fits with the same kernel features, made without a look at any record:
 
 - ``presences``: its records at the places with a record of any species of its group;
 - ``survey``: the sites that were handed out, found or not;
 - ``both``: both, each with its likelihood;
-- ``weighted``: both, the weight of the presences being the one of `GRID` whose fits predict
+- ``weighted``: both, the weight of the presences being the one of `WEIGHTS` whose fits predict
   held-out sites of the share best (five folds, deviances summed over the species of the group; 0
-  is the survey alone); ``weighted_own`` the same with a weight for each species.
+  is the survey alone); ``weighted_own`` the same with a weight for each species;
+- ``chosen``: as ``weighted``, the presences having in some candidates a weight of 1 and a function
+  of their own (`DEVIATIONS`), which takes up what they say against the survey.
 
 A species that the share did not find has no survey to fit: ``survey`` is then the same everywhere,
-AUC 0.5, and the others are ``presences``. The scored sites are looked at once, by the score.
+AUC 0.5, and the others are ``presences``. The scored sites are looked at by the score alone.
 
 python -m experiments.integrated [--regions AWT CAN NZ SWI] [--share 0.1] [--seed 0]
 """
@@ -19,7 +21,7 @@ python -m experiments.integrated [--regions AWT CAN NZ SWI] [--share 0.1] [--see
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
@@ -34,8 +36,12 @@ from experiments.run import RESULTS, write_rows
 from maxent.density import Recipe
 from maxent.density.sources import Source, SourcesTask, WeightChoice, held_out_weights
 
-GRID = (0.0, 0.03, 0.1, 0.3, 1.0)
-METHODS = ("presences", "survey", "both", "weighted", "weighted_own")
+WEIGHTS = [(weight, 0.0) for weight in (0.0, 0.03, 0.1, 0.3, 1.0)]
+DEVIATIONS = [(1.0, deviation) for deviation in (0.1, 0.3, 1.0)]
+GRID = [*WEIGHTS, *DEVIATIONS]
+SURVEY, BOTH = WEIGHTS[0], WEIGHTS[-1]
+METHODS = ("presences", "survey", "both", "weighted", "weighted_own", "chosen")
+REGIONS = ("AWT", "CAN", "NZ", "SWI")  # those whose surveys are at hand
 RECIPE = Recipe([mx.Kernel()], "quadratic", tol=1e-6)
 
 
@@ -60,61 +66,68 @@ def group_rows(group: data.Group, share: float, seed: int) -> Iterator[dict[str,
     for name in telling:
         if min(seen[name].sum(), len(rows) - seen[name].sum()) > 1:
             choices[name] = held_out_weights(tasks[name], "survey", grid=GRID, seed=seed)
-    pooled = {c: sum(choice.deviances[c] for choice in choices.values()) for c in GRID}
-    weight = min(pooled, key=lambda c: pooled[c])
+    pooled = {pair: sum(choice.deviances[pair] for choice in choices.values()) for pair in GRID}
+    best = {"weighted": _least(pooled, WEIGHTS), "chosen": _least(pooled, GRID)}
     spent = perf_counter() - begin
-    print(
-        f"{region.name} {group.name}: weight {weight}, {len(choices)} chosen, {spent:.0f} s",
-        flush=True,
-    )
+    print(f"{region.name} {group.name}: {best}, {len(choices)} chosen, {spent:.0f} s", flush=True)
     for name in species:
-        own = choices[name].weight if name in choices else weight
-        weights = {
-            "presences": None,
-            "survey": 0.0,
-            "both": 1.0,
-            "weighted": weight,
-            "weighted_own": own,
-        }
-        known: dict[float | None, tuple[float, float, float]] = {}
+        own = _least(choices[name].deviances, WEIGHTS) if name in choices else best["weighted"]
+        pairs = {"survey": SURVEY, "both": BOTH, "weighted_own": own, **best}
+        known: dict[Any, tuple[float, float, float]] = {}
         for method in METHODS:
-            c = weights[method]
-            if name not in telling:
-                c = -1.0 if method == "survey" else None
-            if c not in known:
-                known[c] = fitted(tasks[name], c, region, name, rows)
-            auc, seconds, gap = known[c]
+            pair = pairs.get(method) if name in telling else None
+            if pair not in known:
+                known[pair] = fitted(tasks[name], pair, region, name, rows)
+            auc, gap, seconds = known[pair]
+            if method == "survey" and pair is None:
+                auc, gap, seconds = 0.5, float("nan"), 0.0
             yield {
-                "region": region.name, "group": group.name, "species": name, "share": share,
-                "seed": seed, "sites": len(rows), "found": int(seen[name].sum()), "method": method,
-                "weight": {None: "", -1.0: ""}.get(c, c), "auc": auc, "gap": gap,
+                "region": region.name,
+                "group": group.name,
+                "species": name,
+                "share": share,
+                "seed": seed,
+                "sites": len(rows),
+                "found": int(seen[name].sum()),
+                "method": method,
+                "weight": "" if pair is None else pair[0],
+                "deviation": "" if pair is None else pair[1],
+                "auc": auc,
+                "gap": gap,
                 "seconds": seconds,
-            }  # fmt: skip
+            }
+
+
+def _least(deviances: dict[Any, float], among: list[Any]) -> Any:
+    return min(among, key=lambda pair: deviances[pair])
 
 
 def fitted(
-    task: SourcesTask, weight: float | None, region: data.Region, species: str, rows: np.ndarray
+    task: SourcesTask,
+    pair: tuple[float, float] | None,
+    region: data.Region,
+    species: str,
+    rows: np.ndarray,
 ) -> tuple[float, float, float]:
-    """AUC at the sites that are left, seconds and gap; weight None: presences alone, 0: survey."""
-    if weight == -1.0:
-        return 0.5, 0.0, float("nan")
+    """AUC at the sites that are left, gap and seconds; without a pair, of presences alone."""
     begin = perf_counter()
     presences, survey = task.sources
-    kept = [np.ones(presences.n_rows, bool), np.ones(survey.n_rows, bool)]
-    if weight is None:
-        part = task.among([kept[0], None])
-    elif weight == 0:
-        part = task.among([None, kept[1]])
+    every = [np.ones(presences.n_rows, bool), np.ones(survey.n_rows, bool)]
+    if pair is None:
+        part = task.among([every[0], None])
+    elif pair == SURVEY:
+        part = task.among([None, every[1]])
     else:
-        part = task.with_sources([replace(presences, weight=weight), survey])
+        weight, deviation = pair
+        part = task.with_sources([replace(presences, weight=weight, deviation=deviation), survey])
     fit = part.fit()
     seconds = perf_counter() - begin
     score = fit.density.scores(region.sites)
     auc, _ = region.score(species, score, score, without=rows)
-    return auc, seconds, fit.density.certificate.gap
+    return auc, fit.density.certificate.gap, seconds
 
 
-def table(regions: list[str], share: float, seed: int) -> Iterator[dict[str, Any]]:
+def table(regions: Sequence[str], share: float, seed: int) -> Iterator[dict[str, Any]]:
     """All rows of some regions."""
     for name in regions:
         region = data.region(name, data.default_folder())
@@ -137,7 +150,9 @@ def summary(rows: pd.DataFrame) -> Iterator[dict[str, Any]]:
         yield told
 
 
-def run(results: Path, regions: list[str], share: float, seed: int) -> list[Path]:
+def run(
+    results: Path, regions: Sequence[str] = REGIONS, share: float = 0.1, seed: int = 0
+) -> list[Path]:
     """Write the rows and their summary."""
     path = write_rows(results / "integrated_species.csv", table(regions, share, seed))
     return [path, write_rows(results / "integrated.csv", summary(pd.read_csv(path)))]
@@ -145,7 +160,7 @@ def run(results: Path, regions: list[str], share: float, seed: int) -> list[Path
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--regions", nargs="+", default=["AWT", "CAN", "NZ", "SWI"])
+    parser.add_argument("--regions", nargs="+", default=REGIONS)
     parser.add_argument("--share", type=float, default=0.1)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--results", type=Path, default=RESULTS)

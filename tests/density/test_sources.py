@@ -224,6 +224,45 @@ def test_a_constant_effort_is_left_out():
     np.testing.assert_array_equal(fit.density.weights, plain.density.weights)
 
 
+def test_a_deviation_takes_up_what_a_source_says_against_the_others():
+    wrong = rng.poisson(0.3 * np.exp(LOG - 1.6 * X[:, 0]))  # records fall where the species rises
+    fits = [
+        SourcesTask.of([Source("presences", X, wrong, deviation=d), survey()], recipe).fit()
+        for recipe in [linear("quadratic", tol=1e-8)]
+        for d in (0.0, 1e-9, 1e4)
+    ]
+    none, little, free = (fit.density.weights for fit in fits)
+    alone = SourcesTask.of([survey()], Recipe("l", mx.Quadratic(1e-4))).fit().density.weights
+    np.testing.assert_allclose(none, little, atol=1e-3)
+    assert abs(free[0] - alone[0]) < 0.5 < abs(none[0] - alone[0])
+    told = fits[2].deviation(X, "presences")
+    assert np.polyfit(X[:, 0], told, 1)[0] == pytest.approx(-1.6, abs=0.4)
+    assert not fits[2].deviation(X, "survey").any()
+    new = Source("presences", X, wrong)
+    assert fits[2].deviance(new) == pytest.approx(fits[2].sources[0].deviance, rel=1e-9)
+    with pytest.raises(ValueError, match="no source is called 'birds'"):
+        fits[2].deviation(X, "birds")
+
+
+def test_features_of_some_cells_are_columns_with_zeros():
+    task = SourcesTask.of(
+        [presences(deviation=1.0), survey(deviation=0.5)], Recipe("lqh", "quadratic")
+    )
+    problem, draw = task.problem, np.random.default_rng(0)
+    features = problem.features
+    matrix, w = features.columns(), draw.normal(size=features.n_features)
+    p = draw.random(features.n_cells)
+    np.testing.assert_allclose(features.scores(w), matrix @ w, atol=1e-10)
+    np.testing.assert_allclose(features.moments(p), matrix.T @ p, atol=1e-10)
+    np.testing.assert_allclose(features.squares(p), (matrix**2).T @ p, atol=1e-10)
+    np.testing.assert_allclose(features.gram(p, None), matrix.T @ (p[:, None] * matrix), atol=1e-8)
+    cells = np.array([3, 4, 4, 599, 600, 700])
+    part = mx.OperatorMap([bound.take(cells) for bound in features.parts], cells.size)
+    np.testing.assert_allclose(part.columns(), matrix[cells], atol=1e-12)
+    some = np.arange(0, features.n_features, 3)
+    np.testing.assert_allclose(features.restrict(some).columns(), matrix[:, some], atol=1e-12)
+
+
 # -- weights and agreement ---------------------------------------------------------------------
 
 
@@ -313,6 +352,7 @@ Z = np.arange(6.0)[:, None]
         (lambda: Source("counts", Z, np.ones(6), visits=2), "visits are for surveys"),
         (lambda: Source("counts", Z, np.ones(6), size=0), "size must be > 0"),
         (lambda: Source("survey", Z, np.ones(6), size=2), "size is for counts"),
+        (lambda: Source("survey", Z, np.ones(6), deviation=-1), "deviation must be 0"),
         (lambda: Source("survey", Z, np.ones(6), weight=0), "weight must be a positive number"),
         (lambda: Source("presences", Z, np.zeros(6)), "has no presence"),
         (lambda: Source("presences", Z, np.ones(6)), "has no background"),

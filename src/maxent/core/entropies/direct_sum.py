@@ -16,10 +16,10 @@ from maxent.rows.arrays import Array, Rows
 @io.register
 @dataclass(frozen=True)
 class DirectSum(Entropy):
-    """`Omega(p) = sum_k c_k Omega_k(p_k / c_k)`, block p_k of a row in `c_k dom Omega_k`.
+    """`Omega(p) = sum_k c_k Omega_k(p_k / c_k)`, blocks `p_k` of a row in `c_k dom Omega_k`.
 
     Its conjugate is the weighted sum `sum_k c_k Omega_k*(theta_k)`, attained at `c_k p_k(theta_k)`:
-    with scores that are all linear in one w, the sum of several sources' losses with weights c_k.
+    with scores that are all linear in one w, the sum of several losses with weights `c_k`.
 
     Parameters
     ----------

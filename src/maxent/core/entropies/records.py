@@ -7,7 +7,7 @@ Minus the log likelihood of each kind is a Fenchel-Young loss at the record y,
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -59,7 +59,7 @@ class _Records(Entropy):
         return hash((type(self), self._key()))
 
     def _key(self) -> tuple[Any, ...]:
-        own = (getattr(self, part.name) for part in fields(self))
+        own = vars(self).values()
         return tuple(v.tobytes() if isinstance(v, np.ndarray) else v for v in own)
 
     def _fits(self, rows: Rows) -> None:

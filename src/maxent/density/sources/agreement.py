@@ -24,8 +24,10 @@ class Agreement:
     ----------
     names : tuple of str
         The sources.
-    joint, separate : tuple of float
-        The deviance of each source under the joint fit, and under its own.
+    joint : tuple of float
+        The deviance of each source under the joint fit.
+    separate : tuple of float
+        That under its own.
     statistic : float
         Sum of joint less separate.
     degrees : float
@@ -55,6 +57,15 @@ class Agreement:
 def agreement(sources: Sequence[Source], recipe: Recipe | None = None) -> Agreement:
     """Compare one fit of all sources with a fit of each, on the features of all of them.
 
+    Parameters
+    ----------
+    sources : sequence of Source
+        Two or more.
+    recipe : Recipe, default None
+        Features, potential and solver.
+
+    Examples
+    --------
     >>> X = np.linspace(0, 1, 60)[:, None]
     >>> same, opposite = np.arange(60) // 10, np.arange(60)[::-1] // 10
     >>> def story(other):

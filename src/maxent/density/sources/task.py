@@ -382,7 +382,7 @@ class SourcesTask:
         return FittedIntensity(
             density_over(place, theta, DensityLink(0.0, float(theta.max())), known),
             parts.log_scale,
-            fits,
+            tuple(fits),
         )
 
     def _place(self) -> Array:

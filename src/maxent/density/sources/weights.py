@@ -63,10 +63,26 @@ def held_out_weights(
 ) -> WeightChoice:
     """How all other sources are to count, to predict held-out rows of ``target`` best.
 
-    ``grid`` holds weights, or pairs of a weight and a deviation (see ``Source``). ``fold`` is the
-    fold of each row of the target; dealt at random by default, rows with records and rows without
-    by themselves. Only rows of the task are looked at.
+    Only rows of the task are looked at.
 
+    Parameters
+    ----------
+    task : SourcesTask
+        The sources, with their features.
+    target : str
+        The name of a survey or of counts.
+    grid : sequence of float or (float, float), default (0.0, 0.03, 0.1, 0.3, 1.0)
+        Weights, or pairs of a weight and a deviation (see ``Source``).
+    folds : int, default 5
+        Number of folds.
+    seed : int, default 0
+        Seed of the folds.
+    fold : array, default None
+        The fold of each row of the target; dealt at random by default, rows with records and rows
+        without by themselves.
+
+    Examples
+    --------
     >>> from maxent.density import Recipe
     >>> X = np.linspace(0, 1, 60)[:, None]
     >>> wrong = Source("presences", X, np.arange(60) < 20)
@@ -101,7 +117,7 @@ def held_out_weights(
                 train, sources=tuple(_standing(train.sources, target, weight, deviation))
             )
             size = train.problem.features.n_features
-            w0 = start if start is not None and start.size == size else None
+            w0: Array | None = start if start is not None and start.size == size else None
             start = train.solve(w0, tol=_TOLERANCE).w
             found[weight, deviation] += _held_out(task, train, start, place, fold == k)
     weight, deviation = min(found, key=lambda pair: found[pair])

@@ -71,6 +71,8 @@ class IntegratedDensity(SavesFields, BaseEstimator):
         Weight of every feature in use, by its name.
     gap_ : float
         Duality gap.
+    n_features_in_ : int
+        Number of columns of the sources.
 
     Examples
     --------
@@ -86,7 +88,8 @@ class IntegratedDensity(SavesFields, BaseEstimator):
     (1,)
     """
 
-    _fitted_fields: ClassVar[tuple[str, ...]] = ("intensity_",)
+    _fitted_fields: ClassVar[tuple[str, ...]] = ("n_features_in_", "intensity_")
+    n_features_in_: int
     intensity_: FittedIntensity
 
     def __init__(
@@ -142,7 +145,9 @@ class IntegratedDensity(SavesFields, BaseEstimator):
                 target = max(able, key=lambda source: source.n_records).name
                 choice = held_out_weights(task, target)
                 task = SourcesTask.of(choice.of(task.sources, target), self.recipe())
-            self.intensity_ = task.fit()
+            intensity = task.fit()
+        self.n_features_in_ = len(intensity.density.schema.names)
+        self.intensity_ = intensity
         return self
 
     def predict(
