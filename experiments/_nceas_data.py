@@ -1,6 +1,7 @@
 """The NCEAS presence-only benchmark (Elith et al. 2020): the tables of a region, group by group.
 
-Presence-absence tables are opened by :meth:`Region.score` alone; no model sees them.
+Presence-absence tables are opened by :meth:`Region.score` and :meth:`Region.visited` alone; no
+model sees them but for the sites that ``visited`` hands out, which are then left out of the score.
 """
 
 from __future__ import annotations
@@ -113,12 +114,27 @@ class Region:
         numbers = [c for c in self.predictors if c not in self.categorical]
         return kept.astype(dict.fromkeys(numbers, np.float64))
 
-    def score(self, species: str, score: Array, prediction: Array) -> tuple[float, float]:
-        """AUC of ``score`` and correlation of ``prediction`` with the survey at ``sites``."""
+    def visited(self, species: Sequence[str], share: float, seed: int) -> tuple[Array, Array]:
+        """A random share of the sites surveyed for species: their rows, and who was found."""
+        seen = _survey(self.folder, self.name)[list(species)]
+        inside = np.flatnonzero(seen.notna().all(axis=1))
+        rng = np.random.default_rng(seed)
+        rows = np.sort(rng.choice(inside, round(share * inside.size), replace=False))
+        return rows, seen.iloc[rows].to_numpy(dtype=np.float64)
+
+    def score(
+        self, species: str, score: Array, prediction: Array, without: Array | None = None
+    ) -> tuple[float, float]:
+        """AUC of ``score`` and correlation of ``prediction`` with the survey at ``sites``.
+
+        ``without`` are rows of sites that a model has seen, which are left out.
+        """
         if not self.scored:
             return float("nan"), float("nan")
         seen = _survey(self.folder, self.name)[species]
-        inside = seen.notna().to_numpy()
+        inside = seen.notna().to_numpy(copy=True)
+        if without is not None:
+            inside[without] = False
         found, value = seen[inside].to_numpy(dtype=bool), prediction[inside]
         score = score[inside]
         flat = np.ptp(value) == 0

@@ -43,6 +43,7 @@ EXPERIMENTS = (
     "chain_weights",
     "hierarchies",
     "nceas",
+    "integrated",
     "alignments",
     "ocr_letters",
     "chunking",

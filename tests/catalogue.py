@@ -67,6 +67,13 @@ ENTROPIES = [
     (mx.OneVsAll(mx.Tsallis(1.5)), 3),
     (mx.UnnormalisedRelativeEntropy(), 4),
     (mx.UnnormalisedRelativeEntropy(10 * Q0), 5),
+    (mx.Detection([0, 1, 1, 0], area=[0.3, 2.0, 50.0, 1.0]), 4),
+    (mx.OverdispersedCounts([0, 3, 1], size=0.7, area=[1.0, 4.0, 0.2]), 3),
+    (
+        mx.DirectSum([mx.Shannon(), mx.Detection([0, 1]), mx.FermiDirac()], [3, 2, 1], [2, 0.5, 1]),
+        6,
+    ),
+    (mx.DirectSum([mx.Shannon(), mx.Tsallis(1.5)], [2, 3]), 5),
     (mx.SeparableEntropy(lambda t: 2 * t**0.5 - 2, lambda s: (1 + s / 2) ** 2), 5),
     (mx.SeparableEntropy(np.log, np.exp, lambda t: special.xlogy(t, t) - t), 5),
     (mx.SeparableEntropy(special.logit, special.expit, domain=mx.Cube()), 4),
@@ -163,6 +170,9 @@ DOMAINS = [
     (mx.KSubset(2), 5),
     (mx.ScaledDomain(mx.KSubset(2), 0.5), 4),
     (mx.Product(mx.Simplex(), 2), 6),
+    (mx.Intervals([1.0, 2.5, 0.5]), 3),
+    (mx.Intervals([1.0, INF]), 2),
+    (mx.Blocks([mx.Simplex(), mx.ScaledDomain(mx.Cube(), 2.0)], [3, 2]), 5),
     (mx.Chain(2), 14),
     (mx.Chain(3, forbidden=((0, 1),)), 15),
     (mx.Chain(3), 15),
@@ -277,6 +287,7 @@ ABSTRACT = {
     "RowMap",
     "Solver",
 }
+# those of several sources are tested in test_sources.py
 MADE_BY_SOLVING = {
     "DensityTask",
     "Explanation",
@@ -284,6 +295,10 @@ MADE_BY_SOLVING = {
     "JointDensity",
     "JointRecipe",
     "JointTask",
+    "FittedIntensity",
+    "IntegratedDensity",
+    "Source",
+    "SourcesTask",
     "MeanPlace",
     "Points",
     "Recipe",

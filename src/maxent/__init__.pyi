@@ -23,9 +23,11 @@ from maxent import structured as structured
 from maxent import tagging as tagging
 from maxent import testing as testing
 from maxent import torch as torch
+from maxent.core.domains import Blocks as Blocks
 from maxent.core.domains import Cube as Cube
 from maxent.core.domains import Domain as Domain
 from maxent.core.domains import Euclidean as Euclidean
+from maxent.core.domains import Intervals as Intervals
 from maxent.core.domains import KSubset as KSubset
 from maxent.core.domains import NonNegative as NonNegative
 from maxent.core.domains import Product as Product
@@ -35,7 +37,9 @@ from maxent.core.domains import StructuredDomain as StructuredDomain
 from maxent.core.domains import SumProductDomain as SumProductDomain
 from maxent.core.entropies import BinaryGini as BinaryGini
 from maxent.core.entropies import Bregman as Bregman
+from maxent.core.entropies import Detection as Detection
 from maxent.core.entropies import DifferenceCone as DifferenceCone
+from maxent.core.entropies import DirectSum as DirectSum
 from maxent.core.entropies import DistributionEntropy as DistributionEntropy
 from maxent.core.entropies import Entropy as Entropy
 from maxent.core.entropies import FermiDirac as FermiDirac
@@ -43,6 +47,7 @@ from maxent.core.entropies import MeanEntropy as MeanEntropy
 from maxent.core.entropies import MeasuredEntropy as MeasuredEntropy
 from maxent.core.entropies import NormEntropy as NormEntropy
 from maxent.core.entropies import OneVsAll as OneVsAll
+from maxent.core.entropies import OverdispersedCounts as OverdispersedCounts
 from maxent.core.entropies import PairwiseHinge as PairwiseHinge
 from maxent.core.entropies import Relative as Relative
 from maxent.core.entropies import Renyi as Renyi
@@ -127,9 +132,12 @@ from maxent.density import FittedDensity as FittedDensity
 from maxent.density import JointDensity as JointDensity
 from maxent.density import JointRecipe as JointRecipe
 from maxent.density import JointTask as JointTask
+from maxent.density import FittedIntensity as FittedIntensity
 from maxent.density import MeanPlace as MeanPlace
 from maxent.density import Points as Points
 from maxent.density import Recipe as Recipe
+from maxent.density import Source as Source
+from maxent.density import SourcesTask as SourcesTask
 from maxent.density import read_lambdas as read_lambdas
 from maxent.density import write_lambdas as write_lambdas
 from maxent.evaluation import BufferedLeaveOneOut as BufferedLeaveOneOut
@@ -161,6 +169,7 @@ from maxent.learn import FenchelYoungClassifier as FenchelYoungClassifier
 from maxent.learn import FenchelYoungClassifierCV as FenchelYoungClassifierCV
 from maxent.learn import FenchelYoungMultilabel as FenchelYoungMultilabel
 from maxent.learn import FenchelYoungRegressor as FenchelYoungRegressor
+from maxent.learn import IntegratedDensity as IntegratedDensity
 from maxent.learn import L1CRF as L1CRF
 from maxent.learn import L1M3N as L1M3N
 from maxent.learn import L2CRF as L2CRF

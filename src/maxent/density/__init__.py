@@ -17,6 +17,7 @@ from maxent.density.pool import log_pool
 from maxent.density.posterior import Places, Posterior
 from maxent.density.profile import Profile
 from maxent.density.recipe import Recipe, as_recipe
+from maxent.density.sources import FittedIntensity, Source, SourcesTask
 from maxent.density.sums import DensitySums
 from maxent.density.task import DensityTask, Fit
 
@@ -30,6 +31,7 @@ __all__ = [
     "Explanation",
     "Fit",
     "FittedDensity",
+    "FittedIntensity",
     "FromFamilies",
     "JointDensity",
     "JointRecipe",
@@ -42,6 +44,8 @@ __all__ = [
     "Profile",
     "Recipe",
     "RecordWeights",
+    "Source",
+    "SourcesTask",
     "Table",
     "as_recipe",
     "fitted_density",

@@ -146,31 +146,23 @@ class Recipe:
 
     def task_of(self, points: Points | BlockPoints) -> DensityTask:
         """The density over given points, to be fitted."""
-        preset, entropy = self.chosen_preset(), self.chosen_entropy()
-        _, notes = self._letters(points)
-        if points.constant:
-            notes = (not_used(points.constant), *notes)
-        operators = self._operators(points)
-        if not operators:
-            raise ValueError(
-                f"no feature of {self.features!r} varies over the {points.n_cells} cells"
-                + (f": {', '.join(points.constant)} are constant" if points.constant else "")
-            )
+        entropy = self.chosen_entropy()
+        operators = self.operators(points)
         required_power(entropy)  # refuses what could not be predicted, before the fit
         kind: Any = BlockDensityTask if isinstance(points, BlockPoints) else DensityTask
         task: DensityTask = kind(
             points,
             operators,
             points.features(operators),
-            self._rule(preset),
+            self.rule(),
             entropy,
-            self._potential,
+            self.potential_of,
             positive("multiplier", self.multiplier),
             self.solver,
             self.tol,
             self.verbose,
             self.prevalence,
-            notes,
+            self.notes(points),
             self.checkpoint,
         )
         if task.is_empty:
@@ -182,7 +174,7 @@ class Recipe:
 
     def offered(self, points: Points | BlockPoints) -> Offered:
         """What the features of a density over given points are chosen from."""
-        return Offered.from_operators(self._operators(points), points.schema)
+        return Offered.from_operators(self._fitted_classes(points), points.schema)
 
     # -- choices -------------------------------------------------------------------------------
 
@@ -196,9 +188,10 @@ class Recipe:
         """The entropy, by its name or itself."""
         return named_entropy(self.entropy)
 
-    def _rule(self, preset: Preset) -> regularization.Rule:
+    def rule(self) -> regularization.Rule:
+        """(kinds, mean, sd, m) -> penalties `beta_j`, and which features are left out."""
         if self.regularization is None:
-            return preset.rule
+            return self.chosen_preset().rule
         if callable(self.regularization):
             return regularization.own(self.regularization)
         if self.regularization == "practical":
@@ -208,7 +201,7 @@ class Recipe:
             f"got {self.regularization!r}"
         )
 
-    def _potential(self, beta: Array, kinds: Array) -> Potential:
+    def potential_of(self, beta: Array, kinds: Array) -> Potential:
         """V of features with these deviations; named ones leave kernels their own norm."""
         if isinstance(self.potential, Potential) or self.potential == "equality":
             return potentials.make_potential(self.potential, beta)
@@ -249,8 +242,22 @@ class Recipe:
         )
         return letters, (note,)
 
-    def _operators(self, points: Points | BlockPoints) -> list[Operator]:
-        """All features that the fit may use."""
+    def operators(self, points: Points | BlockPoints) -> list[Operator]:
+        """All features that the fit may use; an error where there is none."""
+        operators = self._fitted_classes(points)
+        if not operators:
+            raise ValueError(
+                f"no feature of {self.features!r} varies over the {points.n_cells} cells"
+                + (f": {', '.join(points.constant)} are constant" if points.constant else "")
+            )
+        return operators
+
+    def notes(self, points: Points | BlockPoints) -> tuple[str, ...]:
+        """What a user should know of the columns: constant ones, categories not in use."""
+        _, notes = self._letters(points)
+        return (not_used(points.constant), *notes) if points.constant else notes
+
+    def _fitted_classes(self, points: Points | BlockPoints) -> list[Operator]:
         classes = self._classes(self._letters(points)[0], self.chosen_preset())
         return points.operators(classes)
 

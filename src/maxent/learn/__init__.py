@@ -2,6 +2,7 @@
 
 from maxent.learn.density.density import MaxentDensity
 from maxent.learn.density.density_cv import MaxentDensityCV
+from maxent.learn.density.integrated import IntegratedDensity
 from maxent.learn.density.multi import MultiDensity
 from maxent.learn.features import FeatureTransformer
 from maxent.learn.linear.fenchel_young import (
@@ -38,6 +39,7 @@ __all__ = [
     "FenchelYoungClassifierCV",
     "FenchelYoungMultilabel",
     "FenchelYoungRegressor",
+    "IntegratedDensity",
     "LabelRanker",
     "LaplaceMEDN",
     "Matcher",

@@ -7,13 +7,23 @@ so every entropy written for oracles works on every domain that has them.
 """
 
 from maxent.core.domains.base import Domain, StructuredDomain, SumProductDomain, central_difference
-from maxent.core.domains.simple import Cube, Euclidean, KSubset, NonNegative, Simplex, one_hot
-from maxent.core.domains.wrappers import Product, ScaledDomain
+from maxent.core.domains.simple import (
+    Cube,
+    Euclidean,
+    Intervals,
+    KSubset,
+    NonNegative,
+    Simplex,
+    one_hot,
+)
+from maxent.core.domains.wrappers import Blocks, Product, ScaledDomain
 
 __all__ = [
+    "Blocks",
     "Cube",
     "Domain",
     "Euclidean",
+    "Intervals",
     "KSubset",
     "NonNegative",
     "Product",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import special
@@ -169,6 +170,88 @@ class NonNegative(Domain):
     def project_jvp(self, theta: Rows, p: Rows, v: Rows) -> Rows:
         """v where the point is positive."""
         return np.where(p > 0, v, 0).astype(p.dtype)
+
+
+@io.register
+@dataclass(frozen=True, eq=False)
+class Intervals(Domain):
+    """The product of the intervals `[0, c_j]`; where `c_j` is infinite, a half-line.
+
+    Parameters
+    ----------
+    upper : array (n,)
+        The upper ends `c_j > 0`.
+
+    Examples
+    --------
+    >>> Intervals([1.0, np.inf]).project([2.0, 2.0])
+    array([1., 2.])
+    """
+
+    upper: Any
+
+    def __post_init__(self) -> None:
+        upper = np.array(self.upper, dtype=np.float64, ndmin=1)
+        if upper.ndim != 1 or not upper.size or not (upper > 0).all():
+            raise ValueError(f"upper must be a row of ends > 0, got {self.upper!r:.80}")
+        upper.setflags(write=False)
+        object.__setattr__(self, "upper", upper)
+
+    def __repr__(self) -> str:
+        return f"Intervals({self.upper.size} ends)"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Intervals) and np.array_equal(self.upper, other.upper)
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.upper.tobytes()))
+
+    @property
+    def bounded(self) -> bool:
+        """Whether every end is finite."""
+        return bool(np.isfinite(self.upper).all())
+
+    @property
+    def largest_entry(self) -> float:
+        """The largest end."""
+        return float(self.upper.max())
+
+    def may_be_empty(self, size: int) -> bool:
+        """Always: 0 is a vertex."""
+        return True
+
+    def check_rows(self, rows: Rows) -> Rows:
+        """Rows of as many entries as there are intervals."""
+        rows = super().check_rows(rows)
+        if rows.shape[-1] != self.upper.size:
+            raise ValueError(f"{self!r} needs rows of that size, got {rows.shape[-1]} entries")
+        return rows
+
+    def vertices(self, size: int) -> Array:
+        """All combinations of finite ends."""
+        ends = [(0.0, c) if np.isfinite(c) else (0.0,) for c in self.upper]
+        return np.array(list(itertools.product(*ends)))
+
+    def _argmax(self, theta: Rows) -> Rows:
+        if (theta[:, np.isinf(self.upper)] > 0).any():
+            raise ValueError(
+                "a linear function with a positive score is unbounded on a half-line; regularize it"
+            )
+        return np.where(theta > 0, self.upper, 0.0).astype(theta.dtype)
+
+    def _project(self, theta: Rows) -> Rows:
+        return np.clip(theta, 0, self.upper.astype(theta.dtype))
+
+    def _contains(self, p: Rows, atol: float) -> Array:
+        inside = (p >= -atol) & (p <= self.upper + atol) & (p < np.inf)
+        return np.asarray(inside.all(axis=-1))
+
+    def _why_outside(self, row: Array) -> str:
+        return f"{super()._why_outside(row)}; entries must lie between 0 and their upper ends"
+
+    def project_jvp(self, theta: Rows, p: Rows, v: Rows) -> Rows:
+        """v strictly inside, 0 at the ends."""
+        return np.where((p > 0) & (p < self.upper), v, 0).astype(p.dtype)
 
 
 @io.register

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -201,3 +202,74 @@ class Product(SumProductDomain):
         """Factor by factor."""
         parts = (self._split(x) for x in (theta, p, v))
         return like(self.domain.project_kl_jvp(*parts), theta)
+
+
+@io.register
+@dataclass(frozen=True)
+class Blocks(Domain):
+    """The product of several domains, each of the next entries of a row.
+
+    Parameters
+    ----------
+    domains : sequence of Domain
+        One for each block.
+    sizes : sequence of int
+        Entries of each block.
+
+    Examples
+    --------
+    >>> from maxent.core.domains import Cube, Simplex
+    >>> Blocks([Simplex(), Cube()], [2, 1]).argmax([1.0, 2.0, -1.0])
+    array([0., 1., 0.])
+    """
+
+    domains: Sequence[Domain]
+    sizes: Sequence[int]
+
+    def __post_init__(self) -> None:
+        if not len(self.domains) or len(self.domains) != len(self.sizes):
+            raise ValueError(
+                f"Blocks needs one size per domain, got {len(self.domains)} domains and "
+                f"{len(self.sizes)} sizes"
+            )
+        object.__setattr__(self, "domains", tuple(self.domains))
+        object.__setattr__(self, "sizes", tuple(int(size) for size in self.sizes))
+
+    @property
+    def bounded(self) -> bool:
+        """Whether every block is bounded."""
+        return all(domain.bounded for domain in self.domains)
+
+    @property
+    def constant_norm(self) -> bool:
+        """Whether the vertices of every block have one length."""
+        return all(domain.constant_norm for domain in self.domains)
+
+    @property
+    def largest_entry(self) -> float:
+        """The largest of the blocks."""
+        return max(domain.largest_entry for domain in self.domains)
+
+    def may_be_empty(self, size: int) -> bool:
+        """Where the rows of every block may."""
+        return all(d.may_be_empty(n) for d, n in zip(self.domains, self.sizes, strict=True))
+
+    def vertices(self, size: int) -> Array:
+        """Every combination of the blocks' vertices."""
+        each = [d.vertices(n) for d, n in zip(self.domains, self.sizes, strict=True)]
+        return np.array([np.concatenate(c) for c in itertools.product(*each)])
+
+    def _cut(self, rows: Rows) -> list[tuple[Domain, Array]]:
+        if uneven(rows) or rows.shape[-1] != sum(self.sizes):
+            raise ValueError(f"blocks of {self.sizes} entries need rows of {sum(self.sizes)}")
+        parts = np.split(rows, np.cumsum(self.sizes)[:-1], axis=-1)
+        return [(d, np.ascontiguousarray(x)) for d, x in zip(self.domains, parts, strict=True)]
+
+    def _argmax(self, theta: Rows) -> Rows:
+        return np.concatenate([d._argmax(x) for d, x in self._cut(theta)], axis=-1)
+
+    def _project(self, theta: Rows) -> Rows:
+        return np.concatenate([d._project(x) for d, x in self._cut(theta)], axis=-1)
+
+    def _contains(self, p: Rows, atol: float) -> Array:
+        return np.asarray(np.all([d._contains(x, atol) for d, x in self._cut(p)], axis=0))

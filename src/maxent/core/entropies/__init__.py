@@ -2,10 +2,12 @@
 
 from maxent.core.entropies.base import Entropy, MeasuredEntropy
 from maxent.core.entropies.bregman import Bregman
+from maxent.core.entropies.direct_sum import DirectSum
 from maxent.core.entropies.distribution import DistributionEntropy
 from maxent.core.entropies.hinge import PairwiseHinge, Youngized, fenchel_youngize
 from maxent.core.entropies.mean import MeanEntropy
 from maxent.core.entropies.norms import NormEntropy, SquaredNorm
+from maxent.core.entropies.records import Detection, OverdispersedCounts
 from maxent.core.entropies.renyi import Renyi
 from maxent.core.entropies.root_finding import SeparableEntropy
 from maxent.core.entropies.separable import BinaryGini, FermiDirac, OneVsAll
@@ -18,7 +20,9 @@ from maxent.core.entropies.wrappers import Relative, Scaled, Shifted, Zero, unwr
 __all__ = [
     "BinaryGini",
     "Bregman",
+    "Detection",
     "DifferenceCone",
+    "DirectSum",
     "DistributionEntropy",
     "Entropy",
     "FermiDirac",
@@ -26,6 +30,7 @@ __all__ = [
     "MeasuredEntropy",
     "NormEntropy",
     "OneVsAll",
+    "OverdispersedCounts",
     "PairwiseHinge",
     "Relative",
     "Renyi",
