@@ -394,6 +394,7 @@ def test_a_fold_hides_its_places_from_all_species(files):
             if density is not None:
                 assert density.n_points == split.domain.sum()
                 assert density.n_presences == split.train.sum()
+                assert density.schema == part.density.schema  # also levels that are hidden
     tests = sum(split.test for split, _ in parts[COMMON].folds)
     assert np.array_equal(tests, np.asarray(group.counts[:, [0]].todense()).ravel())
 

@@ -34,9 +34,9 @@ IS_NOT = (
 SPACE = (
     "The model also looks at places (--spatial): what the variables do not explain may be "
     "explained by where records are. Within the region of the records that is right, and often "
-    "better. It says nothing of other times or other regions, where the same places do not exist: do not "
-    "project it. The variables place x and place y of this report are the coordinates; their share "
-    "of a prediction, in the explanations and contributions, is the part of space."
+    "better. It says nothing of other times or other regions, where the same places do not exist: "
+    "do not project it. The variables place x and place y of this report are the coordinates; "
+    "their share of a prediction, in the explanations and contributions, is the part of space."
 )
 
 
