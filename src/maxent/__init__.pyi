@@ -129,10 +129,10 @@ from maxent.core.solvers import Subgradient as Subgradient
 from maxent.density import DensityTask as DensityTask
 from maxent.density import Explanation as Explanation
 from maxent.density import FittedDensity as FittedDensity
+from maxent.density import FittedIntensity as FittedIntensity
 from maxent.density import JointDensity as JointDensity
 from maxent.density import JointRecipe as JointRecipe
 from maxent.density import JointTask as JointTask
-from maxent.density import FittedIntensity as FittedIntensity
 from maxent.density import MeanPlace as MeanPlace
 from maxent.density import Points as Points
 from maxent.density import Recipe as Recipe

@@ -227,6 +227,21 @@ class JointTask:
     """A joint problem to be solved: centred features Z of the places, in units of the penalty.
 
     ``Z = (phi - centre) / units``; the weights of phi are those of Z over the units.
+
+    Parameters
+    ----------
+    recipe : JointRecipe
+        Features, coupling and solver.
+    data : Sightings
+        Places and counts.
+    operators : tuple of Operator
+        The features phi.
+    Z : array (n_places, n_features)
+        In float32.
+    units : array (n_features,)
+        What features are divided by: 1 for those of a kernel.
+    centre : array (n_features,)
+        What is taken off before.
     """
 
     recipe: JointRecipe

@@ -118,8 +118,25 @@ class _Fold(NamedTuple):
 class Joint:
     """What a species has of the joint fit: its density, its report, and the refits.
 
-    ``cell`` are the places of the group; each refit has the records of the species there to train
-    on and to test with, the places of the fit, and the density (None without training records).
+    Each refit has the records of the species at the places of the group to train on and to test
+    with, the places of the fit, and the density (None without training records).
+
+    Parameters
+    ----------
+    density : FittedDensity
+        That of all records.
+    borrowing : Borrowing
+        What the species has of others.
+    cell : array (n_places,)
+        The places of the group, by the numbers of their cells.
+    blocks : BlockSize or None
+        Blocks of space that folds are made of.
+    folds : tuple of FittedSplit
+        Refits of the cross-validation.
+    replicates : tuple of FittedSplit
+        Refits that were asked for.
+    notes : tuple of str
+        What is worth saying.
     """
 
     density: FittedDensity

@@ -317,8 +317,9 @@ def _model(result: SpeciesResult) -> Iterator[tuple[str, str, str]]:
     if blocks:
         size = blocks[0].blocks
         what = f"{blocks[0].kind} of space" if size is None else size.describe()
-        told = result.borrowing
-        places = "; a kernel of the coordinates in the fit" if told and told.spatial else ""
+        borrowed = result.borrowing
+        space = borrowed is not None and borrowed.spatial
+        places = "; a kernel of the coordinates in the fit" if space else ""
         yield _DEPEND, "Spatial autocorrelation", f"{what} in cross-validation{places}"
     elif any(made.kind == "environment" for made in result.replicates):
         said = (
