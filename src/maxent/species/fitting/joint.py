@@ -135,7 +135,7 @@ class Joint:
         Refits of the cross-validation.
     replicates : tuple of FittedSplit
         Refits that were asked for.
-    notes : tuple of str
+    notes : tuple of str, default ()
         What is worth saying.
     """
 
