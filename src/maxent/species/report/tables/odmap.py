@@ -317,8 +317,8 @@ def _model(result: SpeciesResult) -> Iterator[tuple[str, str, str]]:
     if blocks:
         size = blocks[0].blocks
         what = f"{blocks[0].kind} of space" if size is None else size.describe()
-        told = result.borrowing
-        places = "; a kernel of the coordinates in the fit" if told and told.spatial else ""
+        spatial = result.borrowing is not None and result.borrowing.spatial
+        places = "; a kernel of the coordinates in the fit" if spatial else ""
         yield _DEPEND, "Spatial autocorrelation", f"{what} in cross-validation{places}"
     elif any(made.kind == "environment" for made in result.replicates):
         said = (
