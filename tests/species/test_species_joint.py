@@ -13,8 +13,9 @@ import maxent as mx
 from maxent import cli, species
 from maxent.datasets import virtual_community, virtual_landscape, write_landscape
 from maxent.species.fitting.joint import OWN, SpeciesGroup, fit_group
-from maxent.species.fitting.results import read_result
+from maxent.species.fitting.results import Borrowing, read_result
 from maxent.species.fitting.settings import Settings
+from maxent.species.report.sections import joint as section
 from tools import needs
 
 rasterio = needs("rasterio")
@@ -458,3 +459,18 @@ def test_coordinates_of_another_crs_are_refused(files, tmp_path):
 def test_space_needs_a_joint_fit():
     with pytest.raises(ValueError, match="spatial has no effect by itself"):
         Settings(spatial=True)
+
+
+@pytest.mark.parametrize(
+    ("own", "joint", "said"),
+    [
+        (-1.0, -0.5, "neither is better than an even map"),
+        (0.5, -0.1, "the joint model is no better than an even map"),
+        (0.1, 0.2, "the joint model does better."),
+        (0.3, 0.2, "no better than the species&#x27; own"),
+    ],
+)
+def test_scores_are_judged_in_words(own, joint, said):
+    scores = ({"gain": gain, "auc": 0.6} for gain in (own, joint))
+    told = Borrowing("", 2, 90, 50, 40, 3, OWN, 1e-9, True, {"Aa bb": 0.5}, "blocks", 4, *scores)
+    assert said in section._scores(told)

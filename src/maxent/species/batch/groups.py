@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import csv
 import io as text
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from maxent import io
 from maxent._support.terminal import in_words
@@ -23,9 +23,6 @@ from maxent.species.batch.slugs import slugs
 from maxent.species.fitting.joint import Joint, SpeciesGroup, fit_group
 from maxent.species.fitting.results import Sample
 from maxent.species.study.samples import Region
-
-if TYPE_CHECKING:
-    from maxent.species.batch.workflow import Listener
 
 _FILES = {
     "model": "joint_model.json",
@@ -38,7 +35,7 @@ def fit_groups(
     queue: Sequence[Job],
     shared: Shared,
     groups: Mapping[str, Sequence[str]],
-    listener: Listener,
+    stage: Callable[[str, str], None],
 ) -> tuple[dict[str, JointDensity], dict[str, Joint], list[dict[str, Any]]]:
     """The joint fits by group, the part of each species, and rows of those that failed."""
     jobs = {job.species: job for job in queue}
@@ -50,7 +47,7 @@ def fit_groups(
         region: Region | None = None
         errors: dict[str, str] = {}
         for name in members:
-            listener.stage(name, "records")
+            stage(name, "records")
             try:
                 prepared, region = ready(jobs[name], shared)
                 samples[name] = prepared.train
@@ -61,8 +58,7 @@ def fit_groups(
             try:
                 assert region is not None
                 together = SpeciesGroup.from_region(group, region, samples)
-                stage = partial(listener.stage, first)
-                whole[group], made = fit_group(together, shared.settings, stage)
+                whole[group], made = fit_group(together, shared.settings, partial(stage, first))
                 parts |= made
             except Exception as error:
                 errors |= dict.fromkeys(samples, f"the joint fit of its group: {in_words(error)}")

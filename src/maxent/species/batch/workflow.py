@@ -424,7 +424,7 @@ def _run(
         shared = replace(shared, lenders=_lenders(queue, shared, crew, listener))
     joints: dict[str, JointDensity] = {}
     if groups and (waiting or missing(groups, out)):
-        joints, parts, failed = fit_groups(queue, shared, groups, listener)
+        joints, parts, failed = fit_groups(queue, shared, groups, listener.stage)
         for row in failed:
             rows[row["species"]] = row
             listener.done(row)

@@ -107,12 +107,20 @@ def _scores(told: Borrowing) -> Html | None:
         "hidden from all species at once, so that no neighbour tells of them; scores are weighted "
         "by the records of a fold. "
     )
-    says += (
-        "Here the joint model does better."
-        if better
-        else "Here the joint model does no better than the species' own: look at both before you "
-        "use the map."
-    )
+    if told.joint["gain"] <= 0:
+        says += (
+            "Here neither is better than an even map"
+            if told.own["gain"] <= 0
+            else "Here the joint model is no better than an even map"
+        )
+        says += " where records were hidden: do not rely on the map away from the records."
+    elif better:
+        says += "Here the joint model does better."
+    else:
+        says += (
+            "Here the joint model does no better than the species' own: look at both before you "
+            "use the map."
+        )
     head = ["Model", "Held-out gain", "Held-out AUC"]
     return joined([table(caption, head, rows, right=[1, 2]), paragraph(says, class_="says")])
 

@@ -317,9 +317,8 @@ def _model(result: SpeciesResult) -> Iterator[tuple[str, str, str]]:
     if blocks:
         size = blocks[0].blocks
         what = f"{blocks[0].kind} of space" if size is None else size.describe()
-        borrowed = result.borrowing
-        space = borrowed is not None and borrowed.spatial
-        places = "; a kernel of the coordinates in the fit" if space else ""
+        spatial = result.borrowing is not None and result.borrowing.spatial
+        places = "; a kernel of the coordinates in the fit" if spatial else ""
         yield _DEPEND, "Spatial autocorrelation", f"{what} in cross-validation{places}"
     elif any(made.kind == "environment" for made in result.replicates):
         said = (
