@@ -9,6 +9,7 @@ import maxent as mx
 from maxent import Source, SourcesTask
 from maxent.density import Recipe
 from maxent.density.sources import agreement, held_out_weights
+from tools import needs
 
 rng = np.random.default_rng(7)
 N = 600
@@ -98,6 +99,21 @@ def test_counts_alone_are_scikit_learns_poisson_regression():
     np.testing.assert_allclose(
         fit.predict(X[FEW], "count"), model.predict(scaled()[:, :2]), rtol=1e-5
     )
+
+
+def test_an_l1_penalty_is_the_convex_programme():
+    cvxpy = needs("cvxpy")
+    fit = SourcesTask.of([presences(), counts()], linear(mx.Box(0.02))).fit()
+    both = np.vstack([X, X[FEW]])
+    low, high = both.min(axis=0), both.max(axis=0)
+    cells, rows = ((x - low) / (high - low) for x in (X, X[FEW]))
+    w, b = cvxpy.Variable(2), cvxpy.Variable()
+    eta, m = rows @ w + b, RECORDS.sum() + (COUNTS[FEW] > 0).sum()
+    loss = RECORDS.sum() * cvxpy.log_sum_exp(cells @ w) - (RECORDS @ cells) @ w
+    loss += AREA[FEW] @ cvxpy.exp(eta) - COUNTS[FEW] @ eta
+    cvxpy.Problem(cvxpy.Minimize(loss / m + 0.02 * cvxpy.norm1(w))).solve(solver="CLARABEL")
+    np.testing.assert_allclose(fit.density.weights, w.value, atol=1e-4)
+    assert fit.log_scale == pytest.approx(float(b.value), abs=1e-4)
 
 
 def test_overdispersion_of_infinite_size_is_poisson():
@@ -214,6 +230,17 @@ def test_effort_takes_the_bias_of_records_out():
     assert fit.sources[0].effort["road"] == pytest.approx(1.0, abs=0.25)
     assert fit.deviance(told) == pytest.approx(fit.sources[0].deviance, rel=1e-6)
     assert fit.deviance(seen) == pytest.approx(fit.sources[1].deviance, rel=1e-6)
+
+
+def test_a_source_with_a_scale_of_its_own_leaves_the_others_theirs():
+    half = counts(own_scale=True, name="half")  # sees an unknown share
+    fit = SourcesTask.of([survey(), half], linear()).fit()
+    less = Source("counts", X[FEW], COUNTS[FEW], area=2 * AREA[FEW], own_scale=True, name="half")
+    other = SourcesTask.of([survey(), less], linear()).fit()
+    assert fit.log_scale == pytest.approx(other.log_scale, abs=1e-6)
+    assert fit.sources[1].offset - other.sources[1].offset == pytest.approx(np.log(2), abs=1e-5)
+    assert fit.deviance(half) == pytest.approx(fit.sources[1].deviance, rel=1e-9)
+    assert fit.deviance(survey()) == pytest.approx(fit.sources[0].deviance, rel=1e-9)
 
 
 def test_a_constant_effort_is_left_out():

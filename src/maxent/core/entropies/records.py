@@ -108,39 +108,45 @@ class Detection(_Records):
         """Up to 1 where something was found."""
         return Intervals(np.where(self.found == 1, 1.0, np.inf))
 
+    @property
+    def _finds(self) -> Array:
+        return np.flatnonzero(self.found == 1)  # costly functions are for these alone
+
     def _expected(self, theta: Rows) -> Array:
         self._fits(theta)
         with np.errstate(over="ignore"):
             return np.exp(double(theta) + np.log(self.area))
 
     def _conjugate(self, theta: Rows) -> tuple[Array, Rows]:
-        u = self._expected(theta)
-        some = np.minimum(u, 1.0)
-        near = -np.log(self.area) - np.log(special.exprel(-some))  # no difference of large numbers
-        far = double(theta) - np.log1p(-np.exp(-np.maximum(u, 1.0)))
-        found = np.where(u > 1, far, near)
-        values = row_sum(np.where(self.found == 1, found, u))
-        return values, same_type(np.where(self.found == 1, _share(u), u), theta)
+        values, finds = self._expected(theta), self._finds
+        p, u = values.copy(), values[:, finds]
+        near = np.log(self.area[finds]) + np.log(special.exprel(-np.minimum(u, 1.0)))
+        far = double(theta)[:, finds] - np.log1p(-np.exp(-np.maximum(u, 1.0)))
+        values[:, finds] = np.where(u > 1, far, -near)  # no difference of large numbers
+        p[:, finds] = _share(u)
+        return row_sum(values), same_type(p, theta)
 
     def _value(self, p: Rows) -> Array:
         self._fits(p)
-        p = double(p)
-        none = special.xlogy(np.maximum(p, 0), np.maximum(p, 0) / self.area) - p
-        inside = np.clip(p, 0, 1)
+        finds, at_least = self._finds, np.maximum(double(p), 0)
+        values = special.xlogy(at_least, at_least / self.area) - at_least
+        inside = np.clip(at_least[:, finds], 0, 1)
         u, left = _expected_at(inside), 1 - inside
         with np.errstate(divide="ignore", invalid="ignore"):
             near = special.xlogy(inside, u) + np.log(special.exprel(-np.minimum(u, 1.0)))
             far = np.log1p(-np.exp(-u)) - special.xlogy(left, u)
-        some = np.where(u > 1, far, near) + left * np.log(self.area)
-        return row_sum(np.where(self.found == 1, np.where(left > 0, some, 0.0), none))
+        some = np.where(u > 1, far, near) + left * np.log(self.area[finds])
+        values[:, finds] = np.where(left > 0, some, 0.0)
+        return row_sum(values)
 
     def curvature(self, theta: Rows, p: Rows) -> tuple[Array, None]:
         """u where nothing was found, (1 - p)(u - p) where something was."""
-        u = self._expected(theta)
+        curved, finds = self._expected(theta), self._finds
+        u = curved[:, finds]
         with np.errstate(over="ignore", invalid="ignore"):
             q = np.where(u < 700, 1 / special.exprel(np.minimum(u, 700)), 0.0)
-            found = np.where(q > 0, q * (u - _share(u)), 0.0)
-        return np.where(self.found == 1, found, u), None
+            curved[:, finds] = np.where(q > 0, q * (u - _share(u)), 0.0)
+        return curved, None
 
 
 def _share(u: Array) -> Array:
