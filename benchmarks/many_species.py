@@ -89,7 +89,7 @@ def fit(method: str, species: int, places: int) -> dict[str, Any]:
     warnings.simplefilter("ignore")
     X, Y, truth, judged = landscape(species, places)
     number = np.asarray(Y.sum(axis=0)).ravel()[judged]
-    before, busy = peak_memory(), time.process_time()
+    before, busy = peak_memory(), time.process_time()  # others may use the machine meanwhile
     if method == "own l1":
         judged, number, truth = judged[:ALONE], number[:ALONE], truth[:, :ALONE]
         columns = Y[:, judged].toarray()

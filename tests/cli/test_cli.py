@@ -272,17 +272,39 @@ TYPED = {
 }
 
 
-def test_what_is_typed_reaches_the_fit(run, monkeypatch):
+TOGETHER = {  # which do not go with some of the others
+    "--joint": (None, True),
+    "--group-column": ("family", "family"),
+    "--spatial": (None, True),
+}
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """What `maxent fit` was asked for."""
     from maxent.species.batch import workflow
 
-    calls = []
+    made = []
 
     def fake(records, layers, out, settings, **others):
-        calls.append((records, layers, out, settings, others))
+        made.append((records, layers, out, settings, others))
         return []
 
     monkeypatch.setattr(workflow, "fit_files", fake)
     monkeypatch.setattr("maxent.cli.species.fitting.check_there", lambda *tables, rasters: None)
+    return made
+
+
+def test_what_is_typed_of_species_fitted_together_reaches_the_fit(run, calls):
+    args = [w for flag, (text, _) in TOGETHER.items() for w in (flag, text) if w is not None]
+    result = run("fit", "records.csv", "a.tif", *args)
+    assert result.exit_code == 0, result.output
+    ((_, _, _, settings, others),) = calls
+    assert (settings.joint, settings.group_column, settings.spatial) == (True, "family", True)
+    assert others["group"] is None
+
+
+def test_what_is_typed_reaches_the_fit(run, calls):
     args = [word for flag, (text, _) in TYPED.items() for word in (flag, text) if word is not None]
     args += ["--x", "east", "--y", "north", "--species-column", "taxon", "--crs", "EPSG:3035"]
     args += ["-c", "soil", "-c", "biome", "--align", "finest", "--resampling", "average"]
@@ -293,6 +315,8 @@ def test_what_is_typed_reaches_the_fit(run, monkeypatch):
     ((records, layers, out, settings, others),) = calls
     for name, option in options_of(Settings).items():
         flag = _flag(name, option)
+        if flag in TOGETHER:
+            continue
         text, value = TYPED[flag if flag in TYPED else flag.replace("--", "--no-", 1)]
         assert getattr(settings, name) == value
         assert value != getattr(Settings(), name), f"{flag} {text} is the default"

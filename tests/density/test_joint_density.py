@@ -304,3 +304,14 @@ def test_unknown_species_are_named(joint):
         joint.density("oak")
     with pytest.raises(ValueError, match="species 6 is not in 0"):
         joint.density(6)
+
+
+def test_a_bound_pays_for_all_features_that_the_own_part_could_have():
+    """Not for those alone that its l1 penalty left in."""
+    mixed = mx.JointRecipe(own=0.25, own_recipe=Recipe("lqp", multiplier=5.0)).fit(X, Y, NAMES)
+    plain = mx.JointRecipe().fit(X, Y, NAMES)
+    own = mixed.own[0]
+    assert own is not None
+    assert len(own.weights) < 9  # of 3 linear, 3 quadratic, 3 products
+    kernels = plain.density("fir").origin.n_not_monotone
+    assert mixed.density("fir").origin.n_not_monotone == kernels + 6

@@ -179,7 +179,9 @@ class JointDensity:
             weights = np.append(weights, mine * own.weights)
             beta = np.full(weights.size, np.nan)  # of a mean of two nothing is the prior
         number = float(self.n_presences[s])
-        others = Offered.from_operators(operators, self.schema)
+        others = Offered.from_operators(self.operators, self.schema)
+        if own is not None:  # its features were chosen by the records: all it could have are paid
+            others = others.together(Offered.at_most(self.schema))
         return FittedDensity(
             schema=self.schema,
             operators=tuple(operators),

@@ -277,7 +277,10 @@ def _refit(recipe: JointRecipe, data: Sightings, fold: _Fold) -> JointDensity:
     known = data.points
     points = Points(known.schema, known.cells.take(rows), total, ones, ones)
     part = Sightings(points, counts, tuple(data.species[s] for s in kept))
-    coarse = replace(recipe, tol=max(recipe.tol, REFIT_TOL), verbose=0)
+    own = recipe.own_recipe
+    assert own is not None
+    own = replace(own, tol=max(own.tol, REFIT_TOL), verbose=0)
+    coarse = replace(recipe, tol=max(recipe.tol, REFIT_TOL), own_recipe=own, verbose=0)
     with one_blas_thread():
         return coarse.pose(part).fit()
 

@@ -14,8 +14,8 @@ from maxent.species.input.layers.places import PLACE
 class WithoutPlaces(Recipe):
     """A recipe for tables with the columns of places, of which no feature is made.
 
+    >>> import numpy as np, pandas as pd
     >>> X = {"place x": np.arange(8.0), "place y": np.arange(8.0) ** 2, "heat": np.arange(8.0) % 3}
-    >>> import pandas as pd
     >>> task = WithoutPlaces("l").task(pd.DataFrame(X), np.arange(8) % 3 == 2)
     >>> list(task.fit().density.coef)
     ['heat']
