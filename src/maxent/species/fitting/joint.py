@@ -116,10 +116,27 @@ class _Fold(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Joint:
-    """What a species has of the joint fit: its density, its report, and the refits.
+    """What a species has of the joint fit: its density, what to say of it, and the refits.
 
-    ``cell`` are the places of the group; each refit has the records of the species there to train
-    on and to test with, the places of the fit, and the density (None without training records).
+    Each refit has the records of the species at the places to train on and to test with, the
+    places of the fit, and the density (None without training records).
+
+    Attributes
+    ----------
+    density : FittedDensity
+        Its density.
+    borrowing : Borrowing
+        What the report says.
+    cell : array (n_places,)
+        Index of each place of the group in the grid, ascending.
+    blocks : BlockSize or None
+        The size of the blocks of the cross-validation, None for equal numbers of records.
+    folds : tuple of FittedSplit
+        The refits of the cross-validation.
+    replicates : tuple of FittedSplit
+        Further refits that were asked for.
+    notes : tuple of str
+        What was assumed.
     """
 
     density: FittedDensity
