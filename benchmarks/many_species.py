@@ -29,11 +29,13 @@ METHODS = ("joint", "joint, A = I")
 BOUNDS = (3, 10, 30, 100, 300)
 
 
-def run(quick: bool = False) -> list[Row]:
-    """Every size by every method, each in a process of its own."""
+def run(quick: bool = False, only: str = "") -> list[Row]:
+    """Every size by every method, each in a process of its own; ``only`` those with these words."""
     rows = []
     for species, places in ((200, 1_000),) if quick else SIZES:
         problem = f"{species:,} species x {places:,} places"
+        if only not in problem:
+            continue
         found = {method: _measured(method, species, places) for method in (*METHODS, "own l1")}
         for method, told in found.items():
             one = found["joint"]["seconds"]

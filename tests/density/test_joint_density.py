@@ -10,6 +10,7 @@ from scipy import sparse
 import maxent as mx
 from maxent.density import Recipe
 from maxent.density.joint_recipe import related
+from maxent.density.posterior import Posterior
 from maxent.features import Kernel, Linear, Square
 
 PLACES, SPECIES = 250, 6
@@ -315,3 +316,17 @@ def test_a_bound_pays_for_all_features_that_the_own_part_could_have():
     assert len(own.weights) < 9  # of 3 linear, 3 quadratic, 3 products
     kernels = plain.density("fir").origin.n_not_monotone
     assert mixed.density("fir").origin.n_not_monotone == kernels + 6
+
+
+def test_a_posterior_of_a_mean_has_the_priors_of_both_parts():
+    """Weights times a share a have the prior deviation times a: the precision over a^2."""
+    mixed = mx.JointRecipe(own=0.25).fit(X, Y, NAMES)
+    one, alone = mixed.density("rare"), mx.JointRecipe().fit(X, Y, NAMES).density("rare")
+    size = len(alone.weights)
+    np.testing.assert_allclose(one.beta[:size], alone.beta / 0.75)
+    own = mixed.own[NAMES.index("rare")]
+    assert own is not None
+    np.testing.assert_allclose(one.beta[size:], own.beta / 0.25)
+    deviation = Posterior.from_density(one, X).deviation(X)
+    assert np.isfinite(deviation).all()
+    assert deviation.min() > 0

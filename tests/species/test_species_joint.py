@@ -193,6 +193,9 @@ def test_models_are_used_as_any_other(fitted, files, call, tmp_path):
     assert done.exit_code == 0, done.output
     done = call("report", of(out, RARE))
     assert done.exit_code == 0, done.output
+    done = call("sites", model, folder / "layers", "-o", tmp_path / "sites", "--sites", "3")
+    assert done.exit_code == 0, done.output
+    assert "nan" not in done.output
 
 
 def test_resume_and_two_processes_give_the_same(fitted, files, call, tmp_path):

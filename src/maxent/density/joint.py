@@ -168,7 +168,8 @@ class JointDensity:
         """The density of one species, for everything that takes a single one.
 
         Its certificate holds what the joint gap says of it: `KL(p*_s || p_s) <= gap n / n_s`.
-        ``beta`` is the deviation of its prior given the weights of the others.
+        ``beta`` is the deviation of its prior given the weights of the others; of a mean with the
+        species' own density, those of both parts, for weights times their share.
         """
         s = self.index(species)
         own = self.own[s] if self.own else None
@@ -177,7 +178,8 @@ class JointDensity:
         if own is not None:
             operators += own.operators
             weights = np.append(weights, mine * own.weights)
-            beta = np.full(weights.size, np.nan)  # of a mean of two nothing is the prior
+            # what the penalty of each part says of its weights times its share in the mean
+            beta = np.append(beta / joint, own.beta / mine)
         number = float(self.n_presences[s])
         others = Offered.from_operators(self.operators, self.schema)
         if own is not None:  # its features were chosen by the records: all it could have are paid

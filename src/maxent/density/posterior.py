@@ -85,6 +85,12 @@ class Posterior:
                 "a posterior is known for densities of Shannon's entropy, and this one has "
                 f"{density.entropy!r}; fit with that"
             )
+        if not np.isfinite(density.beta).all():
+            raise ValueError(
+                "a posterior needs the penalties of the weights, which this density does not know: "
+                "it is a mean of densities (--share) or comes from a lambdas file; fit the species "
+                "by itself, or with --joint"
+            )
         cells = density.schema.read(X)
         mass = np.ones(cells.n_cells) if weight is None else np.asarray(weight, dtype=np.float64)
         if mass.shape != (cells.n_cells,):

@@ -116,27 +116,27 @@ class _Fold(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Joint:
-    """What a species has of the joint fit: its density, its report, and the refits.
+    """What a species has of the joint fit: its density, what to say of it, and the refits.
 
-    Each refit has the records of the species at the places of the group to train on and to test
-    with, the places of the fit, and the density (None without training records).
+    Each refit has the records of the species at the places to train on and to test with, the
+    places of the fit, and the density (None without training records).
 
-    Parameters
+    Attributes
     ----------
     density : FittedDensity
-        That of all records.
+        Its density.
     borrowing : Borrowing
-        What the species has of others.
+        What the report says.
     cell : array (n_places,)
-        The places of the group, by the numbers of their cells.
+        Index of each place of the group in the grid, ascending.
     blocks : BlockSize or None
-        Blocks of space that folds are made of.
+        The size of the blocks of the cross-validation, None for equal numbers of records.
     folds : tuple of FittedSplit
-        Refits of the cross-validation.
+        The refits of the cross-validation.
     replicates : tuple of FittedSplit
-        Refits that were asked for.
-    notes : tuple of str, default ()
-        What is worth saying.
+        Further refits that were asked for.
+    notes : tuple of str
+        What was assumed.
     """
 
     density: FittedDensity
