@@ -227,6 +227,21 @@ class JointTask:
     """A joint problem to be solved: centred features Z of the places, in units of the penalty.
 
     ``Z = (phi - centre) / units``; the weights of phi are those of Z over the units.
+
+    Parameters
+    ----------
+    recipe : JointRecipe
+        What the user chose.
+    data : Sightings
+        Places and counts.
+    operators : tuple of Operator
+        The features.
+    Z : array (n_places, n_features)
+        The features at the places, float32.
+    units : array (n_features,)
+        What each is divided by.
+    centre : array (n_features,)
+        The mean of each.
     """
 
     recipe: JointRecipe

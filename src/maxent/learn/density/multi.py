@@ -69,6 +69,10 @@ class MultiDensity(TableEstimator):
         Names of the species.
     gap_ : float
         Duality gap of the joint problem for its A, in nats per record.
+    optimality_ : float
+        Violation of the optimality conditions.
+    n_iter_ : int
+        Iterations of the last round.
     status_ : Status
         Why the solver stopped.
     n_features_in_ : int
