@@ -231,17 +231,17 @@ class JointTask:
     Parameters
     ----------
     recipe : JointRecipe
-        Features, coupling and solver.
+        What the user chose.
     data : Sightings
         Places and counts.
     operators : tuple of Operator
-        The features phi.
+        The features.
     Z : array (n_places, n_features)
-        In float32.
+        The features at the places, float32.
     units : array (n_features,)
-        What features are divided by: 1 for those of a kernel.
+        What each is divided by.
     centre : array (n_features,)
-        What is taken off before.
+        The mean of each.
     """
 
     recipe: JointRecipe

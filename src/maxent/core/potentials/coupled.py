@@ -97,9 +97,9 @@ class Coupled(Potential):
         return self._A.times(np.reshape(x, (-1, self.columns)), power).ravel()
 
     def ridge(self) -> Array | None:
-        """The factors c of a penalty `1/2 sum_j c_j w_j A^-1 w_j'`, one or one for each row w_j.
+        """The strength of a Quadratic inside, one number or one for each row of weights.
 
-        None where inner is something else.
+        None where inner is something else, or where the columns of a row differ.
         """
         if type(self.inner) is not Quadratic:
             return None
