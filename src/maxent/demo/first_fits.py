@@ -73,6 +73,17 @@ def _matcher() -> object:
     return mx.Matcher().fit(list(zip(A, B, strict=True)), y)
 
 
+def _many() -> object:
+    X, y = _presences(60)
+    return mx.MultiDensity().fit(X, np.column_stack([y, 1 - y]))
+
+
+def _sources() -> object:
+    X, y = _presences(60)
+    sources = [mx.Source("presences", X[:30], y[:30]), mx.Source("survey", X[30:], y[30:])]
+    return mx.IntegratedDensity().fit(sources)
+
+
 def fit_species(folder: Path, height: int = 40, width: int = 50) -> object:
     """From rasters and a table to maps and a report."""
     from maxent.datasets.landscape import virtual_landscape, write_landscape
@@ -100,6 +111,8 @@ FITS: dict[str, dict[str, Callable[[], object]]] = {
     "densities": {
         "MaxentDensity": lambda: mx.MaxentDensity().fit(*_presences()),
         "MaxentDensityCV": lambda: mx.MaxentDensityCV().fit(*_presences(60)),
+        "MultiDensity": _many,
+        "IntegratedDensity": _sources,
         "StructMaxent": lambda: mx.StructMaxent().fit(*_presences(60)),
         "StructMaxentCV": lambda: mx.StructMaxentCV().fit(*_presences(60)),
     },
