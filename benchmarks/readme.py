@@ -29,7 +29,15 @@ GUIDES = {  # page -> its tables: suites, csv files of experiments, and those of
     PAGE: (
         *("summary", "counts", "slower", "missed", "limits", "maps", "layers", "attention", "glm"),
         "training",
-        *("few_samples", "density", "projection", "tuning", "relaxation", "structured_chains"),
+        *(
+            "few_samples",
+            "density",
+            "many_species",
+            "projection",
+            "tuning",
+            "relaxation",
+            "structured_chains",
+        ),
         *("structured_trees", "structured_ranking", "structured_transport", "tagging"),
         *("max_margin", "scale", "dask_learning", "species_cluster", "startup", "app", "nceas"),
     ),
