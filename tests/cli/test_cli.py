@@ -386,6 +386,7 @@ def test_warm_compiles_what_small_problems_do_without(run, monkeypatch):
 
 def test_every_estimator_has_a_first_fit():
     names = {name for fits in FITS.values() for name in fits} - {"maxent fit"}
+    names -= {"IntegratedDensity"}  # fitted to sources, which scikit-learn's checks have not
     assert names == {type(estimator).__name__ for estimator in ESTIMATORS}
 
 
