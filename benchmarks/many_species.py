@@ -11,7 +11,6 @@ import json
 import subprocess
 import sys
 import time
-import warnings
 from itertools import pairwise
 from typing import Any
 
@@ -88,7 +87,6 @@ def fit(method: str, species: int, places: int) -> dict[str, Any]:
     from maxent import JointRecipe, MaxentDensity
     from maxent.cli._memory import peak_memory
 
-    warnings.simplefilter("ignore")
     X, Y, truth, judged = landscape(species, places)
     number = np.asarray(Y.sum(axis=0)).ravel()[judged]
     before, busy = peak_memory(), time.process_time()  # others may use the machine meanwhile

@@ -12,6 +12,7 @@ from maxent.features import Kernel, bind
 from maxent.species import Sample
 from maxent.species.judging.importance import gain_shares, importance, jackknife
 from maxent.species.judging.responses import responses
+from tools import needs
 
 
 @pytest.fixture(scope="module")
@@ -292,7 +293,7 @@ def test_means_of_densities_keep_their_kernels(table):
 
 
 def test_tables_in_blocks_are_refused_in_words(table):
-    da = pytest.importorskip("dask.array")
+    da = needs("dask.array")
     X, y = table
     values = da.from_array(X[["warm", "rain"]].to_numpy(), chunks=(100, 2))
     with pytest.raises(TypeError, match=r"Kernel is fitted to all cells at once.*--background"):
