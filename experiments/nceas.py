@@ -635,10 +635,12 @@ def _joint(given: argparse.Namespace) -> int:
 
     given.out.mkdir(exist_ok=True, parents=True)
     chosen = {} if given.variants == DEFAULT else {"names": given.variants}
+    how = {"processes": given.j} | chosen
     try:
-        paths = nceas_joint.run(
-            given.out, given.data, given.regions, processes=given.j, cv=given.cv, **chosen
-        )
+        if given.rare:
+            paths = nceas_joint.run_rare(given.out, given.data, given.regions, given.rare, **how)
+        else:
+            paths = nceas_joint.run(given.out, given.data, given.regions, cv=given.cv, **how)
     except FileNotFoundError as error:
         print(error)
         return 1
@@ -667,7 +669,12 @@ def main() -> int:
     parser.add_argument(
         "--joint", action="store_true", help="all species of a group as one density; its own tables"
     )
+    parser.add_argument(
+        "--rare", nargs="+", type=int, default=(), metavar="N", help="with --joint: of N records"
+    )
     given = parser.parse_args()
+    if given.rare and not given.joint:
+        parser.error("--rare is for --joint")
     if given.joint:
         return _joint(given)
     variants = list(VARIANTS) if "all" in given.variants else given.variants

@@ -85,6 +85,7 @@ VARIANTS |= {
     for value in values
 }
 SINGLE = ("own", "share")
+RARE = ("own", "A = I", "joint", "joint + own", "space + own", "all predictors + own")
 _REWEIGHTINGS = 12  # of the nuclear norm
 
 
@@ -279,15 +280,8 @@ def fit_all(
     """The rows of all groups; progress on standard error."""
     whole = sorted((data.region(r, folder) for r in regions), key=lambda r: -len(r.records))
     todo = [(folder, r.name, g, tuple(names), cv) for r in whole for g in r.groups]
-    rows: list[dict[str, Any]] = []
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(processes, mp_context=context) as pool:
-        for done, future in enumerate(as_completed([pool.submit(work, job) for job in todo]), 1):
-            rows += future.result()
-            print(f"\r{done} of {len(todo)} groups", end="", file=sys.stderr)
-    print(file=sys.stderr)
     place = {name: i for i, name in enumerate(names)}
-    table = pd.DataFrame(rows)
+    table = pd.DataFrame(_gathered(work, todo, processes))
     table["rank"] = table["variant"].map(place)
     return table.sort_values(["rank", "region", "species"]).drop(columns="rank")
 
@@ -344,6 +338,95 @@ def _paired(name: str, mine: pd.Series, theirs: pd.Series) -> dict[str, float]:
     difference = (mine - theirs.reindex(mine.index)).dropna()
     error = difference.std(ddof=1) / np.sqrt(len(difference)) if len(difference) > 1 else np.nan
     return {name: difference.mean(), f"{name}_se": float(error)}
+
+
+# -- rare species ----------------------------------------------------------------------------------
+
+
+def thinned(group: data.Group, few: int, half: int, seed: int) -> tuple[data.Group, list[str]]:
+    """The group with ``few`` records at most of one half of its species; and which they are."""
+    rng = np.random.default_rng((seed, few))
+    rare = sorted(rng.permutation(group.species)[half::2].tolist())
+    place = rng.random(len(group.records))
+    order = group.records.assign(order=place).groupby("spid")["order"].rank()
+    kept = ~group.records["spid"].isin(rare) | (order <= few)
+    return replace(group, records=group.records[kept], made={}), rare
+
+
+def work_rare(job: tuple[Path, str, str, int, int, int, tuple[str, ...]]) -> list[dict[str, Any]]:
+    """One row for each thinned species and variant."""
+    folder, region_name, group_name, few, half, seed, names = job
+    warnings.filterwarnings("ignore", message=".*levels .* were not there at the fit")
+    region = data.region(region_name, folder)
+    group, rare = thinned(region.group(group_name), few, half, seed)
+    found = _scores(group, lambda region: Sites(region.sites, region.site_places), names)
+    column = {species: s for s, species in enumerate(group.species)}
+    return [
+        {
+            "region": region_name,
+            "group": group_name,
+            "species": species,
+            "records": few,
+            "draw": seed,
+            "variant": name,
+            "auc": region.score(species, logs[:, column[species]], np.zeros(len(logs)))[0],
+        }
+        for name, (logs, _, _) in found.items()
+        for species in rare
+    ]
+
+
+def run_rare(
+    out: Path,
+    folder: Path,
+    regions: Sequence[str],
+    records: Sequence[int],
+    draws: int = 2,
+    names: Sequence[str] = RARE,
+    processes: int = 2,
+) -> list[Path]:
+    """AUC at the surveys by the number of records left: means, paired with own and A = I."""
+    regions = nceas.present(folder, regions)
+    if not regions:
+        raise FileNotFoundError(f"no region can be run from {folder}: see the messages above")
+    todo = [
+        (folder, name, group, few, half, seed, tuple(names))
+        for name in regions
+        for group in data.region(name, folder).groups
+        for few in records
+        for half in (0, 1)
+        for seed in range(draws)
+    ]
+    table = pd.DataFrame(_gathered(work_rare, todo, processes))
+    per_species = table.groupby(["records", "variant", "species"], sort=False)["auc"].mean()
+    found = []
+    for few in records:
+        bases = {base: per_species[few, base] for base in ("own", "A = I") if base in names}
+        for name in names:
+            mine = per_species[few, name]
+            row: dict[str, Any] = {"records": few, "variant": name, "species": len(mine)}
+            row |= {"mean": mine.mean(), "lowest_tenth": mine.quantile(0.1)}
+            for base, theirs in bases.items():
+                row |= _paired(f"minus_{base}", mine, theirs)
+            found.append(row)
+    print(f"\n{(told := pd.DataFrame(found)).to_string(index=False, float_format='%.4f')}")
+    paths = [out / "nceas_joint_rare.csv", out / "nceas_joint_rare_summary.csv"]
+    for path, one in zip(paths, (table, told), strict=True):
+        one.to_csv(path, index=False, float_format="%.6g")
+    return paths
+
+
+def _gathered(
+    work: Callable[[Any], list[dict[str, Any]]], todo: Sequence[Any], processes: int
+) -> list[dict[str, Any]]:
+    """The rows of all jobs, in their order; progress on standard error."""
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(processes, mp_context=context) as pool:
+        futures = [pool.submit(work, job) for job in todo]
+        for done, _ in enumerate(as_completed(futures), 1):
+            print(f"\r{done} of {len(todo)} fits", end="", file=sys.stderr)
+    print(file=sys.stderr)
+    return [row for future in futures for row in future.result()]
 
 
 def run(

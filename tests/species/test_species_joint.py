@@ -432,6 +432,18 @@ def test_with_places_maps_are_drawn_and_projections_are_warned_of(files, call, t
     assert known.all()
     X = X.assign(**{"place x": x, "place y": y})
     np.testing.assert_allclose(drawn[valid], density.predict(X, "cloglog"), atol=1e-5)
+    # environment and space are its log density, less that of the mean place
+    parts = []
+    for name in ("environment", "space"):
+        with rasterio.open(of(out, COMMON) / "maps" / f"{name}.tif") as file:
+            parts.append(file.read(1)[valid].astype(float))
+    told = density.explain(X)
+    np.testing.assert_allclose(sum(parts), told.exponent - told.base, atol=1e-4)
+    assert parts[1].std() > 0.01
+    assert "Of the environment" in page and "space.tif" in page
+    elsewhere = X.assign(**{"place x": x[0], "place y": y[0]})
+    there = density.predict(elsewhere, "log") - density.predict(X, "log")
+    np.testing.assert_allclose(there, parts[1][0] - parts[1], atol=1e-4)
     # the species' own part does not look at places
     joint = mx.load(out / "joint_model.json")
     moved = X.assign(**{"place x": x + 3, "place y": y - 2})

@@ -108,6 +108,10 @@ export function styleOf(kind: string, low: number, high: number, classes: Record
     const end = Math.min(100, Math.max(10, Math.abs(low), Math.abs(high)));
     return { kind: "ramp", ramp: "similarity", low: -end, high: end };
   }
+  if (kind === "environment" || kind === "space") {
+    const end = Math.min(20, Math.max(0.1, Math.abs(low), Math.abs(high)));
+    return { kind: "ramp", ramp: "similarity", low: -end, high: end };
+  }
   if (["clamping", "replicates_sd", "scenarios_sd"].includes(kind)) {
     return { kind: "ramp", ramp: "magma", low: 0, high: Math.max(high, 0.01) };
   }

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from math import factorial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -44,6 +44,7 @@ from maxent.features import (
     variables_used,
     with_weights,
 )
+from maxent.features.scoring import Scorer
 from maxent.rows.arrays import Array
 
 if TYPE_CHECKING:
@@ -141,6 +142,35 @@ def pieces_of(density: FittedDensity) -> tuple[list[Operator], Array]:
         pieces += parts
         weights += [w] * len(parts)
     return pieces, np.concatenate(weights)
+
+
+class Share(NamedTuple):
+    """The part of an exponent that looks at some variables alone; it and all at the mean place."""
+
+    scorer: Scorer
+    mean: float
+    whole: float
+
+    def split(self, theta: Array, cells: Cells, clamp: bool = True) -> tuple[Array, Array]:
+        """The exponent theta of cells, less that of the mean place: the rest, and this part."""
+        mine = self.scorer.scores(cells, clamp) - self.mean
+        return theta - self.whole - mine, mine
+
+
+def share_of(density: FittedDensity, names: Sequence[str]) -> Share | None:
+    """The part that looks at these continuous variables alone, None where there is none."""
+    pieces, weights = pieces_of(density)
+    uses = variables_used(pieces, density.schema.names)
+    asked = np.isin(density.schema.names, list(names))
+    index = np.flatnonzero(uses[asked].any(axis=0) & ~uses[~asked].any(axis=0))
+    if not index.size:
+        return None
+    operators = part_of(pieces, index)
+    scorer = Scorer.from_operators(operators, weights[index], density.low, density.high)
+    place = density.mean_place
+    levels = np.zeros((len(density.schema.levels), 1), dtype=np.int32)  # any: none is looked at
+    mean = Cells(place.values[:, None], levels)
+    return Share(scorer, float(scorer.scores(mean)[0]), explain(density, mean, place, True).base)
 
 
 def _groups(names: Sequence[str], pieces: Sequence[Operator]) -> Iterator[tuple[Array, Array]]:

@@ -44,7 +44,7 @@ from maxent.features import FeatureClass, Kernel, Operator, Schema, bind, joined
 from maxent.features.cells import is_frame, missing_rows, take_rows
 from maxent.rows.arrays import Array
 
-_ON_THE_WAY = 1e-4  # gap to which the rounds before the last are solved
+_ON_THE_WAY = 1e-3  # gap to which the rounds before the last are solved: A changes little by less
 _TABLE = 257  # entries of the stored cumulative distribution of a species
 _ROUNDED = 1e-5  # by which float32 may take a place below its own value
 _WORDS = 5  # names that a message lists

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from maxent.density import OUTPUTS, FittedDensity, fitted_density
+from maxent.density.explanation import Share, share_of
 from maxent.features import Schema
 from maxent.features.cells import UNKNOWN, Cells
 from maxent.features.scoring import Scorer
@@ -20,12 +21,14 @@ from maxent.species.input.layers.extrapolation import Extrapolation
 from maxent.species.input.layers.geodesy import CellAreas, cell_areas
 from maxent.species.input.layers.grid import Window
 from maxent.species.input.layers.layers import Block, Layers
+from maxent.species.input.layers.places import PLACE
 from maxent.species.input.layers.similarity import Reference, codes_of
 from maxent.species.input.layers.units import UnlikeUnits, ranges_of, unlike_units
 from maxent.species.study.effort import RecordEffort
 from maxent.species.study.study_region import StudyRegion
 
-EXTRAS = ("clamping", "mess", "mod", "exdet")
+SPLIT = ("environment", "space")
+EXTRAS = (*SPLIT, "clamping", "mess", "mod", "exdet")
 MASKS = ("mess", "exdet")
 STATISTICS: dict[str, Callable[[Array], Array]] = {
     "replicates_mean": lambda y: y.mean(axis=0),
@@ -150,6 +153,7 @@ class Plan:
     extent: StudyRegion | None = None  # where the maps are drawn, None for all of the layers
     region: StudyRegion | None = None  # where cells and areas are counted once more
     units: tuple[Reference, ...] = ()  # what the layers of the fit hold, or its background
+    space: Share | None = None
 
     @classmethod
     def from_options(
@@ -187,9 +191,12 @@ class Plan:
         wanted = set(extras)
         wanted -= {"mess", "mod"} if reference is None else set()
         wanted -= {"exdet"} if extrapolation is None else set()
+        space = share_of(model, PLACE) if wanted & set(SPLIT) else None
+        wanted -= set(SPLIT) if space is None else set()
         tags = {} if mask is None else {"MASK": mask}
         maps = [Map(output, tags=tags, masked=mask is not None) for output in outputs]
-        maps += [Map(extra) for extra in ("clamping", "mess", "exdet") if extra in wanted]
+        plain = (*SPLIT, "clamping", "mess", "exdet")
+        maps += [Map(extra) for extra in plain if extra in wanted]
         if "mod" in wanted:
             classes = {f"CLASS_{i + 1}": variable for i, variable in enumerate(names)}
             maps.append(Map("mod", "uint8" if len(names) < 256 else "uint16", 0, classes))
@@ -216,6 +223,7 @@ class Plan:
             extent,
             region if region is not None and same_crs(region.crs, needed.grid.crs) else None,
             tuple(known for known in units if known is not None),
+            space,
         )
 
     def classes(self) -> dict[int, str]:
@@ -320,6 +328,10 @@ class Plan:
                 yield "clamping", np.abs(cloglog - self.model.cloglog(cells, not self.clamp))
             if self.threshold is not None:
                 yield "presence", cloglog >= self.threshold
+        if self.space is not None:
+            for what, values in zip(SPLIT, self.space.split(theta, cells, self.clamp), strict=True):
+                if what in self.maps:
+                    yield what, values
         if self.replicates:
             yield from self._statistics(columns, cells)
 

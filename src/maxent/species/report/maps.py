@@ -45,6 +45,8 @@ LABELS = {
     "log": "log density",
     "replicates_mean": "mean suitability (cloglog)",
     "replicates_sd": "SD of suitability",
+    "environment": "log factor of the environment",
+    "space": "log factor of space",
     "clamping": "change by clamping",
     "mess": "similarity (MESS)",
     "mod": "most dissimilar variable",
@@ -338,6 +340,9 @@ def _scale(kind: str, values: Array) -> tuple[str, tuple[float, float]]:
     if kind == "mess":
         end = float(np.clip(np.percentile(np.abs(values), 98), 10, 100))
         return "RdBu", (-end, end)
+    if kind in ("environment", "space"):
+        end = float(np.clip(np.percentile(np.abs(values), 98), 0.1, 20))
+        return "PiYG", (-end, end)
     if kind in ("clamping", "replicates_sd", "scenarios_sd"):
         return "magma_r", (0.0, max(float(values.max()), 0.01))
     if kind.startswith("richness"):

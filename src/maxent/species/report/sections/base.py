@@ -31,6 +31,8 @@ CROSS_VALIDATED = {
     "random": "with random folds",
 }
 FURTHER = (
+    "environment",
+    "space",
     "presence",
     "effort",
     "replicates_mean",

@@ -32,6 +32,8 @@ _FILES = {
     "replicates_min": "least of the replicates' suitability",
     "replicates_max": "largest of the replicates' suitability",
     "replicates_median": "median of the replicates' suitability",
+    "environment": "what the environment makes of the log density",
+    "space": "what space makes of the log density",
     "clamping": "what clamping changes",
     "mess": "multivariate environmental similarity (MESS)",
     "mod": "most dissimilar variable (MoD)",
@@ -41,6 +43,16 @@ _FILES = {
 _CLASSES = ("presence", "mod")
 _PRESENCE = {0: "below the threshold", 1: "at or above it"}
 _BESIDE = {
+    "environment": (
+        "Of the environment",
+        "What the variables make of the log density, against the mean place: 0.69 doubles it, "
+        "-0.69 halves it. Green: more than there, pink: less.",
+    ),
+    "space": (
+        "Of space",
+        "What places alone make of it (--spatial): where records are that the variables do not "
+        "explain. This and the map of the environment add up to the log density.",
+    ),
     "presence": ("Presence and absence", "The map cut at the threshold asked for."),
     "effort": (
         "Sampling effort",

@@ -36,7 +36,8 @@ SPACE = (
     "explained by where records are. Within the region of the records that is right, and often "
     "better. It says nothing of other times or other regions, where the same places do not exist: "
     "do not project it. The variables place x and place y of this report are the coordinates; "
-    "their share of a prediction, in the explanations and contributions, is the part of space."
+    "their share of a prediction, in the explanations and contributions, is the part of space; "
+    "the maps environment.tif and space.tif are the two parts of the log density."
 )
 
 
