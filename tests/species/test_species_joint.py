@@ -296,11 +296,64 @@ def test_options_that_do_not_go_together(files, call, tmp_path, options, said):
     assert not (tmp_path / "out").exists() or not any((tmp_path / "out").iterdir())
 
 
-def test_tables_with_data_have_no_joint_fit(files, call, tmp_path):
+@pytest.fixture(scope="module")
+def tables(files):
+    """Tables with data: all places with any record as background, and the records of each."""
     folder, _, _ = files
-    done = call("fit", folder / "many.csv", folder / "many.csv", "--swd", "--joint")
+    table = pd.read_csv(folder / "many.csv")
+    with species.Layers.open(folder / "layers", categorical=["biome"]) as layers:
+        cells = layers.grid.cells_at(table["decimalLongitude"], table["decimalLatitude"])
+        X, known = layers.read_cells(cells)
+        x, y = layers.grid.centres(cells)
+    assert known.all()
+    rows = X.assign(species=table["scientificName"], x=x, y=y)[["species", "x", "y", *X.columns]]
+    rows = rows.drop_duplicates(["species", "x", "y"])  # as of layers, where a cell counts once
+    samples, background = folder / "samples.csv", folder / "background.csv"
+    rows.to_csv(samples, index=False)
+    rows.drop_duplicates(["x", "y"]).assign(species="background").to_csv(background, index=False)
+    return samples, background
+
+
+def test_tables_with_data_give_what_the_layers_give(files, call, tables, tmp_path):
+    folder, _, _ = files
+    outs = tmp_path / "tables", tmp_path / "layers"
+    first, second = folder / "many.csv", folder / "layers"
+    given = [*tables, "--swd"], [first, second, "--no-maps"]
+    said = []
+    for out, args in zip(outs, given, strict=True):
+        done = call("fit", *args, "-c", "biome", "--joint", "--cv", "random", "-o", out, *FAST)
+        assert done.exit_code == 0, done.output
+        said.append(" ".join(done.output.split()))
+    assert "different rows of background.csv and samples.csv" in said[0]
+    with species.Layers.open(folder / "layers", categorical=["biome"]) as layers:
+        X, _ = layers.read_cells(np.arange(0, layers.grid.size, 7))
+    X = X.dropna()
+    one, other = (mx.load(out / "joint_model.json") for out in outs)
+    assert one.species == other.species
+    assert one.n_points == other.n_points
+    np.testing.assert_array_equal(one.n_presences, other.n_presences)
+    a, b = one.predict(X, "log"), other.predict(X, "log")
+    assert np.abs(a - b).max() < 0.02  # float32 layers, digits of the table, both within their gap
+    told = json.loads((of(outs[0], RARE) / "summary.json").read_text())["row"]["joint"]
+    assert told["joint"]["gain"] > told["own"]["gain"]
+    assert {"joint_model.json", "joint_correlations.csv"} <= {p.name for p in outs[0].iterdir()}
+
+
+def test_tables_with_records_held_out(call, tables, tmp_path):
+    out = tmp_path / "out"
+    args = [*tables, "--swd", "-c", "biome", "--joint", "--test-share", "0.3", "--cv", "none"]
+    done = call("fit", *args, "-o", out, *FAST, "-s", COMMON, "-s", OTHER)
+    assert done.exit_code == 0, done.output
+    told = read_result(of(out, COMMON))
+    assert 0.25 < told.records["test"].mean() < 0.35
+    assert told.evaluation.test_scores["auc"] > 0.5
+
+
+@pytest.mark.parametrize("option", [["--spatial"], ["--group-column", "family"]])
+def test_what_tables_do_not_hold_is_refused(call, tables, tmp_path, option):
+    done = call("fit", *tables, "--swd", "--joint", *option, "-o", tmp_path / "out")
     assert done.exit_code != 0
-    assert "--joint" in done.output
+    assert "has no effect with --swd" in " ".join(done.output.split())
 
 
 def records_of(files, **changes):

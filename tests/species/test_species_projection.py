@@ -665,7 +665,10 @@ def test_a_band_without_values_is_named(scene, tmp_path):
         ({"outputs": ("cloglog", "linear")}, "outputs must be a list of raw.*'linear'"),
         ({"outputs": "cloglog"}, "outputs must be a list"),
         ({"outputs": ()}, "outputs is empty"),
-        ({"extras": ("novelty",)}, "extras must be a list of environment, space, clamping, mess, mod"),
+        (
+            {"extras": ("novelty",)},
+            "extras must be a list of environment, space, clamping, mess, mod",
+        ),
         ({"threshold": 1.5}, "threshold is a cloglog value between 0 and 1, got 1.5"),
     ],
 )

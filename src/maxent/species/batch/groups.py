@@ -56,8 +56,11 @@ def fit_groups(
         if samples:
             first = next(iter(samples))
             try:
-                assert region is not None
-                together = SpeciesGroup.from_region(group, region, samples)
+                together = (
+                    SpeciesGroup.from_tables(group, samples, shared.categorical)
+                    if region is None
+                    else SpeciesGroup.from_region(group, region, samples)
+                )
                 whole[group], made = fit_group(together, shared.settings, partial(stage, first))
                 parts |= made
             except Exception as error:

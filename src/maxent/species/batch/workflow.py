@@ -49,10 +49,20 @@ from maxent.species.input.records.swd import SWD, swd_rows, swd_sample
 from maxent.species.report import tables
 from maxent.species.study.all_cells import small_cache, whole_layers
 from maxent.species.study.groups import groups_of, in_groups, regions_of_groups
-from maxent.species.study.samples import GROUPED, prepare_swd, survey_files
+from maxent.species.study.samples import (
+    GROUPED,
+    Prepared,
+    prepare_swd,
+    prepare_swd_group,
+    survey_files,
+)
 
 _Tests = TypeVar("_Tests", Occurrences, SWD)
 _EVERY = 10.0  # seconds after which the table of all species is written again
+_PLACES_OF_TABLES = (
+    "the places of the joint fit are the {} different rows of {} and {}; a background of the "
+    "places where any of the species was recorded tells where people looked"
+)
 _WHERE_PEOPLE_LOOKED = (
     "--share also lends where people looked, which records of one group have in common; take that "
     "out with --target-group, --background-records, --bias or --bias-kernel"
@@ -291,11 +301,10 @@ def fit_swd(
         Who is told how the run goes; None for nobody.
     """
     order = _Order.checked(out, settings, jobs, cluster, overwrite, resume, listener)
-    if order.settings.joint:
-        raise ValueError(
-            "--joint needs layers, from which the places of all species are read alike; with "
-            "tables (--swd) species can lend strength by --share"
-        )
+    told = order.settings
+    if told.joint and (told.spatial or told.group_column is not None):
+        flag = "--spatial" if told.spatial else "--group-column"
+        raise ValueError(f"{flag} needs layers; the tables of --swd hold variables alone")
     if cluster is not None and cluster.memory is not None:
         raise ValueError(f"memory={cluster.memory!r} is for layers; tables are read into memory")
     file = samples if isinstance(samples, RecordFile) else RecordFile(samples)
@@ -323,13 +332,22 @@ def fit_swd(
             lambdas=lambdas,
             inputs=_shared_inputs(None, None, None, projections),
         )
+        made: dict[str, Prepared] = {}
+        if order.settings.joint:
+            made = prepare_swd_group(
+                table, points, names, tests, order.settings, categorical, notes
+            )
+            places = len(next(iter(made.values())).train.counts)
+            order.listener.note(_PLACES_OF_TABLES.format(places, points.source, table.source))
         queue = []
         for name, folder in _folders(order.out, names).items():
-            sample = swd_sample(table, points, name, categorical)
-            tested = None if tests is None else swd_rows(tests, name, sample)
-            ready = prepare_swd(name, sample, tested, order.settings, notes)
-            queue.append(Job(name, folder, overwrite, prepared=ready))
-        return _run(queue, shared, order, crew)
+            if name not in made:
+                sample = swd_sample(table, points, name, categorical)
+                tested = None if tests is None else swd_rows(tests, name, sample)
+                made[name] = prepare_swd(name, sample, tested, order.settings, notes)
+            queue.append(Job(name, folder, overwrite, prepared=made[name]))
+        groups = {"": tuple(names)} if order.settings.joint else None
+        return _run(queue, shared, order, crew, groups)
 
 
 @dataclass(frozen=True)

@@ -59,10 +59,9 @@ class SpeciesGroup:
         The places, with the records of all species in ``counts``.
     counts : sparse array (n_places, n_species)
         The records of each.
-    cell : array (n_places,)
-        Index of each place in the grid, ascending.
-    grid : Grid
-        The grid.
+    cell : array (n_places,) or None
+        Index of each place in the grid, ascending; None of tables with data, of whose species each
+        has all places as its sample.
     categorical : tuple of str
         Variables that hold categories.
     """
@@ -71,8 +70,7 @@ class SpeciesGroup:
     species: tuple[str, ...]
     sample: Sample
     counts: Any
-    cell: Array
-    grid: Grid
+    cell: Array | None
     categorical: tuple[str, ...]
 
     @classmethod
@@ -101,9 +99,19 @@ class SpeciesGroup:
             places,
             counts[rows].tocsc(),
             region.cell[rows],
-            region.grid,
             region.categorical,
         )
+
+    @classmethod
+    def from_tables(
+        cls, name: str, samples: Mapping[str, Sample], categorical: tuple[str, ...]
+    ) -> SpeciesGroup:
+        """The species of tables with data, with counts of the same rows."""
+        counts = np.column_stack([sample.counts for sample in samples.values()])
+        places = replace(next(iter(samples.values())), counts=counts.sum(axis=1))
+        kept = tuple(c for c in categorical if c in places.X.columns)
+        counts = sparse.csc_array(counts.astype(np.float64))
+        return cls(name, tuple(samples), places, counts, None, kept)
 
 
 class _Fold(NamedTuple):
@@ -127,8 +135,9 @@ class Joint:
         Its density.
     borrowing : Borrowing
         What the report says.
-    cell : array (n_places,)
-        Index of each place of the group in the grid, ascending.
+    cell : array (n_places,) or None
+        Index of each place of the group in the grid, ascending; None where every species has them
+        all.
     blocks : BlockSize or None
         The size of the blocks of the cross-validation, None for equal numbers of records.
     folds : tuple of FittedSplit
@@ -141,14 +150,16 @@ class Joint:
 
     density: FittedDensity
     borrowing: Borrowing
-    cell: Array
+    cell: Array | None
     blocks: BlockSize | None
     folds: tuple[FittedSplit, ...]
     replicates: tuple[FittedSplit, ...]
     notes: tuple[str, ...] = ()
 
-    def splits(self, refits: Sequence[FittedSplit], sample: Sample, grid: Grid) -> list[Any]:
+    def splits(self, refits: Sequence[FittedSplit], sample: Sample, grid: Grid | None) -> list[Any]:
         """The refits on the rows of a sample, whose cells are among the places."""
+        if self.cell is None or grid is None:
+            return list(refits)
         assert sample.coordinates is not None
         at = np.searchsorted(self.cell, grid.cells_at(*sample.coordinates.T))
         return [

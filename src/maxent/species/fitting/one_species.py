@@ -97,7 +97,8 @@ def fit_species(
         *_remarks(model, sample, test),
     ]
     n_cells = _more_cells(model, sample)
-    small = _thinned(sample, settings)
+    of_tables = joint is not None and joint.cell is None  # its splits are of all rows
+    small = sample if of_tables else _thinned(sample, settings)
     size = _block_size(small, model, settings) if joint is None else joint.blocks
     if joint is None and size is not None:
         notes.append(f"cross-validation: {size.describe()}")
@@ -116,7 +117,6 @@ def fit_species(
     if joint is None:
         replicates, models = _replicated(recipe, small, settings, clock, notes, refit, size)
     else:
-        assert grid is not None
         with clock("cross-validation"):
             replicates, models = _refits_of(joint, recipe, small, settings, grid)
         notes.append(_OF_JOINT)
@@ -350,7 +350,7 @@ def _replicated(
 
 
 def _refits_of(
-    joint: Joint, recipe: Recipe, sample: Sample, settings: Settings, grid: Grid
+    joint: Joint, recipe: Recipe, sample: Sample, settings: Settings, grid: Grid | None
 ) -> tuple[list[Replicates], list[FittedDensity]]:
     """Scores of the joint refits; and the densities of the replicates asked for."""
     made: list[Replicates] = []

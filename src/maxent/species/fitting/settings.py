@@ -199,6 +199,7 @@ class Settings:
         "Fit all species of the file as one problem, over the places with any record: those with "
         "few records borrow from those that respond alike.",
         MODEL,
+        with_swd=ALWAYS,
     )
     group_column: str | None = option(
         None,

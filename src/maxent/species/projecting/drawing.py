@@ -94,8 +94,8 @@ def project(
     extras : sequence of str, default all of them
         Of a model that looks at places, "environment" and "space" are the parts of its exponent
         that are of the variables and of the coordinates, each less that of the mean place, so that
-        they add up to the shares of an explanation. "clamping" is how much clamping changes the cloglog output, "mess" the similarity to the
-        reference and "mod" the number of the most dissimilar variable (``classes`` of the result,
+        they add up to the shares of an explanation. "clamping" is how much clamping changes the
+        cloglog output, "mess" the similarity to the reference and "mod" the number of the most dissimilar variable (``classes`` of the result,
         and tags CLASS_1, CLASS_2 ... of the file); "exdet" is negative where a variable is outside
         its range, and above 1 where the combination of variables is new.
     extrapolation : Extrapolation, default None
@@ -259,8 +259,8 @@ def project_xarray(
     extras : sequence of str, default all of them
         Of a model that looks at places, "environment" and "space" are the parts of its exponent
         that are of the variables and of the coordinates, each less that of the mean place, so that
-        they add up to the shares of an explanation. "clamping" is how much clamping changes the cloglog output, "mess" the similarity to the
-        reference and "mod" the number of the most dissimilar variable (``classes`` of the result,
+        they add up to the shares of an explanation. "clamping" is how much clamping changes the
+        cloglog output, "mess" the similarity to the reference and "mod" the number of the most dissimilar variable (``classes`` of the result,
         and tags CLASS_1, CLASS_2 ... of the file); "exdet" is negative where a variable is outside
         its range, and above 1 where the combination of variables is new.
     extrapolation : Extrapolation, default None

@@ -21,6 +21,7 @@ from maxent.species.input.records.cleaning import NOT_STUDIED, Cleaned, clean, m
 from maxent.species.input.records.names import find_name
 from maxent.species.input.records.occurrences import Occurrences
 from maxent.species.input.records.study_files import StudyChoice
+from maxent.species.input.records.swd import SWD, shared_places, swd_rows
 from maxent.species.study.background import draw_background, why_no_cell
 from maxent.species.study.effort import RecordEffort
 from maxent.species.study.study_region import StudyRegion
@@ -544,15 +545,48 @@ def prepare_swd(
         kept = np.ones(len(sample.counts), dtype=bool)
         kept[presences[held]] = False
         sample = sample.take(kept)
-    records = {"x": np.empty(0), "y": np.empty(0), "test": np.empty(0, dtype=bool)}
-    if sample.coordinates is not None:
-        places = sample.coordinates[sample.counts > 0]
-        marks = np.zeros(len(places), dtype=bool)
-        if test is not None and test.coordinates is not None:
-            places = np.concatenate([places, test.coordinates])
-            marks = np.append(marks, np.ones(len(test.coordinates), dtype=bool))
-        records = {"x": places[:, 0], "y": places[:, 1], "test": marks}
-    return Prepared(name, sample, test, records, [], list(notes))
+    return Prepared(name, sample, test, _records_of(sample, test), [], list(notes))
+
+
+def prepare_swd_group(
+    table: SWD,
+    background: SWD,
+    names: Sequence[str],
+    tests: SWD | None,
+    settings: Settings,
+    categorical: Sequence[str],
+    notes: Sequence[str],
+) -> dict[str, Prepared]:
+    """Species of one table that are fitted together: all of them over the same rows."""
+    places = shared_places(table, background, categorical)
+    found = {}
+    for name in names:
+        mine = np.flatnonzero(table.species == find_name(name, table.names()))
+        kept = np.ones(mine.size, dtype=bool)
+        test = None if tests is None else swd_rows(tests, name, places.sample)
+        if test is None and settings.test_share:
+            kept[_drawn(mine.size, settings)] = False
+            at = places.row[mine[~kept]]
+            nowhere = np.zeros(at.size, dtype=bool)
+            test = replace(
+                places.sample.take(at), counts=np.ones(at.size, dtype=int), background=nowhere
+            )
+        train = places.of_rows(mine[kept])
+        records = _records_of(train, test)
+        found[name] = Prepared(name, train, test, records, [], list(notes))
+    return found
+
+
+def _records_of(sample: Sample, test: Sample | None) -> dict[str, Array]:
+    """Where the records of a table are, those for testing last."""
+    if sample.coordinates is None:
+        return {"x": np.empty(0), "y": np.empty(0), "test": np.empty(0, dtype=bool)}
+    places = sample.coordinates[sample.counts > 0]
+    marks = np.zeros(len(places), dtype=bool)
+    if test is not None and test.coordinates is not None:
+        places = np.concatenate([places, test.coordinates])
+        marks = np.append(marks, np.ones(len(test.coordinates), dtype=bool))
+    return {"x": places[:, 0], "y": places[:, 1], "test": marks}
 
 
 def _cleaned(occurrences: Occurrences, region: Region, settings: Settings, minimum: int) -> Cleaned:

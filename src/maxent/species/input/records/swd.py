@@ -299,6 +299,49 @@ def swd_sample(samples: SWD, background: SWD, name: str, categorical: Iterable[s
     )
 
 
+class SharedPlaces(NamedTuple):
+    """The rows of a background and of all species, alike ones once, and the counts of each species.
+
+    ``sample`` has the records of all species as counts; ``row`` is its row of each row of samples.
+    """
+
+    sample: Sample
+    row: Array
+
+    def of_rows(self, mine: Array) -> Sample:
+        """The same places with the records that ``mine`` marks among the rows of samples."""
+        counts = np.bincount(self.row[mine], minlength=len(self.sample.counts))
+        return replace(self.sample, counts=counts)
+
+
+def shared_places(samples: SWD, background: SWD, categorical: Iterable[str] = ()) -> SharedPlaces:
+    """The places of species that are fitted together: rows that agree in all columns are one.
+
+    Parameters
+    ----------
+    samples : SWD
+        Rows of species with their environment.
+    background : SWD
+        Rows of the background.
+    categorical : sequence of str, default ()
+        Names of the variables that hold categories.
+    """
+    everything = replace(samples, species=np.full(len(samples.species), "", dtype=object))
+    rows = swd_sample(everything, background, "", categorical)
+    table = rows.X
+    if rows.coordinates is not None:
+        table = table.assign(**{" x": rows.coordinates[:, 0], " y": rows.coordinates[:, 1]})
+    at = table.groupby(list(table.columns), sort=False).ngroup().to_numpy()
+    first = np.unique(at, return_index=True)[1]
+    own = at[len(background.X) :]
+    places = replace(
+        rows.take(first),
+        counts=np.bincount(own, minlength=first.size),
+        background=np.ones(first.size, dtype=bool),
+    )
+    return SharedPlaces(places, own)
+
+
 def swd_rows(table: SWD, name: str, like: Sample) -> Sample | None:
     """The rows of one species as test records, None without any; columns as in a sample."""
     found = find_name(name, table.names())
