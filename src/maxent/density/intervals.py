@@ -56,10 +56,10 @@ class Uncertainty(Protocol):
     ) -> Interval:
         """The interval of an output at some cells."""
 
-    def samples(
+    def exponents(
         self, density: FittedDensity, cells: Cells, n: int, seed: int, clamp: bool
     ) -> Array:
-        """Cloglog outputs that are as likely as one another, (cells, n): column k is one map."""
+        """Exponents of cloglog maps that are as likely as one another, (cells, maps)."""
 
 
 @io.register
@@ -127,17 +127,17 @@ class Laplace:
         reach = quantile(level) * self.deviation(density, cells, output, clamp)
         return Interval(*(density.output(theta + s * reach, output) for s in (-1, 1)))
 
-    def samples(
+    def exponents(
         self, density: FittedDensity, cells: Cells, n: int, seed: int, clamp: bool
     ) -> Array:
-        """Cloglog outputs under ``n`` weights drawn from the normal distribution."""
+        """Exponents of the cloglog output under ``n`` weights drawn from the distribution."""
         values, vectors = np.linalg.eigh(self.covariance)
         normal = np.random.default_rng(seed).standard_normal((len(self.mean), n))
         steps = (vectors * np.sqrt(np.maximum(values, 0.0))) @ normal
-        theta = density.scorer.scores(cells, clamp)[:, None]
+        fitted = density.output(density.scorer.scores(cells, clamp), "log") + density.raw_entropy
         centre, found = self._centre("cloglog"), np.empty((cells.n_cells, n))
         for rows, features in _design(density.operators, density, cells, clamp):
-            found[rows] = density.output(theta[rows] + (features - centre) @ steps, "cloglog")
+            found[rows] = fitted[rows, None] + (features - centre) @ steps
         return found
 
     def _centre(self, output: str) -> Array:
@@ -196,11 +196,11 @@ class Refits:
         known = density.raw_entropy if output not in ("raw", "log") else 0.0
         return Interval(*(density.output(x - known + density.log_partition, output) for x in logs))
 
-    def samples(
+    def exponents(
         self, density: FittedDensity, cells: Cells, n: int, seed: int, clamp: bool
     ) -> Array:
-        """The cloglog outputs of the refits, all of them whatever ``n``."""
-        return np.asarray(-np.expm1(-np.exp(self.logs(density, cells, "cloglog", clamp))))
+        """Exponents of the cloglog outputs of the refits, all of them whatever ``n``."""
+        return self.logs(density, cells, "cloglog", clamp)
 
 
 def quantile(level: float) -> float:

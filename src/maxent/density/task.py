@@ -320,12 +320,14 @@ class DensityTask:
         with one_blas_thread():
             fits = in_threads("bootstrap", refit, drawn, n_jobs, verbose)
         weights = np.array([one for one, _, _ in fits]).T
+        # where the density is over more cells than the points that stand for them here
+        more = np.log(density.n_points / self.points.n_points)
         used = np.flatnonzero(weights.any(axis=1))
         refits = Refits(
             tuple(part_of(task.operators, used)),
             weights[used],
-            np.array([log_partition for _, log_partition, _ in fits]),
-            np.array([entropy for _, _, entropy in fits]),
+            np.array([log_partition for _, log_partition, _ in fits]) + more,
+            np.array([entropy for _, _, entropy in fits]) + more,
             blocks=n_blocks,
         )
         return replace(density, uncertainty=refits)
