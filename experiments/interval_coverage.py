@@ -16,8 +16,12 @@ samples. Methods:
 - ``laplace``: what ``intervals="laplace"`` is;
 - ``debiased``: the same curvature around the fit after one Newton step without the penalty, in the
   features in use (of l1 alone): what is gained by that is to be seen here;
-- ``bootstrap``: percentiles of refits to records drawn with replacement;
-- ``blocks``: of whole blocks of 10 by 10 cells.
+- ``bootstrap``: what ``DensityTask.with_refits`` is, the spread of refits to single records drawn
+  with replacement around the fit;
+- ``percentiles``: those of the same refits, a usual way to make intervals of them;
+- ``blocks``: as ``bootstrap``, whole blocks of 10 by 10 cells being drawn.
+
+Refits are made of the first ``FEW`` samples.
 
 python -m experiments.interval_coverage [--repeats 100]
 """
@@ -35,15 +39,16 @@ import numpy as np
 from experiments.guarantees import landscape
 from experiments.run import RESULTS, write_rows
 from maxent.density import DensityTask, Fit, FittedDensity, Recipe
+from maxent.density.intervals import tails
 from maxent.features import bind
 
 SHAPE = (50, 60)
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 SIZES = (30, 100, 400)
 CLUSTER = 5
-REPEATS, REFITS = 100, 60
-FEW = 20  # samples whose refits are made
-METHODS = ("laplace", "debiased", "bootstrap", "blocks")
+REPEATS, REFITS = 60, 50
+FEW = 12  # samples whose refits are made
+METHODS = ("laplace", "debiased", "bootstrap", "percentiles", "blocks")
 FEATURES = {
     "lq": Recipe("lq", tol=1e-6),
     "auto": Recipe("auto", tol=1e-6),
@@ -115,7 +120,7 @@ def _exponents(log_q: np.ndarray) -> np.ndarray:
     return log_q - np.exp(log_q) @ log_q
 
 
-def _debiased(task: DensityTask, density: FittedDensity, V: np.ndarray, n: float) -> np.ndarray:
+def _debiased(task: DensityTask, density: FittedDensity, V: np.ndarray) -> np.ndarray:
     """What one Newton step without the penalty adds to the log density."""
     features = bind(density.operators, density.schema.read(V))
     q = density.predict(V)
@@ -129,16 +134,22 @@ def _debiased(task: DensityTask, density: FittedDensity, V: np.ndarray, n: float
 
 def ends(
     task: DensityTask, fit: Fit, V: np.ndarray, method: str, level: float, known: FittedDensity
-) -> tuple[list[np.ndarray], list[np.ndarray]]:
+) -> list[list[np.ndarray]]:
     """Lower and upper ends of the log density, and of the exponent of the cloglog output."""
+    if method == "percentiles":
+        cells = known.schema.read(V)
+        return [
+            list(np.quantile(known.uncertainty.logs(known, cells, output, True), tails(level), 1))
+            for output in ("log", "cloglog")
+        ]
     if method == "debiased":
         plain = ends(task, fit, V, "laplace", level, known)[0]
-        more = _debiased(task, fit.density, V, task.points.n_presences)
-        return [plain[0] + more, plain[1] + more], [np.full(len(V), np.nan)] * 2
+        more = _debiased(task, fit.density, V)
+        return [[plain[0] + more, plain[1] + more], [np.full(len(V), np.nan)] * 2]
     log = known.intervals(V, level, "log")
     cloglog = known.intervals(V, level, "cloglog")
     with np.errstate(divide="ignore"):
-        return list(log), [np.log(-np.log1p(-end)) for end in cloglog]
+        return [list(log), [np.log(-np.log1p(-end)) for end in cloglog]]
 
 
 def sample_rows(design: Design, V: np.ndarray, seed: int, refits: int) -> Iterator[dict[str, Any]]:
@@ -152,6 +163,7 @@ def sample_rows(design: Design, V: np.ndarray, seed: int, refits: int) -> Iterat
     fitted["debiased"] = fitted["laplace"]
     if refits:
         fitted["bootstrap"] = task.with_refits(fit.density, fit.w, n=refits, seed=seed)
+        fitted["percentiles"] = fitted["bootstrap"]
         fitted["blocks"] = task.with_refits(
             fit.density, fit.w, n=refits, seed=seed, blocks=blocks()
         )

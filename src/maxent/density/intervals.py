@@ -134,7 +134,7 @@ class Laplace:
         values, vectors = np.linalg.eigh(self.covariance)
         normal = np.random.default_rng(seed).standard_normal((len(self.mean), n))
         steps = (vectors * np.sqrt(np.maximum(values, 0.0))) @ normal
-        fitted = density.output(density.scorer.scores(cells, clamp), "log") + density.raw_entropy
+        fitted = fitted_exponents(density, cells, clamp)
         centre, found = self._centre("cloglog"), np.empty((cells.n_cells, n))
         for rows, features in _design(density.operators, density, cells, clamp):
             found[rows] = fitted[rows, None] + (features - centre) @ steps
@@ -191,16 +191,26 @@ class Refits:
     def ends(
         self, density: FittedDensity, cells: Cells, output: str, level: float, clamp: bool
     ) -> Interval:
-        """Percentiles of the refits."""
-        logs = np.quantile(self.logs(density, cells, output, clamp), tails(level), axis=1)
-        known = density.raw_entropy if output not in ("raw", "log") else 0.0
-        return Interval(*(density.output(x - known + density.log_partition, output) for x in logs))
+        """The fit and z times the deviation of the refits to both sides.
+
+        Refits see some records several times, and are steeper than the fit: their percentiles lie
+        to one side of it, and hold the truth less often (experiments.interval_coverage).
+        """
+        theta = density.scorer.scores(cells, clamp)
+        reach = quantile(level) * self.logs(density, cells, output, clamp).std(axis=1, ddof=1)
+        return Interval(*(density.output(theta + s * reach, output) for s in (-1, 1)))
 
     def exponents(
         self, density: FittedDensity, cells: Cells, n: int, seed: int, clamp: bool
     ) -> Array:
-        """Exponents of the cloglog outputs of the refits, all of them whatever ``n``."""
-        return self.logs(density, cells, "cloglog", clamp)
+        """The fit and the deviations of all refits from their mean, whatever ``n``."""
+        logs = self.logs(density, cells, "cloglog", clamp)
+        return logs + (fitted_exponents(density, cells, clamp) - logs.mean(axis=1))[:, None]
+
+
+def fitted_exponents(density: FittedDensity, cells: Cells, clamp: bool = True) -> Array:
+    """`eta` of the fit, of which `1 - exp(-exp(eta))` is the cloglog output."""
+    return density.output(density.scorer.scores(cells, clamp), "log") + density.raw_entropy
 
 
 def quantile(level: float) -> float:

@@ -390,8 +390,8 @@ class FittedDensity:
 
         Of a density fitted with ``intervals``. By "laplace" they are symmetric in the log density,
         or in the exponent of the cloglog output: `value +- z sqrt(g' Sigma g)`, given the features
-        in use. By "bootstrap" they are percentiles of refits to resampled records. How often either
-        holds the truth is in docs/density.md.
+        in use. By "bootstrap" the deviation is that of refits to resampled records. How often
+        either holds the truth is in docs/density.md.
 
         Parameters
         ----------

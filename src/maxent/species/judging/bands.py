@@ -38,8 +38,8 @@ def with_intervals(
     if method == "laplace":
         return task.with_laplace(model), (
             f"intervals of {LEVEL:.0%} are from the curvature of the fitted problem (Laplace), "
-            "given the features in use: they do not hold what the features cannot express, nor what "
-            "is wrong with how the records were collected"
+            "given the features in use: they know nothing of what the features cannot express, nor "
+            "of what is wrong with how the records were collected"
         )
     blocks, said = _blocks(sample, task.points.n_cells)
     n_jobs = num_threads() if n_jobs is None else n_jobs
@@ -48,7 +48,7 @@ def with_intervals(
         model, start, n=REFITS, blocks=blocks, seed=seed, n_jobs=n_jobs, verbose=verbose
     )
     return refitted, (
-        f"intervals of {LEVEL:.0%} are percentiles of {REFITS} refits to {said} drawn with "
+        f"intervals of {LEVEL:.0%} are from the spread of {REFITS} refits to {said} drawn with "
         "replacement (bootstrap)"
     )
 

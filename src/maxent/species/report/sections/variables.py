@@ -25,8 +25,7 @@ from maxent.species.report.sections.base import Context, figure
 
 _METHODS = {
     "laplace": "from the curvature of the fitted problem, given the features in use.",
-    "bootstrap": "of refits to blocks of records drawn with replacement; where few records decide, "
-    "the curve itself may lie outside.",
+    "bootstrap": "from the spread of refits to blocks of records drawn with replacement.",
 }
 _JACKKNIFE = {
     "train_gain": "Regularized training gain",
