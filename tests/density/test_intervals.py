@@ -193,3 +193,118 @@ def test_what_cannot_be_had_is_refused():
         task.with_refits(plain, n=5, blocks=np.zeros(len(X)))
     with pytest.raises(ValueError, match=r"shape \(400,\)"):
         task.with_refits(plain, n=5, blocks=np.zeros(3))
+
+
+# -- several kinds of records ----------------------------------------------------------------------
+
+
+def sources(seed: int = 0, weight: float = 1.0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (700, 2))
+    rate = np.exp(0.3 + X[:, 0] - X[:, 1] ** 2)
+    return X, [
+        mx.Source("presences", X[:300], rng.poisson(0.4 * rate[:300]), weight=weight),
+        mx.Source(
+            "survey", X[300:500], rng.random(200) < -np.expm1(-0.7 * rate[300:500]), area=0.7
+        ),
+        mx.Source("counts", X[500:], rng.poisson(2 * rate[500:]), area=2.0),
+    ]
+
+
+def log_likelihood(given, F, w, scale):
+    """Of all sources, written out; the squares of weights where they are asked for."""
+    total, start = [], 0
+    for source in given:
+        theta = F[start : start + source.n_rows] @ w
+        start += source.n_rows
+        if source.kind == "presences":
+            total.append(source.y @ theta - source.y.sum() * np.logaddexp.reduce(theta))
+            continue
+        mean = source.area * np.exp(theta + scale)
+        if source.kind == "counts":
+            total.append((source.y * np.log(mean) - mean).sum())
+        else:
+            total.append(np.where(source.y > 0, np.log(-np.expm1(-mean)), -mean).sum())
+    return np.array(total)
+
+
+@pytest.mark.parametrize("weight", [1.0, 0.3])
+def test_laplace_of_an_intensity_is_that_of_its_likelihood(weight):
+    X, given = sources(weight=weight)
+    model = mx.IntegratedDensity("lq", intervals="laplace", tol=1e-12).fit(given)
+    density, b = model.density_, model.log_scale_
+    F = bind(density.operators, density.schema.read(X)).columns()
+    at = np.append(density.weights, b)
+    v = np.array([source.weight for source in given])
+
+    def hessian(times):
+        def loss(x):
+            return -times @ log_likelihood(given, F, x[:-1], x[-1])
+
+        return slope(lambda x: slope(loss, x, 1e-4), at, 1e-4)
+
+    m = sum(source.n_records for source in given)
+    prior = np.diag(np.append((m * density.beta) ** 2 / 2, 1e-6 * m))
+    K = np.linalg.inv(hessian(v) + prior)
+    covariance = K @ (hessian(v**2) + prior) @ K
+    g = np.column_stack([F, np.ones(len(X))])
+    sd = np.sqrt(np.einsum("ij,jk,ik->i", g, covariance, g))
+    X, sd = X[:300], sd[:300]  # the others are held in the ranges of the presences' rows
+    low, high = model.intensity_.intervals(X, 0.9)
+    np.testing.assert_allclose(np.log(high / low), 2 * norm.ppf(0.95) * sd, rtol=1e-3)
+    np.testing.assert_allclose(np.sqrt(low * high), model.predict(X), rtol=1e-9)
+    found = model.intensity_.intervals(X, 0.9, "probability", area=0.7)
+    np.testing.assert_allclose(found, -np.expm1(-0.7 * np.array([low, high])), rtol=1e-9)
+    counts = model.intensity_.intervals(X, 0.9, "count", area=3.0)
+    np.testing.assert_allclose(counts, 3 * np.array([low, high]), rtol=1e-9)
+
+
+def test_presences_alone_have_the_intervals_of_their_density():
+    X, y = records(8)
+    model = mx.IntegratedDensity("lq", intervals="laplace").fit([mx.Source("presences", X, y)])
+    alone = MaxentDensity("lq", intervals="laplace").fit(X, y).density_
+    for output in ("raw", "cloglog"):
+        expected = alone.intervals(X, 0.9, output)
+        found = model.intensity_.intervals(X, 0.9, output)
+        np.testing.assert_allclose(found, expected, rtol=1e-3)
+    np.testing.assert_array_equal(
+        model.intensity_.intervals(X), model.intensity_.intervals(X, output="raw")
+    )
+
+
+def test_refits_of_several_sources(tmp_path):
+    X, given = sources(1)
+    task = mx.IntegratedDensity("lq", tol=1e-9).task(given)
+    solution = task.solve()
+    intensity = task.intensity(solution)
+    blocks = [(s.X[:, 0] > 0) + 2 * (s.X[:, 1] > 0) for s in given]
+    for drawn in (None, blocks):
+        one, two = (
+            task.with_refits(intensity, solution.w, n=60, seed=2, blocks=drawn, n_jobs=jobs)
+            for jobs in (1, 2)
+        )
+        first, second = one.density.uncertainty, two.density.uncertainty
+        np.testing.assert_array_equal(first.weights, second.weights)
+        np.testing.assert_array_equal(first.log_scale, second.log_scale)
+        assert first.blocks == (0 if drawn is None else 4)
+    laplace = task.with_laplace(intensity, solution.w)
+    one = task.with_refits(intensity, solution.w, n=200, seed=3)
+    wide, expected = (np.diff(np.log(fit.intervals(X)), axis=0)[0] for fit in (one, laplace))
+    assert 0.8 < np.median(wide / expected) < 1.3
+    mx.save(one, tmp_path / "intensity.json")
+    again = mx.load(tmp_path / "intensity.json")
+    np.testing.assert_array_equal(again.intervals(X), one.intervals(X))
+
+
+def test_several_visits_are_drawn_as_rows():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (150, 1))
+    visits = rng.integers(1, 4, 150)
+    found = rng.binomial(visits, -np.expm1(-np.exp(X[:, 0])))
+    survey = mx.Source("survey", X, found, visits=visits)
+    task = mx.IntegratedDensity("l").task([survey])
+    rows = np.sort(rng.integers(150, size=150))
+    drawn = task._of_rows([(survey.take(rows), rows)])
+    plain = mx.IntegratedDensity("l").task([survey.take(rows)])
+    np.testing.assert_array_equal(drawn.points.cells.values, plain.points.cells.values)
+    np.testing.assert_array_equal(drawn.points.counts, plain.points.counts)

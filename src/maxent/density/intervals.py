@@ -200,6 +200,12 @@ class Refits:
         reach = quantile(level) * self.logs(density, cells, output, clamp).std(axis=1, ddof=1)
         return Interval(*(density.output(theta + s * reach, output) for s in (-1, 1)))
 
+    def scaled_deviation(self, density: FittedDensity, cells: Cells, clamp: bool = True) -> Array:
+        """Standard deviation of the log of an intensity, whose scale is known."""
+        assert self.log_scale is not None
+        log = self.logs(density, cells, "log", clamp) + self.log_partition + self.log_scale
+        return np.asarray(log.std(axis=1, ddof=1))
+
     def exponents(
         self, density: FittedDensity, cells: Cells, n: int, seed: int, clamp: bool
     ) -> Array:
